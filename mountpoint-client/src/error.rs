@@ -1,0 +1,90 @@
+//! Why a request failed, sorted by what the caller does next.
+
+use std::fmt;
+
+/// One variant for each thing a caller can do about a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The key does not exist.
+    NotFound,
+    /// The bucket does not exist.
+    NoSuchBucket,
+    /// The multipart upload does not exist (any more).
+    NoSuchUpload,
+    /// A condition did not hold: the object is another version than the one asked for, or exists already.
+    PreconditionFailed,
+    /// The object is archived and has no restored copy.
+    Archived,
+    /// The caller may not do this: 403, or 401.
+    Denied,
+    /// There are no usable credentials: none configured, expired, or unknown to the server.
+    Credentials,
+    /// The bucket lives in this region, where the server says so.
+    WrongRegion(Option<String>),
+    /// The server does not do this operation: 501, 405 or `NotImplemented`.
+    Unsupported,
+    /// The request was wrong: other 4xx.
+    InvalidRequest,
+    /// The server's answer was wrong: wrong length, missing ETag, a range that was not asked for, broken XML.
+    InvalidResponse,
+    /// The server said to slow down, and still did after every retry.
+    Throttled,
+    /// The server could not be reached: DNS, connect, TLS.
+    Unreachable,
+    /// The connection or the server failed, and still did after every retry: reset, time-out, 5xx.
+    Transient,
+    /// The caller cancelled the request.
+    Cancelled,
+}
+
+impl ErrorKind {
+    /// Whether the same request may succeed if it is sent again.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Throttled | Self::Transient | Self::Unreachable)
+    }
+}
+
+/// A failed request: the kind for the program, the message for a person.
+#[derive(Clone)]
+pub struct ClientError {
+    /// What to do about it.
+    pub kind: ErrorKind,
+    /// What failed, on which key, and what the server said. Never a secret.
+    pub message: String,
+    /// HTTP status of the answer, if there was one.
+    pub status: Option<u16>,
+}
+
+impl ClientError {
+    /// An error with no HTTP answer behind it.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), status: None }
+    }
+
+    /// The same error with the HTTP status of the answer.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+}
+
+impl fmt::Debug for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({self})", self.kind)
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match self.status {
+            Some(status) => write!(f, " (HTTP {status})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}

@@ -1,0 +1,125 @@
+//! The one door to an object store.
+//!
+//! Object-safe: the file system holds an `Arc<dyn ObjectClient>` and has no client type parameter. A client
+//! is bound to one bucket. Implementations retry what may be retried; an error that comes out is final.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use mountpoint_crt_sys::block::BlockFill;
+
+use crate::ClientError;
+use crate::types::{
+    BucketInfo, ChecksumAlgorithm, CopySource, DeleteFailure, GetOutput, GetRequest, Key, ListOutput, ListRequest,
+    ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
+};
+
+/// A request in progress that owns all it needs.
+pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T, ClientError>> + Send + 'static>>;
+
+/// Told of a GET's progress, on a thread of the client. Neither method may block or panic.
+pub trait GetObserver: Send + Sync {
+    /// More bytes of the block are valid than before. Not called for the last bytes if `finished` follows at once.
+    fn progressed(&self);
+
+    /// Exactly once, last. After `Ok` the whole block is valid; after `Err` the bytes that became valid stay
+    /// valid (they come from the version asked for) and no more will follow.
+    fn finished(&self, outcome: Result<GetOutput, ClientError>);
+}
+
+/// A GET in flight. Dropping it lets the GET finish; cancelling costs the connection it runs on.
+pub struct GetHandle(Option<Box<dyn FnOnce() + Send>>);
+
+impl GetHandle {
+    /// A handle whose `cancel` calls `cancel`.
+    #[must_use]
+    pub fn new(cancel: impl FnOnce() + Send + 'static) -> Self {
+        Self(Some(Box::new(cancel)))
+    }
+
+    /// Ends the GET early: its observer's `finished` is called with
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), unless it was done already.
+    pub fn cancel(mut self) {
+        if let Some(cancel) = self.0.take() {
+            cancel();
+        }
+    }
+}
+
+impl fmt::Debug for GetHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GetHandle")
+    }
+}
+
+/// A bucket.
+pub trait ObjectClient: Send + Sync + fmt::Debug {
+    /// One range into one block: `into.capacity()` equals the range's length. Starts at once and never blocks.
+    ///
+    /// Bytes are published in the block as they arrive, in order, and only once it is known that they come from
+    /// the version of `if_match`. A retry continues behind the bytes that are valid already.
+    fn get(&self, request: GetRequest, into: BlockFill, observer: Arc<dyn GetObserver>) -> GetHandle;
+
+    /// HeadObject.
+    fn head(&self, key: &Key) -> Pending<ObjectInfo>;
+
+    /// One page of ListObjectsV2.
+    fn list(&self, request: ListRequest) -> Pending<ListOutput>;
+
+    /// HeadBucket.
+    fn head_bucket(&self) -> Pending<BucketInfo>;
+
+    /// PutObject.
+    fn put(&self, request: PutRequest) -> Pending<PutOutput>;
+
+    /// CreateMultipartUpload.
+    fn create_upload(&self, key: &Key, headers: ObjectHeaders, checksum: Option<ChecksumAlgorithm>) -> Pending<Upload>;
+
+    /// UploadPart. S3 wants at least 5 MiB in every part but the last.
+    fn put_part(
+        &self,
+        upload: &Upload,
+        number: PartNumber,
+        body: bytes::Bytes,
+        checksum: Option<crate::types::Checksum>,
+    ) -> Pending<Part>;
+
+    /// UploadPartCopy: `range` of another object becomes a part.
+    fn copy_part(
+        &self,
+        upload: &Upload,
+        number: PartNumber,
+        source: CopySource,
+        range: std::ops::Range<u64>,
+    ) -> Pending<Part>;
+
+    /// CompleteMultipartUpload. The object appears, or nothing has changed.
+    fn complete_upload(&self, upload: &Upload, parts: Vec<Part>, condition: PutCondition) -> Pending<PutOutput>;
+
+    /// AbortMultipartUpload: S3 forgets the parts.
+    fn abort_upload(&self, upload: &Upload) -> Pending<()>;
+
+    /// Every part of an upload that S3 holds, in order of number.
+    fn list_parts(&self, upload: &Upload) -> Pending<Vec<Part>>;
+
+    /// Every upload in progress under a prefix.
+    fn list_uploads(&self, prefix: &str) -> Pending<Vec<Upload>>;
+
+    /// DeleteObject. Deleting what is not there succeeds. With `if_match`, only that version.
+    fn delete(&self, key: &Key, if_match: Option<crate::types::ETag>) -> Pending<()>;
+
+    /// DeleteObjects, at most 1000 keys. Returns those that are still there.
+    fn delete_many(&self, keys: Vec<Key>) -> Pending<Vec<DeleteFailure>>;
+
+    /// CopyObject within the bucket.
+    fn copy(&self, source: CopySource, destination: &Key, condition: PutCondition) -> Pending<PutOutput>;
+
+    /// RenameObject: directory buckets only, elsewhere [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
+    /// **without a request**, because a server that ignores `?renameObject` would empty the destination.
+    fn rename(&self, source: &Key, destination: &Key, condition: PutCondition) -> Pending<()>;
+
+    /// CreateSession: credentials for a directory bucket.
+    fn create_session(&self) -> Pending<()>;
+}

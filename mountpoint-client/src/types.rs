@@ -1,0 +1,262 @@
+//! The values that go in and out of an [`ObjectClient`](crate::ObjectClient).
+//!
+//! Plain data: parsed once at the edge, so that what holds one of these types need not check it again.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+
+/// A whole object key: UTF-8, 1 to 1024 bytes, cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Arc<str>);
+
+impl Key {
+    /// Longest key that S3 stores, in bytes of UTF-8 (S3 user guide, "Naming Amazon S3 objects").
+    pub const LEN_MAX: usize = 1024;
+
+    /// The key `text`, or `None` if S3 could not store it (empty, or longer than [`Key::LEN_MAX`]).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty() && text.len() <= Self::LEN_MAX).then(|| Self(Arc::from(text)))
+    }
+
+    /// The key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// S3's tag of one version of an object, byte for byte as the server sent it, quotes included.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ETag(Arc<str>);
+
+impl ETag {
+    /// Takes the header's value as it is.
+    #[must_use]
+    pub fn from_header(value: &str) -> Self {
+        Self(Arc::from(value))
+    }
+
+    /// The value for an `If-Match` header.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether both name the same version: quotes are ignored, because some servers leave them out of
+    /// XML listings and put them into headers.
+    #[must_use]
+    pub fn matches(&self, other: &Self) -> bool {
+        self.0.trim_matches('"') == other.0.trim_matches('"')
+    }
+}
+
+impl fmt::Debug for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Who waits for a GET.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// An application is blocked on these bytes.
+    Foreground,
+    /// Asked for ahead of the reader; leaves a share of the connections free.
+    ReadAhead,
+}
+
+/// One ranged GET.
+#[derive(Clone, Debug)]
+pub struct GetRequest {
+    /// The object.
+    pub key: Key,
+    /// Bytes of the object, half-open and never empty.
+    pub range: Range<u64>,
+    /// The version the bytes must come from. `None` only where the caller has seen no version yet.
+    pub if_match: Option<ETag>,
+    /// Who waits for it.
+    pub priority: Priority,
+}
+
+/// What a finished GET tells besides its bytes.
+#[derive(Clone, Debug)]
+pub struct GetOutput {
+    /// The version the bytes came from.
+    pub etag: ETag,
+    /// Size of the whole object in bytes.
+    pub object_size: u64,
+}
+
+/// What S3 says of one object, from HEAD or from a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// The object.
+    pub key: Key,
+    /// Size in bytes.
+    pub size: u64,
+    /// Its current version.
+    pub etag: ETag,
+    /// When that version was written.
+    pub last_modified: SystemTime,
+    /// `STANDARD`, `GLACIER`, …; `None` where the server does not say.
+    pub storage_class: Option<String>,
+    /// Whether an archived object has a restored copy that can be read now.
+    pub restored: bool,
+}
+
+/// One page of ListObjectsV2.
+#[derive(Clone, Debug, Default)]
+pub struct ListRequest {
+    /// Only keys that begin with this; empty for all.
+    pub prefix: String,
+    /// Keys that share a prefix up to this are rolled up into one common prefix.
+    pub delimiter: Option<String>,
+    /// Only keys after this one, in UTF-8 byte order.
+    pub start_after: Option<String>,
+    /// Where the page before ended, from [`ListOutput::continuation_token`].
+    pub continuation_token: Option<String>,
+    /// At most this many entries, 0 to 1000; `None` for the server's default of 1000.
+    pub max_keys: Option<u16>,
+}
+
+/// One page of keys.
+#[derive(Clone, Debug, Default)]
+pub struct ListOutput {
+    /// Objects, in UTF-8 byte order of their keys on general purpose buckets.
+    pub objects: Vec<ObjectInfo>,
+    /// Prefixes that end with the delimiter.
+    pub common_prefixes: Vec<String>,
+    /// Pass it to the next request; `None` on the last page.
+    pub continuation_token: Option<String>,
+}
+
+/// Condition of a write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PutCondition {
+    /// Write whatever is there.
+    #[default]
+    None,
+    /// Only if the key holds this version (`If-Match`).
+    Match(ETag),
+    /// Only if the key holds nothing (`If-None-Match: *`).
+    Absent,
+}
+
+/// Checksum to send with bytes that are uploaded. The value is the checksum itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// CRC-32C (Castagnoli).
+    Crc32c(u32),
+    /// CRC-64/NVME.
+    Crc64Nvme(u64),
+}
+
+/// Which checksum a multipart upload is created with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChecksumAlgorithm {
+    /// CRC-32C, a checksum of the parts' checksums.
+    Crc32c,
+    /// CRC-64/NVME, a checksum of the whole object.
+    Crc64Nvme,
+}
+
+/// What a new object carries besides its bytes.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectHeaders {
+    /// `Content-Type`; S3 stores `binary/octet-stream` where it is absent.
+    pub content_type: Option<String>,
+    /// `x-amz-storage-class`.
+    pub storage_class: Option<String>,
+    /// User metadata, without the `x-amz-meta-` prefix.
+    pub metadata: Vec<(String, String)>,
+}
+
+/// PutObject, in one request.
+#[derive(Clone, Debug)]
+pub struct PutRequest {
+    /// The object.
+    pub key: Key,
+    /// All bytes of it.
+    pub body: Bytes,
+    /// When to write.
+    pub condition: PutCondition,
+    /// Checksum of `body`, verified by the server.
+    pub checksum: Option<Checksum>,
+    /// What the object carries.
+    pub headers: ObjectHeaders,
+}
+
+/// What a finished write tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutOutput {
+    /// The new version.
+    pub etag: ETag,
+}
+
+/// An open multipart upload.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Upload {
+    /// The object it will become.
+    pub key: Key,
+    /// S3's name for it.
+    pub upload_id: String,
+}
+
+/// Number of a part, 1 to 10,000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartNumber(pub u16);
+
+/// A part that S3 holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its place in the object.
+    pub number: PartNumber,
+    /// S3's tag of it, needed to complete the upload.
+    pub etag: ETag,
+    /// Size in bytes; 0 where the caller made it and does not know.
+    pub size: u64,
+    /// Checksum that was sent with it.
+    pub checksum: Option<Checksum>,
+}
+
+/// One key of DeleteObjects that was not deleted.
+#[derive(Clone, Debug)]
+pub struct DeleteFailure {
+    /// The object that is still there.
+    pub key: Key,
+    /// Why.
+    pub error: crate::ClientError,
+}
+
+/// Source of a server-side copy.
+#[derive(Clone, Debug)]
+pub struct CopySource {
+    /// The object, in the same bucket.
+    pub key: Key,
+    /// The version it must be.
+    pub if_match: Option<ETag>,
+}
+
+/// What the bucket said to HeadBucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BucketInfo {
+    /// `x-amz-bucket-region`, where the server sends it.
+    pub region: Option<String>,
+}

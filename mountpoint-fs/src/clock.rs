@@ -1,0 +1,49 @@
+//! Time, passed in, so that tests move it instead of sleeping.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A monotonic clock.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// The machine's.
+    Monotonic(Instant),
+    /// Stands still until a test moves it.
+    Manual(Arc<AtomicU64>),
+}
+
+impl Clock {
+    /// The machine's clock.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the machine's clock")]
+    #[must_use]
+    pub fn monotonic() -> Self {
+        Self::Monotonic(Instant::now())
+    }
+
+    /// A clock at zero that only [`Clock::advance`] moves.
+    #[must_use]
+    pub fn manual() -> Self {
+        Self::Manual(Arc::new(AtomicU64::new(0)))
+    }
+
+    /// Time since the clock was made.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        match self {
+            Self::Monotonic(start) => start.elapsed(),
+            Self::Manual(nanos) => Duration::from_nanos(nanos.load(Ordering::Acquire)),
+        }
+    }
+
+    /// Moves a manual clock forward. Panics on the machine's clock.
+    pub fn advance(&self, by: Duration) {
+        match self {
+            Self::Monotonic(_) => panic!("only a manual clock can be moved"),
+            Self::Manual(nanos) => {
+                let by = u64::try_from(by.as_nanos()).expect("a test moves the clock by less than 500 years");
+                nanos.fetch_add(by, Ordering::AcqRel);
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What the file system is told at start-up. Resolved once, by `mount`; never changed while mounted.
+
+/// Settings of names, attributes and open files.
+#[derive(Clone, Debug)]
+pub struct FsConfig {
+    /// Only keys under this prefix are visible; empty, or ends with `/`.
+    pub prefix: String,
+    /// Owner of every file and directory.
+    pub uid: u32,
+    /// Group of every file and directory.
+    pub gid: u32,
+    /// Permission bits of directories.
+    pub dir_mode: u16,
+    /// Permission bits of files.
+    pub file_mode: u16,
+    /// Settings of the read path.
+    pub read: ReadConfig,
+}
+
+/// Settings of the read path.
+#[derive(Clone, Debug)]
+pub struct ReadConfig {
+    /// Memory for blocks, in bytes: all blocks of all open files together.
+    pub memory_max: u64,
+    /// Largest range of one GET, in bytes (`--read-part-size`).
+    pub part_size: u64,
+    /// Largest prefetch window of one stream, in bytes.
+    pub window_max: u64,
+}
+
+impl Default for ReadConfig {
+    fn default() -> Self {
+        Self { memory_max: 1 << 30, part_size: 8 << 20, window_max: 256 << 20 }
+    }
+}

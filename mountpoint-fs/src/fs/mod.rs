@@ -1,0 +1,12 @@
+//! The file system's operations, in domain types: no FUSE message, no errno, no thread.
+
+mod error;
+mod file_system;
+mod types;
+
+pub use error::FsError;
+pub use file_system::FileSystem;
+pub use types::{
+    Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
+    StatFs,
+};

@@ -1,0 +1,18 @@
+//! Mountpoint: an S3 bucket as a local directory.
+//!
+//! Layers, each importing only those below it: process ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations
+//! ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`]) → resources ([`memory`]) →
+//! leaves ([`config`], [`clock`], [`sync`], [`executor`]).
+
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod executor;
+pub mod fs;
+pub mod fuse;
+pub mod handle;
+pub mod memory;
+pub mod mount;
+pub mod namespace;
+pub mod read;
+pub mod sync;

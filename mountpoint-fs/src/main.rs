@@ -1,0 +1,2 @@
+//! `mount-s3`.
+fn main() {}
