@@ -1,0 +1,79 @@
+//! Everyday tools on a mount, on the embedded server and on one that this project did not write.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use mountpoint_client::server::synthetic_bytes;
+
+use crate::harness::{Mounted, mount_s3, put, server, shell};
+
+/// Objects of the tree, and the same tree on disk to compare with.
+fn tree() -> BTreeMap<String, Vec<u8>> {
+    let mut objects = BTreeMap::new();
+    for index in 0..300_u64 {
+        let key = format!("small/{}/file-{index:04}", index % 10);
+        objects.insert(key, synthetic_bytes(index, 0..index * 37));
+    }
+    for index in 0..3_u64 {
+        objects.insert(format!("large/{index}"), synthetic_bytes(index, 0..(12 << 20) + index));
+    }
+    objects
+}
+
+fn write_tree(root: &Path, objects: &BTreeMap<String, Vec<u8>>) {
+    for (key, bytes) in objects {
+        let path = root.join(key);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
+fn compare(mounted: &Path, local: &Path) {
+    for script in [
+        "find . -type f -printf '%P %s\\n' | LC_ALL=C sort",
+        "find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -n 20 -P 8 md5sum | LC_ALL=C sort",
+        "ls -R . | cksum",
+        "tar -C . --sort=name --mtime=@0 --owner=0 --group=0 --mode=0644 -cf - . | cksum",
+        "for f in large/*; do tail -c 12345 $f | cksum; dd if=$f bs=4099 skip=77 count=333 2>/dev/null | cksum; done",
+        "grep -rl file- . | wc -l",
+        "wc -c large/*",
+    ] {
+        assert_eq!(shell(mounted, script), shell(local, script), "{script}");
+    }
+    let copy = tempfile::tempdir().unwrap();
+    shell(mounted, &format!("cp -r . {0} && diff -r . {0}", copy.path().display()));
+}
+
+#[test]
+fn tools_on_the_embedded_server() {
+    let (server, objects) = (server(), tree());
+    for (key, bytes) in &objects {
+        put(&server, key, bytes.clone());
+    }
+    let local = tempfile::tempdir().unwrap();
+    write_tree(local.path(), &objects);
+    let mounted = Mounted::new(&server, &[]);
+    compare(mounted.path(), local.path());
+}
+
+#[test]
+fn tools_on_independent_servers() {
+    use mountpoint_client::contract::servers::{IndependentServer, Kind};
+    let objects = tree();
+    let local = tempfile::tempdir().unwrap();
+    write_tree(local.path(), &objects);
+    for kind in [Kind::Minio, Kind::Versitygw] {
+        let server = IndependentServer::start(kind).unwrap();
+        server.create_bucket("tools").unwrap();
+        for (key, bytes) in &objects {
+            server.put("tools", key, bytes.clone()).unwrap();
+        }
+        let mut command = mount_s3();
+        command
+            .args(["tools", "--endpoint-url", &server.url(), "--force-path-style"])
+            .env("AWS_ACCESS_KEY_ID", server.access_key())
+            .env("AWS_SECRET_ACCESS_KEY", server.secret_key());
+        let mounted = Mounted::start(command);
+        compare(mounted.path(), local.path());
+    }
+}
