@@ -18,6 +18,23 @@ impl BlockPool {
         unimplemented!()
     }
 
+    /// Bytes kept for the next blocks.
+    #[must_use]
+    pub fn idle_bytes(&self) -> usize {
+        unimplemented!()
+    }
+
+    /// Bytes in blocks that are alive.
+    #[must_use]
+    pub fn bytes_in_use(&self) -> usize {
+        unimplemented!()
+    }
+
+    /// Gives all idle memory back to the system.
+    pub fn trim(&self) {
+        unimplemented!()
+    }
+
     /// A block of exactly `len` bytes, none of them valid yet.
     #[must_use]
     pub fn allocate(&self, len: usize) -> BlockFill {
@@ -40,6 +57,12 @@ impl BlockFill {
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.0.capacity()
+    }
+
+    /// Bytes filled so far: those that [`Block::valid`] tells.
+    #[must_use]
+    pub fn filled(&self) -> usize {
+        self.0.valid()
     }
 
     /// Appends and publishes `bytes`. Panics if they do not fit.
