@@ -1,0 +1,4 @@
+//! Tests of several modules together.
+
+mod mount;
+mod task;
