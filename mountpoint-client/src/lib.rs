@@ -8,7 +8,9 @@
 
 pub mod error;
 pub mod object_client;
+pub mod sim;
 pub mod types;
 
 pub use error::{ClientError, ErrorKind};
 pub use object_client::{GetHandle, GetObserver, ObjectClient, Pending};
+pub use sim::SimClient;
