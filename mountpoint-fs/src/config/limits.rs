@@ -54,3 +54,9 @@ pub const READER_IDLE: Duration = Duration::from_secs(10);
 
 /// Unused memory that the block pool keeps, as a share of the read memory: one in so many bytes.
 pub const POOL_IDLE_SHARE: u64 = 8;
+
+/// After this time without a read, a file's blocks go first when another file needs memory.
+pub const READER_QUIET: Duration = Duration::from_millis(500);
+
+/// Least read memory that is worth having: a quarter is kept for demand and must serve the largest READ.
+pub const READ_MEMORY_MIN: u64 = 4 * READ_SIZE_MAX as u64;

@@ -25,6 +25,15 @@ pub enum Purpose {
     ReadAhead,
 }
 
+/// What reads that wait for memory lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// Bytes that must be given back before all of them are served.
+    pub bytes: u64,
+    /// What the largest of them waits for.
+    pub largest: u64,
+}
+
 /// The bound. Shared as `Arc<Budget>`.
 #[derive(Debug)]
 pub struct Budget {
@@ -82,12 +91,13 @@ impl Budget {
         self.state.lock().peak
     }
 
-    /// Bytes that must be given back before everybody who waits is served; 0 if nobody waits.
+    /// What those lack who wait; `None` if nobody does.
     #[must_use]
-    pub fn shortage(&self) -> u64 {
+    pub fn shortage(&self) -> Option<Shortage> {
         let state = self.state.lock();
+        let largest = state.queue.iter().map(|waiter| waiter.bytes).max()?;
         let wanted: u64 = state.queue.iter().map(|waiter| waiter.bytes).sum();
-        if wanted == 0 { 0 } else { (state.used + wanted).saturating_sub(self.limit).max(1) }
+        Some(Shortage { bytes: (state.used + wanted).saturating_sub(self.limit), largest })
     }
 
     /// `bytes` at once, or `None`.
@@ -275,11 +285,11 @@ mod tests {
         assert!((&mut first).now_or_never().is_none());
         assert!((&mut second).now_or_never().is_none(), "40 bytes are free, but the first waits");
         assert!(budget.try_reserve(1, Purpose::ReadAhead).is_none());
-        assert_eq!(budget.shortage(), 20);
+        assert_eq!(budget.shortage(), Some(Shortage { bytes: 20, largest: 50 }));
         drop(held);
         assert_eq!(first.now_or_never().unwrap().bytes(), 50);
         assert_eq!(second.now_or_never().unwrap().bytes(), 10);
-        assert_eq!((budget.used(), budget.shortage()), (0, 0));
+        assert_eq!((budget.used(), budget.shortage()), (0, None));
     }
 
     #[test]

@@ -2,4 +2,4 @@
 
 mod budget;
 
-pub use budget::{Budget, Purpose, Reservation, Reserve};
+pub use budget::{Budget, Purpose, Reservation, Reserve, Shortage};

@@ -20,11 +20,6 @@ impl<T> Default for BlockMap<T> {
 }
 
 impl<T> BlockMap<T> {
-    /// How many.
-    pub(super) fn len(&self) -> usize {
-        self.blocks.len()
-    }
-
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
@@ -118,7 +113,7 @@ mod tests {
             let mut out = Vec::new();
             map.remove_inside(&range, &mut out);
             assert_eq!(out, removed);
-            assert_eq!(map.len(), 4 - removed.len());
+            assert_eq!(map.blocks.len(), 4 - removed.len());
         }
         check(0..12, &[0, 4, 6, 8]);
         check(1..11, &[4, 6]);
