@@ -33,7 +33,7 @@ pub const MAX_BACKGROUND: u16 = 64;
 pub const SESSION_THREADS: usize = 4;
 
 /// Least memory for reads by default.
-pub const READ_MEMORY_MIN: u64 = 256 << 20;
+pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
 
 /// Most memory for reads by default; `--memory-target` may ask for more.
 pub const READ_MEMORY_DEFAULT_MAX: u64 = 8 << 30;

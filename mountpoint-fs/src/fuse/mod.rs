@@ -8,6 +8,7 @@
 //! Threads: a few session threads read requests and never wait for anything else; replies are sent by whoever
 //! completes an operation.
 
+mod connection;
 mod device;
 mod dispatch;
 mod errno;
@@ -24,5 +25,6 @@ mod task;
 mod tests;
 mod wire;
 
+pub use connection::Connection;
 pub use mount_point::{Mount, MountError, MountOptions, mount};
 pub use session::{Session, SessionError, SessionOptions, thread_count};

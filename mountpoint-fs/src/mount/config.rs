@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::crt_client::CrtClientOptions;
 
 use super::Environment;
@@ -45,8 +46,6 @@ pub struct MountConfig {
     pub fuse: FuseTuning,
     /// Who may use it.
     pub access: crate::fuse::MountOptions,
-    /// Event loop threads of the client; `None` for half the cores.
-    pub event_loop_threads: Option<u16>,
 }
 
 impl MountConfig {
@@ -88,7 +87,6 @@ impl MountConfig {
                 // Writing lands with a later version; until then the kernel is told, so that every tool knows.
                 read_only: true,
             },
-            event_loop_threads: environment.event_loop_threads,
         })
     }
 }
@@ -108,7 +106,7 @@ fn read_config(args: &CliArgs, environment: &Environment) -> ReadConfig {
 
 /// A quarter, so that applications keep the rest; within bounds that make sense.
 fn memory_default(available: u64) -> u64 {
-    (available / 4).clamp(limits::READ_MEMORY_MIN, limits::READ_MEMORY_DEFAULT_MAX)
+    (available / 4).clamp(limits::READ_MEMORY_DEFAULT_MIN, limits::READ_MEMORY_DEFAULT_MAX)
 }
 
 /// Memory of the machine or of the control group, whichever is less, in bytes.
@@ -121,8 +119,26 @@ fn memory_available() -> u64 {
 }
 
 fn client_options(args: &CliArgs, environment: &Environment) -> Result<CrtClientOptions, String> {
-    let _ = (args, environment);
-    Err("client".to_owned())
+    let mut options = CrtClientOptions::new(&args.bucket.name);
+    options.region = args.region.clone().or_else(|| environment.region.clone());
+    options.endpoint_url = args.endpoint_url.clone().or_else(|| environment.endpoint_url.clone());
+    options.force_path_style = args.force_path_style;
+    options.credentials = if args.no_sign_request {
+        CredentialsMode::Unsigned
+    } else {
+        CredentialsMode::Default { profile: args.profile.clone() }
+    };
+    options.throughput_target_gbps = f64::from(args.maximum_throughput_gbps);
+    options.part_size_max = usize::try_from(args.read_part_size).map_err(|error| error.to_string())?;
+    options.event_loop_threads = environment.event_loop_threads;
+    if let Some(path) = &environment.ca_bundle {
+        let read = std::fs::read(path).map_err(|error| format!("cannot read AWS_CA_BUNDLE={path}: {error}"));
+        options.ca_bundle = Some(read?);
+    }
+    if let Some(attempts) = environment.max_attempts {
+        options.max_attempts = attempts;
+    }
+    Ok(options)
 }
 
 #[cfg(test)]

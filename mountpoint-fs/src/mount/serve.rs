@@ -20,7 +20,7 @@ use super::{FuseTuning, MountConfig};
 use crate::clock::Clock;
 use crate::config::{FsConfig, limits};
 use crate::fs::FileSystem;
-use crate::fuse::{Mount, MountOptions, Session, SessionOptions};
+use crate::fuse::{Connection, Mount, MountOptions, Session, SessionOptions};
 
 /// What ends a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ enum End {
 pub struct MountedBucket {
     mount: Mount,
     session: Arc<Session>,
+    /// To end it when users keep files open; `None` if the mount ended while it began.
+    connection: Option<Connection>,
     ends: Receiver<End>,
     /// Last, so that everything above is gone before the runtime is.
     runtime: Runtime,
@@ -86,7 +88,8 @@ impl MountedBucket {
             }
         };
         let ends = watch(&session).map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
-        Ok(Self { mount, session, ends, runtime })
+        let connection = Connection::of(directory).ok();
+        Ok(Self { mount, session, connection, ends, runtime })
     }
 
     /// Serves until the directory is unmounted or the process is told to end.
@@ -113,15 +116,17 @@ impl MountedBucket {
             }
         }
         if self.ends.recv_timeout(limits::SHUTDOWN_DRAIN) != Ok(End::Unmounted) {
-            self.session.abort();
+            tracing::warn!("files were open to the end; their users get an error from now on");
+            self.session.abort_pending();
+            let aborted = self.connection.as_ref().map(Connection::abort);
             let ended = self.ends.recv_timeout(limits::SHUTDOWN_ABORT);
-            tracing::warn!(?ended, "files were open to the end; their users get an error from now on");
+            tracing::debug!(?aborted, ?ended, "connection aborted");
         }
         self.close();
     }
 
     fn close(self) {
-        let Self { mount, session, ends, runtime } = self;
+        let Self { mount, session, ends, runtime, .. } = self;
         drop((mount, ends));
         drop(session);
         runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
