@@ -24,6 +24,9 @@ mod seed;
 mod store;
 mod timer;
 
+#[cfg(test)]
+mod tests;
+
 pub use client::SimClient;
 pub use content::{Content, pattern_bytes};
 pub use faults::{Fault, FaultRule, When};
