@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use mountpoint_client::ObjectClient;
 
-use super::{
-    Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
-    StatFs,
-};
+use super::{Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData, StatFs};
 use crate::clock::Clock;
 use crate::config::FsConfig;
 
@@ -25,11 +22,7 @@ impl FileSystem {
     /// A file system over `client`'s bucket.
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
-        Self {
-            client,
-            config,
-            clock,
-        }
+        Self { client, config, clock }
     }
 
     /// Finds `name` in a directory and raises its inode's lookup count by one.
@@ -56,12 +49,7 @@ impl FileSystem {
     }
 
     /// Reads up to `size` bytes; fewer only at the end of the file.
-    pub async fn read(
-        &self,
-        handle: HandleNo,
-        offset: u64,
-        size: u32,
-    ) -> Result<ReadData, FsError> {
+    pub async fn read(&self, handle: HandleNo, offset: u64, size: u32) -> Result<ReadData, FsError> {
         let _ = (handle, offset, size);
         Err(FsError::BadHandle)
     }
@@ -99,10 +87,6 @@ impl FileSystem {
     /// Size of the file system: as good as endless.
     #[must_use]
     pub fn statfs(&self) -> StatFs {
-        StatFs {
-            block_size: 4096,
-            blocks: u64::MAX / 4096,
-            name_len_max: 255,
-        }
+        StatFs { block_size: 4096, blocks: u64::MAX / 4096, name_len_max: 255 }
     }
 }

@@ -21,11 +21,7 @@ impl ReadContext {
     /// Made once per mount.
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: ReadConfig, clock: Clock) -> Arc<Self> {
-        Arc::new(Self {
-            client,
-            config,
-            clock,
-        })
+        Arc::new(Self { client, config, clock })
     }
 }
 
@@ -42,23 +38,12 @@ impl Reader {
     /// A reader of the version `etag` of `key`, which is `size` bytes long. Sends no request yet.
     #[must_use]
     pub fn new(context: Arc<ReadContext>, key: Key, etag: ETag, size: u64) -> Self {
-        Self {
-            context,
-            key,
-            etag,
-            size,
-        }
+        Self { context, key, etag, size }
     }
 
     /// Bytes `offset..offset + size`, cut at the end of the object.
     pub async fn read(&self, offset: u64, size: u32) -> Result<ReadData, FsError> {
-        let _ = (
-            offset,
-            size,
-            &self.context.client,
-            &self.context.config,
-            &self.context.clock,
-        );
+        let _ = (offset, size, &self.context.client, &self.context.config, &self.context.clock);
         let _ = (&self.key, &self.etag, self.size);
         Err(FsError::BadHandle)
     }
