@@ -9,6 +9,6 @@ mod types;
 pub use error::FsError;
 pub use file_system::FileSystem;
 pub use types::{
-    Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
-    StatFs,
+    Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo, OpenOptions,
+    Opened, ReadData, StatFs,
 };

@@ -15,7 +15,9 @@ impl Connection {
     pub fn of(directory: &Path) -> io::Result<Self> {
         let device = nix::sys::stat::stat(directory)?.st_dev;
         let minor = nix::sys::stat::minor(device);
-        Ok(Self(Path::new("/sys/fs/fuse/connections").join(minor.to_string())))
+        Ok(Self(
+            Path::new("/sys/fs/fuse/connections").join(minor.to_string()),
+        ))
     }
 
     /// Ends it: every operation in progress fails, and so does every later one. Works after a lazy unmount too.

@@ -41,7 +41,10 @@ pub(super) struct Observed {
 impl Observed {
     /// The same answer, but no open may rely on it.
     pub(super) fn vouching_for_none(self) -> Self {
-        Self { fresh_until: Moment::START, ..self }
+        Self {
+            fresh_until: Moment::START,
+            ..self
+        }
     }
 }
 
@@ -71,7 +74,14 @@ impl Inode {
             Found::Directory => Body::Directory(HashMap::new()),
             Found::File(version) => Body::File(version.clone()),
         };
-        Self { parent, name, lookups: 0, openers: 0, observed, body }
+        Self {
+            parent,
+            name,
+            lookups: 0,
+            openers: 0,
+            observed,
+            body,
+        }
     }
 
     pub(super) fn kind(&self) -> FileKind {

@@ -47,10 +47,20 @@ pub(super) struct View {
 impl InodeTable {
     /// The root alone. It is never dropped.
     pub(super) fn new(prefix: String) -> Self {
-        let forever = Observed { at: Moment::START, valid_until: Moment::START, fresh_until: Moment::START };
+        let forever = Observed {
+            at: Moment::START,
+            valid_until: Moment::START,
+            fresh_until: Moment::START,
+        };
         let root = Inode::new(InodeNo::ROOT, Arc::from(""), &Found::Directory, forever);
         let inodes = HashMap::from([(InodeNo::ROOT, Box::new(root))]);
-        Self { table: Mutex::new(Table { inodes, last: InodeNo::ROOT }), prefix }
+        Self {
+            table: Mutex::new(Table {
+                inodes,
+                last: InodeNo::ROOT,
+            }),
+            prefix,
+        }
     }
 
     /// The prefix that all keys in the directory `ino` begin with.
@@ -81,10 +91,23 @@ impl InodeTable {
     pub(super) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
         let table = self.table.lock();
         let inode = table.inode(ino)?;
-        let Inode { parent, observed, openers, .. } = *inode;
+        let Inode {
+            parent,
+            observed,
+            openers,
+            ..
+        } = *inode;
         let is_attached = ino == InodeNo::ROOT || table.child(parent, &inode.name) == Some(ino);
         let (name, found) = (Arc::clone(&inode.name), inode.found());
-        Ok(View { ino, parent, name, found, observed, openers, is_attached })
+        Ok(View {
+            ino,
+            parent,
+            name,
+            found,
+            observed,
+            openers,
+            is_attached,
+        })
     }
 
     /// The inode that `name` in `directory` was last known to be.
@@ -114,9 +137,22 @@ impl InodeTable {
         };
         let inode = table.inode_mut(ino)?;
         inode.lookups += 1;
-        let Inode { parent, observed, openers, .. } = *inode;
+        let Inode {
+            parent,
+            observed,
+            openers,
+            ..
+        } = *inode;
         let (name, found) = (Arc::clone(&inode.name), inode.found());
-        Ok(View { ino, parent, name, found, observed, openers, is_attached: true })
+        Ok(View {
+            ino,
+            parent,
+            name,
+            found,
+            observed,
+            openers,
+            is_attached: true,
+        })
     }
 
     /// What a new look at the name of `ino` found. `None` if it is not this inode any more, which is then detached.
@@ -134,7 +170,11 @@ impl InodeTable {
     pub(super) fn forget(&self, ino: InodeNo, count: u64) {
         let mut table = self.table.lock();
         if let Ok(inode) = table.inode_mut(ino) {
-            debug_assert!(inode.lookups >= count || ino == InodeNo::ROOT, "{ino:?}: {count} of {}", inode.lookups);
+            debug_assert!(
+                inode.lookups >= count || ino == InodeNo::ROOT,
+                "{ino:?}: {count} of {}",
+                inode.lookups
+            );
             inode.lookups = inode.lookups.saturating_sub(count);
             table.drop_unused(ino);
         }
@@ -151,7 +191,9 @@ impl InodeTable {
         let inode = table.inode_mut(ino).ok()?;
         let fresh_until = std::mem::replace(&mut inode.observed.fresh_until, Moment::START);
         match &inode.body {
-            Body::File(version) if fresh_until != Moment::START && now <= fresh_until => Some(version.clone()),
+            Body::File(version) if fresh_until != Moment::START && now <= fresh_until => {
+                Some(version.clone())
+            }
             Body::File(_) | Body::Directory(_) => None,
         }
     }
@@ -166,7 +208,10 @@ impl InodeTable {
     pub(super) fn close(&self, ino: InodeNo) {
         let mut table = self.table.lock();
         if let Ok(inode) = table.inode_mut(ino) {
-            assert!(inode.openers > 0, "{ino:?} is closed more often than it was opened");
+            assert!(
+                inode.openers > 0,
+                "{ino:?} is closed more often than it was opened"
+            );
             inode.openers -= 1;
             table.drop_unused(ino);
         }
@@ -180,11 +225,17 @@ impl InodeTable {
 
 impl Table {
     fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
-        self.inodes.get(&ino).map(Box::as_ref).ok_or_else(|| unknown(ino))
+        self.inodes
+            .get(&ino)
+            .map(Box::as_ref)
+            .ok_or_else(|| unknown(ino))
     }
 
     fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
-        self.inodes.get_mut(&ino).map(Box::as_mut).ok_or_else(|| unknown(ino))
+        self.inodes
+            .get_mut(&ino)
+            .map(Box::as_mut)
+            .ok_or_else(|| unknown(ino))
     }
 
     fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
@@ -201,15 +252,27 @@ impl Table {
             inode.observed.valid_until = inode.observed.valid_until.max(observed.valid_until);
             return Some(ino);
         }
-        inode.is_same(found).then(|| inode.observe(found, observed))?;
+        inode
+            .is_same(found)
+            .then(|| inode.observe(found, observed))?;
         Some(ino)
     }
 
-    fn create(&mut self, directory: InodeNo, name: &Arc<str>, found: &Found, observed: Observed) -> InodeNo {
+    fn create(
+        &mut self,
+        directory: InodeNo,
+        name: &Arc<str>,
+        found: &Found,
+        observed: Observed,
+    ) -> InodeNo {
         let ino = InodeNo(self.last.0 + 1);
         self.last = ino;
         let inode = Inode::new(directory, Arc::clone(name), found, observed);
-        let replaced = match self.inodes.get_mut(&directory).map(|directory| &mut directory.body) {
+        let replaced = match self
+            .inodes
+            .get_mut(&directory)
+            .map(|directory| &mut directory.body)
+        {
             Some(Body::Directory(children)) => children.insert(Arc::clone(name), ino),
             Some(Body::File(_)) | None => unreachable!("the caller has looked"),
         };
@@ -229,7 +292,13 @@ impl Table {
 
     /// Takes `name` out of `directory` if it means `ino`.
     fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
-        let Ok(Inode { body: Body::Directory(children), .. }) = self.inode_mut(directory) else { return };
+        let Ok(Inode {
+            body: Body::Directory(children),
+            ..
+        }) = self.inode_mut(directory)
+        else {
+            return;
+        };
         if children.get(name) == Some(&ino) {
             children.remove(name);
             if children.is_empty() {
@@ -241,11 +310,15 @@ impl Table {
     /// Drops `ino` if nobody needs it, and then its parents.
     fn drop_unused(&mut self, mut ino: InodeNo) {
         while ino != InodeNo::ROOT && self.inode(ino).is_ok_and(Inode::is_unused) {
-            let Some(inode) = self.inodes.remove(&ino) else { return };
+            let Some(inode) = self.inodes.remove(&ino) else {
+                return;
+            };
             self.unname(inode.parent, &inode.name, ino);
             ino = inode.parent;
         }
-        if self.inodes.len() < self.inodes.capacity() / SHRINK_BELOW && self.inodes.capacity() > SHRINK_ABOVE {
+        if self.inodes.len() < self.inodes.capacity() / SHRINK_BELOW
+            && self.inodes.capacity() > SHRINK_ABOVE
+        {
             self.inodes.shrink_to(self.inodes.len() * 2);
         }
     }

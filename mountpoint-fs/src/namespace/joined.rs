@@ -27,7 +27,9 @@ struct InTheAir<T> {
 
 impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Joins<K, T> {
     pub(super) fn new() -> Self {
-        Self { flights: Mutex::new(HashMap::new()) }
+        Self {
+            flights: Mutex::new(HashMap::new()),
+        }
     }
 
     /// Waits for the flight about `key` that is in the air; starts `begin` if there is none.
@@ -37,18 +39,28 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Joins<K, T> {
     {
         let flight = {
             let mut flights = self.flights.lock();
-            let known = flights.get_mut(&key).and_then(|known| Some((known.flight.upgrade()?, &mut known.waiters)));
+            let known = flights
+                .get_mut(&key)
+                .and_then(|known| Some((known.flight.upgrade()?, &mut known.waiters)));
             if let Some((flight, waiters)) = known {
                 *waiters += 1;
                 flight
             } else {
                 let flight = Arc::new(Flight::new(begin()));
-                let in_the_air = InTheAir { flight: Arc::downgrade(&flight), waiters: 1 };
+                let in_the_air = InTheAir {
+                    flight: Arc::downgrade(&flight),
+                    waiters: 1,
+                };
                 flights.insert(key.clone(), in_the_air);
                 flight
             }
         };
-        let waiter = Waiter { joins: self, key, flight, waker: None };
+        let waiter = Waiter {
+            joins: self,
+            key,
+            flight,
+            waker: None,
+        };
         waiter.await
     }
 
@@ -87,7 +99,14 @@ enum Work<T> {
 impl<T: Clone + Send + 'static> Flight<T> {
     fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         let work = Work::Waiting(Box::pin(future));
-        Self { state: Mutex::new(State { work, woken: false, waiters_max: 0, wakers: HashMap::new() }) }
+        Self {
+            state: Mutex::new(State {
+                work,
+                woken: false,
+                waiters_max: 0,
+                wakers: HashMap::new(),
+            }),
+        }
     }
 
     /// Polls the future unless another waiter does so now. `id` is the waiter's, given at its first poll.
@@ -136,7 +155,9 @@ struct Alarm<T>(Weak<Flight<T>>);
 
 impl<T: Send + 'static> Wake for Alarm<T> {
     fn wake(self: Arc<Self>) {
-        let Some(flight) = self.0.upgrade() else { return };
+        let Some(flight) = self.0.upgrade() else {
+            return;
+        };
         let wakers = {
             let mut state = flight.state.lock();
             if matches!(state.work, Work::Polling) {
@@ -252,7 +273,12 @@ mod tests {
         let mut second = Box::pin(joins.join(7, || async { 0 }));
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(Arc::clone(&bell));
-        assert!(second.poll_unpin(&mut Context::from_waker(noop_waker_ref())).is_pending() || joins.len() == 1);
+        assert!(
+            second
+                .poll_unpin(&mut Context::from_waker(noop_waker_ref()))
+                .is_pending()
+                || joins.len() == 1
+        );
         drop(second);
         let _ = &mut first;
         drop(first);
@@ -263,7 +289,11 @@ mod tests {
         let mut first = Box::pin(joins.join(7, || async { asked.await.unwrap() }));
         assert!(poll(&mut first).is_pending());
         let mut second = Box::pin(joins.join(7, || async { 0 }));
-        assert!(second.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+        assert!(
+            second
+                .poll_unpin(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
         drop(first);
         answer.send(3).unwrap();
         assert_eq!(bell.0.load(Ordering::Relaxed), 1);
@@ -287,13 +317,18 @@ mod tests {
     /// A waker that resumes its operation on the spot, as the FUSE session's may.
     #[test]
     fn a_waker_may_poll_again_at_once() {
-        struct Resume(Mutex<Option<Pin<Box<dyn Future<Output = u32> + Send>>>>, AtomicUsize);
+        struct Resume(
+            Mutex<Option<Pin<Box<dyn Future<Output = u32> + Send>>>>,
+            AtomicUsize,
+        );
         impl Wake for Resume {
             fn wake(self: Arc<Self>) {
                 let waker = Waker::from(Arc::clone(&self));
                 let mut future = self.0.lock().take().unwrap();
                 match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                    Poll::Ready(answer) => self.1.store(usize::try_from(answer).unwrap(), Ordering::Relaxed),
+                    Poll::Ready(answer) => self
+                        .1
+                        .store(usize::try_from(answer).unwrap(), Ordering::Relaxed),
                     Poll::Pending => *self.0.lock() = Some(future),
                 }
             }
@@ -304,8 +339,12 @@ mod tests {
         let parked: Vec<_> = (0..3)
             .map(|_| {
                 let (joins, asked) = (Arc::clone(&joins), asked.clone());
-                let operation = async move { joins.join(7, || async { asked.await.unwrap() }).await };
-                let parked = Arc::new(Resume(Mutex::new(Some(Box::pin(operation))), AtomicUsize::new(0)));
+                let operation =
+                    async move { joins.join(7, || async { asked.await.unwrap() }).await };
+                let parked = Arc::new(Resume(
+                    Mutex::new(Some(Box::pin(operation))),
+                    AtomicUsize::new(0),
+                ));
                 Arc::clone(&parked).wake();
                 parked
             })

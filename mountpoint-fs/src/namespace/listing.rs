@@ -63,7 +63,15 @@ impl Listing {
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, clock: Clock, prefix: String) -> Self {
         let starts = vec![Start::default()];
-        Self { client, clock, prefix, starts, is_complete: false, held: VecDeque::new(), asked: None }
+        Self {
+            client,
+            clock,
+            prefix,
+            starts,
+            is_complete: false,
+            held: VecDeque::new(),
+            asked: None,
+        }
     }
 
     /// Starts over: pages read from now on show the bucket as it is now. A first page that nobody has seen yet
@@ -84,7 +92,9 @@ impl Listing {
                 return Ok(None);
             }
             self.ask(number);
-            let Some(asked) = &mut self.asked else { return Ok(None) };
+            let Some(asked) = &mut self.asked else {
+                return Ok(None);
+            };
             if let Answer::Pending(pending) = &mut asked.answer {
                 asked.answer = Answer::Arrived(pending.await);
             }
@@ -109,12 +119,19 @@ impl Listing {
     }
 
     fn held(&self, number: usize) -> Option<Arc<Page>> {
-        self.held.iter().find(|(held, _)| *held == number).map(|(_, page)| Arc::clone(page))
+        self.held
+            .iter()
+            .find(|(held, _)| *held == number)
+            .map(|(_, page)| Arc::clone(page))
     }
 
     /// Sends the request for page `number`, unless it is in the air.
     fn ask(&mut self, number: usize) {
-        if self.asked.as_ref().is_some_and(|asked| asked.number == number) {
+        if self
+            .asked
+            .as_ref()
+            .is_some_and(|asked| asked.number == number)
+        {
             return;
         }
         let mut answer = Answer::Pending(self.client.list(ListRequest {
@@ -139,7 +156,13 @@ impl Listing {
 
     /// Takes in the answer for page `number`, which has arrived.
     fn take_in(&mut self, number: usize) -> Result<(), FsError> {
-        let Some(Asked { answer: Answer::Arrived(answer), .. }) = self.asked.take() else { return Ok(()) };
+        let Some(Asked {
+            answer: Answer::Arrived(answer),
+            ..
+        }) = self.asked.take()
+        else {
+            return Ok(());
+        };
         let listed = answer?;
         let start = &self.starts[number];
         if listed.objects.len() + listed.common_prefixes.len() > LIST_PAGE_ENTRIES_MAX {
@@ -151,13 +174,22 @@ impl Listing {
         let merged = merge(&self.prefix, &listed, &start.open_files);
         if self.starts.len() == number + 1 {
             match listed.continuation_token {
-                Some(token) => self.starts.push(Start { token: Some(token), open_files: merged.open_files }),
+                Some(token) => self.starts.push(Start {
+                    token: Some(token),
+                    open_files: merged.open_files,
+                }),
                 None => self.is_complete = true,
             }
         }
         // Of the others only the page in front of this one may be needed again.
         self.held.retain(|(held, _)| held + 1 == number);
-        self.held.push_back((number, Arc::new(Page { entries: merged.entries, at: self.clock.now() })));
+        self.held.push_back((
+            number,
+            Arc::new(Page {
+                entries: merged.entries,
+                at: self.clock.now(),
+            }),
+        ));
         Ok(())
     }
 
@@ -171,7 +203,8 @@ impl Answer {
     /// Moves the request on without waiting for it.
     fn poll(&mut self) {
         if let Self::Pending(pending) = self
-            && let Poll::Ready(arrived) = pending.poll_unpin(&mut Context::from_waker(noop_waker_ref()))
+            && let Poll::Ready(arrived) =
+                pending.poll_unpin(&mut Context::from_waker(noop_waker_ref()))
         {
             *self = Self::Arrived(arrived);
         }
@@ -181,6 +214,11 @@ impl Answer {
 impl fmt::Debug for Listing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let asked = self.asked.as_ref().map(|asked| asked.number);
-        write!(f, "Listing({:?}, {} pages, asked {asked:?})", self.prefix, self.starts.len())
+        write!(
+            f,
+            "Listing({:?}, {} pages, asked {asked:?})",
+            self.prefix,
+            self.starts.len()
+        )
     }
 }

@@ -43,7 +43,9 @@ impl Page {
     /// The entry called `name`.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Listed> {
-        let found = self.entries.binary_search_by(|entry| entry.name.as_ref().cmp(name));
+        let found = self
+            .entries
+            .binary_search_by(|entry| entry.name.as_ref().cmp(name));
         found.ok().map(|index| &self.entries[index])
     }
 }
@@ -58,34 +60,66 @@ pub(super) struct Merged {
 /// Merges what S3 listed of the directory `prefix` behind `open_files`, which were shown on earlier pages.
 pub(super) fn merge(prefix: &str, listed: &ListOutput, open_files: &[Arc<str>]) -> Merged {
     // Where the page ends, relative to the directory. On the last page nothing follows.
-    let end = listed.continuation_token.as_ref().map(|_| last_key(prefix, listed));
-    let may_be_shadowed = |name: &str| end.is_some_and(|end| end.starts_with(name) && end < &*format!("{name}/"));
+    let end = listed
+        .continuation_token
+        .as_ref()
+        .map(|_| last_key(prefix, listed));
+    let may_be_shadowed =
+        |name: &str| end.is_some_and(|end| end.starts_with(name) && end < &*format!("{name}/"));
 
-    let directories = listed.common_prefixes.iter().filter_map(|key| names::directory_name(prefix, key));
+    let directories = listed
+        .common_prefixes
+        .iter()
+        .filter_map(|key| names::directory_name(prefix, key));
     let mut entries: Vec<Listed> = directories
         .filter(|name| !open_files.iter().any(|file| **file == **name))
-        .map(|name| Listed { name: Arc::from(name), found: Found::Directory, is_certain: true })
+        .map(|name| Listed {
+            name: Arc::from(name),
+            found: Found::Directory,
+            is_certain: true,
+        })
         .collect();
     entries.extend(listed.objects.iter().filter_map(|object| {
         let name = names::file_name(prefix, object.key.as_str())?;
         let version = Version::from(object);
         let is_certain = !version.is_archived && !may_be_shadowed(name);
-        Some(Listed { name: Arc::from(name), found: Found::File(version), is_certain })
+        Some(Listed {
+            name: Arc::from(name),
+            found: Found::File(version),
+            is_certain,
+        })
     }));
     // Stable, and directories are in front: of two equal names the directory stays.
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     entries.dedup_by(|later, kept| later.name == kept.name);
 
-    let files = entries.iter().filter(|entry| entry.found != Found::Directory).map(|entry| &entry.name);
-    let open_files = files.chain(open_files).filter(|name| may_be_shadowed(name)).map(Arc::clone).collect();
-    Merged { entries, open_files }
+    let files = entries
+        .iter()
+        .filter(|entry| entry.found != Found::Directory)
+        .map(|entry| &entry.name);
+    let open_files = files
+        .chain(open_files)
+        .filter(|name| may_be_shadowed(name))
+        .map(Arc::clone)
+        .collect();
+    Merged {
+        entries,
+        open_files,
+    }
 }
 
 /// The last key or common prefix of a page, relative to the directory.
 fn last_key<'a>(prefix: &str, listed: &'a ListOutput) -> &'a str {
-    let object = listed.objects.iter().map(|object| object.key.as_str()).max();
+    let object = listed
+        .objects
+        .iter()
+        .map(|object| object.key.as_str())
+        .max();
     let common = listed.common_prefixes.iter().map(String::as_str).max();
-    object.max(common).and_then(|key| key.strip_prefix(prefix)).unwrap_or_default()
+    object
+        .max(common)
+        .and_then(|key| key.strip_prefix(prefix))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -110,9 +144,17 @@ mod tests {
     /// `keys`: objects, and common prefixes with a slash at their end. `expected`: names; `/` behind a directory,
     /// `?` behind what is not certain.
     #[track_caller]
-    fn check(prefix: &str, keys: &[&str], is_last: bool, open_files: &[&str], expected: &[&str], open: &[&str]) {
-        let (common, objects): (Vec<&str>, Vec<&str>) =
-            keys.iter().partition(|key| key.ends_with('/') && **key != prefix);
+    fn check(
+        prefix: &str,
+        keys: &[&str],
+        is_last: bool,
+        open_files: &[&str],
+        expected: &[&str],
+        open: &[&str],
+    ) {
+        let (common, objects): (Vec<&str>, Vec<&str>) = keys
+            .iter()
+            .partition(|key| key.ends_with('/') && **key != prefix);
         let listed = ListOutput {
             objects: objects.into_iter().map(object).collect(),
             common_prefixes: common.into_iter().map(str::to_owned).collect(),
@@ -124,24 +166,60 @@ mod tests {
             .entries
             .iter()
             .map(|entry| {
-                let kind = if entry.found == Found::Directory { "/" } else { "" };
-                format!("{}{kind}{}", entry.name, if entry.is_certain { "" } else { "?" })
+                let kind = if entry.found == Found::Directory {
+                    "/"
+                } else {
+                    ""
+                };
+                format!(
+                    "{}{kind}{}",
+                    entry.name,
+                    if entry.is_certain { "" } else { "?" }
+                )
             })
             .collect();
         assert_eq!(shown, expected);
-        assert_eq!(merged.open_files.iter().map(|name| &**name).collect::<Vec<_>>(), open);
+        assert_eq!(
+            merged
+                .open_files
+                .iter()
+                .map(|name| &**name)
+                .collect::<Vec<_>>(),
+            open
+        );
     }
 
     #[test]
     fn objects_and_prefixes_in_order_of_name() {
         check("", &[], true, &[], &[], &[]);
-        check("", &["a-b", "a/", "a0"], true, &[], &["a/", "a-b", "a0"], &[]);
-        check("d/", &["d/b", "d/a/", "d/c/"], true, &[], &["a/", "b", "c/"], &[]);
+        check(
+            "",
+            &["a-b", "a/", "a0"],
+            true,
+            &[],
+            &["a/", "a-b", "a0"],
+            &[],
+        );
+        check(
+            "d/",
+            &["d/b", "d/a/", "d/c/"],
+            true,
+            &[],
+            &["a/", "b", "c/"],
+            &[],
+        );
     }
 
     #[test]
     fn hidden_keys() {
-        check("d/", &["d/", "d//", "d/./", "d/../", "d/..", "d/x"], true, &[], &["x"], &[]);
+        check(
+            "d/",
+            &["d/", "d//", "d/./", "d/../", "d/..", "d/x"],
+            true,
+            &[],
+            &["x"],
+            &[],
+        );
         check("d/", &["d/"], true, &[], &[], &[]);
         let long = format!("d/{}", "n".repeat(256));
         check("d/", &[&long, "d/a\0b", "d/ok"], true, &[], &["ok"], &[]);
@@ -153,7 +231,14 @@ mod tests {
     fn a_directory_shadows_the_file_of_its_name() {
         check("", &["a", "a!", "a/"], true, &[], &["a/", "a!"], &[]);
         check("", &["a", "a!", "a/"], false, &[], &["a/", "a!"], &[]);
-        check("d/", &["d/a", "d/a/", "d/b"], false, &[], &["a/", "b?"], &["b"]);
+        check(
+            "d/",
+            &["d/a", "d/a/", "d/b"],
+            false,
+            &[],
+            &["a/", "b?"],
+            &["b"],
+        );
     }
 
     #[test]
@@ -161,8 +246,22 @@ mod tests {
         check("", &["a", "a!"], false, &[], &["a?", "a!?"], &["a", "a!"]);
         check("", &["a", "a!"], true, &[], &["a", "a!"], &[]);
         check("", &["a", "a0"], false, &[], &["a", "a0?"], &["a0"]);
-        check("", &["a-b", "a-c"], false, &["a"], &["a-b", "a-c?"], &["a-c", "a"]);
-        check("", &["a.x", "a/", "b"], false, &["a"], &["a.x", "b?"], &["b"]);
+        check(
+            "",
+            &["a-b", "a-c"],
+            false,
+            &["a"],
+            &["a-b", "a-c?"],
+            &["a-c", "a"],
+        );
+        check(
+            "",
+            &["a.x", "a/", "b"],
+            false,
+            &["a"],
+            &["a.x", "b?"],
+            &["b"],
+        );
         check("", &["a.x", "a/"], true, &["a"], &["a.x"], &[]);
         check("d/", &["d/a.x", "d/a/"], false, &["a"], &["a.x"], &[]);
         // The page may end with a directory: `a!/` is between `a` and `a/`.
@@ -176,9 +275,19 @@ mod tests {
         let mut restored = object("b");
         restored.storage_class = Some("DEEP_ARCHIVE".to_owned());
         restored.restored = true;
-        let listed = ListOutput { objects: vec![archived, restored], ..ListOutput::default() };
+        let listed = ListOutput {
+            objects: vec![archived, restored],
+            ..ListOutput::default()
+        };
         let merged = merge("", &listed, &[]);
-        assert_eq!(merged.entries.iter().map(|entry| entry.is_certain).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(
+            merged
+                .entries
+                .iter()
+                .map(|entry| entry.is_certain)
+                .collect::<Vec<_>>(),
+            [false, true]
+        );
     }
 
     #[test]
@@ -188,7 +297,10 @@ mod tests {
             common_prefixes: vec!["a/".to_owned()],
             ..ListOutput::default()
         };
-        let page = Page { entries: merge("", &listed, &[]).entries, at: Duration::ZERO };
+        let page = Page {
+            entries: merge("", &listed, &[]).entries,
+            at: Duration::ZERO,
+        };
         assert_eq!(page.find("a").unwrap().found, Found::Directory);
         assert!(page.find("a-b").is_some());
         assert!(page.find("b").is_none());

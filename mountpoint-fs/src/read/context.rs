@@ -128,14 +128,17 @@ impl ReadContext {
     /// Largest window of one stream: its share of what read-ahead may hold.
     pub(super) fn window_max(&self) -> u64 {
         let streams = self.streams.load(Ordering::Relaxed).max(1) as u64;
-        self.config.window_max.min(self.budget.ahead_max() / streams)
+        self.config
+            .window_max
+            .min(self.budget.ahead_max() / streams)
     }
 
     /// A block whose memory holds `reservation` for as long as it lives.
     pub(super) fn block(&self, reservation: Reservation) -> BlockFill {
         let len = usize::try_from(reservation.bytes()).expect("a block fits into memory");
         self.gets.fetch_add(1, Ordering::Relaxed);
-        self.bytes_requested.fetch_add(reservation.bytes(), Ordering::Relaxed);
+        self.bytes_requested
+            .fetch_add(reservation.bytes(), Ordering::Relaxed);
         self.pool.allocate_guarded(len, reservation)
     }
 
@@ -145,7 +148,10 @@ impl ReadContext {
         let due = self.sweep_at_ms.load(Ordering::Relaxed);
         let next = now_ms.saturating_add(SWEEP_PERIOD_MS);
         if now_ms >= due
-            && self.sweep_at_ms.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && self
+                .sweep_at_ms
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
         {
             self.reclaim(READER_IDLE, u64::MAX);
         }
@@ -157,7 +163,9 @@ impl ReadContext {
     /// First go the blocks of files that nobody reads, then what is left of demanded blocks. Blocks read ahead of
     /// an active stream stay: their share leaves room for every demand that is no larger than the rest.
     pub(super) fn make_room(&self) {
-        let Some(Shortage { bytes, largest }) = self.budget.shortage() else { return };
+        let Some(Shortage { bytes, largest }) = self.budget.shortage() else {
+            return;
+        };
         let mut freed = self.reclaim(READER_QUIET, bytes);
         if freed >= bytes {
             return;
@@ -188,8 +196,11 @@ impl ReadContext {
     /// Readers that hold blocks, the longest unread first.
     fn holders_by_age(&self) -> Vec<(Duration, Arc<Inner>)> {
         let holders = self.holders.lock();
-        let mut by_age: Vec<_> =
-            holders.values().filter_map(Weak::upgrade).map(|inner| (inner.used_at(), inner)).collect();
+        let mut by_age: Vec<_> = holders
+            .values()
+            .filter_map(Weak::upgrade)
+            .map(|inner| (inner.used_at(), inner))
+            .collect();
         drop(holders);
         by_age.sort_by_key(|(used, _)| *used);
         by_age
@@ -198,7 +209,10 @@ impl ReadContext {
 
 impl fmt::Debug for ReadContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadContext").field("config", &self.config).field("stats", &self.stats()).finish_non_exhaustive()
+        f.debug_struct("ReadContext")
+            .field("config", &self.config)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
     }
 }
 

@@ -36,9 +36,23 @@ struct Epoch {
 impl Window {
     /// Opens for a reader at `end` and asks for a power of two near `wanted` bytes.
     pub(super) fn open(wanted: u64, end: u64, now: Duration, size_max: u64) -> Self {
-        let size = wanted.clamp(PART_MIN, WINDOW_INITIAL_MAX).next_power_of_two().min(size_max.max(PART_MIN));
-        let epoch = Epoch { began: now, from: end, end: end + size, stalled: false };
-        Self { size, epoch, rates: [None; 2], rest: 0, rest_next: REST_MIN }
+        let size = wanted
+            .clamp(PART_MIN, WINDOW_INITIAL_MAX)
+            .next_power_of_two()
+            .min(size_max.max(PART_MIN));
+        let epoch = Epoch {
+            began: now,
+            from: end,
+            end: end + size,
+            stalled: false,
+        };
+        Self {
+            size,
+            epoch,
+            rates: [None; 2],
+            rest: 0,
+            rest_next: REST_MIN,
+        }
     }
 
     /// Bytes to ask for ahead of the reader.
@@ -49,7 +63,11 @@ impl Window {
     /// Size of the ranges it is cut into: a power of two, unless `part_max` is not.
     pub(super) fn part(&self, part_max: u64) -> u64 {
         let quarter = self.size / PARTS_PER_WINDOW;
-        let part = if quarter == 0 { PART_MIN } else { 1 << quarter.ilog2() };
+        let part = if quarter == 0 {
+            PART_MIN
+        } else {
+            1 << quarter.ilog2()
+        };
         part.max(PART_MIN).min(part_max)
     }
 
@@ -80,7 +98,12 @@ impl Window {
             }
             self.rates = [rate, self.rates[0]];
         }
-        self.epoch = Epoch { began: now, from: end, end: end + self.size, stalled: false };
+        self.epoch = Epoch {
+            began: now,
+            from: end,
+            end: end + self.size,
+            stalled: false,
+        };
     }
 
     /// Doubles, or returns to where doubling stopped to pay.
@@ -136,7 +159,10 @@ mod tests {
     #[test]
     fn doubles_up_to_its_bound_while_that_pays() {
         let delay = Duration::from_millis(30);
-        assert_eq!(run(MIB, 9, delay, 1e12, 256 * MIB), [1, 2, 4, 8, 16, 32, 64, 128, 256, 256]);
+        assert_eq!(
+            run(MIB, 9, delay, 1e12, 256 * MIB),
+            [1, 2, 4, 8, 16, 32, 64, 128, 256, 256]
+        );
         assert_eq!(run(MIB, 4, delay, 1e12, 6 * MIB), [1, 2, 4, 6, 6]);
     }
 
@@ -162,7 +188,10 @@ mod tests {
     fn bounds_hold_whatever_is_asked() {
         #[track_caller]
         fn check(wanted: u64, size_max: u64, size: u64) {
-            assert_eq!(Window::open(wanted, 0, Duration::ZERO, size_max).size(), size);
+            assert_eq!(
+                Window::open(wanted, 0, Duration::ZERO, size_max).size(),
+                size
+            );
         }
         check(1, 256 * MIB, 128 * KIB);
         check(300 * KIB, 256 * MIB, 512 * KIB);
@@ -188,7 +217,10 @@ mod tests {
     fn parts_are_a_quarter_of_the_window() {
         #[track_caller]
         fn check(size: u64, part_max: u64, part: u64) {
-            assert_eq!(Window::open(size, 0, Duration::ZERO, size).part(part_max), part);
+            assert_eq!(
+                Window::open(size, 0, Duration::ZERO, size).part(part_max),
+                part
+            );
         }
         check(128 * KIB, 8 * MIB, 128 * KIB);
         check(MIB, 8 * MIB, 256 * KIB);

@@ -15,7 +15,10 @@ fn tree() -> BTreeMap<String, Vec<u8>> {
         objects.insert(key, synthetic_bytes(index, 0..index * 37));
     }
     for index in 0..3_u64 {
-        objects.insert(format!("large/{index}"), synthetic_bytes(index, 0..(12 << 20) + index));
+        objects.insert(
+            format!("large/{index}"),
+            synthetic_bytes(index, 0..(12 << 20) + index),
+        );
     }
     objects
 }
@@ -41,7 +44,10 @@ fn compare(mounted: &Path, local: &Path) {
         assert_eq!(shell(mounted, script), shell(local, script), "{script}");
     }
     let copy = tempfile::tempdir().unwrap();
-    shell(mounted, &format!("cp -r . {0} && diff -r . {0}", copy.path().display()));
+    shell(
+        mounted,
+        &format!("cp -r . {0} && diff -r . {0}", copy.path().display()),
+    );
 }
 
 #[test]
@@ -70,7 +76,12 @@ fn tools_on_independent_servers() {
         }
         let mut command = mount_s3();
         command
-            .args(["tools", "--endpoint-url", &server.url(), "--force-path-style"])
+            .args([
+                "tools",
+                "--endpoint-url",
+                &server.url(),
+                "--force-path-style",
+            ])
             .env("AWS_ACCESS_KEY_ID", server.access_key())
             .env("AWS_SECRET_ACCESS_KEY", server.secret_key());
         let mounted = Mounted::start(command);
