@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use aws_config::default_provider::credentials::DefaultCredentialsChain;
 use aws_config::environment::EnvironmentVariableRegionProvider;
 use aws_config::imds;
-use aws_config::meta::region::{ProvideRegion, RegionProviderChain};
+use aws_config::meta::region::RegionProviderChain;
 use aws_config::profile::ProfileFileRegionProvider;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
@@ -52,7 +52,9 @@ pub struct StaticKeys {
 
 impl fmt::Debug for StaticKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StaticKeys").field("access_key_id", &self.access_key_id).finish_non_exhaustive()
+        f.debug_struct("StaticKeys")
+            .field("access_key_id", &self.access_key_id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -64,11 +66,14 @@ pub async fn find_region(profile: Option<&str>, off_aws: bool) -> Option<Region>
     if let Some(profile) = profile {
         profile_files = profile_files.profile_name(profile);
     }
-    let chain = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new()).or_else(profile_files.build());
+    let chain = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
+        .or_else(profile_files.build());
     if off_aws {
         return chain.region().await;
     }
-    let metadata = imds::region::ImdsRegionProvider::builder().imds_client(metadata_client()).build();
+    let metadata = imds::region::ImdsRegionProvider::builder()
+        .imds_client(metadata_client())
+        .build();
     chain.or_else(metadata).region().await
 }
 
@@ -130,8 +135,9 @@ impl CredentialsCache {
                 Some(Self::over(provider, runtime))
             }
             CredentialsMode::Default { profile } => {
-                let mut chain =
-                    DefaultCredentialsChain::builder().region(region.clone()).imds_client(metadata_client());
+                let mut chain = DefaultCredentialsChain::builder()
+                    .region(region.clone())
+                    .imds_client(metadata_client());
                 if let Some(profile) = profile {
                     chain = chain.profile_name(profile);
                 }
@@ -151,7 +157,10 @@ impl CredentialsCache {
 
     /// Looks credentials up, so that a mount without any fails at once and says why.
     pub async fn check(&self) -> Result<(), ClientError> {
-        self.provide().await.map(drop).map_err(|error| explain(&error))
+        self.provide()
+            .await
+            .map(drop)
+            .map_err(|error| explain(&error))
     }
 
     /// Names the credentials that a request which starts now will use; for [`CredentialsCache::invalidate`].
@@ -171,13 +180,20 @@ impl CredentialsCache {
     async fn provide(&self) -> Answer {
         let (send, receive) = tokio::sync::oneshot::channel();
         self.ask(Box::new(move |answer| drop(send.send(answer))));
-        receive.await.unwrap_or_else(|_| Err(Arc::new(CredentialsError::not_loaded("the client is shutting down"))))
+        receive.await.unwrap_or_else(|_| {
+            Err(Arc::new(CredentialsError::not_loaded(
+                "the client is shutting down",
+            )))
+        })
     }
 
     /// Answers `waiter` at once if there are usable credentials, else when the look-up is done.
     fn ask(&self, waiter: Waiter) {
         let mut state = self.0.state.lock();
-        let usable = state.current.clone().map(|current| (left(&current), current));
+        let usable = state
+            .current
+            .clone()
+            .map(|current| (left(&current), current));
         match usable {
             Some((left, current)) if left > Duration::ZERO => {
                 if left < RENEW_BEFORE {
@@ -211,8 +227,10 @@ impl CredentialsCache {
         let guard = LookupGuard(Some(self.clone()));
         drop(self.0.runtime.spawn(async move {
             let cache = guard.cache();
-            let found = tokio::time::timeout(LOOKUP_TIMEOUT, cache.0.provider.provide_credentials()).await;
-            let found = found.unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(LOOKUP_TIMEOUT)));
+            let found =
+                tokio::time::timeout(LOOKUP_TIMEOUT, cache.0.provider.provide_credentials()).await;
+            let found =
+                found.unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(LOOKUP_TIMEOUT)));
             guard.finish(found.map_err(Arc::new));
         }));
     }
@@ -242,7 +260,9 @@ struct LookupGuard(Option<CredentialsCache>);
 
 impl LookupGuard {
     fn cache(&self) -> CredentialsCache {
-        self.0.clone().expect("taken only by finish, which consumes the guard")
+        self.0
+            .clone()
+            .expect("taken only by finish, which consumes the guard")
     }
 
     fn finish(mut self, answer: Answer) {
@@ -255,14 +275,18 @@ impl LookupGuard {
 impl Drop for LookupGuard {
     fn drop(&mut self) {
         if let Some(cache) = self.0.take() {
-            cache.finish(Err(Arc::new(CredentialsError::unhandled("the look-up of credentials broke off"))));
+            cache.finish(Err(Arc::new(CredentialsError::unhandled(
+                "the look-up of credentials broke off",
+            ))));
         }
     }
 }
 
 impl fmt::Debug for CredentialsCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CredentialsCache").field("generation", &self.generation()).finish_non_exhaustive()
+        f.debug_struct("CredentialsCache")
+            .field("generation", &self.generation())
+            .finish_non_exhaustive()
     }
 }
 
@@ -273,7 +297,9 @@ impl ProvideCredentials for CredentialsCache {
         Self: 'a,
     {
         ProvideCredentialsFuture::new(async {
-            self.provide().await.map_err(|error| CredentialsError::provider_error(chain_text(&error)))
+            self.provide()
+                .await
+                .map_err(|error| CredentialsError::provider_error(chain_text(&error)))
         })
     }
 }
@@ -282,7 +308,11 @@ impl ProvideCredentials for CredentialsCache {
 impl CredentialsSource for CredentialsCache {
     fn fetch(&self, reply: CredentialsReply) {
         self.ask(Box::new(move |answer| {
-            reply.send(answer.map(|keys| to_crt(&keys)).map_err(|error| chain_text(&error)));
+            reply.send(
+                answer
+                    .map(|keys| to_crt(&keys))
+                    .map_err(|error| chain_text(&error)),
+            );
         }));
     }
 }
@@ -298,9 +328,14 @@ fn to_crt(keys: &Credentials) -> CrtCredentials {
 
 /// How long the keys are good for; a long time if they do not expire.
 fn left(keys: &Credentials) -> Duration {
-    #[expect(clippy::disallowed_methods, reason = "expiry is wall-clock time, set by another machine")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "expiry is wall-clock time, set by another machine"
+    )]
     let now = SystemTime::now();
-    keys.expiry().map_or(Duration::MAX, |expiry| expiry.duration_since(now).unwrap_or_default())
+    keys.expiry().map_or(Duration::MAX, |expiry| {
+        expiry.duration_since(now).unwrap_or_default()
+    })
 }
 
 fn explain(error: &CredentialsError) -> ClientError {
@@ -363,14 +398,23 @@ mod tests {
             let expiry = self.lifetime.map(|lifetime| SystemTime::now() + lifetime);
             ProvideCredentialsFuture::new(async move {
                 tokio::task::yield_now().await;
-                Ok(Credentials::new(format!("key{number}"), "secret", None, expiry, "test"))
+                Ok(Credentials::new(
+                    format!("key{number}"),
+                    "secret",
+                    None,
+                    expiry,
+                    "test",
+                ))
             })
         }
     }
 
     fn cache(lifetime: Option<Duration>) -> (CredentialsCache, Arc<AtomicU64>) {
         let lookups = Arc::new(AtomicU64::new(0));
-        let provider = Numbered { lookups: Arc::clone(&lookups), lifetime };
+        let provider = Numbered {
+            lookups: Arc::clone(&lookups),
+            lifetime,
+        };
         (CredentialsCache::over(provider, Handle::current()), lookups)
     }
 
@@ -397,21 +441,31 @@ mod tests {
         cache.invalidate(generation);
         assert_eq!(key(&cache).await, "key1");
         cache.invalidate(generation);
-        assert_eq!(key(&cache).await, "key1", "a late complaint about old keys changes nothing");
+        assert_eq!(
+            key(&cache).await,
+            "key1",
+            "a late complaint about old keys changes nothing"
+        );
         assert_eq!(lookups.load(Ordering::SeqCst), 2);
     }
 
-    #[tokio::test(start_paused = false)]
+    #[tokio::test]
     async fn keys_near_their_end_are_renewed_in_the_background() {
         let (cache, lookups) = cache(Some(Duration::from_secs(60)));
         assert_eq!(key(&cache).await, "key0");
         cache.0.state.lock().lookup = Lookup::Idle;
         assert_eq!(key(&cache).await, "key0", "still good: answered at once");
-        while lookups.load(Ordering::SeqCst) < 2 || matches!(cache.0.state.lock().lookup, Lookup::Running(_)) {
+        while lookups.load(Ordering::SeqCst) < 2
+            || matches!(cache.0.state.lock().lookup, Lookup::Running(_))
+        {
             tokio::task::yield_now().await;
         }
         assert_eq!(key(&cache).await, "key1");
-        assert_eq!(lookups.load(Ordering::SeqCst), 2, "not renewed again within the gap");
+        assert_eq!(
+            lookups.load(Ordering::SeqCst),
+            2,
+            "not renewed again within the gap"
+        );
     }
 
     #[tokio::test]
@@ -437,8 +491,11 @@ mod tests {
         let error = cache.check().await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Credentials);
         assert!(error.message.contains("--no-sign-request"), "{error}");
-        let keys =
-            StaticKeys { access_key_id: "AK".into(), secret_access_key: "hush".into(), session_token: Some("t0k".into()) };
+        let keys = StaticKeys {
+            access_key_id: "AK".into(),
+            secret_access_key: "hush".into(),
+            session_token: Some("t0k".into()),
+        };
         let shown = format!("{keys:?} {cache:?}");
         assert!(!shown.contains("hush") && !shown.contains("t0k"), "{shown}");
     }

@@ -52,21 +52,30 @@ impl Endpoint {
             .build()
             .map_err(|error| refuse(format!("endpoint of bucket {}: {error}", question.bucket)))?;
         let resolved = DefaultResolver::new();
-        let resolved = ResolveEndpoint::resolve_endpoint(&resolved, &params).await.map_err(|error| {
-            refuse(format!("no endpoint for bucket {} in region {}: {error}", question.bucket, question.region))
-        })?;
+        let resolved = ResolveEndpoint::resolve_endpoint(&resolved, &params)
+            .await
+            .map_err(|error| {
+                refuse(format!(
+                    "no endpoint for bucket {} in region {}: {error}",
+                    question.bucket, question.region
+                ))
+            })?;
         Self::parse(&resolved, question.region).map_err(refuse)
     }
 
     fn parse(resolved: &ResolvedEndpoint, region: &str) -> Result<Self, String> {
         let url = resolved.url();
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| format!("endpoint {url} has no scheme"))?;
+        let (scheme, rest) = url
+            .split_once("://")
+            .ok_or_else(|| format!("endpoint {url} has no scheme"))?;
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         Ok(Self {
             origin: format!("{scheme}://{host}"),
             path_prefix: path.trim_end_matches('/').to_owned(),
-            signing_region: auth_property(resolved, "signingRegion").unwrap_or_else(|| region.to_owned()),
-            signing_service: auth_property(resolved, "signingName").unwrap_or_else(|| "s3".to_owned()),
+            signing_region: auth_property(resolved, "signingRegion")
+                .unwrap_or_else(|| region.to_owned()),
+            signing_service: auth_property(resolved, "signingName")
+                .unwrap_or_else(|| "s3".to_owned()),
         })
     }
 
@@ -104,7 +113,9 @@ fn encode_into(out: &mut String, text: &str, keep_slash: bool) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in text.as_bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte))
+            }
             b'/' if keep_slash => out.push('/'),
             _ => {
                 out.push('%');
@@ -126,27 +137,47 @@ fn check_url(url: &str) -> Result<(), String> {
         return Err(format!("endpoint URL {url:?} has no valid host name"));
     }
     if path.contains(['?', '#']) {
-        return Err(format!("endpoint URL {url:?} must not have a query or a fragment"));
+        return Err(format!(
+            "endpoint URL {url:?} must not have a query or a fragment"
+        ));
     }
     Ok(())
 }
 
 fn auth_property(resolved: &ResolvedEndpoint, name: &str) -> Option<String> {
     if let Some(scheme) = resolved.auth_schemes().first() {
-        return scheme.get(name).and_then(Document::as_string).map(str::to_owned);
+        return scheme
+            .get(name)
+            .and_then(Document::as_string)
+            .map(str::to_owned);
     }
     let Some(Document::Array(schemes)) = resolved.properties().get("authSchemes") else {
         return None;
     };
-    schemes.first()?.as_object()?.get(name)?.as_string().map(str::to_owned)
+    schemes
+        .first()?
+        .as_object()?
+        .get(name)?
+        .as_string()
+        .map(str::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn resolve(bucket: &str, region: &str, url: Option<&str>, force_path_style: bool) -> Result<Endpoint, ClientError> {
-        let question = EndpointQuestion { bucket, region, endpoint_url: url, force_path_style };
+    fn resolve(
+        bucket: &str,
+        region: &str,
+        url: Option<&str>,
+        force_path_style: bool,
+    ) -> Result<Endpoint, ClientError> {
+        let question = EndpointQuestion {
+            bucket,
+            region,
+            endpoint_url: url,
+            force_path_style,
+        };
         futures::executor::block_on(Endpoint::resolve(&question))
     }
 
@@ -154,34 +185,104 @@ mod tests {
     fn check(bucket: &str, region: &str, url: Option<&str>, path_style: bool, expected: [&str; 4]) {
         let endpoint = resolve(bucket, region, url, path_style).unwrap();
         let path = endpoint.path(&Key::parse("k").unwrap());
-        let found = [&*endpoint.origin, &*path, &*endpoint.signing_region, &*endpoint.signing_service];
+        let found = [
+            &*endpoint.origin,
+            &*path,
+            &*endpoint.signing_region,
+            &*endpoint.signing_service,
+        ];
         assert_eq!(found, expected, "{bucket} {region} {url:?} {path_style}");
     }
 
     #[test]
     fn endpoints() {
-        let aws = "https://b.s3.eu-central-1.amazonaws.com";
-        check("b", "eu-central-1", None, false, [aws, "/k", "eu-central-1", "s3"]);
+        let aws = "https://bkt.s3.eu-central-1.amazonaws.com";
+        check(
+            "bkt",
+            "eu-central-1",
+            None,
+            false,
+            [aws, "/k", "eu-central-1", "s3"],
+        );
         let path_style = "https://s3.eu-central-1.amazonaws.com";
-        check("b", "eu-central-1", None, true, [path_style, "/b/k", "eu-central-1", "s3"]);
-        check("with.dot", "us-east-1", None, false, [
-            "https://s3.us-east-1.amazonaws.com",
-            "/with.dot/k",
+        check(
+            "bkt",
+            "eu-central-1",
+            None,
+            true,
+            [path_style, "/bkt/k", "eu-central-1", "s3"],
+        );
+        check(
+            "with.dot",
             "us-east-1",
-            "s3",
-        ]);
-        check("b", "cn-north-1", None, false, ["https://b.s3.cn-north-1.amazonaws.com.cn", "/k", "cn-north-1", "s3"]);
+            None,
+            false,
+            [
+                "https://s3.us-east-1.amazonaws.com",
+                "/with.dot/k",
+                "us-east-1",
+                "s3",
+            ],
+        );
+        check(
+            "bkt",
+            "cn-north-1",
+            None,
+            false,
+            [
+                "https://bkt.s3.cn-north-1.amazonaws.com.cn",
+                "/k",
+                "cn-north-1",
+                "s3",
+            ],
+        );
         let own = Some("http://127.0.0.1:9000");
-        check("b", "us-east-1", own, true, ["http://127.0.0.1:9000", "/b/k", "us-east-1", "s3"]);
-        check("b", "us-east-1", own, false, ["http://127.0.0.1:9000", "/b/k", "us-east-1", "s3"]);
+        check(
+            "bkt",
+            "us-east-1",
+            own,
+            true,
+            ["http://127.0.0.1:9000", "/bkt/k", "us-east-1", "s3"],
+        );
+        check(
+            "bkt",
+            "us-east-1",
+            own,
+            false,
+            ["http://127.0.0.1:9000", "/bkt/k", "us-east-1", "s3"],
+        );
         let named = Some("https://s3.example.org:8443/");
-        check("b", "xx", named, false, ["https://b.s3.example.org:8443", "/k", "xx", "s3"]);
-        check("b", "xx", named, true, ["https://s3.example.org:8443", "/b/k", "xx", "s3"]);
+        check(
+            "bkt",
+            "xx",
+            named,
+            false,
+            ["https://bkt.s3.example.org:8443", "/k", "xx", "s3"],
+        );
+        check(
+            "bkt",
+            "xx",
+            named,
+            true,
+            ["https://s3.example.org:8443", "/bkt/k", "xx", "s3"],
+        );
         let with_path = Some("https://example.org/s3/");
-        check("b", "xx", with_path, true, ["https://example.org", "/s3/b/k", "xx", "s3"]);
+        check(
+            "bkt",
+            "xx",
+            with_path,
+            true,
+            ["https://example.org", "/s3/bkt/k", "xx", "s3"],
+        );
         let express = "d--usw2-az1--x-s3";
         let zone = "https://d--usw2-az1--x-s3.s3express-usw2-az1.us-west-2.amazonaws.com";
-        check(express, "us-west-2", None, false, [zone, "/k", "us-west-2", "s3express"]);
+        check(
+            express,
+            "us-west-2",
+            None,
+            false,
+            [zone, "/k", "us-west-2", "s3express"],
+        );
     }
 
     #[test]
@@ -209,7 +310,10 @@ mod tests {
             ("/lead//double/", "/b//lead//double/"),
             ("./../a/..", "/b/./../a/.."),
             ("ü€😀", "/b/%C3%BC%E2%82%AC%F0%9F%98%80"),
-            ("%41?#&=;:@!$'()*,[]\\\"<>", "/b/%2541%3F%23%26%3D%3B%3A%40%21%24%27%28%29%2A%2C%5B%5D%5C%22%3C%3E"),
+            (
+                "%41?#&=;:@!$'()*,[]\\\"<>",
+                "/b/%2541%3F%23%26%3D%3B%3A%40%21%24%27%28%29%2A%2C%5B%5D%5C%22%3C%3E",
+            ),
             ("\u{1}\n\u{7f}~-_.", "/b/%01%0A%7F~-_."),
         ] {
             assert_eq!(endpoint.path(&Key::parse(key).unwrap()), path, "{key:?}");

@@ -47,7 +47,9 @@ impl RetryPolicy {
             self.deadline
         };
         let wait = backoff(failed.kind, failed.attempts, random);
-        let wait = wait.max(failed.retry_after.unwrap_or_default()).min(WAIT_MAX);
+        let wait = wait
+            .max(failed.retry_after.unwrap_or_default())
+            .min(WAIT_MAX);
         (failed.elapsed + wait <= deadline).then_some(wait)
     }
 }
@@ -131,7 +133,10 @@ const PACE_WAIT_MAX: Duration = Duration::from_secs(2);
 mod tests {
     use super::*;
 
-    const POLICY: RetryPolicy = RetryPolicy { attempts_max: 10, deadline: REQUEST_DEADLINE };
+    const POLICY: RetryPolicy = RetryPolicy {
+        attempts_max: 10,
+        deadline: REQUEST_DEADLINE,
+    };
 
     #[track_caller]
     fn check(kind: ErrorKind, attempts: u32, elapsed_ms: u64, waits_ms: Option<(u64, u64)>) {
@@ -142,8 +147,16 @@ mod tests {
             retry_after: None,
         };
         let wait = |random| POLICY.wait(&failed, random).map(|wait| wait.as_millis());
-        assert_eq!(wait(0.0), waits_ms.map(|(least, _)| u128::from(least)), "least wait of {failed:?}");
-        assert_eq!(wait(1.0), waits_ms.map(|(_, most)| u128::from(most)), "longest wait of {failed:?}");
+        assert_eq!(
+            wait(0.0),
+            waits_ms.map(|(least, _)| u128::from(least)),
+            "least wait of {failed:?}"
+        );
+        assert_eq!(
+            wait(1.0),
+            waits_ms.map(|(_, most)| u128::from(most)),
+            "longest wait of {failed:?}"
+        );
     }
 
     #[test]
@@ -186,7 +199,10 @@ mod tests {
             elapsed: Duration::ZERO,
             retry_after: Some(Duration::from_secs(retry_after)),
         };
-        assert_eq!(POLICY.wait(&failed(0), 1.0), Some(Duration::from_millis(200)));
+        assert_eq!(
+            POLICY.wait(&failed(0), 1.0),
+            Some(Duration::from_millis(200))
+        );
         assert_eq!(POLICY.wait(&failed(3), 1.0), Some(Duration::from_secs(3)));
         assert_eq!(POLICY.wait(&failed(3600), 1.0), Some(WAIT_MAX));
     }
@@ -199,7 +215,11 @@ mod tests {
         for _ in 0..64 {
             pace.throttled(ms(10));
         }
-        assert_eq!(pace.start(ms(10)), ms(0), "the first after the pause goes at once");
+        assert_eq!(
+            pace.start(ms(10)),
+            ms(0),
+            "the first after the pause goes at once"
+        );
         assert_eq!(pace.start(ms(10)), ms(1));
         assert_eq!(pace.start(ms(10)), ms(2));
         pace.throttled(ms(500));

@@ -33,7 +33,11 @@ pub(super) struct Ticket(());
 impl Admission {
     /// A gate that lets `share` read-aheads be in flight and `queue_max` wait.
     pub(super) fn new(share: usize, queue_max: usize) -> Self {
-        Self { share: share.max(1), queue_max, state: Mutex::new(State::default()) }
+        Self {
+            share: share.max(1),
+            queue_max,
+            state: Mutex::new(State::default()),
+        }
     }
 
     /// A ticket, or `None`: the flight waits in the queue and `leave` will name it.
@@ -63,6 +67,12 @@ impl Admission {
 impl fmt::Debug for Admission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.lock();
-        write!(f, "Admission({} of {} in flight, {} waiting)", state.admitted, self.share, state.queue.len())
+        write!(
+            f,
+            "Admission({} of {} in flight, {} waiting)",
+            state.admitted,
+            self.share,
+            state.queue.len()
+        )
     }
 }

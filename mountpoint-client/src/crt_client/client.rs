@@ -14,8 +14,9 @@ use super::options::CrtClientOptions;
 use super::{connect, listing, multipart, objects, upload};
 use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 use crate::types::{
-    BucketInfo, Checksum, ChecksumAlgorithm, CopySource, DeleteFailure, ETag, GetRequest, Key, ListOutput,
-    ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
+    BucketInfo, Checksum, ChecksumAlgorithm, CopySource, DeleteFailure, ETag, GetRequest, Key,
+    ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput,
+    PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind};
 
@@ -32,9 +33,10 @@ impl CrtClient {
         let task = runtime.spawn(connect::connect(options, runtime.clone()));
         match task.await {
             Ok(core) => Ok(Self(Arc::new(core?))),
-            Err(error) => {
-                Err(ClientError::new(ErrorKind::Transient, format!("the client's start broke off: {error}")))
-            }
+            Err(error) => Err(ClientError::new(
+                ErrorKind::Transient,
+                format!("the client's start broke off: {error}"),
+            )),
         }
     }
 
@@ -57,7 +59,12 @@ impl fmt::Debug for CrtClient {
 }
 
 impl ObjectClient for CrtClient {
-    fn get(&self, request: GetRequest, into: BlockFill, observer: Arc<dyn GetObserver>) -> GetHandle {
+    fn get(
+        &self,
+        request: GetRequest,
+        into: BlockFill,
+        observer: Arc<dyn GetObserver>,
+    ) -> GetHandle {
         Flight::start(&self.0, request, into, observer)
     }
 
@@ -77,19 +84,41 @@ impl ObjectClient for CrtClient {
         upload::put(&self.0, request)
     }
 
-    fn create_upload(&self, key: &Key, headers: ObjectHeaders, checksum: Option<ChecksumAlgorithm>) -> Pending<Upload> {
+    fn create_upload(
+        &self,
+        key: &Key,
+        headers: ObjectHeaders,
+        checksum: Option<ChecksumAlgorithm>,
+    ) -> Pending<Upload> {
         multipart::create(&self.0, key, headers, checksum)
     }
 
-    fn put_part(&self, upload: &Upload, number: PartNumber, body: Bytes, checksum: Option<Checksum>) -> Pending<Part> {
+    fn put_part(
+        &self,
+        upload: &Upload,
+        number: PartNumber,
+        body: Bytes,
+        checksum: Option<Checksum>,
+    ) -> Pending<Part> {
         upload::put_part(&self.0, upload, number, body, checksum)
     }
 
-    fn copy_part(&self, upload: &Upload, number: PartNumber, source: CopySource, range: Range<u64>) -> Pending<Part> {
+    fn copy_part(
+        &self,
+        upload: &Upload,
+        number: PartNumber,
+        source: CopySource,
+        range: Range<u64>,
+    ) -> Pending<Part> {
         multipart::copy_part(&self.0, upload, number, source, range)
     }
 
-    fn complete_upload(&self, upload: &Upload, parts: Vec<Part>, condition: PutCondition) -> Pending<PutOutput> {
+    fn complete_upload(
+        &self,
+        upload: &Upload,
+        parts: Vec<Part>,
+        condition: PutCondition,
+    ) -> Pending<PutOutput> {
         multipart::complete(&self.0, upload, parts, condition)
     }
 
@@ -113,7 +142,12 @@ impl ObjectClient for CrtClient {
         objects::delete_many(&self.0, keys)
     }
 
-    fn copy(&self, source: CopySource, destination: &Key, condition: PutCondition) -> Pending<PutOutput> {
+    fn copy(
+        &self,
+        source: CopySource,
+        destination: &Key,
+        condition: PutCondition,
+    ) -> Pending<PutOutput> {
         objects::copy(&self.0, source, destination, condition)
     }
 
@@ -123,11 +157,19 @@ impl ObjectClient for CrtClient {
         } else {
             "only directory buckets can rename an object"
         };
-        refused(self.0.on_key("RenameObject", source).error(ErrorKind::Unsupported, what))
+        refused(
+            self.0
+                .on_key("RenameObject", source)
+                .error(ErrorKind::Unsupported, what),
+        )
     }
 
     fn create_session(&self) -> Pending<()> {
         let what = "this version of Mountpoint signs each request to a directory bucket and opens no session yet";
-        refused(self.0.on_bucket("CreateSession").error(ErrorKind::Unsupported, what))
+        refused(
+            self.0
+                .on_bucket("CreateSession")
+                .error(ErrorKind::Unsupported, what),
+        )
     }
 }

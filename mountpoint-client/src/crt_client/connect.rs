@@ -6,8 +6,8 @@ use std::time::Duration;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
-    AppName, BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation,
-    StalledStreamProtectionConfig,
+    AppName, BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation,
+    ResponseChecksumValidation, StalledStreamProtectionConfig,
 };
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
@@ -20,7 +20,8 @@ use super::admission::Admission;
 use super::core::Core;
 use super::data::DataClients;
 use super::options::{
-    CONNECT_TIMEOUT, CrtClientOptions, GBPS_PER_CONNECTION, READ_AHEAD_PERCENT, READ_AHEAD_QUEUE_MAX, READ_STALL,
+    CONNECT_TIMEOUT, CrtClientOptions, GBPS_PER_CONNECTION, READ_AHEAD_PERCENT,
+    READ_AHEAD_QUEUE_MAX, READ_STALL,
 };
 use crate::credentials::{CredentialsCache, CredentialsMode, find_region};
 use crate::endpoint::{Endpoint, EndpointQuestion};
@@ -28,7 +29,10 @@ use crate::retry::{Pace, RetryPolicy};
 use crate::{ClientError, ErrorKind};
 
 /// Makes the shared part of a client. Runs in a task of `runtime`.
-pub(super) async fn connect(options: CrtClientOptions, runtime: Handle) -> Result<Core, ClientError> {
+pub(super) async fn connect(
+    options: CrtClientOptions,
+    runtime: Handle,
+) -> Result<Core, ClientError> {
     let region = region(&options).await;
     let question = EndpointQuestion {
         bucket: &options.bucket,
@@ -45,7 +49,10 @@ pub(super) async fn connect(options: CrtClientOptions, runtime: Handle) -> Resul
     let sdk = sdk_client(&options, region.clone(), credentials.clone())?;
     let connections = options.connections() as usize * data.count();
     Ok(Core {
-        admission: Admission::new(connections * READ_AHEAD_PERCENT as usize / 100, READ_AHEAD_QUEUE_MAX),
+        admission: Admission::new(
+            connections * READ_AHEAD_PERCENT as usize / 100,
+            READ_AHEAD_QUEUE_MAX,
+        ),
         bucket: options.bucket,
         region: region.to_string(),
         endpoint,
@@ -53,7 +60,10 @@ pub(super) async fn connect(options: CrtClientOptions, runtime: Handle) -> Resul
         sdk,
         data,
         credentials,
-        policy: RetryPolicy { attempts_max: options.max_attempts.max(1), deadline: options.request_deadline },
+        policy: RetryPolicy {
+            attempts_max: options.max_attempts.max(1),
+            deadline: options.request_deadline,
+        },
         runtime,
         started: Instant::now(),
         pace: Mutex::new(Pace::default()),
@@ -78,7 +88,10 @@ fn data_clients(
     credentials: Option<&CredentialsCache>,
 ) -> Result<DataClients, ClientError> {
     let runtime = Runtime::new(&RuntimeOptions::default()).map_err(|error| {
-        ClientError::new(ErrorKind::InvalidRequest, format!("cannot start the AWS Common Runtime: {error}"))
+        ClientError::new(
+            ErrorKind::InvalidRequest,
+            format!("cannot start the AWS Common Runtime: {error}"),
+        )
     })?;
     let signing = match credentials {
         None => Signing::Unsigned,
@@ -91,7 +104,9 @@ fn data_clients(
     let client = |network_interface: Option<String>| ClientOptions {
         endpoint: endpoint.origin.clone(),
         signing: signing.clone(),
-        tls: TlsOptions { ca_bundle: options.ca_bundle.clone() },
+        tls: TlsOptions {
+            ca_bundle: options.ca_bundle.clone(),
+        },
         throughput_target_gbps: f64::from(options.connections()) * GBPS_PER_CONNECTION,
         part_size_max: options.part_size_max,
         connect_timeout: CONNECT_TIMEOUT,
@@ -100,7 +115,10 @@ fn data_clients(
     };
     let each = match &*options.network_interfaces {
         [] => vec![client(None)],
-        names => names.iter().map(|name| client(Some(name.clone()))).collect(),
+        names => names
+            .iter()
+            .map(|name| client(Some(name.clone())))
+            .collect(),
     };
     DataClients::new(&runtime, each)
 }
@@ -115,9 +133,15 @@ fn sdk_client(
     if let Some(pem) = &options.ca_bundle {
         trust = TrustStore::empty().with_pem_certificate(pem.clone());
     }
-    let tls = TlsContext::builder().with_trust_store(trust).build().map_err(|error| {
-        ClientError::new(ErrorKind::InvalidRequest, format!("the CA bundle cannot be used: {error}"))
-    })?;
+    let tls = TlsContext::builder()
+        .with_trust_store(trust)
+        .build()
+        .map_err(|error| {
+            ClientError::new(
+                ErrorKind::InvalidRequest,
+                format!("the CA bundle cannot be used: {error}"),
+            )
+        })?;
     let http = aws_smithy_http_client::Builder::new()
         .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
         .tls_context(tls)
@@ -130,7 +154,11 @@ fn sdk_client(
         .force_path_style(options.force_path_style)
         .disable_s3_express_session_auth(true)
         .retry_config(RetryConfig::disabled())
-        .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).build())
+        .timeout_config(
+            TimeoutConfig::builder()
+                .connect_timeout(CONNECT_TIMEOUT)
+                .build(),
+        )
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
@@ -149,7 +177,10 @@ fn sdk_client(
 /// The user agent as the SDK accepts it: a few characters are not allowed.
 fn app_name(user_agent: &str) -> AppName {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    let name: String = user_agent.chars().map(|c| if allowed(c) { c } else { '-' }).collect();
+    let name: String = user_agent
+        .chars()
+        .map(|c| if allowed(c) { c } else { '-' })
+        .collect();
     AppName::new(name).unwrap_or_else(|_| AppName::new("mountpoint").expect("letters are allowed"))
 }
 

@@ -70,11 +70,17 @@ impl Core {
 
     /// Names the credentials that requests are signed with from now on.
     pub(super) fn credentials_generation(&self) -> u64 {
-        self.credentials.as_ref().map_or(0, CredentialsCache::generation)
+        self.credentials
+            .as_ref()
+            .map_or(0, CredentialsCache::generation)
     }
 
     /// Attempts until one succeeds or the policy gives up. Runs in a task of the runtime.
-    pub(super) async fn retry<T, A>(&self, call: Call, attempt: impl Fn() -> A) -> Result<T, ClientError>
+    pub(super) async fn retry<T, A>(
+        &self,
+        call: Call,
+        attempt: impl Fn() -> A,
+    ) -> Result<T, ClientError>
     where
         A: Future<Output = Result<T, Fault>>,
     {
@@ -86,10 +92,12 @@ impl Core {
                 tokio::time::sleep(wait).await;
             }
             attempts.starts(self);
-            let outcome = tokio::time::timeout(call.attempt_max, attempt()).await.unwrap_or_else(|_| {
-                let what = format!("no answer within {} s", call.attempt_max.as_secs());
-                Err(call.operation.error(ErrorKind::Transient, &what).into())
-            });
+            let outcome = tokio::time::timeout(call.attempt_max, attempt())
+                .await
+                .unwrap_or_else(|_| {
+                    let what = format!("no answer within {} s", call.attempt_max.as_secs());
+                    Err(call.operation.error(ErrorKind::Transient, &what).into())
+                });
             let fault = match outcome {
                 Ok(output) => {
                     self.pace.lock().succeeded();
@@ -115,11 +123,17 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) fn quick(operation: Operation) -> Self {
-        Self { operation, attempt_max: CONTROL_ATTEMPT_MAX }
+        Self {
+            operation,
+            attempt_max: CONTROL_ATTEMPT_MAX,
+        }
     }
 
     pub(super) fn slow(operation: Operation) -> Self {
-        Self { operation, attempt_max: SLOW_ATTEMPT_MAX }
+        Self {
+            operation,
+            attempt_max: SLOW_ATTEMPT_MAX,
+        }
     }
 }
 
@@ -190,11 +204,18 @@ impl Attempts {
     /// The final error, with what the attempts before the last may have changed.
     pub(super) fn last_word(&self, mut error: ClientError) -> ClientError {
         if self.was_answer_lost
-            && matches!(error.kind, ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload)
+            && matches!(
+                error.kind,
+                ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload
+            )
         {
-            error.message.push_str("; an earlier attempt, whose answer was lost, may have succeeded");
+            error
+                .message
+                .push_str("; an earlier attempt, whose answer was lost, may have succeeded");
         } else if self.made > 1 {
-            error.message.push_str(&format!(" (after {} attempts)", self.made));
+            error
+                .message
+                .push_str(&format!(" (after {} attempts)", self.made));
         }
         error
     }
@@ -205,7 +226,10 @@ pub(super) fn reading<T: Send + 'static>(
     core: &Arc<Core>,
     future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
 ) -> Pending<T> {
-    Box::pin(Task { handle: core.runtime.spawn(future), aborts: true })
+    Box::pin(Task {
+        handle: core.runtime.spawn(future),
+        aborts: true,
+    })
 }
 
 /// A request that changes something, as a task that runs to its end even if the answer is no longer wanted:
@@ -214,7 +238,10 @@ pub(super) fn writing<T: Send + 'static>(
     core: &Arc<Core>,
     future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
 ) -> Pending<T> {
-    Box::pin(Task { handle: core.runtime.spawn(future), aborts: false })
+    Box::pin(Task {
+        handle: core.runtime.spawn(future),
+        aborts: false,
+    })
 }
 
 /// A request that fails without being sent.
@@ -231,13 +258,19 @@ impl<T> Future for Task<T> {
     type Output = Result<T, ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.handle).poll(context).map(|joined| match joined {
-            Ok(outcome) => outcome,
-            Err(error) if error.is_cancelled() => {
-                Err(ClientError::new(ErrorKind::Cancelled, "the client is shutting down"))
-            }
-            Err(error) => Err(ClientError::new(ErrorKind::Transient, format!("a request's task panicked: {error}"))),
-        })
+        Pin::new(&mut self.handle)
+            .poll(context)
+            .map(|joined| match joined {
+                Ok(outcome) => outcome,
+                Err(error) if error.is_cancelled() => Err(ClientError::new(
+                    ErrorKind::Cancelled,
+                    "the client is shutting down",
+                )),
+                Err(error) => Err(ClientError::new(
+                    ErrorKind::Transient,
+                    format!("a request's task panicked: {error}"),
+                )),
+            })
     }
 }
 

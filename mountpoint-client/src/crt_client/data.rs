@@ -33,7 +33,8 @@ impl DataClients {
     /// One client for each set of options.
     pub(super) fn new(runtime: &Runtime, each: Vec<ClientOptions>) -> Result<Self, ClientError> {
         let interface = |options: ClientOptions| -> Result<_, ClientError> {
-            let reads = Client::new(runtime, &options).map_err(|error| start_failed(&options, &error))?;
+            let reads =
+                Client::new(runtime, &options).map_err(|error| start_failed(&options, &error))?;
             Ok(Arc::new(Interface {
                 runtime: runtime.clone(),
                 options,
@@ -42,7 +43,10 @@ impl DataClients {
                 outstanding: AtomicU64::new(0),
             }))
         };
-        let interfaces = each.into_iter().map(interface).collect::<Result<Vec<_>, _>>()?;
+        let interfaces = each
+            .into_iter()
+            .map(interface)
+            .collect::<Result<Vec<_>, _>>()?;
         assert!(!interfaces.is_empty(), "the caller asks for at least one");
         Ok(Self { interfaces })
     }
@@ -54,7 +58,10 @@ impl DataClients {
 
     /// The interface with the least to do, for a request of `bytes`.
     pub(super) fn lane(&self, bytes: u64) -> Lane {
-        let least = self.interfaces.iter().min_by_key(|interface| interface.outstanding.load(Ordering::Relaxed));
+        let least = self
+            .interfaces
+            .iter()
+            .min_by_key(|interface| interface.outstanding.load(Ordering::Relaxed));
         let interface = Arc::clone(least.expect("there is at least one interface"));
         interface.outstanding.fetch_add(bytes, Ordering::Relaxed);
         Lane { interface, bytes }
@@ -79,7 +86,10 @@ impl Lane {
         if let Some(client) = self.interface.patient.get() {
             return client;
         }
-        let options = ClientOptions { stall_timeout: PATIENT_STALL, ..self.interface.options.clone() };
+        let options = ClientOptions {
+            stall_timeout: PATIENT_STALL,
+            ..self.interface.options.clone()
+        };
         match Client::new(&self.interface.runtime, &options) {
             Ok(client) => self.interface.patient.get_or_init(|| client),
             Err(error) => {
@@ -92,12 +102,21 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.interface.outstanding.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.interface
+            .outstanding
+            .fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
 fn start_failed(options: &ClientOptions, error: &CrtError) -> ClientError {
-    let interface = options.network_interface.as_deref().map(|name| format!(" on interface {name}")).unwrap_or_default();
-    let what = format!("cannot start the S3 client for {}{interface}: {error}", options.endpoint);
+    let interface = options
+        .network_interface
+        .as_deref()
+        .map(|name| format!(" on interface {name}"))
+        .unwrap_or_default();
+    let what = format!(
+        "cannot start the S3 client for {}{interface}: {error}",
+        options.endpoint
+    );
     ClientError::new(ErrorKind::InvalidRequest, what)
 }

@@ -22,11 +22,17 @@ pub(super) struct Operation {
 
 impl Operation {
     pub(super) fn on_key(name: &'static str, bucket: &str, key: &Key) -> Self {
-        Self { name, target: format!("s3://{bucket}/{key}") }
+        Self {
+            name,
+            target: format!("s3://{bucket}/{key}"),
+        }
     }
 
     pub(super) fn on_bucket(name: &'static str, bucket: &str) -> Self {
-        Self { name, target: format!("s3://{bucket}") }
+        Self {
+            name,
+            target: format!("s3://{bucket}"),
+        }
     }
 
     /// An error of this operation with no HTTP answer behind it.
@@ -47,7 +53,11 @@ pub(super) struct Fault {
 
 impl From<ClientError> for Fault {
     fn from(error: ClientError) -> Self {
-        Self { error, retry_after: None, expired: false }
+        Self {
+            error,
+            retry_after: None,
+            expired: false,
+        }
     }
 }
 
@@ -86,13 +96,21 @@ impl ErrorAnswer<'_> {
         }
         Fault {
             error: operation.error(kind, &what).with_status(self.status),
-            retry_after: self.retry_after.and_then(|s| s.parse().ok()).map(Duration::from_secs),
-            expired: matches!(self.code, Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")),
+            retry_after: self
+                .retry_after
+                .and_then(|s| s.parse().ok())
+                .map(Duration::from_secs),
+            expired: matches!(
+                self.code,
+                Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
+            ),
         }
     }
 
     pub(super) fn kind(&self) -> ErrorKind {
-        self.code.and_then(|code| self.kind_of_code(code)).unwrap_or_else(|| self.kind_of_status())
+        self.code
+            .and_then(|code| self.kind_of_code(code))
+            .unwrap_or_else(|| self.kind_of_status())
     }
 
     fn kind_of_code(&self, code: &str) -> Option<ErrorKind> {
@@ -103,19 +121,36 @@ impl ErrorAnswer<'_> {
             "PreconditionFailed" | "ConditionalRequestConflict" => ErrorKind::PreconditionFailed,
             "InvalidObjectState" => ErrorKind::Archived,
             "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => ErrorKind::Denied,
-            "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "ExpiredToken" | "ExpiredTokenException"
-            | "TokenRefreshRequired" | "InvalidToken" | "RequestTimeTooSkewed" | "InvalidSecurity"
+            "InvalidAccessKeyId"
+            | "SignatureDoesNotMatch"
+            | "ExpiredToken"
+            | "ExpiredTokenException"
+            | "TokenRefreshRequired"
+            | "InvalidToken"
+            | "RequestTimeTooSkewed"
+            | "InvalidSecurity"
             | "CredentialsNotSupported" => ErrorKind::Credentials,
             "PermanentRedirect" | "TemporaryRedirect" | "IllegalLocationConstraintException" => {
                 ErrorKind::WrongRegion(self.region())
             }
-            "AuthorizationHeaderMalformed" if self.region.is_some() => ErrorKind::WrongRegion(self.region()),
+            "AuthorizationHeaderMalformed" if self.region.is_some() => {
+                ErrorKind::WrongRegion(self.region())
+            }
             "AuthorizationHeaderMalformed" => ErrorKind::Credentials,
             "NotImplemented" | "MethodNotAllowed" => ErrorKind::Unsupported,
-            "SlowDown" | "SlowDownRead" | "SlowDownWrite" | "TooManyRequests" | "RequestLimitExceeded"
-            | "Throttling" | "ThrottlingException" | "ServiceUnavailable" | "BandwidthLimitExceeded"
+            "SlowDown"
+            | "SlowDownRead"
+            | "SlowDownWrite"
+            | "TooManyRequests"
+            | "RequestLimitExceeded"
+            | "Throttling"
+            | "ThrottlingException"
+            | "ServiceUnavailable"
+            | "BandwidthLimitExceeded"
             | "ServerBusy" => ErrorKind::Throttled,
-            "InternalError" | "RequestTimeout" | "OperationAborted" | "IncompleteBody" => ErrorKind::Transient,
+            "InternalError" | "RequestTimeout" | "OperationAborted" | "IncompleteBody" => {
+                ErrorKind::Transient
+            }
             _ => return None,
         })
     }
@@ -136,7 +171,9 @@ impl ErrorAnswer<'_> {
     }
 
     fn region(&self) -> Option<String> {
-        self.region.filter(|region| !region.is_empty()).map(str::to_owned)
+        self.region
+            .filter(|region| !region.is_empty())
+            .map(str::to_owned)
     }
 
     /// What to do about it, where a person can do something.
@@ -168,20 +205,36 @@ impl ErrorAnswer<'_> {
 
 /// The fault behind a failed request of the CRT.
 pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
-    if let Some(head) = failure.head.as_ref().filter(|head| !(200..300).contains(&head.status)) {
+    if let Some(head) = failure
+        .head
+        .as_ref()
+        .filter(|head| !(200..300).contains(&head.status))
+    {
         return of_crt_answer(operation, head, &failure.body);
     }
     let crt = &failure.error;
     let (kind, what) = match crt.kind() {
         CrtErrorKind::Cancelled => (ErrorKind::Cancelled, "cancelled".to_owned()),
         CrtErrorKind::Connect => (ErrorKind::Unreachable, format!("cannot connect: {crt}")),
-        CrtErrorKind::Dns => (ErrorKind::Unreachable, format!("cannot resolve the host name: {crt}")),
+        CrtErrorKind::Dns => (
+            ErrorKind::Unreachable,
+            format!("cannot resolve the host name: {crt}"),
+        ),
         CrtErrorKind::Tls => (ErrorKind::Unreachable, format!("TLS failed: {crt}")),
-        CrtErrorKind::Timeout => (ErrorKind::Transient, format!("the connection stalled: {crt}")),
+        CrtErrorKind::Timeout => (
+            ErrorKind::Transient,
+            format!("the connection stalled: {crt}"),
+        ),
         CrtErrorKind::Connection => (ErrorKind::Transient, format!("the connection broke: {crt}")),
         CrtErrorKind::Credentials => (ErrorKind::Credentials, format!("cannot sign: {crt}")),
-        CrtErrorKind::Response => (ErrorKind::InvalidResponse, format!("unusable answer: {crt}")),
-        CrtErrorKind::Refused => (ErrorKind::InvalidResponse, format!("the answer was refused: {crt}")),
+        CrtErrorKind::Response => (
+            ErrorKind::InvalidResponse,
+            format!("unusable answer: {crt}"),
+        ),
+        CrtErrorKind::Refused => (
+            ErrorKind::InvalidResponse,
+            format!("the answer was refused: {crt}"),
+        ),
         CrtErrorKind::Other => (ErrorKind::Transient, crt.to_string()),
     };
     operation.error(kind, &what).into()
@@ -190,7 +243,10 @@ pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
 fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fault {
     let body = String::from_utf8_lossy(body);
     let region = text::xml_element(&body, "Region");
-    let (code, message) = (text::xml_element(&body, "Code"), text::xml_element(&body, "Message"));
+    let (code, message) = (
+        text::xml_element(&body, "Code"),
+        text::xml_element(&body, "Message"),
+    );
     ErrorAnswer {
         status: head.status,
         code: code.as_deref(),
@@ -208,7 +264,12 @@ mod tests {
     #[track_caller]
     fn check(status: u16, code: &str, region: Option<&str>, expected: &ErrorKind) {
         let code = (!code.is_empty()).then_some(code);
-        let answer = ErrorAnswer { status, code, region, ..ErrorAnswer::default() };
+        let answer = ErrorAnswer {
+            status,
+            code,
+            region,
+            ..ErrorAnswer::default()
+        };
         assert_eq!(answer.kind(), *expected, "{answer:?}");
     }
 
@@ -219,7 +280,11 @@ mod tests {
             (404, "NoSuchBucket", ErrorKind::NoSuchBucket),
             (404, "NoSuchUpload", ErrorKind::NoSuchUpload),
             (412, "PreconditionFailed", ErrorKind::PreconditionFailed),
-            (409, "ConditionalRequestConflict", ErrorKind::PreconditionFailed),
+            (
+                409,
+                "ConditionalRequestConflict",
+                ErrorKind::PreconditionFailed,
+            ),
             (403, "InvalidObjectState", ErrorKind::Archived),
             (403, "AccessDenied", ErrorKind::Denied),
             (403, "InvalidAccessKeyId", ErrorKind::Credentials),
@@ -249,8 +314,18 @@ mod tests {
         let there = ErrorKind::WrongRegion(Some("eu-west-1".to_owned()));
         check(301, "PermanentRedirect", Some("eu-west-1"), &there);
         check(301, "", Some("eu-west-1"), &there);
-        check(400, "AuthorizationHeaderMalformed", Some("eu-west-1"), &there);
-        check(400, "AuthorizationHeaderMalformed", None, &ErrorKind::Credentials);
+        check(
+            400,
+            "AuthorizationHeaderMalformed",
+            Some("eu-west-1"),
+            &there,
+        );
+        check(
+            400,
+            "AuthorizationHeaderMalformed",
+            None,
+            &ErrorKind::Credentials,
+        );
         check(301, "", Some(""), &ErrorKind::WrongRegion(None));
     }
 
@@ -283,14 +358,25 @@ mod tests {
 
     #[track_caller]
     fn check_message(name: &'static str, answer: ErrorAnswer<'_>, kind: &ErrorKind, message: &str) {
-        let operation = Operation { name, target: "s3://b/k".to_owned() };
+        let operation = Operation {
+            name,
+            target: "s3://b/k".to_owned(),
+        };
         let fault = answer.fault(&operation);
-        assert_eq!((&fault.error.kind, &*fault.error.to_string()), (kind, message));
+        assert_eq!(
+            (&fault.error.kind, &*fault.error.to_string()),
+            (kind, message)
+        );
     }
 
     #[test]
     fn messages_name_the_operation_and_what_to_do() {
-        let answer = |status, code, message| ErrorAnswer { status, code, message, ..ErrorAnswer::default() };
+        let answer = |status, code, message| ErrorAnswer {
+            status,
+            code,
+            message,
+            ..ErrorAnswer::default()
+        };
         check_message(
             "GetObject",
             answer(404, Some("NoSuchKey"), Some("The key does not\nexist.")),
@@ -305,7 +391,12 @@ mod tests {
         );
         check_message(
             "ListObjectsV2",
-            ErrorAnswer { status: 301, code: Some("PermanentRedirect"), region: Some("r-1"), ..answer(0, None, None) },
+            ErrorAnswer {
+                status: 301,
+                code: Some("PermanentRedirect"),
+                region: Some("r-1"),
+                ..answer(0, None, None)
+            },
             &ErrorKind::WrongRegion(Some("r-1".to_owned())),
             "ListObjectsV2 s3://b/k: PermanentRedirect; the bucket is in region r-1: use --region r-1 (HTTP 301)",
         );
@@ -320,12 +411,30 @@ mod tests {
 
     #[test]
     fn expired_credentials_and_retry_after_are_noticed() {
-        let operation = Operation { name: "GetObject", target: "s3://b/k".to_owned() };
-        let answer = ErrorAnswer { status: 400, code: Some("ExpiredToken"), ..ErrorAnswer::default() };
+        let operation = Operation {
+            name: "GetObject",
+            target: "s3://b/k".to_owned(),
+        };
+        let answer = ErrorAnswer {
+            status: 400,
+            code: Some("ExpiredToken"),
+            ..ErrorAnswer::default()
+        };
         assert!(answer.fault(&operation).expired);
-        let answer = ErrorAnswer { status: 503, retry_after: Some("7"), ..ErrorAnswer::default() };
-        assert_eq!(answer.fault(&operation).retry_after, Some(Duration::from_secs(7)));
-        let answer = ErrorAnswer { status: 503, retry_after: Some("Mon, 1 Jan"), ..ErrorAnswer::default() };
+        let answer = ErrorAnswer {
+            status: 503,
+            retry_after: Some("7"),
+            ..ErrorAnswer::default()
+        };
+        assert_eq!(
+            answer.fault(&operation).retry_after,
+            Some(Duration::from_secs(7))
+        );
+        let answer = ErrorAnswer {
+            status: 503,
+            retry_after: Some("Mon, 1 Jan"),
+            ..ErrorAnswer::default()
+        };
         assert_eq!(answer.fault(&operation).retry_after, None);
     }
 }

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mountpoint_crt_sys::block::BlockFill;
-use mountpoint_crt_sys::{Cancel, ErrorKind as CrtErrorKind, Failure, GetHandler, RangedGet, Refused, ResponseHead};
+use mountpoint_crt_sys::{
+    Cancel, ErrorKind as CrtErrorKind, Failure, GetHandler, RangedGet, Refused, ResponseHead,
+};
 use parking_lot::Mutex;
 
 use super::admission::Ticket;
@@ -51,7 +53,11 @@ enum Phase {
     /// Not with the CRT: queued, paced, or between two attempts.
     Waiting(BlockFill),
     /// With the CRT, which has the right to fill.
-    Flying { asked: Range<u64>, lane: Lane, cancel: Option<Cancel> },
+    Flying {
+        asked: Range<u64>,
+        lane: Lane,
+        cancel: Option<Cancel>,
+    },
     /// The observer knows the outcome, or is about to.
     Done,
 }
@@ -64,9 +70,16 @@ impl Flight {
         into: BlockFill,
         observer: Arc<dyn GetObserver>,
     ) -> GetHandle {
-        assert!(request.range.start < request.range.end, "a GET asks for at least one byte");
+        assert!(
+            request.range.start < request.range.end,
+            "a GET asks for at least one byte"
+        );
         let wanted = (into.capacity() - into.filled()) as u64;
-        assert_eq!(wanted, request.range.end - request.range.start, "the block is as long as the range");
+        assert_eq!(
+            wanted,
+            request.range.end - request.range.start,
+            "the block is as long as the range"
+        );
         let flight = Arc::new(Self {
             core: Arc::clone(core),
             state: Mutex::new(State {
@@ -116,7 +129,9 @@ impl Flight {
         let fill = match std::mem::replace(&mut state.phase, Phase::Done) {
             Phase::Waiting(fill) => fill,
             Phase::Done => return,
-            Phase::Flying { .. } => unreachable!("an attempt is launched only while none is under way"),
+            Phase::Flying { .. } => {
+                unreachable!("an attempt is launched only while none is under way")
+            }
         };
         let missing = (fill.capacity() - fill.filled()) as u64;
         let asked = self.request.range.end - missing..self.request.range.end;
@@ -124,12 +139,25 @@ impl Flight {
         if let Some(version) = &state.version {
             headers.push(("If-Match".to_owned(), version.as_str().to_owned()));
         }
-        let get = RangedGet { path: self.core.endpoint.path(&self.request.key), headers, range: asked.clone() };
+        let get = RangedGet {
+            path: self.core.endpoint.path(&self.request.key),
+            headers,
+            range: asked.clone(),
+        };
         let lane = self.core.data.lane(missing);
-        let client = if state.is_patient { lane.patient() } else { lane.quick() }.clone();
+        let client = if state.is_patient {
+            lane.patient()
+        } else {
+            lane.quick()
+        }
+        .clone();
         state.attempts.starts(&self.core);
         let attempt = state.attempts.made();
-        state.phase = Phase::Flying { asked, lane, cancel: None };
+        state.phase = Phase::Flying {
+            asked,
+            lane,
+            cancel: None,
+        };
         drop(state);
 
         let handle = client.get(get, fill, Box::new(Attempt(Arc::clone(self))));
@@ -158,9 +186,17 @@ impl Flight {
                 drop(fill);
                 self.land(Err(self.cancelled()));
             }
-            Phase::Flying { asked, lane, mut cancel } => {
+            Phase::Flying {
+                asked,
+                lane,
+                mut cancel,
+            } => {
                 let handle = cancel.take();
-                state.phase = Phase::Flying { asked, lane, cancel };
+                state.phase = Phase::Flying {
+                    asked,
+                    lane,
+                    cancel,
+                };
                 drop(state);
                 if let Some(handle) = handle {
                     handle.cancel();
@@ -194,7 +230,9 @@ impl Flight {
         let mut state = self.state.lock();
         let asked = match std::mem::replace(&mut state.phase, Phase::Done) {
             Phase::Flying { asked, .. } => asked,
-            Phase::Waiting(_) | Phase::Done => unreachable!("an attempt finishes once, and nothing else ends it"),
+            Phase::Waiting(_) | Phase::Done => {
+                unreachable!("an attempt finishes once, and nothing else ends it")
+            }
         };
         let output = state.output.clone();
         let fault = match (outcome, output) {
@@ -223,7 +261,11 @@ impl Flight {
             }
             None => {
                 let error = state.attempts.last_word(fault.error);
-                let error = if state.is_cancelled { self.cancelled() } else { error };
+                let error = if state.is_cancelled {
+                    self.cancelled()
+                } else {
+                    error
+                };
                 drop(state);
                 drop(fill);
                 self.land(Err(error));
@@ -238,7 +280,11 @@ impl Flight {
             return operation.error(refusal.kind, &refusal.what).into();
         }
         let Some(failure) = failure else {
-            let what = format!("the body ended after {} of {} bytes", fill.filled(), fill.capacity());
+            let what = format!(
+                "the body ended after {} of {} bytes",
+                fill.filled(),
+                fill.capacity()
+            );
             return operation.error(ErrorKind::Transient, &what).into();
         };
         if failure.error.kind() == CrtErrorKind::Timeout {
@@ -247,13 +293,17 @@ impl Flight {
         let mut fault = fault::of_crt(&operation, &failure);
         if fault.error.status == Some(RANGE_NOT_SATISFIABLE) && state.version.is_some() {
             let what = "the object has become shorter than the range asked for";
-            fault.error = operation.error(ErrorKind::PreconditionFailed, what).with_status(RANGE_NOT_SATISFIABLE);
+            fault.error = operation
+                .error(ErrorKind::PreconditionFailed, what)
+                .with_status(RANGE_NOT_SATISFIABLE);
         }
         fault
     }
 
     fn cancelled(&self) -> ClientError {
-        self.core.on_key("GetObject", &self.request.key).error(ErrorKind::Cancelled, "cancelled by the caller")
+        self.core
+            .on_key("GetObject", &self.request.key)
+            .error(ErrorKind::Cancelled, "cancelled by the caller")
     }
 
     /// Tells the observer, then lets the next read-ahead fly in this one's place.

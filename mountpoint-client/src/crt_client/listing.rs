@@ -31,8 +31,16 @@ pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput
                 .set_start_after(request.start_after.clone())
                 .set_continuation_token(request.continuation_token.clone())
                 .set_max_keys(request.max_keys.map(i32::from));
-            let output = call.send().await.map_err(|error| of_sdk(&operation, &error))?;
-            Page { operation: &operation, request: &request, is_ordered: !core.is_directory_bucket() }.read(&output)
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
+            Page {
+                operation: &operation,
+                request: &request,
+                is_ordered: !core.is_directory_bucket(),
+            }
+            .read(&output)
         };
         core.retry(Call::quick(operation.clone()), attempt).await
     })
@@ -55,7 +63,12 @@ impl Page<'_> {
         let mut common_prefixes = Vec::with_capacity(output.common_prefixes().len());
         for common in output.common_prefixes() {
             let prefix = self.name(common.prefix(), is_encoded)?;
-            if self.request.delimiter.as_ref().is_none_or(|delimiter| !prefix.ends_with(delimiter.as_str())) {
+            if self
+                .request
+                .delimiter
+                .as_ref()
+                .is_none_or(|delimiter| !prefix.ends_with(delimiter.as_str()))
+            {
                 let what = format!("common prefix {prefix:?} does not end with the delimiter");
                 return Err(invalid(self.operation, &what));
             }
@@ -65,26 +78,38 @@ impl Page<'_> {
             self.check_order(objects.iter().map(|object| object.key.as_str()))?;
             self.check_order(common_prefixes.iter().map(String::as_str))?;
         }
-        Ok(ListOutput { objects, common_prefixes, continuation_token: self.next_page(output)? })
+        Ok(ListOutput {
+            objects,
+            common_prefixes,
+            continuation_token: self.next_page(output)?,
+        })
     }
 
     fn object(&self, object: &Object, is_encoded: bool) -> Result<ObjectInfo, Fault> {
         let name = self.name(object.key(), is_encoded)?;
         let Some(key) = Key::parse(&name) else {
-            return Err(invalid(self.operation, &format!("the key {name:?} is not a possible key")));
+            return Err(invalid(
+                self.operation,
+                &format!("the key {name:?} is not a possible key"),
+            ));
         };
         let Some(size) = object.size().and_then(|size| u64::try_from(size).ok()) else {
-            return Err(invalid(self.operation, &format!("the key {name:?} has no valid size")));
+            return Err(invalid(
+                self.operation,
+                &format!("the key {name:?} has no valid size"),
+            ));
         };
-        let restored = object
-            .restore_status()
-            .is_some_and(|status| status.is_restore_in_progress() != Some(true) && status.restore_expiry_date().is_some());
+        let restored = object.restore_status().is_some_and(|status| {
+            status.is_restore_in_progress() != Some(true) && status.restore_expiry_date().is_some()
+        });
         Ok(ObjectInfo {
             key,
             size,
             etag: etag(self.operation, object.e_tag())?,
             last_modified: system_time(object.last_modified()),
-            storage_class: object.storage_class().map(|class| class.as_str().to_owned()),
+            storage_class: object
+                .storage_class()
+                .map(|class| class.as_str().to_owned()),
             restored,
         })
     }
@@ -92,14 +117,24 @@ impl Page<'_> {
     /// A key or common prefix as it is in the bucket.
     fn name(&self, sent: Option<&str>, is_encoded: bool) -> Result<String, Fault> {
         let sent = sent.unwrap_or_default();
-        let name = if is_encoded { decode_form(sent) } else { Some(sent.to_owned()) };
+        let name = if is_encoded {
+            decode_form(sent)
+        } else {
+            Some(sent.to_owned())
+        };
         match name {
             Some(name) if name.starts_with(&self.request.prefix) => Ok(name),
             Some(name) => {
-                let what = format!("{name:?} is not under the prefix {:?} that was asked for", self.request.prefix);
+                let what = format!(
+                    "{name:?} is not under the prefix {:?} that was asked for",
+                    self.request.prefix
+                );
                 Err(invalid(self.operation, &what))
             }
-            None => Err(invalid(self.operation, &format!("{sent:?} is not a URL-encoded key"))),
+            None => Err(invalid(
+                self.operation,
+                &format!("{sent:?} is not a URL-encoded key"),
+            )),
         }
     }
 
@@ -107,7 +142,10 @@ impl Page<'_> {
         let mut last = None;
         for name in names {
             if last.is_some_and(|last| last >= name) {
-                return Err(invalid(self.operation, &format!("{name:?} is out of order in the listing")));
+                return Err(invalid(
+                    self.operation,
+                    &format!("{name:?} is out of order in the listing"),
+                ));
             }
             last = Some(name);
         }
@@ -115,12 +153,20 @@ impl Page<'_> {
     }
 
     fn next_page(&self, output: &ListObjectsV2Output) -> Result<Option<String>, Fault> {
-        let token = output.next_continuation_token().filter(|token| !token.is_empty());
+        let token = output
+            .next_continuation_token()
+            .filter(|token| !token.is_empty());
         match (output.is_truncated().unwrap_or(false), token) {
             (false, _) => Ok(None),
-            (true, None) => Err(invalid(self.operation, "the listing is truncated but names no next page")),
+            (true, None) => Err(invalid(
+                self.operation,
+                "the listing is truncated but names no next page",
+            )),
             (true, Some(token)) if self.request.continuation_token.as_deref() == Some(token) => {
-                Err(invalid(self.operation, "the listing's next page is the same page again"))
+                Err(invalid(
+                    self.operation,
+                    "the listing's next page is the same page again",
+                ))
             }
             (true, Some(token)) => Ok(Some(token.to_owned())),
         }
@@ -133,7 +179,11 @@ mod tests {
 
     use super::*;
 
-    fn output(keys: &[&str], prefixes: &[&str], encoding: Option<EncodingType>) -> ListObjectsV2Output {
+    fn output(
+        keys: &[&str],
+        prefixes: &[&str],
+        encoding: Option<EncodingType>,
+    ) -> ListObjectsV2Output {
         let object = |key: &&str| Object::builder().key(*key).size(1).e_tag("e").build();
         let common = |prefix: &&str| CommonPrefix::builder().prefix(*prefix).build();
         ListObjectsV2Output::builder()
@@ -151,16 +201,30 @@ mod tests {
             continuation_token: Some("t1".to_owned()),
             ..ListRequest::default()
         };
-        let page = Page { operation: &operation, request: &request, is_ordered: true };
+        let page = Page {
+            operation: &operation,
+            request: &request,
+            is_ordered: true,
+        };
         page.read(output).map_err(|fault| fault.error.message)
     }
 
     #[track_caller]
-    fn check(prefix: &str, keys: &[&str], prefixes: &[&str], encoded: bool, expected: Result<&[&str], &str>) {
+    fn check(
+        prefix: &str,
+        keys: &[&str],
+        prefixes: &[&str],
+        encoded: bool,
+        expected: Result<&[&str], &str>,
+    ) {
         let encoding = encoded.then_some(EncodingType::Url);
         match (read(prefix, &output(keys, prefixes, encoding)), expected) {
             (Ok(found), Ok(names)) => {
-                let mut all: Vec<&str> = found.objects.iter().map(|object| object.key.as_str()).collect();
+                let mut all: Vec<&str> = found
+                    .objects
+                    .iter()
+                    .map(|object| object.key.as_str())
+                    .collect();
                 all.extend(found.common_prefixes.iter().map(String::as_str));
                 assert_eq!(all, names);
             }
@@ -171,11 +235,29 @@ mod tests {
 
     #[test]
     fn names_are_decoded_only_if_the_server_encoded_them() {
-        check("", &["a+b", "c%2Bd"], &["e%20/"], true, Ok(&["a b", "c+d", "e /"]));
-        check("", &["a+b", "c%2Bd"], &["e%20/"], false, Ok(&["a+b", "c%2Bd", "e%20/"]));
+        check(
+            "",
+            &["a+b", "c%2Bd"],
+            &["e%20/"],
+            true,
+            Ok(&["a b", "c+d", "e /"]),
+        );
+        check(
+            "",
+            &["a+b", "c%2Bd"],
+            &["e%20/"],
+            false,
+            Ok(&["a+b", "c%2Bd", "e%20/"]),
+        );
         check("", &["%01%0A"], &[], true, Ok(&["\u{1}\n"]));
         check("", &["100%"], &[], true, Err("not a URL-encoded key"));
-        check("a b/", &["a+b/c"], &["a+b/d/"], true, Ok(&["a b/c", "a b/d/"]));
+        check(
+            "a b/",
+            &["a+b/c"],
+            &["a+b/d/"],
+            true,
+            Ok(&["a b/c", "a b/d/"]),
+        );
     }
 
     #[test]
@@ -184,10 +266,28 @@ mod tests {
         check("", &["b", "a"], &[], false, Err("out of order"));
         check("", &["a", "a"], &[], false, Err("out of order"));
         check("", &[], &["b/", "a/"], false, Err("out of order"));
-        check("", &[], &["a"], false, Err("does not end with the delimiter"));
+        check(
+            "",
+            &[],
+            &["a"],
+            false,
+            Err("does not end with the delimiter"),
+        );
         check("", &[""], &[], false, Err("not a possible key"));
-        check("", &[&"x".repeat(1025)], &[], false, Err("not a possible key"));
-        check("", &["a", "ä", "€", "😀"], &[], false, Ok(&["a", "ä", "€", "😀"]));
+        check(
+            "",
+            &[&"x".repeat(1025)],
+            &[],
+            false,
+            Err("not a possible key"),
+        );
+        check(
+            "",
+            &["a", "ä", "€", "😀"],
+            &[],
+            false,
+            Ok(&["a", "ä", "€", "😀"]),
+        );
     }
 
     #[test]
@@ -203,7 +303,15 @@ mod tests {
         assert_eq!(page(false, Some("t2")), Ok(None));
         assert_eq!(page(true, Some("t2")), Ok(Some("t2".to_owned())));
         assert!(page(true, None).unwrap_err().contains("names no next page"));
-        assert!(page(true, Some("")).unwrap_err().contains("names no next page"));
-        assert!(page(true, Some("t1")).unwrap_err().contains("same page again"));
+        assert!(
+            page(true, Some(""))
+                .unwrap_err()
+                .contains("names no next page")
+        );
+        assert!(
+            page(true, Some("t1"))
+                .unwrap_err()
+                .contains("same page again")
+        );
     }
 }

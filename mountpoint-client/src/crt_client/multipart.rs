@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use aws_sdk_s3::types::{
-    ChecksumAlgorithm as SdkAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart, EncodingType,
-    Part as SdkPart, StorageClass,
+    ChecksumAlgorithm as SdkAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart,
+    EncodingType, Part as SdkPart, StorageClass,
 };
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -19,7 +19,8 @@ use super::sdk_fault::of_sdk;
 use super::text::decode_form;
 use super::upload::object_headers;
 use crate::types::{
-    Checksum, ChecksumAlgorithm, CopySource, Key, ObjectHeaders, Part, PartNumber, PutCondition, PutOutput, Upload,
+    Checksum, ChecksumAlgorithm, CopySource, Key, ObjectHeaders, Part, PartNumber, PutCondition,
+    PutOutput, Upload,
 };
 use crate::{ErrorKind, Pending};
 
@@ -39,8 +40,13 @@ pub(super) fn create(
         let attempt = || async {
             let (algorithm, kind) = match checksum {
                 None => (None, None),
-                Some(ChecksumAlgorithm::Crc32c) => (Some(SdkAlgorithm::Crc32C), Some(ChecksumType::Composite)),
-                Some(ChecksumAlgorithm::Crc64Nvme) => (Some(SdkAlgorithm::Crc64Nvme), Some(ChecksumType::FullObject)),
+                Some(ChecksumAlgorithm::Crc32c) => {
+                    (Some(SdkAlgorithm::Crc32C), Some(ChecksumType::Composite))
+                }
+                Some(ChecksumAlgorithm::Crc64Nvme) => (
+                    Some(SdkAlgorithm::Crc64Nvme),
+                    Some(ChecksumType::FullObject),
+                ),
             };
             let metadata = headers.metadata.iter().cloned().collect();
             let call = core
@@ -53,9 +59,15 @@ pub(super) fn create(
                 .set_metadata((!headers.metadata.is_empty()).then_some(metadata))
                 .set_checksum_algorithm(algorithm)
                 .set_checksum_type(kind);
-            let output = call.send().await.map_err(|error| of_sdk(&operation, &error))?;
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
             match output.upload_id().filter(|id| !id.is_empty()) {
-                Some(id) => Ok(Upload { key: key.clone(), upload_id: id.to_owned() }),
+                Some(id) => Ok(Upload {
+                    key: key.clone(),
+                    upload_id: id.to_owned(),
+                }),
                 None => Err(invalid(&operation, "the answer has no upload id")),
             }
         };
@@ -72,7 +84,9 @@ pub(super) fn copy_part(
 ) -> Pending<Part> {
     let operation = core.on_key("UploadPartCopy", &upload.key);
     if range.is_empty() {
-        return refused(operation.error(ErrorKind::InvalidRequest, "an empty range cannot be copied"));
+        return refused(
+            operation.error(ErrorKind::InvalidRequest, "an empty range cannot be copied"),
+        );
     }
     let (core_of_task, upload) = (Arc::clone(core), upload.clone());
     writing(core, async move {
@@ -87,10 +101,26 @@ pub(super) fn copy_part(
                 .part_number(i32::from(number.0))
                 .copy_source(copy_source(&core, &source.key))
                 .copy_source_range(format!("bytes={}-{}", range.start, range.end - 1))
-                .set_copy_source_if_match(source.if_match.as_ref().map(|etag| etag.as_str().to_owned()));
-            let output = call.send().await.map_err(|error| of_sdk(&operation, &error))?;
-            let etag = etag(&operation, output.copy_part_result().and_then(|result| result.e_tag()))?;
-            Ok(Part { number, etag, size: range.end - range.start, checksum: None })
+                .set_copy_source_if_match(
+                    source
+                        .if_match
+                        .as_ref()
+                        .map(|etag| etag.as_str().to_owned()),
+                );
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
+            let etag = etag(
+                &operation,
+                output.copy_part_result().and_then(|result| result.e_tag()),
+            )?;
+            Ok(Part {
+                number,
+                etag,
+                size: range.end - range.start,
+                checksum: None,
+            })
         };
         core.retry(Call::slow(operation.clone()), attempt).await
     })
@@ -108,7 +138,8 @@ pub(super) fn complete(
         let operation = core.on_key("CompleteMultipartUpload", &upload.key);
         let attempt = || async {
             let (if_match, if_none_match) = condition_headers(&condition);
-            let list = CompletedMultipartUpload::builder().set_parts(Some(parts.iter().map(completed).collect()));
+            let list = CompletedMultipartUpload::builder()
+                .set_parts(Some(parts.iter().map(completed).collect()));
             let call = core
                 .sdk
                 .complete_multipart_upload()
@@ -118,8 +149,13 @@ pub(super) fn complete(
                 .multipart_upload(list.build())
                 .set_if_match(if_match)
                 .set_if_none_match(if_none_match);
-            let output = call.send().await.map_err(|error| of_sdk(&operation, &error))?;
-            Ok(PutOutput { etag: etag(&operation, output.e_tag())? })
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
+            Ok(PutOutput {
+                etag: etag(&operation, output.e_tag())?,
+            })
         };
         core.retry(Call::slow(operation.clone()), attempt).await
     })
@@ -146,7 +182,11 @@ pub(super) fn abort(core: &Arc<Core>, upload: &Upload) -> Pending<()> {
         let core = core_of_task;
         let operation = core.on_key("AbortMultipartUpload", &upload.key);
         let attempt = || async {
-            let call = core.sdk.abort_multipart_upload().bucket(&core.bucket).key(upload.key.as_str());
+            let call = core
+                .sdk
+                .abort_multipart_upload()
+                .bucket(&core.bucket)
+                .key(upload.key.as_str());
             let output = call.upload_id(&upload.upload_id).send().await;
             output.map(drop).map_err(|error| of_sdk(&operation, &error))
         };
@@ -163,16 +203,35 @@ pub(super) fn list_parts(core: &Arc<Core>, upload: &Upload) -> Pending<Vec<Part>
         loop {
             let marker = parts.last().map(|part| part.number.0.to_string());
             let attempt = || async {
-                let call = core.sdk.list_parts().bucket(&core.bucket).key(upload.key.as_str());
-                let call = call.upload_id(&upload.upload_id).set_part_number_marker(marker.clone());
-                let output = call.send().await.map_err(|error| of_sdk(&operation, &error))?;
-                let page = output.parts().iter().map(|part| part_of_sdk(&operation, part));
-                Ok((page.collect::<Result<Vec<_>, _>>()?, output.is_truncated().unwrap_or(false)))
+                let call = core
+                    .sdk
+                    .list_parts()
+                    .bucket(&core.bucket)
+                    .key(upload.key.as_str());
+                let call = call
+                    .upload_id(&upload.upload_id)
+                    .set_part_number_marker(marker.clone());
+                let output = call
+                    .send()
+                    .await
+                    .map_err(|error| of_sdk(&operation, &error))?;
+                let page = output
+                    .parts()
+                    .iter()
+                    .map(|part| part_of_sdk(&operation, part));
+                Ok((
+                    page.collect::<Result<Vec<_>, _>>()?,
+                    output.is_truncated().unwrap_or(false),
+                ))
             };
             let (page, is_truncated) = core.retry(Call::quick(operation.clone()), attempt).await?;
-            let leads_on = page.first().map(|first| first.number) > parts.last().map(|last| last.number);
+            let leads_on =
+                page.first().map(|first| first.number) > parts.last().map(|last| last.number);
             if is_truncated && !leads_on {
-                return Err(operation.error(ErrorKind::InvalidResponse, "the list of parts does not lead on"));
+                return Err(operation.error(
+                    ErrorKind::InvalidResponse,
+                    "the list of parts does not lead on",
+                ));
             }
             parts.extend(page);
             if !is_truncated {
@@ -183,14 +242,19 @@ pub(super) fn list_parts(core: &Arc<Core>, upload: &Upload) -> Pending<Vec<Part>
 }
 
 fn part_of_sdk(operation: &Operation, part: &SdkPart) -> Result<Part, Fault> {
-    let number = part.part_number().and_then(|number| u16::try_from(number).ok());
+    let number = part
+        .part_number()
+        .and_then(|number| u16::try_from(number).ok());
     let Some(number) = number.filter(|number| (1..=PART_NUMBER_MAX).contains(number)) else {
         return Err(invalid(operation, "a part has no valid number"));
     };
     Ok(Part {
         number: PartNumber(number),
         etag: etag(operation, part.e_tag())?,
-        size: part.size().and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
+        size: part
+            .size()
+            .and_then(|size| u64::try_from(size).ok())
+            .unwrap_or(0),
         checksum: part_checksum(part),
     })
 }
@@ -198,10 +262,14 @@ fn part_of_sdk(operation: &Operation, part: &SdkPart) -> Result<Part, Fault> {
 fn part_checksum(part: &SdkPart) -> Option<Checksum> {
     let decode = |text: &str| BASE64_STANDARD.decode(text).ok();
     if let Some(sum) = part.checksum_crc64_nvme() {
-        return Some(Checksum::Crc64Nvme(u64::from_be_bytes(decode(sum)?.try_into().ok()?)));
+        return Some(Checksum::Crc64Nvme(u64::from_be_bytes(
+            decode(sum)?.try_into().ok()?,
+        )));
     }
     let sum = part.checksum_crc32_c()?;
-    Some(Checksum::Crc32c(u32::from_be_bytes(decode(sum)?.try_into().ok()?)))
+    Some(Checksum::Crc32c(u32::from_be_bytes(
+        decode(sum)?.try_into().ok()?,
+    )))
 }
 
 pub(super) fn list_uploads(core: &Arc<Core>, prefix: &str) -> Pending<Vec<Upload>> {
@@ -246,22 +314,44 @@ async fn uploads_page(
         .set_prefix((!prefix.is_empty()).then(|| prefix.to_owned()))
         .set_key_marker(marker.0.clone())
         .set_upload_id_marker(marker.1.clone());
-    let output = call.send().await.map_err(|error| of_sdk(operation, &error))?;
+    let output = call
+        .send()
+        .await
+        .map_err(|error| of_sdk(operation, &error))?;
     let is_encoded = output.encoding_type() == Some(&EncodingType::Url);
-    let decode = |name: &str| if is_encoded { decode_form(name) } else { Some(name.to_owned()) };
+    let decode = |name: &str| {
+        if is_encoded {
+            decode_form(name)
+        } else {
+            Some(name.to_owned())
+        }
+    };
     let mut page = Vec::with_capacity(output.uploads().len());
     for upload in output.uploads() {
-        let key = upload.key().and_then(decode).as_deref().and_then(Key::parse);
+        let key = upload
+            .key()
+            .and_then(decode)
+            .as_deref()
+            .and_then(Key::parse);
         let (Some(key), Some(id)) = (key, upload.upload_id()) else {
-            return Err(invalid(operation, "an upload has no valid key or upload id"));
+            return Err(invalid(
+                operation,
+                "an upload has no valid key or upload id",
+            ));
         };
         // Some servers take the prefix for a hint.
         if key.as_str().starts_with(prefix) {
-            page.push(Upload { key, upload_id: id.to_owned() });
+            page.push(Upload {
+                key,
+                upload_id: id.to_owned(),
+            });
         }
     }
     let next = output.is_truncated().unwrap_or(false).then(|| {
-        (output.next_key_marker().and_then(decode), output.next_upload_id_marker().map(str::to_owned))
+        (
+            output.next_key_marker().and_then(decode),
+            output.next_upload_id_marker().map(str::to_owned),
+        )
     });
     Ok((page, next))
 }

@@ -22,26 +22,46 @@ pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
         let core = core_of_task;
         let operation = core.on_key("HeadObject", &key);
         let attempt = || async {
-            let call = core.sdk.head_object().bucket(&core.bucket).key(key.as_str());
-            let output = call.send().await.map_err(|error| of_sdk(&operation, &error))?;
+            let call = core
+                .sdk
+                .head_object()
+                .bucket(&core.bucket)
+                .key(key.as_str());
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
             object_info(&operation, &key, &output)
         };
         core.retry(Call::quick(operation.clone()), attempt).await
     })
 }
 
-fn object_info(operation: &Operation, key: &Key, output: &HeadObjectOutput) -> Result<ObjectInfo, Fault> {
-    let size = output.content_length().and_then(|length| u64::try_from(length).ok());
+fn object_info(
+    operation: &Operation,
+    key: &Key,
+    output: &HeadObjectOutput,
+) -> Result<ObjectInfo, Fault> {
+    let size = output
+        .content_length()
+        .and_then(|length| u64::try_from(length).ok());
     let Some(size) = size else {
-        return Err(invalid(operation, "the answer has no valid Content-Length header"));
+        return Err(invalid(
+            operation,
+            "the answer has no valid Content-Length header",
+        ));
     };
     Ok(ObjectInfo {
         key: key.clone(),
         size,
         etag: etag(operation, output.e_tag())?,
         last_modified: system_time(output.last_modified()),
-        storage_class: output.storage_class().map(|class| class.as_str().to_owned()),
-        restored: output.restore().is_some_and(|restore| restore.contains("ongoing-request=\"false\"")),
+        storage_class: output
+            .storage_class()
+            .map(|class| class.as_str().to_owned()),
+        restored: output
+            .restore()
+            .is_some_and(|restore| restore.contains("ongoing-request=\"false\"")),
     })
 }
 
@@ -53,7 +73,9 @@ pub(super) fn head_bucket(core: &Arc<Core>) -> Pending<BucketInfo> {
         let attempt = || async {
             let output = core.sdk.head_bucket().bucket(&core.bucket).send().await;
             let output = output.map_err(|error| of_sdk(&operation, &error))?;
-            Ok(BucketInfo { region: output.bucket_region().map(str::to_owned) })
+            Ok(BucketInfo {
+                region: output.bucket_region().map(str::to_owned),
+            })
         };
         core.retry(Call::quick(operation.clone()), attempt).await
     })
@@ -65,11 +87,21 @@ pub(super) fn delete(core: &Arc<Core>, key: &Key, if_match: Option<ETag>) -> Pen
         let core = core_of_task;
         let operation = core.on_key("DeleteObject", &key);
         let attempt = || async {
-            let call = core.sdk.delete_object().bucket(&core.bucket).key(key.as_str());
+            let call = core
+                .sdk
+                .delete_object()
+                .bucket(&core.bucket)
+                .key(key.as_str());
             let call = call.set_if_match(if_match.as_ref().map(|etag| etag.as_str().to_owned()));
-            match call.send().await.map_err(|error| of_sdk(&operation, &error)) {
+            match call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))
+            {
                 // Some servers answer 404 where S3 answers 204.
-                Err(fault) if fault.error.kind == ErrorKind::NotFound && if_match.is_none() => Ok(()),
+                Err(fault) if fault.error.kind == ErrorKind::NotFound && if_match.is_none() => {
+                    Ok(())
+                }
                 outcome => outcome.map(drop),
             }
         };
@@ -91,9 +123,20 @@ pub(super) fn delete_many(core: &Arc<Core>, keys: Vec<Key>) -> Pending<Vec<Delet
         let core = core_of_task;
         let attempt = || async {
             let delete = delete_list(&operation, &keys)?;
-            let call = core.sdk.delete_objects().bucket(&core.bucket).delete(delete);
-            let output = call.send().await.map_err(|error| of_sdk(&operation, &error))?;
-            Ok(output.errors().iter().filter_map(|error| delete_failure(&core, error)).collect())
+            let call = core
+                .sdk
+                .delete_objects()
+                .bucket(&core.bucket)
+                .delete(delete);
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
+            Ok(output
+                .errors()
+                .iter()
+                .filter_map(|error| delete_failure(&core, error))
+                .collect())
         };
         core.retry(Call::quick(operation.clone()), attempt).await
     })
@@ -107,7 +150,11 @@ fn delete_list(operation: &Operation, keys: &[Key]) -> Result<Delete, Fault> {
         }
         list.build()
     };
-    build().map_err(|error| operation.error(ErrorKind::InvalidRequest, &error.to_string()).into())
+    build().map_err(|error| {
+        operation
+            .error(ErrorKind::InvalidRequest, &error.to_string())
+            .into()
+    })
 }
 
 /// A key that is still there. What was not there is what the caller wanted.
@@ -141,12 +188,22 @@ pub(super) fn copy(
                 .bucket(&core.bucket)
                 .key(destination.as_str())
                 .copy_source(copy_source(&core, &source.key))
-                .set_copy_source_if_match(source.if_match.as_ref().map(|etag| etag.as_str().to_owned()))
+                .set_copy_source_if_match(
+                    source
+                        .if_match
+                        .as_ref()
+                        .map(|etag| etag.as_str().to_owned()),
+                )
                 .set_if_match(if_match)
                 .set_if_none_match(if_none_match);
-            let output = call.send().await.map_err(|error| of_sdk(&operation, &error))?;
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
             let result = output.copy_object_result();
-            Ok(PutOutput { etag: etag(&operation, result.and_then(|result| result.e_tag()))? })
+            Ok(PutOutput {
+                etag: etag(&operation, result.and_then(|result| result.e_tag()))?,
+            })
         };
         core.retry(Call::slow(operation.clone()), attempt).await
     })
@@ -170,7 +227,10 @@ pub(super) fn condition_headers(condition: &PutCondition) -> (Option<String>, Op
 pub(super) fn etag(operation: &Operation, value: Option<&str>) -> Result<ETag, Fault> {
     match value.filter(|value| !value.is_empty()) {
         Some(value) => Ok(ETag::from_header(value)),
-        None => Err(invalid(operation, "the answer has no ETag; Mountpoint needs one to tell versions apart")),
+        None => Err(invalid(
+            operation,
+            "the answer has no ETag; Mountpoint needs one to tell versions apart",
+        )),
     }
 }
 
@@ -180,7 +240,8 @@ pub(super) fn invalid(operation: &Operation, what: &str) -> Fault {
 
 /// A time as the server sent it; 1970 where it sent none or one that cannot be represented.
 pub(super) fn system_time(time: Option<&DateTime>) -> SystemTime {
-    time.and_then(|time| SystemTime::try_from(*time).ok()).unwrap_or(UNIX_EPOCH)
+    time.and_then(|time| SystemTime::try_from(*time).ok())
+        .unwrap_or(UNIX_EPOCH)
 }
 
 /// S3's limit for one DeleteObjects.

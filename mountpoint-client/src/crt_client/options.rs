@@ -61,7 +61,11 @@ impl CrtClientOptions {
     pub(super) fn connections(&self) -> u32 {
         let wanted = self.connections.unwrap_or_else(|| {
             let wanted = (self.throughput_target_gbps / GBPS_PER_CONNECTION).ceil();
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped just before")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "clamped just before"
+            )]
             let wanted = wanted.clamp(0.0, f64::from(CONNECTIONS_MAX)) as u32;
             wanted
         });

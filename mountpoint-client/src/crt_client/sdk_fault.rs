@@ -25,28 +25,51 @@ where
     match error {
         SdkError::ServiceError(context) => {
             let metadata = context.err().meta();
-            of_answer(operation, context.raw(), metadata.code(), metadata.message())
+            of_answer(
+                operation,
+                context.raw(),
+                metadata.code(),
+                metadata.message(),
+            )
         }
         SdkError::ResponseError(context) if !context.raw().status().is_success() => {
             of_answer(operation, context.raw(), None, None)
         }
-        SdkError::ResponseError(_) if has_cause::<io::Error>(error) || chain_text(error).contains("body") => {
-            fault(ErrorKind::Transient, format!("the connection broke: {}", chain_text(error)))
+        SdkError::ResponseError(_)
+            if has_cause::<io::Error>(error) || chain_text(error).contains("body") =>
+        {
+            fault(
+                ErrorKind::Transient,
+                format!("the connection broke: {}", chain_text(error)),
+            )
         }
-        SdkError::ResponseError(_) => {
-            fault(ErrorKind::InvalidResponse, format!("the answer cannot be read: {}", chain_text(error)))
-        }
+        SdkError::ResponseError(_) => fault(
+            ErrorKind::InvalidResponse,
+            format!("the answer cannot be read: {}", chain_text(error)),
+        ),
         SdkError::DispatchFailure(failure) => match failure.as_connector_error() {
             Some(connector) => fault(kind_of_connector(connector), chain_text(connector)),
             None => fault(ErrorKind::Transient, chain_text(error)),
         },
-        SdkError::TimeoutError(_) => fault(ErrorKind::Transient, format!("timed out: {}", chain_text(error))),
+        SdkError::TimeoutError(_) => fault(
+            ErrorKind::Transient,
+            format!("timed out: {}", chain_text(error)),
+        ),
         _ => fault(ErrorKind::InvalidRequest, chain_text(error)),
     }
 }
 
-fn of_answer(operation: &Operation, raw: &HttpResponse, code: Option<&str>, message: Option<&str>) -> Fault {
-    let body = raw.body().bytes().map(String::from_utf8_lossy).unwrap_or_default();
+fn of_answer(
+    operation: &Operation,
+    raw: &HttpResponse,
+    code: Option<&str>,
+    message: Option<&str>,
+) -> Fault {
+    let body = raw
+        .body()
+        .bytes()
+        .map(String::from_utf8_lossy)
+        .unwrap_or_default();
     let region = text::xml_element(&body, "Region");
     let headers = raw.headers();
     // For answers without a body the SDK makes up a code from the status; the table knows the statuses.
@@ -77,7 +100,13 @@ fn kind_of_connector(error: &ConnectorError) -> ErrorKind {
         )
     });
     let text = chain_text(error).to_ascii_lowercase();
-    let never_connected = ["connect error", "(connect)", "dns error", "connect timeout", "certificate"];
+    let never_connected = [
+        "connect error",
+        "(connect)",
+        "dns error",
+        "connect timeout",
+        "certificate",
+    ];
     if refused || never_connected.iter().any(|sign| text.contains(sign)) {
         ErrorKind::Unreachable
     } else {

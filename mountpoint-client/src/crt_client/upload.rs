@@ -14,7 +14,8 @@ use super::core::{Call, Core, refused, writing};
 use super::fault::{self, Fault, Operation};
 use crate::endpoint::encode_query;
 use crate::types::{
-    Checksum, ETag, Key, ObjectHeaders, Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
+    Checksum, ETag, Key, ObjectHeaders, Part, PartNumber, PutCondition, PutOutput, PutRequest,
+    Upload,
 };
 use crate::{ClientError, ErrorKind, Pending};
 
@@ -24,8 +25,12 @@ pub(super) fn put(core: &Arc<Core>, request: PutRequest) -> Pending<PutOutput> {
         Ok(headers) => headers,
         Err(what) => return refused(operation.error(ErrorKind::InvalidRequest, &what)),
     };
-    let message =
-        Message { operation: "PutObject", method: "PUT", path: core.endpoint.path(&request.key), headers };
+    let message = Message {
+        operation: "PutObject",
+        method: "PUT",
+        path: core.endpoint.path(&request.key),
+        headers,
+    };
     let core_of_task = Arc::clone(core);
     writing(core, async move {
         let etag = send(&core_of_task, operation, message, request.body).await?;
@@ -44,21 +49,41 @@ pub(super) fn put_part(
     let mut headers = vec![("User-Agent".to_owned(), core.user_agent.clone())];
     headers.extend(checksum.map(checksum_header));
     let path = part_path(core, &upload.key, number, &upload.upload_id);
-    let message = Message { operation: "UploadPart", method: "PUT", path, headers };
+    let message = Message {
+        operation: "UploadPart",
+        method: "PUT",
+        path,
+        headers,
+    };
     let size = body.len() as u64;
     let core_of_task = Arc::clone(core);
     writing(core, async move {
         let etag = send(&core_of_task, operation, message, body).await?;
-        Ok(Part { number, etag, size, checksum })
+        Ok(Part {
+            number,
+            etag,
+            size,
+            checksum,
+        })
     })
 }
 
 fn part_path(core: &Core, key: &Key, number: PartNumber, upload_id: &str) -> String {
-    format!("{}?partNumber={}&uploadId={}", core.endpoint.path(key), number.0, encode_query(upload_id))
+    format!(
+        "{}?partNumber={}&uploadId={}",
+        core.endpoint.path(key),
+        number.0,
+        encode_query(upload_id)
+    )
 }
 
 /// Sends until it is answered; returns the answer's ETag.
-async fn send(core: &Core, operation: Operation, message: Message, body: Bytes) -> Result<ETag, ClientError> {
+async fn send(
+    core: &Core,
+    operation: Operation,
+    message: Message,
+    body: Bytes,
+) -> Result<ETag, ClientError> {
     let call = Call::slow(operation.clone());
     let attempt = || async {
         let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -68,7 +93,9 @@ async fn send(core: &Core, operation: Operation, message: Message, body: Bytes) 
         match receiver.await {
             Ok(Ok(response)) => etag_of(&operation, &response.head),
             Ok(Err(failure)) => Err(fault::of_crt(&operation, &failure)),
-            Err(_) => Err(operation.error(ErrorKind::Transient, "the request was dropped").into()),
+            Err(_) => Err(operation
+                .error(ErrorKind::Transient, "the request was dropped")
+                .into()),
         }
     };
     core.retry(call, attempt).await
@@ -77,7 +104,9 @@ async fn send(core: &Core, operation: Operation, message: Message, body: Bytes) 
 fn etag_of(operation: &Operation, head: &ResponseHead) -> Result<ETag, Fault> {
     match head.header("etag").map(str::trim) {
         Some(value) if !value.is_empty() => Ok(ETag::from_header(value)),
-        _ => Err(operation.error(ErrorKind::InvalidResponse, "the answer has no ETag header").into()),
+        _ => Err(operation
+            .error(ErrorKind::InvalidResponse, "the answer has no ETag header")
+            .into()),
     }
 }
 
@@ -85,7 +114,9 @@ fn headers_of(core: &Core, request: &PutRequest) -> Result<Vec<(String, String)>
     let mut headers = vec![("User-Agent".to_owned(), core.user_agent.clone())];
     match &request.condition {
         PutCondition::None => {}
-        PutCondition::Match(etag) => headers.push(("If-Match".to_owned(), etag.as_str().to_owned())),
+        PutCondition::Match(etag) => {
+            headers.push(("If-Match".to_owned(), etag.as_str().to_owned()))
+        }
         PutCondition::Absent => headers.push(("If-None-Match".to_owned(), "*".to_owned())),
     }
     headers.extend(request.checksum.map(checksum_header));
@@ -106,11 +137,19 @@ pub(super) fn object_headers(headers: &ObjectHeaders) -> Result<Vec<(String, Str
         all.push((format!("x-amz-meta-{name}"), value.clone()));
     }
     for (name, value) in &all {
-        if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {
+        if !name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+        {
             return Err(format!("{name:?} cannot be the name of a header"));
         }
-        if !value.bytes().all(|b| b == b'\t' || (b' '..=b'~').contains(&b)) {
-            return Err(format!("the value of {name} cannot be sent: only printable ASCII can"));
+        if !value
+            .bytes()
+            .all(|b| b == b'\t' || (b' '..=b'~').contains(&b))
+        {
+            return Err(format!(
+                "the value of {name} cannot be sent: only printable ASCII can"
+            ));
         }
     }
     Ok(all)
@@ -119,8 +158,14 @@ pub(super) fn object_headers(headers: &ObjectHeaders) -> Result<Vec<(String, Str
 /// The checksum's header: base64 of its big-endian bytes.
 fn checksum_header(checksum: Checksum) -> (String, String) {
     let (name, value) = match checksum {
-        Checksum::Crc32c(sum) => ("x-amz-checksum-crc32c", BASE64_STANDARD.encode(sum.to_be_bytes())),
-        Checksum::Crc64Nvme(sum) => ("x-amz-checksum-crc64nvme", BASE64_STANDARD.encode(sum.to_be_bytes())),
+        Checksum::Crc32c(sum) => (
+            "x-amz-checksum-crc32c",
+            BASE64_STANDARD.encode(sum.to_be_bytes()),
+        ),
+        Checksum::Crc64Nvme(sum) => (
+            "x-amz-checksum-crc64nvme",
+            BASE64_STANDARD.encode(sum.to_be_bytes()),
+        ),
     };
     (name.to_owned(), value)
 }
@@ -135,7 +180,10 @@ mod tests {
         let (name, value) = checksum_header(Checksum::Crc32c(0xE306_9283));
         assert_eq!((&*name, &*value), ("x-amz-checksum-crc32c", "4waSgw=="));
         let (name, value) = checksum_header(Checksum::Crc64Nvme(0xAE8B_1486_0A79_9888));
-        assert_eq!((&*name, &*value), ("x-amz-checksum-crc64nvme", "rosUhgp5mIg="));
+        assert_eq!(
+            (&*name, &*value),
+            ("x-amz-checksum-crc64nvme", "rosUhgp5mIg=")
+        );
     }
 
     #[test]
@@ -145,8 +193,18 @@ mod tests {
             ..ObjectHeaders::default()
         };
         assert!(object_headers(&with("a-b_c.d", "plain value ~")).is_ok());
-        for (name, value) in [("a", "b\r\nX: y"), ("a", "ü"), ("a b", "c"), ("a:", "c"), ("a\n", "c"), ("a", "\0")] {
-            assert!(object_headers(&with(name, value)).is_err(), "{name:?} {value:?}");
+        for (name, value) in [
+            ("a", "b\r\nX: y"),
+            ("a", "ü"),
+            ("a b", "c"),
+            ("a:", "c"),
+            ("a\n", "c"),
+            ("a", "\0"),
+        ] {
+            assert!(
+                object_headers(&with(name, value)).is_err(),
+                "{name:?} {value:?}"
+            );
         }
     }
 }

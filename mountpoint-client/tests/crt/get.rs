@@ -1,15 +1,13 @@
 //! GETs of `CrtClient` against servers that answer rightly, wrongly, partly or not at all.
 
-mod support;
-
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::support::{Fixture, Get, Reply, Request, Server, eventually};
 use mountpoint_client::ErrorKind;
 use mountpoint_client::types::Priority;
 use parking_lot::{Condvar, Mutex};
-use support::{Fixture, Get, Reply, Request, Server, eventually};
 
 const ETAG: &str = "\"v1\"";
 
@@ -32,8 +30,19 @@ fn a_range_arrives_and_was_asked_for_exactly() {
     assert_eq!(request.header("range"), Some("bytes=10-29"));
     assert_eq!(request.header("if-match"), Some(ETAG));
     assert_eq!(request.header("host"), Some(&*server.address.to_string()));
-    assert!(request.header("authorization").unwrap().starts_with("AWS4-HMAC-SHA256 Credential=testkey/"));
-    assert!(request.header("user-agent").unwrap().contains("mountpoint/"), "{request:?}");
+    assert!(
+        request
+            .header("authorization")
+            .unwrap()
+            .starts_with("AWS4-HMAC-SHA256 Credential=testkey/")
+    );
+    assert!(
+        request
+            .header("user-agent")
+            .unwrap()
+            .contains("mountpoint/"),
+        "{request:?}"
+    );
 }
 
 #[test]
@@ -46,9 +55,18 @@ fn a_cut_body_is_continued_where_it_ended() {
     let (block, outcome) = fixture.get(0..100, Some(ETAG));
     outcome.unwrap();
     assert_eq!(block.bytes(0..100), object());
-    let asked: Vec<_> = server.requests().iter().map(|r| r.header("range").unwrap().to_owned()).collect();
+    let asked: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|r| r.header("range").unwrap().to_owned())
+        .collect();
     assert_eq!(asked, ["bytes=0-99", "bytes=20-99", "bytes=40-99"]);
-    assert!(server.requests().iter().all(|r| r.header("if-match") == Some(ETAG)));
+    assert!(
+        server
+            .requests()
+            .iter()
+            .all(|r| r.header("if-match") == Some(ETAG))
+    );
 }
 
 #[test]
@@ -70,7 +88,13 @@ fn a_retry_asks_for_the_version_of_the_first_answer() {
 
 /// One wrong answer: what becomes of it, after how many requests.
 #[track_caller]
-fn check(if_match: Option<&str>, answer: fn(&Request) -> Reply, kind: &ErrorKind, reason: &str, requests: usize) {
+fn check(
+    if_match: Option<&str>,
+    answer: fn(&Request) -> Reply,
+    kind: &ErrorKind,
+    reason: &str,
+    requests: usize,
+) {
     let server = Server::start(move |request, _| answer(request));
     let fixture = Fixture::new(server.address);
     let (block, outcome) = fixture.get(10..30, if_match);
@@ -86,33 +110,110 @@ fn check(if_match: Option<&str>, answer: fn(&Request) -> Reply, kind: &ErrorKind
 fn wrong_answers_are_refused_before_a_byte_is_published() {
     let changed = ErrorKind::PreconditionFailed;
     let invalid = ErrorKind::InvalidResponse;
-    check(Some("\"v0\""), |r| Reply::range(&object(), ETAG, r), &changed, "ignored If-Match", 1);
-    check(None, |_| Reply::new(200).header("ETag", ETAG).body(object()), &invalid, "ignored the Range", 1);
-    check(None, |_| Reply::new(206).header("ETag", ETAG).body(&object()[10..30]), &invalid, "Content-Range", 1);
+    check(
+        Some("\"v0\""),
+        |r| Reply::range(&object(), ETAG, r),
+        &changed,
+        "ignored If-Match",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::new(200).header("ETag", ETAG).body(object()),
+        &invalid,
+        "ignored the Range",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::new(206).header("ETag", ETAG).body(&object()[10..30]),
+        &invalid,
+        "Content-Range",
+        1,
+    );
     let other_range = |_: &Request| {
-        Reply::new(206).header("ETag", ETAG).header("Content-Range", "bytes 0-19/100").body(&object()[..20])
+        Reply::new(206)
+            .header("ETag", ETAG)
+            .header("Content-Range", "bytes 0-19/100")
+            .body(&object()[..20])
     };
     check(None, other_range, &invalid, "were asked for", 1);
     let short = |_: &Request| {
-        Reply::new(206).header("ETag", ETAG).header("Content-Range", "bytes 10-19/20").body(&object()[10..20])
+        Reply::new(206)
+            .header("ETag", ETAG)
+            .header("Content-Range", "bytes 10-19/20")
+            .body(&object()[10..20])
     };
     check(None, short, &invalid, "were asked for", 1);
-    let no_etag =
-        |_: &Request| Reply::new(206).header("Content-Range", "bytes 10-29/100").body(&object()[10..30]);
+    let no_etag = |_: &Request| {
+        Reply::new(206)
+            .header("Content-Range", "bytes 10-29/100")
+            .body(&object()[10..30])
+    };
     check(None, no_etag, &invalid, "no ETag", 1);
 }
 
 #[test]
 fn error_answers() {
-    check(None, |_| Reply::error(404, "NoSuchKey"), &ErrorKind::NotFound, "NoSuchKey: because", 1);
-    check(None, |_| Reply::error(403, "AccessDenied"), &ErrorKind::Denied, "AccessDenied", 1);
-    check(Some(ETAG), |_| Reply::error(416, "InvalidRange"), &ErrorKind::PreconditionFailed, "shorter", 1);
-    check(None, |_| Reply::error(416, "InvalidRange"), &ErrorKind::InvalidRequest, "InvalidRange", 1);
-    check(None, |_| Reply::error(403, "InvalidObjectState"), &ErrorKind::Archived, "restore", 1);
-    check(None, |_| Reply::new(404).body("<html>not S3</html>"), &ErrorKind::NotFound, "without a reason", 1);
-    check(None, |_| Reply::error(400, "ExpiredToken"), &ErrorKind::Credentials, "ExpiredToken", 2);
-    let elsewhere = |_: &Request| Reply::error(301, "PermanentRedirect").header("x-amz-bucket-region", "eu-north-1");
-    check(None, elsewhere, &ErrorKind::WrongRegion(Some("eu-north-1".to_owned())), "--region eu-north-1", 1);
+    check(
+        None,
+        |_| Reply::error(404, "NoSuchKey"),
+        &ErrorKind::NotFound,
+        "NoSuchKey: because",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::error(403, "AccessDenied"),
+        &ErrorKind::Denied,
+        "AccessDenied",
+        1,
+    );
+    check(
+        Some(ETAG),
+        |_| Reply::error(416, "InvalidRange"),
+        &ErrorKind::PreconditionFailed,
+        "shorter",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::error(416, "InvalidRange"),
+        &ErrorKind::InvalidRequest,
+        "InvalidRange",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::error(403, "InvalidObjectState"),
+        &ErrorKind::Archived,
+        "restore",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::new(404).body("<html>not S3</html>"),
+        &ErrorKind::NotFound,
+        "without a reason",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::error(400, "ExpiredToken"),
+        &ErrorKind::Credentials,
+        "ExpiredToken",
+        2,
+    );
+    let elsewhere = |_: &Request| {
+        Reply::error(301, "PermanentRedirect").header("x-amz-bucket-region", "eu-north-1")
+    };
+    check(
+        None,
+        elsewhere,
+        &ErrorKind::WrongRegion(Some("eu-north-1".to_owned())),
+        "--region eu-north-1",
+        1,
+    );
 }
 
 #[test]
@@ -148,7 +249,11 @@ fn an_unreachable_server_is_reported_soon() {
     let (_, outcome) = fixture.get(0..100, None);
     let error = outcome.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
-    assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
+    assert!(
+        begin.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        begin.elapsed()
+    );
 }
 
 /// Lets a test hold the server's answers back.
@@ -195,11 +300,19 @@ fn foreground_is_not_queued_behind_read_ahead() {
         Reply::range(&object(), ETAG, request)
     });
     let fixture = Fixture::new(server.address);
-    let ahead: Vec<Get> = (0..80).map(|_| fixture.start(1..99, Some(ETAG), Priority::ReadAhead)).collect();
-    eventually("the share of read-ahead is in flight", || server.requests().len() >= 64);
+    let ahead: Vec<Get> = (0..80)
+        .map(|_| fixture.start(1..99, Some(ETAG), Priority::ReadAhead))
+        .collect();
+    eventually("the share of read-ahead is in flight", || {
+        server.requests().len() >= 64
+    });
     let (_, outcome) = fixture.get(0..100, Some(ETAG));
     outcome.unwrap();
-    assert_eq!(server.requests().len(), 65, "the rest of the read-ahead waits");
+    assert_eq!(
+        server.requests().len(),
+        65,
+        "the rest of the read-ahead waits"
+    );
     assert!(ahead.iter().all(|get| !get.observer.is_finished()));
 
     let mut ahead = ahead.into_iter();
@@ -210,7 +323,10 @@ fn foreground_is_not_queued_behind_read_ahead() {
     }
     valve.open();
     for get in ahead {
-        assert_eq!(get.observer.wait().map(|_| ()).map_err(|error| error.kind), Ok(()));
+        assert_eq!(
+            get.observer.wait().map(|_| ()).map_err(|error| error.kind),
+            Ok(())
+        );
     }
 }
 
@@ -223,7 +339,9 @@ fn sixty_four_readers_are_sixty_four_requests_in_flight() {
         Reply::range(&object(), ETAG, request)
     });
     let fixture = Fixture::new(server.address);
-    let gets: Vec<Get> = (0..64).map(|n| fixture.start(n..n + 1, Some(ETAG), Priority::Foreground)).collect();
+    let gets: Vec<Get> = (0..64)
+        .map(|n| fixture.start(n..n + 1, Some(ETAG), Priority::Foreground))
+        .collect();
     eventually("all are in flight", || server.requests().len() == 64);
     valve.open();
     for get in gets {
