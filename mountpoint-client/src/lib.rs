@@ -12,8 +12,10 @@ pub mod endpoint;
 pub mod error;
 pub mod object_client;
 pub mod retry;
+pub mod sim;
 pub mod types;
 
 pub use crt_client::{CrtClient, CrtClientOptions};
 pub use error::{ClientError, ErrorKind};
 pub use object_client::{GetHandle, GetObserver, ObjectClient, Pending};
+pub use sim::SimClient;

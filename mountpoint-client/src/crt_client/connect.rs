@@ -57,6 +57,7 @@ pub(super) async fn connect(
         region: region.to_string(),
         endpoint,
         user_agent: options.user_agent,
+        part_size_max: options.part_size_max,
         sdk,
         data,
         credentials,

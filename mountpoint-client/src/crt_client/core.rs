@@ -30,6 +30,8 @@ pub(super) struct Core {
     pub(super) region: String,
     pub(super) endpoint: Endpoint,
     pub(super) user_agent: String,
+    /// Longest range of one GET, in bytes.
+    pub(super) part_size_max: usize,
     /// Control requests.
     pub(super) sdk: aws_sdk_s3::Client,
     /// Object data.

@@ -95,6 +95,10 @@ impl Flight {
             request,
             observer,
         });
+        if wanted > core.part_size_max as u64 {
+            flight.refuse(&format!("{wanted} bytes, {} at most", core.part_size_max));
+            return GetHandle::new(|| {});
+        }
         match flight.request.priority {
             Priority::Foreground => flight.send(),
             Priority::ReadAhead => {
@@ -105,6 +109,14 @@ impl Flight {
             }
         }
         GetHandle::new(move || flight.cancel())
+    }
+
+    /// Ends the flight before it began.
+    fn refuse(&self, what: &str) {
+        let waiting = std::mem::replace(&mut self.state.lock().phase, Phase::Done);
+        drop(waiting);
+        let operation = self.core.on_key("GetObject", &self.request.key);
+        self.land(Err(operation.error(ErrorKind::InvalidRequest, what)));
     }
 
     /// Sends the next attempt as soon as the pace allows.
@@ -323,6 +335,17 @@ impl Flight {
                 drop(state);
                 next.send();
             }
+        }
+    }
+}
+
+/// A flight that nobody will send again, because the runtime that waits for it has ended, still tells its observer.
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let phase = std::mem::replace(&mut self.state.get_mut().phase, Phase::Done);
+        if !matches!(phase, Phase::Done) {
+            drop(phase);
+            self.observer.finished(Err(self.cancelled()));
         }
     }
 }

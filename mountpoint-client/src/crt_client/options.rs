@@ -20,7 +20,7 @@ pub struct CrtClientOptions {
     pub credentials: CredentialsMode,
     /// What the network can carry, in gigabits per second; decides the number of connections.
     pub throughput_target_gbps: f64,
-    /// Largest block that will be asked for, in bytes.
+    /// Longest range of one GET, in bytes; longer ones are refused.
     pub part_size_max: usize,
     /// PEM certificates that replace the trust store of the operating system.
     pub ca_bundle: Option<Vec<u8>>,
@@ -74,7 +74,8 @@ impl CrtClientOptions {
 }
 
 const THROUGHPUT_TARGET_GBPS: f64 = 10.0;
-const PART_SIZE_MAX: usize = 8 * 1024 * 1024;
+/// Costs nothing by itself: the blocks are the memory.
+const PART_SIZE_MAX: usize = 64 * 1024 * 1024;
 
 /// The CRT's rule: one connection carries this much, so it opens target / 0.4 of them.
 pub(super) const GBPS_PER_CONNECTION: f64 = 0.4;

@@ -137,14 +137,14 @@ fn wrong_answers_are_refused_before_a_byte_is_published() {
             .header("Content-Range", "bytes 0-19/100")
             .body(&object()[..20])
     };
-    check(None, other_range, &invalid, "were asked for", 1);
+    check(None, other_range, &invalid, "Content-Range", 1);
     let short = |_: &Request| {
         Reply::new(206)
             .header("ETag", ETAG)
             .header("Content-Range", "bytes 10-19/20")
             .body(&object()[10..20])
     };
-    check(None, short, &invalid, "were asked for", 1);
+    check(None, short, &invalid, "Content-Range", 1);
     let no_etag = |_: &Request| {
         Reply::new(206)
             .header("Content-Range", "bytes 10-29/100")
@@ -319,7 +319,7 @@ fn foreground_is_not_queued_behind_read_ahead() {
     for get in ahead.by_ref().skip(60).take(10) {
         get.handle.cancel();
         drop(get.block);
-        let _ = get.observer.wait();
+        drop(get.observer.wait());
     }
     valve.open();
     for get in ahead {

@@ -217,7 +217,7 @@ fn write_reply(writer: &mut TcpStream, request: &Request, reply: &Reply) -> std:
 pub(crate) struct Fixture {
     pub(crate) client: CrtClient,
     pub(crate) pool: BlockPool,
-    pub(crate) runtime: tokio::runtime::Runtime,
+    _runtime: tokio::runtime::Runtime,
 }
 
 impl Fixture {
@@ -245,7 +245,7 @@ impl Fixture {
         Self {
             client: client.expect("the client starts"),
             pool: BlockPool::new(64 << 20),
-            runtime,
+            _runtime: runtime,
         }
     }
 
