@@ -12,6 +12,8 @@ pub mod endpoint;
 pub mod error;
 pub mod object_client;
 pub mod retry;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod sim;
 pub mod types;
 
