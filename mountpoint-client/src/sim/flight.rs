@@ -194,7 +194,7 @@ impl Flight {
         let is_stopped = stop.is_some_and(|stop| stop <= wanted && stop < progress.bytes_left());
         let bytes = stop.map_or(wanted, |stop| stop.min(wanted));
         content.read(progress.sent..progress.sent + bytes, |piece| {
-            progress.into.append(piece)
+            progress.into.append(piece);
         });
         progress.sent += bytes;
         self.shared.desk.lock().log.add_bytes(self.record, bytes);

@@ -17,12 +17,12 @@ fn bytes_come_when_the_test_says() {
         panic!("one GET waits")
     };
 
-    assert_eq!((get.block.valid(), get.seen.progressed()), (0, 0));
+    assert_eq!((get.block.valid(), get.seen.progress_calls()), (0, 0));
     assert!(sim.deliver(id, 50));
-    assert_eq!((get.block.valid(), get.seen.progressed()), (50, 1));
+    assert_eq!((get.block.valid(), get.seen.progress_calls()), (50, 1));
     assert_eq!(sim.pending_gets()[0].bytes_left, 150);
     assert!(sim.deliver(id, 1000));
-    assert_eq!((get.block.valid(), get.seen.progressed()), (200, 2));
+    assert_eq!((get.block.valid(), get.seen.progress_calls()), (200, 2));
     assert_eq!(get.seen.outcome(), None);
     assert!(sim.finish(id));
     assert_eq!(get.seen.outcome(), Some(Ok(1000)));

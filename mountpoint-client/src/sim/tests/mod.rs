@@ -71,7 +71,7 @@ impl GetObserver for Seen {
 }
 
 impl Seen {
-    fn progressed(&self) -> usize {
+    fn progress_calls(&self) -> usize {
         self.calls.lock().progressed
     }
 

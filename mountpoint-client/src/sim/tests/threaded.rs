@@ -41,7 +41,7 @@ fn bytes_come_over_time() {
     let get = get(&sim, "k", 0..1 << 20, None);
     assert_eq!(get.seen.wait(), Ok(1 << 20));
     assert_eq!(
-        get.seen.progressed(),
+        get.seen.progress_calls(),
         15,
         "pieces of 64 KiB, the last without progress"
     );
