@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mountpoint_client::SimClient;
+use mountpoint_client::sim::SimOptions;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -25,7 +26,7 @@ fn file_system() -> Arc<FileSystem> {
         file_mode: 0o644,
         read: ReadConfig::default(),
     };
-    Arc::new(FileSystem::new(SimClient::immediate(), config, Clock::monotonic()))
+    Arc::new(FileSystem::new(Arc::new(SimClient::new(SimOptions::default())), config, Clock::monotonic()))
 }
 
 fn mount_options() -> MountOptions {

@@ -31,10 +31,7 @@ impl Harness {
             .worker_threads(1)
             .build()
             .unwrap();
-        let (device, kernel) = UnixDatagram::pair().unwrap();
-        kernel
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        let (kernel, device) = Kernel::pair();
         let parked = Arc::new(Parked::default());
         let starter = Starter::new(&parked, runtime.handle());
         let channel = Arc::new(Channel::new(device).unwrap());
