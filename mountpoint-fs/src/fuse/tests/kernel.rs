@@ -81,7 +81,11 @@ impl Kernel {
     pub(in crate::fuse) fn answered(&self) -> Answered {
         let message = self.receive();
         let word = |index: usize| <[u8; 4]>::try_from(&message[index..index + 4]).unwrap();
-        assert_eq!(u32::from_ne_bytes(word(0)) as usize, message.len(), "length in the header");
+        assert_eq!(
+            u32::from_ne_bytes(word(0)) as usize,
+            message.len(),
+            "length in the header"
+        );
         Answered {
             unique: u64::from_ne_bytes(message[8..16].try_into().unwrap()),
             errno: -i32::from_ne_bytes(word(4)),
@@ -92,7 +96,11 @@ impl Kernel {
     /// Asserts that no reply has come.
     #[track_caller]
     pub(in crate::fuse) fn check_silent(&self) {
-        let received = recv(self.0.as_fd().as_raw_fd(), &mut [0; 4096], MsgFlags::MSG_DONTWAIT);
+        let received = recv(
+            self.0.as_fd().as_raw_fd(),
+            &mut [0; 4096],
+            MsgFlags::MSG_DONTWAIT,
+        );
         assert_eq!(received, Err(Errno::EAGAIN), "no reply");
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use mountpoint_client::SimClient;
 use mountpoint_client::sim::SimOptions;
+use nix::mount::MsFlags;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -26,11 +27,18 @@ fn file_system() -> Arc<FileSystem> {
         file_mode: 0o644,
         read: ReadConfig::default(),
     };
-    Arc::new(FileSystem::new(Arc::new(SimClient::new(SimOptions::default())), config, Clock::monotonic()))
+    Arc::new(FileSystem::new(
+        Arc::new(SimClient::new(SimOptions::default())),
+        config,
+        Clock::monotonic(),
+    ))
 }
 
 fn mount_options() -> MountOptions {
-    MountOptions { source_name: "test-bucket".to_owned(), ..MountOptions::default() }
+    MountOptions {
+        source_name: "test-bucket".to_owned(),
+        ..MountOptions::default()
+    }
 }
 
 fn session_options(runtime: &Runtime) -> SessionOptions {
@@ -54,11 +62,19 @@ struct Mounted {
 impl Mounted {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let mount = mount(directory.path(), &mount_options())
-            .expect("these tests need root and /dev/fuse");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .unwrap();
+        let mount =
+            mount(directory.path(), &mount_options()).expect("these tests need root and /dev/fuse");
         let session = Session::start(file_system(), &mount, session_options(&runtime)).unwrap();
-        Self { session, mount, directory, _runtime: runtime }
+        Self {
+            session,
+            mount,
+            directory,
+            _runtime: runtime,
+        }
     }
 
     fn path(&self) -> &Path {
@@ -76,24 +92,66 @@ fn a_mount_serves_until_it_is_unmounted() {
     assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     assert_eq!(mounted.session.operations_in_progress(), 0);
     let shown = MountInfo::at(mounted.path()).unwrap().unwrap();
-    assert_eq!((shown.kind.as_str(), shown.source.as_str()), ("fuse", "test-bucket"));
+    assert_eq!(
+        (shown.kind.as_str(), shown.source.as_str()),
+        ("fuse", "test-bucket")
+    );
     mounted.mount.unmount(false).unwrap();
     mounted.session.wait();
     assert!(!mounted.mount.is_mounted());
     mounted.mount.unmount(false).unwrap();
 }
 
+/// The kernel's list of connections, as `/sys/fs/fuse/connections` shows it where systemd mounted it.
+struct Connections(TempDir);
+
+impl Connections {
+    fn mount() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (name, none) = (Some("fusectl"), None::<&str>);
+        nix::mount::mount(name, directory.path(), name, MsFlags::empty(), none).unwrap();
+        Self(directory)
+    }
+}
+
+impl Drop for Connections {
+    fn drop(&mut self) {
+        nix::mount::umount(self.0.path()).unwrap();
+    }
+}
+
 #[test]
 fn settings_are_visible_in_sysfs() {
     let mounted = Mounted::new();
+    let connections = Connections::mount();
     let number = mounted.mount.device_number().unwrap();
-    let setting = |path: String| -> u32 { fs::read_to_string(path).unwrap().trim().parse().unwrap() };
-    let connection = |name| setting(format!("/sys/fs/fuse/connections/{}/{name}", number.minor));
-    assert_eq!(connection("max_background"), 61);
-    assert_eq!(connection("congestion_threshold"), 47);
-    assert_eq!(setting(format!("/sys/class/bdi/{number}/read_ahead_kb")), 512);
+    let setting =
+        |path: &Path| -> u32 { fs::read_to_string(path).unwrap().trim().parse().unwrap() };
+    let connection = connections.0.path().join(number.minor.to_string());
+    assert_eq!(setting(&connection.join("max_background")), 61);
+    assert_eq!(setting(&connection.join("congestion_threshold")), 47);
+    let read_ahead = format!("/sys/class/bdi/{number}/read_ahead_kb");
+    assert_eq!(setting(Path::new(&read_ahead)), 512);
     mounted.mount.unmount(false).unwrap();
     mounted.session.wait();
+}
+
+/// As an operator does with a mount that hangs.
+#[test]
+fn an_aborted_connection_ends_the_session() {
+    let mounted = Mounted::new();
+    let connections = Connections::mount();
+    let number = mounted.mount.device_number().unwrap();
+    let abort = connections
+        .0
+        .path()
+        .join(number.minor.to_string())
+        .join("abort");
+    fs::write(abort, "1").unwrap();
+    mounted.session.wait();
+    assert!(mounted.mount.is_mounted(), "dead, but still there");
+    mounted.mount.unmount(true).unwrap();
+    assert!(!mounted.mount.is_mounted());
 }
 
 #[test]
@@ -112,14 +170,22 @@ fn an_open_directory_makes_it_busy_and_lazy_works() {
 fn a_second_mount_on_the_same_directory_is_refused() {
     let mounted = Mounted::new();
     let refused = mount(mounted.path(), &mount_options()).unwrap_err();
-    assert!(matches!(refused, MountError::AlreadyMounted { .. }), "{refused}");
+    assert!(
+        matches!(refused, MountError::AlreadyMounted { .. }),
+        "{refused}"
+    );
     mounted.mount.unmount(false).unwrap();
     mounted.session.wait();
 }
 
 #[test]
 fn a_dropped_mount_is_gone() {
-    let Mounted { session, mount, directory, _runtime } = Mounted::new();
+    let Mounted {
+        session,
+        mount,
+        directory,
+        _runtime,
+    } = Mounted::new();
     drop(mount);
     assert_eq!(MountInfo::at(directory.path()).unwrap(), None);
     session.wait();

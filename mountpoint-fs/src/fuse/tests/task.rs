@@ -12,8 +12,8 @@ use tokio::runtime::Runtime;
 
 use crate::executor;
 use crate::fuse::device::{Channel, Reply, ReplyTo};
-use crate::fuse::tests::kernel::Kernel;
 use crate::fuse::task::{Parked, PendingReply, Starter};
+use crate::fuse::tests::kernel::Kernel;
 use crate::sync::Mutex;
 
 /// A session thread's half of a session, and its kernel.
@@ -52,7 +52,11 @@ impl Harness {
     /// The next reply, as (unique, errno).
     fn reply(&self) -> (u64, i32) {
         let answered = self.kernel.answered();
-        assert_eq!(answered.body, [], "operations of these tests have no results");
+        assert_eq!(
+            answered.body,
+            [],
+            "operations of these tests have no results"
+        );
         (answered.unique, answered.errno)
     }
 
