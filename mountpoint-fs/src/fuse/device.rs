@@ -197,24 +197,14 @@ const SLICES_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixDatagram;
-
     use mountpoint_crt_sys::block::BlockPool;
 
     use super::*;
+    use crate::fuse::tests::kernel::Kernel;
 
-    /// A channel and its kernel.
-    fn pair() -> (Arc<Channel>, UnixDatagram) {
-        let (device, kernel) = UnixDatagram::pair().unwrap();
-        device.set_nonblocking(true).unwrap();
-        (Arc::new(Channel::new(device.into()).unwrap()), kernel)
-    }
-
-    fn sent(kernel: &UnixDatagram) -> Vec<u8> {
-        let mut buffer = vec![0; 1 << 17];
-        let len = kernel.recv(&mut buffer).unwrap();
-        buffer.truncate(len);
-        buffer
+    fn pair() -> (Arc<Channel>, Kernel) {
+        let (kernel, device) = Kernel::pair();
+        (Arc::new(Channel::new(device).unwrap()), kernel)
     }
 
     #[track_caller]
@@ -222,13 +212,8 @@ mod tests {
         let (channel, kernel) = pair();
         ReplyTo::new(&channel, 8).send(reply);
         let expected = [&ReplyHeader::encode(8, errno, body.len()), body].concat();
-        assert_eq!(sent(&kernel), expected);
-        kernel.set_nonblocking(true).unwrap();
-        assert_eq!(
-            kernel.recv(&mut [0; 1]).unwrap_err().kind(),
-            io::ErrorKind::WouldBlock,
-            "one reply"
-        );
+        assert_eq!(kernel.receive(), expected);
+        kernel.check_silent();
     }
 
     #[test]
@@ -268,7 +253,7 @@ mod tests {
     fn a_dropped_duty_answers_eio() {
         let (channel, kernel) = pair();
         drop(ReplyTo::new(&channel, 8));
-        assert_eq!(sent(&kernel), ReplyHeader::encode(8, 5, 0));
+        assert_eq!(kernel.receive(), ReplyHeader::encode(8, 5, 0));
     }
 
     #[test]
@@ -281,9 +266,18 @@ mod tests {
     #[test]
     fn messages_and_the_end_are_received() {
         let (channel, kernel) = pair();
-        kernel.send(b"abc").unwrap();
+        kernel.send(b"abc");
         assert_eq!(channel.receive(&mut [0; 16]).unwrap().unwrap(), b"abc");
-        kernel.shutdown(std::net::Shutdown::Both).unwrap();
+        drop(kernel);
         assert_eq!(channel.receive(&mut [0; 16]).unwrap(), None);
+    }
+
+    #[test]
+    fn descriptors_are_made_to_block() {
+        let (_kernel, device) = Kernel::pair();
+        fcntl(&device, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        let channel = Channel::new(device).unwrap();
+        let flags = OFlag::from_bits_retain(fcntl(&channel.device, FcntlArg::F_GETFL).unwrap());
+        assert!(!flags.contains(OFlag::O_NONBLOCK));
     }
 }

@@ -1,13 +1,11 @@
 //! Operations that wait: resumed, interrupted, aborted, and answered once whatever happens.
 
 use std::future::{self, Future};
-use std::os::unix::net::UnixDatagram;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
 
 use nix::errno::Errno;
 use tokio::runtime::Runtime;
@@ -15,12 +13,13 @@ use tokio::runtime::Runtime;
 use crate::executor;
 use crate::fuse::device::{Channel, Reply, ReplyTo};
 use crate::fuse::task::{Parked, PendingReply, Starter};
+use crate::fuse::tests::kernel::Kernel;
 use crate::sync::Mutex;
 
 /// A session thread's half of a session, and its kernel.
 struct Harness {
     channel: Arc<Channel>,
-    kernel: UnixDatagram,
+    kernel: Kernel,
     parked: Arc<Parked>,
     starter: Starter,
     _runtime: Runtime,
@@ -32,13 +31,10 @@ impl Harness {
             .worker_threads(1)
             .build()
             .unwrap();
-        let (device, kernel) = UnixDatagram::pair().unwrap();
-        kernel
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        let (kernel, device) = Kernel::pair();
         let parked = Arc::new(Parked::default());
         let starter = Starter::new(&parked, runtime.handle());
-        let channel = Arc::new(Channel::new(device.into()).unwrap());
+        let channel = Arc::new(Channel::new(device).unwrap());
         Self {
             channel,
             kernel,
@@ -55,23 +51,18 @@ impl Harness {
 
     /// The next reply, as (unique, errno).
     fn reply(&self) -> (u64, i32) {
-        let mut buffer = [0; 256];
-        let len = self.kernel.recv(&mut buffer).expect("a reply comes");
-        assert_eq!(len, 16, "tests here send no bodies");
-        let errno = -i32::from_ne_bytes(buffer[4..8].try_into().unwrap());
-        (u64::from_ne_bytes(buffer[8..16].try_into().unwrap()), errno)
+        let answered = self.kernel.answered();
+        assert_eq!(
+            answered.body,
+            [],
+            "operations of these tests have no results"
+        );
+        (answered.unique, answered.errno)
     }
 
     #[track_caller]
     fn check_silent(&self) {
-        self.kernel.set_nonblocking(true).unwrap();
-        let received = self.kernel.recv(&mut [0; 256]);
-        self.kernel.set_nonblocking(false).unwrap();
-        assert_eq!(
-            received.unwrap_err().kind(),
-            std::io::ErrorKind::WouldBlock,
-            "no reply"
-        );
+        self.kernel.check_silent();
     }
 
     #[track_caller]

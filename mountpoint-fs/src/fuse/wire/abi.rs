@@ -21,8 +21,6 @@ pub(super) mod opcode {
     pub(crate) const RELEASE: u32 = 18;
     pub(crate) const FSYNC: u32 = 20;
     pub(crate) const SETXATTR: u32 = 21;
-    pub(crate) const GETXATTR: u32 = 22;
-    pub(crate) const LISTXATTR: u32 = 23;
     pub(crate) const REMOVEXATTR: u32 = 24;
     pub(crate) const FLUSH: u32 = 25;
     pub(crate) const INIT: u32 = 26;
