@@ -64,7 +64,11 @@ impl Budget {
     /// A budget of `limit` bytes.
     #[must_use]
     pub fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Self { limit, ahead_max: limit / 4 * READ_AHEAD_QUARTERS, state: Mutex::default() })
+        Arc::new(Self {
+            limit,
+            ahead_max: limit / 4 * READ_AHEAD_QUARTERS,
+            state: Mutex::default(),
+        })
     }
 
     /// Bytes that may be reserved in all.
@@ -97,7 +101,10 @@ impl Budget {
         let state = self.state.lock();
         let largest = state.queue.iter().map(|waiter| waiter.bytes).max()?;
         let wanted: u64 = state.queue.iter().map(|waiter| waiter.bytes).sum();
-        Some(Shortage { bytes: (state.used + wanted).saturating_sub(self.limit), largest })
+        Some(Shortage {
+            bytes: (state.used + wanted).saturating_sub(self.limit),
+            largest,
+        })
     }
 
     /// `bytes` at once, or `None`.
@@ -116,7 +123,11 @@ impl Budget {
             if purpose == Purpose::ReadAhead {
                 state.ahead += bytes;
             }
-            Reservation { budget: Arc::clone(self), bytes, purpose }
+            Reservation {
+                budget: Arc::clone(self),
+                bytes,
+                purpose,
+            }
         })
     }
 
@@ -129,9 +140,18 @@ impl Budget {
         if state.queue.is_empty() && state.fits(bytes, self.limit) {
             state.take(bytes);
         } else {
-            state.queue.push_back(Waiter { ticket, bytes, waker: None });
+            state.queue.push_back(Waiter {
+                ticket,
+                bytes,
+                waker: None,
+            });
         }
-        Reserve { budget: Arc::clone(self), bytes, ticket, taken: false }
+        Reserve {
+            budget: Arc::clone(self),
+            bytes,
+            ticket,
+            taken: false,
+        }
     }
 
     fn release(&self, bytes: u64, purpose: Purpose) {
@@ -174,7 +194,9 @@ impl State {
     }
 
     fn place_of(&self, ticket: u64) -> Option<usize> {
-        self.queue.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
+        self.queue
+            .binary_search_by_key(&ticket, |waiter| waiter.ticket)
+            .ok()
     }
 }
 
@@ -198,7 +220,11 @@ impl Reservation {
     pub fn split(&mut self, bytes: u64) -> Self {
         assert!(bytes <= self.bytes);
         self.bytes -= bytes;
-        Self { budget: Arc::clone(&self.budget), bytes, purpose: self.purpose }
+        Self {
+            budget: Arc::clone(&self.budget),
+            bytes,
+            purpose: self.purpose,
+        }
     }
 }
 
@@ -283,9 +309,18 @@ mod tests {
         let mut first = budget.reserve(50);
         let mut second = budget.reserve(10);
         assert!((&mut first).now_or_never().is_none());
-        assert!((&mut second).now_or_never().is_none(), "40 bytes are free, but the first waits");
+        assert!(
+            (&mut second).now_or_never().is_none(),
+            "40 bytes are free, but the first waits"
+        );
         assert!(budget.try_reserve(1, Purpose::ReadAhead).is_none());
-        assert_eq!(budget.shortage(), Some(Shortage { bytes: 20, largest: 50 }));
+        assert_eq!(
+            budget.shortage(),
+            Some(Shortage {
+                bytes: 20,
+                largest: 50
+            })
+        );
         drop(held);
         assert_eq!(first.now_or_never().unwrap().bytes(), 50);
         assert_eq!(second.now_or_never().unwrap().bytes(), 10);

@@ -29,31 +29,53 @@ impl<T> BlockMap<T> {
     pub(super) fn insert(&mut self, range: Range<u64>, block: T) {
         assert!(range.start < range.end);
         let place = self.first_behind(range.start);
-        assert!(self.blocks.get(place).is_none_or(|(next, _)| range.end <= next.start));
+        assert!(
+            self.blocks
+                .get(place)
+                .is_none_or(|(next, _)| range.end <= next.start)
+        );
         self.blocks.insert(place, (range, block));
     }
 
     /// The blocks that share bytes with `range`, in order.
     pub(super) fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = (&Range<u64>, &T)> {
         let from = self.first_behind(range.start);
-        self.blocks[from..].iter().take_while(move |(held, _)| held.start < range.end).map(|(held, block)| (held, block))
+        self.blocks[from..]
+            .iter()
+            .take_while(move |(held, _)| held.start < range.end)
+            .map(|(held, block)| (held, block))
     }
 
     /// What of `range` no block holds, in order.
     pub(super) fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        without(range.clone(), self.overlapping(range).map(|(held, _)| held.clone()))
+        without(
+            range.clone(),
+            self.overlapping(range).map(|(held, _)| held.clone()),
+        )
     }
 
     /// Moves the blocks that lie wholly inside `range` to `removed`.
     pub(super) fn remove_inside(&mut self, range: &Range<u64>, removed: &mut Vec<T>) {
-        let from = self.blocks.partition_point(|(held, _)| held.start < range.start);
+        let from = self
+            .blocks
+            .partition_point(|(held, _)| held.start < range.start);
         let count = self.blocks[from..].partition_point(|(held, _)| held.end <= range.end);
-        removed.extend(self.blocks.drain(from..from + count).map(|(_, block)| block));
+        removed.extend(
+            self.blocks
+                .drain(from..from + count)
+                .map(|(_, block)| block),
+        );
     }
 
     /// Moves the blocks for which `is_unwanted` to `removed`.
-    pub(super) fn remove_if(&mut self, mut is_unwanted: impl FnMut(&Range<u64>, &T) -> bool, removed: &mut Vec<T>) {
-        let unwanted = self.blocks.extract_if(.., |(held, block)| is_unwanted(held, block));
+    pub(super) fn remove_if(
+        &mut self,
+        mut is_unwanted: impl FnMut(&Range<u64>, &T) -> bool,
+        removed: &mut Vec<T>,
+    ) {
+        let unwanted = self
+            .blocks
+            .extract_if(.., |(held, block)| is_unwanted(held, block));
         removed.extend(unwanted.map(|(_, block)| block));
     }
 
@@ -64,7 +86,10 @@ impl<T> BlockMap<T> {
 }
 
 /// `range` without `holes`, which are sorted by their start.
-pub(super) fn without(range: Range<u64>, holes: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+pub(super) fn without(
+    range: Range<u64>,
+    holes: impl Iterator<Item = Range<u64>>,
+) -> Vec<Range<u64>> {
     let mut rest = Vec::new();
     let mut from = range.start;
     for hole in holes {
@@ -80,6 +105,10 @@ pub(super) fn without(range: Range<u64>, holes: impl Iterator<Item = Range<u64>>
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::single_range_in_vec_init,
+    reason = "lists of one range are meant"
+)]
 mod tests {
     use super::*;
 
@@ -125,7 +154,10 @@ mod tests {
 
     #[test]
     fn holes_may_overlap_each_other_and_the_edges() {
-        assert_eq!(without(10..20, [0..12, 11..13, 15..16, 19..30, 40..50].into_iter()), [13..15, 16..19]);
+        assert_eq!(
+            without(10..20, [0..12, 11..13, 15..16, 19..30, 40..50].into_iter()),
+            [13..15, 16..19]
+        );
         assert_eq!(without(10..20, [40..50].into_iter()), [10..20]);
     }
 }

@@ -17,7 +17,9 @@ use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 use super::reader::Inner;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
-use crate::config::limits::{POOL_IDLE_SHARE, READ_MEMORY_MIN, READER_IDLE, READER_QUIET};
+use crate::config::limits::{
+    PART_MIN, POOL_IDLE_SHARE, READ_MEMORY_MIN, READER_IDLE, READER_QUIET,
+};
 use crate::memory::{Budget, Reservation, Shortage};
 use crate::sync::Mutex;
 
@@ -65,10 +67,15 @@ pub struct ReadStats {
 }
 
 impl ReadContext {
-    /// Made once per mount.
+    /// Made once per mount. Settings too small to work with are raised to what works.
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: ReadConfig, clock: Clock) -> Arc<Self> {
-        let memory_max = config.memory_max.max(READ_MEMORY_MIN);
+        let config = ReadConfig {
+            memory_max: config.memory_max.max(READ_MEMORY_MIN),
+            part_size: config.part_size.max(PART_MIN),
+            window_max: config.window_max.max(PART_MIN),
+        };
+        let memory_max = config.memory_max;
         let idle_max = usize::try_from(memory_max / POOL_IDLE_SHARE).unwrap_or(usize::MAX);
         Arc::new(Self {
             client,
@@ -105,6 +112,9 @@ impl ReadContext {
     /// a mount that is wholly idle needs it to be called.
     pub fn give_back_idle(&self) {
         self.reclaim(READER_IDLE, u64::MAX);
+        if self.budget.used() == 0 {
+            self.pool.trim();
+        }
     }
 
     pub(super) fn name_reader(&self) -> ReaderNo {
@@ -128,14 +138,17 @@ impl ReadContext {
     /// Largest window of one stream: its share of what read-ahead may hold.
     pub(super) fn window_max(&self) -> u64 {
         let streams = self.streams.load(Ordering::Relaxed).max(1) as u64;
-        self.config.window_max.min(self.budget.ahead_max() / streams)
+        self.config
+            .window_max
+            .min(self.budget.ahead_max() / streams)
     }
 
     /// A block whose memory holds `reservation` for as long as it lives.
     pub(super) fn block(&self, reservation: Reservation) -> BlockFill {
         let len = usize::try_from(reservation.bytes()).expect("a block fits into memory");
         self.gets.fetch_add(1, Ordering::Relaxed);
-        self.bytes_requested.fetch_add(reservation.bytes(), Ordering::Relaxed);
+        self.bytes_requested
+            .fetch_add(reservation.bytes(), Ordering::Relaxed);
         self.pool.allocate_guarded(len, reservation)
     }
 
@@ -145,7 +158,10 @@ impl ReadContext {
         let due = self.sweep_at_ms.load(Ordering::Relaxed);
         let next = now_ms.saturating_add(SWEEP_PERIOD_MS);
         if now_ms >= due
-            && self.sweep_at_ms.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && self
+                .sweep_at_ms
+                .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
         {
             self.reclaim(READER_IDLE, u64::MAX);
         }
@@ -157,7 +173,9 @@ impl ReadContext {
     /// First go the blocks of files that nobody reads, then what is left of demanded blocks. Blocks read ahead of
     /// an active stream stay: their share leaves room for every demand that is no larger than the rest.
     pub(super) fn make_room(&self) {
-        let Some(Shortage { bytes, largest }) = self.budget.shortage() else { return };
+        let Some(Shortage { bytes, largest }) = self.budget.shortage() else {
+            return;
+        };
         let mut freed = self.reclaim(READER_QUIET, bytes);
         if freed >= bytes {
             return;
@@ -188,8 +206,11 @@ impl ReadContext {
     /// Readers that hold blocks, the longest unread first.
     fn holders_by_age(&self) -> Vec<(Duration, Arc<Inner>)> {
         let holders = self.holders.lock();
-        let mut by_age: Vec<_> =
-            holders.values().filter_map(Weak::upgrade).map(|inner| (inner.used_at(), inner)).collect();
+        let mut by_age: Vec<_> = holders
+            .values()
+            .filter_map(Weak::upgrade)
+            .map(|inner| (inner.used_at(), inner))
+            .collect();
         drop(holders);
         by_age.sort_by_key(|(used, _)| *used);
         by_age
@@ -198,7 +219,10 @@ impl ReadContext {
 
 impl fmt::Debug for ReadContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadContext").field("config", &self.config).field("stats", &self.stats()).finish_non_exhaustive()
+        f.debug_struct("ReadContext")
+            .field("config", &self.config)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
     }
 }
 

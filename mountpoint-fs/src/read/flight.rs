@@ -92,7 +92,11 @@ impl Flight {
     /// Waits until the first `needs` bytes of the block are valid.
     pub(super) fn arrival(&self, needs: usize) -> Arrival<'_> {
         assert!(needs <= self.block.capacity());
-        Arrival { flight: self, needs, ticket: None }
+        Arrival {
+            flight: self,
+            needs,
+            ticket: None,
+        }
     }
 
     fn outcome(&self, needs: usize) -> Option<Result<(), ClientError>> {
@@ -111,7 +115,9 @@ impl Flight {
         let woken: Vec<Waker> = {
             let mut waiting = self.waiting.lock();
             let valid = self.block.valid();
-            let served = waiting.waiters.extract_if(.., |waiter| is_over || waiter.needs <= valid);
+            let served = waiting
+                .waiters
+                .extract_if(.., |waiter| is_over || waiter.needs <= valid);
             let woken = served.map(|waiter| waiter.waker).collect();
             self.publish_wanted(&waiting);
             woken
@@ -123,7 +129,8 @@ impl Flight {
 
     fn publish_wanted(&self, waiting: &Waiting) {
         let wanted = waiting.waiters.iter().map(|waiter| waiter.needs).min();
-        self.wanted.store(wanted.unwrap_or(usize::MAX), Ordering::Relaxed);
+        self.wanted
+            .store(wanted.unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 }
 
@@ -139,7 +146,10 @@ impl GetObserver for Flight {
     fn finished(&self, outcome: Result<GetOutput, ClientError>) {
         let error = match outcome {
             Ok(_) if self.has(self.block.capacity()) => None,
-            Ok(_) => Some(ClientError::new(ErrorKind::InvalidResponse, "a GET ended before its range did")),
+            Ok(_) => Some(ClientError::new(
+                ErrorKind::InvalidResponse,
+                "a GET ended before its range did",
+            )),
             Err(error) => Some(error),
         };
         let state = if error.is_some() { FAILED } else { DONE };
@@ -170,9 +180,17 @@ impl Future for Arrival<'_> {
                 waiting.next_ticket += 1;
                 waiting.next_ticket
             });
-            match waiting.waiters.iter_mut().find(|waiter| waiter.ticket == ticket) {
+            match waiting
+                .waiters
+                .iter_mut()
+                .find(|waiter| waiter.ticket == ticket)
+            {
                 Some(waiter) => waiter.waker.clone_from(cx.waker()),
-                None => waiting.waiters.push(Waiter { ticket, needs: self.needs, waker: cx.waker().clone() }),
+                None => waiting.waiters.push(Waiter {
+                    ticket,
+                    needs: self.needs,
+                    waker: cx.waker().clone(),
+                }),
             }
             self.flight.publish_wanted(&waiting);
         }
@@ -188,7 +206,11 @@ impl Drop for Arrival<'_> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         let mut waiting = self.flight.waiting.lock();
-        if let Some(place) = waiting.waiters.iter().position(|waiter| waiter.ticket == ticket) {
+        if let Some(place) = waiting
+            .waiters
+            .iter()
+            .position(|waiter| waiter.ticket == ticket)
+        {
             waiting.waiters.swap_remove(place);
             self.flight.publish_wanted(&waiting);
         }

@@ -88,7 +88,12 @@ struct Reach {
 
 impl Planner {
     /// Takes note of a read and says what it calls for. `blocks` are those held or in the air.
-    pub(super) fn plan<T>(&mut self, access: &Access, blocks: &BlockMap<T>, bounds: &Bounds) -> Plan {
+    pub(super) fn plan<T>(
+        &mut self,
+        access: &Access,
+        blocks: &BlockMap<T>,
+        bounds: &Bounds,
+    ) -> Plan {
         let range = &access.range;
         assert!(range.start < range.end);
         assert!(range.end <= bounds.size);
@@ -109,7 +114,12 @@ impl Planner {
         } else {
             None
         };
-        if let Some(Reach { range: reach, part, join_max }) = reach {
+        if let Some(Reach {
+            range: reach,
+            part,
+            join_max,
+        }) = reach
+        {
             plan.is_time_to_retire = true;
             let missing = self.missing(track, reach, blocks);
             plan.ahead = missing.into_iter().flat_map(|gap| cut(gap, part)).collect();
@@ -130,12 +140,17 @@ impl Planner {
 
     /// Whether bytes of `range` were asked for ahead of a reader that has not come to them yet.
     pub(super) fn wants(&self, range: &Range<u64>) -> bool {
-        self.tracks.iter().any(|track| track.range.end < range.end && range.start < track.ahead_end)
+        self.tracks
+            .iter()
+            .any(|track| track.range.end < range.end && range.start < track.ahead_end)
     }
 
     /// Tracks that are read ahead.
     pub(super) fn stream_count(&self) -> usize {
-        self.tracks.iter().filter(|track| track.window.is_some()).count()
+        self.tracks
+            .iter()
+            .filter(|track| track.window.is_some())
+            .count()
     }
 
     /// Forgets everything but that there were reads.
@@ -192,7 +207,8 @@ impl Planner {
             };
             Some((rank, index, fit))
         });
-        fits.min_by_key(|(rank, ..)| *rank).map(|(_, index, fit)| (index, fit))
+        fits.min_by_key(|(rank, ..)| *rank)
+            .map(|(_, index, fit)| (index, fit))
     }
 
     /// A new track for a read that continues none.
@@ -210,7 +226,11 @@ impl Planner {
             self.tracks.push(track);
             return self.tracks.len() - 1;
         }
-        let oldest = self.tracks.iter().enumerate().min_by_key(|(_, old)| (old.window.is_some(), old.used));
+        let oldest = self
+            .tracks
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, old)| (old.window.is_some(), old.used));
         let (index, _) = oldest.expect("TRACKS_MAX is not 0");
         self.tracks[index] = track;
         index
@@ -220,15 +240,24 @@ impl Planner {
     fn merge(&mut self, index: usize) -> usize {
         let Range { start, end } = self.tracks[index].range;
         let touched = self.tracks.iter().position(|other| {
-            !other.is_reread && start < other.range.start && other.range.start <= end && end < other.range.end
+            !other.is_reread
+                && start < other.range.start
+                && other.range.start <= end
+                && end < other.range.end
         });
         let Some(touched) = touched else { return index };
         let other = self.tracks.swap_remove(touched);
-        let index = if index == self.tracks.len() { touched } else { index };
+        let index = if index == self.tracks.len() {
+            touched
+        } else {
+            index
+        };
         let track = &mut self.tracks[index];
         track.range.end = other.range.end;
         track.ahead_end = track.ahead_end.max(other.ahead_end);
-        if other.window.as_ref().map(|window| window.size()) > track.window.as_ref().map(|window| window.size()) {
+        if other.window.as_ref().map(|window| window.size())
+            > track.window.as_ref().map(|window| window.size())
+        {
             track.window = other.window;
         }
         index
@@ -240,18 +269,32 @@ impl Planner {
         let end = access.range.end;
         if bounds.size <= SMALL_FILE_MAX.min(bounds.part_max.max(FIRST_RANGE)) {
             self.tracks[track].ahead_end = bounds.size;
-            return Some(Reach { range: end..bounds.size, part: bounds.size, join_max: u64::MAX });
+            return Some(Reach {
+                range: end..bounds.size,
+                part: bounds.size,
+                join_max: u64::MAX,
+            });
         }
         if end >= FIRST_RANGE {
             return self.follow(track, access, false, bounds);
         }
         let until = FIRST_RANGE.min(bounds.size);
         self.tracks[track].ahead_end = until;
-        Some(Reach { range: end..until, part: FIRST_RANGE, join_max: FIRST_RANGE })
+        Some(Reach {
+            range: end..until,
+            part: FIRST_RANGE,
+            join_max: FIRST_RANGE,
+        })
     }
 
     /// What a stream is to ask for, now that it has come to the end of its track.
-    fn follow(&mut self, index: usize, access: &Access, missed: bool, bounds: &Bounds) -> Option<Reach> {
+    fn follow(
+        &mut self,
+        index: usize,
+        access: &Access,
+        missed: bool,
+        bounds: &Bounds,
+    ) -> Option<Reach> {
         self.open(index, access.now, bounds);
         let end = self.tracks[index].range.end;
         let limit = self.next_stream_start(index).min(bounds.size);
@@ -259,7 +302,11 @@ impl Planner {
         let window = track.window.as_mut().expect("opened above");
         window.advance(end, access.waits, access.now, bounds.window_max);
         // After a miss blocks may be gone behind it too: they were given back, or another stream consumed them.
-        let from = if missed { end } else { track.ahead_end.max(end) };
+        let from = if missed {
+            end
+        } else {
+            track.ahead_end.max(end)
+        };
         let part = window.part(bounds.part_max);
         let target = end.saturating_add(window.size());
         let until = if target >= limit || (limit == bounds.size && limit - target < part / 4) {
@@ -268,12 +315,23 @@ impl Planner {
             target - target % part
         };
         track.ahead_end = from.max(until);
-        (from < until).then_some(Reach { range: from..until, part, join_max: JOIN_MAX })
+        (from < until).then_some(Reach {
+            range: from..until,
+            part,
+            join_max: JOIN_MAX,
+        })
     }
 
     /// Makes the track a stream if it is none; if there are too many, the one that rested longest ends.
     fn open(&mut self, index: usize, now: Duration, bounds: &Bounds) {
-        let Track { range, window: None, .. } = &self.tracks[index] else { return };
+        let Track {
+            range,
+            window: None,
+            ..
+        } = &self.tracks[index]
+        else {
+            return;
+        };
         let factor = if self.strays > STRAYS_MAX / 2 { 2 } else { 8 };
         let run = range.end - range.start;
         // A reader that jumped within what a stream had asked for is that stream, moved on.
@@ -284,7 +342,10 @@ impl Planner {
         let wanted = inherited.max().unwrap_or(0).max(run.saturating_mul(factor));
         let window = Window::open(wanted, range.end, now, bounds.window_max);
         if self.stream_count() >= STREAMS_MAX {
-            let streams = self.tracks.iter_mut().filter(|track| track.window.is_some());
+            let streams = self
+                .tracks
+                .iter_mut()
+                .filter(|track| track.window.is_some());
             if let Some(oldest) = streams.min_by_key(|track| track.used) {
                 oldest.window = None;
                 oldest.ahead_end = oldest.range.end;
@@ -296,22 +357,38 @@ impl Planner {
     /// Where the territory of the next stream behind this one begins: what it has read already.
     fn next_stream_start(&self, index: usize) -> u64 {
         let end = self.tracks[index].range.end;
-        let others = self.tracks.iter().filter(|other| other.window.is_some() && !other.is_reread);
-        others.map(|other| other.range.start).filter(|&start| start >= end).min().unwrap_or(u64::MAX)
+        let others = self
+            .tracks
+            .iter()
+            .filter(|other| other.window.is_some() && !other.is_reread);
+        others
+            .map(|other| other.range.start)
+            .filter(|&start| start >= end)
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     /// What of `range` no block holds and no other track has read in passing.
     fn missing<T>(&self, index: usize, range: Range<u64>, blocks: &BlockMap<T>) -> Vec<Range<u64>> {
         let end = self.tracks[index].range.end;
-        let others = self.tracks.iter().map(|other| (&other.range, other.is_reread));
+        let others = self
+            .tracks
+            .iter()
+            .map(|other| (&other.range, other.is_reread));
         let mut islands: Vec<_> = others
             .filter(|(island, is_reread)| {
-                !is_reread && island.start > end && island.start < range.end && island.end - island.start >= ISLAND_MIN
+                !is_reread
+                    && island.start > end
+                    && island.start < range.end
+                    && island.end - island.start >= ISLAND_MIN
             })
             .map(|(island, _)| island.clone())
             .collect();
         islands.sort_unstable_by_key(|island| island.start);
-        without(range, islands.into_iter()).into_iter().flat_map(|rest| blocks.gaps(rest)).collect()
+        without(range, islands.into_iter())
+            .into_iter()
+            .flat_map(|rest| blocks.gaps(rest))
+            .collect()
     }
 }
 
@@ -344,7 +421,9 @@ fn cut(range: Range<u64>, part: u64) -> impl Iterator<Item = Range<u64>> {
 
 /// Lets the read's own GET run on over the next part if that is short: one request instead of two.
 fn join(demand: &mut [Range<u64>], ahead: &mut Vec<Range<u64>>, read_end: u64, join_max: u64) {
-    let (Some(last), Some(next)) = (demand.last_mut(), ahead.first()) else { return };
+    let (Some(last), Some(next)) = (demand.last_mut(), ahead.first()) else {
+        return;
+    };
     if last.end == read_end && next.start == read_end && next.end - last.start <= join_max {
         last.end = next.end;
         ahead.remove(0);
@@ -365,7 +444,13 @@ const RUN_MIN: u64 = 16 << 10;
 const JOIN_MAX: u64 = 256 << 10;
 
 #[cfg(test)]
+#[expect(
+    clippy::single_range_in_vec_init,
+    reason = "lists of one range are meant"
+)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     const KIB: u64 = 1 << 10;
@@ -381,18 +466,38 @@ mod tests {
 
     impl Model {
         fn new(size: u64) -> Self {
-            let bounds = Bounds { size, part_max: 8 * MIB, window_max: 256 * MIB };
-            Self { planner: Planner::default(), blocks: BlockMap::default(), bounds, fetched: 0 }
+            let bounds = Bounds {
+                size,
+                part_max: 8 * MIB,
+                window_max: 256 * MIB,
+            };
+            Self {
+                planner: Planner::default(),
+                blocks: BlockMap::default(),
+                bounds,
+                fetched: 0,
+            }
         }
 
         fn read(&mut self, offset: u64, len: u64) -> Plan {
             let range = offset..(offset + len).min(self.bounds.size);
             let waits = !self.blocks.gaps(range.clone()).is_empty();
-            let access = Access { range: range.clone(), waits, now: Duration::ZERO };
+            self.read_at(range, waits, Duration::ZERO)
+        }
+
+        fn read_at(&mut self, range: Range<u64>, waits: bool, now: Duration) -> Plan {
+            let access = Access {
+                range: range.clone(),
+                waits,
+                now,
+            };
             let plan = self.planner.plan(&access, &self.blocks, &self.bounds);
             for get in plan.demand.iter().chain(&plan.ahead) {
                 assert!(get.end <= self.bounds.size, "{plan:?}");
-                assert!(get.end - get.start <= (8 * MIB + 2 * MIB).max(len), "{plan:?}");
+                assert!(
+                    get.end - get.start <= (8 * MIB + 2 * MIB).max(range.end - range.start),
+                    "{plan:?}"
+                );
                 self.fetched += get.end - get.start;
                 self.blocks.insert(get.clone(), ());
             }
@@ -400,7 +505,8 @@ mod tests {
             let mut removed = Vec::new();
             self.blocks.remove_inside(&plan.done, &mut removed);
             if plan.is_time_to_retire {
-                self.blocks.remove_if(|held, ()| !self.planner.wants(held), &mut removed);
+                self.blocks
+                    .remove_if(|held, ()| !self.planner.wants(held), &mut removed);
             }
             assert!(self.planner.tracks.len() <= TRACKS_MAX);
             assert!(self.planner.stream_count() <= STREAMS_MAX);
@@ -417,26 +523,46 @@ mod tests {
         for ((offset, len), demand, ahead) in steps {
             let plan = model.read(offset * KIB, len * KIB);
             let kib = |ranges: &[Range<u64>]| -> Vec<_> {
-                ranges.iter().map(|range| (range.start / KIB, range.end / KIB)).collect()
+                ranges
+                    .iter()
+                    .map(|range| (range.start / KIB, range.end / KIB))
+                    .collect()
             };
-            assert_eq!((&*kib(&plan.demand), &*kib(&plan.ahead)), (*demand, *ahead), "read of {len} at {offset}");
+            assert_eq!(
+                (&*kib(&plan.demand), &*kib(&plan.ahead)),
+                (*demand, *ahead),
+                "read of {len} at {offset}"
+            );
         }
     }
 
     #[test]
     fn random_reads_are_exact() {
-        check(1 << 20, &[
-            ((7000, 4), &[(7000, 7004)], &[]),
-            ((500, 128), &[(500, 628)], &[]),
-            ((9000, 1024), &[(9000, 10024)], &[]),
-            ((0, 4), &[(0, 4)], &[]),
-        ]);
+        check(
+            1 << 20,
+            &[
+                ((7000, 4), &[(7000, 7004)], &[]),
+                ((500, 128), &[(500, 628)], &[]),
+                ((9000, 1024), &[(9000, 10024)], &[]),
+                ((0, 4), &[(0, 4)], &[]),
+            ],
+        );
     }
 
     #[test]
     fn a_small_file_is_one_request() {
-        check(100, &[((0, 4), &[(0, 100)], &[]), ((4, 64), &[], &[]), ((68, 128), &[], &[])]);
-        check(1024, &[((0, 128), &[(0, 1024)], &[]), ((128, 128), &[], &[])]);
+        check(
+            100,
+            &[
+                ((0, 4), &[(0, 100)], &[]),
+                ((4, 64), &[], &[]),
+                ((68, 128), &[], &[]),
+            ],
+        );
+        check(
+            1024,
+            &[((0, 128), &[(0, 1024)], &[]), ((128, 128), &[], &[])],
+        );
         check(100, &[((50, 4), &[(50, 54)], &[])]);
     }
 
@@ -447,30 +573,47 @@ mod tests {
 
     #[test]
     fn the_second_read_in_sequence_opens_the_window() {
-        check(1 << 20, &[
-            ((4096, 128), &[(4096, 4224)], &[]),
-            ((4224, 128), &[(4224, 4352)], &[(4352, 4608), (4608, 5120), (5120, 5632), (5632, 6144)]),
-            ((4352, 128), &[], &[]),
-        ]);
+        check(
+            1 << 20,
+            &[
+                ((4096, 128), &[(4096, 4224)], &[]),
+                (
+                    (4224, 128),
+                    &[(4224, 4352)],
+                    &[(4352, 4608), (4608, 5120), (5120, 5632), (5632, 6144)],
+                ),
+                ((4352, 128), &[], &[]),
+            ],
+        );
     }
 
     #[test]
     fn a_large_first_read_opens_it_at_once() {
-        check(1 << 20, &[
-            ((0, 128), &[(0, 256)], &[(256, 512), (512, 768), (768, 1024)]),
-            ((128, 128), &[], &[(1024, 1280)]),
-        ]);
+        check(
+            1 << 20,
+            &[
+                (
+                    (0, 128),
+                    &[(0, 256)],
+                    &[(256, 512), (512, 768), (768, 1024)],
+                ),
+                ((128, 128), &[], &[(1024, 1280)]),
+            ],
+        );
     }
 
     #[test]
     fn small_reads_open_a_small_window() {
-        check(1 << 20, &[
-            ((4096, 4), &[(4096, 4100)], &[]),
-            ((4100, 4), &[(4100, 4104)], &[]),
-            ((4104, 4), &[(4104, 4108)], &[]),
-            ((4108, 4), &[(4108, 4224)], &[]),
-            ((4112, 4), &[], &[]),
-        ]);
+        check(
+            1 << 20,
+            &[
+                ((4096, 4), &[(4096, 4100)], &[]),
+                ((4100, 4), &[(4100, 4104)], &[]),
+                ((4104, 4), &[(4104, 4108)], &[]),
+                ((4108, 4), &[(4108, 4224)], &[]),
+                ((4112, 4), &[], &[]),
+            ],
+        );
     }
 
     #[test]
@@ -481,7 +624,9 @@ mod tests {
             assert_eq!(plan.ahead, []);
         }
         let mut backward = Model::new(64 * MIB);
-        (1..512).rev().for_each(|step| drop(backward.read(step * 128 * KIB, 128 * KIB)));
+        (1..512)
+            .rev()
+            .for_each(|step| drop(backward.read(step * 128 * KIB, 128 * KIB)));
         assert_eq!(backward.fetched, 511 * 128 * KIB);
         let mut strided = Model::new(1 << 30);
         (1..256).for_each(|step| drop(strided.read(step * 4 * MIB, MIB)));
@@ -506,11 +651,18 @@ mod tests {
         for len in [4 * KIB, 100_000, 128 * KIB, 256 * KIB, MIB] {
             for streams in [1, 2, 3, 4, 16] {
                 let model = interleaved(48 * MIB, streams, len);
-                assert_eq!(model.fetched, 48 * MIB, "{streams} streams, {len} bytes a read");
+                assert_eq!(
+                    model.fetched,
+                    48 * MIB,
+                    "{streams} streams, {len} bytes a read"
+                );
                 assert!(model.blocks.is_empty());
             }
         }
-        assert_eq!(interleaved(48 * MIB + 10, 1, 128 * KIB).fetched, 48 * MIB + 10);
+        assert_eq!(
+            interleaved(48 * MIB + 10, 1, 128 * KIB).fetched,
+            48 * MIB + 10
+        );
     }
 
     #[test]
@@ -521,8 +673,12 @@ mod tests {
             for depth in [2, 8, 16] {
                 let mut model = Model::new(64 * MIB);
                 let mut order: Vec<u64> = (0..512).collect();
-                order.chunks_mut(depth).for_each(|chunk| chunk.shuffle(&mut random));
-                order.iter().for_each(|step| drop(model.read(step * 128 * KIB, 128 * KIB)));
+                order
+                    .chunks_mut(depth)
+                    .for_each(|chunk| chunk.shuffle(&mut random));
+                order
+                    .iter()
+                    .for_each(|step| drop(model.read(step * 128 * KIB, 128 * KIB)));
                 assert_eq!(model.fetched, 64 * MIB, "seed {seed}, depth {depth}");
                 assert!(model.blocks.is_empty());
             }
@@ -538,7 +694,11 @@ mod tests {
             model.read(random.random_range(0..512) * 128 * KIB, 128 * KIB);
         }
         let asked = 2000 * 128 * KIB;
-        assert!(model.fetched < asked * 11 / 10, "{} of {asked}", model.fetched);
+        assert!(
+            model.fetched < asked * 11 / 10,
+            "{} of {asked}",
+            model.fetched
+        );
     }
 
     #[test]
@@ -555,8 +715,96 @@ mod tests {
         let mut model = Model::new(64 * MIB);
         let plan = model.read(0, 128 * KIB);
         model.planner.refuse(&plan, 256 * KIB);
-        model.blocks.remove_if(|held, ()| held.start >= 256 * KIB, &mut Vec::new());
-        assert_eq!(model.read(128 * KIB, 128 * KIB).ahead, [256 * KIB..384 * KIB, 384 * KIB..512 * KIB, 512 * KIB..640 * KIB, 640 * KIB..768 * KIB]);
+        model
+            .blocks
+            .remove_if(|held, ()| held.start >= 256 * KIB, &mut Vec::new());
+        assert_eq!(
+            model.read(128 * KIB, 128 * KIB).ahead,
+            [
+                256 * KIB..384 * KIB,
+                384 * KIB..512 * KIB,
+                512 * KIB..640 * KIB,
+                640 * KIB..768 * KIB
+            ]
+        );
+    }
+
+    /// A store in virtual time: a GET's first byte comes after `delay`, then `per_get` bytes a second, and all GETs
+    /// together share `in_all` bytes a second.
+    struct Store {
+        delay: f64,
+        per_get: f64,
+        in_all: f64,
+    }
+
+    /// Reads a file of `size` bytes to its end, 256 KiB at a time, as fast as the store delivers. Returns the
+    /// seconds it took and the largest window.
+    fn drain(store: &Store, size: u64) -> (f64, u64) {
+        let mut model = Model::new(size);
+        let mut arrivals: BTreeMap<u64, f64> = BTreeMap::new();
+        let (mut now, mut pipe_free, mut window_max) = (0.0_f64, 0.0_f64, 0);
+        for offset in (0..size).step_by(256 << 10) {
+            let end = (offset + 256 * KIB).min(size);
+            let is_here = |arrivals: &BTreeMap<u64, f64>| {
+                arrivals
+                    .range(offset + 1..)
+                    .next()
+                    .is_some_and(|(_, &arrival)| arrival <= now)
+            };
+            let waits = !is_here(&arrivals);
+            let plan = model.read_at(offset..end, waits, Duration::from_secs_f64(now));
+            for get in plan.demand.iter().chain(&plan.ahead) {
+                let len = (get.end - get.start) as f64;
+                pipe_free = pipe_free.max(now + store.delay) + len / store.in_all;
+                arrivals.insert(
+                    get.end,
+                    pipe_free.max(now + store.delay + len / store.per_get),
+                );
+            }
+            let last = arrivals
+                .range(end..)
+                .next()
+                .map_or(now, |(_, &arrival)| arrival);
+            now = now.max(last);
+            let windows = model
+                .planner
+                .tracks
+                .iter()
+                .filter_map(|track| track.window.as_ref());
+            window_max = windows
+                .map(|window| window.size())
+                .max()
+                .unwrap_or(0)
+                .max(window_max);
+        }
+        assert_eq!(model.fetched, size);
+        (now, window_max)
+    }
+
+    #[test]
+    fn a_distant_store_is_drained_at_its_rate() {
+        // 90 MB/s a connection, 20 ms away, 3 GB/s in all.
+        let store = Store {
+            delay: 0.02,
+            per_get: 90e6,
+            in_all: 3e9,
+        };
+        let (seconds, window_max) = drain(&store, 8 << 30);
+        assert_eq!(window_max, 256 * MIB);
+        // 32 GETs of 8 MiB take 113 ms: 2.37 GB/s is what the largest window allows. The ramp costs less than 0.5 s.
+        assert!(seconds < (8_u64 << 30) as f64 / 2.37e9 + 0.5, "{seconds} s");
+    }
+
+    #[test]
+    fn a_near_store_is_drained_with_a_small_window() {
+        let store = Store {
+            delay: 0.0002,
+            per_get: 2.7e9,
+            in_all: 2.7e9,
+        };
+        let (seconds, window_max) = drain(&store, 8 << 30);
+        assert!(seconds < 1.02 * (8_u64 << 30) as f64 / 2.7e9, "{seconds} s");
+        assert!(window_max <= 32 * MIB, "{window_max}");
     }
 
     #[test]

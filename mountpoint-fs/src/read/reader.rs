@@ -79,7 +79,16 @@ impl Reader {
     #[must_use]
     pub fn new(context: Arc<ReadContext>, key: Key, etag: ETag, size: u64) -> Self {
         let state = Mutex::default();
-        Self { inner: Arc::new(Inner { context, key, etag, size, used_at_ms: AtomicU64::new(0), state }) }
+        Self {
+            inner: Arc::new(Inner {
+                context,
+                key,
+                etag,
+                size,
+                used_at_ms: AtomicU64::new(0),
+                state,
+            }),
+        }
     }
 
     /// Bytes `offset..offset + size`, cut at the end of the object.
@@ -108,7 +117,9 @@ impl Inner {
             Err((error, Purpose::ReadAhead)) if error.kind != ErrorKind::PreconditionFailed => {
                 drop(pieces);
                 let pieces = self.fetch_exactly(&range).await;
-                wait(&pieces).await.map_err(|(error, _)| self.fs_error(error))?;
+                wait(&pieces)
+                    .await
+                    .map_err(|(error, _)| self.fs_error(error))?;
                 Ok(data_of(pieces))
             }
             Err((error, _)) => Err(self.fs_error(error)),
@@ -124,7 +135,11 @@ impl Inner {
             let state = &mut *self.state.lock();
             state.forget_failed(range, &mut removed);
             let is_ready = state.is_ready(range);
-            let access = Access { range: range.clone(), waits: !is_ready, now };
+            let access = Access {
+                range: range.clone(),
+                waits: !is_ready,
+                now,
+            };
             let bounds = Bounds {
                 size: self.size,
                 part_max: self.context.config.part_size,
@@ -132,14 +147,18 @@ impl Inner {
             };
             let plan = state.planner.plan(&access, &state.blocks, &bounds);
             let step = if self.start_demand(state, &plan, &mut launches) {
-                let step = if is_ready { Step::Ready(state.data(range)) } else { Step::Pending(state.pieces(range)) };
+                let step = if is_ready {
+                    Step::Ready(state.data(range))
+                } else {
+                    Step::Pending(state.pieces(range))
+                };
                 self.start_ahead(state, &plan, &mut launches);
+                state.blocks.remove_inside(&plan.done, &mut removed);
                 step
             } else {
                 state.planner.refuse(&plan, range.end);
                 Step::NoMemory
             };
-            state.blocks.remove_inside(&plan.done, &mut removed);
             if plan.is_time_to_retire {
                 state.retire(&mut removed);
                 self.count_streams(state);
@@ -186,7 +205,9 @@ impl Inner {
         if total == 0 {
             return true;
         }
-        let Some(mut memory) = self.context.budget.try_reserve(total, Purpose::Demand) else { return false };
+        let Some(mut memory) = self.context.budget.try_reserve(total, Purpose::Demand) else {
+            return false;
+        };
         for get in &plan.demand {
             let share = memory.split(get.end - get.start);
             launches.push(self.prepare(state, get.clone(), share, Purpose::Demand));
@@ -197,7 +218,11 @@ impl Inner {
     /// Prepares what is to be read ahead, as far as memory goes.
     fn start_ahead(&self, state: &mut State, plan: &Plan, launches: &mut Launches) {
         for get in &plan.ahead {
-            let Some(memory) = self.context.budget.try_reserve(get.end - get.start, Purpose::ReadAhead) else {
+            let Some(memory) = self
+                .context
+                .budget
+                .try_reserve(get.end - get.start, Purpose::ReadAhead)
+            else {
                 state.planner.refuse(plan, get.start);
                 return;
             };
@@ -231,7 +256,11 @@ impl Inner {
                 },
             };
             // Dropping the handle lets the GET finish: closing its connection costs more than a part.
-            drop(self.context.client.get(request, fill, flight as Arc<dyn GetObserver>));
+            drop(
+                self.context
+                    .client
+                    .get(request, fill, flight as Arc<dyn GetObserver>),
+            );
         }
     }
 
@@ -241,7 +270,10 @@ impl Inner {
         let mut removed = Vec::new();
         {
             let state = &mut *self.state.lock();
-            state.blocks.remove_if(|_, flight| !keep_ahead || flight.purpose() == Purpose::Demand, &mut removed);
+            state.blocks.remove_if(
+                |_, flight| !keep_ahead || flight.purpose() == Purpose::Demand,
+                &mut removed,
+            );
             if !keep_ahead {
                 state.planner.forget();
                 self.count_streams(state);
@@ -252,7 +284,10 @@ impl Inner {
                 self.context.remove_holder(holder);
             }
         }
-        removed.iter().map(|flight| flight.block().capacity() as u64).sum()
+        removed
+            .iter()
+            .map(|flight| flight.block().capacity() as u64)
+            .sum()
     }
 
     /// When it was last read.
@@ -262,7 +297,10 @@ impl Inner {
 
     fn touch(&self) -> Duration {
         let now = self.context.clock.now();
-        self.used_at_ms.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.used_at_ms.store(
+            u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
         now
     }
 
@@ -278,15 +316,17 @@ impl Inner {
     fn count_streams(&self, state: &mut State) {
         let now = state.planner.stream_count();
         if now != state.streams {
-            self.context.count_streams(mem::replace(&mut state.streams, now), now);
+            self.context
+                .count_streams(mem::replace(&mut state.streams, now), now);
         }
     }
 
     fn fs_error(&self, error: ClientError) -> FsError {
         match error.kind {
-            ErrorKind::PreconditionFailed | ErrorKind::NotFound => {
-                FsError::Stale(format!("{} was replaced or deleted since it was opened: {error}", self.key))
-            }
+            ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(
+                "{} was replaced or deleted since it was opened: {error}",
+                self.key
+            )),
             ErrorKind::Denied | ErrorKind::Archived => FsError::Denied(error.to_string()),
             _ => FsError::Client(error),
         }
@@ -338,38 +378,56 @@ impl State {
     /// `range`, which is all here.
     fn data(&self, range: &Range<u64>) -> ReadData {
         let slices = self.blocks.overlapping(range.clone());
-        ReadData { slices: slices.map(|(_, flight)| (flight.block().clone(), share_of(flight, range))).collect() }
+        ReadData {
+            slices: slices
+                .map(|(_, flight)| (flight.block().clone(), share_of(flight, range)))
+                .collect(),
+        }
     }
 
     /// The blocks that `range` is in or will be.
     fn pieces(&self, range: &Range<u64>) -> Vec<Piece> {
         let flights = self.blocks.overlapping(range.clone());
-        flights.map(|(_, flight)| Piece { flight: Arc::clone(flight), bytes: share_of(flight, range) }).collect()
+        flights
+            .map(|(_, flight)| Piece {
+                flight: Arc::clone(flight),
+                bytes: share_of(flight, range),
+            })
+            .collect()
     }
 
     /// Drops what no stream will come to.
     fn retire(&mut self, removed: &mut Vec<Arc<Flight>>) {
         let planner = &self.planner;
-        self.blocks.remove_if(|held, _| !planner.wants(held), removed);
+        self.blocks
+            .remove_if(|held, _| !planner.wants(held), removed);
     }
 }
 
 /// The part of a flight's block that belongs to `range`.
 fn share_of(flight: &Flight, range: &Range<u64>) -> Range<usize> {
     let held = flight.range();
-    let within = |offset: u64| usize::try_from(offset - held.start).expect("a block fits into memory");
+    let within =
+        |offset: u64| usize::try_from(offset - held.start).expect("a block fits into memory");
     within(range.start.max(held.start))..within(range.end.min(held.end))
 }
 
 /// Waits for all pieces. The first error comes with what its GET was for.
 async fn wait(pieces: &[Piece]) -> Result<(), (ClientError, Purpose)> {
     for Piece { flight, bytes } in pieces {
-        flight.arrival(bytes.end).await.map_err(|error| (error, flight.purpose()))?;
+        flight
+            .arrival(bytes.end)
+            .await
+            .map_err(|error| (error, flight.purpose()))?;
     }
     Ok(())
 }
 
 fn data_of(pieces: Vec<Piece>) -> ReadData {
-    let slices = pieces.into_iter().map(|Piece { flight, bytes }| (flight.block().clone(), bytes));
-    ReadData { slices: slices.collect() }
+    let slices = pieces
+        .into_iter()
+        .map(|Piece { flight, bytes }| (flight.block().clone(), bytes));
+    ReadData {
+        slices: slices.collect(),
+    }
 }

