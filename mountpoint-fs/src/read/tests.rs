@@ -374,7 +374,7 @@ fn interleaved_and_reordered_streams_waste_nothing() {
                 .for_each(|chunk| chunk.shuffle(&mut random));
             for step in order {
                 (0..streams).for_each(|stream| {
-                    read(&reader, stream * length + step * 128 * KIB, 128 * KIB)
+                    read(&reader, stream * length + step * 128 * KIB, 128 * KIB);
                 });
             }
             let stats = bucket.context.stats();
