@@ -17,7 +17,9 @@ use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 use super::reader::Inner;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
-use crate::config::limits::{POOL_IDLE_SHARE, READ_MEMORY_MIN, READER_IDLE, READER_QUIET};
+use crate::config::limits::{
+    PART_MIN, POOL_IDLE_SHARE, READ_MEMORY_MIN, READER_IDLE, READER_QUIET,
+};
 use crate::memory::{Budget, Reservation, Shortage};
 use crate::sync::Mutex;
 
@@ -65,10 +67,15 @@ pub struct ReadStats {
 }
 
 impl ReadContext {
-    /// Made once per mount.
+    /// Made once per mount. Settings too small to work with are raised to what works.
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: ReadConfig, clock: Clock) -> Arc<Self> {
-        let memory_max = config.memory_max.max(READ_MEMORY_MIN);
+        let config = ReadConfig {
+            memory_max: config.memory_max.max(READ_MEMORY_MIN),
+            part_size: config.part_size.max(PART_MIN),
+            window_max: config.window_max.max(PART_MIN),
+        };
+        let memory_max = config.memory_max;
         let idle_max = usize::try_from(memory_max / POOL_IDLE_SHARE).unwrap_or(usize::MAX);
         Arc::new(Self {
             client,
@@ -105,6 +112,9 @@ impl ReadContext {
     /// a mount that is wholly idle needs it to be called.
     pub fn give_back_idle(&self) {
         self.reclaim(READER_IDLE, u64::MAX);
+        if self.budget.used() == 0 {
+            self.pool.trim();
+        }
     }
 
     pub(super) fn name_reader(&self) -> ReaderNo {

@@ -8,6 +8,7 @@ mod context;
 mod flight;
 mod planner;
 mod reader;
+mod tracks;
 mod window;
 
 pub use context::{ReadContext, ReadStats};

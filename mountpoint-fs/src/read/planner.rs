@@ -1,28 +1,23 @@
 //! Which ranges to ask S3 for when a read comes in.
 //!
-//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. It remembers where reads of one open
-//! file ended ("tracks"); a read that begins there continues the track, and two in sequence make it a stream that
-//! is read ahead. Reads that arrive out of order make tracks of their own, which merge as soon as they touch, so
-//! the kernel's reordering needs no special case. Everything else is fetched exactly.
+//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. A read that continues no track is fetched
+//! exactly; the second in sequence opens a window, which the planner keeps filled with parts. The first read of a
+//! file, at its beginning, is taken for the first of many.
 //!
-//! Invariant: at most `TRACKS_MAX` tracks and `STREAMS_MAX` streams; nothing beyond the object's end and nothing
-//! that a block holds already is ever asked for.
+//! Invariant: nothing beyond the object's end, and nothing that a block holds already, is ever asked for.
 
 use std::ops::Range;
 use std::time::Duration;
 
-use super::blocks::{BlockMap, without};
+use super::blocks::BlockMap;
+use super::tracks::{Track, Tracks};
 use super::window::Window;
-use crate::config::limits::{FIRST_RANGE, ISLAND_MIN, SMALL_FILE_MAX, STREAMS_MAX, TRACKS_MAX};
+use crate::config::limits::{FIRST_RANGE, SMALL_FILE_MAX};
 
 /// What a reader does, and what the planner knows of its past.
 #[derive(Debug, Default)]
 pub(super) struct Planner {
-    tracks: Vec<Track>,
-    /// Reads so far: the planner's time.
-    reads: u64,
-    /// How many of the latest reads continued nothing, fading as others do.
-    strays: u8,
+    tracks: Tracks,
 }
 
 /// One read.
@@ -62,22 +57,6 @@ pub(super) struct Plan {
     track: usize,
 }
 
-/// Bytes that were read without a gap.
-#[derive(Debug)]
-struct Track {
-    range: Range<u64>,
-    /// Number of its latest read.
-    used: u64,
-    /// Reads that continued it forwards.
-    steps: u8,
-    /// Some of its bytes were read again: having been read says no longer that they will not be.
-    is_reread: bool,
-    /// Everything before it was asked for.
-    ahead_end: u64,
-    /// How far to ask ahead, if it is a stream. Boxed, because most tracks of a random reader never are.
-    window: Option<Box<Window>>,
-}
-
 /// How far a plan reaches, and in what steps.
 struct Reach {
     range: Range<u64>,
@@ -97,17 +76,16 @@ impl Planner {
         let range = &access.range;
         assert!(range.start < range.end);
         assert!(range.end <= bounds.size);
-        self.reads += 1;
         let mut demand = blocks.gaps(range.clone());
-        let (track, continues) = self.place(range);
+        let (track, continues) = self.tracks.place(range);
         let mut plan = Plan {
             demand: Vec::new(),
             ahead: Vec::new(),
-            done: self.tracks[track].range.clone(),
+            done: self.tracks.at(track).range.clone(),
             is_time_to_retire: false,
             track,
         };
-        let reach = if self.reads == 1 && range.start == 0 {
+        let reach = if self.tracks.is_first_read() && range.start == 0 {
             self.begin(track, access, bounds)
         } else if continues {
             self.follow(track, access, !demand.is_empty(), bounds)
@@ -121,8 +99,9 @@ impl Planner {
         }) = reach
         {
             plan.is_time_to_retire = true;
-            let missing = self.missing(track, reach, blocks);
-            plan.ahead = missing.into_iter().flat_map(|gap| cut(gap, part)).collect();
+            let unread = self.tracks.unread(track, reach);
+            let missing = unread.into_iter().flat_map(|range| blocks.gaps(range));
+            plan.ahead = missing.flat_map(|gap| cut(gap, part)).collect();
             join(&mut demand, &mut plan.ahead, range.end, join_max);
         }
         plan.demand = demand;
@@ -131,7 +110,7 @@ impl Planner {
 
     /// Memory for read-ahead ended at `at`: the plan's stream takes smaller steps and asks again from there.
     pub(super) fn refuse(&mut self, plan: &Plan, at: u64) {
-        let track = &mut self.tracks[plan.track];
+        let track = self.tracks.at_mut(plan.track);
         track.ahead_end = at;
         if let Some(window) = &mut track.window {
             window.shrink();
@@ -140,127 +119,17 @@ impl Planner {
 
     /// Whether bytes of `range` were asked for ahead of a reader that has not come to them yet.
     pub(super) fn wants(&self, range: &Range<u64>) -> bool {
-        self.tracks
-            .iter()
-            .any(|track| track.range.end < range.end && range.start < track.ahead_end)
+        self.tracks.wants(range)
     }
 
-    /// Tracks that are read ahead.
+    /// Streams that are read ahead.
     pub(super) fn stream_count(&self) -> usize {
-        self.tracks
-            .iter()
-            .filter(|track| track.window.is_some())
-            .count()
+        self.tracks.stream_count()
     }
 
     /// Forgets everything but that there were reads.
     pub(super) fn forget(&mut self) {
-        self.tracks = Vec::new();
-        self.strays = 0;
-    }
-
-    /// The track that `range` belongs to now, and whether it continues it forwards often enough to be no accident.
-    fn place(&mut self, range: &Range<u64>) -> (usize, bool) {
-        match self.find(range) {
-            Some((index, Fit::Continues)) => {
-                let track = &mut self.tracks[index];
-                let is_recent = self.reads - track.used <= RECENT_READS;
-                track.range.end = range.end;
-                track.used = self.reads;
-                if is_recent {
-                    track.steps = track.steps.saturating_add(1);
-                }
-                let steps_min = if self.strays > STRAYS_MAX { 2 } else { 1 };
-                let continues = track.window.is_some()
-                    || (track.steps >= steps_min && track.range.end - track.range.start >= RUN_MIN);
-                self.strays /= 2;
-                (self.merge(index), continues)
-            }
-            Some((index, Fit::Precedes)) => {
-                let track = &mut self.tracks[index];
-                track.range.start = range.start;
-                track.used = self.reads;
-                (index, false)
-            }
-            Some((index, Fit::Repeats)) => {
-                self.tracks[index].is_reread = true;
-                (self.stray(range), false)
-            }
-            None => (self.stray(range), false),
-        }
-    }
-
-    /// The track that `range` fits best.
-    fn find(&self, range: &Range<u64>) -> Option<(usize, Fit)> {
-        let fits = self.tracks.iter().enumerate().filter_map(|(index, track)| {
-            let (start, end) = (track.range.start, track.range.end);
-            let (fit, rank) = if end == range.start {
-                (Fit::Continues, if track.window.is_some() { 0 } else { 1 })
-            } else if start <= range.start && range.start < end && end < range.end {
-                (Fit::Continues, 2)
-            } else if start == range.end {
-                (Fit::Precedes, 3)
-            } else if start <= range.start && range.end <= end {
-                (Fit::Repeats, 4)
-            } else {
-                return None;
-            };
-            Some((rank, index, fit))
-        });
-        fits.min_by_key(|(rank, ..)| *rank)
-            .map(|(_, index, fit)| (index, fit))
-    }
-
-    /// A new track for a read that continues none.
-    fn stray(&mut self, range: &Range<u64>) -> usize {
-        self.strays = (self.strays + 1).min(STRAYS_MAX * 2);
-        let track = Track {
-            range: range.clone(),
-            used: self.reads,
-            steps: 0,
-            is_reread: false,
-            ahead_end: range.end,
-            window: None,
-        };
-        if self.tracks.len() < TRACKS_MAX {
-            self.tracks.push(track);
-            return self.tracks.len() - 1;
-        }
-        let oldest = self
-            .tracks
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, old)| (old.window.is_some(), old.used));
-        let (index, _) = oldest.expect("TRACKS_MAX is not 0");
-        self.tracks[index] = track;
-        index
-    }
-
-    /// Joins to the track at `index` those that it has come to touch. Returns where it is now.
-    fn merge(&mut self, index: usize) -> usize {
-        let Range { start, end } = self.tracks[index].range;
-        let touched = self.tracks.iter().position(|other| {
-            !other.is_reread
-                && start < other.range.start
-                && other.range.start <= end
-                && end < other.range.end
-        });
-        let Some(touched) = touched else { return index };
-        let other = self.tracks.swap_remove(touched);
-        let index = if index == self.tracks.len() {
-            touched
-        } else {
-            index
-        };
-        let track = &mut self.tracks[index];
-        track.range.end = other.range.end;
-        track.ahead_end = track.ahead_end.max(other.ahead_end);
-        if other.window.as_ref().map(|window| window.size())
-            > track.window.as_ref().map(|window| window.size())
-        {
-            track.window = other.window;
-        }
-        index
+        self.tracks.forget();
     }
 
     /// The first read of the file, at its beginning: a small file is fetched whole; a large read is the first of
@@ -268,7 +137,7 @@ impl Planner {
     fn begin(&mut self, track: usize, access: &Access, bounds: &Bounds) -> Option<Reach> {
         let end = access.range.end;
         if bounds.size <= SMALL_FILE_MAX.min(bounds.part_max.max(FIRST_RANGE)) {
-            self.tracks[track].ahead_end = bounds.size;
+            self.tracks.at_mut(track).ahead_end = bounds.size;
             return Some(Reach {
                 range: end..bounds.size,
                 part: bounds.size,
@@ -279,7 +148,7 @@ impl Planner {
             return self.follow(track, access, false, bounds);
         }
         let until = FIRST_RANGE.min(bounds.size);
-        self.tracks[track].ahead_end = until;
+        self.tracks.at_mut(track).ahead_end = until;
         Some(Reach {
             range: end..until,
             part: FIRST_RANGE,
@@ -296,9 +165,9 @@ impl Planner {
         bounds: &Bounds,
     ) -> Option<Reach> {
         self.open(index, access.now, bounds);
-        let end = self.tracks[index].range.end;
-        let limit = self.next_stream_start(index).min(bounds.size);
-        let track = &mut self.tracks[index];
+        let end = self.tracks.at(index).range.end;
+        let limit = self.tracks.next_stream_start(index).min(bounds.size);
+        let track = self.tracks.at_mut(index);
         let window = track.window.as_mut().expect("opened above");
         window.advance(end, access.waits, access.now, bounds.window_max);
         // After a miss blocks may be gone behind it too: they were given back, or another stream consumed them.
@@ -322,17 +191,17 @@ impl Planner {
         })
     }
 
-    /// Makes the track a stream if it is none; if there are too many, the one that rested longest ends.
+    /// Makes the track a stream if it is none.
     fn open(&mut self, index: usize, now: Duration, bounds: &Bounds) {
         let Track {
             range,
             window: None,
             ..
-        } = &self.tracks[index]
+        } = self.tracks.at(index)
         else {
             return;
         };
-        let factor = if self.strays > STRAYS_MAX / 2 { 2 } else { 8 };
+        let factor = if self.tracks.is_straying() { 2 } else { 8 };
         let run = range.end - range.start;
         // A reader that jumped within what a stream had asked for is that stream, moved on.
         let inherited = self.tracks.iter().filter_map(|other| {
@@ -341,65 +210,8 @@ impl Planner {
         });
         let wanted = inherited.max().unwrap_or(0).max(run.saturating_mul(factor));
         let window = Window::open(wanted, range.end, now, bounds.window_max);
-        if self.stream_count() >= STREAMS_MAX {
-            let streams = self
-                .tracks
-                .iter_mut()
-                .filter(|track| track.window.is_some());
-            if let Some(oldest) = streams.min_by_key(|track| track.used) {
-                oldest.window = None;
-                oldest.ahead_end = oldest.range.end;
-            }
-        }
-        self.tracks[index].window = Some(Box::new(window));
+        self.tracks.open(index, window);
     }
-
-    /// Where the territory of the next stream behind this one begins: what it has read already.
-    fn next_stream_start(&self, index: usize) -> u64 {
-        let end = self.tracks[index].range.end;
-        let others = self
-            .tracks
-            .iter()
-            .filter(|other| other.window.is_some() && !other.is_reread);
-        others
-            .map(|other| other.range.start)
-            .filter(|&start| start >= end)
-            .min()
-            .unwrap_or(u64::MAX)
-    }
-
-    /// What of `range` no block holds and no other track has read in passing.
-    fn missing<T>(&self, index: usize, range: Range<u64>, blocks: &BlockMap<T>) -> Vec<Range<u64>> {
-        let end = self.tracks[index].range.end;
-        let others = self
-            .tracks
-            .iter()
-            .map(|other| (&other.range, other.is_reread));
-        let mut islands: Vec<_> = others
-            .filter(|(island, is_reread)| {
-                !is_reread
-                    && island.start > end
-                    && island.start < range.end
-                    && island.end - island.start >= ISLAND_MIN
-            })
-            .map(|(island, _)| island.clone())
-            .collect();
-        islands.sort_unstable_by_key(|island| island.start);
-        without(range, islands.into_iter())
-            .into_iter()
-            .flat_map(|rest| blocks.gaps(rest))
-            .collect()
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Fit {
-    /// Begins where the track ends, or overlaps its end.
-    Continues,
-    /// Ends where the track begins.
-    Precedes,
-    /// Lies inside.
-    Repeats,
 }
 
 /// Cuts a range at multiples of `part`. A last piece shorter than a quarter of a part stays with the one before.
@@ -430,22 +242,20 @@ fn join(demand: &mut [Range<u64>], ahead: &mut Vec<Range<u64>>, read_end: u64, j
     }
 }
 
-/// A track that was not continued within so many reads is continued by accident.
-const RECENT_READS: u64 = STREAMS_MAX as u64;
-
-/// Reads that continue nothing, after which a single continuation may be an accident.
-const STRAYS_MAX: u8 = 4;
-
-/// Shortest run that is worth reading ahead: Linux itself begins with four pages.
-const RUN_MIN: u64 = 16 << 10;
-
 /// Largest GET that serves a stream's read and the part behind it: its bytes are usable as they come, but not
 /// every client shows them before the range is complete.
 const JOIN_MAX: u64 = 256 << 10;
 
 #[cfg(test)]
+#[expect(
+    clippy::single_range_in_vec_init,
+    reason = "lists of one range are meant"
+)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::config::limits::{STREAMS_MAX, TRACKS_MAX};
 
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
@@ -476,16 +286,20 @@ mod tests {
         fn read(&mut self, offset: u64, len: u64) -> Plan {
             let range = offset..(offset + len).min(self.bounds.size);
             let waits = !self.blocks.gaps(range.clone()).is_empty();
+            self.read_at(range, waits, Duration::ZERO)
+        }
+
+        fn read_at(&mut self, range: Range<u64>, waits: bool, now: Duration) -> Plan {
             let access = Access {
                 range: range.clone(),
                 waits,
-                now: Duration::ZERO,
+                now,
             };
             let plan = self.planner.plan(&access, &self.blocks, &self.bounds);
             for get in plan.demand.iter().chain(&plan.ahead) {
                 assert!(get.end <= self.bounds.size, "{plan:?}");
                 assert!(
-                    get.end - get.start <= (8 * MIB + 2 * MIB).max(len),
+                    get.end - get.start <= (8 * MIB + 2 * MIB).max(range.end - range.start),
                     "{plan:?}"
                 );
                 self.fetched += get.end - get.start;
@@ -498,7 +312,7 @@ mod tests {
                 self.blocks
                     .remove_if(|held, ()| !self.planner.wants(held), &mut removed);
             }
-            assert!(self.planner.tracks.len() <= TRACKS_MAX);
+            assert!(self.planner.tracks.iter().count() <= TRACKS_MAX);
             assert!(self.planner.stream_count() <= STREAMS_MAX);
             plan
         }
@@ -717,6 +531,84 @@ mod tests {
                 640 * KIB..768 * KIB
             ]
         );
+    }
+
+    /// A store in virtual time: a GET's first byte comes after `delay`, then `per_get` bytes a second, and all GETs
+    /// together share `in_all` bytes a second.
+    struct Store {
+        delay: f64,
+        per_get: f64,
+        in_all: f64,
+    }
+
+    /// Reads a file of `size` bytes to its end, 256 KiB at a time, as fast as the store delivers. Returns the
+    /// seconds it took and the largest window.
+    fn drain(store: &Store, size: u64) -> (f64, u64) {
+        let mut model = Model::new(size);
+        let mut arrivals: BTreeMap<u64, f64> = BTreeMap::new();
+        let (mut now, mut pipe_free, mut window_max) = (0.0_f64, 0.0_f64, 0);
+        for offset in (0..size).step_by(256 << 10) {
+            let end = (offset + 256 * KIB).min(size);
+            let is_here = |arrivals: &BTreeMap<u64, f64>| {
+                arrivals
+                    .range(offset + 1..)
+                    .next()
+                    .is_some_and(|(_, &arrival)| arrival <= now)
+            };
+            let waits = !is_here(&arrivals);
+            let plan = model.read_at(offset..end, waits, Duration::from_secs_f64(now));
+            for get in plan.demand.iter().chain(&plan.ahead) {
+                let len = (get.end - get.start) as f64;
+                pipe_free = pipe_free.max(now + store.delay) + len / store.in_all;
+                arrivals.insert(
+                    get.end,
+                    pipe_free.max(now + store.delay + len / store.per_get),
+                );
+            }
+            let last = arrivals
+                .range(end..)
+                .next()
+                .map_or(now, |(_, &arrival)| arrival);
+            now = now.max(last);
+            let windows = model
+                .planner
+                .tracks
+                .iter()
+                .filter_map(|track| track.window.as_ref());
+            window_max = windows
+                .map(|window| window.size())
+                .max()
+                .unwrap_or(0)
+                .max(window_max);
+        }
+        assert_eq!(model.fetched, size);
+        (now, window_max)
+    }
+
+    #[test]
+    fn a_distant_store_is_drained_at_its_rate() {
+        // 90 MB/s a connection, 20 ms away, 3 GB/s in all.
+        let store = Store {
+            delay: 0.02,
+            per_get: 90e6,
+            in_all: 3e9,
+        };
+        let (seconds, window_max) = drain(&store, 8 << 30);
+        assert_eq!(window_max, 256 * MIB);
+        // 32 GETs of 8 MiB take 113 ms: 2.37 GB/s is what the largest window allows. The ramp costs less than 0.5 s.
+        assert!(seconds < (8_u64 << 30) as f64 / 2.37e9 + 0.5, "{seconds} s");
+    }
+
+    #[test]
+    fn a_near_store_is_drained_with_a_small_window() {
+        let store = Store {
+            delay: 0.0002,
+            per_get: 2.7e9,
+            in_all: 2.7e9,
+        };
+        let (seconds, window_max) = drain(&store, 8 << 30);
+        assert!(seconds < 1.02 * (8_u64 << 30) as f64 / 2.7e9, "{seconds} s");
+        assert!(window_max <= 32 * MIB, "{window_max}");
     }
 
     #[test]

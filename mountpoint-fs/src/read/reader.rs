@@ -153,12 +153,12 @@ impl Inner {
                     Step::Pending(state.pieces(range))
                 };
                 self.start_ahead(state, &plan, &mut launches);
+                state.blocks.remove_inside(&plan.done, &mut removed);
                 step
             } else {
                 state.planner.refuse(&plan, range.end);
                 Step::NoMemory
             };
-            state.blocks.remove_inside(&plan.done, &mut removed);
             if plan.is_time_to_retire {
                 state.retire(&mut removed);
                 self.count_streams(state);

@@ -2,9 +2,9 @@
 //!
 //! Pure: owns no buffer, makes no request, reads no clock; told how the reader moves, it says a size. Time is cut
 //! into epochs: one lasts until the reader has consumed one window. At its end a window whose reader had to wait
-//! doubles, as long as doubling pays: if the reader is no faster than two doublings ago, the window returns to
-//! the size it had then and rests for a number of epochs. So it settles near the bandwidth-delay product of a
-//! distant store, and stays small, in the CPU's caches, where the machine itself is the limit.
+//! grows, as long as that pays: if the reader is no faster than two epochs ago, the window shrinks to a quarter,
+//! stays there if the reader is as fast with that, and rests for a number of epochs. So it settles near the
+//! bandwidth-delay product of a distant store, and stays small, in the CPU's caches, where the machine is the limit.
 //!
 //! Invariant: `PART_MIN <= size <= max(size_max, PART_MIN)`.
 
@@ -16,12 +16,10 @@ use crate::config::limits::{PART_MIN, PARTS_PER_WINDOW, WINDOW_INITIAL_MAX};
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     size: u64,
+    size_max: u64,
     epoch: Epoch,
-    /// The reader's bytes per second in the last epoch and in the one before.
-    rates: [Option<f64>; 2],
-    /// Epochs left in which the window does not grow.
-    rest: u32,
-    /// How long it rests when growing does not pay the next time.
+    phase: Phase,
+    /// How long it rests when growing does not pay the next time, in epochs.
     rest_next: u32,
 }
 
@@ -31,6 +29,16 @@ struct Epoch {
     from: u64,
     end: u64,
     stalled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// With the reader's bytes per second in the last epoch and in the one before, where they are known.
+    Growing([Option<f64>; 2]),
+    /// It shrank, and must be as fast as before after so many epochs.
+    Checking { epochs: u32, rate: f64, size: u64 },
+    /// It does not change for so many epochs.
+    Resting(u32),
 }
 
 impl Window {
@@ -48,9 +56,9 @@ impl Window {
         };
         Self {
             size,
+            size_max,
             epoch,
-            rates: [None; 2],
-            rest: 0,
+            phase: Phase::Growing([None; 2]),
             rest_next: REST_MIN,
         }
     }
@@ -74,30 +82,44 @@ impl Window {
     /// The reader has come to `end` and, if `stalled`, waits for bytes there.
     pub(super) fn advance(&mut self, end: u64, stalled: bool, now: Duration, size_max: u64) {
         self.epoch.stalled |= stalled;
+        self.size_max = size_max.max(PART_MIN);
         if end >= self.epoch.end {
             self.finish_epoch(end, now);
         }
-        self.size = self.size.min(size_max.max(PART_MIN));
+        self.size = self.size.min(self.size_max);
     }
 
     /// Memory is short: half as far, and not farther for a while.
     pub(super) fn shrink(&mut self) {
         self.size = (self.size / 2).max(PART_MIN);
-        self.rest = self.rest.max(REST_MIN);
+        self.phase = Phase::Resting(REST_MIN);
     }
 
     fn finish_epoch(&mut self, end: u64, now: Duration) {
         let seconds = now.saturating_sub(self.epoch.began).as_secs_f64();
         let rate = (seconds > 0.0).then(|| (end - self.epoch.from) as f64 / seconds);
-        if self.rest > 0 {
-            self.rest -= 1;
-            self.rates = [None; 2];
-        } else {
-            if self.epoch.stalled {
-                self.grow(rate);
+        self.phase = match self.phase {
+            Phase::Growing(rates) if self.epoch.stalled => self.grow(rate, rates),
+            Phase::Growing([last, _]) => Phase::Growing([rate, last]),
+            Phase::Checking {
+                epochs: 1,
+                rate: before,
+                size,
+            } => {
+                if rate.is_some_and(|rate| rate * GAIN_MIN < before) {
+                    self.size = size;
+                }
+                self.rest()
             }
-            self.rates = [rate, self.rates[0]];
-        }
+            Phase::Checking { epochs, rate, size } => Phase::Checking {
+                epochs: epochs - 1,
+                rate,
+                size,
+            },
+            Phase::Resting(1) => Phase::Growing([None; 2]),
+            Phase::Resting(epochs) => Phase::Resting(epochs - 1),
+        };
+        self.size = self.size.min(self.size_max);
         self.epoch = Epoch {
             began: now,
             from: end,
@@ -106,24 +128,42 @@ impl Window {
         };
     }
 
-    /// Doubles, or returns to where doubling stopped to pay.
-    fn grow(&mut self, rate: Option<f64>) {
-        let pays = match (rate, self.rates[1]) {
-            (Some(rate), Some(before)) => rate >= before * GAIN_MIN,
-            _ => true,
-        };
-        if pays {
-            self.size *= 2;
-        } else {
-            self.size = (self.size / 4).max(PART_MIN);
-            self.rest = self.rest_next;
-            self.rest_next = (self.rest_next * 2).min(REST_MAX);
+    /// Grows, or shrinks if growing did not pay.
+    fn grow(&mut self, rate: Option<f64>, [last, before_last]: [Option<f64>; 2]) -> Phase {
+        if self.size >= self.size_max {
+            return Phase::Growing([None; 2]);
         }
+        let gain_over = |earlier: Option<f64>| Some(rate? / earlier?);
+        match (gain_over(before_last), rate) {
+            (Some(gain), Some(rate)) if gain < GAIN_MIN => {
+                let size = self.size;
+                self.size = (size / 4).max(PART_MIN);
+                Phase::Checking {
+                    epochs: 2,
+                    rate,
+                    size,
+                }
+            }
+            _ => {
+                let is_far = gain_over(last).is_some_and(|gain| gain >= GAIN_FAR);
+                self.size *= if is_far { 4 } else { 2 };
+                Phase::Growing([rate, last])
+            }
+        }
+    }
+
+    fn rest(&mut self) -> Phase {
+        let epochs = self.rest_next;
+        self.rest_next = (epochs * 2).min(REST_MAX);
+        Phase::Resting(epochs)
     }
 }
 
-/// Two doublings that make the reader less than a tenth faster do not pay.
+/// Growing twice pays if it makes the reader a tenth faster.
 const GAIN_MIN: f64 = 1.1;
+
+/// A reader that becomes so much faster with each window is bound by delay alone: larger steps.
+const GAIN_FAR: f64 = 1.7;
 
 /// Epochs of rest after the first attempt that did not pay.
 const REST_MIN: u32 = 8;
@@ -157,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn doubles_up_to_its_bound_while_that_pays() {
+    fn grows_up_to_its_bound_while_that_pays() {
         let delay = Duration::from_millis(30);
         assert_eq!(
             run(MIB, 9, delay, 1e12, 256 * MIB),
-            [1, 2, 4, 8, 16, 32, 64, 128, 256, 256]
+            [1, 2, 8, 32, 128, 256, 256, 256, 256, 256]
         );
-        assert_eq!(run(MIB, 4, delay, 1e12, 6 * MIB), [1, 2, 4, 6, 6]);
+        assert_eq!(run(MIB, 4, delay, 1e12, 6 * MIB), [1, 2, 6, 6, 6]);
     }
 
     #[test]
