@@ -88,7 +88,8 @@ fn data_clients(
     endpoint: &Endpoint,
     credentials: Option<&CredentialsCache>,
 ) -> Result<DataClients, ClientError> {
-    let runtime = Runtime::new(&RuntimeOptions::default()).map_err(|error| {
+    let runtime_options = RuntimeOptions { event_loop_threads: options.event_loop_threads, ..RuntimeOptions::default() };
+    let runtime = Runtime::new(&runtime_options).map_err(|error| {
         ClientError::new(
             ErrorKind::InvalidRequest,
             format!("cannot start the AWS Common Runtime: {error}"),

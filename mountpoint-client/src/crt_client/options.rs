@@ -32,6 +32,8 @@ pub struct CrtClientOptions {
     pub request_deadline: Duration,
     /// Connections of each interface; `None` derives it from the throughput target.
     pub connections: Option<u32>,
+    /// Threads that move bytes from the network, for each client; `None` for half the cores.
+    pub event_loop_threads: Option<u16>,
     /// `User-Agent` of the requests.
     pub user_agent: String,
 }
@@ -53,6 +55,7 @@ impl CrtClientOptions {
             max_attempts: ATTEMPTS_MAX,
             request_deadline: REQUEST_DEADLINE,
             connections: None,
+            event_loop_threads: None,
             user_agent: format!("mountpoint/{}", env!("CARGO_PKG_VERSION")),
         }
     }
