@@ -6,6 +6,8 @@
 //!
 //! This crate knows keys, ranges and ETags; it knows no inode, no file and no kernel.
 
+
+pub mod contract;
 pub mod credentials;
 pub mod crt_client;
 pub mod endpoint;

@@ -94,8 +94,17 @@ pub(super) struct Listing {
 
 impl Bucket {
     pub(super) fn new(subject: Subject, case: &str) -> Self {
-        let Subject { client, prefix, capabilities } = subject;
-        Self { client, capabilities, prefix: format!("{prefix}{case}/"), pool: BlockPool::new(0) }
+        let Subject {
+            client,
+            prefix,
+            capabilities,
+        } = subject;
+        Self {
+            client,
+            capabilities,
+            prefix: format!("{prefix}{case}/"),
+            pool: BlockPool::new(0),
+        }
     }
 
     /// The key of an object of this case.
@@ -119,7 +128,10 @@ impl Bucket {
         bytes: impl Into<Bytes>,
         condition: PutCondition,
     ) -> Result<Result<PutOutput, ClientError>, Failure> {
-        let request = PutRequest { condition, ..self.put_request(name, bytes)? };
+        let request = PutRequest {
+            condition,
+            ..self.put_request(name, bytes)?
+        };
         Ok(wait(self.client.put(request)))
     }
 
@@ -169,7 +181,10 @@ impl Bucket {
             priority: Priority::Foreground,
         };
         let observer = Arc::clone(&watch);
-        Ok(Get { handle: self.client.get(request, into, observer), watch })
+        Ok(Get {
+            handle: self.client.get(request, into, observer),
+            watch,
+        })
     }
 
     pub(super) fn get_all(
@@ -189,7 +204,10 @@ impl Bucket {
         }
         let (got, output) = self.get_all(name, 0..bytes.len() as u64)?;
         same_bytes(&got, bytes)?;
-        ensure(output.etag.matches(&info.etag), "GET and HEAD name different ETags")
+        ensure(
+            output.etag.matches(&info.etag),
+            "GET and HEAD name different ETags",
+        )
     }
 
     /// The object is not there.
@@ -201,8 +219,14 @@ impl Bucket {
         Ok(wait(self.client.head(&self.key(name)?)))
     }
 
-    pub(super) fn delete(&self, name: &str, if_match: Option<&ETag>) -> Result<Result<(), ClientError>, Failure> {
-        Ok(wait(self.client.delete(&self.key(name)?, if_match.cloned())))
+    pub(super) fn delete(
+        &self,
+        name: &str,
+        if_match: Option<&ETag>,
+    ) -> Result<Result<(), ClientError>, Failure> {
+        Ok(wait(
+            self.client.delete(&self.key(name)?, if_match.cloned()),
+        ))
     }
 
     pub(super) fn copy(
@@ -212,13 +236,24 @@ impl Bucket {
         destination: &str,
         condition: PutCondition,
     ) -> Result<Result<PutOutput, ClientError>, Failure> {
-        let source = CopySource { key: self.key(source)?, if_match: if_match.cloned() };
-        Ok(wait(self.client.copy(source, &self.key(destination)?, condition)))
+        let source = CopySource {
+            key: self.key(source)?,
+            if_match: if_match.cloned(),
+        };
+        Ok(wait(self.client.copy(
+            source,
+            &self.key(destination)?,
+            condition,
+        )))
     }
 
     pub(super) fn create_upload(&self, name: &str) -> Result<Upload, Failure> {
         let key = self.key(name)?;
-        Ok(wait(self.client.create_upload(&key, ObjectHeaders::default(), None))?)
+        Ok(wait(self.client.create_upload(
+            &key,
+            ObjectHeaders::default(),
+            None,
+        ))?)
     }
 
     pub(super) fn put_part(
@@ -227,7 +262,10 @@ impl Bucket {
         number: u16,
         bytes: impl Into<Bytes>,
     ) -> Result<Part, ClientError> {
-        wait(self.client.put_part(upload, PartNumber(number), bytes.into(), None))
+        wait(
+            self.client
+                .put_part(upload, PartNumber(number), bytes.into(), None),
+        )
     }
 
     pub(super) fn complete(
@@ -236,7 +274,10 @@ impl Bucket {
         parts: &[Part],
         condition: PutCondition,
     ) -> Result<PutOutput, ClientError> {
-        wait(self.client.complete_upload(upload, parts.to_vec(), condition))
+        wait(
+            self.client
+                .complete_upload(upload, parts.to_vec(), condition),
+        )
     }
 
     /// All pages of what is below `prefix` in this case, `max_keys` entries at a time.
@@ -257,13 +298,18 @@ impl Bucket {
     /// All pages of a request whose names are relative to this case.
     pub(super) fn list_all(&self, mut request: ListRequest) -> Result<Listing, Failure> {
         request.prefix = format!("{}{}", self.prefix, request.prefix);
-        request.start_after = request.start_after.map(|name| format!("{}{name}", self.prefix));
+        request.start_after = request
+            .start_after
+            .map(|name| format!("{}{name}", self.prefix));
         let page_max = request.max_keys.map_or(1000, usize::from);
         let mut listing = Listing::default();
         for _ in 0..PAGES_MAX {
             let page = wait(self.client.list(request.clone()))?;
             let entries = page.objects.len() + page.common_prefixes.len();
-            ensure(entries <= page_max, format!("{entries} entries in a page of {page_max}"))?;
+            ensure(
+                entries <= page_max,
+                format!("{entries} entries in a page of {page_max}"),
+            )?;
             for object in page.objects {
                 listing.keys.push(self.relative(object.key.as_str())?);
                 listing.objects.push(object);
@@ -276,7 +322,9 @@ impl Bucket {
                 return Ok(listing);
             }
         }
-        Err(Failure::new(format!("a listing of more than {PAGES_MAX} pages")))
+        Err(Failure::new(format!(
+            "a listing of more than {PAGES_MAX} pages"
+        )))
     }
 
     fn relative(&self, name: &str) -> Result<String, Failure> {
@@ -288,7 +336,11 @@ impl Bucket {
 
 /// Fails with `what` unless `is_so`.
 pub(super) fn ensure(is_so: bool, what: impl Into<String>) -> Result<(), Failure> {
-    if is_so { Ok(()) } else { Err(Failure::new(what)) }
+    if is_so {
+        Ok(())
+    } else {
+        Err(Failure::new(what))
+    }
 }
 
 /// Fails unless both are the same.
@@ -297,14 +349,20 @@ pub(super) fn same<T: PartialEq + fmt::Debug>(
     got: T,
     expected: T,
 ) -> Result<(), Failure> {
-    ensure(got == expected, format!("{what}: {got:?}, expected {expected:?}"))
+    ensure(
+        got == expected,
+        format!("{what}: {got:?}, expected {expected:?}"),
+    )
 }
 
 /// Fails unless both are the same, and says where they begin to differ.
 pub(super) fn same_bytes(got: &[u8], expected: &[u8]) -> Result<(), Failure> {
     same("bytes", got.len(), expected.len())?;
     let differs = got.iter().zip(expected).position(|(a, b)| a != b);
-    ensure(differs.is_none(), format!("bytes differ from offset {differs:?} on"))
+    ensure(
+        differs.is_none(),
+        format!("bytes differ from offset {differs:?} on"),
+    )
 }
 
 /// Fails unless the request failed with one of these.

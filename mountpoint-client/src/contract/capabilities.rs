@@ -80,7 +80,9 @@ impl Capabilities {
     /// What is known of a server.
     #[must_use]
     pub fn of(server: Server) -> Self {
-        Self { gaps: server.gaps().to_vec() }
+        Self {
+            gaps: server.gaps().to_vec(),
+        }
     }
 
     /// The same with one more gap.
@@ -93,7 +95,10 @@ impl Capabilities {
     /// The gap, if the server lacks `capability`.
     #[must_use]
     pub fn gap(&self, capability: Capability) -> Option<Gap> {
-        self.gaps.iter().find(|gap| gap.capability == capability).copied()
+        self.gaps
+            .iter()
+            .find(|gap| gap.capability == capability)
+            .copied()
     }
 
     /// Whether the server can do it.
@@ -142,51 +147,129 @@ const fn gap(capability: Capability, reason: &'static str) -> Gap {
 const GENERAL_PURPOSE: Gap = gap(Capability::Rename, "only directory buckets rename");
 
 const SIM_DIRECTORY: [Gap; 3] = [
-    gap(Capability::OrderedListing, "directory buckets list in no order"),
-    gap(Capability::StartAfter, "directory buckets have no start-after"),
-    gap(Capability::AnyPrefix, "directory buckets list by whole directories"),
+    gap(
+        Capability::OrderedListing,
+        "directory buckets list in no order",
+    ),
+    gap(
+        Capability::StartAfter,
+        "directory buckets have no start-after",
+    ),
+    gap(
+        Capability::AnyPrefix,
+        "directory buckets list by whole directories",
+    ),
 ];
 
 const MINIO: [Gap; 6] = [
     GENERAL_PURPOSE,
-    gap(Capability::ConditionalDelete, "minio ignores If-Match on DELETE"),
-    gap(Capability::CopyDestinationCondition, "minio ignores If-None-Match on copies"),
-    gap(Capability::ControlCharacters, "minio refuses some control characters in names"),
-    gap(Capability::DotComponents, "minio refuses names with . and .. components"),
+    gap(
+        Capability::ConditionalDelete,
+        "minio ignores If-Match on DELETE",
+    ),
+    gap(
+        Capability::CopyDestinationCondition,
+        "minio ignores If-None-Match on copies",
+    ),
+    gap(
+        Capability::ControlCharacters,
+        "minio refuses some control characters in names",
+    ),
+    gap(
+        Capability::DotComponents,
+        "minio refuses names with . and .. components",
+    ),
     gap(Capability::EmptyComponents, "minio refuses names with //"),
 ];
 
 const VERSITYGW: [Gap; 10] = [
     GENERAL_PURPOSE,
-    gap(Capability::CopyDestinationCondition, "versitygw ignores If-None-Match on copies"),
-    gap(Capability::StorageClasses, "versitygw stores no storage classes"),
-    gap(Capability::ControlCharacters, "names are files of a POSIX file system"),
-    gap(Capability::DotComponents, "names are files of a POSIX file system"),
-    gap(Capability::EmptyComponents, "names are files of a POSIX file system"),
-    gap(Capability::TrailingSlash, "a name that ends with / is a directory and has no bytes"),
-    gap(Capability::ObjectAndPrefix, "a name is a file or a directory"),
-    gap(Capability::LongComponents, "a component is a file name of at most 255 bytes"),
-    gap(Capability::CopyToItselfRefused, "versitygw copies an object to itself"),
+    gap(
+        Capability::CopyDestinationCondition,
+        "versitygw ignores If-None-Match on copies",
+    ),
+    gap(
+        Capability::StorageClasses,
+        "versitygw stores no storage classes",
+    ),
+    gap(
+        Capability::ControlCharacters,
+        "names are files of a POSIX file system",
+    ),
+    gap(
+        Capability::DotComponents,
+        "names are files of a POSIX file system",
+    ),
+    gap(
+        Capability::EmptyComponents,
+        "names are files of a POSIX file system",
+    ),
+    gap(
+        Capability::TrailingSlash,
+        "a name that ends with / is a directory and has no bytes",
+    ),
+    gap(
+        Capability::ObjectAndPrefix,
+        "a name is a file or a directory",
+    ),
+    gap(
+        Capability::LongComponents,
+        "a component is a file name of at most 255 bytes",
+    ),
+    gap(
+        Capability::CopyToItselfRefused,
+        "versitygw copies an object to itself",
+    ),
 ];
 
 const GARAGE: [Gap; 7] = [
     GENERAL_PURPOSE,
-    gap(Capability::ConditionalPut, "garage 2 ignores conditions of PutObject"),
-    gap(Capability::ConditionalComplete, "garage 2 ignores conditions of writes"),
-    gap(Capability::ConditionalDelete, "garage 2 ignores conditions of DELETE"),
-    gap(Capability::CopyDestinationCondition, "garage 2 ignores conditions of writes"),
+    gap(
+        Capability::ConditionalPut,
+        "garage 2 ignores conditions of PutObject",
+    ),
+    gap(
+        Capability::ConditionalComplete,
+        "garage 2 ignores conditions of writes",
+    ),
+    gap(
+        Capability::ConditionalDelete,
+        "garage 2 ignores conditions of DELETE",
+    ),
+    gap(
+        Capability::CopyDestinationCondition,
+        "garage 2 ignores conditions of writes",
+    ),
     gap(Capability::StorageClasses, "garage has one storage class"),
     gap(Capability::Crc64Nvme, "garage 2 knows no CRC-64/NVME"),
 ];
 
 const GOFAKES3: [Gap; 11] = [
     GENERAL_PURPOSE,
-    gap(Capability::ConditionalPut, "gofakes3 ignores If-Match of PutObject"),
-    gap(Capability::ConditionalComplete, "gofakes3 ignores conditions of writes"),
-    gap(Capability::ConditionalDelete, "gofakes3 ignores conditions of DELETE"),
-    gap(Capability::CopySourceCondition, "gofakes3 ignores conditions of copies"),
-    gap(Capability::CopyDestinationCondition, "gofakes3 ignores conditions of copies"),
-    gap(Capability::CopyToItselfRefused, "gofakes3 copies an object to itself"),
+    gap(
+        Capability::ConditionalPut,
+        "gofakes3 ignores If-Match of PutObject",
+    ),
+    gap(
+        Capability::ConditionalComplete,
+        "gofakes3 ignores conditions of writes",
+    ),
+    gap(
+        Capability::ConditionalDelete,
+        "gofakes3 ignores conditions of DELETE",
+    ),
+    gap(
+        Capability::CopySourceCondition,
+        "gofakes3 ignores conditions of copies",
+    ),
+    gap(
+        Capability::CopyDestinationCondition,
+        "gofakes3 ignores conditions of copies",
+    ),
+    gap(
+        Capability::CopyToItselfRefused,
+        "gofakes3 copies an object to itself",
+    ),
     gap(Capability::Crc32c, "gofakes3 verifies no checksums"),
     gap(Capability::Crc64Nvme, "gofakes3 verifies no checksums"),
     gap(Capability::PartChecksums, "gofakes3 verifies no checksums"),

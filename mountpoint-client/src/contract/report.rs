@@ -23,7 +23,12 @@ pub struct Case {
 
 impl Case {
     pub(super) const fn new(name: &'static str, run: fn(&Bucket) -> Result<(), Failure>) -> Self {
-        Self { name, needs: &[], lacks: None, run }
+        Self {
+            name,
+            needs: &[],
+            lacks: None,
+            run,
+        }
     }
 
     pub(super) const fn needs(mut self, needs: &'static [Capability]) -> Self {
@@ -38,12 +43,21 @@ impl Case {
 
     /// Why it is not run, if it is not.
     fn skipped_for(&self, capabilities: &Capabilities) -> Option<Verdict> {
-        let gap = self.needs.iter().find_map(|needed| capabilities.gap(*needed));
+        let gap = self
+            .needs
+            .iter()
+            .find_map(|needed| capabilities.gap(*needed));
         if let Some(gap) = gap {
-            return Some(Verdict::Skipped { capability: gap.capability, reason: gap.reason });
+            return Some(Verdict::Skipped {
+                capability: gap.capability,
+                reason: gap.reason,
+            });
         }
         let capability = self.lacks.filter(|lacking| capabilities.has(*lacking))?;
-        Some(Verdict::Skipped { capability, reason: "about a server that lacks it" })
+        Some(Verdict::Skipped {
+            capability,
+            reason: "about a server that lacks it",
+        })
     }
 }
 
@@ -113,7 +127,11 @@ impl fmt::Display for Report {
             }
         }
         let (failed, skipped) = (self.failures().len(), self.skipped().len());
-        write!(f, "{} passed, {skipped} skipped, {failed} failed", self.passed())
+        write!(
+            f,
+            "{} passed, {skipped} skipped, {failed} failed",
+            self.passed()
+        )
     }
 }
 
@@ -128,7 +146,10 @@ pub fn cases() -> &'static [Case] {
 pub fn run_all(make: impl Fn() -> Subject) -> Report {
     let cases = cases()
         .iter()
-        .map(|case| CaseReport { name: case.name, verdict: run_case(case, make()) })
+        .map(|case| CaseReport {
+            name: case.name,
+            verdict: run_case(case, make()),
+        })
         .collect();
     Report { cases }
 }

@@ -51,7 +51,11 @@ struct Seen {
 
 impl Watch {
     pub(super) fn new(block: Block) -> Self {
-        Self { block, seen: Mutex::new(Seen::default()), changed: Condvar::new() }
+        Self {
+            block,
+            seen: Mutex::new(Seen::default()),
+            changed: Condvar::new(),
+        }
     }
 
     pub(super) fn block(&self) -> &Block {
@@ -120,7 +124,10 @@ impl Wake for Unpark {
 }
 
 fn no_answer() -> ClientError {
-    ClientError::new(ErrorKind::Transient, format!("no answer within {ANSWER_MAX:?}"))
+    ClientError::new(
+        ErrorKind::Transient,
+        format!("no answer within {ANSWER_MAX:?}"),
+    )
 }
 
 #[expect(clippy::disallowed_methods, reason = "real servers take real time")]

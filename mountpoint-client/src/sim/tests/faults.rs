@@ -9,7 +9,10 @@ fn the_next_requests_fail_and_have_no_effect() {
     sim.put_object("k", "bytes");
     sim.fail_next(Operation::DeleteObject, 2, ErrorKind::Throttled);
     for _ in 0..2 {
-        assert_eq!(now(sim.delete(&key("k"), None)).unwrap_err().kind, ErrorKind::Throttled);
+        assert_eq!(
+            now(sim.delete(&key("k"), None)).unwrap_err().kind,
+            ErrorKind::Throttled
+        );
     }
     assert!(now(sim.head(&key("k"))).is_ok());
     assert!(now(sim.delete(&key("k"), None)).is_ok());
@@ -27,22 +30,32 @@ fn every_third_get_stops() {
     });
     for round in 1..=7 {
         let get = get(&sim, "k", 0..10, None);
-        let (outcome, valid) =
-            if round % 3 == 0 { (Err(ErrorKind::Transient), 4) } else { (Ok(10), 10) };
+        let (outcome, valid) = if round % 3 == 0 {
+            (Err(ErrorKind::Transient), 4)
+        } else {
+            (Ok(10), 10)
+        };
         assert_eq!(get.seen.outcome(), Some(outcome), "round {round}");
         assert_eq!(get.block.valid(), valid, "round {round}");
     }
     assert_eq!(sim.take_log().get_bytes(), 5 * 10 + 2 * 4);
     sim.clear_faults();
     let gets = (0..3).map(|_| get(&sim, "k", 0..10, None));
-    assert!(gets.map(|get| get.seen.outcome()).all(|outcome| outcome == Some(Ok(10))));
+    assert!(
+        gets.map(|get| get.seen.outcome())
+            .all(|outcome| outcome == Some(Ok(10)))
+    );
 }
 
 #[test]
 fn a_stop_strikes_in_manual_time_too() {
     let sim = sim(Time::Manual);
     sim.put_object("k", "0123456789");
-    sim.add_fault(FaultRule { operation: None, when: When::Next(1), fault: Fault::StopAfter(6) });
+    sim.add_fault(FaultRule {
+        operation: None,
+        when: When::Next(1),
+        fault: Fault::StopAfter(6),
+    });
     let get = get(&sim, "k", 0..10, None);
     let id = sim.pending_gets()[0].id;
     sim.deliver(id, 5);
@@ -60,7 +73,11 @@ fn chance_is_the_same_for_the_same_seed() {
             when: When::PerMille(300),
             fault: Fault::Fail(ErrorKind::Throttled),
         }];
-        let sim = SimClient::new(SimOptions { seed, faults, ..SimOptions::default() });
+        let sim = SimClient::new(SimOptions {
+            seed,
+            faults,
+            ..SimOptions::default()
+        });
         (0..1000).map(|_| now(sim.head_bucket()).is_err()).collect()
     };
     assert_eq!(fails(1), fails(1));
@@ -79,7 +96,10 @@ fn the_log_counts_and_is_taken() {
     now(sim.rename(&key("k"), &key("l"), crate::types::PutCondition::None)).unwrap_err();
     let log = sim.take_log();
     let counts: Vec<_> = log.counts().into_iter().collect();
-    assert_eq!(counts, [(Operation::GetObject, 1), (Operation::HeadObject, 2)]);
+    assert_eq!(
+        counts,
+        [(Operation::GetObject, 1), (Operation::HeadObject, 2)]
+    );
     assert_eq!(log.get_ranges("k"), [2..6]);
     assert_eq!(log.records()[0].bytes, 4);
     assert_eq!(log.records()[0].priority, Some(Priority::Foreground));

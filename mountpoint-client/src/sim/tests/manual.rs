@@ -13,14 +13,16 @@ fn bytes_come_when_the_test_says() {
     let sim = sim(Time::Manual);
     sim.put_pattern("k", 1000, 7);
     let get = get(&sim, "k", 100..300, None);
-    let [id] = ids(&sim)[..] else { panic!("one GET waits") };
+    let [id] = ids(&sim)[..] else {
+        panic!("one GET waits")
+    };
 
-    assert_eq!((get.block.valid(), get.seen.progressed()), (0, 0));
+    assert_eq!((get.block.valid(), get.seen.progress_calls()), (0, 0));
     assert!(sim.deliver(id, 50));
-    assert_eq!((get.block.valid(), get.seen.progressed()), (50, 1));
+    assert_eq!((get.block.valid(), get.seen.progress_calls()), (50, 1));
     assert_eq!(sim.pending_gets()[0].bytes_left, 150);
     assert!(sim.deliver(id, 1000));
-    assert_eq!((get.block.valid(), get.seen.progressed()), (200, 2));
+    assert_eq!((get.block.valid(), get.seen.progress_calls()), (200, 2));
     assert_eq!(get.seen.outcome(), None);
     assert!(sim.finish(id));
     assert_eq!(get.seen.outcome(), Some(Ok(1000)));
@@ -34,12 +36,22 @@ fn bytes_come_when_the_test_says() {
 fn gets_end_in_any_order() {
     let sim = sim(Time::Manual);
     sim.put_pattern("k", 64, 0);
-    let gets: Vec<_> = (0..4).map(|at| get(&sim, "k", at * 16..(at + 1) * 16, None)).collect();
+    let gets: Vec<_> = (0..4)
+        .map(|at| get(&sim, "k", at * 16..(at + 1) * 16, None))
+        .collect();
     assert_eq!(sim.gets_in_flight(), 4);
     for (ended, at) in [2, 0, 3, 1].into_iter().enumerate() {
-        let id = sim.pending_gets().iter().find(|get| get.range.start == at * 16).unwrap().id;
+        let id = sim
+            .pending_gets()
+            .iter()
+            .find(|get| get.range.start == at * 16)
+            .unwrap()
+            .id;
         assert!(sim.finish(id));
-        assert_eq!(gets[usize::try_from(at).unwrap()].seen.outcome(), Some(Ok(64)));
+        assert_eq!(
+            gets[usize::try_from(at).unwrap()].seen.outcome(),
+            Some(Ok(64))
+        );
         assert_eq!(sim.gets_in_flight(), 3 - ended);
     }
     assert_eq!(sim.gets_in_flight_max(), 4);
@@ -51,11 +63,16 @@ fn the_version_is_chosen_when_bytes_first_move() {
     let old = sim.put_object("k", "old bytes");
     let stale = get(&sim, "k", 0..9, Some(old.etag.clone()));
     let kept = get(&sim, "k", 0..9, Some(old.etag));
-    let [stale_id, kept_id] = ids(&sim)[..] else { panic!("two GETs wait") };
+    let [stale_id, kept_id] = ids(&sim)[..] else {
+        panic!("two GETs wait")
+    };
     assert!(sim.deliver(kept_id, 3));
     sim.put_object("k", "new bytes");
     assert!(sim.deliver(stale_id, 3));
-    assert_eq!(stale.seen.outcome(), Some(Err(ErrorKind::PreconditionFailed)));
+    assert_eq!(
+        stale.seen.outcome(),
+        Some(Err(ErrorKind::PreconditionFailed))
+    );
     assert_eq!(stale.block.valid(), 0);
     assert!(sim.finish(kept_id));
     assert_eq!(kept.block.bytes(0..9), b"old bytes");
@@ -126,8 +143,12 @@ fn observers_may_call_the_client() {
         handle: Mutex::new(None),
         seen: Arc::clone(&seen),
     });
-    let request =
-        GetRequest { key: key("k"), range: 0..10, if_match: None, priority: Priority::ReadAhead };
+    let request = GetRequest {
+        key: key("k"),
+        range: 0..10,
+        if_match: None,
+        priority: Priority::ReadAhead,
+    };
     let into = BlockPool::new(0).allocate(10);
     let handle = sim.get(request, into, Arc::clone(&observer) as Arc<dyn GetObserver>);
     *observer.handle.lock() = Some(handle);
@@ -143,8 +164,11 @@ fn other_requests_wait_too() {
     let mut gone = sim.head(&key("gone"));
     let mut failed = sim.delete(&key("k"), None);
     assert!((&mut head).now_or_never().is_none());
-    let waiting: Vec<_> =
-        sim.pending_requests().into_iter().map(|request| (request.operation, request.key)).collect();
+    let waiting: Vec<_> = sim
+        .pending_requests()
+        .into_iter()
+        .map(|request| (request.operation, request.key))
+        .collect();
     let expected = [
         (Operation::HeadObject, "k".to_owned()),
         (Operation::HeadObject, "gone".to_owned()),

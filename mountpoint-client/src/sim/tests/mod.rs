@@ -23,7 +23,10 @@ use super::{SimClient, SimOptions, Time};
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
 fn sim(time: Time) -> SimClient {
-    SimClient::new(SimOptions { time, ..SimOptions::default() })
+    SimClient::new(SimOptions {
+        time,
+        ..SimOptions::default()
+    })
 }
 
 fn key(text: &str) -> Key {
@@ -68,7 +71,7 @@ impl GetObserver for Seen {
 }
 
 impl Seen {
-    fn progressed(&self) -> usize {
+    fn progress_calls(&self) -> usize {
         self.calls.lock().progressed
     }
 
@@ -86,7 +89,10 @@ impl Seen {
     fn wait(&self) -> Result<u64, ErrorKind> {
         let mut calls = self.calls.lock();
         while calls.finished.is_empty() {
-            assert!(!self.changed.wait_for(&mut calls, WAIT_MAX).timed_out(), "no end of a GET");
+            assert!(
+                !self.changed.wait_for(&mut calls, WAIT_MAX).timed_out(),
+                "no end of a GET"
+            );
         }
         drop(calls);
         self.outcome().expect("it has ended")
@@ -99,6 +105,15 @@ fn get(sim: &SimClient, name: &str, range: Range<u64>, if_match: Option<ETag>) -
     let block = into.block();
     let seen = Arc::new(Seen::default());
     let observer = Arc::clone(&seen);
-    let request = GetRequest { key: key(name), range, if_match, priority: Priority::Foreground };
-    Get { block, handle: sim.get(request, into, observer), seen }
+    let request = GetRequest {
+        key: key(name),
+        range,
+        if_match,
+        priority: Priority::Foreground,
+    };
+    Get {
+        block,
+        handle: sim.get(request, into, observer),
+        seen,
+    }
 }

@@ -19,11 +19,16 @@ fn requests_are_answered_after_a_while() {
     let sim = threaded(1..3, None);
     sim.put_pattern("k", 1 << 20, 1);
     assert_eq!(block_on(sim.head(&key("k"))).unwrap().size, 1 << 20);
-    let gets: Vec<_> = (0..32).map(|at| get(&sim, "k", at * 1000..at * 1000 + 500, None)).collect();
+    let gets: Vec<_> = (0..32)
+        .map(|at| get(&sim, "k", at * 1000..at * 1000 + 500, None))
+        .collect();
     for (at, get) in gets.into_iter().enumerate() {
         assert_eq!(get.seen.wait(), Ok(1 << 20));
         let start = at as u64 * 1000;
-        assert_eq!(get.block.bytes(0..500), pattern_bytes(1, start..start + 500));
+        assert_eq!(
+            get.block.bytes(0..500),
+            pattern_bytes(1, start..start + 500)
+        );
     }
     assert_eq!(sim.gets_in_flight(), 0);
     assert_eq!(sim.log().count(Operation::GetObject), 32);
@@ -35,7 +40,11 @@ fn bytes_come_over_time() {
     sim.put_pattern("k", 1 << 20, 1);
     let get = get(&sim, "k", 0..1 << 20, None);
     assert_eq!(get.seen.wait(), Ok(1 << 20));
-    assert_eq!(get.seen.progressed(), 15, "pieces of 64 KiB, the last without progress");
+    assert_eq!(
+        get.seen.progress_calls(),
+        15,
+        "pieces of 64 KiB, the last without progress"
+    );
     assert_eq!(get.block.bytes(0..1 << 20), pattern_bytes(1, 0..1 << 20));
 }
 
@@ -47,7 +56,10 @@ fn cancel_meets_delivery() {
         let get = get(&sim, "k", 0..256 << 10, None);
         get.handle.cancel();
         let outcome = get.seen.wait();
-        assert!(matches!(outcome, Err(ErrorKind::Cancelled) | Ok(_)), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(ErrorKind::Cancelled) | Ok(_)),
+            "{outcome:?}"
+        );
     }
     assert_eq!(sim.gets_in_flight(), 0);
 }
