@@ -43,6 +43,20 @@ fn check(server: Server, endpoint: &str) {
     assert!(report.failures().is_empty(), "{server:?}: {report}");
 }
 
+#[cfg(feature = "server")]
+#[test]
+fn embedded() {
+    use mountpoint_client::server::{Server as Embedded, ServerOptions};
+    let credentials = Some((ACCESS_KEY.to_owned(), SECRET_KEY.to_owned()));
+    let server = Embedded::start(ServerOptions {
+        credentials,
+        ..ServerOptions::default()
+    })
+    .unwrap();
+    server.store().create_bucket(BUCKET);
+    check(Server::Embedded, &server.url());
+}
+
 #[test]
 fn minio() {
     let server = Program::minio();
