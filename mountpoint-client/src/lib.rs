@@ -6,7 +6,6 @@
 //!
 //! This crate knows keys, ranges and ETags; it knows no inode, no file and no kernel.
 
-
 pub mod contract;
 pub mod credentials;
 pub mod crt_client;
@@ -14,6 +13,8 @@ pub mod endpoint;
 pub mod error;
 pub mod object_client;
 pub mod retry;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod sim;
 pub mod types;
 
