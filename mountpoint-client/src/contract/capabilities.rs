@@ -161,8 +161,12 @@ const SIM_DIRECTORY: [Gap; 3] = [
     ),
 ];
 
-const MINIO: [Gap; 6] = [
+const MINIO: [Gap; 7] = [
     GENERAL_PURPOSE,
+    gap(
+        Capability::ListUploads,
+        "minio takes the prefix of ListMultipartUploads for a whole key",
+    ),
     gap(
         Capability::ConditionalDelete,
         "minio ignores If-Match on DELETE",
