@@ -92,10 +92,11 @@ impl Flight {
         let Some(mut progress) = self.begin_step() else {
             return false;
         };
+        let sent_before = progress.sent;
         let outcome = self
             .resolve(&mut progress)
             .and_then(|()| self.publish(&mut progress, step));
-        if matches!((&outcome, step), (Ok(None), Step::Publish(1..))) {
+        if matches!(outcome, Ok(None)) && progress.sent > sent_before {
             self.observer.progressed();
         }
         let mut state = self.state.lock();
