@@ -497,7 +497,7 @@ fn check_read(answered: &Answered, offsets: &mut BTreeMap<u64, u64>) {
 
 #[test]
 fn a_mount_for_its_owner_and_root() {
-    let mut served = Served::with(Time::Immediate, false, |device| Mount::for_owner(device, 1000));
+    let served = Served::with(Time::Immediate, false, |device| Mount::for_owner(device, 1000));
     served.client.put_object("f", "x");
     for (uid, errno) in [(0, 0), (1000, 0), (1001, libc::EACCES)] {
         for (opcode, body) in
