@@ -52,7 +52,9 @@ impl From<ClientError> for FsError {
         match error.kind {
             ErrorKind::NotFound => Self::NotFound,
             ErrorKind::PreconditionFailed => Self::Stale(error.to_string()),
-            ErrorKind::Denied | ErrorKind::Credentials | ErrorKind::Archived => Self::Denied(error.to_string()),
+            ErrorKind::Denied | ErrorKind::Credentials | ErrorKind::Archived => {
+                Self::Denied(error.to_string())
+            }
             ErrorKind::Cancelled => Self::Interrupted,
             ErrorKind::NoSuchBucket
             | ErrorKind::NoSuchUpload
@@ -75,11 +77,22 @@ mod tests {
     fn a_failed_request_becomes_what_the_application_can_act_on() {
         let told = |kind| FsError::from(ClientError::new(kind, "HEAD a/b"));
         assert!(matches!(told(ErrorKind::NotFound), FsError::NotFound));
-        assert!(matches!(told(ErrorKind::PreconditionFailed), FsError::Stale(text) if text.contains("a/b")));
-        for kind in [ErrorKind::Denied, ErrorKind::Credentials, ErrorKind::Archived] {
+        assert!(
+            matches!(told(ErrorKind::PreconditionFailed), FsError::Stale(text) if text.contains("a/b"))
+        );
+        for kind in [
+            ErrorKind::Denied,
+            ErrorKind::Credentials,
+            ErrorKind::Archived,
+        ] {
             assert!(matches!(told(kind), FsError::Denied(text) if text.contains("a/b")));
         }
-        for kind in [ErrorKind::NoSuchBucket, ErrorKind::Throttled, ErrorKind::Transient, ErrorKind::InvalidResponse] {
+        for kind in [
+            ErrorKind::NoSuchBucket,
+            ErrorKind::Throttled,
+            ErrorKind::Transient,
+            ErrorKind::InvalidResponse,
+        ] {
             assert!(matches!(told(kind.clone()), FsError::Client(error) if error.kind == kind));
         }
     }
