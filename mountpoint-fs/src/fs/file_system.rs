@@ -13,7 +13,10 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
 use super::open_mode::OpenMode;
-use super::{Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData, StatFs};
+use super::{
+    Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
+    StatFs,
+};
 use crate::clock::Clock;
 use crate::config::FsConfig;
 use crate::config::limits::NAME_LEN_MAX;
@@ -37,7 +40,12 @@ impl FileSystem {
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
         let reading = ReadContext::new(client, config.read, clock);
-        Self { namespace, reading, files: HandleTable::default(), directories: HandleTable::default() }
+        Self {
+            namespace,
+            reading,
+            files: HandleTable::default(),
+            directories: HandleTable::default(),
+        }
     }
 
     /// Finds `name` in a directory and raises its inode's lookup count by one.
@@ -66,14 +74,31 @@ impl FileSystem {
             return Err(FsError::ReadOnly);
         }
         let opened = self.namespace.open(ino).await?;
-        let reader = Reader::new(Arc::clone(&self.reading), opened.key, opened.version.etag, opened.version.size);
+        let reader = Reader::new(
+            Arc::clone(&self.reading),
+            opened.key,
+            opened.version.etag,
+            opened.version.size,
+        );
         let handle = self.files.insert(OpenFile { ino, reader });
-        let OpenMode { direct_io, keep_cache } = OpenMode::choose(options);
-        Ok(Opened { handle, direct_io, keep_cache })
+        let OpenMode {
+            direct_io,
+            keep_cache,
+        } = OpenMode::choose(options);
+        Ok(Opened {
+            handle,
+            direct_io,
+            keep_cache,
+        })
     }
 
     /// Reads up to `size` bytes; fewer only at the end of the file.
-    pub async fn read(&self, handle: HandleNo, offset: u64, size: u32) -> Result<ReadData, FsError> {
+    pub async fn read(
+        &self,
+        handle: HandleNo,
+        offset: u64,
+        size: u32,
+    ) -> Result<ReadData, FsError> {
         let file = self.files.get(handle)?;
         let outcome = file.reader.read(offset, size).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
@@ -92,7 +117,10 @@ impl FileSystem {
     /// Opens a directory for reading.
     pub async fn open_directory(&self, ino: InodeNo) -> Result<HandleNo, FsError> {
         let listing = self.namespace.open_directory(ino)?;
-        Ok(self.directories.insert(OpenDirectory { ino, listing: AsyncMutex::new(listing) }))
+        Ok(self.directories.insert(OpenDirectory {
+            ino,
+            listing: AsyncMutex::new(listing),
+        }))
     }
 
     /// Offers entries from `offset` on to `sink` until it is full, the directory ends or more would have to be waited
@@ -106,7 +134,10 @@ impl FileSystem {
         plus: bool,
         sink: &mut dyn DirectorySink,
     ) -> Result<(), FsError> {
-        self.directories.get(handle)?.read(&self.namespace, offset, plus, sink).await
+        self.directories
+            .get(handle)?
+            .read(&self.namespace, offset, plus, sink)
+            .await
     }
 
     /// Closes a directory.
@@ -120,7 +151,11 @@ impl FileSystem {
     #[must_use]
     pub fn statfs(&self) -> StatFs {
         let name_len_max = u32::try_from(NAME_LEN_MAX).expect("255 fits");
-        StatFs { block_size: 4096, blocks: u64::MAX / 4096, name_len_max }
+        StatFs {
+            block_size: 4096,
+            blocks: u64::MAX / 4096,
+            name_len_max,
+        }
     }
 
     /// How many inodes there are besides the root: those the kernel knows and those that are open.
@@ -131,7 +166,10 @@ impl FileSystem {
 }
 
 /// The time that directories show. Nothing is decided by it, so no test needs to own it.
-#[expect(clippy::disallowed_methods, reason = "read once, at the start, to be shown to people")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "read once, at the start, to be shown to people"
+)]
 fn wall_clock() -> SystemTime {
     SystemTime::now()
 }

@@ -34,7 +34,13 @@ impl OpenDirectory {
             listing.rewind();
         }
         let mut position = Position::of_offset(offset)?;
-        let mut filler = Filler { namespace, directory: self.ino, plus, sink, is_empty: true };
+        let mut filler = Filler {
+            namespace,
+            directory: self.ino,
+            plus,
+            sink,
+            is_empty: true,
+        };
         let mut page = listing.page(position.page).await?;
         if !filler.add_dots(offset)? {
             return Ok(());
@@ -43,8 +49,15 @@ impl OpenDirectory {
             if !filler.add_page(&current, position)? {
                 return Ok(());
             }
-            position = Position { page: position.page + 1, index: 0 };
-            page = if filler.is_empty { listing.page(position.page).await? } else { listing.page_now(position.page) };
+            position = Position {
+                page: position.page + 1,
+                index: 0,
+            };
+            page = if filler.is_empty {
+                listing.page(position.page).await?
+            } else {
+                listing.page_now(position.page)
+            };
         }
         Ok(())
     }
@@ -76,7 +89,11 @@ impl Filler<'_> {
         let entries = page.entries.iter().enumerate().skip(position.index);
         let mut has_room = true;
         for (index, listed) in entries {
-            let next_offset = Position { page: position.page, index: index + 1 }.offset();
+            let next_offset = Position {
+                page: position.page,
+                index: index + 1,
+            }
+            .offset();
             let entry = if self.plus {
                 self.namespace.admit(self.directory, listed, page)?
             } else {
@@ -95,7 +112,11 @@ impl Filler<'_> {
     }
 
     fn add(&mut self, name: &str, next_offset: u64, entry: Entry) -> bool {
-        let added = self.sink.add(&DirectoryEntry { name: name.to_owned(), next_offset, entry });
+        let added = self.sink.add(&DirectoryEntry {
+            name: name.to_owned(),
+            next_offset,
+            entry,
+        });
         self.is_empty &= !added;
         added
     }
@@ -119,7 +140,9 @@ impl Position {
         if offset <= OFFSET_BEHIND_DOTS {
             return Ok(Self { page: 0, index: 0 });
         }
-        let page = (offset >> INDEX_BITS).checked_sub(1).and_then(|page| usize::try_from(page).ok());
+        let page = (offset >> INDEX_BITS)
+            .checked_sub(1)
+            .and_then(|page| usize::try_from(page).ok());
         let index = usize::try_from(offset & ((1 << INDEX_BITS) - 1)).ok();
         match (page, index) {
             (Some(page), Some(index)) => Ok(Self { page, index }),
@@ -155,7 +178,10 @@ mod tests {
     #[test]
     fn offsets_that_were_never_handed_out() {
         for offset in [3, 1 << 19] {
-            assert!(matches!(Position::of_offset(offset), Err(FsError::InvalidArgument(_))));
+            assert!(matches!(
+                Position::of_offset(offset),
+                Err(FsError::InvalidArgument(_))
+            ));
         }
         for offset in [1 << INDEX_BITS, u64::MAX] {
             assert!(Position::of_offset(offset).is_ok());

@@ -12,6 +12,9 @@ pub(super) struct OpenMode {
 impl OpenMode {
     /// Pages are always worth keeping: an inode is one version of an object, so pages of it are never of another.
     pub(super) fn choose(options: OpenOptions) -> Self {
-        Self { direct_io: options.direct, keep_cache: true }
+        Self {
+            direct_io: options.direct,
+            keep_cache: true,
+        }
     }
 }

@@ -16,7 +16,10 @@ pub struct HandleTable<T> {
 
 impl<T> Default for HandleTable<T> {
     fn default() -> Self {
-        Self { handles: RwLock::new(HashMap::new()), last: AtomicU64::new(0) }
+        Self {
+            handles: RwLock::new(HashMap::new()),
+            last: AtomicU64::new(0),
+        }
     }
 }
 
@@ -30,7 +33,11 @@ impl<T> HandleTable<T> {
 
     /// What `handle` stands for; [`FsError::BadHandle`] if it is not open.
     pub fn get(&self, handle: HandleNo) -> Result<Arc<T>, FsError> {
-        self.handles.read().get(&handle).map(Arc::clone).ok_or(FsError::BadHandle)
+        self.handles
+            .read()
+            .get(&handle)
+            .map(Arc::clone)
+            .ok_or(FsError::BadHandle)
     }
 
     /// Takes `handle` out. Operations in progress keep what it stood for until they end.

@@ -21,8 +21,20 @@ impl AttributeStyle {
     /// The style that `config` asks for, of a mount made at `mounted`.
     #[must_use]
     pub fn new(config: &FsConfig, mounted: SystemTime) -> Self {
-        let FsConfig { uid, gid, dir_mode, file_mode, .. } = *config;
-        Self { uid, gid, dir_mode, file_mode, mounted }
+        let FsConfig {
+            uid,
+            gid,
+            dir_mode,
+            file_mode,
+            ..
+        } = *config;
+        Self {
+            uid,
+            gid,
+            dir_mode,
+            file_mode,
+            mounted,
+        }
     }
 
     /// Attributes of `ino`, which is `found`, valid for `ttl`.
@@ -35,15 +47,46 @@ impl AttributeStyle {
 
     /// Attributes of a directory.
     pub(super) fn directory(&self, ino: InodeNo, ttl: Duration) -> Attributes {
-        let Self { uid, gid, dir_mode: mode, mounted: mtime, .. } = *self;
-        Attributes { ino, kind: FileKind::Directory, size: 0, mtime, mode, nlink: 2, uid, gid, ttl }
+        let Self {
+            uid,
+            gid,
+            dir_mode: mode,
+            mounted: mtime,
+            ..
+        } = *self;
+        Attributes {
+            ino,
+            kind: FileKind::Directory,
+            size: 0,
+            mtime,
+            mode,
+            nlink: 2,
+            uid,
+            gid,
+            ttl,
+        }
     }
 
     /// Attributes of a file. An archived one shows in `ls -l` that nobody can read it.
     pub(super) fn file(&self, ino: InodeNo, version: &Version, ttl: Duration) -> Attributes {
-        let Self { uid, gid, file_mode, .. } = *self;
+        let Self {
+            uid,
+            gid,
+            file_mode,
+            ..
+        } = *self;
         let mode = if version.is_archived { 0 } else { file_mode };
         let Version { size, mtime, .. } = *version;
-        Attributes { ino, kind: FileKind::File, size, mtime, mode, nlink: 1, uid, gid, ttl }
+        Attributes {
+            ino,
+            kind: FileKind::File,
+            size,
+            mtime,
+            mode,
+            nlink: 1,
+            uid,
+            gid,
+            ttl,
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::fs::{FileKind, InodeNo};
 pub(super) struct Moment(u64);
 
 impl Moment {
-    /// Before everything.
+    /// Before everything, also before the clock's zero.
     pub(super) const START: Self = Self(0);
 
     /// What is left of the time until then.
@@ -23,7 +23,11 @@ impl Moment {
 
 impl From<Duration> for Moment {
     fn from(since_start: Duration) -> Self {
-        Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
+        Self(
+            u64::try_from(since_start.as_nanos())
+                .unwrap_or(u64::MAX)
+                .saturating_add(1),
+        )
     }
 }
 
@@ -41,7 +45,10 @@ pub(super) struct Observed {
 impl Observed {
     /// The same answer, but no open may rely on it.
     pub(super) fn vouching_for_none(self) -> Self {
-        Self { fresh_until: Moment::START, ..self }
+        Self {
+            fresh_until: Moment::START,
+            ..self
+        }
     }
 }
 
@@ -71,7 +78,14 @@ impl Inode {
             Found::Directory => Body::Directory(HashMap::new()),
             Found::File(version) => Body::File(version.clone()),
         };
-        Self { parent, name, lookups: 0, openers: 0, observed, body }
+        Self {
+            parent,
+            name,
+            lookups: 0,
+            openers: 0,
+            observed,
+            body,
+        }
     }
 
     pub(super) fn kind(&self) -> FileKind {

@@ -2,8 +2,8 @@
 //!
 //! Knows nothing of inodes, of offsets in the kernel's sense or of replies: it has numbered pages. The page behind
 //! the one that is read is asked for ahead, so a long directory is listed at the pace of its reader or of S3,
-//! whichever is slower. Memory is bounded by two pages and, for each page that was seen, the token that asks for it
-//! again, so a reader may go back to any page.
+//! whichever is slower. Memory is bounded by two pages and, for each page that was seen, what it takes to ask for it
+//! again (a token, a few names), so a reader may go back to any page.
 //!
 //! Invariant: page `k` is always asked for with the same token, whenever it is asked for. What changes in the bucket
 //! meanwhile may be seen or missed, as POSIX allows; what does not change is seen exactly once.
@@ -21,7 +21,7 @@ use futures::task::noop_waker_ref;
 use mountpoint_client::types::{ListOutput, ListRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
-use super::page::{Page, merge};
+use super::page::{Listed, Page, merge};
 use crate::clock::Clock;
 use crate::config::limits::{LIST_PAGE_ENTRIES_MAX, LIST_PAGE_KEYS};
 use crate::fs::FsError;
@@ -43,8 +43,8 @@ pub struct Listing {
 #[derive(Debug, Default)]
 struct Start {
     token: Option<String>,
-    /// Files of earlier pages that this one may shadow.
-    open_files: Vec<Arc<str>>,
+    /// Files of earlier pages that this one may shadow; see [`merge`].
+    held_back: Vec<Listed>,
 }
 
 /// A page that was asked for.
@@ -63,7 +63,15 @@ impl Listing {
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, clock: Clock, prefix: String) -> Self {
         let starts = vec![Start::default()];
-        Self { client, clock, prefix, starts, is_complete: false, held: VecDeque::new(), asked: None }
+        Self {
+            client,
+            clock,
+            prefix,
+            starts,
+            is_complete: false,
+            held: VecDeque::new(),
+            asked: None,
+        }
     }
 
     /// Starts over: pages read from now on show the bucket as it is now. A first page that nobody has seen yet
@@ -84,7 +92,9 @@ impl Listing {
                 return Ok(None);
             }
             self.ask(number);
-            let Some(asked) = &mut self.asked else { return Ok(None) };
+            let Some(asked) = &mut self.asked else {
+                return Ok(None);
+            };
             if let Answer::Pending(pending) = &mut asked.answer {
                 asked.answer = Answer::Arrived(pending.await);
             }
@@ -109,12 +119,19 @@ impl Listing {
     }
 
     fn held(&self, number: usize) -> Option<Arc<Page>> {
-        self.held.iter().find(|(held, _)| *held == number).map(|(_, page)| Arc::clone(page))
+        self.held
+            .iter()
+            .find(|(held, _)| *held == number)
+            .map(|(_, page)| Arc::clone(page))
     }
 
     /// Sends the request for page `number`, unless it is in the air.
     fn ask(&mut self, number: usize) {
-        if self.asked.as_ref().is_some_and(|asked| asked.number == number) {
+        if self
+            .asked
+            .as_ref()
+            .is_some_and(|asked| asked.number == number)
+        {
             return;
         }
         let mut answer = Answer::Pending(self.client.list(ListRequest {
@@ -139,7 +156,13 @@ impl Listing {
 
     /// Takes in the answer for page `number`, which has arrived.
     fn take_in(&mut self, number: usize) -> Result<(), FsError> {
-        let Some(Asked { answer: Answer::Arrived(answer), .. }) = self.asked.take() else { return Ok(()) };
+        let Some(Asked {
+            answer: Answer::Arrived(answer),
+            ..
+        }) = self.asked.take()
+        else {
+            return Ok(());
+        };
         let listed = answer?;
         let start = &self.starts[number];
         if listed.objects.len() + listed.common_prefixes.len() > LIST_PAGE_ENTRIES_MAX {
@@ -148,16 +171,25 @@ impl Listing {
         if listed.continuation_token.is_some() && listed.continuation_token == start.token {
             return Err(self.broken("a page that continues with itself"));
         }
-        let merged = merge(&self.prefix, &listed, &start.open_files);
+        let merged = merge(&self.prefix, &listed, &start.held_back);
         if self.starts.len() == number + 1 {
             match listed.continuation_token {
-                Some(token) => self.starts.push(Start { token: Some(token), open_files: merged.open_files }),
+                Some(token) => self.starts.push(Start {
+                    token: Some(token),
+                    held_back: merged.held_back,
+                }),
                 None => self.is_complete = true,
             }
         }
         // Of the others only the page in front of this one may be needed again.
         self.held.retain(|(held, _)| held + 1 == number);
-        self.held.push_back((number, Arc::new(Page { entries: merged.entries, at: self.clock.now() })));
+        self.held.push_back((
+            number,
+            Arc::new(Page {
+                entries: merged.shown,
+                at: self.clock.now(),
+            }),
+        ));
         Ok(())
     }
 
@@ -171,7 +203,8 @@ impl Answer {
     /// Moves the request on without waiting for it.
     fn poll(&mut self) {
         if let Self::Pending(pending) = self
-            && let Poll::Ready(arrived) = pending.poll_unpin(&mut Context::from_waker(noop_waker_ref()))
+            && let Poll::Ready(arrived) =
+                pending.poll_unpin(&mut Context::from_waker(noop_waker_ref()))
         {
             *self = Self::Arrived(arrived);
         }
@@ -181,6 +214,11 @@ impl Answer {
 impl fmt::Debug for Listing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let asked = self.asked.as_ref().map(|asked| asked.number);
-        write!(f, "Listing({:?}, {} pages, asked {asked:?})", self.prefix, self.starts.len())
+        write!(
+            f,
+            "Listing({:?}, {} pages, asked {asked:?})",
+            self.prefix,
+            self.starts.len()
+        )
     }
 }

@@ -27,8 +27,12 @@ pub(super) async fn find(client: &dyn ObjectClient, key: &Key) -> Result<Option<
     let Some(prefix) = names::directory_prefix(key) else {
         return file(client.head(key).await);
     };
-    let request =
-        ListRequest { prefix, delimiter: Some("/".to_owned()), max_keys: Some(1), ..ListRequest::default() };
+    let request = ListRequest {
+        prefix,
+        delimiter: Some("/".to_owned()),
+        max_keys: Some(1),
+        ..ListRequest::default()
+    };
     match select(client.list(request), client.head(key)).await {
         Either::Left((listed, head)) => {
             if has_any(&listed.map_err(FsError::from)?) {
@@ -50,7 +54,9 @@ fn has_any(listed: &ListOutput) -> bool {
     !listed.objects.is_empty() || !listed.common_prefixes.is_empty()
 }
 
-fn file(head: Result<mountpoint_client::types::ObjectInfo, ClientError>) -> Result<Option<Found>, FsError> {
+fn file(
+    head: Result<mountpoint_client::types::ObjectInfo, ClientError>,
+) -> Result<Option<Found>, FsError> {
     match head {
         Ok(info) => Ok(Some(Found::File(Version::from(&info)))),
         Err(error) if error.kind == ErrorKind::NotFound => Ok(None),

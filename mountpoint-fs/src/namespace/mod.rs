@@ -16,7 +16,10 @@ mod joined;
 mod listing;
 mod lookup;
 mod names;
-#[expect(clippy::module_inception, reason = "the file is named after the type it defines")]
+#[expect(
+    clippy::module_inception,
+    reason = "the file is named after the type it defines"
+)]
 mod namespace;
 mod page;
 mod recent;

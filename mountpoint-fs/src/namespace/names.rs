@@ -17,11 +17,15 @@ pub(super) fn parse(name: &OsStr) -> Result<&str, FsError> {
     if name.len() > NAME_LEN_MAX {
         return Err(FsError::NameTooLong);
     }
-    let name = name.to_str().ok_or(FsError::InvalidName("it is not UTF-8"))?;
+    let name = name
+        .to_str()
+        .ok_or(FsError::InvalidName("it is not UTF-8"))?;
     if is_visible(name) {
         Ok(name)
     } else {
-        Err(FsError::InvalidName("it is empty, `.` or `..`, or has a slash or a NUL in it"))
+        Err(FsError::InvalidName(
+            "it is empty, `.` or `..`, or has a slash or a NUL in it",
+        ))
     }
 }
 
@@ -37,7 +41,10 @@ pub(super) fn file_name<'a>(prefix: &str, key: &'a str) -> Option<&'a str> {
 
 /// The name that `common_prefix` has in the directory `prefix`, if it is visible there.
 pub(super) fn directory_name<'a>(prefix: &str, common_prefix: &'a str) -> Option<&'a str> {
-    common_prefix.strip_prefix(prefix)?.strip_suffix('/').filter(|name| is_visible(name))
+    common_prefix
+        .strip_prefix(prefix)?
+        .strip_suffix('/')
+        .filter(|name| is_visible(name))
 }
 
 /// The key of the file `name` in the directory `prefix`.
@@ -68,10 +75,21 @@ mod tests {
             };
             assert_eq!(outcome, expected, "{name:?}");
         }
-        for good in ["a", ".a", "...", "a b", " ", "ünï", "-", "*", "\u{feff}", "a\\b", "a\nb"] {
+        for good in [
+            "a", ".a", "...", "a b", " ", "ünï", "-", "*", "\u{feff}", "a\\b", "a\nb",
+        ] {
             check(good.as_bytes(), good);
         }
-        for bad in [&b""[..], b".", b"..", b"a/b", b"/", b"a\0b", b"\xff", b"a\xc3"] {
+        for bad in [
+            &b""[..],
+            b".",
+            b"..",
+            b"a/b",
+            b"/",
+            b"a\0b",
+            b"\xff",
+            b"a\xc3",
+        ] {
             check(bad, "invalid");
         }
         check(&[b'n'; 255], &"n".repeat(255));
@@ -91,7 +109,9 @@ mod tests {
         check("d/", "d/a", Some("a"), None);
         check("d/", "d/a/", None, Some("a"));
         check("d/", "e/a", None, None);
-        for hidden in ["d/", "d//", "d/.", "d/..", "d/./", "d/../", "d/a\0", "d/a\0/"] {
+        for hidden in [
+            "d/", "d//", "d/.", "d/..", "d/./", "d/../", "d/a\0", "d/a\0/",
+        ] {
             check("d/", hidden, None, None);
         }
         check("d/", "d/.a", Some(".a"), None);
@@ -105,12 +125,21 @@ mod tests {
     fn keys_of_names() {
         assert_eq!(file_key("", "a").unwrap().as_str(), "a");
         assert_eq!(file_key("d/e/", "a").unwrap().as_str(), "d/e/a");
-        assert_eq!(directory_prefix(&Key::parse("d/a").unwrap()).unwrap(), "d/a/");
+        assert_eq!(
+            directory_prefix(&Key::parse("d/a").unwrap()).unwrap(),
+            "d/a/"
+        );
         let prefix = format!("{}/", "p".repeat(1000));
         let (longest, longer) = ("n".repeat(23), "n".repeat(24));
         assert_eq!(file_key(&prefix, &longest).unwrap().as_str().len(), 1024);
-        assert!(matches!(file_key(&prefix, &longer), Err(FsError::NameTooLong)));
-        assert_eq!(directory_prefix(&file_key(&prefix, &longest).unwrap()), None);
+        assert!(matches!(
+            file_key(&prefix, &longer),
+            Err(FsError::NameTooLong)
+        ));
+        assert_eq!(
+            directory_prefix(&file_key(&prefix, &longest).unwrap()),
+            None
+        );
         // A marker of 1024 bytes shows a directory.
         assert!(directory_prefix(&file_key(&prefix, &longest[1..]).unwrap()).is_some());
     }

@@ -1,11 +1,11 @@
 //! Names turned into requests, and answers into inodes.
 //!
 //! How old an answer may be: a name or attributes that the kernel was told are answered for
-//! [`DIRECTORY_TTL`]/[`FILE_TTL`] from then on; a name nobody has heard of is always asked for; and `open` always
-//! sees the newest version. It asks S3 again unless the `lookup` of the same system call has just done so: each
-//! lookup vouches for one open, and for no longer than it took itself. An upload that was begun after the lookup
-//! needs about as long, so what `open` returns is the newest version also when somebody replaces the object in
-//! between.
+//! [`DIRECTORY_TTL`]/[`FILE_TTL`] from then on; a name nobody has heard of is always asked for; and `open` asks S3 for
+//! the newest version, unless the `lookup` of the same system call has just done so. The kernel does not say which
+//! lookup that was, so each vouches for the one open that comes first, and for no longer than it took itself: an
+//! upload that was begun after the lookup takes about as long. An `open` can miss no more than an upload that ended
+//! while some lookup of the same name was under way.
 //!
 //! An object that was replaced gets a new inode, so neither the kernel's page cache nor its idea of the size can mix
 //! two versions. When `open` notices, it says [`FsError::Stale`]; Linux then looks the path up again, trusting
@@ -58,7 +58,12 @@ pub struct OpenVersion {
 impl Namespace {
     /// The names under `config.prefix`, of a mount made at `mounted`.
     #[must_use]
-    pub fn new(client: Arc<dyn ObjectClient>, config: &FsConfig, clock: Clock, mounted: SystemTime) -> Self {
+    pub fn new(
+        client: Arc<dyn ObjectClient>,
+        config: &FsConfig,
+        clock: Clock,
+        mounted: SystemTime,
+    ) -> Self {
         Self {
             client,
             clock,
@@ -75,8 +80,11 @@ impl Namespace {
         let now = self.now();
         if let Some(recent) = self.recent.find(parent, name, now) {
             let Listed { name, found, .. } = recent.listed;
-            let observed =
-                Observed { at: recent.at, valid_until: recent.valid_until, fresh_until: Moment::START };
+            let observed = Observed {
+                at: recent.at,
+                valid_until: recent.valid_until,
+                fresh_until: Moment::START,
+            };
             let view = self.table.admit(parent, &name, &found, observed)?;
             return Ok(self.entry(&view, recent.valid_until.left(now)));
         }
@@ -87,7 +95,9 @@ impl Namespace {
             return Err(FsError::NotFound);
         };
         let ttl = ttl(&found);
-        let view = self.table.admit(parent, &name, &found, self.observed(at, ttl, took))?;
+        let view = self
+            .table
+            .admit(parent, &name, &found, self.observed(at, ttl, took))?;
         Ok(self.entry(&view, ttl))
     }
 
@@ -116,7 +126,12 @@ impl Namespace {
             return Err(FsError::NotFound);
         };
         // It vouches for no open: a long time may pass between a `stat` and an `open`.
-        match self.table.observe(ino, &found, self.observed(at, ttl(&found), Duration::ZERO).vouching_for_none()) {
+        match self.table.observe(
+            ino,
+            &found,
+            self.observed(at, ttl(&found), Duration::ZERO)
+                .vouching_for_none(),
+        ) {
             Some(view) => Ok(self.style.of(ino, &view.found, ttl(&found))),
             None => {
                 self.recent.distrust(view.parent, &view.name);
@@ -129,7 +144,13 @@ impl Namespace {
     ///
     /// [`FsError::Stale`] if the name means another version by now, or no file: the caller looks it up again.
     pub async fn open(&self, ino: InodeNo) -> Result<OpenVersion, FsError> {
-        let View { parent, name, found, is_attached, .. } = self.table.view(ino)?;
+        let View {
+            parent,
+            name,
+            found,
+            is_attached,
+            ..
+        } = self.table.view(ino)?;
         if found == Found::Directory {
             return Err(FsError::IsADirectory);
         }
@@ -142,7 +163,9 @@ impl Namespace {
             None => self.newest(ino, &key, self.client.head(&key).await)?,
         };
         if version.is_archived {
-            return Err(FsError::Denied(format!("{key} is archived; restore it to read it")));
+            return Err(FsError::Denied(format!(
+                "{key} is archived; restore it to read it"
+            )));
         }
         self.table.open(ino)?;
         Ok(OpenVersion { key, version })
@@ -160,7 +183,9 @@ impl Namespace {
             Err(error) if error.kind == ErrorKind::NotFound => None,
             Err(error) => return Err(error.into()),
         };
-        let observed = self.observed(self.clock.now(), FILE_TTL, Duration::ZERO).vouching_for_none();
+        let observed = self
+            .observed(self.clock.now(), FILE_TTL, Duration::ZERO)
+            .vouching_for_none();
         let view = head.and_then(|found| self.table.observe(ino, &found, observed));
         match view.map(|view| view.found) {
             Some(Found::File(version)) => Ok(version),
@@ -188,7 +213,11 @@ impl Namespace {
     pub fn open_directory(&self, ino: InodeNo) -> Result<Listing, FsError> {
         let prefix = self.table.directory_prefix(ino)?;
         self.table.open(ino)?;
-        Ok(Listing::new(Arc::clone(&self.client), self.clock.clone(), prefix))
+        Ok(Listing::new(
+            Arc::clone(&self.client),
+            self.clock.clone(),
+            prefix,
+        ))
     }
 
     /// `.` and `..` of the directory `ino`.
@@ -196,15 +225,27 @@ impl Namespace {
         let view = self.table.view(ino)?;
         Ok([ino, view.parent].map(|ino| {
             let attributes = self.style.directory(ino, DIRECTORY_TTL);
-            Entry { attributes, ttl: DIRECTORY_TTL }
+            Entry {
+                attributes,
+                ttl: DIRECTORY_TTL,
+            }
         }))
     }
 
     /// Hands out an entry that was listed on a page of `directory`, and raises its inode's lookup count by one.
-    pub fn admit(&self, directory: InodeNo, listed: &Listed, page: &Page) -> Result<Entry, FsError> {
+    pub fn admit(
+        &self,
+        directory: InodeNo,
+        listed: &Listed,
+        page: &Page,
+    ) -> Result<Entry, FsError> {
         let ttl = self.listed_ttl(listed, page);
-        let observed = self.observed(page.at, ttl, Duration::ZERO).vouching_for_none();
-        let view = self.table.admit(directory, &listed.name, &listed.found, observed)?;
+        let observed = self
+            .observed(page.at, ttl, Duration::ZERO)
+            .vouching_for_none();
+        let view = self
+            .table
+            .admit(directory, &listed.name, &listed.found, observed)?;
         Ok(self.entry(&view, ttl))
     }
 
@@ -214,14 +255,22 @@ impl Namespace {
     pub fn preview(&self, directory: InodeNo, listed: &Listed) -> Entry {
         let ino = self.table.child(directory, &listed.name);
         let ino = ino.unwrap_or_else(|| provisional_ino(directory, &listed.name));
-        Entry { attributes: self.style.of(ino, &listed.found, Duration::ZERO), ttl: Duration::ZERO }
+        Entry {
+            attributes: self.style.of(ino, &listed.found, Duration::ZERO),
+            ttl: Duration::ZERO,
+        }
     }
 
     /// Entries of `page` were handed out just now: for a while, lookups are answered from it.
     pub fn delivered(&self, directory: InodeNo, page: &Arc<Page>) {
         if !self.is_old(page) {
             let now = self.clock.now();
-            self.recent.delivered(directory, page, now.into(), (now + FILE_TTL.min(DIRECTORY_TTL)).into());
+            self.recent.delivered(
+                directory,
+                page,
+                now.into(),
+                (now + FILE_TTL.min(DIRECTORY_TTL)).into(),
+            );
         }
     }
 
@@ -240,7 +289,11 @@ impl Namespace {
                 let sent = clock.now();
                 let found = lookup::find(&*client, &key).await?;
                 let at = clock.now();
-                Ok(Answer { found, at, took: at.saturating_sub(sent) })
+                Ok(Answer {
+                    found,
+                    at,
+                    took: at.saturating_sub(sent),
+                })
             }
         };
         self.lookups.join((parent, Arc::clone(name)), begin).await
@@ -261,15 +314,26 @@ impl Namespace {
     /// An answer that arrived at `at`, is handed out now, and took `took`.
     fn observed(&self, at: Duration, ttl: Duration, took: Duration) -> Observed {
         let valid_until = (self.clock.now() + ttl).into();
-        Observed { at: at.into(), valid_until, fresh_until: (at + took.min(OPEN_FRESH_MAX)).into() }
+        Observed {
+            at: at.into(),
+            valid_until,
+            fresh_until: (at + took.min(OPEN_FRESH_MAX)).into(),
+        }
     }
 
     fn entry(&self, view: &View, ttl: Duration) -> Entry {
-        Entry { attributes: self.style.of(view.ino, &view.found, ttl), ttl }
+        Entry {
+            attributes: self.style.of(view.ino, &view.found, ttl),
+            ttl,
+        }
     }
 
     fn listed_ttl(&self, listed: &Listed, page: &Page) -> Duration {
-        if listed.is_certain && !self.is_old(page) { ttl(&listed.found) } else { Duration::ZERO }
+        if listed.is_certain && !self.is_old(page) {
+            ttl(&listed.found)
+        } else {
+            Duration::ZERO
+        }
     }
 
     fn is_old(&self, page: &Page) -> bool {

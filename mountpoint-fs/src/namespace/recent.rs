@@ -36,19 +36,32 @@ pub(super) struct RecentEntry {
 
 impl RecentPages {
     /// Entries of `page` were handed to the kernel and are valid for a while.
-    pub(super) fn delivered(&self, directory: InodeNo, page: &Arc<Page>, now: Moment, valid_until: Moment) {
+    pub(super) fn delivered(
+        &self,
+        directory: InodeNo,
+        page: &Arc<Page>,
+        now: Moment,
+        valid_until: Moment,
+    ) {
         let mut pages = self.0.lock();
         pages.retain(|recent| recent.valid_until > now && !Arc::ptr_eq(&recent.page, page));
         if pages.len() == RECENT_PAGES_MAX {
             pages.pop_front();
         }
-        pages.push_back(Recent { directory, page: Arc::clone(page), valid_until });
+        pages.push_back(Recent {
+            directory,
+            page: Arc::clone(page),
+            valid_until,
+        });
     }
 
     /// What `name` was last said to be, if that is still valid and certain.
     pub(super) fn find(&self, directory: InodeNo, name: &str, now: Moment) -> Option<RecentEntry> {
         let pages = self.0.lock();
-        let mut pages = pages.iter().rev().filter(|recent| recent.directory == directory && recent.valid_until > now);
+        let mut pages = pages
+            .iter()
+            .rev()
+            .filter(|recent| recent.directory == directory && recent.valid_until > now);
         let (recent, listed) = pages.find_map(|recent| Some((recent, recent.page.find(name)?)))?;
         listed.is_certain.then(|| RecentEntry {
             listed: listed.clone(),
@@ -59,7 +72,9 @@ impl RecentPages {
 
     /// `name` was seen to be something else: no page that has it is right any more.
     pub(super) fn distrust(&self, directory: InodeNo, name: &str) {
-        self.0.lock().retain(|recent| recent.directory != directory || recent.page.find(name).is_none());
+        self.0
+            .lock()
+            .retain(|recent| recent.directory != directory || recent.page.find(name).is_none());
     }
 }
 
@@ -73,8 +88,15 @@ mod tests {
     const D: InodeNo = InodeNo(7);
 
     fn page(names: &[&str]) -> Arc<Page> {
-        let listed = |name: &&str| Listed { name: Arc::from(*name), found: Found::Directory, is_certain: *name != "u" };
-        Arc::new(Page { entries: names.iter().map(listed).collect(), at: Duration::ZERO })
+        let listed = |name: &&str| Listed {
+            name: Arc::from(*name),
+            found: Found::Directory,
+            is_certain: *name != "u",
+        };
+        Arc::new(Page {
+            entries: names.iter().map(listed).collect(),
+            at: Duration::ZERO,
+        })
     }
 
     fn at(seconds: u64) -> Moment {
@@ -89,7 +111,10 @@ mod tests {
         assert!(recent.find(D, "c", at(0)).is_none());
         assert!(recent.find(D, "u", at(0)).is_none(), "not certain");
         assert!(recent.find(D, "a", at(1)).is_none(), "too old");
-        assert!(recent.find(InodeNo(8), "a", at(0)).is_none(), "another directory");
+        assert!(
+            recent.find(InodeNo(8), "a", at(0)).is_none(),
+            "another directory"
+        );
     }
 
     #[test]

@@ -37,7 +37,10 @@ impl Version {
 impl From<&ObjectInfo> for Version {
     fn from(info: &ObjectInfo) -> Self {
         // Objects that INTELLIGENT_TIERING has archived cannot be told apart here; reading one fails as archived.
-        let in_archive = matches!(info.storage_class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE"));
+        let in_archive = matches!(
+            info.storage_class.as_deref(),
+            Some("GLACIER" | "DEEP_ARCHIVE")
+        );
         Self {
             size: info.size,
             etag: info.etag.clone(),
