@@ -6,6 +6,9 @@ mod open_directory;
 mod open_mode;
 mod types;
 
+#[cfg(test)]
+mod tests;
+
 pub use error::FsError;
 pub use file_system::FileSystem;
 pub use types::{

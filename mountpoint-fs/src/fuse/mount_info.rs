@@ -39,7 +39,7 @@ impl MountInfo {
     pub(super) fn at(directory: &Path) -> io::Result<Option<Self>> {
         let table = fs::read("/proc/self/mountinfo")?;
         let mounts = table.split(|byte| *byte == b'\n').filter_map(Self::parse);
-        Ok(mounts.filter(|mount| mount.directory == directory).last())
+        Ok(mounts.rev().find(|mount| mount.directory == directory))
     }
 
     /// Parses one line; `None` for what is none.

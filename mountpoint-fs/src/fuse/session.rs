@@ -21,7 +21,7 @@ use super::init::{self, Negotiation, Wishes};
 use super::mount_point::Mount;
 use super::readahead;
 use super::task::{Parked, Starter, panic_message};
-use super::wire::{Fixed, InitReply, InitRequest, Malformed, Operation, Request};
+use super::wire::{Fixed, Header, InitReply, InitRequest, Malformed, Operation, Request};
 use crate::clock::Clock;
 use crate::executor;
 use crate::fs::FileSystem;
@@ -226,7 +226,7 @@ fn log_agreed(init: &InitRequest, agreed: &InitReply) {
 
 fn answer_malformed(channel: &Arc<Channel>, malformed: Malformed) {
     tracing::error!(?malformed, "a message from the kernel makes no sense");
-    if let Some(header) = malformed.header.filter(|header| header.wants_reply()) {
+    if let Some(header) = malformed.header.filter(Header::wants_reply) {
         ReplyTo::new(channel, header.unique).send(&Reply::Failed(Errno::EIO));
     }
 }
@@ -258,7 +258,7 @@ impl Worker {
     /// One request; a panic in it ends neither the thread nor the session.
     fn serve_guarded(&mut self, message: &[u8]) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            executor::delivering(|| self.serve(message))
+            executor::delivering(|| self.serve(message));
         }));
         if let Err(panic) = outcome {
             let message = panic_message(panic.as_ref());

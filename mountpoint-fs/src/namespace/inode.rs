@@ -12,7 +12,7 @@ use crate::fs::{FileKind, InodeNo};
 pub(super) struct Moment(u64);
 
 impl Moment {
-    /// Before everything.
+    /// Before everything, also before the clock's zero.
     pub(super) const START: Self = Self(0);
 
     /// What is left of the time until then.
@@ -23,7 +23,11 @@ impl Moment {
 
 impl From<Duration> for Moment {
     fn from(since_start: Duration) -> Self {
-        Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
+        Self(
+            u64::try_from(since_start.as_nanos())
+                .unwrap_or(u64::MAX)
+                .saturating_add(1),
+        )
     }
 }
 

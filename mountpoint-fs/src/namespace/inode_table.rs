@@ -166,15 +166,10 @@ impl InodeTable {
         self.view(ino).ok()
     }
 
-    /// Gives back `count` lookups.
+    /// Gives back `count` lookups; more than there are count as all.
     pub(super) fn forget(&self, ino: InodeNo, count: u64) {
         let mut table = self.table.lock();
         if let Ok(inode) = table.inode_mut(ino) {
-            debug_assert!(
-                inode.lookups >= count || ino == InodeNo::ROOT,
-                "{ino:?}: {count} of {}",
-                inode.lookups
-            );
             inode.lookups = inode.lookups.saturating_sub(count);
             table.drop_unused(ino);
         }
@@ -333,3 +328,159 @@ const SHRINK_BELOW: usize = 8;
 
 /// …and has room for more than this many inodes.
 const SHRINK_ABOVE: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use mountpoint_client::types::ETag;
+
+    use super::*;
+
+    const ROOT: InodeNo = InodeNo::ROOT;
+
+    fn seen(at: u64) -> Observed {
+        let moment = |seconds| Moment::from(Duration::from_secs(seconds));
+        Observed {
+            at: moment(at),
+            valid_until: moment(at + 1),
+            fresh_until: moment(at),
+        }
+    }
+
+    fn file(etag: &str) -> Found {
+        let etag = ETag::from_header(etag);
+        Found::File(Version {
+            size: 1,
+            etag,
+            mtime: SystemTime::UNIX_EPOCH,
+            is_archived: false,
+        })
+    }
+
+    fn admit(
+        table: &InodeTable,
+        directory: InodeNo,
+        name: &str,
+        found: &Found,
+        at: u64,
+    ) -> InodeNo {
+        table
+            .admit(directory, &Arc::from(name), found, seen(at))
+            .unwrap()
+            .ino
+    }
+
+    #[test]
+    fn keys_are_built_from_the_names_of_the_parents() {
+        let table = InodeTable::new("p/".to_owned());
+        let a = admit(&table, ROOT, "a", &Found::Directory, 0);
+        let b = admit(&table, a, "b", &Found::Directory, 0);
+        let f = admit(&table, b, "f", &file("1"), 0);
+        assert_eq!(table.directory_prefix(ROOT).unwrap(), "p/");
+        assert_eq!(table.directory_prefix(b).unwrap(), "p/a/b/");
+        assert!(matches!(
+            table.directory_prefix(f),
+            Err(FsError::NotADirectory)
+        ));
+        // Parents that the kernel forgot first are still there.
+        table.forget(a, 1);
+        table.forget(b, 1);
+        assert_eq!(table.directory_prefix(b).unwrap(), "p/a/b/");
+        assert_eq!(table.view(f).unwrap().parent, b);
+        table.forget(f, 1);
+        assert_eq!(table.len(), 0);
+    }
+
+    #[test]
+    fn an_older_answer_changes_nothing() {
+        let table = InodeTable::new(String::new());
+        let new = admit(&table, ROOT, "a", &file("2"), 5);
+        assert_eq!(admit(&table, ROOT, "a", &file("1"), 4), new);
+        assert_eq!(table.view(new).unwrap().found, file("2"));
+        assert_ne!(admit(&table, ROOT, "a", &file("1"), 5), new);
+    }
+
+    #[test]
+    fn a_lookup_vouches_for_one_open() {
+        let table = InodeTable::new(String::new());
+        let now = |seconds| Moment::from(Duration::from_secs(seconds));
+        let ino = admit(&table, ROOT, "a", &file("1"), 5);
+        assert!(table.take_fresh(ino, now(5)).is_some());
+        assert!(table.take_fresh(ino, now(5)).is_none());
+        admit(&table, ROOT, "a", &file("1"), 6);
+        assert!(table.take_fresh(ino, now(7)).is_none());
+        assert!(table.take_fresh(ino, now(6)).is_none());
+        assert!(table.take_fresh(ROOT, now(6)).is_none());
+    }
+
+    #[test]
+    fn detached_inodes_go_with_their_last_reference() {
+        let table = InodeTable::new(String::new());
+        let first = admit(&table, ROOT, "a", &file("1"), 1);
+        table.open(first).unwrap();
+        let second = admit(&table, ROOT, "a", &file("2"), 2);
+        assert!(!table.view(first).unwrap().is_attached);
+        table.forget(first, 1);
+        assert_eq!(table.len(), 2);
+        table.close(first);
+        assert_eq!(table.len(), 1);
+        // The name still means the other one.
+        assert_eq!(table.child(ROOT, "a"), Some(second));
+        table.detach(second);
+        assert_eq!(table.child(ROOT, "a"), None);
+        table.forget(second, 1);
+        assert_eq!(table.len(), 0);
+    }
+
+    #[test]
+    fn the_root_stays_and_unknown_inodes_do_no_harm() {
+        let table = InodeTable::new(String::new());
+        table.forget(ROOT, 1);
+        table.forget(InodeNo(9), 1);
+        table.close(InodeNo(9));
+        table.detach(InodeNo(9));
+        table.detach(ROOT);
+        assert!(table.view(ROOT).unwrap().is_attached);
+        assert!(table.open(InodeNo(9)).is_err());
+    }
+
+    /// Estimated from all allocations that belong to it: glibc adds 8 bytes to each and rounds up to 16.
+    #[test]
+    fn a_hundred_thousand_inodes_are_small() {
+        const COUNT: usize = 100_000;
+        let table = InodeTable::new(String::new());
+        for number in 0..COUNT {
+            let etag = format!("\"{number:032x}\"");
+            admit(
+                &table,
+                ROOT,
+                &format!("file-name-{number:010}.bin"),
+                &file(&etag),
+                0,
+            );
+        }
+        let allocation = |bytes: usize| (bytes + 8).next_multiple_of(16);
+        // A hash table has a power of two of slots, of which seven eighths are used, and a byte for each.
+        let slots = |capacity: usize, slot: usize| (capacity * 8 / 7) * (slot + 1);
+        let bytes = {
+            let inner = table.table.lock();
+            let Body::Directory(children) = &inner.inodes[&ROOT].body else {
+                unreachable!()
+            };
+            slots(inner.inodes.capacity(), size_of::<(InodeNo, Box<Inode>)>())
+                + slots(children.capacity(), size_of::<(Arc<str>, InodeNo)>())
+                + COUNT
+                    * (allocation(size_of::<Inode>()) + allocation(16 + 24) + allocation(16 + 34))
+        };
+        assert!(bytes / COUNT <= 300, "{} bytes each", bytes / COUNT);
+        for number in 0..COUNT as u64 {
+            table.forget(InodeNo(number + 2), 1);
+        }
+        assert_eq!(table.len(), 0);
+        assert!(
+            table.table.lock().inodes.capacity() <= 2 * SHRINK_ABOVE,
+            "memory was given back"
+        );
+    }
+}

@@ -2,8 +2,8 @@
 //!
 //! Knows nothing of inodes, of offsets in the kernel's sense or of replies: it has numbered pages. The page behind
 //! the one that is read is asked for ahead, so a long directory is listed at the pace of its reader or of S3,
-//! whichever is slower. Memory is bounded by two pages and, for each page that was seen, the token that asks for it
-//! again, so a reader may go back to any page.
+//! whichever is slower. Memory is bounded by two pages and, for each page that was seen, what it takes to ask for it
+//! again (a token, a few names), so a reader may go back to any page.
 //!
 //! Invariant: page `k` is always asked for with the same token, whenever it is asked for. What changes in the bucket
 //! meanwhile may be seen or missed, as POSIX allows; what does not change is seen exactly once.
@@ -21,7 +21,7 @@ use futures::task::noop_waker_ref;
 use mountpoint_client::types::{ListOutput, ListRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
-use super::page::{Page, merge};
+use super::page::{Listed, Page, merge};
 use crate::clock::Clock;
 use crate::config::limits::{LIST_PAGE_ENTRIES_MAX, LIST_PAGE_KEYS};
 use crate::fs::FsError;
@@ -43,8 +43,8 @@ pub struct Listing {
 #[derive(Debug, Default)]
 struct Start {
     token: Option<String>,
-    /// Files of earlier pages that this one may shadow.
-    open_files: Vec<Arc<str>>,
+    /// Files of earlier pages that this one may shadow; see [`merge`].
+    held_back: Vec<Listed>,
 }
 
 /// A page that was asked for.
@@ -171,12 +171,12 @@ impl Listing {
         if listed.continuation_token.is_some() && listed.continuation_token == start.token {
             return Err(self.broken("a page that continues with itself"));
         }
-        let merged = merge(&self.prefix, &listed, &start.open_files);
+        let merged = merge(&self.prefix, &listed, &start.held_back);
         if self.starts.len() == number + 1 {
             match listed.continuation_token {
                 Some(token) => self.starts.push(Start {
                     token: Some(token),
-                    open_files: merged.open_files,
+                    held_back: merged.held_back,
                 }),
                 None => self.is_complete = true,
             }
@@ -186,7 +186,7 @@ impl Listing {
         self.held.push_back((
             number,
             Arc::new(Page {
-                entries: merged.entries,
+                entries: merged.shown,
                 at: self.clock.now(),
             }),
         ));

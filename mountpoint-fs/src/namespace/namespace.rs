@@ -1,11 +1,11 @@
 //! Names turned into requests, and answers into inodes.
 //!
 //! How old an answer may be: a name or attributes that the kernel was told are answered for
-//! [`DIRECTORY_TTL`]/[`FILE_TTL`] from then on; a name nobody has heard of is always asked for; and `open` always
-//! sees the newest version. It asks S3 again unless the `lookup` of the same system call has just done so: each
-//! lookup vouches for one open, and for no longer than it took itself. An upload that was begun after the lookup
-//! needs about as long, so what `open` returns is the newest version also when somebody replaces the object in
-//! between.
+//! [`DIRECTORY_TTL`]/[`FILE_TTL`] from then on; a name nobody has heard of is always asked for; and `open` asks S3 for
+//! the newest version, unless the `lookup` of the same system call has just done so. The kernel does not say which
+//! lookup that was, so each vouches for the one open that comes first, and for no longer than it took itself: an
+//! upload that was begun after the lookup takes about as long. An `open` can miss no more than an upload that ended
+//! while some lookup of the same name was under way.
 //!
 //! An object that was replaced gets a new inode, so neither the kernel's page cache nor its idea of the size can mix
 //! two versions. When `open` notices, it says [`FsError::Stale`]; Linux then looks the path up again, trusting

@@ -1,14 +1,12 @@
 //! One page of a directory, merged from what S3 listed.
 //!
-//! Pure. S3 orders a directory `a` as `a/`, so between the file `a` and the directory `a` there may be others (`a!`,
-//! `a-b`, `a.txt`), and pages of them. The directory shadows the file, and a listing shows each name once:
+//! Pure. A directory shadows the file of its name, and a listing shows each name once. S3 orders a directory `a` as
+//! `a/`, so between the file `a` and the directory `a` there may be others (`a!`, `a-b`, `a.txt`), and pages of them.
+//! A file that may yet be shadowed is therefore held back until the listing has gone past its name. There are few of
+//! those at any time: the last key of the page begins with each of their names.
 //!
-//! * on one page, the directory is shown;
-//! * if the file was shown on an earlier page, the directory is left out of this listing. A lookup of the name finds
-//!   the directory all the same: a file that may yet be shadowed is shown, but is not valid without a lookup.
-//!
-//! To know which names those are it is enough to carry, from page to page, the files that the last key of the page
-//! begins with: all others can no longer be shadowed.
+//! A directory bucket lists in no order. There the last key says nothing, and of a file and a directory with one name
+//! on different pages both may be shown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +23,8 @@ pub struct Listed {
     pub name: Arc<str>,
     /// What it is.
     pub found: Found,
-    /// Whether a lookup now would find the same: not for a file that a later page may shadow, and not for an
-    /// archived object, because listings do not say whether it has been restored.
+    /// Whether a lookup now would find the same. Not for an archived object: listings do not say whether it has been
+    /// restored.
     pub is_certain: bool,
 }
 
@@ -50,39 +48,31 @@ impl Page {
     }
 }
 
-/// A page, and the files on it and before it that the next pages may shadow.
+/// What can be shown of a page, in order of name, and the files that are held back.
 #[derive(Debug)]
 pub(super) struct Merged {
-    pub(super) entries: Vec<Listed>,
-    pub(super) open_files: Vec<Arc<str>>,
+    pub(super) shown: Vec<Listed>,
+    pub(super) held_back: Vec<Listed>,
 }
 
-/// Merges what S3 listed of the directory `prefix` behind `open_files`, which were shown on earlier pages.
-pub(super) fn merge(prefix: &str, listed: &ListOutput, open_files: &[Arc<str>]) -> Merged {
-    // Where the page ends, relative to the directory. On the last page nothing follows.
-    let end = listed
-        .continuation_token
-        .as_ref()
-        .map(|_| last_key(prefix, listed));
-    let may_be_shadowed =
-        |name: &str| end.is_some_and(|end| end.starts_with(name) && end < &*format!("{name}/"));
-
+/// Merges what S3 listed of the directory `prefix` with the files that the pages before `held_back`.
+pub(super) fn merge(prefix: &str, listed: &ListOutput, held_back: &[Listed]) -> Merged {
     let directories = listed
         .common_prefixes
         .iter()
         .filter_map(|key| names::directory_name(prefix, key));
     let mut entries: Vec<Listed> = directories
-        .filter(|name| !open_files.iter().any(|file| **file == **name))
         .map(|name| Listed {
             name: Arc::from(name),
             found: Found::Directory,
             is_certain: true,
         })
         .collect();
+    entries.extend_from_slice(held_back);
     entries.extend(listed.objects.iter().filter_map(|object| {
         let name = names::file_name(prefix, object.key.as_str())?;
         let version = Version::from(object);
-        let is_certain = !version.is_archived && !may_be_shadowed(name);
+        let is_certain = !version.is_archived;
         Some(Listed {
             name: Arc::from(name),
             found: Found::File(version),
@@ -93,19 +83,18 @@ pub(super) fn merge(prefix: &str, listed: &ListOutput, open_files: &[Arc<str>]) 
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     entries.dedup_by(|later, kept| later.name == kept.name);
 
-    let files = entries
-        .iter()
-        .filter(|entry| entry.found != Found::Directory)
-        .map(|entry| &entry.name);
-    let open_files = files
-        .chain(open_files)
-        .filter(|name| may_be_shadowed(name))
-        .map(Arc::clone)
-        .collect();
-    Merged {
-        entries,
-        open_files,
+    if listed.continuation_token.is_none() {
+        return Merged {
+            shown: entries,
+            held_back: Vec::new(),
+        };
     }
+    let end = last_key(prefix, listed);
+    let may_be_shadowed = |name: &str| end.starts_with(name) && end < &*format!("{name}/");
+    let (held_back, shown) = entries
+        .into_iter()
+        .partition(|entry| entry.found != Found::Directory && may_be_shadowed(&entry.name));
+    Merged { shown, held_back }
 }
 
 /// The last key or common prefix of a page, relative to the directory.
@@ -124,9 +113,11 @@ fn last_key<'a>(prefix: &str, listed: &'a ListOutput) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
     use std::time::SystemTime;
 
     use mountpoint_client::types::{ETag, Key, ObjectInfo};
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -141,16 +132,16 @@ mod tests {
         }
     }
 
-    /// `keys`: objects, and common prefixes with a slash at their end. `expected`: names; `/` behind a directory,
-    /// `?` behind what is not certain.
+    /// `keys`: objects, and common prefixes with a slash at their end. `before`: files that were held back. `shown`:
+    /// names with a slash behind a directory's.
     #[track_caller]
     fn check(
         prefix: &str,
         keys: &[&str],
         is_last: bool,
-        open_files: &[&str],
-        expected: &[&str],
-        open: &[&str],
+        before: &[&str],
+        shown: &[&str],
+        held_back: &[&str],
     ) {
         let (common, objects): (Vec<&str>, Vec<&str>) = keys
             .iter()
@@ -160,32 +151,25 @@ mod tests {
             common_prefixes: common.into_iter().map(str::to_owned).collect(),
             continuation_token: (!is_last).then(|| "more".to_owned()),
         };
-        let open_files: Vec<Arc<str>> = open_files.iter().map(|name| Arc::from(*name)).collect();
-        let merged = merge(prefix, &listed, &open_files);
-        let shown: Vec<String> = merged
-            .entries
-            .iter()
-            .map(|entry| {
-                let kind = if entry.found == Found::Directory {
-                    "/"
-                } else {
-                    ""
-                };
-                format!(
-                    "{}{kind}{}",
-                    entry.name,
-                    if entry.is_certain { "" } else { "?" }
-                )
-            })
-            .collect();
-        assert_eq!(shown, expected);
+        let file = |name: &&str| Listed {
+            name: Arc::from(*name),
+            found: Found::File(Version::from(&object(name))),
+            is_certain: true,
+        };
+        let before: Vec<Listed> = before.iter().map(file).collect();
+        let merged = merge(prefix, &listed, &before);
+        let show = |entry: &Listed| {
+            let slash = if entry.found == Found::Directory {
+                "/"
+            } else {
+                ""
+            };
+            format!("{}{slash}", entry.name)
+        };
+        assert_eq!(merged.shown.iter().map(show).collect::<Vec<_>>(), shown);
         assert_eq!(
-            merged
-                .open_files
-                .iter()
-                .map(|name| &**name)
-                .collect::<Vec<_>>(),
-            open
+            merged.held_back.iter().map(show).collect::<Vec<_>>(),
+            held_back
         );
     }
 
@@ -231,41 +215,29 @@ mod tests {
     fn a_directory_shadows_the_file_of_its_name() {
         check("", &["a", "a!", "a/"], true, &[], &["a/", "a!"], &[]);
         check("", &["a", "a!", "a/"], false, &[], &["a/", "a!"], &[]);
-        check(
-            "d/",
-            &["d/a", "d/a/", "d/b"],
-            false,
-            &[],
-            &["a/", "b?"],
-            &["b"],
-        );
+        check("d/", &["d/a", "d/a/", "d/b"], false, &[], &["a/"], &["b"]);
     }
 
     #[test]
-    fn files_that_a_later_page_may_shadow_are_carried() {
-        check("", &["a", "a!"], false, &[], &["a?", "a!?"], &["a", "a!"]);
+    fn files_that_may_be_shadowed_are_held_back() {
+        check("", &["a", "a!"], false, &[], &[], &["a", "a!"]);
         check("", &["a", "a!"], true, &[], &["a", "a!"], &[]);
-        check("", &["a", "a0"], false, &[], &["a", "a0?"], &["a0"]);
-        check(
-            "",
-            &["a-b", "a-c"],
-            false,
-            &["a"],
-            &["a-b", "a-c?"],
-            &["a-c", "a"],
-        );
+        check("", &["a", "a0"], false, &[], &["a"], &["a0"]);
+        check("", &["a-b", "a-c"], false, &["a"], &["a-b"], &["a", "a-c"]);
         check(
             "",
             &["a.x", "a/", "b"],
             false,
             &["a"],
-            &["a.x", "b?"],
+            &["a/", "a.x"],
             &["b"],
         );
-        check("", &["a.x", "a/"], true, &["a"], &["a.x"], &[]);
-        check("d/", &["d/a.x", "d/a/"], false, &["a"], &["a.x"], &[]);
+        check("", &["a.x", "b"], false, &["a"], &["a", "a.x"], &["b"]);
+        check("", &["a.x", "a/"], true, &["a"], &["a/", "a.x"], &[]);
+        check("", &[], true, &["a"], &["a"], &[]);
+        check("d/", &["d/a.x", "d/a/"], false, &["a"], &["a/", "a.x"], &[]);
         // The page may end with a directory: `a!/` is between `a` and `a/`.
-        check("", &["a", "a!/"], false, &[], &["a?", "a!/"], &["a"]);
+        check("", &["a", "a!/"], false, &[], &["a!/"], &["a"]);
     }
 
     #[test]
@@ -282,7 +254,7 @@ mod tests {
         let merged = merge("", &listed, &[]);
         assert_eq!(
             merged
-                .entries
+                .shown
                 .iter()
                 .map(|entry| entry.is_certain)
                 .collect::<Vec<_>>(),
@@ -298,11 +270,52 @@ mod tests {
             ..ListOutput::default()
         };
         let page = Page {
-            entries: merge("", &listed, &[]).entries,
+            entries: merge("", &listed, &[]).shown,
             at: Duration::ZERO,
         };
         assert_eq!(page.find("a").unwrap().found, Found::Directory);
         assert!(page.find("a-b").is_some());
         assert!(page.find("b").is_none());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+        /// However S3 cuts a listing into pages, each visible name is shown once, and as what it is.
+        #[test]
+        fn any_cut_shows_the_same(
+            keys in prop::collection::btree_set("[ab!./]{1,4}", 0..40),
+            cuts in prop::collection::vec(1..6usize, 40),
+        ) {
+            // What S3 lists: keys, rolled up to the first slash, in order.
+            let rolled: BTreeSet<String> =
+                keys.iter().map(|key| key.split_inclusive('/').next().unwrap().to_owned()).collect();
+            let rolled: Vec<String> = rolled.into_iter().collect();
+            let mut expected = BTreeMap::new();
+            for key in &rolled {
+                let name = key.strip_suffix('/').unwrap_or(key);
+                if names::is_visible(name) {
+                    *expected.entry(name.to_owned()).or_insert(false) |= key.ends_with('/');
+                }
+            }
+            let (mut rest, mut held_back, mut shown) = (&rolled[..], Vec::new(), Vec::new());
+            for cut in cuts {
+                let (page, behind) = rest.split_at(cut.min(rest.len()));
+                rest = behind;
+                let (common, objects): (Vec<_>, Vec<_>) = page.iter().cloned().partition(|key| key.ends_with('/'));
+                let listed = ListOutput {
+                    objects: objects.iter().map(|key| object(key)).collect(),
+                    common_prefixes: common,
+                    continuation_token: (!rest.is_empty()).then(String::new),
+                };
+                let merged = merge("", &listed, &held_back);
+                prop_assert!(merged.shown.is_sorted_by(|a, b| a.name < b.name));
+                shown.extend(merged.shown.into_iter().map(|e| (e.name.to_string(), e.found == Found::Directory)));
+                held_back = merged.held_back;
+            }
+            prop_assert_eq!(held_back, []);
+            shown.sort();
+            prop_assert_eq!(shown, expected.into_iter().collect::<Vec<_>>());
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
-use mountpoint_client::sim::{Operation, SimOptions, Time};
+use mountpoint_client::sim::{Operation, SimOptions, Time, pattern_bytes};
 use mountpoint_client::{ErrorKind, ObjectClient, SimClient};
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
@@ -35,6 +37,8 @@ const DESTROY: u32 = 38;
 const READDIRPLUS: u32 = 44;
 
 const ROOT: u64 = 1;
+/// Size of the file that is read.
+const SIZE: u64 = 16 << 20;
 
 /// A session that serves, and the kernel it serves.
 struct Served {
@@ -49,7 +53,7 @@ struct Served {
 
 impl Served {
     fn new(time: Time) -> Self {
-        Self::with(time, false, |device| Mount::from_device(device))
+        Self::with(time, false, Mount::from_device)
     }
 
     fn with(
@@ -231,7 +235,7 @@ fn names_and_attributes() {
     served.send(FORGET, file, &1_u64.to_ne_bytes());
     served.send(FORGET, directory, &1_u64.to_ne_bytes());
     while served.fs.inode_count() > 0 {
-        std::thread::yield_now();
+        thread::yield_now();
     }
     served.end();
 }
@@ -327,7 +331,7 @@ fn an_operation_that_waits_blocks_no_other() {
         .collect();
     served.check(STATFS, ROOT, &[], 0);
     while served.session.operations_in_progress() < waiting.len() {
-        std::thread::yield_now();
+        thread::yield_now();
     }
     served.client.deliver_all();
     let mut answered: Vec<_> = waiting
@@ -361,7 +365,7 @@ fn shutdown_answers_what_still_waits() {
     let mut served = Served::new(Time::Manual);
     let lookup = served.send(LOOKUP, ROOT, &c_string("slow"));
     while served.session.operations_in_progress() == 0 {
-        std::thread::yield_now();
+        thread::yield_now();
     }
     served.session.abort_pending();
     let answered = served.kernel.answered();
@@ -374,7 +378,137 @@ fn the_end_of_the_connection_drops_what_waits() {
     let mut served = Served::new(Time::Manual);
     served.send(LOOKUP, ROOT, &c_string("slow"));
     while served.session.operations_in_progress() == 0 {
-        std::thread::yield_now();
+        thread::yield_now();
+    }
+    served.end();
+}
+
+#[test]
+fn reads_send_the_bytes_of_blocks() {
+    let mut served = Served::new(Time::Immediate);
+    served.client.put_pattern("f", SIZE, 7);
+    let file = served.lookup(ROOT, "f");
+    let handle = served.open(file);
+    for (offset, size) in
+        [(0, 4096), (4096, 131_072), (1, 1), (1 << 20, 1 << 20), (SIZE - 10, 4096), (SIZE, 4096)]
+    {
+        let answered = served.ask(READ, file, &read_in(handle, offset, size));
+        let end = SIZE.min(offset + u64::from(size));
+        assert_eq!(answered.errno, 0);
+        assert!(answered.body == pattern_bytes(7, offset..end), "{size} bytes at {offset}");
+    }
+    served.check(RELEASE, file, &release_in(handle), 0);
+    served.check(READ, file, &read_in(handle, 0, 4096), libc::EBADF);
+    served.end();
+}
+
+#[test]
+fn parked_reads_are_answered_as_their_bytes_arrive() {
+    let mut served = Served::new(Time::ManualGets);
+    served.client.put_pattern("f", SIZE, 7);
+    let file = served.lookup(ROOT, "f");
+    let handle = served.open(file);
+    // More than there are session threads, at places that have nothing to do with each other.
+    let offsets: Vec<u64> = (0..16).map(|index| index * (SIZE / 16)).collect();
+    let waiting: BTreeMap<u64, u64> = offsets
+        .iter()
+        .map(|offset| (served.send(READ, file, &read_in(handle, *offset, 4096)), *offset))
+        .collect();
+    while served.session.operations_in_progress() < waiting.len() {
+        thread::yield_now();
+    }
+    served.kernel.check_silent();
+    served.client.deliver_all();
+    let mut answered = Vec::new();
+    for _ in &waiting {
+        let Answered { unique, errno, body } = served.kernel.answered();
+        assert_eq!(errno, 0);
+        let offset = waiting[&unique];
+        assert!(body == pattern_bytes(7, offset..offset + 4096), "at {offset}");
+        answered.push(unique);
+    }
+    answered.sort_unstable();
+    assert!(answered.iter().eq(waiting.keys()), "each is answered once");
+    served.kernel.check_silent();
+    served.end();
+}
+
+#[test]
+fn a_signal_ends_a_waiting_read() {
+    let mut served = Served::new(Time::ManualGets);
+    served.client.put_pattern("f", SIZE, 7);
+    let file = served.lookup(ROOT, "f");
+    let handle = served.open(file);
+    let read = served.send(READ, file, &read_in(handle, 0, 4096));
+    served.kernel.request(INTERRUPT, read | 1, 0, &read.to_ne_bytes());
+    let answered = served.kernel.answered();
+    assert_eq!((answered.unique, answered.errno), (read, libc::EINTR));
+    served.client.deliver_all();
+    served.kernel.check_silent();
+    served.check(RELEASE, file, &release_in(handle), 0);
+    served.end();
+}
+
+/// Reads whose bytes arrive while they are interrupted, from many threads: one answer each, right or EINTR.
+#[test]
+fn reads_and_signals_race() {
+    const READS: u64 = 400;
+    let mut served = Served::new(Time::ManualGets);
+    served.client.put_pattern("f", SIZE, 7);
+    let file = served.lookup(ROOT, "f");
+    let handle = served.open(file);
+    let client = Arc::clone(&served.client);
+    let is_done = Arc::new(AtomicBool::new(false));
+    let done = Arc::clone(&is_done);
+    let deliver = thread::Builder::new().spawn(move || {
+        while !done.load(Ordering::SeqCst) {
+            client.deliver_all();
+            thread::yield_now();
+        }
+    });
+    let mut offsets = BTreeMap::new();
+    for index in 0..READS {
+        let offset = (index * 7919 % (SIZE / 4096)) * 4096;
+        let read = served.send(READ, file, &read_in(handle, offset, 4096));
+        offsets.insert(read, offset);
+        served.kernel.request(INTERRUPT, read | 1, 0, &read.to_ne_bytes());
+        // Not too many at once: a socket holds fewer replies than a kernel.
+        while offsets.len() >= 16 {
+            check_read(&served.kernel.answered(), &mut offsets);
+        }
+    }
+    while !offsets.is_empty() {
+        check_read(&served.kernel.answered(), &mut offsets);
+    }
+    is_done.store(true, Ordering::SeqCst);
+    deliver.unwrap().join().unwrap();
+    served.kernel.check_silent();
+    served.end();
+}
+
+/// `answered` is the only answer to one of the reads at `offsets`.
+fn check_read(answered: &Answered, offsets: &mut BTreeMap<u64, u64>) {
+    let offset = offsets.remove(&answered.unique).expect("one answer each");
+    match answered.errno {
+        0 => assert!(answered.body == pattern_bytes(7, offset..offset + 4096), "at {offset}"),
+        errno => assert_eq!(errno, libc::EINTR),
+    }
+}
+
+#[test]
+fn a_mount_for_its_owner_and_root() {
+    let served = Served::with(Time::Immediate, false, |device| Mount::for_owner(device, 1000));
+    served.client.put_object("f", "x");
+    for (uid, errno) in [(0, 0), (1000, 0), (1001, libc::EACCES)] {
+        for (opcode, body) in
+            [(LOOKUP, c_string("f")), (GETATTR, vec![0; 16]), (OPENDIR, vec![0; 8]), (STATFS, vec![])]
+        {
+            served.kernel.request_as(uid, opcode, 100, ROOT, &body);
+            assert_eq!(served.kernel.answered().errno, errno, "opcode {opcode} of user {uid}");
+        }
+        // What is open may be used and closed, whoever inherited it.
+        served.kernel.request_as(uid, RELEASE, 100, ROOT, &release_in(1));
+        assert_eq!(served.kernel.answered().errno, 0);
     }
     served.end();
 }
