@@ -88,7 +88,10 @@ fn data_clients(
     endpoint: &Endpoint,
     credentials: Option<&CredentialsCache>,
 ) -> Result<DataClients, ClientError> {
-    let runtime_options = RuntimeOptions { event_loop_threads: options.event_loop_threads, ..RuntimeOptions::default() };
+    let runtime_options = RuntimeOptions {
+        event_loop_threads: options.event_loop_threads,
+        ..RuntimeOptions::default()
+    };
     let runtime = Runtime::new(&runtime_options).map_err(|error| {
         ClientError::new(
             ErrorKind::InvalidRequest,

@@ -17,7 +17,10 @@ use super::mount_info::{DeviceNumber, MountInfo};
 
 /// How to mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub struct MountOptions {
     /// What `/proc/mounts` and `df` show as the source (`fsname`).
     pub source_name: String,
@@ -184,7 +187,11 @@ impl Mount {
     /// A mount that only `owner` and root may use.
     #[cfg(test)]
     pub(super) fn for_owner(device: OwnedFd, owner: u32) -> Self {
-        Self { device, owner: Some(owner), place: None }
+        Self {
+            device,
+            owner: Some(owner),
+            place: None,
+        }
     }
 
     /// Whether the directory still shows this mount. False for a mount that somebody else made.

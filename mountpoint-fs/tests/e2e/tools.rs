@@ -8,8 +8,8 @@ use mountpoint_client::server::synthetic_bytes;
 use mountpoint_client::types::{Key, ObjectHeaders, PutCondition, PutRequest};
 use mountpoint_client::{CrtClient, CrtClientOptions, ObjectClient as _};
 
-use crate::servers::{self, Program};
 use crate::harness::{Mounted, mount_s3, put, server, shell};
+use crate::servers::{self, Program};
 
 /// Objects of the tree, and the same tree on disk to compare with.
 fn tree() -> BTreeMap<String, Vec<u8>> {
@@ -68,7 +68,11 @@ fn tools_on_the_embedded_server() {
 
 /// Puts the tree into a server's bucket, mounts it, and compares.
 fn compare_on(server: &Program, objects: &BTreeMap<String, Vec<u8>>, local: &Path) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let options = CrtClientOptions {
         endpoint_url: Some(server.endpoint().to_owned()),
         force_path_style: true,
@@ -80,7 +84,9 @@ fn compare_on(server: &Program, objects: &BTreeMap<String, Vec<u8>>, local: &Pat
         ..CrtClientOptions::new(servers::BUCKET)
     };
     runtime.block_on(async {
-        let client = CrtClient::connect(options, runtime.handle().clone()).await.unwrap();
+        let client = CrtClient::connect(options, runtime.handle().clone())
+            .await
+            .unwrap();
         for (key, bytes) in objects {
             let put = PutRequest {
                 key: Key::parse(key).unwrap(),
@@ -94,7 +100,12 @@ fn compare_on(server: &Program, objects: &BTreeMap<String, Vec<u8>>, local: &Pat
     });
     let mut command = mount_s3();
     command
-        .args([servers::BUCKET, "--endpoint-url", server.endpoint(), "--force-path-style"])
+        .args([
+            servers::BUCKET,
+            "--endpoint-url",
+            server.endpoint(),
+            "--force-path-style",
+        ])
         .env("AWS_ACCESS_KEY_ID", servers::ACCESS_KEY)
         .env("AWS_SECRET_ACCESS_KEY", servers::SECRET_KEY);
     let mounted = Mounted::start(command);

@@ -52,7 +52,10 @@ impl Harness {
     /// The next reply, as (unique, errno).
     fn reply(&self) -> (u64, i32) {
         let answered = self.kernel.answered();
-        assert!(answered.body.is_empty(), "operations of these tests have no results");
+        assert!(
+            answered.body.is_empty(),
+            "operations of these tests have no results"
+        );
         (answered.unique, answered.errno)
     }
 
