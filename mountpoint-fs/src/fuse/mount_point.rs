@@ -17,7 +17,10 @@ use super::mount_info::{DeviceNumber, MountInfo};
 
 /// How to mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub struct MountOptions {
     /// What `/proc/mounts` and `df` show as the source (`fsname`).
     pub source_name: String,
@@ -98,6 +101,12 @@ pub enum MountError {
         /// Why not.
         error: io::Error,
     },
+    /// `/dev/fuse` is root's alone.
+    #[error(
+        "/dev/fuse may not be opened by this user: as root, allow it (chmod 666 /dev/fuse; \
+         the udev rule of the package fuse3 does so), or mount as root"
+    )]
+    DeviceOfRoot,
     /// The helper for ordinary users is not installed.
     #[error("fusermount3 was not found: install the package fuse3, or mount as root")]
     NoFusermount,
@@ -184,7 +193,11 @@ impl Mount {
     /// A mount that only `owner` and root may use.
     #[cfg(test)]
     pub(super) fn for_owner(device: OwnedFd, owner: u32) -> Self {
-        Self { device, owner: Some(owner), place: None }
+        Self {
+            device,
+            owner: Some(owner),
+            place: None,
+        }
     }
 
     /// Whether the directory still shows this mount. False for a mount that somebody else made.

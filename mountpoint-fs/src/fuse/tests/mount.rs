@@ -70,13 +70,27 @@ impl Mounted {
 
     fn with(time: Time, options: &MountOptions, clone_descriptors: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let client = Arc::new(SimClient::new(SimOptions { time, ..SimOptions::default() }));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .unwrap();
+        let client = Arc::new(SimClient::new(SimOptions {
+            time,
+            ..SimOptions::default()
+        }));
         let mount = mount(directory.path(), options).expect("these tests need root and /dev/fuse");
-        let session_options = SessionOptions { clone_descriptors, ..session_options(&runtime) };
+        let session_options = SessionOptions {
+            clone_descriptors,
+            ..session_options(&runtime)
+        };
         let session = Session::start(file_system(&client), &mount, session_options).unwrap();
-        Self { session, mount, directory, client, _runtime: runtime }
+        Self {
+            session,
+            mount,
+            directory,
+            client,
+            _runtime: runtime,
+        }
     }
 
     /// Unmounts, and waits for the session's end.
@@ -210,7 +224,11 @@ fn check_reads(mounted: &Mounted) {
     assert_eq!(fs::metadata(&path).unwrap().len(), SIZE);
     assert!(fs::read(&path).unwrap() == pattern_bytes(3, 0..SIZE));
     for flags in [0, libc::O_DIRECT] {
-        let file = fs::File::options().read(true).custom_flags(flags).open(&path).unwrap();
+        let file = fs::File::options()
+            .read(true)
+            .custom_flags(flags)
+            .open(&path)
+            .unwrap();
         thread::scope(|scope| {
             for worker in 0..8 {
                 let file = &file;
@@ -220,7 +238,10 @@ fn check_reads(mounted: &Mounted) {
                         let mut buffer = vec![0; 5000];
                         let len = file.read_at(&mut buffer, offset).unwrap();
                         let end = SIZE.min(offset + 5000);
-                        assert!(buffer[..len] == pattern_bytes(3, offset..end), "at {offset}");
+                        assert!(
+                            buffer[..len] == pattern_bytes(3, offset..end),
+                            "at {offset}"
+                        );
                     }
                 });
             }
@@ -252,7 +273,10 @@ fn files_are_read_while_bytes_arrive_slowly() {
 /// With `auto_unmount` the helper mounts, for root too.
 #[test]
 fn the_helper_mounts() {
-    let options = MountOptions { auto_unmount: true, ..mount_options() };
+    let options = MountOptions {
+        auto_unmount: true,
+        ..mount_options()
+    };
     let mounted = Mounted::with(Time::Immediate, &options, false);
     check_reads(&mounted);
     mounted.end();
@@ -261,7 +285,9 @@ fn the_helper_mounts() {
 #[test]
 fn a_large_directory_is_listed_completely() {
     let mounted = Mounted::new();
-    let names: BTreeSet<String> = (0..3000).map(|index| format!("name with blanks {index}")).collect();
+    let names: BTreeSet<String> = (0..3000)
+        .map(|index| format!("name with blanks {index}"))
+        .collect();
     for name in &names {
         mounted.client.put_object(&format!("d/{name}"), "x");
     }
@@ -280,7 +306,10 @@ fn a_large_directory_is_listed_completely() {
 #[test]
 fn changes_are_refused() {
     for (read_only, errno) in [(false, libc::EPERM), (true, libc::EROFS)] {
-        let options = MountOptions { read_only, ..mount_options() };
+        let options = MountOptions {
+            read_only,
+            ..mount_options()
+        };
         let mounted = Mounted::with(Time::Immediate, &options, false);
         mounted.client.put_object("f", "x");
         let file = mounted.path().join("f");
@@ -292,7 +321,10 @@ fn changes_are_refused() {
         check("overwrite", fs::write(&file, "x"));
         check("unlink", fs::remove_file(&file));
         check("mkdir", fs::create_dir(&new));
-        check("chmod", fs::set_permissions(&file, fs::Permissions::from_mode(0o600)));
+        check(
+            "chmod",
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)),
+        );
         check("symlink", std::os::unix::fs::symlink("f", &new));
         mounted.end();
     }

@@ -389,13 +389,21 @@ fn reads_send_the_bytes_of_blocks() {
     served.client.put_pattern("f", SIZE, 7);
     let file = served.lookup(ROOT, "f");
     let handle = served.open(file);
-    for (offset, size) in
-        [(0, 4096), (4096, 131_072), (1, 1), (1 << 20, 1 << 20), (SIZE - 10, 4096), (SIZE, 4096)]
-    {
+    for (offset, size) in [
+        (0, 4096),
+        (4096, 131_072),
+        (1, 1),
+        (1 << 20, 1 << 20),
+        (SIZE - 10, 4096),
+        (SIZE, 4096),
+    ] {
         let answered = served.ask(READ, file, &read_in(handle, offset, size));
         let end = SIZE.min(offset + u64::from(size));
         assert_eq!(answered.errno, 0);
-        assert!(answered.body == pattern_bytes(7, offset..end), "{size} bytes at {offset}");
+        assert!(
+            answered.body == pattern_bytes(7, offset..end),
+            "{size} bytes at {offset}"
+        );
     }
     served.check(RELEASE, file, &release_in(handle), 0);
     served.check(READ, file, &read_in(handle, 0, 4096), libc::EBADF);
@@ -412,7 +420,12 @@ fn parked_reads_are_answered_as_their_bytes_arrive() {
     let offsets: Vec<u64> = (0..16).map(|index| index * (SIZE / 16)).collect();
     let waiting: BTreeMap<u64, u64> = offsets
         .iter()
-        .map(|offset| (served.send(READ, file, &read_in(handle, *offset, 4096)), *offset))
+        .map(|offset| {
+            (
+                served.send(READ, file, &read_in(handle, *offset, 4096)),
+                *offset,
+            )
+        })
         .collect();
     while served.session.operations_in_progress() < waiting.len() {
         thread::yield_now();
@@ -421,10 +434,17 @@ fn parked_reads_are_answered_as_their_bytes_arrive() {
     served.client.deliver_all();
     let mut answered = Vec::new();
     for _ in &waiting {
-        let Answered { unique, errno, body } = served.kernel.answered();
+        let Answered {
+            unique,
+            errno,
+            body,
+        } = served.kernel.answered();
         assert_eq!(errno, 0);
         let offset = waiting[&unique];
-        assert!(body == pattern_bytes(7, offset..offset + 4096), "at {offset}");
+        assert!(
+            body == pattern_bytes(7, offset..offset + 4096),
+            "at {offset}"
+        );
         answered.push(unique);
     }
     answered.sort_unstable();
@@ -440,7 +460,9 @@ fn a_signal_ends_a_waiting_read() {
     let file = served.lookup(ROOT, "f");
     let handle = served.open(file);
     let read = served.send(READ, file, &read_in(handle, 0, 4096));
-    served.kernel.request(INTERRUPT, read | 1, 0, &read.to_ne_bytes());
+    served
+        .kernel
+        .request(INTERRUPT, read | 1, 0, &read.to_ne_bytes());
     let answered = served.kernel.answered();
     assert_eq!((answered.unique, answered.errno), (read, libc::EINTR));
     served.client.deliver_all();
@@ -471,7 +493,9 @@ fn reads_and_signals_race() {
         let offset = (index * 7919 % (SIZE / 4096)) * 4096;
         let read = served.send(READ, file, &read_in(handle, offset, 4096));
         offsets.insert(read, offset);
-        served.kernel.request(INTERRUPT, read | 1, 0, &read.to_ne_bytes());
+        served
+            .kernel
+            .request(INTERRUPT, read | 1, 0, &read.to_ne_bytes());
         // Not too many at once: a socket holds fewer replies than a kernel.
         while offsets.len() >= 16 {
             check_read(&served.kernel.answered(), &mut offsets);
@@ -490,24 +514,38 @@ fn reads_and_signals_race() {
 fn check_read(answered: &Answered, offsets: &mut BTreeMap<u64, u64>) {
     let offset = offsets.remove(&answered.unique).expect("one answer each");
     match answered.errno {
-        0 => assert!(answered.body == pattern_bytes(7, offset..offset + 4096), "at {offset}"),
+        0 => assert!(
+            answered.body == pattern_bytes(7, offset..offset + 4096),
+            "at {offset}"
+        ),
         errno => assert_eq!(errno, libc::EINTR),
     }
 }
 
 #[test]
 fn a_mount_for_its_owner_and_root() {
-    let served = Served::with(Time::Immediate, false, |device| Mount::for_owner(device, 1000));
+    let served = Served::with(Time::Immediate, false, |device| {
+        Mount::for_owner(device, 1000)
+    });
     served.client.put_object("f", "x");
     for (uid, errno) in [(0, 0), (1000, 0), (1001, libc::EACCES)] {
-        for (opcode, body) in
-            [(LOOKUP, c_string("f")), (GETATTR, vec![0; 16]), (OPENDIR, vec![0; 8]), (STATFS, vec![])]
-        {
+        for (opcode, body) in [
+            (LOOKUP, c_string("f")),
+            (GETATTR, vec![0; 16]),
+            (OPENDIR, vec![0; 8]),
+            (STATFS, vec![]),
+        ] {
             served.kernel.request_as(uid, opcode, 100, ROOT, &body);
-            assert_eq!(served.kernel.answered().errno, errno, "opcode {opcode} of user {uid}");
+            assert_eq!(
+                served.kernel.answered().errno,
+                errno,
+                "opcode {opcode} of user {uid}"
+            );
         }
         // What is open may be used and closed, whoever inherited it.
-        served.kernel.request_as(uid, RELEASE, 100, ROOT, &release_in(1));
+        served
+            .kernel
+            .request_as(uid, RELEASE, 100, ROOT, &release_in(1));
         assert_eq!(served.kernel.answered().errno, 0);
     }
     served.end();
