@@ -9,14 +9,14 @@ use nix::errno::Errno;
 use tracing::Level;
 
 use super::device::Reply;
-use super::errno::{Access, errno, level};
+use super::errno::{Access, Step, errno, level};
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
 use super::task::PendingReply;
 use super::wire::{DirectoryBuffer, Fixed, Header, Modification, Operation, Request};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
-use crate::fs::{FileSystem, FsError, HandleNo, InodeNo, OpenOptions};
+use crate::fs::{FileSystem, FsError, HandleNo, InodeNo, OpenOptions, Opened};
 
 /// What to do about a request.
 pub(super) enum Answer {
@@ -30,30 +30,34 @@ pub(super) enum Answer {
     Nothing,
 }
 
+/// What holds for a whole connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Whether the mount may be changed.
+    pub(super) access: Access,
+    /// With `--allow-root`: who may use the mount besides root.
+    pub(super) owner: Option<u32>,
+    /// Whether a file that is read past the page cache can be mapped as shared memory (Linux 6.6). Where it cannot,
+    /// only those who ask for `O_DIRECT` are served that way: `mmap` is used more than it seems.
+    pub(super) can_map_direct: bool,
+}
+
 /// Turns requests into operations.
 #[derive(Debug)]
 pub(super) struct Dispatcher {
     fs: Arc<FileSystem>,
-    access: Access,
-    /// With `--allow-root`: who may use the mount besides root.
-    owner: Option<u32>,
+    rules: Rules,
     refusals: LogLimit,
     failures: LogLimit,
 }
 
 impl Dispatcher {
     /// A dispatcher to `fs`.
-    pub(super) fn new(
-        fs: Arc<FileSystem>,
-        access: Access,
-        owner: Option<u32>,
-        clock: &Clock,
-    ) -> Arc<Self> {
+    pub(super) fn new(fs: Arc<FileSystem>, rules: Rules, clock: &Clock) -> Arc<Self> {
         let (refusals, failures) = (LogLimit::new(clock.clone()), LogLimit::new(clock.clone()));
         Arc::new(Self {
             fs,
-            access,
-            owner,
+            rules,
             refusals,
             failures,
         })
@@ -99,6 +103,7 @@ impl Dispatcher {
     /// Whether `--allow-root` refuses the request. What an open handle or the kernel itself needs is let through.
     fn is_denied(&self, header: &Header, operation: &Operation<'_>) -> bool {
         let is_other = self
+            .rules
             .owner
             .is_some_and(|owner| header.uid != owner && header.uid != 0);
         let is_guarded = matches!(
@@ -121,14 +126,14 @@ impl Dispatcher {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let result = this.fs.lookup(ino, &name).await;
-                    this.reply("lookup", ino, result, |entry| {
+                    this.reply(Step::Lookup, ino, result, |entry| {
                         Reply::Fixed(Fixed::entry(&entry))
                     })
                 })
             }
             Operation::GetAttributes => Box::pin(async move {
                 let result = this.fs.attributes(ino).await;
-                this.reply("getattr", ino, result, |attributes| {
+                this.reply(Step::Attributes, ino, result, |attributes| {
                     Reply::Fixed(Fixed::attributes(&attributes))
                 })
             }),
@@ -136,12 +141,7 @@ impl Dispatcher {
                 let options = open_options(flags);
                 Box::pin(async move {
                     let result = this.fs.open(ino, options).await;
-                    if options.write && matches!(result, Err(FsError::ReadOnly)) {
-                        return this.refuse(ino, Refusal::of_open_for_writing(this.access));
-                    }
-                    this.reply("open", ino, result, |opened| {
-                        Reply::Fixed(Fixed::opened(&opened))
-                    })
+                    this.opened(ino, options, result)
                 })
             }
             Operation::Read {
@@ -150,11 +150,11 @@ impl Dispatcher {
                 size,
             } => Box::pin(async move {
                 let result = this.fs.read(HandleNo(handle), offset, size).await;
-                this.reply("read", ino, result, Reply::Data)
+                this.reply(Step::Read, ino, result, Reply::Data)
             }),
             Operation::OpenDirectory => Box::pin(async move {
                 let result = this.fs.open_directory(ino).await;
-                this.reply("opendir", ino, result, |handle| {
+                this.reply(Step::OpenDirectory, ino, result, |handle| {
                     Reply::Fixed(Fixed::opened_directory(handle))
                 })
             }),
@@ -172,12 +172,23 @@ impl Dispatcher {
                         .fs
                         .read_directory(handle, offset, plus, &mut buffer)
                         .await;
-                    this.reply("readdir", ino, result, |()| {
+                    this.reply(Step::ReadDirectory, ino, result, |()| {
                         Reply::Bytes(buffer.into_bytes())
                     })
                 })
             }
             _ => return None,
+        })
+    }
+
+    /// The reply to an OPEN.
+    fn opened(&self, ino: InodeNo, options: OpenOptions, result: Result<Opened, FsError>) -> Reply {
+        if options.write && matches!(result, Err(FsError::ReadOnly)) {
+            return self.refuse(ino, Refusal::of_open_for_writing(self.rules.access));
+        }
+        self.reply(Step::Open, ino, result, |mut opened| {
+            opened.direct_io &= options.direct || self.rules.can_map_direct;
+            Reply::Fixed(Fixed::opened(&opened))
         })
     }
 
@@ -201,7 +212,7 @@ impl Dispatcher {
     }
 
     fn modify(&self, ino: InodeNo, modification: Modification) -> Reply {
-        self.refuse(ino, Refusal::of(modification, self.access))
+        self.refuse(ino, Refusal::of(modification, self.rules.access))
     }
 
     fn refuse(&self, ino: InodeNo, refusal: Refusal) -> Reply {
@@ -213,25 +224,25 @@ impl Dispatcher {
 
     fn reply<T>(
         &self,
-        operation: &'static str,
+        step: Step,
         ino: InodeNo,
         result: Result<T, FsError>,
         encode: impl FnOnce(T) -> Reply,
     ) -> Reply {
         match result {
             Ok(value) => encode(value),
-            Err(error) => self.failed(operation, ino, &error),
+            Err(error) => self.failed(step, ino, &error),
         }
     }
 
-    fn failed(&self, operation: &'static str, ino: InodeNo, error: &FsError) -> Reply {
-        let errno = errno(error, self.access);
-        if level(error) == Level::WARN {
+    fn failed(&self, step: Step, ino: InodeNo, error: &FsError) -> Reply {
+        let errno = errno(error, self.rules.access);
+        if level(step, error) == Level::WARN {
             if let Some(suppressed) = self.failures.admit() {
-                tracing::warn!(inode = ino.0, %errno, suppressed, "{operation} failed: {error}");
+                tracing::warn!(inode = ino.0, %errno, suppressed, "{step} failed: {error}");
             }
         } else {
-            tracing::debug!(inode = ino.0, %errno, "{operation} failed: {error}");
+            tracing::debug!(inode = ino.0, %errno, "{step} failed: {error}");
         }
         Reply::Failed(errno)
     }
@@ -248,7 +259,57 @@ fn open_options(flags: u32) -> OpenOptions {
 
 #[cfg(test)]
 mod tests {
+    use mountpoint_client::SimClient;
+    use mountpoint_client::sim::SimOptions;
+
     use super::*;
+    use crate::config::{FsConfig, ReadConfig};
+
+    #[test]
+    fn files_that_could_not_be_mapped_are_not_opened_past_the_page_cache() {
+        let check = |can_map_direct, direct, expected| {
+            let client = Arc::new(SimClient::new(SimOptions::default()));
+            let config = FsConfig {
+                prefix: String::new(),
+                uid: 0,
+                gid: 0,
+                dir_mode: 0o755,
+                file_mode: 0o644,
+                read: ReadConfig::default(),
+            };
+            let fs = Arc::new(FileSystem::new(client, config, Clock::manual()));
+            let rules = Rules {
+                access: Access::ReadWrite,
+                owner: None,
+                can_map_direct,
+            };
+            let dispatcher = Dispatcher::new(fs, rules, &Clock::manual());
+            let opened = Opened {
+                handle: HandleNo(1),
+                direct_io: true,
+                keep_cache: false,
+            };
+            let options = OpenOptions {
+                write: false,
+                direct,
+            };
+            let reply = dispatcher.opened(InodeNo(2), options, Ok(opened));
+            let Reply::Fixed(body) = reply else {
+                panic!("{reply:?}")
+            };
+            assert_eq!(
+                body,
+                Fixed::opened(&Opened {
+                    direct_io: expected,
+                    ..opened
+                })
+            );
+        };
+        check(true, false, true);
+        check(true, true, true);
+        check(false, false, false);
+        check(false, true, true);
+    }
 
     #[test]
     fn flags_of_open() {

@@ -1,5 +1,7 @@
 //! The one place that knows which errno an application sees, and which failures deserve a line in the log.
 
+use std::fmt;
+
 use mountpoint_client::ErrorKind;
 use nix::errno::Errno;
 use tracing::Level;
@@ -43,10 +45,36 @@ fn client_errno(kind: &ErrorKind) -> Errno {
     }
 }
 
+/// The operation that failed, as the log names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Lookup,
+    Attributes,
+    Open,
+    Read,
+    OpenDirectory,
+    ReadDirectory,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lookup => "lookup",
+            Self::Attributes => "getattr",
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::OpenDirectory => "opendir",
+            Self::ReadDirectory => "readdir",
+        })
+    }
+}
+
 /// How loud a failure is: what an application does every day is for debugging, what an operator may have to act
 /// on is a warning.
-pub(super) fn level(error: &FsError) -> Level {
+pub(super) fn level(step: Step, error: &FsError) -> Level {
     match error {
+        // The file was replaced while it was read. Elsewhere Linux looks the name up again, and nobody notices.
+        FsError::Stale(_) if step == Step::Read => Level::WARN,
         FsError::NotFound
         | FsError::NotADirectory
         | FsError::IsADirectory
@@ -54,10 +82,11 @@ pub(super) fn level(error: &FsError) -> Level {
         | FsError::InvalidName(_)
         | FsError::InvalidArgument(_)
         | FsError::BadHandle
+        | FsError::Stale(_)
         | FsError::ReadOnly
         | FsError::Unsupported(_)
         | FsError::Interrupted => Level::DEBUG,
-        FsError::Stale(_) | FsError::Denied(_) | FsError::Client(_) => Level::WARN,
+        FsError::Denied(_) | FsError::Client(_) => Level::WARN,
     }
 }
 
@@ -89,7 +118,7 @@ mod tests {
     #[track_caller]
     fn check(error: &FsError, expected: Errno, expected_level: Level) {
         assert_eq!(errno(error, Access::ReadOnly), expected);
-        assert_eq!(level(error), expected_level);
+        assert_eq!(level(Step::Read, error), expected_level);
     }
 
     #[test]
@@ -111,6 +140,7 @@ mod tests {
         check(&FsError::Stale("k".into()), Errno::ESTALE, Level::WARN);
         check(&FsError::Denied("k".into()), Errno::EACCES, Level::WARN);
         assert_eq!(errno(&FsError::ReadOnly, Access::ReadWrite), Errno::EPERM);
+        assert_eq!(level(Step::Open, &FsError::Stale("k".into())), Level::DEBUG);
     }
 
     #[test]

@@ -116,9 +116,11 @@ fn refusal(directory: &Path, message: &str) -> MountError {
     if message.contains("user_allow_other") {
         return MountError::UserAllowOther;
     }
-    if message.contains("/dev/fuse") && message.contains("No such file")
-        || message.contains("modprobe")
-    {
+    let is_about_device = message.contains("open /dev/fuse");
+    if is_about_device && message.contains("denied") {
+        return MountError::DeviceOfRoot;
+    }
+    if is_about_device && message.contains("No such") || message.contains("modprobe") {
         return MountError::NoDevice;
     }
     let message = if message.is_empty() {
@@ -176,6 +178,10 @@ mod tests {
         assert!(matches!(refusal(message), MountError::UserAllowOther));
         let message = "fusermount3: fuse device not found, try 'modprobe fuse' first";
         assert!(matches!(refusal(message), MountError::NoDevice));
+        let message = "fusermount3: failed to open /dev/fuse: No such device";
+        assert!(matches!(refusal(message), MountError::NoDevice));
+        let message = "fusermount3: failed to open /dev/fuse: Permission denied";
+        assert!(matches!(refusal(message), MountError::DeviceOfRoot));
         let message = "fusermount3: user has no write access to mountpoint /mnt/x";
         assert!(refusal(message).to_string().contains(message));
         assert!(refusal("").to_string().contains("did not say"));

@@ -101,6 +101,12 @@ pub enum MountError {
         /// Why not.
         error: io::Error,
     },
+    /// `/dev/fuse` is root's alone.
+    #[error(
+        "/dev/fuse may not be opened by this user: as root, allow it (chmod 666 /dev/fuse; \
+         the udev rule of the package fuse3 does so), or mount as root"
+    )]
+    DeviceOfRoot,
     /// The helper for ordinary users is not installed.
     #[error("fusermount3 was not found: install the package fuse3, or mount as root")]
     NoFusermount,

@@ -15,13 +15,15 @@ use nix::unistd::{SysconfVar, sysconf};
 use tokio::runtime::Handle;
 
 use super::device::{Channel, Reply, ReplyTo};
-use super::dispatch::{Answer, Dispatcher};
+use super::dispatch::{Answer, Dispatcher, Rules};
 use super::errno::Access;
 use super::init::{self, Negotiation, Wishes};
 use super::mount_point::Mount;
 use super::readahead;
 use super::task::{Parked, Starter, panic_message};
-use super::wire::{Fixed, Header, InitReply, InitRequest, Malformed, Operation, Request};
+use super::wire::{
+    Fixed, Header, InitReply, InitRequest, Malformed, Operation, Request, init_flags,
+};
 use crate::clock::Clock;
 use crate::executor;
 use crate::fs::FileSystem;
@@ -87,13 +89,19 @@ impl Session {
             congestion_threshold: options.congestion_threshold,
             page_size: page_size()?,
         };
-        shake_hands(&channel, &mut buffer, wishes)?;
+        let agreed = shake_hands(&channel, &mut buffer, wishes)?;
         let access = if options.read_only {
             Access::ReadOnly
         } else {
             Access::ReadWrite
         };
-        let dispatcher = Dispatcher::new(fs, access, mount.owner(), &Clock::monotonic());
+        let can_map_direct = agreed.flags & init_flags::DIRECT_IO_ALLOW_MMAP != 0;
+        let rules = Rules {
+            access,
+            owner: mount.owner(),
+            can_map_direct,
+        };
+        let dispatcher = Dispatcher::new(fs, rules, &Clock::monotonic());
         let parked = Arc::new(Parked::default());
         let mut threads = Vec::new();
         for index in 0..thread_count(options.threads) {
@@ -171,12 +179,12 @@ fn page_size() -> io::Result<u32> {
     size.ok_or_else(|| io::Error::other("the page size is unknown"))
 }
 
-/// Answers INIT, which comes before anything else.
+/// Answers INIT, which comes before anything else. Returns what was agreed.
 fn shake_hands(
     channel: &Arc<Channel>,
     buffer: &mut [u8],
     wishes: Wishes,
-) -> Result<(), SessionError> {
+) -> Result<InitReply, SessionError> {
     loop {
         let message = channel.receive(buffer)?.ok_or(SessionError::Ended)?;
         let request = match Request::parse(message) {
@@ -195,7 +203,7 @@ fn shake_hands(
             Negotiation::Agreed(agreed) => {
                 log_agreed(&init, &agreed);
                 reply.send(&Reply::Fixed(Fixed::init(&agreed)));
-                return Ok(());
+                return Ok(agreed);
             }
             Negotiation::AskAgain => reply.send(&Reply::Fixed(Fixed::version())),
             Negotiation::TooOld => {
