@@ -1,5 +1,6 @@
 //! One block: the writer's side and the readers' side.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -18,10 +19,15 @@ pub struct Block(Arc<Inner>);
 
 struct Inner {
     memory: Pooled,
+    /// Dropped with the memory.
+    _guard: Option<Guard>,
     capacity: usize,
     /// Stored with Release after the bytes before it were written, loaded with Acquire before they are read.
     valid: AtomicUsize,
 }
+
+/// Whatever is to live exactly as long as a block's memory.
+pub(super) type Guard = Box<dyn Any + Send + Sync>;
 
 /// The unfilled rest of a block, for the C library to write. Keeps the memory alive, publishes nothing.
 pub(crate) struct Unfilled {
@@ -31,10 +37,11 @@ pub(crate) struct Unfilled {
 }
 
 impl BlockFill {
-    pub(super) fn new(memory: Pooled, capacity: usize) -> Self {
+    pub(super) fn new(memory: Pooled, capacity: usize, guard: Option<Guard>) -> Self {
         assert!(capacity <= memory.memory().size());
         Self(Block(Arc::new(Inner {
             memory,
+            _guard: guard,
             capacity,
             valid: AtomicUsize::new(0),
         })))

@@ -56,6 +56,16 @@ impl BlockPool {
     /// A block of exactly `len` bytes, none of them valid yet. Aborts the process when the system has no memory.
     #[must_use]
     pub fn allocate(&self, len: usize) -> BlockFill {
+        BlockFill::new(self.memory(len), len, None)
+    }
+
+    /// The same, with a `guard` that is dropped when the block's memory goes back: a share of a budget, say.
+    #[must_use]
+    pub fn allocate_guarded(&self, len: usize, guard: impl Send + Sync + 'static) -> BlockFill {
+        BlockFill::new(self.memory(len), len, Some(Box::new(guard)))
+    }
+
+    fn memory(&self, len: usize) -> Pooled {
         let class = Class::of(len);
         let memory = self
             .shared
@@ -64,13 +74,10 @@ impl BlockPool {
         self.shared
             .in_use
             .fetch_add(memory.size(), Ordering::Relaxed);
-        BlockFill::new(
-            Pooled {
-                memory: Some(memory),
-                pool: Arc::clone(&self.shared),
-            },
-            len,
-        )
+        Pooled {
+            memory: Some(memory),
+            pool: Arc::clone(&self.shared),
+        }
     }
 
     /// Bytes of memory kept for the next blocks.

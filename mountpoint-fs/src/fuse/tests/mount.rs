@@ -18,7 +18,7 @@ use crate::fs::FileSystem;
 use crate::fuse::mount_info::MountInfo;
 use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, mount};
 
-fn file_system() -> Arc<FileSystem> {
+fn file_system(bucket: &Arc<SimClient>) -> Arc<FileSystem> {
     let config = FsConfig {
         prefix: String::new(),
         uid: 0,
@@ -28,7 +28,7 @@ fn file_system() -> Arc<FileSystem> {
         read: ReadConfig::default(),
     };
     Arc::new(FileSystem::new(
-        Arc::new(SimClient::new(SimOptions::default())),
+        Arc::clone(bucket) as _,
         config,
         Clock::monotonic(),
     ))
@@ -52,15 +52,17 @@ fn session_options(runtime: &Runtime) -> SessionOptions {
     }
 }
 
-struct Mounted {
-    session: Session,
-    mount: Mount,
+pub(super) struct Mounted {
+    pub(super) session: Session,
+    pub(super) mount: Mount,
+    pub(super) bucket: Arc<SimClient>,
     directory: TempDir,
     _runtime: Runtime,
 }
 
 impl Mounted {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
+        let bucket = Arc::new(SimClient::new(SimOptions::default()));
         let directory = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -68,16 +70,17 @@ impl Mounted {
             .unwrap();
         let mount =
             mount(directory.path(), &mount_options()).expect("these tests need root and /dev/fuse");
-        let session = Session::start(file_system(), &mount, session_options(&runtime)).unwrap();
+        let session = Session::start(file_system(&bucket), &mount, session_options(&runtime)).unwrap();
         Self {
             session,
             mount,
+            bucket,
             directory,
             _runtime: runtime,
         }
     }
 
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.directory.path()
     }
 }
@@ -184,7 +187,7 @@ fn a_dropped_mount_is_gone() {
         session,
         mount,
         directory,
-        _runtime,
+        ..
     } = Mounted::new();
     drop(mount);
     assert_eq!(MountInfo::at(directory.path()).unwrap(), None);
