@@ -47,14 +47,18 @@ pub enum FsError {
 }
 
 impl From<ClientError> for FsError {
-    /// What the application is told of a failed request. The client's text goes along wherever it says more.
+    /// What the application is told of a failed request; the text goes to the log and says what would change it.
     fn from(error: ClientError) -> Self {
         match error.kind {
             ErrorKind::NotFound => Self::NotFound,
             ErrorKind::PreconditionFailed => Self::Stale(error.to_string()),
-            ErrorKind::Denied | ErrorKind::Credentials | ErrorKind::Archived => {
-                Self::Denied(error.to_string())
-            }
+            ErrorKind::Denied => Self::Denied(format!(
+                "{error}; reading needs s3:ListBucket on the bucket and s3:GetObject on its objects"
+            )),
+            ErrorKind::Credentials => Self::Denied(format!(
+                "{error}; credentials are missing, expired or unknown to the server"
+            )),
+            ErrorKind::Archived => Self::Denied(format!("{error}; restore the object to read it")),
             ErrorKind::Cancelled => Self::Interrupted,
             ErrorKind::NoSuchBucket
             | ErrorKind::NoSuchUpload

@@ -31,11 +31,12 @@ impl From<Duration> for Moment {
     }
 }
 
-/// When an answer of S3 arrived, and what it is good for.
+/// How old an answer of S3 is, and what it is good for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed {
-    /// When it arrived. An older answer never replaces a newer one.
-    pub(super) at: Moment,
+    /// When it was asked for. Answers may overtake each other: one that was asked for earlier never replaces one that
+    /// was asked for later.
+    pub(super) asked: Moment,
     /// Until when attributes are answered from it.
     pub(super) valid_until: Moment,
     /// Until when the next `open` need not ask again; at most one open uses it. [`Moment::START`] where no open may.

@@ -48,7 +48,7 @@ impl InodeTable {
     /// The root alone. It is never dropped.
     pub(super) fn new(prefix: String) -> Self {
         let forever = Observed {
-            at: Moment::START,
+            asked: Moment::START,
             valid_until: Moment::START,
             fresh_until: Moment::START,
         };
@@ -117,8 +117,8 @@ impl InodeTable {
 
     /// Makes `name` in `directory` mean what was `found`, and raises that inode's lookup count by one.
     ///
-    /// An inode that is something else is detached. An answer older than what is known changes nothing but how
-    /// long that is valid.
+    /// An inode that is something else is detached. An answer that was asked for before what is known
+    /// changes nothing but how long that is valid.
     pub(super) fn admit(
         &self,
         directory: InodeNo,
@@ -166,15 +166,10 @@ impl InodeTable {
         self.view(ino).ok()
     }
 
-    /// Gives back `count` lookups.
+    /// Gives back `count` lookups; more than there are count as all.
     pub(super) fn forget(&self, ino: InodeNo, count: u64) {
         let mut table = self.table.lock();
         if let Ok(inode) = table.inode_mut(ino) {
-            debug_assert!(
-                inode.lookups >= count || ino == InodeNo::ROOT,
-                "{ino:?}: {count} of {}",
-                inode.lookups
-            );
             inode.lookups = inode.lookups.saturating_sub(count);
             table.drop_unused(ino);
         }
@@ -248,7 +243,7 @@ impl Table {
     /// `ino` if it may go on meaning its name after that name was `found` to be this.
     fn observe(&mut self, ino: InodeNo, found: &Found, observed: Observed) -> Option<InodeNo> {
         let inode = self.inode_mut(ino).ok()?;
-        if observed.at < inode.observed.at {
+        if observed.asked < inode.observed.asked {
             inode.observed.valid_until = inode.observed.valid_until.max(observed.valid_until);
             return Some(ino);
         }
@@ -347,7 +342,7 @@ mod tests {
     fn seen(at: u64) -> Observed {
         let moment = |seconds| Moment::from(Duration::from_secs(seconds));
         Observed {
-            at: moment(at),
+            asked: moment(at),
             valid_until: moment(at + 1),
             fresh_until: moment(at),
         }

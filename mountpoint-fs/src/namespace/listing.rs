@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::task::noop_waker_ref;
@@ -50,6 +51,7 @@ struct Start {
 /// A page that was asked for.
 struct Asked {
     number: usize,
+    at: Duration,
     answer: Answer,
 }
 
@@ -134,6 +136,7 @@ impl Listing {
         {
             return;
         }
+        let at = self.clock.now();
         let mut answer = Answer::Pending(self.client.list(ListRequest {
             prefix: self.prefix.clone(),
             delimiter: Some("/".to_owned()),
@@ -143,7 +146,7 @@ impl Listing {
         }));
         // A client may begin with the first poll. Whoever needs the page polls again, with a waker of its own.
         answer.poll();
-        self.asked = Some(Asked { number, answer });
+        self.asked = Some(Asked { number, at, answer });
     }
 
     /// Asks for the page behind `number`, if there is one and nothing else is in the air.
@@ -158,6 +161,7 @@ impl Listing {
     fn take_in(&mut self, number: usize) -> Result<(), FsError> {
         let Some(Asked {
             answer: Answer::Arrived(answer),
+            at,
             ..
         }) = self.asked.take()
         else {
@@ -187,7 +191,7 @@ impl Listing {
             number,
             Arc::new(Page {
                 entries: merged.shown,
-                at: self.clock.now(),
+                asked: at,
             }),
         ));
         Ok(())

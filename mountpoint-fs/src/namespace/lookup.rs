@@ -15,8 +15,8 @@ use crate::fs::FsError;
 pub(super) struct Answer {
     /// What it is; `None` if nothing has this name.
     pub(super) found: Option<Found>,
-    /// When the answer was there, on the mount's clock.
-    pub(super) at: Duration,
+    /// When it was asked for, on the mount's clock. What was found was true then or later.
+    pub(super) asked: Duration,
     /// How long it took.
     pub(super) took: Duration,
 }

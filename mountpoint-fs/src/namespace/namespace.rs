@@ -1,11 +1,11 @@
 //! Names turned into requests, and answers into inodes.
 //!
 //! How old an answer may be: a name or attributes that the kernel was told are answered for
-//! [`DIRECTORY_TTL`]/[`FILE_TTL`] from then on; a name nobody has heard of is always asked for; and `open` always
-//! sees the newest version. It asks S3 again unless the `lookup` of the same system call has just done so: each
-//! lookup vouches for one open, and for no longer than it took itself. An upload that was begun after the lookup
-//! needs about as long, so what `open` returns is the newest version also when somebody replaces the object in
-//! between.
+//! [`DIRECTORY_TTL`]/[`FILE_TTL`] from then on; a name nobody has heard of is always asked for; and `open` asks S3 for
+//! the newest version, unless the `lookup` of the same system call has just done so. The kernel does not say which
+//! lookup that was, so each vouches for the one open that comes first, and for no longer than it took itself: an
+//! upload that was begun after the lookup takes about as long. An `open` can miss no more than an upload that ended
+//! while some lookup of the same name was under way.
 //!
 //! An object that was replaced gets a new inode, so neither the kernel's page cache nor its idea of the size can mix
 //! two versions. When `open` notices, it says [`FsError::Stale`]; Linux then looks the path up again, trusting
@@ -81,7 +81,7 @@ impl Namespace {
         if let Some(recent) = self.recent.find(parent, name, now) {
             let Listed { name, found, .. } = recent.listed;
             let observed = Observed {
-                at: recent.at,
+                asked: recent.asked,
                 valid_until: recent.valid_until,
                 fresh_until: Moment::START,
             };
@@ -89,7 +89,7 @@ impl Namespace {
             return Ok(self.entry(&view, recent.valid_until.left(now)));
         }
         let name = Arc::from(name);
-        let Answer { found, at, took } = self.find(parent, &name).await?;
+        let Answer { found, asked, took } = self.find(parent, &name).await?;
         let Some(found) = found else {
             self.gone(parent, &name);
             return Err(FsError::NotFound);
@@ -97,7 +97,7 @@ impl Namespace {
         let ttl = ttl(&found);
         let view = self
             .table
-            .admit(parent, &name, &found, self.observed(at, ttl, took))?;
+            .admit(parent, &name, &found, self.observed(asked, ttl, took))?;
         Ok(self.entry(&view, ttl))
     }
 
@@ -120,7 +120,7 @@ impl Namespace {
         if !left.is_zero() {
             return Ok(self.style.of(ino, &view.found, left));
         }
-        let Answer { found, at, .. } = self.find(view.parent, &view.name).await?;
+        let Answer { found, asked, .. } = self.find(view.parent, &view.name).await?;
         let Some(found) = found else {
             self.gone(view.parent, &view.name);
             return Err(FsError::NotFound);
@@ -129,7 +129,7 @@ impl Namespace {
         match self.table.observe(
             ino,
             &found,
-            self.observed(at, ttl(&found), Duration::ZERO)
+            self.observed(asked, ttl(&found), Duration::ZERO)
                 .vouching_for_none(),
         ) {
             Some(view) => Ok(self.style.of(ino, &view.found, ttl(&found))),
@@ -160,7 +160,11 @@ impl Namespace {
         let key = names::file_key(&self.table.directory_prefix(parent)?, &name)?;
         let version = match self.table.take_fresh(ino, self.now()) {
             Some(version) => version,
-            None => self.newest(ino, &key, self.client.head(&key).await)?,
+            None => {
+                let asked = self.clock.now();
+                let head = self.client.head(&key).await;
+                self.newest(ino, &key, head, asked)?
+            }
         };
         if version.is_archived {
             return Err(FsError::Denied(format!(
@@ -177,6 +181,7 @@ impl Namespace {
         ino: InodeNo,
         key: &Key,
         head: Result<ObjectInfo, ClientError>,
+        asked: Duration,
     ) -> Result<Version, FsError> {
         let head = match head {
             Ok(info) => Some(Found::File(Version::from(&info))),
@@ -184,7 +189,7 @@ impl Namespace {
             Err(error) => return Err(error.into()),
         };
         let observed = self
-            .observed(self.clock.now(), FILE_TTL, Duration::ZERO)
+            .observed(asked, FILE_TTL, Duration::ZERO)
             .vouching_for_none();
         let view = head.and_then(|found| self.table.observe(ino, &found, observed));
         match view.map(|view| view.found) {
@@ -241,7 +246,7 @@ impl Namespace {
     ) -> Result<Entry, FsError> {
         let ttl = self.listed_ttl(listed, page);
         let observed = self
-            .observed(page.at, ttl, Duration::ZERO)
+            .observed(page.asked, ttl, Duration::ZERO)
             .vouching_for_none();
         let view = self
             .table
@@ -286,14 +291,10 @@ impl Namespace {
         let begin = || {
             let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
             async move {
-                let sent = clock.now();
+                let asked = clock.now();
                 let found = lookup::find(&*client, &key).await?;
-                let at = clock.now();
-                Ok(Answer {
-                    found,
-                    at,
-                    took: at.saturating_sub(sent),
-                })
+                let took = clock.now().saturating_sub(asked);
+                Ok(Answer { found, asked, took })
             }
         };
         self.lookups.join((parent, Arc::clone(name)), begin).await
@@ -311,13 +312,13 @@ impl Namespace {
         self.clock.now().into()
     }
 
-    /// An answer that arrived at `at`, is handed out now, and took `took`.
-    fn observed(&self, at: Duration, ttl: Duration, took: Duration) -> Observed {
+    /// An answer that was asked for at `asked`, took `took`, and is handed out now.
+    fn observed(&self, asked: Duration, ttl: Duration, took: Duration) -> Observed {
         let valid_until = (self.clock.now() + ttl).into();
         Observed {
-            at: at.into(),
+            asked: asked.into(),
             valid_until,
-            fresh_until: (at + took.min(OPEN_FRESH_MAX)).into(),
+            fresh_until: (asked + took + took.min(OPEN_FRESH_MAX)).into(),
         }
     }
 
@@ -337,7 +338,7 @@ impl Namespace {
     }
 
     fn is_old(&self, page: &Page) -> bool {
-        self.clock.now().saturating_sub(page.at) > LISTING_AGE_MAX
+        self.clock.now().saturating_sub(page.asked) > LISTING_AGE_MAX
     }
 }
 

@@ -33,8 +33,8 @@ pub struct Listed {
 pub struct Page {
     /// The names.
     pub entries: Vec<Listed>,
-    /// When S3's answer arrived, on the mount's clock.
-    pub at: Duration,
+    /// When it was asked for, on the mount's clock.
+    pub asked: Duration,
 }
 
 impl Page {
@@ -271,7 +271,7 @@ mod tests {
         };
         let page = Page {
             entries: merge("", &listed, &[]).shown,
-            at: Duration::ZERO,
+            asked: Duration::ZERO,
         };
         assert_eq!(page.find("a").unwrap().found, Found::Directory);
         assert!(page.find("a-b").is_some());

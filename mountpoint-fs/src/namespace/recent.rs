@@ -30,7 +30,7 @@ struct Recent {
 #[derive(Debug)]
 pub(super) struct RecentEntry {
     pub(super) listed: Listed,
-    pub(super) at: Moment,
+    pub(super) asked: Moment,
     pub(super) valid_until: Moment,
 }
 
@@ -65,7 +65,7 @@ impl RecentPages {
         let (recent, listed) = pages.find_map(|recent| Some((recent, recent.page.find(name)?)))?;
         listed.is_certain.then(|| RecentEntry {
             listed: listed.clone(),
-            at: recent.page.at.into(),
+            asked: recent.page.asked.into(),
             valid_until: recent.valid_until,
         })
     }
@@ -95,7 +95,7 @@ mod tests {
         };
         Arc::new(Page {
             entries: names.iter().map(listed).collect(),
-            at: Duration::ZERO,
+            asked: Duration::ZERO,
         })
     }
 

@@ -425,3 +425,23 @@ fn archived_objects_are_seen_but_not_readable() {
     let restored = mount.lookup(ROOT, "cold").unwrap().attributes;
     assert_eq!((restored.ino, restored.mode), (cold, 0o644));
 }
+
+/// A slow answer from before the object was replaced arrives after a fast one from behind it.
+#[test]
+fn answers_that_overtake_each_other() {
+    let mount = Mount::manual(&["a"]);
+    let mut slow = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+    waits(&mut slow);
+    mount.bucket.deliver_all();
+    mount.bucket.put_object("a", "new");
+    mount.clock.advance(Duration::from_millis(1));
+    let handle = now(mount.fs.open_directory(ROOT)).unwrap();
+    let mut sink = Sink::new(9);
+    let mut read = Box::pin(mount.fs.read_directory(handle, 0, true, &mut sink));
+    waits(&mut read);
+    mount.bucket.deliver_all();
+    now(read).unwrap();
+    let listed = sink.entries[2].entry.attributes;
+    assert_eq!(listed.size, 3);
+    assert_eq!(now(slow).unwrap().attributes, listed);
+}

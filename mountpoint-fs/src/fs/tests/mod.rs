@@ -4,6 +4,7 @@ mod listing;
 mod lookup;
 mod model;
 mod opening;
+mod threads;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
