@@ -4,3 +4,4 @@ pub(super) mod kernel;
 mod mount;
 mod session;
 mod task;
+mod versions;

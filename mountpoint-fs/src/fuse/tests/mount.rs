@@ -55,16 +55,16 @@ fn session_options(runtime: &Runtime) -> SessionOptions {
     }
 }
 
-struct Mounted {
+pub(super) struct Mounted {
     session: Session,
     mount: Mount,
     directory: TempDir,
-    client: Arc<SimClient>,
+    pub(super) client: Arc<SimClient>,
     _runtime: Runtime,
 }
 
 impl Mounted {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with(Time::Immediate, &mount_options(), false)
     }
 
@@ -102,7 +102,7 @@ impl Mounted {
         assert_eq!(self.session.operations_in_progress(), 0);
     }
 
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.directory.path()
     }
 }
