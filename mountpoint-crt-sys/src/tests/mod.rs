@@ -1,6 +1,7 @@
 //! Requests against a server in this process, through the public interface.
 
 mod get;
+mod logs;
 mod probe;
 mod send;
 mod server;
