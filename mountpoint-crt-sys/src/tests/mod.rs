@@ -3,6 +3,7 @@
 mod get;
 mod logs;
 mod probe;
+mod reentry;
 mod send;
 mod server;
 mod signing;
