@@ -5,6 +5,13 @@ use std::ops::Range;
 use crate::CrtError;
 use crate::block::BlockFill;
 
+/// The most bytes of an error's body that are kept. S3's are below 1 KiB.
+pub(crate) const ERROR_BODY_MAX: usize = 64 << 10;
+
+/// The most bytes of an answer to [`crate::Client::send`]. A list page of 1,000 keys of 1,024 bytes, each byte
+/// percent-encoded, has 4 MiB.
+pub(crate) const RESPONSE_BODY_MAX: usize = 8 << 20;
+
 /// A request with a body. Host and Content-Length are added.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -32,7 +39,8 @@ pub struct Refused;
 
 /// What a GET tells. Called on CRT threads: must not block. Panics are caught.
 pub trait GetHandler: Send + Sync {
-    /// Status and headers, before any byte is published; only for 2xx answers.
+    /// Status and headers of a 2xx answer, before any byte is published. The place to check that the answer is for
+    /// the range that was asked for: a server may ignore ranges and answer 200 with the beginning of the object.
     /// Refusing ends the request with [`crate::ErrorKind::Refused`], nothing is published.
     fn head(&self, head: &ResponseHead) -> Result<(), Refused>;
 
@@ -40,6 +48,8 @@ pub trait GetHandler: Send + Sync {
     fn progressed(&self);
 
     /// Exactly once, last. The right to fill comes back, so that a retry can fill the rest.
+    ///
+    /// Success comes with the last byte, failure when the C library has let go of the block's memory.
     fn finished(self: Box<Self>, fill: BlockFill, outcome: Result<ResponseHead, Failure>);
 }
 
@@ -54,6 +64,12 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
+    /// Whether the status is 2xx.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
     /// The first header of this name, whatever its case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -80,15 +96,4 @@ pub struct Failure {
     pub head: Option<ResponseHead>,
     /// The error's body, cut at 64 KiB.
     pub body: Vec<u8>,
-}
-
-/// Cancels a request. Dropping it does nothing.
-#[derive(Debug)]
-pub struct Cancel {}
-
-impl Cancel {
-    /// Cancels unless the request has finished. Costs the connection. Any thread, any number of times.
-    pub fn cancel(&self) {
-        unimplemented!()
-    }
 }

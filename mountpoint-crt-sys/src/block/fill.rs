@@ -73,7 +73,7 @@ impl BlockFill {
         unsafe {
             self.0
                 .at(filled)
-                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
+                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         };
         self.0
             .0
@@ -89,6 +89,11 @@ impl BlockFill {
             len: self.capacity() - filled,
             _block: self.block(),
         }
+    }
+
+    /// Where the rest began when `filled` bytes were filled.
+    pub(crate) fn unfilled_from(&self, filled: usize) -> NonNull<u8> {
+        self.0.at(filled)
     }
 
     /// Publishes the bytes before `filled`. Never takes published bytes back.

@@ -2,6 +2,8 @@
 
 mod error;
 mod file_system;
+mod open_directory;
+mod open_mode;
 mod types;
 
 pub use error::FsError;

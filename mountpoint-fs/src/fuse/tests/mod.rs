@@ -1,0 +1,6 @@
+//! Tests of several modules together.
+
+pub(super) mod kernel;
+mod mount;
+mod session;
+mod task;
