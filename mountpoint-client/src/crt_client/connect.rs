@@ -1,6 +1,7 @@
 //! How a client comes to be: region, credentials, endpoint, then the SDK's client and the CRT's.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use aws_sdk_s3::config::retry::RetryConfig;
@@ -14,14 +15,15 @@ use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use mountpoint_crt_sys::{ClientOptions, Runtime, RuntimeOptions, Signing, TlsOptions};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::admission::Admission;
 use super::core::Core;
 use super::data::DataClients;
 use super::options::{
-    CONNECT_TIMEOUT, CrtClientOptions, GBPS_PER_CONNECTION, READ_AHEAD_PERCENT,
-    READ_AHEAD_QUEUE_MAX, READ_STALL,
+    CONNECT_TIMEOUT, CONTROL_IN_FLIGHT_MAX, CrtClientOptions, GBPS_PER_CONNECTION,
+    READ_AHEAD_PERCENT, READ_AHEAD_QUEUE_MAX, READ_STALL,
 };
 use crate::credentials::{CredentialsCache, CredentialsMode, find_region};
 use crate::endpoint::{Endpoint, EndpointQuestion};
@@ -49,6 +51,8 @@ pub(super) async fn connect(
     let sdk = sdk_client(&options, region.clone(), credentials.clone())?;
     let connections = options.connections() as usize * data.count();
     Ok(Core {
+        control: Semaphore::new(CONTROL_IN_FLIGHT_MAX),
+        was_reached: AtomicBool::new(false),
         admission: Admission::new(
             connections * READ_AHEAD_PERCENT as usize / 100,
             READ_AHEAD_QUEUE_MAX,

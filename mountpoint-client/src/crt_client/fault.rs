@@ -18,21 +18,30 @@ pub(super) struct Operation {
     pub(super) name: &'static str,
     /// `s3://bucket/key`.
     pub(super) target: String,
+    /// Region that the request is signed for.
+    region: String,
 }
 
 impl Operation {
     pub(super) fn on_key(name: &'static str, bucket: &str, key: &Key) -> Self {
-        Self {
-            name,
-            target: format!("s3://{bucket}/{key}"),
-        }
+        Self::on(name, format!("s3://{bucket}/{key}"))
     }
 
     pub(super) fn on_bucket(name: &'static str, bucket: &str) -> Self {
+        Self::on(name, format!("s3://{bucket}"))
+    }
+
+    fn on(name: &'static str, target: String) -> Self {
         Self {
             name,
-            target: format!("s3://{bucket}"),
+            target,
+            region: String::new(),
         }
+    }
+
+    pub(super) fn signed_for(mut self, region: &str) -> Self {
+        region.clone_into(&mut self.region);
+        self
     }
 
     /// An error of this operation with no HTTP answer behind it.
@@ -81,6 +90,14 @@ impl ErrorAnswer<'_> {
         let kind = match (operation.name, self.kind()) {
             ("HeadBucket" | "ListObjectsV2" | "ListMultipartUploads", ErrorKind::NotFound) => {
                 ErrorKind::NoSuchBucket
+            }
+            // HEAD answers have no body that would tell a wrong region from a wrong token.
+            (_, ErrorKind::InvalidRequest)
+                if self.status == 400
+                    && self.code.is_none()
+                    && self.region.is_some_and(|region| region != operation.region) =>
+            {
+                ErrorKind::WrongRegion(self.region())
             }
             (_, kind) => kind,
         };
@@ -358,10 +375,7 @@ mod tests {
 
     #[track_caller]
     fn check_message(name: &'static str, answer: ErrorAnswer<'_>, kind: &ErrorKind, message: &str) {
-        let operation = Operation {
-            name,
-            target: "s3://b/k".to_owned(),
-        };
+        let operation = Operation::on(name, "s3://b/k".to_owned()).signed_for("here-1");
         let fault = answer.fault(&operation);
         assert_eq!(
             (&fault.error.kind, &*fault.error.to_string()),
@@ -400,9 +414,20 @@ mod tests {
             &ErrorKind::WrongRegion(Some("r-1".to_owned())),
             "ListObjectsV2 s3://b/k: PermanentRedirect; the bucket is in region r-1: use --region r-1 (HTTP 301)",
         );
+        let from = |region| ErrorAnswer {
+            region,
+            ..answer(400, None, None)
+        };
+        check_message(
+            "HeadBucket",
+            from(Some("r-1")),
+            &ErrorKind::WrongRegion(Some("r-1".to_owned())),
+            "HeadBucket s3://b/k: the server answered without a reason; the bucket is in region r-1: use --region r-1 \
+             (HTTP 400)",
+        );
         check_message(
             "HeadObject",
-            answer(400, None, None),
+            from(Some("here-1")),
             &ErrorKind::InvalidRequest,
             "HeadObject s3://b/k: the server answered without a reason; bad request: expired or wrong credentials, \
              or a wrong --region, are the usual reasons (HTTP 400)",
@@ -411,10 +436,7 @@ mod tests {
 
     #[test]
     fn expired_credentials_and_retry_after_are_noticed() {
-        let operation = Operation {
-            name: "GetObject",
-            target: "s3://b/k".to_owned(),
-        };
+        let operation = Operation::on_bucket("GetObject", "b");
         let answer = ErrorAnswer {
             status: 400,
             code: Some("ExpiredToken"),

@@ -46,6 +46,33 @@ fn a_range_arrives_and_was_asked_for_exactly() {
 }
 
 #[test]
+fn the_whole_object_may_come_with_status_200() {
+    let server = Server::start(|_, _| Reply::new(200).header("ETag", ETAG).body(object()));
+    let fixture = Fixture::new(server.address);
+    let (block, outcome) = fixture.get(0..100, Some(ETAG));
+    assert_eq!(outcome.unwrap().object_size, 100);
+    assert_eq!(block.bytes(0..100), object());
+}
+
+#[test]
+fn a_body_may_come_in_chunks() {
+    let server = Server::start(|request, _| Reply::range(&object(), ETAG, request).chunked());
+    let fixture = Fixture::new(server.address);
+    let (block, outcome) = fixture.get(10..30, Some(ETAG));
+    outcome.unwrap();
+    assert_eq!(block.bytes(0..20), &object()[10..30]);
+}
+
+#[test]
+fn too_long_a_range_is_refused() {
+    let server = Server::start(|request, _| Reply::range(&object(), ETAG, request));
+    let fixture = Fixture::new(server.address);
+    let (_, outcome) = fixture.get(0..(64 << 20) + 1, None);
+    assert_eq!(outcome.unwrap_err().kind, ErrorKind::InvalidRequest);
+    assert!(server.requests().is_empty());
+}
+
+#[test]
 fn a_cut_body_is_continued_where_it_ended() {
     let server = Server::start(|request, number| {
         let reply = Reply::range(&object(), ETAG, request);
@@ -98,7 +125,7 @@ fn check(
     let server = Server::start(move |request, _| answer(request));
     let fixture = Fixture::new(server.address);
     let (block, outcome) = fixture.get(10..30, if_match);
-    let error = outcome.unwrap_err();
+    let error = outcome.expect_err("the answer is wrong");
     assert_eq!(error.kind, *kind, "{error}");
     assert!(error.message.contains(reason), "{error}");
     assert!(error.message.starts_with("GetObject s3://b/k: "), "{error}");
