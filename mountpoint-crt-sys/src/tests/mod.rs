@@ -5,6 +5,7 @@ mod probe;
 mod send;
 mod server;
 mod signing;
+mod tls;
 
 use std::sync::OnceLock;
 
