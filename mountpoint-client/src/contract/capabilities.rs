@@ -167,7 +167,10 @@ const MINIO: [Gap; 11] = [
     gap(Capability::ObjectAndPrefix, "minio hides what is below an object's name in listings"),
     gap(Capability::TrailingSlash, "minio ends a listing after a page that ends with such a name"),
     gap(Capability::LongComponents, "a component is a file name of at most 255 bytes"),
-    gap(Capability::ListUploads, "minio lists uploads of one whole key only"),
+    gap(
+        Capability::ListUploads,
+        "minio takes the prefix of ListMultipartUploads for a whole key",
+    ),
     gap(
         Capability::ConditionalDelete,
         "minio ignores If-Match on DELETE",

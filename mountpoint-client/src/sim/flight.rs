@@ -92,10 +92,11 @@ impl Flight {
         let Some(mut progress) = self.begin_step() else {
             return false;
         };
+        let sent_before = progress.sent;
         let outcome = self
             .resolve(&mut progress)
             .and_then(|()| self.publish(&mut progress, step));
-        if matches!((&outcome, step), (Ok(None), Step::Publish(1..))) {
+        if matches!(outcome, Ok(None)) && progress.sent > sent_before {
             self.observer.progressed();
         }
         let mut state = self.state.lock();
@@ -194,7 +195,7 @@ impl Flight {
         let is_stopped = stop.is_some_and(|stop| stop <= wanted && stop < progress.bytes_left());
         let bytes = stop.map_or(wanted, |stop| stop.min(wanted));
         content.read(progress.sent..progress.sent + bytes, |piece| {
-            progress.into.append(piece)
+            progress.into.append(piece);
         });
         progress.sent += bytes;
         self.shared.desk.lock().log.add_bytes(self.record, bytes);

@@ -100,7 +100,7 @@ fn the_log_counts_and_is_taken() {
         counts,
         [(Operation::GetObject, 1), (Operation::HeadObject, 2)]
     );
-    assert_eq!(log.get_ranges("k"), [2..6]);
+    assert_eq!(log.get_ranges("k"), vec![Range { start: 2, end: 6 }]);
     assert_eq!(log.records()[0].bytes, 4);
     assert_eq!(log.records()[0].priority, Some(Priority::Foreground));
     assert!(sim.take_log().records().is_empty());

@@ -23,6 +23,8 @@ fn bytes_come_when_the_test_says() {
     assert_eq!(sim.pending_gets()[0].bytes_left, 150);
     assert!(sim.deliver(id, 1000));
     assert_eq!((get.block.valid(), get.seen.progress_calls()), (200, 2));
+    assert!(sim.deliver(id, 1000));
+    assert_eq!(get.seen.progress_calls(), 2, "nothing new");
     assert_eq!(get.seen.outcome(), None);
     assert!(sim.finish(id));
     assert_eq!(get.seen.outcome(), Some(Ok(1000)));
