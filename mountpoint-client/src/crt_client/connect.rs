@@ -45,10 +45,13 @@ pub(super) async fn connect(
     let endpoint = Endpoint::resolve(&question).await?;
     let credentials = CredentialsCache::new(&options.credentials, &region, runtime.clone()).await;
     if let Some(credentials) = &credentials {
-        credentials.check().await?;
+        credentials
+            .check()
+            .await
+            .map_err(|error| named(&options, error))?;
     }
-    let data = data_clients(&options, &endpoint, credentials.as_ref())?;
     let sdk = sdk_client(&options, region.clone(), credentials.clone())?;
+    let data = data_clients(&options, &endpoint, credentials.as_ref())?;
     let connections = options.connections() as usize * data.count();
     Ok(Core {
         control: Semaphore::new(CONTROL_IN_FLIGHT_MAX),
@@ -73,6 +76,17 @@ pub(super) async fn connect(
         started: Instant::now(),
         pace: Mutex::new(Pace::default()),
     })
+}
+
+/// The error with the profile's name: the SDK does not tell which one is missing.
+fn named(options: &CrtClientOptions, mut error: ClientError) -> ClientError {
+    if let CredentialsMode::Default {
+        profile: Some(name),
+    } = &options.credentials
+    {
+        error.message = format!("profile {name:?}: {}", error.message);
+    }
+    error
 }
 
 async fn region(options: &CrtClientOptions) -> Region {
@@ -136,6 +150,10 @@ fn sdk_client(
 ) -> Result<aws_sdk_s3::Client, ClientError> {
     let mut trust = TrustStore::default();
     if let Some(pem) = &options.ca_bundle {
+        if !pem.windows(PEM_MARK.len()).any(|window| window == PEM_MARK) {
+            let what = "the CA bundle holds no certificate in PEM format";
+            return Err(ClientError::new(ErrorKind::InvalidRequest, what));
+        }
         trust = TrustStore::empty().with_pem_certificate(pem.clone());
     }
     let tls = TlsContext::builder()
@@ -189,6 +207,7 @@ fn app_name(user_agent: &str) -> AppName {
     AppName::new(name).unwrap_or_else(|_| AppName::new("mountpoint").expect("letters are allowed"))
 }
 
+const PEM_MARK: &[u8] = b"-----BEGIN CERTIFICATE-----";
 /// Region of requests where nothing names one, as in the AWS tools.
 const REGION_DEFAULT: &str = "us-east-1";
 /// S3 closes idle connections after some 20 s; reusing one just then costs a retry.

@@ -58,11 +58,11 @@ impl Core {
     }
 
     pub(super) fn on_key(&self, name: &'static str, key: &Key) -> Operation {
-        Operation::on_key(name, &self.bucket, key).signed_for(&self.region)
+        Operation::on_key(name, &self.bucket, key).at(&self.endpoint.origin, &self.region)
     }
 
     pub(super) fn on_bucket(&self, name: &'static str) -> Operation {
-        Operation::on_bucket(name, &self.bucket).signed_for(&self.region)
+        Operation::on_bucket(name, &self.bucket).at(&self.endpoint.origin, &self.region)
     }
 
     /// How long a request that is ready now must wait, because the server said to slow down.

@@ -18,6 +18,8 @@ pub(super) struct Operation {
     pub(super) name: &'static str,
     /// `s3://bucket/key`.
     pub(super) target: String,
+    /// Where the request goes.
+    origin: String,
     /// Region that the request is signed for.
     region: String,
 }
@@ -35,13 +37,28 @@ impl Operation {
         Self {
             name,
             target,
+            origin: String::new(),
             region: String::new(),
         }
     }
 
-    pub(super) fn signed_for(mut self, region: &str) -> Self {
+    pub(super) fn at(mut self, origin: &str, region: &str) -> Self {
+        origin.clone_into(&mut self.origin);
         region.clone_into(&mut self.region);
         self
+    }
+
+    /// No connection can be made.
+    pub(super) fn unreachable(&self, why: &str) -> ClientError {
+        let hint = if why.contains("CaUsedAsEndEntity") {
+            "the server shows a CA certificate where its own is expected"
+        } else if why.contains("certificate") || why.contains("TLS") {
+            "the server's certificate must be for this name and from an authority that is trusted here"
+        } else {
+            "check --endpoint-url, the network and the proxy in between"
+        };
+        let what = format!("cannot reach {}: {why}; {hint}", self.origin);
+        self.error(ErrorKind::Unreachable, &what)
     }
 
     /// An error of this operation with no HTTP answer behind it.
@@ -211,7 +228,7 @@ impl ErrorAnswer<'_> {
             ErrorKind::NoSuchBucket if self.code.is_none() => "the bucket does not exist".to_owned(),
             ErrorKind::NotFound if self.code.is_none() => "the object does not exist".to_owned(),
             ErrorKind::InvalidRequest if self.status == 400 && self.code.is_none() => {
-                "bad request: expired or wrong credentials, or a wrong --region, are the usual reasons".to_owned()
+                "bad request: expired credentials, a wrong --region, or http:// for https:// are the usual reasons".to_owned()
             }
             ErrorKind::InvalidResponse => "is the endpoint an S3 server?".to_owned(),
             ErrorKind::Archived => "restore the object first".to_owned(),
@@ -222,39 +239,25 @@ impl ErrorAnswer<'_> {
 
 /// The fault behind a failed request of the CRT.
 pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
-    if let Some(head) = failure
-        .head
-        .as_ref()
-        .filter(|head| !(200..300).contains(&head.status))
-    {
+    // Where no status line came, or one that makes no sense, the status is 0.
+    let is_error = |head: &&ResponseHead| head.status >= 100 && !(200..300).contains(&head.status);
+    if let Some(head) = failure.head.as_ref().filter(is_error) {
         return of_crt_answer(operation, head, &failure.body);
     }
     let crt = &failure.error;
     let (kind, what) = match crt.kind() {
-        CrtErrorKind::Cancelled => (ErrorKind::Cancelled, "cancelled".to_owned()),
-        CrtErrorKind::Connect => (ErrorKind::Unreachable, format!("cannot connect: {crt}")),
-        CrtErrorKind::Dns => (
-            ErrorKind::Unreachable,
-            format!("cannot resolve the host name: {crt}"),
-        ),
-        CrtErrorKind::Tls => (ErrorKind::Unreachable, format!("TLS failed: {crt}")),
-        CrtErrorKind::Timeout => (
-            ErrorKind::Transient,
-            format!("the connection stalled: {crt}"),
-        ),
-        CrtErrorKind::Connection => (ErrorKind::Transient, format!("the connection broke: {crt}")),
-        CrtErrorKind::Credentials => (ErrorKind::Credentials, format!("cannot sign: {crt}")),
-        CrtErrorKind::Response => (
-            ErrorKind::InvalidResponse,
-            format!("unusable answer: {crt}"),
-        ),
-        CrtErrorKind::Refused => (
-            ErrorKind::InvalidResponse,
-            format!("the answer was refused: {crt}"),
-        ),
-        CrtErrorKind::Other => (ErrorKind::Transient, crt.to_string()),
+        CrtErrorKind::Connect | CrtErrorKind::Dns | CrtErrorKind::Tls => {
+            return operation.unreachable(&crt.to_string()).into();
+        }
+        CrtErrorKind::Cancelled => (ErrorKind::Cancelled, "cancelled"),
+        CrtErrorKind::Timeout => (ErrorKind::Transient, "the connection stalled"),
+        CrtErrorKind::Connection => (ErrorKind::Transient, "the connection broke"),
+        CrtErrorKind::Credentials => (ErrorKind::Credentials, "cannot sign"),
+        CrtErrorKind::Response => (ErrorKind::InvalidResponse, "unusable answer"),
+        CrtErrorKind::Refused => (ErrorKind::InvalidResponse, "the answer was refused"),
+        CrtErrorKind::Other => (ErrorKind::Transient, "the request failed"),
     };
-    operation.error(kind, &what).into()
+    operation.error(kind, &format!("{what}: {crt}")).into()
 }
 
 fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fault {
@@ -375,7 +378,7 @@ mod tests {
 
     #[track_caller]
     fn check_message(name: &'static str, answer: ErrorAnswer<'_>, kind: &ErrorKind, message: &str) {
-        let operation = Operation::on(name, "s3://b/k".to_owned()).signed_for("here-1");
+        let operation = Operation::on(name, "s3://b/k".to_owned()).at("http://h", "here-1");
         let fault = answer.fault(&operation);
         assert_eq!(
             (&fault.error.kind, &*fault.error.to_string()),
@@ -429,8 +432,8 @@ mod tests {
             "HeadObject",
             from(Some("here-1")),
             &ErrorKind::InvalidRequest,
-            "HeadObject s3://b/k: the server answered without a reason; bad request: expired or wrong credentials, \
-             or a wrong --region, are the usual reasons (HTTP 400)",
+            "HeadObject s3://b/k: the server answered without a reason; bad request: expired credentials, \
+             a wrong --region, or http:// for https:// are the usual reasons (HTTP 400)",
         );
     }
 
