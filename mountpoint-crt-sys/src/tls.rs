@@ -28,7 +28,13 @@ impl TlsConnectionOptions {
         options: &TlsOptions,
         negotiation_max: Duration,
     ) -> Result<Self, CrtError> {
-        let context = new_context(allocator, options)?;
+        // C calls every bundle that it cannot use an invalid argument.
+        let context = new_context(allocator, options).map_err(|error| {
+            options
+                .ca_bundle
+                .as_ref()
+                .map_or(error, |_| Own::CaBundle.into())
+        })?;
         let mut connection = sys::aws_tls_connection_options::default();
         // SAFETY: fills an empty struct; takes its own reference of the context.
         unsafe {
@@ -58,14 +64,7 @@ fn new_context(
     // SAFETY: copies what it needs of the settings.
     let raw = unsafe { sys::aws_tls_client_ctx_new(allocator.as_ptr(), &raw const settings.0) };
     // SAFETY: a new reference, or null.
-    let context = unsafe { Handle::own(raw) };
-    // C calls every bundle that it cannot use an invalid argument.
-    context.map_err(|error| {
-        options
-            .ca_bundle
-            .as_ref()
-            .map_or(error, |_| Own::CaBundle.into())
-    })
+    unsafe { Handle::own(raw) }
 }
 
 struct ContextOptions(sys::aws_tls_ctx_options);

@@ -54,7 +54,11 @@ fn counting() -> (MutexGuard<'static, ()>, Runtime, &'static AtomicUsize) {
 }
 
 fn client(runtime: &Runtime, server: &Server) -> Client {
-    let options = ClientOptions {
+    Client::new(runtime, &options(server)).unwrap()
+}
+
+fn options(server: &Server) -> ClientOptions {
+    ClientOptions {
         endpoint: server.endpoint(),
         signing: Signing::Unsigned,
         tls: TlsOptions::default(),
@@ -63,8 +67,7 @@ fn client(runtime: &Runtime, server: &Server) -> Client {
         connect_timeout: Duration::from_secs(1),
         stall_timeout: Duration::from_secs(3),
         network_interface: None,
-    };
-    Client::new(runtime, &options).unwrap()
+    }
 }
 
 fn get(client: &Client, pool: &BlockPool, start: usize, len: usize, sender: &Sender<Outcome>) {
@@ -134,6 +137,28 @@ fn two_hundred_clients_leak_nothing() {
     drop(runtime);
     assert_eq!(live.load(Ordering::Relaxed), 0);
     assert_eq!(pool.bytes_in_use(), 0);
+}
+
+#[test]
+fn a_client_that_could_not_be_made_leaks_nothing() {
+    let (_alone, runtime, live) = counting();
+    let good = options(&server());
+    let unknown = ClientOptions {
+        network_interface: Some("none0".into()),
+        ..good.clone()
+    };
+    assert!(Client::new(&runtime, &unknown).is_err());
+    let tls = TlsOptions {
+        ca_bundle: Some(b"none".to_vec()),
+    };
+    let bad = ClientOptions {
+        tls,
+        endpoint: "https://localhost".into(),
+        ..good
+    };
+    assert!(Client::new(&runtime, &bad).is_err());
+    drop(runtime);
+    assert_eq!(live.load(Ordering::Relaxed), 0);
 }
 
 #[test]
