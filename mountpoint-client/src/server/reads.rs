@@ -235,10 +235,6 @@ impl Store {
             input.checksum_mode.is_some(),
             HeadObjectOutput
         );
-        let mut response = S3Response::new(output);
-        response.status = selection
-            .is_partial
-            .then_some(hyper::StatusCode::PARTIAL_CONTENT);
-        Ok(response)
+        Ok(S3Response::new(output))
     }
 }

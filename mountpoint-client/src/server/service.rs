@@ -129,7 +129,14 @@ fn finish(
     is_head: bool,
     fault: BodyFault,
 ) -> Response<AnswerBody> {
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
+    if is_head
+        && parts.status == StatusCode::OK
+        && parts.headers.contains_key(header::CONTENT_RANGE)
+    {
+        // `s3s` knows this status for GET only.
+        parts.status = StatusCode::PARTIAL_CONTENT;
+    }
     ticket.answered(parts.status.as_u16(), content_range(&parts.headers));
     let bodiless = is_head
         || parts.status == StatusCode::NOT_MODIFIED

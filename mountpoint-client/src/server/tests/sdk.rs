@@ -44,30 +44,21 @@ fn signed_requests_with_every_checksum_in_a_trailer() {
     let server = with_credentials();
     let client = client(&server, KEYS.0, KEYS.1);
     block_on(async {
-        for algorithm in ChecksumAlgorithm::values() {
-            let Ok(algorithm) = ChecksumAlgorithm::try_parse(algorithm) else {
-                continue;
-            };
+        for name in ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"] {
+            let algorithm = ChecksumAlgorithm::from(name);
             let put = client
                 .put_object()
                 .bucket("bucket")
                 .key("a b/é+")
-                .checksum_algorithm(algorithm.clone());
-            let Ok(_) = put
-                .body(ByteStream::from_static(b"0123456789"))
+                .checksum_algorithm(algorithm);
+            put.body(ByteStream::from_static(b"0123456789"))
                 .send()
                 .await
-            else {
-                assert!(
-                    !["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"]
-                        .contains(&algorithm.as_str())
-                );
-                continue;
-            };
+                .unwrap();
             let object = server.store().object("bucket", "a b/é+").unwrap();
             assert_eq!(
                 (object.bytes(), object.checksum().unwrap().0),
-                (b"0123456789"[..].into(), algorithm.as_str())
+                (b"0123456789"[..].into(), name)
             );
             let got = client
                 .get_object()
