@@ -17,7 +17,7 @@ use super::service::Service;
 
 /// Most connections at once; further ones wait in the kernel's backlog. Ten clients for 400 Gbit/s have
 /// about this many.
-pub(super) const CONNECTIONS_MAX: usize = 8192;
+const CONNECTIONS_MAX: u32 = 8192;
 
 /// Connections that the kernel completes before they are accepted.
 const BACKLOG: u32 = 4096;
@@ -31,21 +31,33 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// A socket that listens.
 pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Accepts and serves connections until `stop` changes.
-pub(super) async fn serve(listener: TcpListener, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Accepts and serves connections until `stop` changes; then waits for requests that are in flight, at most
+/// `stop_time_max`.
+pub(super) async fn serve(
+    listener: TcpListener,
+    service: Arc<Service>,
+    mut stop: watch::Receiver<bool>,
+    stop_time_max: Duration,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
     loop {
         let accepted = tokio::select! {
-            _ = stop.changed() => return,
+            _ = stop.changed() => break,
             accepted = accept(&listener, &places) => accepted,
         };
-        let Some((stream, place)) = accepted else { continue };
+        let Some((stream, place)) = accepted else {
+            continue;
+        };
         if service.faults.refuses_connection() {
             continue;
         }
@@ -54,6 +66,11 @@ pub(super) async fn serve(listener: TcpListener, service: Arc<Service>, mut stop
             connection(stream, service, stop).await;
             drop(place);
         }));
+    }
+    drop(listener);
+    let all_ended = tokio::time::timeout(stop_time_max, places.acquire_many(CONNECTIONS_MAX)).await;
+    if all_ended.is_err() {
+        tracing::debug!("requests were in flight when the server stopped");
     }
 }
 
@@ -78,7 +95,9 @@ async fn connection(stream: TcpStream, service: Arc<Service>, mut stop: watch::R
         return;
     }
     let answer = service_fn(move |request| service.answer(request));
-    let connection = http1::Builder::new().max_buf_size(WRITE_BUFFER_SIZE).serve_connection(TokioIo::new(stream), answer);
+    let connection = http1::Builder::new()
+        .max_buf_size(WRITE_BUFFER_SIZE)
+        .serve_connection(TokioIo::new(stream), answer);
     let mut connection = std::pin::pin!(connection);
     // How a connection ends is the client's business, or a fault rule's; the log has what was sent.
     tokio::select! {

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use s3s::service::S3Service;
 use s3s::{S3Error, S3ErrorCode};
 
@@ -93,13 +93,33 @@ impl Service {
         Ok(response)
     }
 
-    async fn operate(&self, mut parts: Parts, body: Incoming) -> Result<Response<s3s::Body>, NoAnswer> {
+    async fn operate(
+        &self,
+        mut parts: Parts,
+        body: Incoming,
+    ) -> Result<Response<s3s::Body>, NoAnswer> {
         let mut body = s3s::Body::from(body);
+        drop_unusable_range(&mut parts.headers);
         if !self.verifies {
             body = chunked::unsign(&mut parts, body);
         }
         let answer = self.s3.call(Request::from_parts(parts, body)).await;
         answer.map_err(|_| NoAnswer("the answer could not be written"))
+    }
+}
+
+/// S3 ignores a `Range` that it does not understand or that names several ranges; `s3s` refuses it. A range
+/// that is signed has to stay.
+fn drop_unusable_range(headers: &mut HeaderMap) {
+    let text = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+            .unwrap_or_default()
+    };
+    let is_signed = text(header::AUTHORIZATION).contains("range");
+    if !is_signed && s3s::dto::Range::parse(text(header::RANGE)).is_err() {
+        headers.remove(header::RANGE);
     }
 }
 
@@ -109,18 +129,34 @@ fn finish(
     is_head: bool,
     fault: BodyFault,
 ) -> Response<AnswerBody> {
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
+    if is_head
+        && parts.status == StatusCode::OK
+        && parts.headers.contains_key(header::CONTENT_RANGE)
+    {
+        // `s3s` knows this status for GET only.
+        parts.status = StatusCode::PARTIAL_CONTENT;
+    }
     ticket.answered(parts.status.as_u16(), content_range(&parts.headers));
-    let bodiless = is_head || parts.status == StatusCode::NOT_MODIFIED || parts.status == StatusCode::NO_CONTENT;
-    let (body, fault) = if bodiless { (s3s::Body::empty(), BodyFault::default()) } else { (body, fault) };
+    let bodiless = is_head
+        || parts.status == StatusCode::NOT_MODIFIED
+        || parts.status == StatusCode::NO_CONTENT;
+    let (body, fault) = if bodiless {
+        (s3s::Body::empty(), BodyFault::default())
+    } else {
+        (body, fault)
+    };
     Response::from_parts(parts, AnswerBody::new(body, ticket, fault))
 }
 
 fn error(status: u16, code: &'static str) -> Result<Response<s3s::Body>, NoAnswer> {
     let code = S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InternalError);
     let mut error = S3Error::with_message(code, "by a fault rule");
-    error.set_status_code(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
-    error.to_http_response().map_err(|_| NoAnswer("the error could not be written"))
+    error
+        .set_status_code(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+    error
+        .to_http_response()
+        .map_err(|_| NoAnswer("the error could not be written"))
 }
 
 fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
@@ -129,7 +165,10 @@ fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
         headers.remove(header::ETAG);
     }
     if fault.wrong_etag {
-        headers.insert(header::ETAG, HeaderValue::from_static("\"00000000000000000000000000000000\""));
+        headers.insert(
+            header::ETAG,
+            HeaderValue::from_static("\"00000000000000000000000000000000\""),
+        );
     }
     if fault.no_content_range {
         headers.remove(header::CONTENT_RANGE);
@@ -137,6 +176,8 @@ fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
     if fault.length_error != 0 {
         let exact = http_body::Body::size_hint(response.body()).exact();
         let length = exact.unwrap_or(0).saturating_add_signed(fault.length_error);
-        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        response
+            .headers_mut()
+            .insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
 }
