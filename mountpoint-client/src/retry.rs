@@ -124,7 +124,8 @@ const THROTTLED_STEP: Duration = Duration::from_millis(200);
 const UNREACHABLE_STEP: Duration = Duration::from_millis(200);
 
 const PACE_SPACING_MIN: Duration = Duration::from_millis(1);
-const PACE_SPACING_MAX: Duration = Duration::from_millis(200);
+/// 100 requests a second: far below what S3 gives one prefix (5,500), and a server that fails at random stays usable.
+const PACE_SPACING_MAX: Duration = Duration::from_millis(10);
 const PACE_GROWTH_GAP: Duration = Duration::from_millis(200);
 const PACE_RECOVERY: Duration = Duration::from_micros(100);
 /// Requests beyond this would wait for longer than their callers do; they start together then.

@@ -64,6 +64,54 @@ fn a_body_may_come_in_chunks() {
 }
 
 #[test]
+fn bytes_are_right_whatever_goes_wrong() {
+    let object: Arc<Vec<u8>> = Arc::new(
+        (0..300_000u32)
+            .map(|n| n.to_le_bytes()[0] ^ n.to_le_bytes()[1])
+            .collect(),
+    );
+    let served = Arc::clone(&object);
+    let server = Server::start(move |request, number| match number % 11 {
+        0 => Reply::error(503, "SlowDown"),
+        3 => Reply::hang_up(),
+        1 | 5 | 8 => {
+            let reply = Reply::range(&served, ETAG, request);
+            let cut = number * 7919 % reply.body.len();
+            reply.cut(cut)
+        }
+        _ => Reply::range(&served, ETAG, request),
+    });
+    let fixture = Fixture::new(server.address);
+    for round in 0..3 {
+        let gets = (0..32).map(|n| {
+            let start = (round * 32 + n) * 1000;
+            let priority = if n % 2 == 0 {
+                Priority::Foreground
+            } else {
+                Priority::ReadAhead
+            };
+            (
+                start,
+                fixture.start(start..start + 40_000, Some(ETAG), priority),
+            )
+        });
+        for (n, (start, get)) in gets.collect::<Vec<_>>().into_iter().enumerate() {
+            if n % 8 == 7 {
+                get.handle.cancel();
+                drop(get.observer.wait());
+                continue;
+            }
+            get.observer.wait().unwrap();
+            let start = usize::try_from(start).unwrap();
+            assert!(
+                get.block.bytes(0..40_000) == &object[start..start + 40_000],
+                "wrong bytes at {start}"
+            );
+        }
+    }
+}
+
+#[test]
 fn too_long_a_range_is_refused() {
     let server = Server::start(|request, _| Reply::range(&object(), ETAG, request));
     let fixture = Fixture::new(server.address);
