@@ -9,6 +9,8 @@ use super::*;
 mod faults;
 mod listing;
 mod objects;
+mod reads;
+mod requests;
 mod sdk;
 mod signed;
 mod uploads;
