@@ -163,10 +163,22 @@ const SIM_DIRECTORY: [Gap; 3] = [
 
 const MINIO: [Gap; 11] = [
     GENERAL_PURPOSE,
-    gap(Capability::StorageClasses, "minio knows STANDARD and REDUCED_REDUNDANCY only"),
-    gap(Capability::ObjectAndPrefix, "minio hides what is below an object's name in listings"),
-    gap(Capability::TrailingSlash, "minio ends a listing after a page that ends with such a name"),
-    gap(Capability::LongComponents, "a component is a file name of at most 255 bytes"),
+    gap(
+        Capability::StorageClasses,
+        "minio knows STANDARD and REDUCED_REDUNDANCY only",
+    ),
+    gap(
+        Capability::ObjectAndPrefix,
+        "minio hides what is below an object's name in listings",
+    ),
+    gap(
+        Capability::TrailingSlash,
+        "minio ends a listing after a page that ends with such a name",
+    ),
+    gap(
+        Capability::LongComponents,
+        "a component is a file name of at most 255 bytes",
+    ),
     gap(
         Capability::ListUploads,
         "minio takes the prefix of ListMultipartUploads for a whole key",
