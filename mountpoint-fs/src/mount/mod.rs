@@ -1,1 +1,15 @@
-//! (skeleton)
+//! The process: from the command line to a mounted directory, and to its end.
+
+mod config;
+mod daemon;
+mod environment;
+mod logging;
+mod run;
+mod serve;
+mod start_error;
+
+pub use config::{FuseTuning, MountConfig};
+pub use environment::Environment;
+pub use run::run;
+pub use serve::MountedBucket;
+pub use start_error::StartError;

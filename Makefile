@@ -1,0 +1,88 @@
+# What a person runs here. `make` lists it.
+#
+# Every target installs what it needs: Debian packages with apt (as root, or with sudo), Go modules and crates by
+# name. Nothing else is downloaded.
+
+SHELL := /bin/bash
+TOOLS := $(CURDIR)/.tools
+PROFILE ?= release
+CARGO ?= cargo
+APT_BUILD := cmake clang libclang-dev pkg-config fuse3
+APT_TEST := $(APT_BUILD) attr
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+PROFILE_DIR := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
+
+# Pinned, so that a release of a server breaks no test of ours.
+MINIO := github.com/minio/minio
+MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
+VERSITYGW := github.com/versity/versitygw/cmd/versitygw
+VERSITYGW_VERSION := v1.8.0
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: packages
+packages: ## Install the Debian packages that building and mounting need
+	@missing=(); for package in $(APT_BUILD); do \
+	  dpkg-query -W -f '$${Status}' "$$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$$package"); done; \
+	if [ $${#missing[@]} -gt 0 ]; then \
+	  echo "installing $${missing[*]}"; \
+	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}"; fi
+	@test -e /dev/fuse || { echo "there is no /dev/fuse: load the kernel module with 'modprobe fuse'" >&2; exit 1; }
+
+.PHONY: build
+build: packages ## Build mount-s3 into target/release
+	$(CARGO) build --locked --profile $(PROFILE) --package mountpoint-fs --bin mount-s3
+
+.PHONY: demo
+demo: packages ## Mount a bucket of an embedded S3 server and look around (CHECK=1: verify and exit)
+	$(CARGO) build --locked --profile $(PROFILE) --package mountpoint-fs --example demo
+	@target/$(PROFILE_DIR)/examples/demo $(if $(CHECK),--check)
+
+.PHONY: install
+install: build ## Install mount-s3 into /usr/local/bin, and as a mount helper for fstab
+	$(SUDO) install -m 0755 target/$(PROFILE_DIR)/mount-s3 /usr/local/bin/mount-s3
+
+.PHONY: test-packages
+test-packages: packages
+	@missing=(); for package in $(APT_TEST); do \
+	  dpkg-query -W -f '$${Status}' "$$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$$package"); done; \
+	if [ $${#missing[@]} -gt 0 ]; then \
+	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}"; fi
+
+.PHONY: test-servers
+test-servers: $(TOOLS)/minio $(TOOLS)/versitygw ## Build the independent S3 servers that the tests talk to
+
+$(TOOLS)/minio:
+	@$(call go_install,$(MINIO)@$(MINIO_VERSION))
+
+$(TOOLS)/versitygw:
+	@$(call go_install,$(VERSITYGW)@$(VERSITYGW_VERSION))
+
+define go_install
+	command -v go >/dev/null || { echo "the test servers are Go modules: install Go 1.24 or later" >&2; exit 1; }; \
+	echo "building $(1)"; mkdir -p $(TOOLS); GOFLAGS=-mod=mod GOBIN=$(TOOLS) CGO_ENABLED=0 go install -ldflags='-s -w' $(1)
+endef
+
+.PHONY: lint
+lint: packages ## Formatting and lints, warnings are errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+.PHONY: deny
+deny: ## Licences, sources and bans of the dependencies (installs cargo-deny)
+	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
+	$(CARGO) deny --offline check licenses bans sources
+
+.PHONY: test
+test: test-packages test-servers ## Everything that CI runs: lints, units, contract, real mounts, the demo
+	@test -r /dev/fuse -a -w /dev/fuse || { echo "the tests mount: they need /dev/fuse and its permission" >&2; exit 1; }
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	MOUNTPOINT_TEST_SERVERS=$(TOOLS) $(CARGO) test --locked --workspace
+	$(MAKE) demo CHECK=1 PROFILE=dev
+
+.PHONY: doc
+doc: ## API documentation into target/doc
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps

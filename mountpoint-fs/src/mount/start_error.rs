@@ -1,0 +1,77 @@
+//! Why a bucket could not be mounted, with what to do about it.
+
+use std::fmt;
+
+use mountpoint_client::crt_client::CrtClientOptions;
+use mountpoint_client::{ClientError, ErrorKind};
+
+/// A text for the user.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StartError(String);
+
+impl StartError {
+    pub(super) fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<String> for StartError {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// What the first request's failure means for somebody who wants to mount a bucket.
+pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientError) -> StartError {
+    let bucket = &options.bucket;
+    let at = options
+        .endpoint_url
+        .as_deref()
+        .map_or_else(String::new, |url| format!(" at {url}"));
+    let text = match &error.kind {
+        ErrorKind::NoSuchBucket | ErrorKind::NotFound => format!(
+            "bucket '{bucket}' does not exist{at}: {error}. Check its name, --region and --endpoint-url"
+        ),
+        ErrorKind::Denied => format!(
+            "no permission to list bucket '{bucket}'{at}: {error}. The credentials need s3:ListBucket on the bucket \
+             (for the prefix '{prefix}') and s3:GetObject on its objects"
+        ),
+        ErrorKind::Credentials => format!(
+            "no valid AWS credentials for bucket '{bucket}': {error}. Set AWS_ACCESS_KEY_ID and \
+             AWS_SECRET_ACCESS_KEY, choose a profile with --profile, or use --no-sign-request for a public bucket"
+        ),
+        ErrorKind::WrongRegion(Some(region)) => {
+            format!("bucket '{bucket}' is in another region: mount it with --region {region}")
+        }
+        ErrorKind::WrongRegion(None) => {
+            format!("bucket '{bucket}' is in another region: {error}. Name it with --region")
+        }
+        ErrorKind::Unreachable => format!(
+            "cannot reach the S3 server{at}: {error}. Check --endpoint-url, --region, the network and its proxies"
+        ),
+        ErrorKind::Transient | ErrorKind::Throttled => {
+            format!("the S3 server{at} fails: {error}. Try again, and ask who runs the server")
+        }
+        ErrorKind::InvalidResponse => {
+            format!(
+                "what answers{at} is no S3 server, or its answer was damaged: {error}. Check --endpoint-url"
+            )
+        }
+        _ => format!("cannot list bucket '{bucket}'{at}: {error}"),
+    };
+    StartError(text)
+}

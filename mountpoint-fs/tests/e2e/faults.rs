@@ -1,0 +1,203 @@
+//! Servers that are slow, cut off, throttle, lie or change their objects.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::time::{Duration, Instant};
+
+use mountpoint_client::server::{Fault, Operation, Rule, Server, synthetic_bytes};
+
+use crate::harness::{BUCKET, Mounted, PATIENCE, put, read, server};
+
+const MIB: u64 = 1 << 20;
+
+fn file_of(server: &Server, size: u64) {
+    server.store().put_synthetic(BUCKET, "file", size, 5);
+}
+
+#[track_caller]
+fn reads_right(mounted: &Mounted, size: u64) {
+    assert!(
+        read(&mounted.join("file")) == synthetic_bytes(5, 0..size),
+        "wrong bytes"
+    );
+}
+
+#[test]
+fn a_cut_body_is_resumed() {
+    let server = server();
+    file_of(&server, 20 * MIB);
+    let mounted = Mounted::new(&server, &[]);
+    server
+        .faults()
+        .add(Rule::on(Operation::GetObject, Fault::CutBody(100_000)).times(5));
+    reads_right(&mounted, 20 * MIB);
+}
+
+#[test]
+fn errors_and_throttling_are_retried() {
+    let server = server();
+    file_of(&server, 20 * MIB);
+    let mounted = Mounted::new(&server, &[]);
+    let internal = Fault::Error {
+        status: 500,
+        code: "InternalError",
+    };
+    server
+        .faults()
+        .add(Rule::on(Operation::GetObject, Fault::SlowDown).times(3));
+    server
+        .faults()
+        .add(Rule::on(Operation::GetObject, internal).times(2));
+    reads_right(&mounted, 20 * MIB);
+}
+
+#[test]
+fn a_lasting_error_reaches_the_application() {
+    let server = server();
+    file_of(&server, MIB);
+    let mounted = Mounted::new(&server, &[]);
+    let denied = Fault::Error {
+        status: 403,
+        code: "AccessDenied",
+    };
+    let denied = server.faults().add(Rule::on(Operation::GetObject, denied));
+    let error = File::open(mounted.join("file"))
+        .unwrap()
+        .read_at(&mut [0; 10], 0)
+        .unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EACCES));
+    server.faults().remove(denied);
+    reads_right(&mounted, MIB);
+}
+
+#[test]
+fn an_early_byte_needs_no_whole_part() {
+    let server = server();
+    file_of(&server, 100 * MIB);
+    let mounted = Mounted::new(&server, &[]);
+    // 5 Mbit/s: 128 KiB take 0.2 s and a whole part of 8 MiB 13 s.
+    server
+        .faults()
+        .add(Rule::on(Operation::GetObject, Fault::Bandwidth(625_000)));
+    let start = Instant::now();
+    let mut buffer = [0; 4096];
+    File::open(mounted.join("file"))
+        .unwrap()
+        .read_exact_at(&mut buffer, 0)
+        .unwrap();
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "the first 4 KiB took {:?}",
+        start.elapsed()
+    );
+    assert_eq!(buffer.as_slice(), synthetic_bytes(5, 0..4096));
+}
+
+#[test]
+fn lies_become_errors() {
+    let lies = [
+        ("another ETag", Fault::WrongETag),
+        ("the range is ignored", Fault::IgnoreRange),
+        ("no Content-Range", Fault::NoContentRange),
+        ("no ETag", Fault::NoETag),
+    ];
+    for (lie, fault) in lies {
+        let server = server();
+        file_of(&server, 20 * MIB);
+        let mounted = Mounted::new(&server, &[]);
+        server.faults().add(Rule::on(Operation::GetObject, fault));
+        let result = File::open(mounted.join("file"))
+            .unwrap()
+            .read_at(&mut [0; 4096], 5 * MIB);
+        assert!(result.is_err(), "{lie}: {result:?}");
+        let still_there = std::fs::metadata(mounted.path());
+        assert!(
+            still_there.is_ok(),
+            "{lie}: the mount survives, {still_there:?}"
+        );
+    }
+}
+
+#[test]
+fn a_replaced_object_is_never_mixed() {
+    let server = server();
+    file_of(&server, 32 * MIB);
+    let mounted = Mounted::new(&server, &[]);
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(mounted.join("file"))
+        .unwrap();
+    let mut buffer = vec![0; 1 << 20];
+    file.read_exact_at(&mut buffer, 0).unwrap();
+    server.store().put_synthetic(BUCKET, "file", 32 * MIB, 6);
+    let mut stale = false;
+    for part in 1..32 {
+        let range = part * MIB..(part + 1) * MIB;
+        match file.read_exact_at(&mut buffer, range.start) {
+            Ok(()) => assert!(
+                buffer == synthetic_bytes(5, range),
+                "old bytes only, at {part} MiB"
+            ),
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::ESTALE));
+                stale = true;
+            }
+        }
+    }
+    assert!(stale, "what was not prefetched is gone");
+    assert!(
+        read(&mounted.join("file")) == synthetic_bytes(6, 0..32 * MIB),
+        "a new open sees the new version"
+    );
+}
+
+#[test]
+fn new_objects_are_seen_at_once_and_deleted_ones_vanish() {
+    let server = server();
+    put(&server, "d/old", "x");
+    let mounted = Mounted::new(&server, &[]);
+    assert!(std::fs::metadata(mounted.join("d/new")).is_err());
+    put(&server, "d/new", "y");
+    assert_eq!(read(&mounted.join("d/new")), b"y");
+    assert_eq!(read(&mounted.join("d/old")), b"x");
+    server.store().delete(BUCKET, "d/old");
+    let start = Instant::now();
+    while std::fs::metadata(mounted.join("d/old")).is_ok() {
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "a deleted object is seen for ever"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_blocked_read_can_be_killed() {
+    let server = server();
+    file_of(&server, MIB);
+    let mounted = Mounted::new(&server, &[]);
+    server
+        .faults()
+        .add(Rule::on(Operation::GetObject, Fault::BlackHole));
+    let mut reader = std::process::Command::new("cat")
+        .arg(mounted.join("file"))
+        .spawn()
+        .unwrap();
+    let asked = server
+        .log()
+        .wait_until(Operation::GetObject, PATIENCE, |gets| gets.requests > 0);
+    assert!(asked, "cat sends no GET");
+    let start = Instant::now();
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(i32::try_from(reader.id()).unwrap()),
+        nix::sys::signal::Signal::SIGINT,
+    )
+    .unwrap();
+    reader.wait().unwrap();
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "an interrupted read ends at once, not after {:?}",
+        start.elapsed()
+    );
+}

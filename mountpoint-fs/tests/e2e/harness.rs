@@ -1,0 +1,219 @@
+//! An embedded server, a mounted `mount-s3` process, and what tests ask of both.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use mountpoint_client::server::{Server, ServerOptions};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+pub(crate) const BUCKET: &str = "test-bucket";
+pub(crate) const ACCESS_KEY: &str = "test-access-key";
+pub(crate) const SECRET_KEY: &str = "test-secret-key";
+
+/// Longer than anything in a healthy test takes on a loaded machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server with an empty bucket that wants signed requests.
+pub(crate) fn server() -> Server {
+    let credentials = Some((ACCESS_KEY.to_owned(), SECRET_KEY.to_owned()));
+    let server = Server::start(ServerOptions {
+        credentials,
+        ..ServerOptions::default()
+    })
+    .unwrap();
+    server.store().create_bucket(BUCKET);
+    server
+}
+
+/// `mount-s3` with credentials and nothing else of this machine's AWS set-up.
+pub(crate) fn mount_s3() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mount-s3"));
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", "/nonexistent")
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+        .stdin(Stdio::null());
+    command
+}
+
+/// A mounted bucket; dropping it unmounts and checks that the process ends.
+#[derive(Debug)]
+pub(crate) struct Mounted {
+    process: Child,
+    directory: TempDir,
+    ended: bool,
+}
+
+impl Mounted {
+    /// Mounts the server's bucket with more arguments.
+    pub(crate) fn new(server: &Server, args: &[&str]) -> Self {
+        Self::with(server, args, |_| ())
+    }
+
+    /// Mounts with a changed command: more variables, another user.
+    pub(crate) fn with(server: &Server, args: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        let mut command = mount_s3();
+        command.args([
+            BUCKET,
+            "--endpoint-url",
+            &server.url(),
+            "--force-path-style",
+        ]);
+        command.args(args);
+        change(&mut command);
+        Self::start(command)
+    }
+
+    /// Runs a whole command; the directory and `--foreground` are added.
+    pub(crate) fn start(mut command: Command) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(directory.path(), None, None).unwrap();
+        command
+            .arg(directory.path())
+            .arg("--foreground")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
+        let mut process = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert!(
+            line.contains("is mounted at"),
+            "not mounted: {line:?} {:?}",
+            process.try_wait()
+        );
+        Self {
+            process,
+            directory,
+            ended: false,
+        }
+    }
+
+    /// The mount point.
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A path in the mount.
+    pub(crate) fn join(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path)
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.process.id()).unwrap())
+    }
+
+    /// Sends a signal and waits for the end of the process.
+    pub(crate) fn signal(mut self, signal: Signal) -> (ExitStatus, Duration) {
+        let start = Instant::now();
+        kill(self.pid(), signal).unwrap();
+        let status = self.wait();
+        (status, start.elapsed())
+    }
+
+    /// Runs `umount` and waits for the end of the process.
+    pub(crate) fn unmount(mut self) -> ExitStatus {
+        let output = run("umount", &[self.path().to_str().unwrap()]);
+        assert!(output.status.success(), "{output:?}");
+        self.wait()
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        self.ended = true;
+        wait_for_exit(&mut self.process, PATIENCE)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        kill(self.pid(), Signal::SIGTERM).ok();
+        let status = wait_for_exit(&mut self.process, PATIENCE);
+        if !std::thread::panicking() {
+            assert!(status.success(), "mount-s3 ended with {status:?}");
+            assert!(
+                !is_mounted(self.path()),
+                "{} is still mounted",
+                self.path().display()
+            );
+        }
+    }
+}
+
+/// Waits for a child with a bound; a child that outlives it is killed and fails the test.
+pub(crate) fn wait_for_exit(child: &mut Child, patience: Duration) -> ExitStatus {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if start.elapsed() > patience {
+            child.kill().ok();
+            child.wait().ok();
+            return ExitStatus::from_raw(Signal::SIGKILL as i32);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether something is mounted at this directory.
+pub(crate) fn is_mounted(directory: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let directory = directory.to_str().unwrap();
+    mounts
+        .lines()
+        .any(|line| line.split(' ').nth(4) == Some(directory))
+}
+
+/// Runs a program to its end.
+pub(crate) fn run(program: &str, args: &[&str]) -> Output {
+    let output = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .output();
+    output.unwrap_or_else(|error| {
+        panic!("{program}: {error}; `make test` installs what the tests need")
+    })
+}
+
+/// Runs a shell script and returns what it printed; a failure of the script fails the test.
+#[track_caller]
+pub(crate) fn shell(directory: &Path, script: &str) -> String {
+    let output = Command::new("bash")
+        .args(["-euo", "pipefail", "-c", script])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{script}\n{stdout}{stderr}");
+    stdout.into_owned()
+}
+
+/// Reads a whole file.
+#[track_caller]
+pub(crate) fn read(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let result = std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    result.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    bytes
+}
+
+/// Puts a small object.
+pub(crate) fn put(server: &Server, key: &str, body: impl Into<Vec<u8>>) {
+    server.store().put(BUCKET, key, body.into());
+}

@@ -1,0 +1,219 @@
+//! The process: how it starts, what the kernel sees of it, and how it ends.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::harness::{BUCKET, Mounted, PATIENCE, is_mounted, mount_s3, put, read, run, server};
+
+#[test]
+fn umount_ends_the_process_with_0() {
+    let server = server();
+    put(&server, "file", "x");
+    let mounted = Mounted::new(&server, &[]);
+    read(&mounted.join("file"));
+    assert_eq!(mounted.unmount().code(), Some(0));
+}
+
+#[test]
+fn signals_unmount_and_end() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let server = server();
+        let mounted = Mounted::new(&server, &[]);
+        let directory = mounted.path().to_owned();
+        let (status, took) = mounted.signal(signal);
+        assert_eq!(status.code(), Some(0), "{signal}");
+        assert!(took < Duration::from_secs(5), "{signal}: {took:?}");
+        assert!(!is_mounted(&directory), "{signal}");
+    }
+}
+
+#[test]
+fn signals_end_it_even_with_open_files() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "file", 1 << 30, 1);
+    let mounted = Mounted::new(&server, &[]);
+    let directory = mounted.path().to_owned();
+    let mut file = File::open(mounted.join("file")).unwrap();
+    file.read_exact(&mut [0; 4096]).unwrap();
+    let (status, took) = mounted.signal(Signal::SIGTERM);
+    assert_eq!(status.code(), Some(0));
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(!is_mounted(&directory));
+}
+
+#[test]
+fn it_goes_into_the_background() {
+    let server = server();
+    put(&server, "file", "x");
+    let directory = tempfile::tempdir().unwrap();
+    let logs = tempfile::tempdir().unwrap();
+    let pid_file = logs.path().join("pid");
+    let output = mount_s3()
+        .args([
+            BUCKET,
+            directory.path().to_str().unwrap(),
+            "--endpoint-url",
+            &server.url(),
+            "--force-path-style",
+        ])
+        .args([
+            "--log-directory",
+            logs.path().join("logs").to_str().unwrap(),
+            "--debug",
+        ])
+        .env("UNSTABLE_MOUNTPOINT_PID_FILE", &pid_file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("is mounted at"),
+        "{output:?}"
+    );
+    assert_eq!(read(&directory.path().join("file")), b"x");
+    let pid: i32 = std::fs::read_to_string(&pid_file)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
+    assert!(
+        run("umount", &[directory.path().to_str().unwrap()])
+            .status
+            .success()
+    );
+    let start = std::time::Instant::now();
+    while pid_file.exists() {
+        assert!(
+            start.elapsed() < PATIENCE,
+            "the background process does not end"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(
+        std::fs::read_dir(logs.path().join("logs")).unwrap().count(),
+        1
+    );
+}
+
+#[test]
+fn the_kernel_sees_max_background() {
+    let server = server();
+    for (variables, expected) in [
+        (vec![], ("64", "48")),
+        (
+            vec![("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "100")],
+            ("100", "75"),
+        ),
+        (
+            vec![
+                ("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "200"),
+                ("UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD", "20"),
+            ],
+            ("200", "20"),
+        ),
+    ] {
+        let mounted = Mounted::with(&server, &[], |command| {
+            command.envs(variables.clone());
+        });
+        let device = std::fs::metadata(mounted.path()).unwrap().dev();
+        if !std::path::Path::new("/sys/fs/fuse/connections")
+            .read_dir()
+            .is_ok_and(|mut d| d.next().is_some())
+        {
+            assert!(
+                run(
+                    "mount",
+                    &["-t", "fusectl", "fusectl", "/sys/fs/fuse/connections"]
+                )
+                .status
+                .success()
+            );
+        }
+        let value = |name: &str| {
+            let path = format!(
+                "/sys/fs/fuse/connections/{}/{name}",
+                nix::sys::stat::minor(device)
+            );
+            std::fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{path}: {error}"))
+                .trim()
+                .to_owned()
+        };
+        assert_eq!(
+            (
+                value("max_background").as_str(),
+                value("congestion_threshold").as_str()
+            ),
+            expected
+        );
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_an_error_that_says_what_to_do() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    let directory = mounted.path().to_owned();
+    let (status, _) = mounted.signal(Signal::SIGKILL);
+    assert!(!status.success());
+    let again = mount_s3()
+        .args([
+            BUCKET,
+            directory.to_str().unwrap(),
+            "--endpoint-url",
+            &server.url(),
+            "--force-path-style",
+        ])
+        .output()
+        .unwrap();
+    run("umount", &["-l", directory.to_str().unwrap()]);
+    let stderr = String::from_utf8_lossy(&again.stderr);
+    assert_eq!(again.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("umount -l"), "{stderr}");
+    std::fs::remove_dir(&directory).unwrap();
+}
+
+#[test]
+fn an_ordinary_user_can_mount() {
+    let server = server();
+    put(&server, "file", "x");
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("mnt");
+    std::fs::create_dir(&directory).unwrap();
+    let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap();
+    for path in [root.path(), &directory] {
+        std::os::unix::fs::chown(path, Some(nobody.uid.as_raw()), None).unwrap();
+    }
+    // The user must be able to run the binary wherever the checkout lies.
+    let binary = root.path().join("mount-s3");
+    std::fs::copy(env!("CARGO_BIN_EXE_mount-s3"), &binary).unwrap();
+    let script = format!(
+        "cd /; AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={} AWS_EC2_METADATA_DISABLED=true \
+         {} {BUCKET} {dir} --endpoint-url {} --force-path-style && cat {dir}/file && fusermount3 -u {dir}",
+        crate::harness::ACCESS_KEY,
+        crate::harness::SECRET_KEY,
+        binary.display(),
+        server.url(),
+        dir = directory.display()
+    );
+    let output = run(
+        "setpriv",
+        &[
+            "--reuid=nobody",
+            "--regid=nogroup",
+            "--clear-groups",
+            "bash",
+            "-euc",
+            &script,
+        ],
+    );
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).ends_with('x'),
+        "{output:?}"
+    );
+}

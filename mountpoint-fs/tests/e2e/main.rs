@@ -1,0 +1,13 @@
+//! End to end: the `mount-s3` binary, a real mount, real HTTP.
+//!
+//! Needs `/dev/fuse` and the permission to mount; without them every test fails, none is skipped.
+
+mod faults;
+mod harness;
+mod lifecycle;
+mod reading;
+mod requests;
+#[path = "../../../mountpoint-client/tests/contract/servers.rs"]
+mod servers;
+mod start_errors;
+mod tools;

@@ -1,0 +1,191 @@
+//! Exact requests and bytes, counted at the server.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use rand::{Rng as _, SeedableRng as _};
+
+use crate::harness::{BUCKET, Mounted, PATIENCE, put, read, server, shell};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Bytes and number of GETs since the log was cleared.
+fn fetched(server: &Server) -> (u64, u64) {
+    let done = server
+        .log()
+        .wait_until(Operation::GetObject, PATIENCE, |gets| gets.in_flight == 0);
+    assert!(done, "GETs are in flight for ever");
+    let gets = server.log().counters(Operation::GetObject);
+    (gets.bytes_sent, gets.requests)
+}
+
+fn open(mounted: &Mounted, name: &str, direct: bool) -> File {
+    let flags = if direct { libc::O_DIRECT } else { 0 };
+    File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(mounted.join(name))
+        .unwrap()
+}
+
+#[test]
+fn sequential_reads_fetch_each_byte_once() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "big", 64 * MIB, 1);
+    for direct in [false, true] {
+        let mounted = Mounted::new(&server, &[]);
+        server.log().clear();
+        let file = open(&mounted, "big", direct);
+        let mut buffer = vec![0; 256 << 10];
+        let mut offset = 0;
+        while offset < 64 * MIB {
+            offset += file.read_at(&mut buffer, offset).unwrap() as u64;
+        }
+        assert_eq!(
+            fetched(&server).0,
+            64 * MIB,
+            "direct {direct}: {:?}",
+            fetched(&server)
+        );
+    }
+}
+
+#[test]
+fn random_reads_fetch_what_they_need() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "huge", 4096 * MIB, 1);
+    let mounted = Mounted::new(&server, &[]);
+    for (size, direct, fetched_max) in [
+        (4 * KIB, true, 16 * KIB),
+        (4 * KIB, false, 16 * KIB),
+        (128 * KIB, true, 132 * KIB),
+        (128 * KIB, false, 132 * KIB),
+    ] {
+        let file = open(&mounted, "huge", direct);
+        if !direct {
+            nix::fcntl::posix_fadvise(
+                &file,
+                0,
+                0,
+                nix::fcntl::PosixFadviseAdvice::POSIX_FADV_RANDOM,
+            )
+            .unwrap();
+        }
+        server.log().clear();
+        let mut random = rand::rngs::StdRng::seed_from_u64(size);
+        let mut buffer = vec![0; usize::try_from(size).unwrap()];
+        for _ in 0..50 {
+            file.read_exact_at(
+                &mut buffer,
+                random.random_range(0..1 << 20) * 4 * KIB % (4095 * MIB),
+            )
+            .unwrap();
+        }
+        let (bytes, _) = fetched(&server);
+        assert!(
+            bytes <= 50 * fetched_max,
+            "{size} direct {direct}: {} per read",
+            bytes / 50
+        );
+    }
+}
+
+#[test]
+fn parallel_reads_of_one_descriptor_are_parallel_requests() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "huge", 1024 * MIB, 1);
+    let mounted = Mounted::new(&server, &[]);
+    let file = Arc::new(open(&mounted, "huge", true));
+    server.log().clear();
+    let slow = Fault::Latency {
+        fixed: Duration::from_millis(500),
+        jitter: Duration::ZERO,
+    };
+    server.faults().add(Rule::on(Operation::GetObject, slow));
+    let start = Arc::new(Barrier::new(64));
+    let threads: Vec<_> = (0..64)
+        .map(|index| {
+            let (file, start) = (Arc::clone(&file), Arc::clone(&start));
+            std::thread::spawn(move || {
+                start.wait();
+                file.read_exact_at(&mut [0; 65536], index * 16 * MIB + 64 * KIB)
+                    .unwrap();
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(
+        server.log().counters(Operation::GetObject).in_flight_max,
+        64
+    );
+    assert_eq!(fetched(&server), (64 * 64 * KIB, 64));
+}
+
+#[test]
+fn interleaved_streams_waste_nothing() {
+    let server = server();
+    for streams in [2, 4] {
+        let name = format!("streams-{streams}");
+        server.store().put_synthetic(BUCKET, &name, 64 * MIB, 1);
+        let mounted = Mounted::new(&server, &[]);
+        let file = open(&mounted, &name, true);
+        server.log().clear();
+        let share = 64 * MIB / streams;
+        let mut buffer = vec![0; 128 << 10];
+        for step in 0..share / (128 * KIB) {
+            for stream in 0..streams {
+                file.read_exact_at(&mut buffer, stream * share + step * 128 * KIB)
+                    .unwrap();
+            }
+        }
+        drop(file);
+        let (bytes, gets) = fetched(&server);
+        assert!(
+            bytes <= 64 * MIB + 8 * MIB * streams,
+            "{streams} streams: {} MiB in {gets} GETs",
+            bytes / MIB
+        );
+        assert!(bytes >= 64 * MIB);
+    }
+}
+
+#[test]
+fn cold_metadata() {
+    let server = server();
+    put(&server, "a/b/c.txt", "x");
+    for index in 0..2000 {
+        put(&server, &format!("many/f{index:04}"), "x");
+    }
+    let mounted = Mounted::new(&server, &[]);
+    let count = |script: &str| {
+        server.log().clear();
+        shell(mounted.path(), script);
+        server.log().count_all()
+    };
+    assert!(
+        count("cat a/b/c.txt") <= 9,
+        "the reference needs 9 requests"
+    );
+    assert!(
+        count("ls -l many > /dev/null") <= 8,
+        "a listing answers the stats of what it listed"
+    );
+    assert!(count("test ! -e absent") <= 2);
+}
+
+#[test]
+fn a_second_read_of_an_unchanged_file_comes_from_the_page_cache() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "file", 4 * MIB, 1);
+    let mounted = Mounted::new(&server, &[]);
+    read(&mounted.join("file"));
+    server.log().clear();
+    read(&mounted.join("file"));
+    assert_eq!(fetched(&server), (0, 0));
+}
