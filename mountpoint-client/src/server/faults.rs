@@ -61,7 +61,7 @@ pub enum Fault {
     NoContentRange,
     /// A ranged GET is answered with 200 and the whole object.
     IgnoreRange,
-    /// `If-Match`, `If-None-Match` and the dates are not looked at.
+    /// `If-Match`, `If-None-Match` and the dates are not looked at; those of copies still are.
     IgnoreConditions,
     /// One bit of the byte at this offset of the body is flipped.
     CorruptByte(u64),
