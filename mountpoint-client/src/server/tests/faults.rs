@@ -56,7 +56,7 @@ fn errors_before_and_after_the_operation() {
     let mut wire = Wire::open(&server);
     let answer = wire.ask("PUT /bucket/new", &[], b"");
     assert_eq!(
-        (answer.status, answer.element("Code").as_str()),
+        (answer.status, answer.code().as_str()),
         (500, "InternalError")
     );
     assert!(server.store().object("bucket", "new").is_none());
@@ -70,7 +70,7 @@ fn errors_before_and_after_the_operation() {
     );
     let answer = ask(&server, "PUT /bucket/newer", &[], b"");
     assert_eq!(
-        (answer.status, answer.element("Code").as_str()),
+        (answer.status, answer.code().as_str()),
         (403, "AccessDenied")
     );
     assert!(server.store().object("bucket", "newer").is_some());
@@ -97,11 +97,15 @@ fn throttling_for_a_number_of_requests_and_above_a_rate() {
 #[test]
 fn bodies_are_cut_stalled_corrupted_and_of_the_wrong_length() {
     let whole = synthetic_bytes(1, 0..SIZE);
-    for after in [0, 1, 300_000, SIZE - 1] {
+    for after in [0, 1, 300_000, 3_145_727] {
         let server = with(Rule::always(Fault::CutBody(after)));
         let answer = ask(&server, "GET /bucket/k", &[], b"");
         assert_eq!((answer.status, answer.complete), (200, false));
-        assert_eq!(answer.body, whole[..after as usize], "{after}");
+        assert_eq!(
+            answer.body,
+            whole[..usize::try_from(after).unwrap()],
+            "{after}"
+        );
         assert!(server.log().wait_until(
             Operation::GetObject,
             TIMEOUT,

@@ -230,7 +230,7 @@ fn wrong_parameters_are_refused() {
     ] {
         let answer = wire.ask(&format!("GET /bucket?list-type=2&{query}"), &[], b"");
         assert_eq!(
-            (answer.status, answer.element("Code").as_str()),
+            (answer.status, answer.code().as_str()),
             (400, "InvalidArgument"),
             "{query}"
         );
@@ -238,8 +238,7 @@ fn wrong_parameters_are_refused() {
     let answer = wire.ask("GET /bucket?list-type=2&max-keys=2000", &[], b"");
     assert_eq!(answer.element("MaxKeys"), "1000");
     assert_eq!(
-        wire.ask("GET /nowhere?list-type=2", &[], b"")
-            .element("Code"),
+        wire.ask("GET /nowhere?list-type=2", &[], b"").code(),
         "NoSuchBucket"
     );
 }

@@ -61,6 +61,11 @@ impl Answer {
     pub(super) fn element(&self, name: &str) -> String {
         self.elements(name).into_iter().next().unwrap_or_default()
     }
+
+    /// S3's error code; empty if it is no error.
+    pub(super) fn code(&self) -> String {
+        self.element("Code")
+    }
 }
 
 /// One connection.
