@@ -48,6 +48,12 @@ impl FileSystem {
         }
     }
 
+    /// Gives back memory that nobody has used for a while. To be called every
+    /// [`READER_IDLE`](crate::config::limits::READER_IDLE).
+    pub fn give_back_idle(&self) {
+        self.reading.give_back_idle();
+    }
+
     /// Finds `name` in a directory and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         self.namespace.lookup(parent, name).await

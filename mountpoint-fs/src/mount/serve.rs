@@ -4,7 +4,7 @@
 //! signal; a signal ends the process in bounded time even with open files ([`limits::SHUTDOWN_DRAIN`]).
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
@@ -79,6 +79,7 @@ impl MountedBucket {
         let fs = Arc::new(FileSystem::new(client, fs.clone(), Clock::monotonic()));
         let mount = crate::fuse::mount(directory, access)
             .map_err(|error| StartError::new(error.to_string()))?;
+        runtime.spawn(give_back_idle(Arc::downgrade(&fs)));
         let options = SessionOptions {
             threads: tuning.threads,
             clone_descriptors: tuning.clone_descriptors,
@@ -202,6 +203,16 @@ fn connect(runtime: &Runtime, config: &MountConfig) -> Result<Arc<dyn ObjectClie
     Err(StartError::new(
         "the servers send us from region to region; name the bucket's with --region".to_owned(),
     ))
+}
+
+/// Gives back memory that nobody uses, for as long as the file system lives.
+async fn give_back_idle(fs: Weak<FileSystem>) {
+    let mut tick = tokio::time::interval(limits::READER_IDLE);
+    loop {
+        tick.tick().await;
+        let Some(fs) = fs.upgrade() else { return };
+        fs.give_back_idle();
+    }
 }
 
 fn check_directory(directory: &Path) -> Result<(), StartError> {

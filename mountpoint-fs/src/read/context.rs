@@ -36,6 +36,8 @@ pub struct ReadContext {
     /// When idle readers are looked for the next time, in milliseconds of the clock.
     sweep_at_ms: AtomicU64,
     gets: AtomicU64,
+    /// `gets` when idle memory was last given back.
+    gets_at_give_back: AtomicU64,
     bytes_requested: AtomicU64,
 }
 
@@ -88,6 +90,7 @@ impl ReadContext {
             streams: AtomicUsize::new(0),
             sweep_at_ms: AtomicU64::new(0),
             gets: AtomicU64::new(0),
+            gets_at_give_back: AtomicU64::new(0),
             bytes_requested: AtomicU64::new(0),
         })
     }
@@ -108,11 +111,14 @@ impl ReadContext {
         }
     }
 
-    /// Gives back the blocks of files that nobody has read for a while. Reads see to it themselves from time to time;
-    /// a mount that is wholly idle needs it to be called.
+    /// Gives back the blocks of files that nobody has read for a while, and the pool's memory if there was no GET
+    /// since the last call. Reads see to the blocks themselves from time to time; a mount that is wholly idle needs
+    /// it to be called, every [`READER_IDLE`].
     pub fn give_back_idle(&self) {
         self.reclaim(READER_IDLE, u64::MAX);
-        if self.budget.used() == 0 {
+        let gets = self.gets.load(Ordering::Relaxed);
+        let unused = self.gets_at_give_back.swap(gets, Ordering::Relaxed) == gets;
+        if unused && self.budget.used() == 0 {
             self.pool.trim();
         }
     }
