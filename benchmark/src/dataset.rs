@@ -57,11 +57,36 @@ impl Dataset {
     pub(crate) fn new(quick: bool) -> Self {
         let part = if quick { 2 } else { 1 };
         Self {
-            large: FileSet { prefix: "large", count: 1, size: 4 * GIB / part, seed: 1 },
-            eight: FileSet { prefix: "eight", count: 8, size: GIB / part, seed: 1000 },
-            cold: FileSet { prefix: "cold", count: 50 / part, size: GIB, seed: 2000 },
-            listed: FileSet { prefix: "listed", count: 2000 / part, size: KIB, seed: 3000 },
-            small: FileSet { prefix: "small", count: 200 / part, size: 100 * KIB, seed: 9000 },
+            large: FileSet {
+                prefix: "large",
+                count: 1,
+                size: 4 * GIB / part,
+                seed: 1,
+            },
+            eight: FileSet {
+                prefix: "eight",
+                count: 8,
+                size: GIB / part,
+                seed: 1000,
+            },
+            cold: FileSet {
+                prefix: "cold",
+                count: 50 / part,
+                size: GIB,
+                seed: 2000,
+            },
+            listed: FileSet {
+                prefix: "listed",
+                count: 2000 / part,
+                size: KIB,
+                seed: 3000,
+            },
+            small: FileSet {
+                prefix: "small",
+                count: 200 / part,
+                size: 100 * KIB,
+                seed: 9000,
+            },
         }
     }
 

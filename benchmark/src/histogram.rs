@@ -17,7 +17,10 @@ pub(crate) struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { counts: vec![0; BUCKETS_PER_OCTAVE * OCTAVES], total: 0 }
+        Self {
+            counts: vec![0; BUCKETS_PER_OCTAVE * OCTAVES],
+            total: 0,
+        }
     }
 }
 
@@ -72,7 +75,10 @@ mod tests {
         }
         for (quantile, exact) in [(0.5, 500.0), (0.99, 990.0), (1.0, 1000.0), (0.0, 1.0)] {
             let found = histogram.quantile(quantile).unwrap().as_secs_f64() * 1e6;
-            assert!(found <= exact && found >= exact * 31.0 / 32.0, "{quantile}: {found}");
+            assert!(
+                found <= exact && found >= exact * 31.0 / 32.0,
+                "{quantile}: {found}"
+            );
         }
     }
 
@@ -86,7 +92,10 @@ mod tests {
         for nanoseconds in (0..100_000).chain([1 << 40, (1 << 40) + 12_345]) {
             let index = bucket(nanoseconds);
             assert!(lower_bound(index) as usize <= nanoseconds, "{nanoseconds}");
-            assert!(lower_bound(index + 1) as usize > nanoseconds, "{nanoseconds}");
+            assert!(
+                lower_bound(index + 1) as usize > nanoseconds,
+                "{nanoseconds}"
+            );
         }
     }
 

@@ -20,7 +20,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 use crate::server::Setup;
@@ -50,8 +49,16 @@ struct Settings {
     /// ratios are to the first
     #[arg(long = "peer", value_name = "NAME[=PROGRAM]")]
     peers: Vec<String>,
+    /// Also every peer that PATH holds
+    #[arg(long)]
+    peers_found: bool,
     /// all, a group (seq, rand, meta) or names, separated by commas; `list` shows them
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "all")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        default_value = "all"
+    )]
     workload: Vec<String>,
     /// How often each system carries out each workload; they take turns
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]

@@ -91,17 +91,22 @@ impl Bench<'_> {
     fn watched(&self, mounted: &Mounted, action: Action) -> Result<Outcome> {
         let (pid, limit) = (mounted.pid(), self.limit);
         let (ended, end) = mpsc::channel::<()>();
-        let watch = thread::Builder::new().name("watch".to_owned()).spawn(move || {
-            let late = end.recv_timeout(limit + GRACE) == Err(RecvTimeoutError::Timeout);
-            if late {
-                kill_now(pid);
-            }
-            late
-        })?;
+        let watch = thread::Builder::new()
+            .name("watch".to_owned())
+            .spawn(move || {
+                let late = end.recv_timeout(limit + GRACE) == Err(RecvTimeoutError::Timeout);
+                if late {
+                    kill_now(pid);
+                }
+                late
+            })?;
         let outcome = reader::run(action, mounted.directory(), limit);
         drop(ended);
         if watch.join().unwrap_or_default() {
-            bail!("it was killed because it took longer than {:?}", limit + GRACE);
+            bail!(
+                "it was killed because it took longer than {:?}",
+                limit + GRACE
+            );
         }
         outcome
     }
@@ -109,7 +114,10 @@ impl Bench<'_> {
     fn cpu_times(&self, mounted: &Mounted) -> Result<CpuTimes> {
         let mount = process::cpu_time(mounted.pid())?;
         let server = process::cpu_time(self.server.pid())?;
-        Ok(CpuTimes { mount, total: mount + server + process::own_cpu_time()? })
+        Ok(CpuTimes {
+            mount,
+            total: mount + server + process::own_cpu_time()?,
+        })
     }
 }
 
@@ -124,9 +132,10 @@ fn value(unit: Unit, outcome: &Outcome) -> f64 {
     match unit {
         Unit::GigabytesPerSecond => outcome.bytes as f64 / 1e9 / seconds,
         Unit::ReadsPerSecond | Unit::FilesPerSecond => outcome.operations as f64 / seconds,
-        Unit::Milliseconds => {
-            outcome.latency.quantile(0.5).map_or(f64::NAN, |median| median.as_secs_f64() * 1e3)
-        }
+        Unit::Milliseconds => outcome
+            .latency
+            .quantile(0.5)
+            .map_or(f64::NAN, |median| median.as_secs_f64() * 1e3),
         Unit::Seconds => seconds,
     }
 }

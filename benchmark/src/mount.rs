@@ -41,12 +41,18 @@ impl Mounted {
         let output = File::create(&output_path)?;
         let mut command = system.mount_command(&directory, url);
         command.stdout(output.try_clone()?).stderr(output);
-        let child = command.spawn().with_context(|| format!("cannot start {}", system.name))?;
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", system.name))?;
         let mut mounted = Self { child, directory };
         let started = Stopwatch::start();
         while !is_mounted(&mounted.directory)? {
             if let Some(status) = mounted.child.try_wait()? {
-                bail!("{} ended with {status}: {}", system.name, last_lines(&output_path));
+                bail!(
+                    "{} ended with {status}: {}",
+                    system.name,
+                    last_lines(&output_path)
+                );
             }
             if started.elapsed() > MOUNT_TIME_MAX {
                 bail!("{} has not mounted within {MOUNT_TIME_MAX:?}", system.name);
@@ -108,14 +114,20 @@ fn pid_of(pid: u32) -> Pid {
 fn is_mounted(directory: &Path) -> Result<bool> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").context("/proc/self/mountinfo")?;
     let directory = directory.to_string_lossy();
-    Ok(mounts.lines().any(|line| line.split(' ').nth(4) == Some(&*directory)))
+    Ok(mounts
+        .lines()
+        .any(|line| line.split(' ').nth(4) == Some(&*directory)))
 }
 
 fn unmount(directory: &Path) {
     // Lazily, because a reader that was given up may still hold a file.
     if umount2(directory, MntFlags::MNT_DETACH).is_err() {
         let mut helper = Command::new("fusermount3");
-        helper.arg("-uz").arg(directory).stdout(Stdio::null()).stderr(Stdio::null());
+        helper
+            .arg("-uz")
+            .arg(directory)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let _not_mounted = helper.status();
     }
 }
@@ -123,7 +135,10 @@ fn unmount(directory: &Path) {
 fn last_lines(path: &Path) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
     lines[lines.len().saturating_sub(OUTPUT_LINES_MAX)..].join(" | ")
 }
 
@@ -139,10 +154,17 @@ mod tests {
         let mut permissions = fs::metadata(&program).unwrap().permissions();
         std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
         fs::set_permissions(&program, permissions).unwrap();
-        let error = Mounted::start(&System::product(&program), "http://127.0.0.1:1", scratch.path())
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("exit status: 1") && error.contains("no such bucket"), "{error}");
+        let error = Mounted::start(
+            &System::product(&program),
+            "http://127.0.0.1:1",
+            scratch.path(),
+        )
+        .unwrap_err()
+        .to_string();
+        assert!(
+            error.contains("exit status: 1") && error.contains("no such bucket"),
+            "{error}"
+        );
         assert!(!scratch.path().join("mount").exists());
     }
 

@@ -43,7 +43,12 @@ const CHARTS: [Chart; 4] = [
         title: "Sequential reads, CPU seconds of the mount per GB (less is better)",
         file: "seq-cpu.svg",
         group: Group::Sequential,
-        figure: |summary| Some(Bar { value: summary.mount_cpu_s_per_gb?, spread: None }),
+        figure: |summary| {
+            Some(Bar {
+                value: summary.mount_cpu_s_per_gb?,
+                spread: None,
+            })
+        },
         own_scale: false,
     },
     Chart {
@@ -57,7 +62,12 @@ const CHARTS: [Chart; 4] = [
         title: "Random reads, bytes fetched per byte asked (1 is best)",
         file: "rand-fetched.svg",
         group: Group::Random,
-        figure: |summary| Some(Bar { value: summary.fetched_per_asked?, spread: None }),
+        figure: |summary| {
+            Some(Bar {
+                value: summary.fetched_per_asked?,
+                spread: None,
+            })
+        },
         own_scale: true,
     },
 ];
@@ -65,7 +75,10 @@ const CHARTS: [Chart; 4] = [
 // `Option` so that it has the signature of `Chart::figure`.
 fn main_figure(summary: &Summary) -> Option<Bar> {
     let spread = Some((summary.value_min, summary.value_max));
-    summary.value.is_finite().then_some(Bar { value: summary.value, spread })
+    summary.value.is_finite().then_some(Bar {
+        value: summary.value,
+        spread,
+    })
 }
 
 const COLOURS: [RGBColor; 5] = [
@@ -87,22 +100,27 @@ impl Chart {
     /// The charts for which there are rows.
     pub(crate) fn of(rows: &[Row]) -> Vec<Self> {
         let charts = CHARTS.into_iter();
-        charts.filter(|chart| chart.bars(rows).iter().any(|(_, bar)| bar.is_some())).collect()
+        charts
+            .filter(|chart| chart.bars(rows).iter().any(|(_, bar)| bar.is_some()))
+            .collect()
     }
 
     /// Draws the chart into `folder`.
     pub(crate) fn draw(&self, rows: &[Row], folder: &Path) -> Result<()> {
         let bars = self.bars(rows);
         let path = folder.join(self.file);
-        let height = TITLE_HEIGHT + layout(&bars).last().map_or(0, |top| top + BAR_HEIGHT) + GROUP_GAP;
+        let height =
+            TITLE_HEIGHT + layout(&bars).last().map_or(0, |top| top + BAR_HEIGHT) + GROUP_GAP;
         let size = (u32::try_from(WIDTH)?, u32::try_from(height)?);
         let area = SVGBackend::new(&path, size).into_drawing_area();
-        self.draw_on(&area, &bars).map_err(|error| anyhow!("{}: {error}", path.display()))
+        self.draw_on(&area, &bars)
+            .map_err(|error| anyhow!("{}: {error}", path.display()))
     }
 
     fn bars<'a>(&self, rows: &'a [Row]) -> Vec<(&'a Row, Option<Bar>)> {
         let rows = rows.iter().filter(|row| row.group == self.group.name());
-        rows.map(|row| (row, row.summary.as_ref().and_then(self.figure))).collect()
+        rows.map(|row| (row, row.summary.as_ref().and_then(self.figure)))
+            .collect()
     }
 
     fn draw_on(
@@ -112,7 +130,11 @@ impl Chart {
     ) -> Result<(), Box<dyn std::error::Error>> {
         area.fill(&WHITE)?;
         let text = |text: String, x: i32, y: i32, size: i32| {
-            area.draw(&Text::new(text, (x, y), ("sans-serif", size).into_font().color(&BLACK)))
+            area.draw(&Text::new(
+                text,
+                (x, y),
+                ("sans-serif", size).into_font().color(&BLACK),
+            ))
         };
         text(self.title.to_owned(), 12, 12, 16)?;
         let mut systems: Vec<&str> = Vec::new();
@@ -150,10 +172,19 @@ impl Chart {
         let greatest = bars
             .iter()
             .filter(|(row, _)| !self.own_scale || row.workload == workload)
-            .filter_map(|(_, bar)| Some(bar.as_ref()?.spread.map_or(bar.as_ref()?.value, |(_, most)| most)))
+            .filter_map(|(_, bar)| {
+                Some(
+                    bar.as_ref()?
+                        .spread
+                        .map_or(bar.as_ref()?.value, |(_, most)| most),
+                )
+            })
             .fold(f64::MIN_POSITIVE, f64::max);
         move |value| {
-            #[expect(clippy::cast_possible_truncation, reason = "at most the width of the chart")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "at most the width of the chart"
+            )]
             let length = (value / greatest * f64::from(BARS_WIDTH)).round() as i32;
             BARS_LEFT + length.clamp(1, BARS_WIDTH)
         }
@@ -176,8 +207,11 @@ fn layout(bars: &[(&Row, Option<Bar>)]) -> Vec<i32> {
 
 /// The index of `name`, which is added if it is new.
 fn position<'a>(names: &mut Vec<&'a str>, name: &'a str) -> usize {
-    names.iter().position(|known| *known == name).unwrap_or_else(|| {
-        names.push(name);
-        names.len() - 1
-    })
+    names
+        .iter()
+        .position(|known| *known == name)
+        .unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
+        })
 }

@@ -10,7 +10,8 @@ const TICKS_PER_SECOND: u32 = 100;
 
 /// CPU time of all threads of a process, user and system.
 pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
-    parse_cpu_time(&read(pid, "stat")?, Children::Excluded).context("unknown layout of /proc/PID/stat")
+    parse_cpu_time(&read(pid, "stat")?, Children::Excluded)
+        .context("unknown layout of /proc/PID/stat")
 }
 
 /// CPU time of this process and of the children it has waited for.
@@ -40,13 +41,19 @@ fn parse_cpu_time(stat: &str, children: Children) -> Option<Duration> {
     let (_, numbers) = stat.rsplit_once(')')?;
     // Fields 14 to 17 of the line, of which two are before the bracket: utime, stime, cutime, cstime.
     let count = if children == Children::Included { 4 } else { 2 };
-    let times: Vec<u64> =
-        numbers.split_whitespace().skip(11).take(count).map_while(|field| field.parse().ok()).collect();
+    let times: Vec<u64> = numbers
+        .split_whitespace()
+        .skip(11)
+        .take(count)
+        .map_while(|field| field.parse().ok())
+        .collect();
     (times.len() == count).then(|| Duration::from_secs(times.iter().sum()) / TICKS_PER_SECOND)
 }
 
 fn parse_memory_peak(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kibibytes * 1024)
 }
@@ -66,7 +73,10 @@ mod tests {
 
     #[test]
     fn memory_peak_is_in_bytes() {
-        assert_eq!(parse_memory_peak("Name:\tx\nVmHWM:\t   12 kB\n"), Some(12_288));
+        assert_eq!(
+            parse_memory_peak("Name:\tx\nVmHWM:\t   12 kB\n"),
+            Some(12_288)
+        );
         assert_eq!(parse_memory_peak("Name:\tx\n"), None);
     }
 

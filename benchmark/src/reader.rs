@@ -54,18 +54,27 @@ pub(crate) fn run(action: Action, root: &Path, limit: Duration) -> Result<Outcom
     let until = Until { clock, limit };
     let mut outcome = match action {
         Action::Sequential { files, block, mode } => sequential(root, files, block, mode, until),
-        Action::Random { files, block, threads, mode } => {
+        Action::Random {
+            files,
+            block,
+            threads,
+            mode,
+        } => {
             let file = open(root, files, 0, mode)?;
-            in_threads(threads, |thread| random(&file, files.size, block, thread, until))
+            in_threads(threads, |thread| {
+                random(&file, files.size, block, thread, until)
+            })
         }
         Action::FirstBytes { files } => first_bytes(root, files),
         Action::Whole { files, threads } => {
             let next = AtomicU64::new(0);
             in_threads(threads, |_| whole(root, files, &next))
         }
-        Action::Command { files, program, argument } => {
-            command(program, argument, &root.join(files.prefix), files.count)
-        }
+        Action::Command {
+            files,
+            program,
+            argument,
+        } => command(program, argument, &root.join(files.prefix), files.count),
     }?;
     outcome.elapsed = clock.elapsed();
     Ok(outcome)
@@ -75,7 +84,11 @@ pub(crate) fn run(action: Action, root: &Path, limit: Duration) -> Result<Outcom
 pub(crate) fn verify(root: &Path, files: FileSet) -> Result<()> {
     let len = (64 * KIB).min(files.size);
     let mut random = StdRng::seed_from_u64(files.size);
-    for offset in [0, random.random_range(0..=files.size - len), files.size - len] {
+    for offset in [
+        0,
+        random.random_range(0..=files.size - len),
+        files.size - len,
+    ] {
         let index = random.random_range(0..files.count);
         let mut bytes = vec![0; length(len)];
         open(root, files, index, Mode::Buffered)?.read_exact_at(&mut bytes, offset)?;
@@ -103,7 +116,9 @@ fn in_threads(count: u64, work: impl Fn(u64) -> Result<Outcome> + Sync) -> Resul
         let threads: Vec<_> = (0..count)
             .map(|index| {
                 let name = format!("reader-{index}");
-                thread::Builder::new().name(name).spawn_scoped(scope, move || work(index))
+                thread::Builder::new()
+                    .name(name)
+                    .spawn_scoped(scope, move || work(index))
             })
             .collect::<Result<_, _>>()?;
         let mut sum = Outcome::default();
@@ -114,7 +129,13 @@ fn in_threads(count: u64, work: impl Fn(u64) -> Result<Outcome> + Sync) -> Resul
     })
 }
 
-fn sequential(root: &Path, files: FileSet, block: u64, mode: Mode, until: Until) -> Result<Outcome> {
+fn sequential(
+    root: &Path,
+    files: FileSet,
+    block: u64,
+    mode: Mode,
+    until: Until,
+) -> Result<Outcome> {
     in_threads(files.count, |index| {
         let file = open(root, files, index, mode)?;
         let mut buffer = vec![0; length(block)];
@@ -168,11 +189,21 @@ fn command(program: &str, argument: &str, directory: &Path, count: u64) -> Resul
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("cannot start {program}"))?;
-    ensure!(output.status.success(), "{program} ended with {}", output.status);
+    ensure!(
+        output.status.success(),
+        "{program} ended with {}",
+        output.status
+    );
     let lines = output.stdout.iter().filter(|byte| **byte == b'\n').count() as u64;
     // One line for each file and a headline, or one line for all.
-    ensure!(lines == count + 1 || lines == 1, "{program} printed {lines} lines for {count} files");
-    Ok(Outcome { operations: count, ..Outcome::default() })
+    ensure!(
+        lines == count + 1 || lines == 1,
+        "{program} printed {lines} lines for {count} files"
+    );
+    Ok(Outcome {
+        operations: count,
+        ..Outcome::default()
+    })
 }
 
 fn open(root: &Path, files: FileSet, index: u64, mode: Mode) -> Result<File> {
@@ -181,14 +212,18 @@ fn open(root: &Path, files: FileSet, index: u64, mode: Mode) -> Result<File> {
         Mode::Buffered => OFlag::empty(),
         Mode::Direct => OFlag::O_DIRECT,
     };
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(&path);
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(&path);
     file.with_context(|| format!("cannot open {}", path.display()))
 }
 
 /// Fills the buffer, or says why not: with one `pread`, more only if that returns less than was asked.
 /// FUSE accepts any buffer for `O_DIRECT`, so it need not be aligned.
 fn read_block(file: &File, buffer: &mut [u8], offset: u64) -> Result<u64> {
-    file.read_exact_at(buffer, offset).with_context(|| format!("read at {offset}"))?;
+    file.read_exact_at(buffer, offset)
+        .with_context(|| format!("read at {offset}"))?;
     Ok(buffer.len() as u64)
 }
 

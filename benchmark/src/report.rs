@@ -39,7 +39,9 @@ pub(crate) struct Version {
 /// `2026-11-21T10:40:00Z`.
 pub(crate) fn iso(date: OffsetDateTime) -> String {
     let whole_seconds = date.replace_nanosecond(0).unwrap_or(date);
-    whole_seconds.format(&Rfc3339).expect("this century can be printed")
+    whole_seconds
+        .format(&Rfc3339)
+        .expect("this century can be printed")
 }
 
 impl Report {
@@ -54,9 +56,18 @@ impl Report {
         let mut text = format!("# Benchmark of {}\n\n", self.date);
         self.write_circumstances(&mut text);
         for group in Group::ALL {
-            let rows: Vec<_> = self.rows.iter().filter(|row| row.group == group.name()).collect();
+            let rows: Vec<_> = self
+                .rows
+                .iter()
+                .filter(|row| row.group == group.name())
+                .collect();
             if !rows.is_empty() {
-                let _infallible = write!(text, "\n## {}\n\n{}", title(group), self.table(group, &rows));
+                let _infallible = write!(
+                    text,
+                    "\n## {}\n\n{}",
+                    title(group),
+                    self.table(group, &rows)
+                );
             }
         }
         for chart in Chart::of(&self.rows) {
@@ -66,8 +77,18 @@ impl Report {
     }
 
     fn write_circumstances(&self, text: &mut String) {
-        let Machine { cores, processor, memory_gib, kernel, commit } = &self.machine;
-        let caches = if self.caches_dropped { "dropped before each run" } else { "left as they were" };
+        let Machine {
+            cores,
+            processor,
+            memory_gib,
+            kernel,
+            commit,
+        } = &self.machine;
+        let caches = if self.caches_dropped {
+            "dropped before each run"
+        } else {
+            "left as they were"
+        };
         let lines = [
             format!("{cores} cores, {processor}, {memory_gib:.0} GiB, Linux {kernel}"),
             format!("commit {commit}"),
@@ -82,15 +103,21 @@ impl Report {
                 if self.setup.quick { "half" } else { "full" }
             ),
         ];
-        let systems =
-            self.systems.iter().map(|Version { name, version }| format!("**{name}**: {version}"));
+        let systems = self
+            .systems
+            .iter()
+            .map(|Version { name, version }| format!("**{name}**: {version}"));
         for line in lines.into_iter().chain(systems) {
             let _infallible = writeln!(text, "- {line}");
         }
     }
 
     fn table(&self, group: Group, rows: &[&Row]) -> String {
-        let per = if group == Group::Sequential { "s/GB" } else { "µs/op" };
+        let per = if group == Group::Sequential {
+            "s/GB"
+        } else {
+            "µs/op"
+        };
         let mut cells = vec![vec![
             "workload".to_owned(),
             "system".to_owned(),
@@ -107,12 +134,19 @@ impl Report {
         ]];
         let mut previous = "";
         for row in rows {
-            let name = if row.workload == previous { "" } else { row.workload };
+            let name = if row.workload == previous {
+                ""
+            } else {
+                row.workload
+            };
             previous = row.workload;
             let mut line = vec![name.to_owned(), row.system.clone()];
             match &row.summary {
                 Some(summary) => line.extend(figures(group, row.unit, summary)),
-                None => line.push(format!("failed: {}", row.error.as_deref().unwrap_or("unknown"))),
+                None => line.push(format!(
+                    "failed: {}",
+                    row.error.as_deref().unwrap_or("unknown")
+                )),
             }
             line.resize(cells[0].len(), String::new());
             cells.push(line);
@@ -134,11 +168,18 @@ fn figures(group: Group, unit: &str, summary: &Summary) -> Vec<String> {
     let (mount, total) = if group == Group::Sequential {
         (summary.mount_cpu_s_per_gb, summary.total_cpu_s_per_gb)
     } else {
-        (Some(summary.mount_cpu_us_per_operation), Some(summary.total_cpu_us_per_operation))
+        (
+            Some(summary.mount_cpu_us_per_operation),
+            Some(summary.total_cpu_us_per_operation),
+        )
     };
     vec![
         format!("**{}** {unit}", digits(summary.value)),
-        format!("{} – {}", digits(summary.value_min), digits(summary.value_max)),
+        format!(
+            "{} – {}",
+            digits(summary.value_min),
+            digits(summary.value_max)
+        ),
         optional(summary.advantage),
         duration(summary.latency_p50_us),
         duration(summary.latency_p99_us),
@@ -171,7 +212,12 @@ pub(crate) fn digits(value: f64) -> String {
 
 /// A Markdown table whose columns also line up as text.
 fn align(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<_> = (0..rows[0].len()).map(width).collect();
     let mut text = String::new();
     for (index, row) in rows.iter().enumerate() {

@@ -55,11 +55,26 @@ impl ServerProcess {
     pub(crate) fn start(setup: Setup) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe().context("this program's path")?);
         command.arg("serve").args(setup.quick.then_some("--quick"));
-        command.arg("--latency-ms").arg(setup.latency_ms.to_string());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        command
+            .arg("--latency-ms")
+            .arg(setup.latency_ms.to_string());
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let questions = child.stdin.take().context("the server's standard input")?;
-        let answers = BufReader::new(child.stdout.take().context("the server's standard output")?);
-        let mut server = Self { child, questions, answers, url: String::new() };
+        let answers = BufReader::new(
+            child
+                .stdout
+                .take()
+                .context("the server's standard output")?,
+        );
+        let mut server = Self {
+            child,
+            questions,
+            answers,
+            url: String::new(),
+        };
         server.url = server.answer()?;
         Ok(server)
     }
@@ -112,12 +127,17 @@ pub(crate) fn serve(setup: Setup) -> Result<()> {
     })?;
     if setup.latency_ms > 0 {
         let fixed = Duration::from_millis(setup.latency_ms);
-        server.faults().add(Rule::always(Fault::Latency { fixed, jitter: Duration::ZERO }));
+        server.faults().add(Rule::always(Fault::Latency {
+            fixed,
+            jitter: Duration::ZERO,
+        }));
     }
     server.store().create_bucket(BUCKET);
     for set in Dataset::new(setup.quick).file_sets() {
         for index in 0..set.count {
-            server.store().put_synthetic(BUCKET, &set.key(index), set.size, set.seed(index));
+            server
+                .store()
+                .put_synthetic(BUCKET, &set.key(index), set.size, set.seed(index));
         }
     }
     let mut output = io::stdout().lock();
@@ -140,7 +160,8 @@ fn requests(server: &Server) -> Requests {
     Requests {
         gets: get.requests,
         heads: server.log().count(Operation::HeadObject),
-        lists: server.log().count(Operation::ListObjectsV2) + server.log().count(Operation::ListObjects),
+        lists: server.log().count(Operation::ListObjectsV2)
+            + server.log().count(Operation::ListObjects),
         all: server.log().count_all(),
         bytes: get.bytes_sent,
     }

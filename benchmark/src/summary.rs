@@ -56,7 +56,11 @@ impl Row {
             unit: workload.unit.name(),
             description: workload.description,
             system: system.to_owned(),
-            summary: if error.is_none() { summarise(&rounds) } else { None },
+            summary: if error.is_none() {
+                summarise(&rounds)
+            } else {
+                None
+            },
             error,
             rounds,
         }
@@ -65,7 +69,8 @@ impl Row {
 
 fn summarise(rounds: &[Measurement]) -> Option<Summary> {
     let of = |figure: fn(&Measurement) -> f64| median(rounds.iter().map(figure));
-    let of_some = |figure: fn(&Measurement) -> Option<f64>| median(rounds.iter().filter_map(figure));
+    let of_some =
+        |figure: fn(&Measurement) -> Option<f64>| median(rounds.iter().filter_map(figure));
     let values = || rounds.iter().map(|round| round.value);
     Some(Summary {
         value: median(values())?,
@@ -76,8 +81,12 @@ fn summarise(rounds: &[Measurement]) -> Option<Summary> {
         latency_p99_us: of_some(|round| round.latency_p99_us),
         mount_cpu_s_per_gb: of_some(|round| per(round.mount_cpu_s * 1e9, round.bytes)),
         total_cpu_s_per_gb: of_some(|round| per(round.total_cpu_s * 1e9, round.bytes)),
-        mount_cpu_us_per_operation: of_some(|round| per(round.mount_cpu_s * 1e6, round.operations))?,
-        total_cpu_us_per_operation: of_some(|round| per(round.total_cpu_s * 1e6, round.operations))?,
+        mount_cpu_us_per_operation: of_some(|round| {
+            per(round.mount_cpu_s * 1e6, round.operations)
+        })?,
+        total_cpu_us_per_operation: of_some(|round| {
+            per(round.total_cpu_s * 1e6, round.operations)
+        })?,
         memory_peak_mib: of(|round| round.memory_peak_bytes as f64 / 1024.0 / 1024.0)?,
         requests: of(|round| round.requests.all as f64)?,
         requests_per_operation: of_some(|round| per(round.requests.all as f64, round.operations))?,
@@ -100,7 +109,11 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 /// Sets how many times as good as `baseline` each row of one workload is.
 pub(crate) fn compare(rows: &mut [Row], unit: Unit, baseline: &str) {
     let value = |row: &Row| row.summary.as_ref().map(|summary| summary.value);
-    let Some(base) = rows.iter().find(|row| row.system == baseline).and_then(value) else {
+    let Some(base) = rows
+        .iter()
+        .find(|row| row.system == baseline)
+        .and_then(value)
+    else {
         return;
     };
     for summary in rows.iter_mut().filter_map(|row| row.summary.as_mut()) {
@@ -126,7 +139,11 @@ mod tests {
             mount_cpu_s: 1.0,
             total_cpu_s: 2.0,
             memory_peak_bytes: 3 << 20,
-            requests: Requests { all: 2000, bytes: 2 * bytes, ..Requests::default() },
+            requests: Requests {
+                all: 2000,
+                bytes: 2 * bytes,
+                ..Requests::default()
+            },
         }
     }
 
@@ -138,11 +155,15 @@ mod tests {
 
     #[test]
     fn medians_and_spread() {
-        for (values, expected) in
-            [(&[3.0, 1.0, 2.0][..], (2.0, 1.0, 3.0)), (&[4.0, 1.0], (2.5, 1.0, 4.0))]
-        {
+        for (values, expected) in [
+            (&[3.0, 1.0, 2.0][..], (2.0, 1.0, 3.0)),
+            (&[4.0, 1.0], (2.5, 1.0, 4.0)),
+        ] {
             let summary = row("a", values, 1).summary.unwrap();
-            assert_eq!((summary.value, summary.value_min, summary.value_max), expected);
+            assert_eq!(
+                (summary.value, summary.value_min, summary.value_max),
+                expected
+            );
         }
     }
 
@@ -167,7 +188,12 @@ mod tests {
     #[test]
     fn a_failure_has_no_summary() {
         let workloads = workload::all(&Dataset::new(false));
-        let row = Row::new(&workloads[0], "a", vec![round(1.0, 1)], Some("it broke".to_owned()));
+        let row = Row::new(
+            &workloads[0],
+            "a",
+            vec![round(1.0, 1)],
+            Some("it broke".to_owned()),
+        );
         assert_eq!(row.summary, None);
     }
 

@@ -26,26 +26,61 @@ pub(crate) struct System {
     version: &'static [&'static str],
 }
 
-const MOUNT_S3: &[&str] =
-    &["{bucket}", "{directory}", "--endpoint-url", "{url}", "--force-path-style", "--foreground"];
+const MOUNT_S3: &[&str] = &[
+    "{bucket}",
+    "{directory}",
+    "--endpoint-url",
+    "{url}",
+    "--force-path-style",
+    "--foreground",
+];
 
 /// Peers with their defaults, read-only or not as they come; only address and credentials are given.
 const PEERS: &[(&str, &[&str], &[&str])] = &[
     ("mountpoint-s3", MOUNT_S3, &["--version"]),
-    ("rclone", &["mount", ":s3:{bucket}", "{directory}", "--config", "/dev/null"], &["version"]),
+    (
+        "rclone",
+        &[
+            "mount",
+            ":s3:{bucket}",
+            "{directory}",
+            "--config",
+            "/dev/null",
+        ],
+        &["version"],
+    ),
     (
         "s3fs",
-        &["{bucket}", "{directory}", "-f", "-o", "url={url},use_path_request_style"],
+        &[
+            "{bucket}",
+            "{directory}",
+            "-f",
+            "-o",
+            "url={url},use_path_request_style",
+        ],
         &["--version"],
     ),
-    ("geesefs", &["-f", "--endpoint", "{url}", "{bucket}", "{directory}"], &["--version"]),
-    ("goofys", &["-f", "--endpoint", "{url}", "{bucket}", "{directory}"], &["--version"]),
+    (
+        "geesefs",
+        &["-f", "--endpoint", "{url}", "{bucket}", "{directory}"],
+        &["--version"],
+    ),
+    (
+        "goofys",
+        &["-f", "--endpoint", "{url}", "{bucket}", "{directory}"],
+        &["--version"],
+    ),
 ];
 
 impl System {
     pub(crate) fn product(program: &Path) -> Self {
         let name = PRODUCT.to_owned();
-        Self { name, program: program.into(), arguments: MOUNT_S3, version: &["--version"] }
+        Self {
+            name,
+            program: program.into(),
+            arguments: MOUNT_S3,
+            version: &["--version"],
+        }
     }
 
     /// `NAME` (found in `PATH`) or `NAME=PROGRAM`.
@@ -57,7 +92,18 @@ impl System {
             let known: Vec<_> = PEERS.iter().map(|(known, ..)| *known).collect();
             bail!("unknown peer {kind:?}; known are {}", known.join(", "));
         };
-        Ok(Self { name: name.to_owned(), program: program.into(), arguments, version })
+        Ok(Self {
+            name: name.to_owned(),
+            program: program.into(),
+            arguments,
+            version,
+        })
+    }
+
+    /// Every known peer that `PATH` holds.
+    pub(crate) fn peers_found() -> Vec<Self> {
+        let peers = PEERS.iter().filter_map(|(name, ..)| Self::peer(name).ok());
+        peers.filter(|peer| peer.version().is_ok()).collect()
     }
 
     /// The command that mounts the bucket at `directory`.
@@ -100,7 +146,9 @@ fn environment(url: &str) -> Vec<(&'static str, &OsStr)> {
         ("RCLONE_S3_ENV_AUTH", "true"),
         ("RCLONE_S3_ENDPOINT", url),
     ];
-    fixed.map(|(name, value)| (name, OsStr::new(value))).to_vec()
+    fixed
+        .map(|(name, value)| (name, OsStr::new(value)))
+        .to_vec()
 }
 
 #[cfg(test)]
@@ -110,15 +158,18 @@ mod tests {
     #[test]
     fn a_peer_is_known_by_name() {
         let peer = System::peer("rclone:new=/opt/rclone").unwrap();
-        assert_eq!((peer.name.as_str(), peer.program.as_path()), ("rclone:new", Path::new("/opt/rclone")));
+        assert_eq!(
+            (peer.name.as_str(), peer.program.as_path()),
+            ("rclone:new", Path::new("/opt/rclone"))
+        );
         assert_eq!(System::peer("s3fs").unwrap().program, Path::new("s3fs"));
         assert!(System::peer("other=/bin/true").is_err());
     }
 
     #[test]
     fn the_command_names_bucket_directory_and_server() {
-        let command =
-            System::product(Path::new("m")).mount_command(Path::new("/mnt/x"), "http://127.0.0.1:9");
+        let command = System::product(Path::new("m"))
+            .mount_command(Path::new("/mnt/x"), "http://127.0.0.1:9");
         let arguments: Vec<_> = command.get_args().collect();
         let expected = [
             "benchmark",
@@ -133,7 +184,10 @@ mod tests {
 
     #[test]
     fn a_program_that_is_missing_is_named() {
-        let error = System::peer("s3fs=/no/such/program").unwrap().version().unwrap_err();
+        let error = System::peer("s3fs=/no/such/program")
+            .unwrap()
+            .version()
+            .unwrap_err();
         assert!(error.to_string().contains("/no/such/program"));
     }
 }

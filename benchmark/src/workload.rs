@@ -35,15 +35,28 @@ impl Group {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     /// Each file from its beginning to its end, one thread a file.
-    Sequential { files: FileSet, block: u64, mode: Mode },
+    Sequential {
+        files: FileSet,
+        block: u64,
+        mode: Mode,
+    },
     /// Aligned blocks anywhere in the first file, all threads on one descriptor.
-    Random { files: FileSet, block: u64, threads: u64, mode: Mode },
+    Random {
+        files: FileSet,
+        block: u64,
+        threads: u64,
+        mode: Mode,
+    },
     /// Open, read 4 KiB, close; one file after the other.
     FirstBytes { files: FileSet },
     /// Open, read all, close; files shared out among the threads.
     Whole { files: FileSet, threads: u64 },
     /// A command over the directory of the files.
-    Command { files: FileSet, program: &'static str, argument: &'static str },
+    Command {
+        files: FileSet,
+        program: &'static str,
+        argument: &'static str,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,11 +117,41 @@ fn sequential(data: &Dataset) -> Vec<Workload> {
     };
     let (large, eight) = (data.large, data.eight);
     vec![
-        row("seq-1x256k", large, 256 * KIB, Mode::Buffered, "one file, 256 KiB reads"),
-        row("seq-1x256k-direct", large, 256 * KIB, Mode::Direct, "the same with O_DIRECT"),
-        row("seq-8x256k", eight, 256 * KIB, Mode::Buffered, "eight files at once, 256 KiB reads"),
-        row("seq-8x256k-direct", eight, 256 * KIB, Mode::Direct, "the same with O_DIRECT"),
-        row("seq-1x1m", large, MIB, Mode::Buffered, "one file, 1 MiB reads"),
+        row(
+            "seq-1x256k",
+            large,
+            256 * KIB,
+            Mode::Buffered,
+            "one file, 256 KiB reads",
+        ),
+        row(
+            "seq-1x256k-direct",
+            large,
+            256 * KIB,
+            Mode::Direct,
+            "the same with O_DIRECT",
+        ),
+        row(
+            "seq-8x256k",
+            eight,
+            256 * KIB,
+            Mode::Buffered,
+            "eight files at once, 256 KiB reads",
+        ),
+        row(
+            "seq-8x256k-direct",
+            eight,
+            256 * KIB,
+            Mode::Direct,
+            "the same with O_DIRECT",
+        ),
+        row(
+            "seq-1x1m",
+            large,
+            MIB,
+            Mode::Buffered,
+            "one file, 1 MiB reads",
+        ),
     ]
 }
 
@@ -116,22 +159,50 @@ fn random(data: &Dataset) -> Vec<Workload> {
     let row = |name, block, threads, description| Workload {
         name,
         group: Group::Random,
-        action: Action::Random { files: data.large, block, threads, mode: Mode::Direct },
+        action: Action::Random {
+            files: data.large,
+            block,
+            threads,
+            mode: Mode::Direct,
+        },
         unit: Unit::ReadsPerSecond,
         description,
     };
     vec![
-        row("rand-4k-1t", 4 * KIB, 1, "4 KiB anywhere in one file, O_DIRECT, one thread"),
-        row("rand-4k-16t", 4 * KIB, 16, "the same, 16 threads on one descriptor"),
-        row("rand-128k-4t", 128 * KIB, 4, "128 KiB anywhere, O_DIRECT, 4 threads on one descriptor"),
+        row(
+            "rand-4k-1t",
+            4 * KIB,
+            1,
+            "4 KiB anywhere in one file, O_DIRECT, one thread",
+        ),
+        row(
+            "rand-4k-16t",
+            4 * KIB,
+            16,
+            "the same, 16 threads on one descriptor",
+        ),
+        row(
+            "rand-128k-4t",
+            128 * KIB,
+            4,
+            "128 KiB anywhere, O_DIRECT, 4 threads on one descriptor",
+        ),
     ]
 }
 
 fn metadata(data: &Dataset) -> Vec<Workload> {
-    let row = |name, action, unit, description| {
-        Workload { name, group: Group::Metadata, action, unit, description }
+    let row = |name, action, unit, description| Workload {
+        name,
+        group: Group::Metadata,
+        action,
+        unit,
+        description,
     };
-    let list = |program, argument| Action::Command { files: data.listed, program, argument };
+    let list = |program, argument| Action::Command {
+        files: data.listed,
+        program,
+        argument,
+    };
     vec![
         row(
             "ttfb",
@@ -139,11 +210,24 @@ fn metadata(data: &Dataset) -> Vec<Workload> {
             Unit::Milliseconds,
             "open, read 4 KiB and close large files never seen before; median of one file",
         ),
-        row("ls", list("ls", "-l"), Unit::Seconds, "ls -l of a directory never seen before"),
-        row("du", list("du", "-s"), Unit::Seconds, "du -s of a directory never seen before"),
+        row(
+            "ls",
+            list("ls", "-l"),
+            Unit::Seconds,
+            "ls -l of a directory never seen before",
+        ),
+        row(
+            "du",
+            list("du", "-s"),
+            Unit::Seconds,
+            "du -s of a directory never seen before",
+        ),
         row(
             "small-100k",
-            Action::Whole { files: data.small, threads: 8 },
+            Action::Whole {
+                files: data.small,
+                threads: 8,
+            },
             Unit::FilesPerSecond,
             "open, read and close 100 KiB files, 8 threads",
         ),
@@ -158,10 +242,15 @@ pub(crate) fn select(all: &[Workload], names: &[String]) -> Result<Vec<Workload>
     let asked = |workload: &Workload, name: &str| {
         name == "all" || name == workload.group.name() || name == workload.name
     };
-    if let Some(name) = names.iter().find(|name| !all.iter().any(|workload| asked(workload, name))) {
+    if let Some(name) = names
+        .iter()
+        .find(|name| !all.iter().any(|workload| asked(workload, name)))
+    {
         return Err(name.clone());
     }
-    let chosen = all.iter().filter(|workload| names.iter().any(|name| asked(workload, name)));
+    let chosen = all
+        .iter()
+        .filter(|workload| names.iter().any(|name| asked(workload, name)));
     Ok(chosen.cloned().collect())
 }
 
