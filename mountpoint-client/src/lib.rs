@@ -8,6 +8,8 @@
 
 pub mod error;
 pub mod object_client;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod types;
 
 pub use error::{ClientError, ErrorKind};

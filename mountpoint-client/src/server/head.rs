@@ -1,0 +1,182 @@
+//! What the head of a request asks for: operation, bucket, key, range.
+//!
+//! The log and the fault rules need it before `s3s` has parsed the request, and also for requests that
+//! never get there. Reads the head only; knows neither signatures nor the store.
+
+use std::ops::Range;
+
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, header};
+
+use super::operation::Operation;
+
+/// The head of one request, in S3's terms.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    pub(super) operation: Operation,
+    /// Whether a request that changes something carries a query parameter that this server does not know.
+    pub(super) unknown_subresource: bool,
+    pub(super) bucket: String,
+    pub(super) key: String,
+    pub(super) query: String,
+    pub(super) prefix: Option<String>,
+    pub(super) range: Option<Range<u64>>,
+    pub(super) if_match: Option<String>,
+}
+
+impl Head {
+    pub(super) fn parse(parts: &Parts) -> Self {
+        let path = percent_decode(parts.uri.path().strip_prefix('/').unwrap_or_default());
+        let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
+        let query = parts.uri.query().unwrap_or_default();
+        let is_copy = parts.headers.contains_key("x-amz-copy-source");
+        Self {
+            operation: classify(&parts.method, (bucket, key), query, is_copy),
+            unknown_subresource: is_change(&parts.method)
+                && names(query).any(|name| !is_known_of_changes(name)),
+            prefix: value_of(query, "prefix"),
+            query: query.to_owned(),
+            range: whole_range(&parts.headers),
+            if_match: text(&parts.headers, &header::IF_MATCH),
+            key: key.to_owned(),
+            bucket: bucket.to_owned(),
+        }
+    }
+}
+
+fn text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+/// A range that names both ends. Others depend on the object's size; the answer's `Content-Range` tells.
+fn whole_range(headers: &HeaderMap) -> Option<Range<u64>> {
+    let (first, last) = headers.get(header::RANGE)?.to_str().ok()?.strip_prefix("bytes=")?.split_once('-')?;
+    Some(first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?)
+}
+
+/// The range in a `Content-Range` header.
+pub(super) fn content_range(headers: &HeaderMap) -> Option<Range<u64>> {
+    let text = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
+    let (first, last) = text.strip_prefix("bytes ")?.split_once('/')?.0.split_once('-')?;
+    Some(first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?)
+}
+
+fn is_change(method: &Method) -> bool {
+    *method == Method::PUT || *method == Method::POST || *method == Method::DELETE
+}
+
+/// Query parameters that requests which change something may carry here. Anything else would be a
+/// sub-resource with a meaning of its own, and doing the plain operation instead would destroy data.
+fn is_known_of_changes(name: &str) -> bool {
+    let known = ["uploads", "uploadId", "partNumber", "delete", "x-id"];
+    known.contains(&name) || name.starts_with("X-Amz-")
+}
+
+fn names(query: &str) -> impl Iterator<Item = &str> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name))
+}
+
+fn value_of(query: &str, name: &str) -> Option<String> {
+    let value = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
+    Some(percent_decode(&value.replace('+', " ")))
+}
+
+fn classify(method: &Method, (bucket, key): (&str, &str), query: &str, is_copy: bool) -> Operation {
+    let has = |name: &str| names(query).any(|other| other == name);
+    match (method.as_str(), bucket.is_empty(), key.is_empty()) {
+        ("GET", true, _) => Operation::ListBuckets,
+        ("GET", _, true) if has("location") => Operation::GetBucketLocation,
+        ("GET", _, true) if has("uploads") => Operation::ListMultipartUploads,
+        ("GET", _, true) if has("session") => Operation::CreateSession,
+        ("GET", _, true) if has("list-type") => Operation::ListObjectsV2,
+        ("GET", _, true) => Operation::ListObjects,
+        ("GET", _, _) if has("uploadId") => Operation::ListParts,
+        ("GET", _, _) => Operation::GetObject,
+        ("HEAD", _, true) => Operation::HeadBucket,
+        ("HEAD", _, _) => Operation::HeadObject,
+        ("PUT", _, true) => Operation::CreateBucket,
+        ("PUT", _, _) if has("renameObject") => Operation::RenameObject,
+        ("PUT", _, _) if has("uploadId") && is_copy => Operation::UploadPartCopy,
+        ("PUT", _, _) if has("uploadId") => Operation::UploadPart,
+        ("PUT", _, _) if is_copy => Operation::CopyObject,
+        ("PUT", _, _) => Operation::PutObject,
+        ("POST", false, true) if has("delete") => Operation::DeleteObjects,
+        ("POST", _, false) if has("uploads") => Operation::CreateMultipartUpload,
+        ("POST", _, false) if has("uploadId") => Operation::CompleteMultipartUpload,
+        ("DELETE", false, true) => Operation::DeleteBucket,
+        ("DELETE", _, false) if has("uploadId") => Operation::AbortMultipartUpload,
+        ("DELETE", _, false) => Operation::DeleteObject,
+        _ => Operation::Other,
+    }
+}
+
+/// Undoes percent-encoding. What is not valid stays as it is: this is for the log, `s3s` refuses it.
+fn percent_decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let escaped = (first == b'%').then(|| tail.get(..2).and_then(hex_byte)).flatten();
+        bytes.push(escaped.unwrap_or(first));
+        rest = if escaped.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+fn hex_byte(digits: &[u8]) -> Option<u8> {
+    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(method: &str, uri: &str, copy: bool, operation: Operation, key: &str, unknown: bool) {
+        let mut request = hyper::Request::builder().method(method).uri(uri);
+        if copy {
+            request = request.header("x-amz-copy-source", "b/k");
+        }
+        let head = Head::parse(&request.body(()).unwrap().into_parts().0);
+        assert_eq!(head.operation, operation, "{method} {uri}");
+        assert_eq!(head.key, key, "{method} {uri}");
+        assert_eq!(head.unknown_subresource, unknown, "{method} {uri}");
+    }
+
+    #[test]
+    fn operations_by_method_path_and_query() {
+        use Operation::*;
+        check("GET", "/", false, ListBuckets, "", false);
+        check("GET", "/b", false, ListObjects, "", false);
+        check("GET", "/b/?list-type=2&prefix=a%2Fb", false, ListObjectsV2, "", false);
+        check("GET", "/b?location", false, GetBucketLocation, "", false);
+        check("GET", "/b?uploads", false, ListMultipartUploads, "", false);
+        check("HEAD", "/b", false, HeadBucket, "", false);
+        check("PUT", "/b", false, CreateBucket, "", false);
+        check("DELETE", "/b", false, DeleteBucket, "", false);
+        check("POST", "/b?delete", false, DeleteObjects, "", false);
+        check("GET", "/b/k", false, GetObject, "k", false);
+        check("GET", "/b/a%20%2B+%E2%82%AC//c/", false, GetObject, "a ++€//c/", false);
+        check("GET", "/b/k?uploadId=7", false, ListParts, "k", false);
+        check("HEAD", "/b/k", false, HeadObject, "k", false);
+        check("PUT", "/b/k?x-id=PutObject", false, PutObject, "k", false);
+        check("PUT", "/b/k", true, CopyObject, "k", false);
+        check("PUT", "/b/k?partNumber=1&uploadId=7", false, UploadPart, "k", false);
+        check("PUT", "/b/k?partNumber=1&uploadId=7", true, UploadPartCopy, "k", false);
+        check("PUT", "/b/k?renameObject", false, RenameObject, "k", true);
+        check("PUT", "/b/k?appendObject=1", false, PutObject, "k", true);
+        check("DELETE", "/b/k?whatever", false, DeleteObject, "k", true);
+        check("POST", "/b/k?uploads", false, CreateMultipartUpload, "k", false);
+        check("POST", "/b/k?uploadId=7", false, CompleteMultipartUpload, "k", false);
+        check("DELETE", "/b/k?uploadId=7", false, AbortMultipartUpload, "k", false);
+        check("POST", "/b", false, Other, "", false);
+    }
+
+    #[test]
+    fn prefixes_and_ranges_are_decoded() {
+        let request = hyper::Request::builder().uri("/b?list-type=2&prefix=a%2Fb+c").header("range", "bytes=5-9");
+        let head = Head::parse(&request.body(()).unwrap().into_parts().0);
+        assert_eq!(head.prefix.as_deref(), Some("a/b c"));
+        assert_eq!(head.range, Some(5..10));
+    }
+}

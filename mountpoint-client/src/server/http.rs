@@ -1,0 +1,92 @@
+//! Connections: accepted, served, bounded, closed.
+//!
+//! Runs on the server's threads until told to stop.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+use super::service::Service;
+
+/// Most connections at once; further ones wait in the kernel's backlog. Ten clients for 400 Gbit/s have
+/// about this many.
+pub(super) const CONNECTIONS_MAX: usize = 8192;
+
+/// Connections that the kernel completes before they are accepted.
+const BACKLOG: u32 = 4096;
+
+/// Bytes that are gathered into one write. Four pieces of a body: enough that the cost of a system call does
+/// not show, little enough to stay in the cache between being read and being sent.
+const WRITE_BUFFER_SIZE: usize = 1 << 20;
+
+/// Pause after a failed accept, which is lack of descriptors as a rule.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(10);
+
+/// A socket that listens.
+pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts and serves connections until `stop` changes.
+pub(super) async fn serve(listener: TcpListener, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let accepted = tokio::select! {
+            _ = stop.changed() => return,
+            accepted = accept(&listener, &places) => accepted,
+        };
+        let Some((stream, place)) = accepted else { continue };
+        if service.faults.refuses_connection() {
+            continue;
+        }
+        let (service, stop) = (Arc::clone(&service), stop.clone());
+        drop(tokio::spawn(async move {
+            connection(stream, service, stop).await;
+            drop(place);
+        }));
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, place)),
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept a connection");
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+            None
+        }
+    }
+}
+
+/// Serves one connection to its end; told to stop, it finishes the request it is at.
+async fn connection(stream: TcpStream, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    let answer = service_fn(move |request| service.answer(request));
+    let connection = http1::Builder::new().max_buf_size(WRITE_BUFFER_SIZE).serve_connection(TokioIo::new(stream), answer);
+    let mut connection = std::pin::pin!(connection);
+    // How a connection ends is the client's business, or a fault rule's; the log has what was sent.
+    tokio::select! {
+        ended = connection.as_mut() => tracing::trace!(?ended, "connection"),
+        _ = stop.changed() => {
+            connection.as_mut().graceful_shutdown();
+            let ended = connection.await;
+            tracing::trace!(?ended, "connection after stop");
+        }
+    }
+}

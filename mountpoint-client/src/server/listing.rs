@@ -1,0 +1,286 @@
+//! ListObjects and ListObjectsV2.
+//!
+//! Keys are in UTF-8 byte order. Keys that share a prefix up to the delimiter count as one, and a page that
+//! ends with such a prefix continues behind everything in it.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use s3s::dto::{
+    CommonPrefix, EncodingType, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output,
+    ObjectStorageClass, RestoreStatus, Timestamp,
+};
+use s3s::{S3Request, S3Response, S3Result, dto, s3_error};
+
+use super::object::{Object, Restore};
+use super::store::Store;
+
+/// Most entries of a page (S3's API reference).
+const PAGE_LEN_MAX: i32 = 1000;
+
+/// What a page is cut out of.
+struct Listing<'a> {
+    prefix: &'a str,
+    delimiter: Option<&'a str>,
+    /// Only entries behind this; a common prefix that equals it is behind it only by its keys, so it is not.
+    after: &'a str,
+    /// Whether everything under `after` was in an earlier page too.
+    after_is_prefix: bool,
+    len_max: usize,
+}
+
+/// One page.
+#[derive(Default)]
+struct Page {
+    objects: Vec<(Box<str>, Arc<Object>)>,
+    prefixes: Vec<String>,
+    /// The last entry, and whether it is a common prefix, if more follow.
+    next: Option<(String, bool)>,
+}
+
+impl Listing<'_> {
+    fn page(&self, objects: &BTreeMap<Box<str>, Arc<Object>>) -> Page {
+        let mut page = Page::default();
+        let mut last: Option<(String, bool)> = None;
+        let mut from = self.start();
+        if self.len_max == 0 {
+            return page;
+        }
+        'seek: while let Some(start) = from.take() {
+            for (key, object) in objects.range::<str, _>((borrow(&start), Bound::Unbounded)) {
+                if !key.starts_with(self.prefix) {
+                    break;
+                }
+                let group = self.group(key);
+                if group.is_some_and(|group| group == self.after) {
+                    from = successor(self.after).map(Bound::Included);
+                    continue 'seek;
+                }
+                if page.objects.len() + page.prefixes.len() == self.len_max {
+                    page.next = last;
+                    return page;
+                }
+                if let Some(group) = group {
+                    page.prefixes.push(group.to_owned());
+                    last = Some((group.to_owned(), true));
+                    from = successor(group).map(Bound::Included);
+                    continue 'seek;
+                }
+                if page.objects.len() + page.prefixes.len() + 1 == self.len_max {
+                    last = Some((key.to_string(), false));
+                }
+                page.objects.push((key.clone(), Arc::clone(object)));
+            }
+        }
+        page
+    }
+
+    /// Where to begin; `None` if nothing can follow.
+    fn start(&self) -> Option<Bound<String>> {
+        let behind = match self.after_is_prefix {
+            true => Bound::Included(successor(self.after)?),
+            false => Bound::Excluded(self.after.to_owned()),
+        };
+        let is_before = match &behind {
+            Bound::Included(key) | Bound::Excluded(key) => key.as_str() < self.prefix,
+            Bound::Unbounded => true,
+        };
+        Some(if is_before || self.after.is_empty() { Bound::Included(self.prefix.to_owned()) } else { behind })
+    }
+
+    /// The common prefix that a key counts under.
+    fn group<'k>(&self, key: &'k str) -> Option<&'k str> {
+        let delimiter = self.delimiter?;
+        let at = key[self.prefix.len()..].find(delimiter)?;
+        Some(&key[..self.prefix.len() + at + delimiter.len()])
+    }
+}
+
+fn borrow(bound: &Bound<String>) -> Bound<&str> {
+    match bound {
+        Bound::Included(key) => Bound::Included(key),
+        Bound::Excluded(key) => Bound::Excluded(key),
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}
+
+/// The smallest string behind every string that begins with `prefix`; `None` if there is none.
+fn successor(prefix: &str) -> Option<String> {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        // The surrogates are no characters: behind U+D7FF comes U+E000.
+        let next = match last {
+            '\u{D7FF}' => Some('\u{E000}'),
+            other => char::from_u32(other as u32 + 1),
+        };
+        if let Some(next) = next {
+            text.push(next);
+            return Some(text);
+        }
+    }
+    None
+}
+
+/// Continuation tokens are opaque to clients: the kind of the last entry, and the entry.
+fn to_token((entry, is_prefix): &(String, bool)) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{}{entry}", if *is_prefix { 'p' } else { 'k' }))
+}
+
+fn from_token(token: &str) -> S3Result<(String, bool)> {
+    let text = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let parsed = text.as_deref().and_then(|text| match text.split_at_checked(1)? {
+        ("k", entry) => Some((entry.to_owned(), false)),
+        ("p", entry) => Some((entry.to_owned(), true)),
+        _ => None,
+    });
+    parsed.ok_or_else(|| s3_error!(InvalidArgument, "The continuation token provided is incorrect"))
+}
+
+fn page_len(max_keys: Option<i32>) -> S3Result<i32> {
+    match max_keys.unwrap_or(PAGE_LEN_MAX) {
+        negative @ ..0 => Err(s3_error!(InvalidArgument, "max-keys {negative} is not between 0 and 2147483647")),
+        len => Ok(len.min(PAGE_LEN_MAX)),
+    }
+}
+
+/// Whether names are to be URL-encoded in the answer.
+pub(super) fn is_encoded(encoding: Option<&EncodingType>) -> S3Result<bool> {
+    match encoding.map(EncodingType::as_str) {
+        None => Ok(false),
+        Some("url") => Ok(true),
+        Some(_) => Err(s3_error!(InvalidArgument, "Invalid Encoding Method specified in Request")),
+    }
+}
+
+/// Encodes a name as S3 does with `encoding-type=url`.
+pub(super) fn encode(text: &str, encoded: bool) -> String {
+    if !encoded {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'*' | b'/' => out.push(char::from(byte)),
+            b' ' => out.push('+'),
+            _ => {
+                const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+                out.push('%');
+                out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+                out.push(char::from(DIGITS[usize::from(byte & 15)]));
+            }
+        }
+    }
+    out
+}
+
+impl Page {
+    fn contents(&self, encoded: bool, with_restore: bool) -> Vec<dto::Object> {
+        let entry = |(key, object): &(Box<str>, Arc<Object>)| dto::Object {
+            key: Some(encode(key, encoded)),
+            size: i64::try_from(object.size()).ok(),
+            e_tag: Some(dto::ETag::Strong(object.tag.text())),
+            last_modified: Some(Timestamp::from(object.modified)),
+            storage_class: Some(match object.storage_class() {
+                Some(class) => ObjectStorageClass::from(class.to_owned()),
+                None => ObjectStorageClass::from_static(ObjectStorageClass::STANDARD),
+            }),
+            restore_status: object.restore().filter(|_| with_restore).map(restore_status),
+            ..dto::Object::default()
+        };
+        self.objects.iter().map(entry).collect()
+    }
+
+    fn common_prefixes(&self, encoded: bool) -> Vec<CommonPrefix> {
+        let prefixes = self.prefixes.iter();
+        prefixes.map(|prefix| CommonPrefix { prefix: Some(encode(prefix, encoded)) }).collect()
+    }
+}
+
+fn restore_status(restore: Restore) -> RestoreStatus {
+    match restore {
+        Restore::InProgress => {
+            RestoreStatus { is_restore_in_progress: Some(true), ..RestoreStatus::default() }
+        }
+        Restore::Until(time) => RestoreStatus {
+            is_restore_in_progress: Some(false),
+            restore_expiry_date: Some(Timestamp::from(time)),
+        },
+    }
+}
+
+impl Store {
+    pub(super) fn list_objects_v2(
+        &self,
+        request: S3Request<ListObjectsV2Input>,
+    ) -> S3Result<S3Response<ListObjectsV2Output>> {
+        let input = request.input;
+        let bucket = self.require_bucket(&input.bucket)?;
+        let encoded = is_encoded(input.encoding_type.as_ref())?;
+        let len_max = page_len(input.max_keys)?;
+        let (after, after_is_prefix) = match &input.continuation_token {
+            Some(token) => from_token(token)?,
+            None => (input.start_after.clone().unwrap_or_default(), false),
+        };
+        let listing = Listing {
+            prefix: input.prefix.as_deref().unwrap_or_default(),
+            delimiter: input.delimiter.as_deref().filter(|delimiter| !delimiter.is_empty()),
+            after: &after,
+            after_is_prefix,
+            len_max: usize::try_from(len_max).unwrap_or(0),
+        };
+        let page = listing.page(&bucket.objects.read());
+        let attributes = input.optional_object_attributes.unwrap_or_default();
+        let with_restore = attributes.iter().any(|attribute| attribute.as_str() == "RestoreStatus");
+        Ok(S3Response::new(ListObjectsV2Output {
+            name: Some(input.bucket),
+            key_count: i32::try_from(page.objects.len() + page.prefixes.len()).ok(),
+            max_keys: Some(len_max),
+            is_truncated: Some(page.next.is_some()),
+            next_continuation_token: page.next.as_ref().map(to_token),
+            contents: Some(page.contents(encoded, with_restore)),
+            common_prefixes: Some(page.common_prefixes(encoded)),
+            prefix: Some(encode(&input.prefix.unwrap_or_default(), encoded)),
+            delimiter: input.delimiter.map(|delimiter| encode(&delimiter, encoded)),
+            start_after: input.start_after.map(|key| encode(&key, encoded)),
+            continuation_token: input.continuation_token,
+            encoding_type: input.encoding_type,
+            ..ListObjectsV2Output::default()
+        }))
+    }
+
+    pub(super) fn list_objects(
+        &self,
+        request: S3Request<ListObjectsInput>,
+    ) -> S3Result<S3Response<ListObjectsOutput>> {
+        let input = request.input;
+        let bucket = self.require_bucket(&input.bucket)?;
+        let encoded = is_encoded(input.encoding_type.as_ref())?;
+        let len_max = page_len(input.max_keys)?;
+        let listing = Listing {
+            prefix: input.prefix.as_deref().unwrap_or_default(),
+            delimiter: input.delimiter.as_deref().filter(|delimiter| !delimiter.is_empty()),
+            after: input.marker.as_deref().unwrap_or_default(),
+            after_is_prefix: false,
+            len_max: usize::try_from(len_max).unwrap_or(0),
+        };
+        let page = listing.page(&bucket.objects.read());
+        // S3 names the next marker only with a delimiter; without one it is the last key.
+        let next = page.next.as_ref().filter(|_| listing.delimiter.is_some());
+        Ok(S3Response::new(ListObjectsOutput {
+            name: Some(input.bucket.clone()),
+            max_keys: Some(len_max),
+            is_truncated: Some(page.next.is_some()),
+            next_marker: next.map(|(entry, _)| encode(entry, encoded)),
+            contents: Some(page.contents(encoded, false)),
+            common_prefixes: Some(page.common_prefixes(encoded)),
+            prefix: Some(encode(listing.prefix, encoded)),
+            delimiter: input.delimiter.as_deref().map(|delimiter| encode(delimiter, encoded)),
+            marker: Some(encode(listing.after, encoded)),
+            encoding_type: input.encoding_type.clone(),
+            ..ListObjectsOutput::default()
+        }))
+    }
+}

@@ -1,0 +1,45 @@
+//! An S3 server in this process, for the demo, the tests and the benchmark.
+//!
+//! Real HTTP and SigV4 on loopback through the `s3s` crate; buckets and objects in memory, or computed
+//! ([`Store::put_synthetic`]); a log of every request; and [`Faults`] that make it misbehave. As far as it
+//! goes it behaves as S3's documentation says; whatever it does not do is answered with 501.
+//!
+//! It knows nothing of the client. Path style only, one region, no versions, no access control lists.
+//!
+//! Invariant: an object is replaced as a whole, so every answer comes from one version. It runs on threads
+//! of its own, named `s3-server…`, and stops when [`Server`] is dropped.
+
+mod body;
+mod buckets;
+mod checksum;
+mod chunked;
+mod clock;
+mod conditions;
+mod content;
+mod copy;
+mod embedded;
+mod faults;
+mod head;
+mod http;
+mod listing;
+mod log;
+mod multipart;
+mod object;
+mod objects;
+mod operation;
+mod receive;
+mod s3;
+mod service;
+mod store;
+mod synthetic;
+#[cfg(test)]
+mod tests;
+mod uploads;
+
+pub use embedded::{Server, ServerOptions};
+pub use faults::{Fault, Faults, Rule, RuleId};
+pub use log::{LogMode, OperationCounters, RequestLog, RequestRecord};
+pub use object::{Headers, Object, Restore};
+pub use operation::Operation;
+pub use store::Store;
+pub use synthetic::{PERIOD, SyntheticChecker, SyntheticMismatch, synthetic_bytes};

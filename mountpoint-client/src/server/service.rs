@@ -1,0 +1,142 @@
+//! The layer between a connection and `s3s`: reads the head, logs, lets faults happen.
+//!
+//! Knows HTTP heads and bodies, nothing of what an operation does. Runs on the server's threads; a request
+//! is one future, dropped when its client goes away.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+use s3s::service::S3Service;
+use s3s::{S3Error, S3ErrorCode};
+
+use super::body::{AnswerBody, BodyFault};
+use super::chunked;
+use super::faults::{Faults, HeadFault, Plan, Quirks};
+use super::head::{Head, content_range};
+use super::log::{RequestLog, Ticket};
+
+/// Answers every request of every connection.
+pub(super) struct Service {
+    pub(super) s3: S3Service,
+    pub(super) log: Arc<RequestLog>,
+    pub(super) faults: Arc<Faults>,
+    /// Whether `s3s` checks signatures; otherwise they are taken off, as it refuses what it cannot check.
+    pub(super) verifies: bool,
+}
+
+/// Why there is no answer. The connection is closed.
+#[derive(Debug)]
+pub(super) struct NoAnswer(&'static str);
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
+impl Service {
+    /// Answers one request.
+    pub(super) fn answer(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+    ) -> BoxFuture<'static, Result<Response<AnswerBody>, NoAnswer>> {
+        let this = Arc::clone(self);
+        Box::pin(async move {
+            let (mut parts, body) = request.into_parts();
+            let head = Head::parse(&parts);
+            let ticket = this.log.begin(&head);
+            let plan = this.faults.plan(&head);
+            let is_head = parts.method == Method::HEAD;
+            parts.extensions.insert(Quirks {
+                unknown_subresource: head.unknown_subresource,
+                ..plan.as_ref().map(|plan| plan.quirks).unwrap_or_default()
+            });
+            let response = match &plan {
+                None => this.operate(parts, body).await?,
+                Some(plan) => this.misbehave(plan, parts, body).await?,
+            };
+            let fault = plan.map(|plan| plan.body).unwrap_or_default();
+            Ok(finish(response, ticket, is_head, fault))
+        })
+    }
+
+    async fn misbehave(
+        &self,
+        plan: &Plan,
+        parts: Parts,
+        body: Incoming,
+    ) -> Result<Response<s3s::Body>, NoAnswer> {
+        if plan.black_hole {
+            std::future::pending::<()>().await;
+        }
+        if !plan.delay.is_zero() {
+            tokio::time::sleep(plan.delay).await;
+        }
+        if plan.drop_connection {
+            return Err(NoAnswer("dropped by a fault rule"));
+        }
+        if let Some((status, code)) = plan.error {
+            return error(status, code);
+        }
+        let mut response = self.operate(parts, body).await?;
+        if let Some((status, code)) = plan.error_afterwards {
+            return error(status, code);
+        }
+        distort(&mut response, &plan.head);
+        Ok(response)
+    }
+
+    async fn operate(&self, mut parts: Parts, body: Incoming) -> Result<Response<s3s::Body>, NoAnswer> {
+        let mut body = s3s::Body::from(body);
+        if !self.verifies {
+            body = chunked::unsign(&mut parts, body);
+        }
+        let answer = self.s3.call(Request::from_parts(parts, body)).await;
+        answer.map_err(|_| NoAnswer("the answer could not be written"))
+    }
+}
+
+fn finish(
+    response: Response<s3s::Body>,
+    mut ticket: Ticket,
+    is_head: bool,
+    fault: BodyFault,
+) -> Response<AnswerBody> {
+    let (parts, body) = response.into_parts();
+    ticket.answered(parts.status.as_u16(), content_range(&parts.headers));
+    let bodiless = is_head || parts.status == StatusCode::NOT_MODIFIED || parts.status == StatusCode::NO_CONTENT;
+    let (body, fault) = if bodiless { (s3s::Body::empty(), BodyFault::default()) } else { (body, fault) };
+    Response::from_parts(parts, AnswerBody::new(body, ticket, fault))
+}
+
+fn error(status: u16, code: &'static str) -> Result<Response<s3s::Body>, NoAnswer> {
+    let code = S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InternalError);
+    let mut error = S3Error::with_message(code, "by a fault rule");
+    error.set_status_code(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+    error.to_http_response().map_err(|_| NoAnswer("the error could not be written"))
+}
+
+fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
+    let headers = response.headers_mut();
+    if fault.no_etag {
+        headers.remove(header::ETAG);
+    }
+    if fault.wrong_etag {
+        headers.insert(header::ETAG, HeaderValue::from_static("\"00000000000000000000000000000000\""));
+    }
+    if fault.no_content_range {
+        headers.remove(header::CONTENT_RANGE);
+    }
+    if fault.length_error != 0 {
+        let exact = http_body::Body::size_hint(response.body()).exact();
+        let length = exact.unwrap_or(0).saturating_add_signed(fault.length_error);
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+}
