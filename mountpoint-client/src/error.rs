@@ -60,7 +60,11 @@ impl ClientError {
     /// An error with no HTTP answer behind it.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), status: None }
+        Self {
+            kind,
+            message: message.into(),
+            status: None,
+        }
     }
 
     /// The same error with the HTTP status of the answer.

@@ -6,11 +6,19 @@
 //!
 //! This crate knows keys, ranges and ETags; it knows no inode, no file and no kernel.
 
+pub mod contract;
+pub mod credentials;
+pub mod crt_client;
+pub mod endpoint;
 pub mod error;
 pub mod object_client;
+pub mod retry;
 #[cfg(feature = "server")]
 pub mod server;
+pub mod sim;
 pub mod types;
 
+pub use crt_client::{CrtClient, CrtClientOptions};
 pub use error::{ClientError, ErrorKind};
 pub use object_client::{GetHandle, GetObserver, ObjectClient, Pending};
+pub use sim::SimClient;

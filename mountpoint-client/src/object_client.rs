@@ -12,8 +12,9 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::ClientError;
 use crate::types::{
-    BucketInfo, ChecksumAlgorithm, CopySource, DeleteFailure, GetOutput, GetRequest, Key, ListOutput, ListRequest,
-    ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
+    BucketInfo, ChecksumAlgorithm, CopySource, DeleteFailure, GetOutput, GetRequest, Key,
+    ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput,
+    PutRequest, Upload,
 };
 
 /// A request in progress that owns all it needs.
@@ -60,7 +61,12 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     ///
     /// Bytes are published in the block as they arrive, in order, and only once it is known that they come from
     /// the version of `if_match`. A retry continues behind the bytes that are valid already.
-    fn get(&self, request: GetRequest, into: BlockFill, observer: Arc<dyn GetObserver>) -> GetHandle;
+    fn get(
+        &self,
+        request: GetRequest,
+        into: BlockFill,
+        observer: Arc<dyn GetObserver>,
+    ) -> GetHandle;
 
     /// HeadObject.
     fn head(&self, key: &Key) -> Pending<ObjectInfo>;
@@ -75,7 +81,12 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     fn put(&self, request: PutRequest) -> Pending<PutOutput>;
 
     /// CreateMultipartUpload.
-    fn create_upload(&self, key: &Key, headers: ObjectHeaders, checksum: Option<ChecksumAlgorithm>) -> Pending<Upload>;
+    fn create_upload(
+        &self,
+        key: &Key,
+        headers: ObjectHeaders,
+        checksum: Option<ChecksumAlgorithm>,
+    ) -> Pending<Upload>;
 
     /// UploadPart. S3 wants at least 5 MiB in every part but the last.
     fn put_part(
@@ -96,7 +107,12 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     ) -> Pending<Part>;
 
     /// CompleteMultipartUpload. The object appears, or nothing has changed.
-    fn complete_upload(&self, upload: &Upload, parts: Vec<Part>, condition: PutCondition) -> Pending<PutOutput>;
+    fn complete_upload(
+        &self,
+        upload: &Upload,
+        parts: Vec<Part>,
+        condition: PutCondition,
+    ) -> Pending<PutOutput>;
 
     /// AbortMultipartUpload: S3 forgets the parts.
     fn abort_upload(&self, upload: &Upload) -> Pending<()>;
@@ -114,7 +130,12 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     fn delete_many(&self, keys: Vec<Key>) -> Pending<Vec<DeleteFailure>>;
 
     /// CopyObject within the bucket.
-    fn copy(&self, source: CopySource, destination: &Key, condition: PutCondition) -> Pending<PutOutput>;
+    fn copy(
+        &self,
+        source: CopySource,
+        destination: &Key,
+        condition: PutCondition,
+    ) -> Pending<PutOutput>;
 
     /// RenameObject: directory buckets only, elsewhere [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
     /// **without a request**, because a server that ignores `?renameObject` would empty the destination.

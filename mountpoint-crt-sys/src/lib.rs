@@ -5,4 +5,36 @@
 
 #![expect(unsafe_code, reason = "this crate is the workspace's one place for it")]
 
+mod allocator;
 pub mod block;
+mod buffer_pool;
+mod client;
+mod credentials;
+mod endpoint;
+mod error;
+mod exchange;
+mod ffi;
+pub mod fuse_device;
+mod get;
+mod hook;
+mod http;
+mod log;
+pub mod process;
+mod request;
+mod retry;
+mod runtime;
+mod send;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, ClientOptions};
+pub use credentials::{Credentials, CredentialsReply, CredentialsSource, Signing};
+pub use error::{CrtError, ErrorKind};
+pub use exchange::Cancel;
+pub use request::{
+    Failure, GetHandler, Message, RangedGet, Refused, Response, ResponseHead, SendHandler,
+};
+pub use runtime::{Runtime, RuntimeOptions};
+pub use tls::TlsOptions;

@@ -15,7 +15,10 @@ pub enum Clock {
 
 impl Clock {
     /// The machine's clock.
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the machine's clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the machine's clock"
+    )]
     #[must_use]
     pub fn monotonic() -> Self {
         Self::Monotonic(Instant::now())
@@ -41,7 +44,8 @@ impl Clock {
         match self {
             Self::Monotonic(_) => panic!("only a manual clock can be moved"),
             Self::Manual(nanos) => {
-                let by = u64::try_from(by.as_nanos()).expect("a test moves the clock by less than 500 years");
+                let by = u64::try_from(by.as_nanos())
+                    .expect("a test moves the clock by less than 500 years");
                 nanos.fetch_add(by, Ordering::AcqRel);
             }
         }

@@ -39,7 +39,13 @@ pub(super) struct BodyFault {
 
 impl BodyFault {
     pub(super) fn is_none(&self) -> bool {
-        let Self { cut_after, stall_after, corrupt_at, bytes_per_second, length_is_wrong } = self;
+        let Self {
+            cut_after,
+            stall_after,
+            corrupt_at,
+            bytes_per_second,
+            length_is_wrong,
+        } = self;
         let untouched = cut_after.is_none() && stall_after.is_none() && corrupt_at.is_none();
         untouched && bytes_per_second.is_none() && !length_is_wrong
     }
@@ -68,7 +74,11 @@ const PACED_PIECES_PER_SECOND: u64 = 200;
 impl AnswerBody {
     pub(super) fn new(inner: s3s::Body, ticket: Ticket, fault: BodyFault) -> Self {
         let mischief = (!fault.is_none()).then(|| Box::new(Mischief::new(fault)));
-        let mut body = Self { inner, ticket: Some(ticket), mischief };
+        let mut body = Self {
+            inner,
+            ticket: Some(ticket),
+            mischief,
+        };
         if body.inner.is_end_stream() {
             body.finish();
         }
@@ -96,11 +106,21 @@ impl Mischief {
         let sleep = Box::pin(tokio::time::sleep(CUT_DELAY));
         // A cut before the first byte still lets the head out.
         let sleeping = fault.cut_after == Some(0);
-        Self { fault, held: Bytes::new(), sent: 0, started: clock::instant(), sleep, sleeping }
+        Self {
+            fault,
+            held: Bytes::new(),
+            sent: 0,
+            started: clock::instant(),
+            sleep,
+            sleeping,
+        }
     }
 
     fn limit(&self) -> Option<u64> {
-        [self.fault.cut_after, self.fault.stall_after].into_iter().flatten().min()
+        [self.fault.cut_after, self.fault.stall_after]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Waits until the next byte may be sent; pending for ever after a stall, an error after a cut.
@@ -109,7 +129,11 @@ impl Mischief {
             ready!(self.sleep.as_mut().poll(cx));
             self.sleeping = false;
         }
-        if self.fault.stall_after.is_some_and(|after| self.sent >= after) {
+        if self
+            .fault
+            .stall_after
+            .is_some_and(|after| self.sent >= after)
+        {
             return Poll::Pending;
         }
         if self.fault.cut_after.is_some_and(|after| self.sent >= after) {
@@ -127,7 +151,9 @@ impl Mischief {
         if let Some(rate) = self.fault.bytes_per_second {
             len = len.min((rate / PACED_PIECES_PER_SECOND).max(PACED_PIECE_MIN));
         }
-        let mut bytes = self.held.split_to(usize::try_from(len).unwrap_or(usize::MAX));
+        let mut bytes = self
+            .held
+            .split_to(usize::try_from(len).unwrap_or(usize::MAX));
         if let Some(at) = self.fault.corrupt_at
             && (self.sent..self.sent + len).contains(&at)
         {
@@ -164,7 +190,10 @@ impl Body for AnswerBody {
         let this = &mut *self;
         let Some(mischief) = &mut this.mischief else {
             let polled = ready!(Pin::new(&mut this.inner).poll_frame(cx));
-            if let Some(Ok(bytes)) = polled.as_ref().map(|frame| frame.as_ref().map(|frame| frame.data_ref())) {
+            if let Some(Ok(bytes)) = polled
+                .as_ref()
+                .map(|frame| frame.as_ref().map(|frame| frame.data_ref()))
+            {
                 let bytes = bytes.cloned().unwrap_or_default();
                 this.account(&bytes, this.inner.is_end_stream());
             } else if polled.is_none() {
@@ -191,7 +220,9 @@ impl Body for AnswerBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.mischief.as_ref().is_none_or(|mischief| mischief.held.is_empty() && !mischief.sleeping)
+        self.mischief
+            .as_ref()
+            .is_none_or(|mischief| mischief.held.is_empty() && !mischief.sleeping)
             && self.inner.is_end_stream()
     }
 

@@ -2,21 +2,29 @@
 
 use s3s::dto;
 use s3s::dto::{
-    BucketLocationConstraint, CreateBucketInput, CreateBucketOutput, DeleteBucketInput, DeleteBucketOutput,
-    GetBucketLocationInput, GetBucketLocationOutput, HeadBucketInput, HeadBucketOutput, ListBucketsInput,
-    ListBucketsOutput, Timestamp,
+    BucketLocationConstraint, CreateBucketInput, CreateBucketOutput, DeleteBucketInput,
+    DeleteBucketOutput, GetBucketLocationInput, GetBucketLocationOutput, HeadBucketInput,
+    HeadBucketOutput, ListBucketsInput, ListBucketsOutput, Timestamp,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::store::Store;
 
 impl Store {
-    pub(super) fn create(&self, request: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
+    pub(super) fn create(
+        &self,
+        request: S3Request<CreateBucketInput>,
+    ) -> S3Result<S3Response<CreateBucketOutput>> {
         let name = request.input.bucket;
         if !self.create_bucket(&name) {
-            return Err(s3_error!(BucketAlreadyOwnedByYou, "You own this bucket already"));
+            return Err(s3_error!(
+                BucketAlreadyOwnedByYou,
+                "You own this bucket already"
+            ));
         }
-        Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")) }))
+        Ok(S3Response::new(CreateBucketOutput {
+            location: Some(format!("/{name}")),
+        }))
     }
 
     pub(super) fn head_bucket(
@@ -38,8 +46,11 @@ impl Store {
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
         self.require_bucket(&request.input.bucket)?;
         // S3's oldest region has no name here.
-        let constraint = (region != "us-east-1").then(|| BucketLocationConstraint::from(region.to_owned()));
-        Ok(S3Response::new(GetBucketLocationOutput { location_constraint: constraint }))
+        let constraint =
+            (region != "us-east-1").then(|| BucketLocationConstraint::from(region.to_owned()));
+        Ok(S3Response::new(GetBucketLocationOutput {
+            location_constraint: constraint,
+        }))
     }
 
     pub(super) fn list_buckets(
@@ -52,7 +63,10 @@ impl Store {
             ..dto::Bucket::default()
         };
         let buckets = self.buckets().into_iter().map(describe).collect();
-        Ok(S3Response::new(ListBucketsOutput { buckets: Some(buckets), ..ListBucketsOutput::default() }))
+        Ok(S3Response::new(ListBucketsOutput {
+            buckets: Some(buckets),
+            ..ListBucketsOutput::default()
+        }))
     }
 
     pub(super) fn remove_bucket(
@@ -60,8 +74,14 @@ impl Store {
         request: S3Request<DeleteBucketInput>,
     ) -> S3Result<S3Response<DeleteBucketOutput>> {
         match self.delete_bucket(&request.input.bucket) {
-            None => Err(s3_error!(NoSuchBucket, "The specified bucket does not exist")),
-            Some(false) => Err(s3_error!(BucketNotEmpty, "The bucket you tried to delete is not empty")),
+            None => Err(s3_error!(
+                NoSuchBucket,
+                "The specified bucket does not exist"
+            )),
+            Some(false) => Err(s3_error!(
+                BucketNotEmpty,
+                "The bucket you tried to delete is not empty"
+            )),
             Some(true) => Ok(S3Response::new(DeleteBucketOutput::default())),
         }
     }

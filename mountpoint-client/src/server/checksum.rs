@@ -18,7 +18,13 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    pub(super) const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Crc32,
+        Self::Crc32c,
+        Self::Crc64Nvme,
+        Self::Sha1,
+        Self::Sha256,
+    ];
 
     /// S3's name, as in `x-amz-checksum-algorithm`.
     pub(super) fn as_str(self) -> &'static str {
@@ -43,8 +49,15 @@ impl Algorithm {
     }
 
     pub(super) fn parse(name: &str) -> S3Result<Self> {
-        let found = Self::ALL.into_iter().find(|algorithm| algorithm.as_str().eq_ignore_ascii_case(name));
-        found.ok_or_else(|| s3_error!(InvalidRequest, "Checksum algorithm provided is unsupported: {name}"))
+        let found = Self::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.as_str().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| {
+            s3_error!(
+                InvalidRequest,
+                "Checksum algorithm provided is unsupported: {name}"
+            )
+        })
     }
 
     /// Whether the whole object's checksum follows from those of its parts.
@@ -71,7 +84,8 @@ impl Checksum {
     /// As in the header: base64, and the number of parts if it is composite.
     pub(super) fn text(&self) -> String {
         let value = BASE64.encode(&self.bytes);
-        self.composite_of.map_or_else(|| value.clone(), |parts| format!("{value}-{parts}"))
+        self.composite_of
+            .map_or_else(|| value.clone(), |parts| format!("{value}-{parts}"))
     }
 
     pub(super) fn type_of(&self) -> ChecksumType {
@@ -115,7 +129,11 @@ impl Hasher {
             Algorithm::Sha256 => sums.checksum_sha256,
         };
         let bytes = BASE64.decode(text.unwrap_or_default()).unwrap_or_default();
-        Checksum { algorithm: self.algorithm, bytes, composite_of: None }
+        Checksum {
+            algorithm: self.algorithm,
+            bytes,
+            composite_of: None,
+        }
     }
 }
 
@@ -123,27 +141,49 @@ impl Hasher {
 pub(super) fn verify(given: &str, computed: &Checksum) -> S3Result<()> {
     let name = computed.algorithm.as_str();
     match BASE64.decode(given) {
-        Ok(bytes) if bytes.len() != computed.bytes.len() => {
-            Err(s3_error!(InvalidRequest, "Value for {} header is invalid.", computed.algorithm.header()))
-        }
+        Ok(bytes) if bytes.len() != computed.bytes.len() => Err(s3_error!(
+            InvalidRequest,
+            "Value for {} header is invalid.",
+            computed.algorithm.header()
+        )),
         Ok(bytes) if bytes == computed.bytes => Ok(()),
-        Ok(_) => Err(s3_error!(BadDigest, "The {name} you specified did not match the calculated checksum.")),
-        Err(_) => Err(s3_error!(InvalidRequest, "Value for {} header is invalid.", computed.algorithm.header())),
+        Ok(_) => Err(s3_error!(
+            BadDigest,
+            "The {name} you specified did not match the calculated checksum."
+        )),
+        Err(_) => Err(s3_error!(
+            InvalidRequest,
+            "Value for {} header is invalid.",
+            computed.algorithm.header()
+        )),
     }
 }
 
 /// The checksum of the parts' checksums. `None` if a part has none of this algorithm.
-pub(super) fn composite(algorithm: Algorithm, parts: &[(Option<&Checksum>, u64)]) -> Option<Checksum> {
+pub(super) fn composite(
+    algorithm: Algorithm,
+    parts: &[(Option<&Checksum>, u64)],
+) -> Option<Checksum> {
     let mut hasher = Hasher::new(algorithm);
     for (checksum, _) in parts {
-        hasher.update(&checksum.filter(|checksum| checksum.algorithm == algorithm)?.bytes);
+        hasher.update(
+            &checksum
+                .filter(|checksum| checksum.algorithm == algorithm)?
+                .bytes,
+        );
     }
-    Some(Checksum { composite_of: Some(parts.len()), ..hasher.finish() })
+    Some(Checksum {
+        composite_of: Some(parts.len()),
+        ..hasher.finish()
+    })
 }
 
 /// The checksum of the whole, from those of the parts and their sizes. `None` if a part has none of this
 /// algorithm, or if it cannot be combined.
-pub(super) fn combined(algorithm: Algorithm, parts: &[(Option<&Checksum>, u64)]) -> Option<Checksum> {
+pub(super) fn combined(
+    algorithm: Algorithm,
+    parts: &[(Option<&Checksum>, u64)],
+) -> Option<Checksum> {
     let crc = algorithm.crc()?;
     let mut whole = number(&Hasher::new(algorithm).finish().bytes);
     let mut width = 0;
@@ -153,11 +193,17 @@ pub(super) fn combined(algorithm: Algorithm, parts: &[(Option<&Checksum>, u64)])
         whole = crc_fast::checksum_combine(crc, whole, number(&checksum.bytes), *size);
     }
     let bytes = whole.to_be_bytes();
-    Some(Checksum { algorithm, bytes: bytes[bytes.len() - width..].to_vec(), composite_of: None })
+    Some(Checksum {
+        algorithm,
+        bytes: bytes[bytes.len() - width..].to_vec(),
+        composite_of: None,
+    })
 }
 
 fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |number, &byte| (number << 8) | u64::from(byte))
+    bytes
+        .iter()
+        .fold(0, |number, &byte| (number << 8) | u64::from(byte))
 }
 
 /// Puts a checksum (`Option<&Checksum>`) into the fields of one of `s3s`'s outputs.
@@ -187,7 +233,10 @@ macro_rules! given_checksums {
             (Algorithm::Sha1, $input.checksum_sha1.take()),
             (Algorithm::Sha256, $input.checksum_sha256.take()),
         ];
-        fields.into_iter().filter_map(|(algorithm, text)| Some((algorithm, text?))).collect::<Vec<_>>()
+        fields
+            .into_iter()
+            .filter_map(|(algorithm, text)| Some((algorithm, text?)))
+            .collect::<Vec<_>>()
     }};
 }
 
@@ -224,7 +273,8 @@ mod tests {
     #[test]
     fn parts_combine_to_the_whole() {
         for algorithm in [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Crc64Nvme] {
-            let [a, b, c] = [&b"hello "[..], b"", b"world, three parts"].map(|part| (part.len() as u64, part));
+            let [a, b, c] =
+                [&b"hello "[..], b"", b"world, three parts"].map(|part| (part.len() as u64, part));
             let parts = [a, b, c].map(|(size, part)| (size, checksum(algorithm, part)));
             let parts: Vec<_> = parts.iter().map(|(size, sum)| (Some(sum), *size)).collect();
             let whole = checksum(algorithm, b"hello world, three parts");

@@ -49,8 +49,13 @@ pub(super) fn unsign(parts: &mut Parts, body: s3s::Body) -> s3s::Body {
 
 /// Takes the parameters of a presigned URL off the query.
 fn unsign_query(parts: &mut Parts) {
-    let Some(query) = parts.uri.query().filter(|query| query.contains("X-Amz-")) else { return };
-    let kept: Vec<_> = query.split('&').filter(|pair| !pair.starts_with("X-Amz-")).collect();
+    let Some(query) = parts.uri.query().filter(|query| query.contains("X-Amz-")) else {
+        return;
+    };
+    let kept: Vec<_> = query
+        .split('&')
+        .filter(|pair| !pair.starts_with("X-Amz-"))
+        .collect();
     let path_and_query = format!("{}?{}", parts.uri.path(), kept.join("&"));
     if let Ok(uri) = path_and_query.trim_end_matches('?').parse() {
         parts.uri = uri;
@@ -67,8 +72,17 @@ struct Decoder {
     trailers: Trailers,
 }
 
-fn decode(body: s3s::Body, trailers: Trailers) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
-    let decoder = Decoder { body, buffer: BytesMut::new(), remaining: 0, after_chunk: false, trailers };
+fn decode(
+    body: s3s::Body,
+    trailers: Trailers,
+) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+    let decoder = Decoder {
+        body,
+        buffer: BytesMut::new(),
+        remaining: 0,
+        after_chunk: false,
+        trailers,
+    };
     stream::try_unfold(decoder, |mut decoder| async move {
         Ok(decoder.next().await?.map(|bytes| (bytes, decoder)))
     })
@@ -95,13 +109,19 @@ impl Decoder {
         }
         let len = self.remaining.min(self.buffer.len() as u64);
         self.remaining -= len;
-        Ok(Some(self.buffer.split_to(usize::try_from(len).unwrap_or(usize::MAX)).freeze()))
+        Ok(Some(
+            self.buffer
+                .split_to(usize::try_from(len).unwrap_or(usize::MAX))
+                .freeze(),
+        ))
     }
 
     async fn read_trailers(&mut self) -> Result<(), std::io::Error> {
         for _ in 0..=TRAILERS_MAX {
             let line = self.line().await?;
-            let Some((name, value)) = line.split_once(':') else { return Ok(()) };
+            let Some((name, value)) = line.split_once(':') else {
+                return Ok(());
+            };
             let name = HeaderName::try_from(name.trim()).map_err(|_| broken("bad trailer"))?;
             let value = HeaderValue::try_from(value.trim()).map_err(|_| broken("bad trailer"))?;
             self.trailers.0.lock().insert(name, value);
@@ -115,7 +135,9 @@ impl Decoder {
             if let Some(len) = self.buffer.iter().position(|&byte| byte == b'\n') {
                 let line = self.buffer.split_to(len);
                 self.buffer.advance(1);
-                return Ok(String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned());
+                return Ok(String::from_utf8_lossy(&line)
+                    .trim_end_matches('\r')
+                    .to_owned());
             }
             if self.buffer.len() > LINE_LEN_MAX {
                 return Err(broken("a line is too long"));
@@ -129,7 +151,8 @@ impl Decoder {
     async fn fill(&mut self) -> Result<bool, std::io::Error> {
         match self.body.next().await {
             Some(bytes) => {
-                self.buffer.extend_from_slice(&bytes.map_err(std::io::Error::other)?);
+                self.buffer
+                    .extend_from_slice(&bytes.map_err(std::io::Error::other)?);
                 Ok(true)
             }
             None => Ok(false),
@@ -148,22 +171,47 @@ mod tests {
     #[track_caller]
     fn check(framed: &str, expected: Result<&str, ()>, crc: Option<&str>) {
         for piece in [1, 3, framed.len()] {
-            let pieces: Vec<_> = framed.as_bytes().chunks(piece).map(|part| Ok(Bytes::copy_from_slice(part))).collect();
-            let body = s3s::Body::from(StreamingBlob::wrap::<_, std::io::Error>(stream::iter(pieces)));
+            let pieces: Vec<_> = framed
+                .as_bytes()
+                .chunks(piece)
+                .map(|part| Ok(Bytes::copy_from_slice(part)))
+                .collect();
+            let body = s3s::Body::from(StreamingBlob::wrap::<_, std::io::Error>(stream::iter(
+                pieces,
+            )));
             let trailers = Trailers::default();
-            let decoded: Vec<_> = futures::executor::block_on(decode(body, trailers.clone()).collect());
+            let decoded: Vec<_> =
+                futures::executor::block_on(decode(body, trailers.clone()).collect());
             let decoded: Result<Vec<_>, _> = decoded.into_iter().collect();
-            let text = decoded.map(|parts| String::from_utf8(parts.concat()).unwrap()).map_err(|_| ());
-            assert_eq!(text.as_deref().map_err(|()| ()), expected, "{framed:?} in pieces of {piece}");
-            assert_eq!(trailers.value("x-amz-checksum-crc32").as_deref(), crc, "{framed:?}");
+            let text = decoded
+                .map(|parts| String::from_utf8(parts.concat()).unwrap())
+                .map_err(|_| ());
+            assert_eq!(
+                text.as_deref().map_err(|()| ()),
+                expected,
+                "{framed:?} in pieces of {piece}"
+            );
+            assert_eq!(
+                trailers.value("x-amz-checksum-crc32").as_deref(),
+                crc,
+                "{framed:?}"
+            );
         }
     }
 
     #[test]
     fn framing_is_taken_off() {
         check("0\r\n\r\n", Ok(""), None);
-        check("3\r\nabc\r\n2;chunk-signature=00\r\nde\r\n0\r\n\r\n", Ok("abcde"), None);
-        check("A\r\n0123456789\r\n0\r\nx-amz-checksum-crc32:AAAA\r\n\r\n", Ok("0123456789"), Some("AAAA"));
+        check(
+            "3\r\nabc\r\n2;chunk-signature=00\r\nde\r\n0\r\n\r\n",
+            Ok("abcde"),
+            None,
+        );
+        check(
+            "A\r\n0123456789\r\n0\r\nx-amz-checksum-crc32:AAAA\r\n\r\n",
+            Ok("0123456789"),
+            Some("AAAA"),
+        );
         check("3\r\nab", Err(()), None);
         check("zz\r\nab", Err(()), None);
         check("1\r\nab\r\n0\r\n\r\n", Err(()), None);

@@ -5,15 +5,23 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Monotonic time, for durations and pacing.
-#[expect(clippy::disallowed_methods, reason = "a real server on real sockets; nothing simulates it")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a real server on real sockets; nothing simulates it"
+)]
 pub(super) fn instant() -> Instant {
     Instant::now()
 }
 
 /// Wall time in whole seconds: what `Last-Modified` can express, so that dates in headers, listings and
 /// conditions agree.
-#[expect(clippy::disallowed_methods, reason = "a real server on real sockets; nothing simulates it")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a real server on real sockets; nothing simulates it"
+)]
 pub(super) fn now() -> SystemTime {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     UNIX_EPOCH + Duration::from_secs(since.as_secs())
 }

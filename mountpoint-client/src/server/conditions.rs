@@ -59,8 +59,12 @@ impl WriteConditions {
     /// Whether a write may replace `current`.
     pub(super) fn require(&self, current: Option<&Object>) -> S3Result<()> {
         match (&self.matches, current) {
-            (Some(_), None) => return Err(s3_error!(NoSuchKey, "The specified key does not exist.")),
-            (Some(condition), Some(object)) if !names(condition, object) => return Err(precondition_failed()),
+            (Some(_), None) => {
+                return Err(s3_error!(NoSuchKey, "The specified key does not exist."));
+            }
+            (Some(condition), Some(object)) if !names(condition, object) => {
+                return Err(precondition_failed());
+            }
             _ => {}
         }
         match (&self.none_match, current) {

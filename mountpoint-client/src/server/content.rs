@@ -59,9 +59,11 @@ impl Content {
         assert!(range.end <= self.size());
         match self {
             Self::Stored(bytes) => Self::Stored(bytes.slice(index(range.start)..index(range.end))),
-            Self::Synthetic { seed, start, .. } => {
-                Self::Synthetic { seed: *seed, start: start + range.start, len: range.end - range.start }
-            }
+            Self::Synthetic { seed, start, .. } => Self::Synthetic {
+                seed: *seed,
+                start: start + range.start,
+                len: range.end - range.start,
+            },
             Self::Joined(joined) => joined.slice(range),
         }
     }
@@ -74,7 +76,9 @@ impl Content {
                 let start = index(offset);
                 bytes.slice(start..bytes.len().min(start + PIECE_SIZE))
             }
-            Self::Synthetic { seed, start, len } => synthetic::piece(*seed, start + offset, len - offset),
+            Self::Synthetic { seed, start, len } => {
+                synthetic::piece(*seed, start + offset, len - offset)
+            }
             Self::Joined(joined) => {
                 let at = joined.ends.partition_point(|&end| end <= offset);
                 match joined.contents.get(at) {
@@ -101,7 +105,8 @@ impl Content {
             Self::Stored(bytes) => bytes.clone(),
             Self::Synthetic { .. } | Self::Joined(_) => {
                 let mut bytes = Vec::with_capacity(index(self.size()));
-                self.pieces().for_each(|piece| bytes.extend_from_slice(&piece));
+                self.pieces()
+                    .for_each(|piece| bytes.extend_from_slice(&piece));
                 Bytes::from(bytes)
             }
         }
@@ -110,7 +115,11 @@ impl Content {
     /// A body that sends it.
     pub(super) fn into_body(self) -> StreamingBlob {
         let remaining = self.size();
-        StreamingBlob::new(ContentStream { content: self, offset: 0, remaining })
+        StreamingBlob::new(ContentStream {
+            content: self,
+            offset: 0,
+            remaining,
+        })
     }
 }
 
@@ -129,7 +138,11 @@ impl Joined {
                 contents.push(content.slice(from - start..to - start));
             }
         }
-        if contents.len() == 1 { contents.remove(0) } else { Content::join(contents) }
+        if contents.len() == 1 {
+            contents.remove(0)
+        } else {
+            Content::join(contents)
+        }
     }
 }
 
@@ -159,7 +172,8 @@ impl Stream for ContentStream {
 
 impl ByteStream for ContentStream {
     fn remaining_length(&self) -> RemainingLength {
-        usize::try_from(self.remaining).map_or_else(|_| RemainingLength::unknown(), RemainingLength::new_exact)
+        usize::try_from(self.remaining)
+            .map_or_else(|_| RemainingLength::unknown(), RemainingLength::new_exact)
     }
 }
 
@@ -172,7 +186,11 @@ mod tests {
         let joined = Content::join(vec![
             Content::Stored(Bytes::from_static(b"hello ")),
             Content::Stored(Bytes::new()),
-            Content::Synthetic { seed: 3, start: 5, len: 11 },
+            Content::Synthetic {
+                seed: 3,
+                start: 5,
+                len: 11,
+            },
             Content::Stored(Bytes::from_static(b"!")),
         ]);
         let whole = joined.to_bytes();

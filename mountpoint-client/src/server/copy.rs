@@ -6,8 +6,8 @@ use hyper::header::{self, HeaderMap};
 use md5::{Digest, Md5};
 use s3s::dto;
 use s3s::dto::{
-    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETagCondition, MetadataDirective,
-    Timestamp, UploadPartCopyInput, UploadPartCopyOutput,
+    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETagCondition,
+    MetadataDirective, Timestamp, UploadPartCopyInput, UploadPartCopyOutput,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
@@ -43,22 +43,33 @@ impl Store {
         let object = self.require_object(bucket, key)?;
         conditions.require(&object)?;
         if object.is_archived() {
-            return Err(s3_error!(InvalidObjectState, "The source object is archived and has no restored copy"));
+            return Err(s3_error!(
+                InvalidObjectState,
+                "The source object is archived and has no restored copy"
+            ));
         }
         Ok(object)
     }
 
-    pub(super) fn copy_object(&self, request: S3Request<CopyObjectInput>) -> S3Result<S3Response<CopyObjectOutput>> {
+    pub(super) fn copy_object(
+        &self,
+        request: S3Request<CopyObjectInput>,
+    ) -> S3Result<S3Response<CopyObjectOutput>> {
         // `s3s` has no fields for the conditions on the destination.
         let conditions = destination_conditions(&request.headers)?;
         let mut input = request.input;
         let bucket = self.require_bucket(&input.bucket)?;
         let source = self.source(&input.copy_source, &source_conditions!(input))?;
         if source.size() > COPY_SIZE_MAX {
-            return Err(s3_error!(InvalidRequest, "The specified copy source is larger than the maximum allowable size"));
+            return Err(s3_error!(
+                InvalidRequest,
+                "The specified copy source is larger than the maximum allowable size"
+            ));
         }
-        let replaces_headers =
-            input.metadata_directive.as_ref().is_some_and(|directive| directive.as_str() == MetadataDirective::REPLACE);
+        let replaces_headers = input
+            .metadata_directive
+            .as_ref()
+            .is_some_and(|directive| directive.as_str() == MetadataDirective::REPLACE);
         let changes_class = input.storage_class.is_some();
         let is_itself = is_same(&input.copy_source, &input.bucket, &input.key);
         if is_itself && !replaces_headers && !changes_class {
@@ -67,22 +78,39 @@ impl Store {
                 "This copy request is illegal because it is trying to copy an object to itself without changing it."
             ));
         }
-        let mut headers = if replaces_headers { headers_of!(input) } else { source.headers() };
+        let mut headers = if replaces_headers {
+            headers_of!(input)
+        } else {
+            source.headers()
+        };
         if !replaces_headers {
             headers.storage_class = super::objects::stored_class(input.storage_class.take());
         }
-        let checksum = source.extra.as_ref().and_then(|extra| extra.checksum.clone());
+        let checksum = source
+            .extra
+            .as_ref()
+            .and_then(|extra| extra.checksum.clone());
         // A composite checksum is about parts, and the copy has none.
         let checksum = checksum.filter(|checksum| checksum.composite_of.is_none());
         let object = Object {
             content: source.content.clone(),
-            tag: Tag { md5: source.tag.md5, parts: 0 },
+            tag: Tag {
+                md5: source.tag.md5,
+                parts: 0,
+            },
             modified: clock::now(),
-            extra: Some(Box::new(Extra { headers, checksum, ..Extra::default() })),
+            extra: Some(Box::new(Extra {
+                headers,
+                checksum,
+                ..Extra::default()
+            })),
         };
         let result = copy_result(&object);
         bucket.replace(&input.key, &conditions, object)?;
-        Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..CopyObjectOutput::default() }))
+        Ok(S3Response::new(CopyObjectOutput {
+            copy_object_result: Some(result),
+            ..CopyObjectOutput::default()
+        }))
     }
 
     pub(super) fn upload_part_copy(
@@ -93,28 +121,43 @@ impl Store {
         check_part_number(input.part_number)?;
         let bucket = self.require_bucket(&input.bucket)?;
         let source = self.source(&input.copy_source, &source_conditions!(input))?;
-        let algorithm = bucket.with_upload(&input.key, &input.upload_id, |upload| upload.algorithm)?;
+        let algorithm =
+            bucket.with_upload(&input.key, &input.upload_id, |upload| upload.algorithm)?;
         let range = match &input.copy_source_range {
             None => 0..source.size(),
             Some(text) => copy_range(text, source.size())?,
         };
         if range.end - range.start > COPY_SIZE_MAX {
-            return Err(s3_error!(InvalidRequest, "The specified copy source is larger than the maximum allowable size"));
+            return Err(s3_error!(
+                InvalidRequest,
+                "The specified copy source is larger than the maximum allowable size"
+            ));
         }
-        let part = copied_part(source.content.slice(range), algorithm.unwrap_or(Algorithm::Crc64Nvme));
+        let part = copied_part(
+            source.content.slice(range),
+            algorithm.unwrap_or(Algorithm::Crc64Nvme),
+        );
         let mut result = CopyPartResult {
             e_tag: Some(dto::ETag::Strong(part.etag())),
             last_modified: Some(Timestamp::from(part.modified)),
             ..CopyPartResult::default()
         };
         set_checksum!(result, &part.checksum);
-        bucket.with_upload(&input.key, &input.upload_id, |upload| upload.parts.insert(input.part_number, part))?;
-        Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..UploadPartCopyOutput::default() }))
+        bucket.with_upload(&input.key, &input.upload_id, |upload| {
+            upload.parts.insert(input.part_number, part)
+        })?;
+        Ok(S3Response::new(UploadPartCopyOutput {
+            copy_part_result: Some(result),
+            ..UploadPartCopyOutput::default()
+        }))
     }
 }
 
 fn copy_result(object: &Object) -> CopyObjectResult {
-    let checksum = object.extra.as_ref().and_then(|extra| extra.checksum.as_ref());
+    let checksum = object
+        .extra
+        .as_ref()
+        .and_then(|extra| extra.checksum.as_ref());
     let mut result = CopyObjectResult {
         e_tag: Some(dto::ETag::Strong(object.tag.text())),
         last_modified: Some(Timestamp::from(object.modified)),
@@ -131,20 +174,34 @@ fn is_same(source: &CopySource, to_bucket: &str, to_key: &str) -> bool {
 
 fn destination_conditions(headers: &HeaderMap) -> S3Result<WriteConditions> {
     let parse = |name: header::HeaderName| {
-        let parsed = headers.get(name).map(|value| ETagCondition::parse_http_header(value.as_bytes()));
-        parsed.transpose().map_err(|_| s3_error!(InvalidArgument, "A condition is not an ETag"))
+        let parsed = headers
+            .get(name)
+            .map(|value| ETagCondition::parse_http_header(value.as_bytes()));
+        parsed
+            .transpose()
+            .map_err(|_| s3_error!(InvalidArgument, "A condition is not an ETag"))
     };
-    Ok(WriteConditions { matches: parse(header::IF_MATCH)?, none_match: parse(header::IF_NONE_MATCH)? })
+    Ok(WriteConditions {
+        matches: parse(header::IF_MATCH)?,
+        none_match: parse(header::IF_NONE_MATCH)?,
+    })
 }
 
 /// `x-amz-copy-source-range`: both ends, within the source.
 fn copy_range(text: &str, size: u64) -> S3Result<std::ops::Range<u64>> {
     match dto::Range::parse(text) {
-        Ok(dto::Range::Int { first, last: Some(last) }) if last < size => Ok(first..last + 1),
-        Ok(dto::Range::Int { last: Some(_), .. }) => {
-            Err(s3_error!(InvalidArgument, "Range specified is not valid for source object of size: {size}"))
-        }
-        _ => Err(s3_error!(InvalidArgument, "The x-amz-copy-source-range value must be of the form bytes=first-last")),
+        Ok(dto::Range::Int {
+            first,
+            last: Some(last),
+        }) if last < size => Ok(first..last + 1),
+        Ok(dto::Range::Int { last: Some(_), .. }) => Err(s3_error!(
+            InvalidArgument,
+            "Range specified is not valid for source object of size: {size}"
+        )),
+        _ => Err(s3_error!(
+            InvalidArgument,
+            "The x-amz-copy-source-range value must be of the form bytes=first-last"
+        )),
     }
 }
 
@@ -152,10 +209,20 @@ fn copied_part(content: Content, algorithm: Algorithm) -> Part {
     let modified = clock::now();
     if let Content::Synthetic { seed, start, len } = content {
         // Synthetic content is never hashed: it may be terabytes.
-        return Part { md5: synthetic::synthetic_md5(seed.wrapping_add(start), len), checksum: None, content, modified };
+        return Part {
+            md5: synthetic::synthetic_md5(seed.wrapping_add(start), len),
+            checksum: None,
+            content,
+            modified,
+        };
     }
     let mut md5 = Md5::new();
     content.pieces().for_each(|piece| md5.update(&piece));
     let checksum = Some(hash(algorithm, &content));
-    Part { md5: md5.finalize().into(), checksum, content, modified }
+    Part {
+        md5: md5.finalize().into(),
+        checksum,
+        content,
+        modified,
+    }
 }

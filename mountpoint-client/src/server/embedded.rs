@@ -51,7 +51,13 @@ impl Default for ServerOptions {
 impl fmt::Debug for ServerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Never the secret.
-        let Self { address, credentials, region, worker_threads, log } = self;
+        let Self {
+            address,
+            credentials,
+            region,
+            worker_threads,
+            log,
+        } = self;
         let access_key = credentials.as_ref().map(|(access_key, _)| access_key);
         f.debug_struct("ServerOptions")
             .field("address", address)
@@ -86,12 +92,23 @@ impl Server {
         let log = Arc::new(RequestLog::new(options.log));
         let faults = Arc::new(Faults::default());
         let verifies = options.credentials.is_some();
-        let mut s3 = S3ServiceBuilder::new(Operations { store: Arc::clone(&store), region: options.region });
+        let mut s3 = S3ServiceBuilder::new(Operations {
+            store: Arc::clone(&store),
+            region: options.region,
+        });
         if let Some((access_key, secret_key)) = options.credentials {
-            s3.set_auth(KeyPair { access_key, secret_key: secret_key.into() });
+            s3.set_auth(KeyPair {
+                access_key,
+                secret_key: secret_key.into(),
+            });
         }
         let (log_of_service, faults_of_service) = (Arc::clone(&log), Arc::clone(&faults));
-        let service = Service { s3: s3.build(), log: log_of_service, faults: faults_of_service, verifies };
+        let service = Service {
+            s3: s3.build(),
+            log: log_of_service,
+            faults: faults_of_service,
+            verifies,
+        };
         let runtime = runtime(options.worker_threads.max(1))?;
         let listener = {
             let _entered = runtime.enter();
@@ -102,7 +119,14 @@ impl Server {
         let main = std::thread::Builder::new()
             .name("s3-server".to_owned())
             .spawn(move || run(runtime, listener, service, stopped))?;
-        Ok(Self { address, store, log, faults, stop, main: Some(main) })
+        Ok(Self {
+            address,
+            store,
+            log,
+            faults,
+            stop,
+            main: Some(main),
+        })
     }
 
     /// Starts a server with default options and an empty bucket.
@@ -159,7 +183,10 @@ impl Drop for Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("Server")
+            .field("address", &self.address)
+            .field("store", &self.store)
+            .finish_non_exhaustive()
     }
 }
 

@@ -99,23 +99,39 @@ impl Rule {
     /// A rule that hits every request.
     #[must_use]
     pub fn always(fault: Fault) -> Self {
-        Self { fault, operation: None, key_prefix: String::new(), skip: 0, count: None, probability: 1.0, seed: 0 }
+        Self {
+            fault,
+            operation: None,
+            key_prefix: String::new(),
+            skip: 0,
+            count: None,
+            probability: 1.0,
+            seed: 0,
+        }
     }
 
     /// A rule that hits every request for one operation.
     #[must_use]
     pub fn on(operation: Operation, fault: Fault) -> Self {
-        Self { operation: Some(operation), ..Self::always(fault) }
+        Self {
+            operation: Some(operation),
+            ..Self::always(fault)
+        }
     }
 
     /// The same rule, firing at most `count` times.
     #[must_use]
     pub fn times(self, count: u64) -> Self {
-        Self { count: Some(count), ..self }
+        Self {
+            count: Some(count),
+            ..self
+        }
     }
 
     fn matches(&self, head: &Head) -> bool {
-        let operation = self.operation.is_none_or(|operation| operation == head.operation);
+        let operation = self
+            .operation
+            .is_none_or(|operation| operation == head.operation);
         operation && head.key.starts_with(&self.key_prefix)
     }
 }
@@ -162,7 +178,16 @@ impl Faults {
         let id = RuleId(state.added);
         state.added += 1;
         let random = StdRng::seed_from_u64(rule.seed);
-        state.rules.insert(id, Active { rule, random, matched: 0, fired: 0, second: (None, 0) });
+        state.rules.insert(
+            id,
+            Active {
+                rule,
+                random,
+                matched: 0,
+                fired: 0,
+                second: (None, 0),
+            },
+        );
         self.len.store(state.rules.len(), Ordering::Release);
         id
     }
@@ -209,8 +234,10 @@ impl Faults {
             return false;
         }
         let mut state = self.state.lock();
-        let mut refusals =
-            state.rules.values_mut().filter(|active| active.rule.fault == Fault::RefuseConnection);
+        let mut refusals = state
+            .rules
+            .values_mut()
+            .filter(|active| active.rule.fault == Fault::RefuseConnection);
         refusals.any(Active::fires)
     }
 }
@@ -221,14 +248,17 @@ impl Active {
         self.matched += 1;
         let hit = self.matched > self.rule.skip
             && self.rule.count.is_none_or(|count| self.fired < count)
-            && (self.rule.probability >= 1.0 || self.random.random_bool(self.rule.probability.max(0.0)))
+            && (self.rule.probability >= 1.0
+                || self.random.random_bool(self.rule.probability.max(0.0)))
             && self.is_above_rate();
         self.fired += u64::from(hit);
         hit
     }
 
     fn is_above_rate(&mut self) -> bool {
-        let Fault::SlowDownAbove(rate) = self.rule.fault else { return true };
+        let Fault::SlowDownAbove(rate) = self.rule.fault else {
+            return true;
+        };
         let now = clock::instant();
         match &mut self.second {
             (Some(began), requests) if now - *began < Duration::from_secs(1) => *requests += 1,
@@ -253,7 +283,10 @@ pub(super) struct Plan {
 
 /// What the operation itself does wrong. Travels with the request, as an extension.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent switches, one for each fault")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches, one for each fault"
+)]
 pub(super) struct Quirks {
     pub(super) ignore_range: bool,
     pub(super) ignore_conditions: bool,
@@ -274,10 +307,14 @@ pub(super) struct HeadFault {
 impl Plan {
     fn include(&mut self, fault: &Fault, random: &mut StdRng) {
         match fault {
-            Fault::Latency { fixed, jitter } => self.delay += *fixed + jitter.mul_f64(random.random::<f64>()),
+            Fault::Latency { fixed, jitter } => {
+                self.delay += *fixed + jitter.mul_f64(random.random::<f64>())
+            }
             Fault::Bandwidth(rate) => self.body.bytes_per_second = Some(*rate),
             Fault::Error { status, code } => self.error = Some((*status, code)),
-            Fault::ErrorAfterwards { status, code } => self.error_afterwards = Some((*status, code)),
+            Fault::ErrorAfterwards { status, code } => {
+                self.error_afterwards = Some((*status, code))
+            }
             Fault::SlowDown | Fault::SlowDownAbove(_) => self.error = Some((503, "SlowDown")),
             Fault::CutBody(after) => self.body.cut_after = Some(*after),
             Fault::Stall(after) => self.body.stall_after = Some(*after),

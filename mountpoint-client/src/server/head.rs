@@ -50,14 +50,23 @@ fn text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
 
 /// A range that names both ends. Others depend on the object's size; the answer's `Content-Range` tells.
 fn whole_range(headers: &HeaderMap) -> Option<Range<u64>> {
-    let (first, last) = headers.get(header::RANGE)?.to_str().ok()?.strip_prefix("bytes=")?.split_once('-')?;
+    let (first, last) = headers
+        .get(header::RANGE)?
+        .to_str()
+        .ok()?
+        .strip_prefix("bytes=")?
+        .split_once('-')?;
     Some(first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?)
 }
 
 /// The range in a `Content-Range` header.
 pub(super) fn content_range(headers: &HeaderMap) -> Option<Range<u64>> {
     let text = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
-    let (first, last) = text.strip_prefix("bytes ")?.split_once('/')?.0.split_once('-')?;
+    let (first, last) = text
+        .strip_prefix("bytes ")?
+        .split_once('/')?
+        .0
+        .split_once('-')?;
     Some(first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?)
 }
 
@@ -78,7 +87,9 @@ fn names(query: &str) -> impl Iterator<Item = &str> {
 }
 
 fn value_of(query: &str, name: &str) -> Option<String> {
-    let value = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
+    let value = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
     Some(percent_decode(&value.replace('+', " ")))
 }
 
@@ -116,7 +127,9 @@ fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
-        let escaped = (first == b'%').then(|| tail.get(..2).and_then(hex_byte)).flatten();
+        let escaped = (first == b'%')
+            .then(|| tail.get(..2).and_then(hex_byte))
+            .flatten();
         bytes.push(escaped.unwrap_or(first));
         rest = if escaped.is_some() { &tail[2..] } else { tail };
     }
@@ -148,7 +161,14 @@ mod tests {
         use Operation::*;
         check("GET", "/", false, ListBuckets, "", false);
         check("GET", "/b", false, ListObjects, "", false);
-        check("GET", "/b/?list-type=2&prefix=a%2Fb", false, ListObjectsV2, "", false);
+        check(
+            "GET",
+            "/b/?list-type=2&prefix=a%2Fb",
+            false,
+            ListObjectsV2,
+            "",
+            false,
+        );
         check("GET", "/b?location", false, GetBucketLocation, "", false);
         check("GET", "/b?uploads", false, ListMultipartUploads, "", false);
         check("HEAD", "/b", false, HeadBucket, "", false);
@@ -156,25 +176,69 @@ mod tests {
         check("DELETE", "/b", false, DeleteBucket, "", false);
         check("POST", "/b?delete", false, DeleteObjects, "", false);
         check("GET", "/b/k", false, GetObject, "k", false);
-        check("GET", "/b/a%20%2B+%E2%82%AC//c/", false, GetObject, "a ++€//c/", false);
+        check(
+            "GET",
+            "/b/a%20%2B+%E2%82%AC//c/",
+            false,
+            GetObject,
+            "a ++€//c/",
+            false,
+        );
         check("GET", "/b/k?uploadId=7", false, ListParts, "k", false);
         check("HEAD", "/b/k", false, HeadObject, "k", false);
         check("PUT", "/b/k?x-id=PutObject", false, PutObject, "k", false);
         check("PUT", "/b/k", true, CopyObject, "k", false);
-        check("PUT", "/b/k?partNumber=1&uploadId=7", false, UploadPart, "k", false);
-        check("PUT", "/b/k?partNumber=1&uploadId=7", true, UploadPartCopy, "k", false);
+        check(
+            "PUT",
+            "/b/k?partNumber=1&uploadId=7",
+            false,
+            UploadPart,
+            "k",
+            false,
+        );
+        check(
+            "PUT",
+            "/b/k?partNumber=1&uploadId=7",
+            true,
+            UploadPartCopy,
+            "k",
+            false,
+        );
         check("PUT", "/b/k?renameObject", false, RenameObject, "k", true);
         check("PUT", "/b/k?appendObject=1", false, PutObject, "k", true);
         check("DELETE", "/b/k?whatever", false, DeleteObject, "k", true);
-        check("POST", "/b/k?uploads", false, CreateMultipartUpload, "k", false);
-        check("POST", "/b/k?uploadId=7", false, CompleteMultipartUpload, "k", false);
-        check("DELETE", "/b/k?uploadId=7", false, AbortMultipartUpload, "k", false);
+        check(
+            "POST",
+            "/b/k?uploads",
+            false,
+            CreateMultipartUpload,
+            "k",
+            false,
+        );
+        check(
+            "POST",
+            "/b/k?uploadId=7",
+            false,
+            CompleteMultipartUpload,
+            "k",
+            false,
+        );
+        check(
+            "DELETE",
+            "/b/k?uploadId=7",
+            false,
+            AbortMultipartUpload,
+            "k",
+            false,
+        );
         check("POST", "/b", false, Other, "", false);
     }
 
     #[test]
     fn prefixes_and_ranges_are_decoded() {
-        let request = hyper::Request::builder().uri("/b?list-type=2&prefix=a%2Fb+c").header("range", "bytes=5-9");
+        let request = hyper::Request::builder()
+            .uri("/b?list-type=2&prefix=a%2Fb+c")
+            .header("range", "bytes=5-9");
         let head = Head::parse(&request.body(()).unwrap().into_parts().0);
         assert_eq!(head.prefix.as_deref(), Some("a/b c"));
         assert_eq!(head.range, Some(5..10));

@@ -31,21 +31,31 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// A socket that listens.
 pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
 /// Accepts and serves connections until `stop` changes.
-pub(super) async fn serve(listener: TcpListener, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
+pub(super) async fn serve(
+    listener: TcpListener,
+    service: Arc<Service>,
+    mut stop: watch::Receiver<bool>,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
             _ = stop.changed() => return,
             accepted = accept(&listener, &places) => accepted,
         };
-        let Some((stream, place)) = accepted else { continue };
+        let Some((stream, place)) = accepted else {
+            continue;
+        };
         if service.faults.refuses_connection() {
             continue;
         }
@@ -78,7 +88,9 @@ async fn connection(stream: TcpStream, service: Arc<Service>, mut stop: watch::R
         return;
     }
     let answer = service_fn(move |request| service.answer(request));
-    let connection = http1::Builder::new().max_buf_size(WRITE_BUFFER_SIZE).serve_connection(TokioIo::new(stream), answer);
+    let connection = http1::Builder::new()
+        .max_buf_size(WRITE_BUFFER_SIZE)
+        .serve_connection(TokioIo::new(stream), answer);
     let mut connection = std::pin::pin!(connection);
     // How a connection ends is the client's business, or a fault rule's; the log has what was sent.
     tokio::select! {

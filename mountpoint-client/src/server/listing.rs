@@ -10,8 +10,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use s3s::dto::{
-    CommonPrefix, EncodingType, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output,
-    ObjectStorageClass, RestoreStatus, Timestamp,
+    CommonPrefix, EncodingType, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input,
+    ListObjectsV2Output, ObjectStorageClass, RestoreStatus, Timestamp,
 };
 use s3s::{S3Request, S3Response, S3Result, dto, s3_error};
 
@@ -88,7 +88,11 @@ impl Listing<'_> {
             Bound::Included(key) | Bound::Excluded(key) => key.as_str() < self.prefix,
             Bound::Unbounded => true,
         };
-        Some(if is_before || self.after.is_empty() { Bound::Included(self.prefix.to_owned()) } else { behind })
+        Some(if is_before || self.after.is_empty() {
+            Bound::Included(self.prefix.to_owned())
+        } else {
+            behind
+        })
     }
 
     /// The common prefix that a key counts under.
@@ -130,18 +134,31 @@ fn to_token((entry, is_prefix): &(String, bool)) -> String {
 }
 
 fn from_token(token: &str) -> S3Result<(String, bool)> {
-    let text = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let parsed = text.as_deref().and_then(|text| match text.split_at_checked(1)? {
-        ("k", entry) => Some((entry.to_owned(), false)),
-        ("p", entry) => Some((entry.to_owned(), true)),
-        _ => None,
-    });
-    parsed.ok_or_else(|| s3_error!(InvalidArgument, "The continuation token provided is incorrect"))
+    let text = URL_SAFE_NO_PAD
+        .decode(token)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    let parsed = text
+        .as_deref()
+        .and_then(|text| match text.split_at_checked(1)? {
+            ("k", entry) => Some((entry.to_owned(), false)),
+            ("p", entry) => Some((entry.to_owned(), true)),
+            _ => None,
+        });
+    parsed.ok_or_else(|| {
+        s3_error!(
+            InvalidArgument,
+            "The continuation token provided is incorrect"
+        )
+    })
 }
 
 fn page_len(max_keys: Option<i32>) -> S3Result<i32> {
     match max_keys.unwrap_or(PAGE_LEN_MAX) {
-        negative @ ..0 => Err(s3_error!(InvalidArgument, "max-keys {negative} is not between 0 and 2147483647")),
+        negative @ ..0 => Err(s3_error!(
+            InvalidArgument,
+            "max-keys {negative} is not between 0 and 2147483647"
+        )),
         len => Ok(len.min(PAGE_LEN_MAX)),
     }
 }
@@ -151,7 +168,10 @@ pub(super) fn is_encoded(encoding: Option<&EncodingType>) -> S3Result<bool> {
     match encoding.map(EncodingType::as_str) {
         None => Ok(false),
         Some("url") => Ok(true),
-        Some(_) => Err(s3_error!(InvalidArgument, "Invalid Encoding Method specified in Request")),
+        Some(_) => Err(s3_error!(
+            InvalidArgument,
+            "Invalid Encoding Method specified in Request"
+        )),
     }
 }
 
@@ -163,7 +183,9 @@ pub(super) fn encode(text: &str, encoded: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'*' | b'/' => out.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'*' | b'/' => {
+                out.push(char::from(byte))
+            }
             b' ' => out.push('+'),
             _ => {
                 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
@@ -187,7 +209,10 @@ impl Page {
                 Some(class) => ObjectStorageClass::from(class.to_owned()),
                 None => ObjectStorageClass::from_static(ObjectStorageClass::STANDARD),
             }),
-            restore_status: object.restore().filter(|_| with_restore).map(restore_status),
+            restore_status: object
+                .restore()
+                .filter(|_| with_restore)
+                .map(restore_status),
             ..dto::Object::default()
         };
         self.objects.iter().map(entry).collect()
@@ -195,15 +220,20 @@ impl Page {
 
     fn common_prefixes(&self, encoded: bool) -> Vec<CommonPrefix> {
         let prefixes = self.prefixes.iter();
-        prefixes.map(|prefix| CommonPrefix { prefix: Some(encode(prefix, encoded)) }).collect()
+        prefixes
+            .map(|prefix| CommonPrefix {
+                prefix: Some(encode(prefix, encoded)),
+            })
+            .collect()
     }
 }
 
 fn restore_status(restore: Restore) -> RestoreStatus {
     match restore {
-        Restore::InProgress => {
-            RestoreStatus { is_restore_in_progress: Some(true), ..RestoreStatus::default() }
-        }
+        Restore::InProgress => RestoreStatus {
+            is_restore_in_progress: Some(true),
+            ..RestoreStatus::default()
+        },
         Restore::Until(time) => RestoreStatus {
             is_restore_in_progress: Some(false),
             restore_expiry_date: Some(Timestamp::from(time)),
@@ -226,14 +256,19 @@ impl Store {
         };
         let listing = Listing {
             prefix: input.prefix.as_deref().unwrap_or_default(),
-            delimiter: input.delimiter.as_deref().filter(|delimiter| !delimiter.is_empty()),
+            delimiter: input
+                .delimiter
+                .as_deref()
+                .filter(|delimiter| !delimiter.is_empty()),
             after: &after,
             after_is_prefix,
             len_max: usize::try_from(len_max).unwrap_or(0),
         };
         let page = listing.page(&bucket.objects.read());
         let attributes = input.optional_object_attributes.unwrap_or_default();
-        let with_restore = attributes.iter().any(|attribute| attribute.as_str() == "RestoreStatus");
+        let with_restore = attributes
+            .iter()
+            .any(|attribute| attribute.as_str() == "RestoreStatus");
         Ok(S3Response::new(ListObjectsV2Output {
             name: Some(input.bucket),
             key_count: i32::try_from(page.objects.len() + page.prefixes.len()).ok(),
@@ -261,7 +296,10 @@ impl Store {
         let len_max = page_len(input.max_keys)?;
         let listing = Listing {
             prefix: input.prefix.as_deref().unwrap_or_default(),
-            delimiter: input.delimiter.as_deref().filter(|delimiter| !delimiter.is_empty()),
+            delimiter: input
+                .delimiter
+                .as_deref()
+                .filter(|delimiter| !delimiter.is_empty()),
             after: input.marker.as_deref().unwrap_or_default(),
             after_is_prefix: false,
             len_max: usize::try_from(len_max).unwrap_or(0),
@@ -277,7 +315,10 @@ impl Store {
             contents: Some(page.contents(encoded, false)),
             common_prefixes: Some(page.common_prefixes(encoded)),
             prefix: Some(encode(listing.prefix, encoded)),
-            delimiter: input.delimiter.as_deref().map(|delimiter| encode(delimiter, encoded)),
+            delimiter: input
+                .delimiter
+                .as_deref()
+                .map(|delimiter| encode(delimiter, encoded)),
             marker: Some(encode(listing.after, encoded)),
             encoding_type: input.encoding_type.clone(),
             ..ListObjectsOutput::default()

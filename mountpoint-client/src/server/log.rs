@@ -100,7 +100,13 @@ impl RequestLog {
 
     pub(super) fn new(mode: LogMode) -> Self {
         let (state, changed) = (Mutex::default(), Condvar::new());
-        Self { mode, started: clock::instant(), sequence: AtomicU64::new(0), state, changed }
+        Self {
+            mode,
+            started: clock::instant(),
+            sequence: AtomicU64::new(0),
+            state,
+            changed,
+        }
     }
 
     /// The records of the requests that ended, in order of arrival.
@@ -124,7 +130,11 @@ impl RequestLog {
         state.entries.clear();
         for counters in &mut state.counters {
             let in_flight = counters.in_flight;
-            *counters = OperationCounters { in_flight, in_flight_max: in_flight, ..OperationCounters::default() };
+            *counters = OperationCounters {
+                in_flight,
+                in_flight_max: in_flight,
+                ..OperationCounters::default()
+            };
         }
     }
 
@@ -143,7 +153,12 @@ impl RequestLog {
     /// How many requests arrived, whatever they asked for.
     #[must_use]
     pub fn count_all(&self) -> u64 {
-        self.state.lock().counters.iter().map(|counters| counters.requests).sum()
+        self.state
+            .lock()
+            .counters
+            .iter()
+            .map(|counters| counters.requests)
+            .sum()
     }
 
     /// Waits until the counters of `operation` satisfy `condition`. Returns whether they did within `timeout`.
@@ -193,7 +208,15 @@ impl RequestLog {
             })
         });
         let operation = head.operation;
-        Ticket { log: Arc::clone(self), arrived, operation, status: 0, bytes_sent: 0, complete: false, record }
+        Ticket {
+            log: Arc::clone(self),
+            arrived,
+            operation,
+            status: 0,
+            bytes_sent: 0,
+            complete: false,
+            record,
+        }
     }
 
     fn end(&self, ticket: &mut Ticket) {

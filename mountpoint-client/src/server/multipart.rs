@@ -9,12 +9,14 @@ use md5::{Digest, Md5};
 use s3s::dto;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType,
-    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput,
-    CreateMultipartUploadOutput, UploadPartInput, UploadPartOutput,
+    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart,
+    CreateMultipartUploadInput, CreateMultipartUploadOutput, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
-use super::checksum::{Algorithm, Checksum, Hasher, combined, composite, given_checksums, set_checksum, verify};
+use super::checksum::{
+    Algorithm, Checksum, Hasher, combined, composite, given_checksums, set_checksum, verify,
+};
 use super::clock;
 use super::content::Content;
 use super::object::{Extra, Headers, Object, Tag};
@@ -50,19 +52,33 @@ pub(super) struct Part {
 
 impl Part {
     pub(super) fn etag(&self) -> String {
-        Tag { md5: self.md5, parts: 0 }.text()
+        Tag {
+            md5: self.md5,
+            parts: 0,
+        }
+        .text()
     }
 }
 
 pub(super) fn no_such_upload() -> S3Error {
-    s3_error!(NoSuchUpload, "The specified multipart upload does not exist.")
+    s3_error!(
+        NoSuchUpload,
+        "The specified multipart upload does not exist."
+    )
 }
 
 impl Bucket {
     /// Reads or changes an upload in progress.
-    pub(super) fn with_upload<T>(&self, key: &str, id: &str, f: impl FnOnce(&mut Upload) -> T) -> S3Result<T> {
+    pub(super) fn with_upload<T>(
+        &self,
+        key: &str,
+        id: &str,
+        f: impl FnOnce(&mut Upload) -> T,
+    ) -> S3Result<T> {
         let mut uploads = self.uploads.lock();
-        let upload = uploads.get_mut(&(key.to_owned(), id.to_owned())).ok_or_else(no_such_upload)?;
+        let upload = uploads
+            .get_mut(&(key.to_owned(), id.to_owned()))
+            .ok_or_else(no_such_upload)?;
         Ok(f(upload))
     }
 }
@@ -71,18 +87,27 @@ impl Bucket {
 pub(super) fn check_part_number(number: i32) -> S3Result<()> {
     match number {
         1..=PART_NUMBER_MAX => Ok(()),
-        _ => Err(s3_error!(InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive")),
+        _ => Err(s3_error!(
+            InvalidArgument,
+            "Part number must be an integer between 1 and 10000, inclusive"
+        )),
     }
 }
 
 /// Which checksum an upload is made with, and whether it is composite.
 fn checksum_plan(algorithm: Option<Algorithm>, kind: Option<&ChecksumType>) -> S3Result<bool> {
     use Algorithm::{Crc64Nvme, Sha1, Sha256};
-    let Some(algorithm) = algorithm else { return Ok(false) };
+    let Some(algorithm) = algorithm else {
+        return Ok(false);
+    };
     match (algorithm, kind.map(ChecksumType::as_str)) {
-        (Crc64Nvme, Some(ChecksumType::COMPOSITE)) | (Sha1 | Sha256, Some(ChecksumType::FULL_OBJECT)) => {
+        (Crc64Nvme, Some(ChecksumType::COMPOSITE))
+        | (Sha1 | Sha256, Some(ChecksumType::FULL_OBJECT)) => {
             let name = algorithm.as_str();
-            Err(s3_error!(InvalidRequest, "The checksum type cannot be used with the {name} checksum algorithm."))
+            Err(s3_error!(
+                InvalidRequest,
+                "The checksum type cannot be used with the {name} checksum algorithm."
+            ))
         }
         (Crc64Nvme, _) | (_, Some(ChecksumType::FULL_OBJECT)) => Ok(false),
         (_, _) => Ok(true),
@@ -96,18 +121,32 @@ impl Store {
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
         let mut input = request.input;
         let bucket = self.require_bucket(&input.bucket)?;
-        let algorithm = input.checksum_algorithm.take().map(|name| Algorithm::parse(name.as_str())).transpose()?;
+        let algorithm = input
+            .checksum_algorithm
+            .take()
+            .map(|name| Algorithm::parse(name.as_str()))
+            .transpose()?;
         let is_composite = checksum_plan(algorithm, input.checksum_type.as_ref())?;
         let id = self.new_upload_id();
         let headers = headers_of!(input);
-        let upload = Upload { headers, algorithm, is_composite, parts: BTreeMap::new(), created: clock::now() };
+        let upload = Upload {
+            headers,
+            algorithm,
+            is_composite,
+            parts: BTreeMap::new(),
+            created: clock::now(),
+        };
         let checksum_type = algorithm.map(|_| checksum_type(&upload));
-        bucket.uploads.lock().insert((input.key.clone(), id.clone()), upload);
+        bucket
+            .uploads
+            .lock()
+            .insert((input.key.clone(), id.clone()), upload);
         Ok(S3Response::new(CreateMultipartUploadOutput {
             bucket: Some(input.bucket),
             key: Some(input.key),
             upload_id: Some(id),
-            checksum_algorithm: algorithm.map(|algorithm| ChecksumAlgorithm::from_static(algorithm.as_str())),
+            checksum_algorithm: algorithm
+                .map(|algorithm| ChecksumAlgorithm::from_static(algorithm.as_str())),
             checksum_type,
             ..CreateMultipartUploadOutput::default()
         }))
@@ -121,7 +160,8 @@ impl Store {
         let mut input = request.input;
         check_part_number(input.part_number)?;
         let bucket = self.require_bucket(&input.bucket)?;
-        claims.algorithm = bucket.with_upload(&input.key, &input.upload_id, |upload| upload.algorithm)?;
+        claims.algorithm =
+            bucket.with_upload(&input.key, &input.upload_id, |upload| upload.algorithm)?;
         claims.content_md5 = input.content_md5.take();
         claims.checksums = given_checksums!(input);
         claims.length = input.content_length;
@@ -132,9 +172,14 @@ impl Store {
             checksum: Some(received.checksum),
             modified: received.at,
         };
-        let mut output = UploadPartOutput { e_tag: Some(dto::ETag::Strong(part.etag())), ..Default::default() };
+        let mut output = UploadPartOutput {
+            e_tag: Some(dto::ETag::Strong(part.etag())),
+            ..Default::default()
+        };
         set_checksum!(output, &part.checksum);
-        bucket.with_upload(&input.key, &input.upload_id, |upload| upload.parts.insert(input.part_number, part))?;
+        bucket.with_upload(&input.key, &input.upload_id, |upload| {
+            upload.parts.insert(input.part_number, part)
+        })?;
         Ok(S3Response::new(output))
     }
 
@@ -145,7 +190,9 @@ impl Store {
         let input = request.input;
         let bucket = self.require_bucket(&input.bucket)?;
         let removed = bucket.uploads.lock().remove(&(input.key, input.upload_id));
-        removed.map(|_| S3Response::new(AbortMultipartUploadOutput::default())).ok_or_else(no_such_upload)
+        removed
+            .map(|_| S3Response::new(AbortMultipartUploadOutput::default()))
+            .ok_or_else(no_such_upload)
     }
 
     pub(super) fn complete_multipart_upload(
@@ -157,17 +204,35 @@ impl Store {
         let bucket = self.require_bucket(&input.bucket)?;
         let given = given_checksums!(input);
         let conditions = write_conditions!(input, quirks);
-        let listed = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
+        let listed = input
+            .multipart_upload
+            .and_then(|upload| upload.parts)
+            .unwrap_or_default();
         let (id, key) = (input.upload_id, input.key);
         let object = bucket.with_upload(&key, &id, |upload| upload.assemble(listed))??;
-        if input.mpu_object_size.is_some_and(|size| u64::try_from(size) != Ok(object.size())) {
-            return Err(s3_error!(InvalidRequest, "The provided 'x-amz-mp-object-size' header does not match"));
+        if input
+            .mpu_object_size
+            .is_some_and(|size| u64::try_from(size) != Ok(object.size()))
+        {
+            return Err(s3_error!(
+                InvalidRequest,
+                "The provided 'x-amz-mp-object-size' header does not match"
+            ));
         }
-        let checksum = object.extra.as_ref().and_then(|extra| extra.checksum.clone());
+        let checksum = object
+            .extra
+            .as_ref()
+            .and_then(|extra| extra.checksum.clone());
         for (algorithm, text) in given {
             match &checksum {
                 Some(checksum) if checksum.algorithm == algorithm => verify_whole(&text, checksum)?,
-                _ => return Err(s3_error!(InvalidRequest, "The upload has no {} checksum", algorithm.as_str())),
+                _ => {
+                    return Err(s3_error!(
+                        InvalidRequest,
+                        "The upload has no {} checksum",
+                        algorithm.as_str()
+                    ));
+                }
             }
         }
         let etag = dto::ETag::Strong(object.tag.text());
@@ -196,7 +261,11 @@ fn verify_whole(given: &str, checksum: &Checksum) -> S3Result<()> {
 }
 
 pub(super) fn checksum_type(upload: &Upload) -> ChecksumType {
-    ChecksumType::from_static(if upload.is_composite { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT })
+    ChecksumType::from_static(if upload.is_composite {
+        ChecksumType::COMPOSITE
+    } else {
+        ChecksumType::FULL_OBJECT
+    })
 }
 
 impl Upload {
@@ -210,18 +279,27 @@ impl Upload {
         for (at, listed) in listed.into_iter().enumerate() {
             let number = listed.part_number.unwrap_or(0);
             if number <= before {
-                return Err(s3_error!(InvalidPartOrder, "The list of parts was not in ascending order."));
+                return Err(s3_error!(
+                    InvalidPartOrder,
+                    "The list of parts was not in ascending order."
+                ));
             }
             before = number;
             let part = self.find(number, listed)?;
             if at < last && part.content.size() < PART_SIZE_MIN {
-                return Err(s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size"));
+                return Err(s3_error!(
+                    EntityTooSmall,
+                    "Your proposed upload is smaller than the minimum allowed size"
+                ));
             }
             parts.push(part);
         }
         let mut md5 = Md5::new();
         parts.iter().for_each(|part| md5.update(part.md5));
-        let tag = Tag { md5: md5.finalize().into(), parts: u16::try_from(parts.len()).unwrap_or(u16::MAX) };
+        let tag = Tag {
+            md5: md5.finalize().into(),
+            parts: u16::try_from(parts.len()).unwrap_or(u16::MAX),
+        };
         let content = Content::join(parts.iter().map(|part| part.content.clone()).collect());
         let extra = Extra {
             headers: self.headers.clone(),
@@ -229,13 +307,21 @@ impl Upload {
             restore: None,
             parts: parts.iter().map(|part| part.content.size()).collect(),
         };
-        Ok(Object { content, tag, modified: clock::now(), extra: Some(Box::new(extra)) })
+        Ok(Object {
+            content,
+            tag,
+            modified: clock::now(),
+            extra: Some(Box::new(extra)),
+        })
     }
 
     /// The part that the client lists, if it is the one that was uploaded.
     fn find(&self, number: i32, mut listed: CompletedPart) -> S3Result<&Part> {
         let invalid = || {
-            s3_error!(InvalidPart, "Part {number} could not be found, or its ETag or checksum is another one.")
+            s3_error!(
+                InvalidPart,
+                "Part {number} could not be found, or its ETag or checksum is another one."
+            )
         };
         let part = self.parts.get(&number).ok_or_else(invalid)?;
         let etag = listed.e_tag.take().ok_or_else(invalid)?;
@@ -251,7 +337,10 @@ impl Upload {
             ));
         }
         for (algorithm, text) in given {
-            let checksum = part.checksum.as_ref().filter(|checksum| checksum.algorithm == algorithm);
+            let checksum = part
+                .checksum
+                .as_ref()
+                .filter(|checksum| checksum.algorithm == algorithm);
             verify(&text, checksum.ok_or_else(invalid)?).map_err(|_| invalid())?;
         }
         Ok(part)
@@ -259,7 +348,10 @@ impl Upload {
 
     fn checksum(&self, parts: &[&Part], content: &Content) -> Option<Checksum> {
         let algorithm = self.algorithm.unwrap_or(Algorithm::Crc64Nvme);
-        let sums: Vec<_> = parts.iter().map(|part| (part.checksum.as_ref(), part.content.size())).collect();
+        let sums: Vec<_> = parts
+            .iter()
+            .map(|part| (part.checksum.as_ref(), part.content.size()))
+            .collect();
         if self.is_composite {
             return composite(algorithm, &sums);
         }

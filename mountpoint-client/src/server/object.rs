@@ -20,7 +20,10 @@ pub(super) struct Tag {
 
 impl Tag {
     pub(super) fn of(bytes: &[u8]) -> Self {
-        Self { md5: Md5::digest(bytes).into(), parts: 0 }
+        Self {
+            md5: Md5::digest(bytes).into(),
+            parts: 0,
+        }
     }
 
     /// Without quotes.
@@ -124,7 +127,10 @@ impl Object {
     /// What it carries besides its bytes.
     #[must_use]
     pub fn headers(&self) -> Headers {
-        self.extra.as_ref().map(|extra| extra.headers.clone()).unwrap_or_default()
+        self.extra
+            .as_ref()
+            .map(|extra| extra.headers.clone())
+            .unwrap_or_default()
     }
 
     /// Its checksum as in the `x-amz-checksum-…` header, with the algorithm's name (`CRC64NVME`).
@@ -150,13 +156,18 @@ impl Object {
 
     /// Whether its bytes cannot be read now.
     pub(super) fn is_archived(&self) -> bool {
-        let archived = self.storage_class().is_some_and(|class| ARCHIVES.contains(&class));
+        let archived = self
+            .storage_class()
+            .is_some_and(|class| ARCHIVES.contains(&class));
         archived && !matches!(self.restore(), Some(Restore::Until(_)))
     }
 }
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Object").field("size", &self.size()).field("etag", &self.tag).finish_non_exhaustive()
+        f.debug_struct("Object")
+            .field("size", &self.size())
+            .field("etag", &self.tag)
+            .finish_non_exhaustive()
     }
 }

@@ -51,13 +51,22 @@ impl Claims {
     /// The algorithm to compute: the one given, the one of the upload, or S3's default.
     fn choose(&self) -> S3Result<Algorithm> {
         let in_trailer = |algorithm: &Algorithm| {
-            self.trailer_names.split(',').any(|name| name.trim().eq_ignore_ascii_case(algorithm.header()))
+            self.trailer_names
+                .split(',')
+                .any(|name| name.trim().eq_ignore_ascii_case(algorithm.header()))
         };
         let trailers = Algorithm::ALL.into_iter().filter(in_trailer);
-        let mut given = self.checksums.iter().map(|(algorithm, _)| *algorithm).chain(trailers);
+        let mut given = self
+            .checksums
+            .iter()
+            .map(|(algorithm, _)| *algorithm)
+            .chain(trailers);
         let first = given.next();
         if given.next().is_some() {
-            return Err(s3_error!(InvalidRequest, "Expecting a single x-amz-checksum- header"));
+            return Err(s3_error!(
+                InvalidRequest,
+                "Expecting a single x-amz-checksum- header"
+            ));
         }
         match (first, self.algorithm) {
             (Some(given), Some(wanted)) if given != wanted => Err(s3_error!(
@@ -71,8 +80,14 @@ impl Claims {
     }
 
     fn in_trailer(&self, algorithm: Algorithm) -> Option<String> {
-        let text = |headers: &HeaderMap| Some(header(headers, algorithm.header())).filter(|text| !text.is_empty());
-        let verified = self.verified.as_ref().and_then(|trailers| trailers.read(text)).flatten();
+        let text = |headers: &HeaderMap| {
+            Some(header(headers, algorithm.header())).filter(|text| !text.is_empty())
+        };
+        let verified = self
+            .verified
+            .as_ref()
+            .and_then(|trailers| trailers.read(text))
+            .flatten();
         verified.or_else(|| self.unverified.as_ref()?.value(algorithm.header()))
     }
 }
@@ -90,13 +105,17 @@ pub(super) async fn receive(body: Option<StreamingBlob>, claims: Claims) -> S3Re
     let expected_md5 = claims.content_md5.as_deref().map(parse_md5).transpose()?;
     let algorithm = claims.choose()?;
     let length = claims.length.and_then(|length| u64::try_from(length).ok());
-    let mut bytes = BytesMut::with_capacity(usize::try_from(length.unwrap_or(0).min(RESERVE_MAX)).unwrap_or(0));
+    let mut bytes =
+        BytesMut::with_capacity(usize::try_from(length.unwrap_or(0).min(RESERVE_MAX)).unwrap_or(0));
     let (mut md5, mut hasher) = (Md5::new(), Hasher::new(algorithm));
     if let Some(mut body) = body {
         while let Some(piece) = body.next().await {
             let piece = piece.map_err(|error| broken_body(&error))?;
             if (bytes.len() + piece.len()) as u64 > BODY_SIZE_MAX {
-                return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size"));
+                return Err(s3_error!(
+                    EntityTooLarge,
+                    "Your proposed upload exceeds the maximum allowed size"
+                ));
             }
             md5.update(&piece);
             hasher.update(&piece);
@@ -105,7 +124,10 @@ pub(super) async fn receive(body: Option<StreamingBlob>, claims: Claims) -> S3Re
     }
     let (md5, checksum): ([u8; 16], _) = (md5.finalize().into(), hasher.finish());
     if expected_md5.is_some_and(|expected| expected != md5) {
-        return Err(s3_error!(BadDigest, "The Content-MD5 you specified did not match what we received."));
+        return Err(s3_error!(
+            BadDigest,
+            "The Content-MD5 you specified did not match what we received."
+        ));
     }
     for (_, given) in &claims.checksums {
         verify(given, &checksum)?;
@@ -113,7 +135,12 @@ pub(super) async fn receive(body: Option<StreamingBlob>, claims: Claims) -> S3Re
     if let Some(given) = claims.in_trailer(algorithm) {
         verify(&given, &checksum)?;
     }
-    Ok(Received { bytes: bytes.freeze(), md5, checksum, at: clock::now() })
+    Ok(Received {
+        bytes: bytes.freeze(),
+        md5,
+        checksum,
+        at: clock::now(),
+    })
 }
 
 fn parse_md5(text: &str) -> S3Result<Vec<u8>> {
@@ -122,7 +149,11 @@ fn parse_md5(text: &str) -> S3Result<Vec<u8>> {
 }
 
 fn header(headers: &HeaderMap, name: &str) -> String {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// `s3s` has no types for what is wrong with a body, only texts.
@@ -130,11 +161,17 @@ fn broken_body(error: &StdError) -> S3Error {
     let text = error.to_string();
     if text.contains("Sha256Mismatch") {
         let code = S3ErrorCode::Custom("XAmzContentSHA256Mismatch".into());
-        let mut error = S3Error::with_message(code, "The provided 'x-amz-content-sha256' header does not match");
+        let mut error = S3Error::with_message(
+            code,
+            "The provided 'x-amz-content-sha256' header does not match",
+        );
         error.set_status_code(hyper::StatusCode::BAD_REQUEST);
         error
     } else if text.contains("SignatureMismatch") {
-        s3_error!(SignatureDoesNotMatch, "The signature of a chunk does not match")
+        s3_error!(
+            SignatureDoesNotMatch,
+            "The signature of a chunk does not match"
+        )
     } else {
         s3_error!(IncompleteBody, "The body is broken: {text}")
     }

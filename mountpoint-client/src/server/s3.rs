@@ -53,11 +53,17 @@ type Answer<T> = S3Result<S3Response<T>>;
 
 #[async_trait]
 impl S3 for Operations {
-    async fn list_buckets(&self, request: S3Request<ListBucketsInput>) -> Answer<ListBucketsOutput> {
+    async fn list_buckets(
+        &self,
+        request: S3Request<ListBucketsInput>,
+    ) -> Answer<ListBucketsOutput> {
         self.store.list_buckets(request)
     }
 
-    async fn create_bucket(&self, request: S3Request<CreateBucketInput>) -> Answer<CreateBucketOutput> {
+    async fn create_bucket(
+        &self,
+        request: S3Request<CreateBucketInput>,
+    ) -> Answer<CreateBucketOutput> {
         refuse_unknown(&request)?;
         self.store.create(request)
     }
@@ -66,20 +72,32 @@ impl S3 for Operations {
         self.store.head_bucket(request, &self.region)
     }
 
-    async fn get_bucket_location(&self, request: S3Request<GetBucketLocationInput>) -> Answer<GetBucketLocationOutput> {
+    async fn get_bucket_location(
+        &self,
+        request: S3Request<GetBucketLocationInput>,
+    ) -> Answer<GetBucketLocationOutput> {
         self.store.bucket_location(request, &self.region)
     }
 
-    async fn delete_bucket(&self, request: S3Request<DeleteBucketInput>) -> Answer<DeleteBucketOutput> {
+    async fn delete_bucket(
+        &self,
+        request: S3Request<DeleteBucketInput>,
+    ) -> Answer<DeleteBucketOutput> {
         refuse_unknown(&request)?;
         self.store.remove_bucket(request)
     }
 
-    async fn list_objects(&self, request: S3Request<ListObjectsInput>) -> Answer<ListObjectsOutput> {
+    async fn list_objects(
+        &self,
+        request: S3Request<ListObjectsInput>,
+    ) -> Answer<ListObjectsOutput> {
         self.store.list_objects(request)
     }
 
-    async fn list_objects_v2(&self, request: S3Request<ListObjectsV2Input>) -> Answer<ListObjectsV2Output> {
+    async fn list_objects_v2(
+        &self,
+        request: S3Request<ListObjectsV2Input>,
+    ) -> Answer<ListObjectsV2Output> {
         self.store.list_objects_v2(request)
     }
 
@@ -101,12 +119,18 @@ impl S3 for Operations {
         self.store.copy_object(request)
     }
 
-    async fn delete_object(&self, request: S3Request<DeleteObjectInput>) -> Answer<DeleteObjectOutput> {
+    async fn delete_object(
+        &self,
+        request: S3Request<DeleteObjectInput>,
+    ) -> Answer<DeleteObjectOutput> {
         refuse_unknown(&request)?;
         self.store.delete_object(request)
     }
 
-    async fn delete_objects(&self, request: S3Request<DeleteObjectsInput>) -> Answer<DeleteObjectsOutput> {
+    async fn delete_objects(
+        &self,
+        request: S3Request<DeleteObjectsInput>,
+    ) -> Answer<DeleteObjectsOutput> {
         self.store.delete_objects(request)
     }
 
@@ -121,7 +145,10 @@ impl S3 for Operations {
         self.store.upload_part(request).await
     }
 
-    async fn upload_part_copy(&self, request: S3Request<UploadPartCopyInput>) -> Answer<UploadPartCopyOutput> {
+    async fn upload_part_copy(
+        &self,
+        request: S3Request<UploadPartCopyInput>,
+    ) -> Answer<UploadPartCopyOutput> {
         self.store.upload_part_copy(request)
     }
 

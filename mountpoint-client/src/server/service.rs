@@ -93,7 +93,11 @@ impl Service {
         Ok(response)
     }
 
-    async fn operate(&self, mut parts: Parts, body: Incoming) -> Result<Response<s3s::Body>, NoAnswer> {
+    async fn operate(
+        &self,
+        mut parts: Parts,
+        body: Incoming,
+    ) -> Result<Response<s3s::Body>, NoAnswer> {
         let mut body = s3s::Body::from(body);
         if !self.verifies {
             body = chunked::unsign(&mut parts, body);
@@ -111,16 +115,25 @@ fn finish(
 ) -> Response<AnswerBody> {
     let (parts, body) = response.into_parts();
     ticket.answered(parts.status.as_u16(), content_range(&parts.headers));
-    let bodiless = is_head || parts.status == StatusCode::NOT_MODIFIED || parts.status == StatusCode::NO_CONTENT;
-    let (body, fault) = if bodiless { (s3s::Body::empty(), BodyFault::default()) } else { (body, fault) };
+    let bodiless = is_head
+        || parts.status == StatusCode::NOT_MODIFIED
+        || parts.status == StatusCode::NO_CONTENT;
+    let (body, fault) = if bodiless {
+        (s3s::Body::empty(), BodyFault::default())
+    } else {
+        (body, fault)
+    };
     Response::from_parts(parts, AnswerBody::new(body, ticket, fault))
 }
 
 fn error(status: u16, code: &'static str) -> Result<Response<s3s::Body>, NoAnswer> {
     let code = S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InternalError);
     let mut error = S3Error::with_message(code, "by a fault rule");
-    error.set_status_code(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
-    error.to_http_response().map_err(|_| NoAnswer("the error could not be written"))
+    error
+        .set_status_code(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+    error
+        .to_http_response()
+        .map_err(|_| NoAnswer("the error could not be written"))
 }
 
 fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
@@ -129,7 +142,10 @@ fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
         headers.remove(header::ETAG);
     }
     if fault.wrong_etag {
-        headers.insert(header::ETAG, HeaderValue::from_static("\"00000000000000000000000000000000\""));
+        headers.insert(
+            header::ETAG,
+            HeaderValue::from_static("\"00000000000000000000000000000000\""),
+        );
     }
     if fault.no_content_range {
         headers.remove(header::CONTENT_RANGE);
@@ -137,6 +153,8 @@ fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
     if fault.length_error != 0 {
         let exact = http_body::Body::size_hint(response.body()).exact();
         let length = exact.unwrap_or(0).saturating_add_signed(fault.length_error);
-        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        response
+            .headers_mut()
+            .insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
 }

@@ -38,7 +38,10 @@ pub(super) struct Bucket {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { buckets: RwLock::default(), uploads_created: AtomicU64::new(0) }
+        Self {
+            buckets: RwLock::default(),
+            uploads_created: AtomicU64::new(0),
+        }
     }
 }
 
@@ -65,21 +68,57 @@ impl Store {
     }
 
     /// Puts an object with headers, and the bucket if there is none. Returns the ETag with its quotes.
-    pub fn put_with(&self, bucket: &str, key: &str, bytes: impl Into<Bytes>, headers: Headers) -> String {
+    pub fn put_with(
+        &self,
+        bucket: &str,
+        key: &str,
+        bytes: impl Into<Bytes>,
+        headers: Headers,
+    ) -> String {
         let bytes = bytes.into();
         let tag = Tag::of(&bytes);
         let plain = headers == Headers::default();
-        let extra = (!plain).then(|| Box::new(Extra { headers, ..Extra::default() }));
-        self.insert(bucket, key, Object { content: Content::Stored(bytes), tag, modified: clock::now(), extra })
+        let extra = (!plain).then(|| {
+            Box::new(Extra {
+                headers,
+                ..Extra::default()
+            })
+        });
+        self.insert(
+            bucket,
+            key,
+            Object {
+                content: Content::Stored(bytes),
+                tag,
+                modified: clock::now(),
+                extra,
+            },
+        )
     }
 
     /// Puts an object of `size` bytes that are computed from `seed` and take no memory, and the bucket if
     /// there is none. [`synthetic_bytes`](super::synthetic_bytes) tells what it holds. Returns the ETag
     /// with its quotes.
     pub fn put_synthetic(&self, bucket: &str, key: &str, size: u64, seed: u64) -> String {
-        let tag = Tag { md5: synthetic::synthetic_md5(seed, size), parts: 0 };
-        let content = Content::Synthetic { seed, start: 0, len: size };
-        self.insert(bucket, key, Object { content, tag, modified: clock::now(), extra: None })
+        let tag = Tag {
+            md5: synthetic::synthetic_md5(seed, size),
+            parts: 0,
+        };
+        let content = Content::Synthetic {
+            seed,
+            start: 0,
+            len: size,
+        };
+        self.insert(
+            bucket,
+            key,
+            Object {
+                content,
+                tag,
+                modified: clock::now(),
+                extra: None,
+            },
+        )
     }
 
     /// The object, if it is there.
@@ -91,13 +130,21 @@ impl Store {
     /// Every key of a bucket, in order. Empty if there is no such bucket.
     #[must_use]
     pub fn keys(&self, bucket: &str) -> Vec<String> {
-        let Some(bucket) = self.bucket(bucket) else { return Vec::new() };
-        bucket.objects.read().keys().map(|key| key.to_string()).collect()
+        let Some(bucket) = self.bucket(bucket) else {
+            return Vec::new();
+        };
+        bucket
+            .objects
+            .read()
+            .keys()
+            .map(|key| key.to_string())
+            .collect()
     }
 
     /// Removes an object. Returns whether it was there.
     pub fn delete(&self, bucket: &str, key: &str) -> bool {
-        self.bucket(bucket).is_some_and(|bucket| bucket.objects.write().remove(key).is_some())
+        self.bucket(bucket)
+            .is_some_and(|bucket| bucket.objects.write().remove(key).is_some())
     }
 
     /// Sets when an object was written. Returns whether it is there.
@@ -107,7 +154,13 @@ impl Store {
 
     /// Sets the storage class of an object (`GLACIER`, …; `None` for `STANDARD`) and, for an archived one,
     /// whether it has a restored copy. Returns whether it is there.
-    pub fn set_storage_class(&self, bucket: &str, key: &str, class: Option<&str>, restore: Option<Restore>) -> bool {
+    pub fn set_storage_class(
+        &self,
+        bucket: &str,
+        key: &str,
+        class: Option<&str>,
+        restore: Option<Restore>,
+    ) -> bool {
         self.change(bucket, key, |object| {
             let extra = object.extra.get_or_insert_default();
             extra.headers.storage_class = class.map(str::to_owned);
@@ -118,7 +171,9 @@ impl Store {
     /// Key and upload id of every multipart upload in progress, in order.
     #[must_use]
     pub fn uploads(&self, bucket: &str) -> Vec<(String, String)> {
-        let Some(bucket) = self.bucket(bucket) else { return Vec::new() };
+        let Some(bucket) = self.bucket(bucket) else {
+            return Vec::new();
+        };
         bucket.uploads.lock().keys().cloned().collect()
     }
 
@@ -142,7 +197,10 @@ impl Store {
 
     /// An upload id that was not used before.
     pub(super) fn new_upload_id(&self) -> String {
-        format!("upload-{:016x}", self.uploads_created.fetch_add(1, Ordering::Relaxed) + 1)
+        format!(
+            "upload-{:016x}",
+            self.uploads_created.fetch_add(1, Ordering::Relaxed) + 1
+        )
     }
 
     fn insert(&self, bucket: &str, key: &str, object: Object) -> String {
@@ -157,14 +215,21 @@ impl Store {
     }
 
     fn change(&self, bucket: &str, key: &str, change: impl FnOnce(&mut Object)) -> bool {
-        let Some(bucket) = self.bucket(bucket) else { return false };
+        let Some(bucket) = self.bucket(bucket) else {
+            return false;
+        };
         let mut objects = bucket.objects.write();
-        objects.get_mut(key).map(|object| change(Arc::make_mut(object))).is_some()
+        objects
+            .get_mut(key)
+            .map(|object| change(Arc::make_mut(object)))
+            .is_some()
     }
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("buckets", &self.buckets.read().len()).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("buckets", &self.buckets.read().len())
+            .finish_non_exhaustive()
     }
 }

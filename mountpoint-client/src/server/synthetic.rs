@@ -102,8 +102,15 @@ pub struct SyntheticMismatch {
 
 impl fmt::Display for SyntheticMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { offset, expected, found } = self;
-        write!(f, "byte {offset} is {found:#04x} and should be {expected:#04x}")
+        let Self {
+            offset,
+            expected,
+            found,
+        } = self;
+        write!(
+            f,
+            "byte {offset} is {found:#04x} and should be {expected:#04x}"
+        )
     }
 }
 
@@ -131,10 +138,18 @@ impl SyntheticChecker {
             let expected = piece(self.seed, self.offset, bytes.len() as u64);
             let (head, rest) = bytes.split_at(expected.len());
             if head != expected {
-                let at = head.iter().zip(&expected).take_while(|(a, b)| a == b).count();
+                let at = head
+                    .iter()
+                    .zip(&expected)
+                    .take_while(|(a, b)| a == b)
+                    .count();
                 self.offset += at as u64;
                 let (expected, found) = (expected[at], head[at]);
-                return Err(SyntheticMismatch { offset: self.offset, expected, found });
+                return Err(SyntheticMismatch {
+                    offset: self.offset,
+                    expected,
+                    found,
+                });
             }
             self.offset += head.len() as u64;
             bytes = rest;
@@ -153,16 +168,28 @@ mod tests {
     fn aligned_words_name_their_offset() {
         let words: HashSet<&[u8]> = BLOCK[..PERIOD as usize].chunks_exact(8).collect();
         assert_eq!(words.len() as u64, WORDS);
-        assert!((2..1449).all(|divisor| WORDS % divisor != 0), "the number of words is prime");
+        assert!(
+            (2..1449).all(|divisor| WORDS % divisor != 0),
+            "the number of words is prime"
+        );
     }
 
     #[test]
     fn any_range_is_the_same_however_it_is_cut() {
-        for range in [0..0, 0..1, 7..29, PERIOD - 3..PERIOD + 5, PERIOD * 70_000 + 1..PERIOD * 70_000 + 600_000] {
+        for range in [
+            0..0,
+            0..1,
+            7..29,
+            PERIOD - 3..PERIOD + 5,
+            PERIOD * 70_000 + 1..PERIOD * 70_000 + 600_000,
+        ] {
             let whole = synthetic_bytes(9, range.clone());
             assert_eq!(whole.len() as u64, range.end - range.start, "{range:?}");
             let middle = range.start + (range.end - range.start) / 3;
-            let parts = [synthetic_bytes(9, range.start..middle), synthetic_bytes(9, middle..range.end)];
+            let parts = [
+                synthetic_bytes(9, range.start..middle),
+                synthetic_bytes(9, middle..range.end),
+            ];
             assert_eq!(whole, parts.concat(), "{range:?}");
         }
     }
@@ -170,8 +197,20 @@ mod tests {
     #[test]
     fn other_places_and_other_seeds_differ() {
         let here = synthetic_bytes(1, 0..4096);
-        for (seed, offset) in [(1, 4096), (1, 1), (1, 8 << 20), (1, 16 << 20), (1, 1 << 40), (2, 0), (3, 0)] {
-            assert_ne!(here, synthetic_bytes(seed, offset..offset + 4096), "{seed} {offset}");
+        for (seed, offset) in [
+            (1, 4096),
+            (1, 1),
+            (1, 8 << 20),
+            (1, 16 << 20),
+            (1, 1 << 40),
+            (2, 0),
+            (3, 0),
+        ] {
+            assert_ne!(
+                here,
+                synthetic_bytes(seed, offset..offset + 4096),
+                "{seed} {offset}"
+            );
         }
     }
 

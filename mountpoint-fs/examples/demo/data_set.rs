@@ -28,20 +28,32 @@ This directory is a bucket. Its files are objects, fetched when they are read.
 /// A running server with the data set in it.
 pub(crate) fn start_server() -> io::Result<Server> {
     let credentials = Some((ACCESS_KEY.to_owned(), SECRET_KEY.to_owned()));
-    let server = Server::start(ServerOptions { credentials, ..ServerOptions::default() })?;
+    let server = Server::start(ServerOptions {
+        credentials,
+        ..ServerOptions::default()
+    })?;
     let store = server.store();
     store.create_bucket(BUCKET);
-    store.put(BUCKET, "README.txt", README.as_bytes().into());
+    store.put(BUCKET, "README.txt", README.as_bytes());
     store.put_synthetic(BUCKET, MODEL, MODEL_SIZE, MODEL_SEED);
     for class in 0..CLASSES {
         for image in 0..IMAGES_PER_CLASS {
             let key = format!("images/class-{class}/img-{image:04}.jpg");
-            store.put_synthetic(BUCKET, &key, IMAGE_SIZE, u64::from(class * IMAGES_PER_CLASS + image));
+            store.put_synthetic(
+                BUCKET,
+                &key,
+                IMAGE_SIZE,
+                u64::from(class * IMAGES_PER_CLASS + image),
+            );
         }
     }
     for month in 1..=12 {
         let text = format!("month {month}: nothing happened\n").repeat(100);
-        store.put(BUCKET, &format!("logs/2026/{month:02}/events.log"), text.into_bytes().into());
+        store.put(
+            BUCKET,
+            &format!("logs/2026/{month:02}/events.log"),
+            text.into_bytes(),
+        );
     }
     Ok(server)
 }

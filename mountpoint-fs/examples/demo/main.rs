@@ -12,7 +12,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use mountpoint_client::crt_client::{CredentialsMode, CrtClient, CrtClientOptions};
+use mountpoint_client::credentials::{CredentialsMode, StaticKeys};
+use mountpoint_client::crt_client::{CrtClient, CrtClientOptions};
 use mountpoint_client::server::Server;
 use mountpoint_fs::config::{FsConfig, ReadConfig};
 use mountpoint_fs::fuse::MountOptions;
@@ -45,14 +46,24 @@ fn main() -> ExitCode {
 #[expect(clippy::print_stdout, reason = "a program for the terminal")]
 fn run(args: &DemoArgs) -> Result<(), Failure> {
     let server = data_set::start_server()?;
-    println!("An S3 server with bucket '{}' is at {}", data_set::BUCKET, server.url());
+    println!(
+        "An S3 server with bucket '{}' is at {}",
+        data_set::BUCKET,
+        server.url()
+    );
 
-    let temporary = tempfile::Builder::new().prefix("mountpoint-demo-").tempdir()?;
-    let directory = args.directory.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let temporary = tempfile::Builder::new()
+        .prefix("mountpoint-demo-")
+        .tempdir()?;
+    let directory = args
+        .directory
+        .clone()
+        .unwrap_or_else(|| temporary.path().to_owned());
     let mounted = mount(&server, &directory)?;
     println!("It is mounted at {}\n", directory.display());
 
-    let toured = tour::walk(&directory).and_then(|()| tour::read_and_verify(&directory.join(data_set::MODEL)));
+    let toured = tour::walk(&directory)
+        .and_then(|()| tour::read_and_verify(&directory.join(data_set::MODEL)));
     match toured {
         Ok(()) if args.check => {
             println!("\nAll was right.");
@@ -72,15 +83,18 @@ fn run(args: &DemoArgs) -> Result<(), Failure> {
 }
 
 fn mount(server: &Server, directory: &Path) -> Result<MountedBucket, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     let options = CrtClientOptions {
         endpoint_url: Some(server.url()),
         force_path_style: true,
-        credentials: CredentialsMode::Static {
+        credentials: CredentialsMode::Static(StaticKeys {
             access_key_id: data_set::ACCESS_KEY.to_owned(),
             secret_access_key: data_set::SECRET_KEY.to_owned(),
             session_token: None,
-        },
+        }),
         ..CrtClientOptions::new(data_set::BUCKET)
     };
     let client = runtime.block_on(CrtClient::connect(options, runtime.handle().clone()))?;
@@ -99,5 +113,12 @@ fn mount(server: &Server, directory: &Path) -> Result<MountedBucket, Failure> {
         auto_unmount: false,
         read_only: true,
     };
-    Ok(MountedBucket::over(Arc::new(client), runtime, directory, &fs, &access, FuseTuning::default())?)
+    Ok(MountedBucket::over(
+        Arc::new(client),
+        runtime,
+        directory,
+        &fs,
+        &access,
+        FuseTuning::default(),
+    )?)
 }

@@ -39,7 +39,11 @@ pub(crate) fn walk(root: &Path) -> Result<(), Failure> {
         bytes >> 20,
         start.elapsed().as_secs_f64() * 1e3
     );
-    if files == FILES { Ok(()) } else { Err(format!("expected {FILES} files, saw {files}").into()) }
+    if files == FILES {
+        Ok(())
+    } else {
+        Err(format!("expected {FILES} files, saw {files}").into())
+    }
 }
 
 /// Reads the large file through the mount, with a progress bar, and compares its CRC-64/NVME with the one of the
@@ -76,7 +80,11 @@ pub(crate) fn read_and_verify(path: &Path) -> Result<(), Failure> {
         took.as_secs_f64(),
         MODEL_SIZE as f64 / took.as_secs_f64() / 1e9
     );
-    if checksum == expected { Ok(()) } else { Err(format!("the checksum is wrong: expected {expected:016x}").into()) }
+    if checksum == expected {
+        Ok(())
+    } else {
+        Err(format!("the checksum is wrong: expected {expected:016x}").into())
+    }
 }
 
 /// What to try now.
@@ -104,7 +112,10 @@ fn checksum_of_model() -> u64 {
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     let step = 8 << 20;
     for start in (0..MODEL_SIZE).step_by(step) {
-        digest.update(&synthetic_bytes(MODEL_SEED, start..(start + step as u64).min(MODEL_SIZE)));
+        digest.update(&synthetic_bytes(
+            MODEL_SEED,
+            start..(start + step as u64).min(MODEL_SIZE),
+        ));
     }
     digest.finalize()
 }

@@ -16,7 +16,12 @@ const CLIENT: &str = "Client options";
 const LOGGING: &str = "Logging options";
 
 /// Version and commit, for `--version`.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MOUNTPOINT_COMMIT"), ")");
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("MOUNTPOINT_COMMIT"),
+    ")"
+);
 
 /// Mount an S3 bucket, or any bucket of an S3-compatible server, as a local directory.
 ///
@@ -24,7 +29,10 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MOUNTPOINT_
 /// ordinary user), or end the process with SIGTERM.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mount-s3", version = VERSION, max_term_width = 110, after_help = EXAMPLES)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line that we are compatible with")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line that we are compatible with"
+)]
 pub struct CliArgs {
     /// Bucket to mount: its name, or s3://BUCKET/PREFIX/
     #[arg(value_name = "BUCKET_NAME")]
@@ -137,9 +145,9 @@ impl CliArgs {
     /// A text for the user, if both give one.
     pub fn prefix(&self) -> Result<&str, String> {
         match (&self.prefix, self.bucket.prefix.as_str()) {
-            (Some(_), uri) if !uri.is_empty() => {
-                Err("give the prefix either by --prefix or in the s3:// URI, not by both".to_owned())
-            }
+            (Some(_), uri) if !uri.is_empty() => Err(
+                "give the prefix either by --prefix or in the s3:// URI, not by both".to_owned(),
+            ),
             (Some(flag), _) => Ok(flag),
             (None, uri) => Ok(uri),
         }
@@ -161,28 +169,45 @@ All flags and variables: doc/CONFIGURATION.md. When something is wrong: doc/TROU
 
 fn parse_prefix(text: &str) -> Result<String, String> {
     match text {
-        "" => Err("a prefix cannot be empty; leave --prefix out to mount the whole bucket".to_owned()),
+        "" => {
+            Err("a prefix cannot be empty; leave --prefix out to mount the whole bucket".to_owned())
+        }
         _ if !text.ends_with('/') => Err(format!("a prefix must end with '/': --prefix {text}/")),
-        _ if text.len() > 1023 => Err("a prefix must be shorter than an S3 key: at most 1023 bytes".to_owned()),
+        _ if text.len() > 1023 => {
+            Err("a prefix must be shorter than an S3 key: at most 1023 bytes".to_owned())
+        }
         _ => Ok(text.to_owned()),
     }
 }
 
 fn parse_region(text: &str) -> Result<String, String> {
-    let valid = !text.is_empty() && text.len() <= 63 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    if valid { Ok(text.to_owned()) } else { Err("a region is a name such as us-east-1".to_owned()) }
+    let valid = !text.is_empty()
+        && text.len() <= 63
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if valid {
+        Ok(text.to_owned())
+    } else {
+        Err("a region is a name such as us-east-1".to_owned())
+    }
 }
 
 fn parse_endpoint(text: &str) -> Result<String, String> {
     let Some((scheme, rest)) = text.split_once("://") else {
-        return Err(format!("an endpoint is a URL with a scheme: http://{text} or https://{text}"));
+        return Err(format!(
+            "an endpoint is a URL with a scheme: http://{text} or https://{text}"
+        ));
     };
     if !matches!(scheme, "http" | "https") {
-        return Err(format!("the scheme of an endpoint is http or https, not {scheme}"));
+        return Err(format!(
+            "the scheme of an endpoint is http or https, not {scheme}"
+        ));
     }
     let authority = rest.trim_end_matches('/');
     if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
-        return Err("an endpoint is a scheme, a host and a port, with no path: http://127.0.0.1:9000".to_owned());
+        return Err(
+            "an endpoint is a scheme, a host and a port, with no path: http://127.0.0.1:9000"
+                .to_owned(),
+        );
     }
     Ok(format!("{scheme}://{authority}"))
 }
@@ -204,7 +229,9 @@ mod tests {
     fn check(args: &str, expected: Result<&str, &str>) {
         let parsed = CliArgs::try_parse_from(["mount-s3"].into_iter().chain(args.split(' ')));
         match (parsed, expected) {
-            (Ok(parsed), Ok(prefix)) => assert_eq!(parsed.prefix().as_deref(), Ok(prefix), "{args}"),
+            (Ok(parsed), Ok(prefix)) => {
+                assert_eq!(parsed.prefix().as_deref(), Ok(prefix), "{args}")
+            }
             (Err(error), Err(text)) => assert!(error.to_string().contains(text), "{args}: {error}"),
             (Ok(parsed), Err(text)) => {
                 let error = parsed.prefix().expect_err(args);
@@ -225,8 +252,14 @@ mod tests {
         check("bucket /mnt --prefix a", Err("must end with '/'"));
         check("bucket", Err("DIRECTORY"));
         check("Bucket_! /mnt", Err("bucket name"));
-        check("bucket /mnt --endpoint-url localhost:9000", Err("http://localhost:9000"));
-        check("bucket /mnt --endpoint-url ftp://localhost", Err("http or https"));
+        check(
+            "bucket /mnt --endpoint-url localhost:9000",
+            Err("http://localhost:9000"),
+        );
+        check(
+            "bucket /mnt --endpoint-url ftp://localhost",
+            Err("http or https"),
+        );
         check("bucket /mnt --endpoint-url http://h/path", Err("no path"));
         check("bucket /mnt --endpoint-url http://127.0.0.1:9000/", Ok(""));
         check("bucket /mnt --file-mode 888", Err("octal"));
@@ -234,8 +267,14 @@ mod tests {
         check("bucket /mnt --dir-mode 0750 --file-mode 640", Ok(""));
         check("bucket /mnt --max-threads 0", Err("1..=1024"));
         check("bucket /mnt --maximum-throughput-gbps x", Err("invalid"));
-        check("bucket /mnt --allow-root --allow-other", Err("cannot be used with"));
-        check("bucket /mnt --no-sign-request --profile p", Err("cannot be used with"));
+        check(
+            "bucket /mnt --allow-root --allow-other",
+            Err("cannot be used with"),
+        );
+        check(
+            "bucket /mnt --no-sign-request --profile p",
+            Err("cannot be used with"),
+        );
         check("bucket /mnt --region us_east", Err("us-east-1"));
         check("bucket /mnt --no-such-flag", Err("--no-such-flag"));
     }

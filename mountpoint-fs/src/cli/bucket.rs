@@ -21,7 +21,9 @@ pub enum BucketArgError {
     #[error("the prefix in an s3:// URI must end with '/': s3://{0}/")]
     Prefix(String),
     /// ARNs are names of access points.
-    #[error("'{0}' is an ARN; access points are not supported by this version, name the bucket itself")]
+    #[error(
+        "'{0}' is an ARN; access points are not supported by this version, name the bucket itself"
+    )]
     Arn(String),
 }
 
@@ -44,7 +46,10 @@ impl FromStr for BucketArg {
         if !prefix.is_empty() && !prefix.ends_with('/') {
             return Err(BucketArgError::Prefix(format!("{name}/{prefix}")));
         }
-        Ok(Self { name: name.to_owned(), prefix: prefix.to_owned() })
+        Ok(Self {
+            name: name.to_owned(),
+            prefix: prefix.to_owned(),
+        })
     }
 }
 
@@ -57,9 +62,19 @@ mod tests {
         let parsed = text.parse::<BucketArg>().map_err(|error| error.to_string());
         match expected {
             Ok((name, prefix)) => {
-                assert_eq!(parsed, Ok(BucketArg { name: name.to_owned(), prefix: prefix.to_owned() }), "{text}");
+                assert_eq!(
+                    parsed,
+                    Ok(BucketArg {
+                        name: name.to_owned(),
+                        prefix: prefix.to_owned()
+                    }),
+                    "{text}"
+                );
             }
-            Err(part) => assert!(parsed.as_ref().is_err_and(|e| e.contains(part)), "{text}: {parsed:?}"),
+            Err(part) => assert!(
+                parsed.as_ref().is_err_and(|e| e.contains(part)),
+                "{text}: {parsed:?}"
+            ),
         }
     }
 

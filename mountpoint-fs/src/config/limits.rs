@@ -33,7 +33,70 @@ pub const MAX_BACKGROUND: u16 = 64;
 pub const SESSION_THREADS: usize = 4;
 
 /// Least memory for reads by default.
-pub const READ_MEMORY_MIN: u64 = 256 << 20;
+pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
 
 /// Most memory for reads by default; `--memory-target` may ask for more.
 pub const READ_MEMORY_DEFAULT_MAX: u64 = 8 << 30;
+
+/// Names that one LIST asks for: the most that S3 returns in a page.
+pub const LIST_PAGE_KEYS: u16 = 1000;
+
+/// Entries that one page of a listing may have. Its bits are the lower part of a directory offset; a server that
+/// sends more than a thousand times what was asked for is refused.
+pub const LIST_PAGE_ENTRIES_MAX: usize = (1 << 20) - 2;
+
+/// How long an answer of `lookup` is at most good enough for the `open` that follows it in the same system call.
+/// The bound in force is shorter: what that lookup itself took. See `namespace::Namespace::open`.
+pub const OPEN_FRESH_MAX: Duration = Duration::from_millis(100);
+
+/// Pages of listings that answer lookups while their names are valid. `du` and `find` read a whole directory before
+/// they look at its first entry; 32 pages are what S3 lists in one validity at 30 ms a page, and about 6 MB.
+pub const RECENT_PAGES_MAX: usize = 32;
+
+/// How old a page of a listing may be when its attributes are handed out as valid. A reader that pauses longer
+/// between two pages still gets the names, and the kernel asks again for what it wants to know of them.
+pub const LISTING_AGE_MAX: Duration = Duration::from_secs(10);
+
+/// Share of the read memory that read-ahead may hold, in quarters; the rest always serves reads that wait.
+pub const READ_AHEAD_QUARTERS: u64 = 3;
+
+/// First range of a file that is read from its beginning: what Linux asks for when it reads ahead by default.
+pub const FIRST_RANGE: u64 = 128 << 10;
+
+/// A file up to this size that is read from its beginning is fetched whole: one request, less than the 10 ms that
+/// a second one would cost at 90 MB/s.
+pub const SMALL_FILE_MAX: u64 = 1 << 20;
+
+/// Smallest range asked for ahead of a reader; below it a request costs more CPU than its bytes (FACTS.md).
+pub const PART_MIN: u64 = 128 << 10;
+
+/// Parts a window is cut into: one being read, one complete, two in the air.
+pub const PARTS_PER_WINDOW: u64 = 4;
+
+/// Largest window a stream starts with.
+pub const WINDOW_INITIAL_MAX: u64 = 4 << 20;
+
+/// Remembered places of one open file where a read ended. Linux has at most 64 readahead requests in the air per
+/// file system by default, few of them out of order.
+pub const TRACKS_MAX: usize = 32;
+
+/// Streams of one open file that are read ahead at the same time.
+pub const STREAMS_MAX: usize = 16;
+
+/// Shortest run of bytes, read out of order, that read-ahead leaves out; shorter ones would splinter requests.
+pub const ISLAND_MIN: u64 = 64 << 10;
+
+/// Blocks that one reply may be made of; far below the kernel's `IOV_MAX` of 1024.
+pub const SLICES_MAX: usize = 256;
+
+/// After this time without a read, a file's blocks are given back.
+pub const READER_IDLE: Duration = Duration::from_secs(10);
+
+/// Unused memory that the block pool keeps, as a share of the read memory: one in so many bytes.
+pub const POOL_IDLE_SHARE: u64 = 8;
+
+/// After this time without a read, a file's blocks go first when another file needs memory.
+pub const READER_QUIET: Duration = Duration::from_millis(500);
+
+/// Least read memory that is worth having: a quarter is kept for demand and must serve the largest READ.
+pub const READ_MEMORY_MIN: u64 = 4 * READ_SIZE_MAX as u64;

@@ -30,6 +30,10 @@ pub struct ReadConfig {
 
 impl Default for ReadConfig {
     fn default() -> Self {
-        Self { memory_max: 1 << 30, part_size: 8 << 20, window_max: 256 << 20 }
+        Self {
+            memory_max: 1 << 30,
+            part_size: 8 << 20,
+            window_max: 256 << 20,
+        }
     }
 }

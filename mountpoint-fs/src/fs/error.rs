@@ -1,6 +1,6 @@
 //! Why an operation failed, sorted by what the application should be told. `fuse::errno` alone turns it into an errno.
 
-use mountpoint_client::ClientError;
+use mountpoint_client::{ClientError, ErrorKind};
 
 /// A failed operation.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -44,4 +44,60 @@ pub enum FsError {
     /// Any other failure of the store.
     #[error("{0}")]
     Client(ClientError),
+}
+
+impl From<ClientError> for FsError {
+    /// What the application is told of a failed request; the text goes to the log and says what would change it.
+    fn from(error: ClientError) -> Self {
+        match error.kind {
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::PreconditionFailed => Self::Stale(error.to_string()),
+            ErrorKind::Denied => Self::Denied(format!(
+                "{error}; reading needs s3:ListBucket on the bucket and s3:GetObject on its objects"
+            )),
+            ErrorKind::Credentials => Self::Denied(format!(
+                "{error}; credentials are missing, expired or unknown to the server"
+            )),
+            ErrorKind::Archived => Self::Denied(format!("{error}; restore the object to read it")),
+            ErrorKind::Cancelled => Self::Interrupted,
+            ErrorKind::NoSuchBucket
+            | ErrorKind::NoSuchUpload
+            | ErrorKind::WrongRegion(_)
+            | ErrorKind::Unsupported
+            | ErrorKind::InvalidRequest
+            | ErrorKind::InvalidResponse
+            | ErrorKind::Throttled
+            | ErrorKind::Unreachable
+            | ErrorKind::Transient => Self::Client(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_request_becomes_what_the_application_can_act_on() {
+        let told = |kind| FsError::from(ClientError::new(kind, "HEAD a/b"));
+        assert!(matches!(told(ErrorKind::NotFound), FsError::NotFound));
+        assert!(
+            matches!(told(ErrorKind::PreconditionFailed), FsError::Stale(text) if text.contains("a/b"))
+        );
+        for kind in [
+            ErrorKind::Denied,
+            ErrorKind::Credentials,
+            ErrorKind::Archived,
+        ] {
+            assert!(matches!(told(kind), FsError::Denied(text) if text.contains("a/b")));
+        }
+        for kind in [
+            ErrorKind::NoSuchBucket,
+            ErrorKind::Throttled,
+            ErrorKind::Transient,
+            ErrorKind::InvalidResponse,
+        ] {
+            assert!(matches!(told(kind.clone()), FsError::Client(error) if error.kind == kind));
+        }
+    }
 }

@@ -1,71 +1,130 @@
 //! The operations of a mounted bucket.
+//!
+//! Each is a few lines: names are [`Namespace`]'s business, open files [`HandleTable`]'s, bytes [`Reader`]'s. Knows no
+//! FUSE message and no errno. Any future may be dropped while it waits: it has then changed nothing. Runs on whatever
+//! thread polls it and never blocks that thread.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use mountpoint_client::ObjectClient;
+use tokio::sync::Mutex as AsyncMutex;
 
-use super::{Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData, StatFs};
+use super::open_directory::OpenDirectory;
+use super::open_mode::OpenMode;
+use super::{
+    Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
+    StatFs,
+};
 use crate::clock::Clock;
 use crate::config::FsConfig;
+use crate::config::limits::NAME_LEN_MAX;
+use crate::handle::{HandleTable, OpenFile};
+use crate::namespace::Namespace;
+use crate::read::{ReadContext, Reader};
 
 /// A mounted bucket. Every operation may be called from any thread and never blocks it: what must wait for S3
 /// or memory is a future. Shared as `Arc<FileSystem>`.
 #[derive(Debug)]
 pub struct FileSystem {
-    client: Arc<dyn ObjectClient>,
-    config: FsConfig,
-    clock: Clock,
+    namespace: Namespace,
+    reading: Arc<ReadContext>,
+    files: HandleTable<OpenFile>,
+    directories: HandleTable<OpenDirectory>,
 }
 
 impl FileSystem {
     /// A file system over `client`'s bucket.
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
-        Self { client, config, clock }
+        let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
+        let reading = ReadContext::new(client, config.read, clock);
+        Self {
+            namespace,
+            reading,
+            files: HandleTable::default(),
+            directories: HandleTable::default(),
+        }
     }
 
     /// Finds `name` in a directory and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
-        let _ = (parent, name, &self.client, &self.config, &self.clock);
-        Err(FsError::NotFound)
+        self.namespace.lookup(parent, name).await
     }
 
     /// Gives back `count` lookups of an inode; an inode without lookups is dropped.
     pub fn forget(&self, ino: InodeNo, count: u64) {
-        let _ = (ino, count);
+        self.namespace.forget(ino, count);
     }
 
     /// stat data of an inode, asked for again when they are too old.
+    ///
+    /// [`FsError::NotFound`] if nothing has its name any more, [`FsError::Stale`] if its name means something else.
     pub async fn attributes(&self, ino: InodeNo) -> Result<Attributes, FsError> {
-        let _ = ino;
-        Err(FsError::NotFound)
+        self.namespace.attributes(ino).await
     }
 
     /// Opens a file for reading, at the version S3 has now.
+    ///
+    /// [`FsError::Stale`] if that is another version than the inode's: the inode's name is to be looked up again, and
+    /// what that finds to be opened. Linux does so by itself when `open` says `ESTALE`.
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
-        let _ = (ino, options);
-        Err(FsError::NotFound)
+        if options.write {
+            return Err(FsError::ReadOnly);
+        }
+        let opened = self.namespace.open(ino).await?;
+        let reader = Reader::new(
+            Arc::clone(&self.reading),
+            opened.key,
+            opened.version.etag,
+            opened.version.size,
+        );
+        let handle = self.files.insert(OpenFile { ino, reader });
+        let OpenMode {
+            direct_io,
+            keep_cache,
+        } = OpenMode::choose(options);
+        Ok(Opened {
+            handle,
+            direct_io,
+            keep_cache,
+        })
     }
 
     /// Reads up to `size` bytes; fewer only at the end of the file.
-    pub async fn read(&self, handle: HandleNo, offset: u64, size: u32) -> Result<ReadData, FsError> {
-        let _ = (handle, offset, size);
-        Err(FsError::BadHandle)
+    pub async fn read(
+        &self,
+        handle: HandleNo,
+        offset: u64,
+        size: u32,
+    ) -> Result<ReadData, FsError> {
+        let file = self.files.get(handle)?;
+        let outcome = file.reader.read(offset, size).await;
+        if matches!(outcome, Err(FsError::Stale(_))) {
+            self.namespace.distrust(file.ino);
+        }
+        outcome
     }
 
     /// Closes a file.
     pub fn release(&self, handle: HandleNo) {
-        let _ = handle;
+        if let Some(file) = self.files.remove(handle) {
+            self.namespace.close(file.ino);
+        }
     }
 
     /// Opens a directory for reading.
     pub async fn open_directory(&self, ino: InodeNo) -> Result<HandleNo, FsError> {
-        let _ = ino;
-        Err(FsError::NotFound)
+        let listing = self.namespace.open_directory(ino)?;
+        Ok(self.directories.insert(OpenDirectory {
+            ino,
+            listing: AsyncMutex::new(listing),
+        }))
     }
 
-    /// Offers entries from `offset` on to `sink` until it is full or the directory ends; `.` and `..` first.
+    /// Offers entries from `offset` on to `sink` until it is full, the directory ends or more would have to be waited
+    /// for; `.` and `..` first. The directory has ended when nothing was added.
     ///
     /// With `plus`, each entry that the sink took (but `.` and `..`) raised its inode's lookup count by one.
     pub async fn read_directory(
@@ -75,18 +134,42 @@ impl FileSystem {
         plus: bool,
         sink: &mut dyn DirectorySink,
     ) -> Result<(), FsError> {
-        let _ = (handle, offset, plus, sink);
-        Err(FsError::BadHandle)
+        self.directories
+            .get(handle)?
+            .read(&self.namespace, offset, plus, sink)
+            .await
     }
 
     /// Closes a directory.
     pub fn release_directory(&self, handle: HandleNo) {
-        let _ = handle;
+        if let Some(directory) = self.directories.remove(handle) {
+            self.namespace.close(directory.ino);
+        }
     }
 
     /// Size of the file system: as good as endless.
     #[must_use]
     pub fn statfs(&self) -> StatFs {
-        StatFs { block_size: 4096, blocks: u64::MAX / 4096, name_len_max: 255 }
+        let name_len_max = u32::try_from(NAME_LEN_MAX).expect("255 fits");
+        StatFs {
+            block_size: 4096,
+            blocks: u64::MAX / 4096,
+            name_len_max,
+        }
     }
+
+    /// How many inodes there are besides the root: those the kernel knows and those that are open.
+    #[must_use]
+    pub fn inode_count(&self) -> usize {
+        self.namespace.inode_count()
+    }
+}
+
+/// The time that directories show. Nothing is decided by it, so no test needs to own it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "read once, at the start, to be shown to people"
+)]
+fn wall_clock() -> SystemTime {
+    SystemTime::now()
 }

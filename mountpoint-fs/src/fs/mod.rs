@@ -2,11 +2,16 @@
 
 mod error;
 mod file_system;
+mod open_directory;
+mod open_mode;
 mod types;
+
+#[cfg(test)]
+mod tests;
 
 pub use error::FsError;
 pub use file_system::FileSystem;
 pub use types::{
-    Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
-    StatFs,
+    Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo, OpenOptions,
+    Opened, ReadData, StatFs,
 };

@@ -1,1 +1,30 @@
 //! The kernel's side: FUSE messages in and out of `/dev/fuse`, and nothing else.
+//!
+//! [`mount`] makes a mount, [`Session`] serves it. A message takes this way: `device` receives it, `wire` parses
+//! it, `dispatch` turns it into an operation of [`FileSystem`](crate::fs::FileSystem), `task` polls that once and
+//! parks it if it is not ready; the reply goes back through the `device` the message came from.
+//!
+//! Knows neither S3 nor memory. Invariant: every request that wants a reply gets exactly one.
+//! Threads: a few session threads read requests and never wait for anything else; replies are sent by whoever
+//! completes an operation.
+
+mod connection;
+mod device;
+mod dispatch;
+mod errno;
+mod fusermount;
+mod init;
+mod log_limit;
+mod mount_info;
+mod mount_point;
+mod readahead;
+mod refusal;
+mod session;
+mod task;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub use connection::Connection;
+pub use mount_point::{Mount, MountError, MountOptions, mount};
+pub use session::{Session, SessionError, SessionOptions, thread_count};

@@ -1,1 +1,10 @@
-//! (skeleton)
+//! Open files: what stays the same from `open` to `release`.
+//!
+//! Knows no names and no inodes' contents. Invariant: a handle number is never used twice, so a late request can
+//! never hit another open. The table's lock is held only to clone an `Arc`.
+
+mod handle_table;
+mod open_file;
+
+pub use handle_table::HandleTable;
+pub use open_file::OpenFile;

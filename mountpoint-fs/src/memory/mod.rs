@@ -1,1 +1,5 @@
 //! Who holds how much memory.
+
+mod budget;
+
+pub use budget::{Budget, Purpose, Reservation, Reserve, Shortage};

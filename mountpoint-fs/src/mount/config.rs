@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::crt_client::CrtClientOptions;
 
 use super::Environment;
@@ -45,8 +46,6 @@ pub struct MountConfig {
     pub fuse: FuseTuning,
     /// Who may use it.
     pub access: crate::fuse::MountOptions,
-    /// Event loop threads of the client; `None` for half the cores.
-    pub event_loop_threads: Option<u16>,
 }
 
 impl MountConfig {
@@ -57,7 +56,9 @@ impl MountConfig {
     pub fn resolve(args: &CliArgs, environment: &Environment) -> Result<Self, String> {
         let prefix = args.prefix()?.to_owned();
         let max_background = environment.max_background.unwrap_or(limits::MAX_BACKGROUND);
-        let congestion = environment.congestion_threshold.unwrap_or_else(|| congestion_threshold(max_background));
+        let congestion = environment
+            .congestion_threshold
+            .unwrap_or_else(|| congestion_threshold(max_background));
         if congestion > max_background {
             return Err(format!(
                 "UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD={congestion} is above max_background {max_background}"
@@ -88,7 +89,6 @@ impl MountConfig {
                 // Writing lands with a later version; until then the kernel is told, so that every tool knows.
                 read_only: true,
             },
-            event_loop_threads: environment.event_loop_threads,
         })
     }
 }
@@ -98,31 +98,72 @@ fn congestion_threshold(max_background: u16) -> u16 {
 }
 
 fn read_config(args: &CliArgs, environment: &Environment) -> ReadConfig {
-    let memory_max = args.memory_target.map_or_else(|| memory_default(memory_available()), |mib| mib << 20);
+    let memory_max = args
+        .memory_target
+        .map_or_else(|| memory_default(memory_available()), |mib| mib << 20);
     ReadConfig {
         memory_max,
         part_size: args.read_part_size,
-        window_max: environment.prefetch_window_max.unwrap_or(ReadConfig::default().window_max),
+        window_max: environment
+            .prefetch_window_max
+            .unwrap_or(ReadConfig::default().window_max),
     }
 }
 
 /// A quarter, so that applications keep the rest; within bounds that make sense.
 fn memory_default(available: u64) -> u64 {
-    (available / 4).clamp(limits::READ_MEMORY_MIN, limits::READ_MEMORY_DEFAULT_MAX)
+    (available / 4).clamp(
+        limits::READ_MEMORY_DEFAULT_MIN,
+        limits::READ_MEMORY_DEFAULT_MAX,
+    )
 }
 
 /// Memory of the machine or of the control group, whichever is less, in bytes.
 fn memory_available() -> u64 {
     let machine = nix::sys::sysinfo::sysinfo().map_or(u64::MAX, |info| info.ram_total());
-    let group = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
-        .iter()
-        .find_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok());
+    let group = [
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ]
+    .iter()
+    .find_map(|path| {
+        std::fs::read_to_string(path)
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    });
     machine.min(group.unwrap_or(u64::MAX))
 }
 
 fn client_options(args: &CliArgs, environment: &Environment) -> Result<CrtClientOptions, String> {
-    let _ = (args, environment);
-    Err("client".to_owned())
+    let mut options = CrtClientOptions::new(&args.bucket.name);
+    options.region = args.region.clone().or_else(|| environment.region.clone());
+    options.endpoint_url = args
+        .endpoint_url
+        .clone()
+        .or_else(|| environment.endpoint_url.clone());
+    options.force_path_style = args.force_path_style;
+    options.credentials = if args.no_sign_request {
+        CredentialsMode::Unsigned
+    } else {
+        CredentialsMode::Default {
+            profile: args.profile.clone(),
+        }
+    };
+    options.throughput_target_gbps = f64::from(args.maximum_throughput_gbps);
+    options.part_size_max =
+        usize::try_from(args.read_part_size).map_err(|error| error.to_string())?;
+    options.event_loop_threads = environment.event_loop_threads;
+    if let Some(path) = &environment.ca_bundle {
+        let read = std::fs::read(path)
+            .map_err(|error| format!("cannot read AWS_CA_BUNDLE={path}: {error}"));
+        options.ca_bundle = Some(read?);
+    }
+    if let Some(attempts) = environment.max_attempts {
+        options.max_attempts = attempts;
+    }
+    Ok(options)
 }
 
 #[cfg(test)]
@@ -131,7 +172,12 @@ mod tests {
 
     #[test]
     fn a_quarter_of_memory_within_bounds() {
-        for (available, expected) in [(0, 256 << 20), (1 << 30, 256 << 20), (4 << 30, 1 << 30), (1 << 40, 8 << 30)] {
+        for (available, expected) in [
+            (0, 256 << 20),
+            (1 << 30, 256 << 20),
+            (4 << 30, 1 << 30),
+            (1 << 40, 8 << 30),
+        ] {
             assert_eq!(memory_default(available), expected, "{available}");
         }
     }

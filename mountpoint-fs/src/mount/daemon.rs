@@ -44,7 +44,9 @@ impl Reporter {
 
     /// Tells the parent that the directory is mounted, and lets go of the terminal.
     pub(super) fn mounted(&mut self) -> io::Result<()> {
-        let Some(mut pipe) = self.0.take() else { return Ok(()) };
+        let Some(mut pipe) = self.0.take() else {
+            return Ok(());
+        };
         pipe.write_all(MOUNTED)?;
         drop(pipe);
         let null = File::options().read(true).write(true).open("/dev/null")?;
@@ -56,7 +58,9 @@ impl Reporter {
 
     /// Tells the parent why not. Returns whether there was one to tell.
     pub(super) fn failed(&mut self, reason: &str) -> bool {
-        self.0.take().is_some_and(|mut pipe| pipe.write_all(reason.as_bytes()).is_ok())
+        self.0
+            .take()
+            .is_some_and(|mut pipe| pipe.write_all(reason.as_bytes()).is_ok())
     }
 }
 
@@ -66,7 +70,10 @@ pub(super) fn daemonise() -> io::Result<Side> {
     match fork_child()? {
         Fork::Parent { child_pid } => {
             drop(writer);
-            Ok(Side::Parent(wait_for_report(File::from(reader), Pid::from_raw(child_pid))))
+            Ok(Side::Parent(wait_for_report(
+                File::from(reader),
+                Pid::from_raw(child_pid),
+            )))
         }
         Fork::Child => {
             drop(reader);
@@ -85,14 +92,20 @@ fn wait_for_report(mut pipe: File, child: Pid) -> Result<(), String> {
         return Err(format!(
             "not mounted after {seconds} s; the background process was ended{}. Run with --foreground --debug to see \
              what it waits for",
-            killed.err().map_or_else(String::new, |errno| format!(" ({errno})"))
+            killed
+                .err()
+                .map_or_else(String::new, |errno| format!(" ({errno})"))
         ));
     }
     let mut report = Vec::new();
-    pipe.read_to_end(&mut report).map_err(|error| format!("lost the background process: {error}"))?;
+    pipe.read_to_end(&mut report)
+        .map_err(|error| format!("lost the background process: {error}"))?;
     match report.as_slice() {
         MOUNTED => Ok(()),
-        [] => Err("the background process died while mounting; run with --foreground --debug to see why".to_owned()),
+        [] => Err(
+            "the background process died while mounting; run with --foreground --debug to see why"
+                .to_owned(),
+        ),
         reason => Err(String::from_utf8_lossy(reason).into_owned()),
     }
 }
@@ -112,7 +125,10 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::warn!("could not remove the PID file {}: {error}", self.0.display());
+            tracing::warn!(
+                "could not remove the PID file {}: {error}",
+                self.0.display()
+            );
         }
     }
 }

@@ -54,7 +54,10 @@ impl Environment {
     ///
     /// # Errors
     /// A text for the user that names the variable and what it takes.
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the environment"
+    )]
     pub fn read() -> Result<Self, String> {
         Self::parse(|name| std::env::var(name).ok())
     }
@@ -67,9 +70,19 @@ impl Environment {
         let text = |name: &str| variable(name).filter(|value| !value.is_empty());
         let environment = Self {
             max_background: number(&text, "UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", 1, 65535)?,
-            congestion_threshold: number(&text, "UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD", 1, 65535)?,
+            congestion_threshold: number(
+                &text,
+                "UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD",
+                1,
+                65535,
+            )?,
             clone_fuse_fd: flag(&text, "UNSTABLE_MOUNTPOINT_CLONE_FUSE_FD")?,
-            prefetch_window_max: number(&text, "UNSTABLE_MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE", 1 << 20, 1 << 40)?,
+            prefetch_window_max: number(
+                &text,
+                "UNSTABLE_MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE",
+                1 << 20,
+                1 << 40,
+            )?,
             pid_file: text("UNSTABLE_MOUNTPOINT_PID_FILE"),
             event_loop_threads: number(&text, "UNSTABLE_CRT_EVENTLOOP_THREADS", 1, 1024)?,
             log_filter: text("MOUNTPOINT_LOG"),
@@ -78,7 +91,8 @@ impl Environment {
             endpoint_url: text("AWS_ENDPOINT_URL_S3").or_else(|| text("AWS_ENDPOINT_URL")),
             ca_bundle: text("AWS_CA_BUNDLE"),
         };
-        if let (Some(threshold), Some(background)) = (environment.congestion_threshold, environment.max_background)
+        if let (Some(threshold), Some(background)) =
+            (environment.congestion_threshold, environment.max_background)
             && threshold > background
         {
             return Err(format!(
@@ -96,10 +110,14 @@ fn number<T: FromStr + PartialOrd + std::fmt::Display>(
     min: T,
     max: T,
 ) -> Result<Option<T>, String> {
-    let Some(value) = text(name) else { return Ok(None) };
+    let Some(value) = text(name) else {
+        return Ok(None);
+    };
     match value.parse::<T>() {
         Ok(number) if number >= min && number <= max => Ok(Some(number)),
-        _ => Err(format!("{name}={value} is not a number from {min} to {max}")),
+        _ => Err(format!(
+            "{name}={value} is not a number from {min} to {max}"
+        )),
     }
 }
 
@@ -117,10 +135,17 @@ mod tests {
 
     #[track_caller]
     fn check(variables: &[(&str, &str)], expected: Result<Environment, &str>) {
-        let find = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+        let find = |name: &str| {
+            variables
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| (*v).to_owned())
+        };
         match (Environment::parse(find), expected) {
             (Err(error), Err(text)) => assert!(error.contains(text), "{error}"),
-            (parsed, expected) => assert_eq!(parsed, expected.map_err(str::to_owned), "{variables:?}"),
+            (parsed, expected) => {
+                assert_eq!(parsed, expected.map_err(str::to_owned), "{variables:?}")
+            }
         }
     }
 
@@ -129,18 +154,42 @@ mod tests {
         let none = Environment::default;
         check(&[], Ok(none()));
         check(&[("AWS_REGION", "")], Ok(none()));
-        let region = |r: &str| Environment { region: Some(r.to_owned()), ..none() };
+        let region = |r: &str| Environment {
+            region: Some(r.to_owned()),
+            ..none()
+        };
         check(&[("AWS_DEFAULT_REGION", "a")], Ok(region("a")));
-        check(&[("AWS_DEFAULT_REGION", "a"), ("AWS_REGION", "b")], Ok(region("b")));
-        let background = Environment { max_background: Some(100), ..none() };
-        check(&[("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "100")], Ok(background));
-        check(&[("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "0")], Err("from 1 to 65535"));
-        check(&[("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "many")], Err("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND=many"));
         check(
-            &[("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "10"), ("UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD", "11")],
+            &[("AWS_DEFAULT_REGION", "a"), ("AWS_REGION", "b")],
+            Ok(region("b")),
+        );
+        let background = Environment {
+            max_background: Some(100),
+            ..none()
+        };
+        check(
+            &[("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "100")],
+            Ok(background),
+        );
+        check(
+            &[("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "0")],
+            Err("from 1 to 65535"),
+        );
+        check(
+            &[("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "many")],
+            Err("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND=many"),
+        );
+        check(
+            &[
+                ("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "10"),
+                ("UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD", "11"),
+            ],
             Err("at most that"),
         );
-        check(&[("UNSTABLE_MOUNTPOINT_CLONE_FUSE_FD", "maybe")], Err("neither true nor false"));
+        check(
+            &[("UNSTABLE_MOUNTPOINT_CLONE_FUSE_FD", "maybe")],
+            Err("neither true nor false"),
+        );
         check(&[("AWS_MAX_ATTEMPTS", "0")], Err("from 1 to 100"));
     }
 }

@@ -42,7 +42,11 @@ fn start(args: &CliArgs) -> Result<ExitCode, String> {
         Side::Parent(Ok(())) => {
             let (bucket, directory) = (&args.bucket.name, args.directory.display());
             // The mount is there even if nobody can read this.
-            writeln!(std::io::stdout(), "bucket {bucket} is mounted at {directory}").ok();
+            writeln!(
+                std::io::stdout(),
+                "bucket {bucket} is mounted at {directory}"
+            )
+            .ok();
             Ok(ExitCode::SUCCESS)
         }
         Side::Parent(Err(reason)) => Err(reason),
@@ -69,18 +73,30 @@ fn serve(
         }
         Err(error) => return Err(error.to_string()),
     };
-    let pid_file = environment.pid_file.as_deref().map(|path| PidFile::create(Path::new(path))).transpose();
+    let pid_file = environment
+        .pid_file
+        .as_deref()
+        .map(|path| PidFile::create(Path::new(path)))
+        .transpose();
     let pid_file = pid_file.map_err(|error| format!("cannot write the PID file: {error}"));
     let pid_file = match pid_file {
         Ok(pid_file) => pid_file,
         Err(reason) => {
             mounted.end();
-            return if reporter.failed(&reason) { Ok(ExitCode::FAILURE) } else { Err(reason) };
+            return if reporter.failed(&reason) {
+                Ok(ExitCode::FAILURE)
+            } else {
+                Err(reason)
+            };
         }
     };
     if !reporter.is_daemon() {
         let (bucket, directory) = (&args.bucket.name, args.directory.display());
-        writeln!(std::io::stdout(), "bucket {bucket} is mounted at {directory}; Ctrl-C unmounts it").ok();
+        writeln!(
+            std::io::stdout(),
+            "bucket {bucket} is mounted at {directory}; Ctrl-C unmounts it"
+        )
+        .ok();
     }
     if let Err(error) = reporter.mounted() {
         tracing::warn!("mounted, but cannot tell the terminal: {error}");

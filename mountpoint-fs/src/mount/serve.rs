@@ -20,7 +20,7 @@ use super::{FuseTuning, MountConfig};
 use crate::clock::Clock;
 use crate::config::{FsConfig, limits};
 use crate::fs::FileSystem;
-use crate::fuse::{Mount, MountOptions, Session, SessionOptions};
+use crate::fuse::{Connection, Mount, MountOptions, Session, SessionOptions};
 
 /// What ends a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ enum End {
 pub struct MountedBucket {
     mount: Mount,
     session: Arc<Session>,
+    /// To end it when users keep files open; `None` if the mount ended while it began.
+    connection: Option<Connection>,
     ends: Receiver<End>,
     /// Last, so that everything above is gone before the runtime is.
     runtime: Runtime,
@@ -50,7 +52,14 @@ impl MountedBucket {
         check_directory(&config.directory)?;
         let runtime = new_runtime()?;
         let client = connect(&runtime, config)?;
-        let mounted = Self::over(client, runtime, &config.directory, &config.fs, &config.access, config.fuse)?;
+        let mounted = Self::over(
+            client,
+            runtime,
+            &config.directory,
+            &config.fs,
+            &config.access,
+            config.fuse,
+        )?;
         Ok(mounted)
     }
 
@@ -68,7 +77,8 @@ impl MountedBucket {
     ) -> Result<Self, StartError> {
         check_directory(directory)?;
         let fs = Arc::new(FileSystem::new(client, fs.clone(), Clock::monotonic()));
-        let mount = crate::fuse::mount(directory, access).map_err(|error| StartError::new(error.to_string()))?;
+        let mount = crate::fuse::mount(directory, access)
+            .map_err(|error| StartError::new(error.to_string()))?;
         let options = SessionOptions {
             threads: tuning.threads,
             clone_descriptors: tuning.clone_descriptors,
@@ -82,11 +92,21 @@ impl MountedBucket {
             Err(error) => {
                 // Best effort: the reason why it could not start is what the user must see.
                 mount.unmount(true).ok();
-                return Err(StartError::new(format!("the kernel refused the mount: {error}")));
+                return Err(StartError::new(format!(
+                    "the kernel refused the mount: {error}"
+                )));
             }
         };
-        let ends = watch(&session).map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
-        Ok(Self { mount, session, ends, runtime })
+        let ends = watch(&session)
+            .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
+        let connection = Connection::of(directory).ok();
+        Ok(Self {
+            mount,
+            session,
+            connection,
+            ends,
+            runtime,
+        })
     }
 
     /// Serves until the directory is unmounted or the process is told to end.
@@ -107,21 +127,31 @@ impl MountedBucket {
     /// [`limits::SHUTDOWN_DRAIN`] more; a second signal cuts that short.
     pub fn end(self) {
         if let Err(busy) = self.mount.unmount(false) {
-            tracing::warn!("files are still open ({busy}): unmounting lazily, they end in a moment");
+            tracing::warn!(
+                "files are still open ({busy}): unmounting lazily, they end in a moment"
+            );
             if let Err(error) = self.mount.unmount(true) {
                 tracing::error!("cannot unmount: {error}; unmount by hand with `umount -l`");
             }
         }
         if self.ends.recv_timeout(limits::SHUTDOWN_DRAIN) != Ok(End::Unmounted) {
-            self.session.abort();
+            tracing::warn!("files were open to the end; their users get an error from now on");
+            self.session.abort_pending();
+            let aborted = self.connection.as_ref().map(Connection::abort);
             let ended = self.ends.recv_timeout(limits::SHUTDOWN_ABORT);
-            tracing::warn!(?ended, "files were open to the end; their users get an error from now on");
+            tracing::debug!(?aborted, ?ended, "connection aborted");
         }
         self.close();
     }
 
     fn close(self) {
-        let Self { mount, session, ends, runtime } = self;
+        let Self {
+            mount,
+            session,
+            ends,
+            runtime,
+            ..
+        } = self;
         drop((mount, ends));
         drop(session);
         runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
@@ -145,33 +175,53 @@ fn connect(runtime: &Runtime, config: &MountConfig) -> Result<Arc<dyn ObjectClie
     let explained = |options: &_, error: &ClientError| explain(options, &config.fs.prefix, error);
     for _ in 0..2 {
         let client = runtime
-            .block_on(CrtClient::connect(options.clone(), runtime.handle().clone()))
+            .block_on(CrtClient::connect(
+                options.clone(),
+                runtime.handle().clone(),
+            ))
             .map_err(|error| explained(&options, &error))?;
-        let list = ListRequest { prefix: config.fs.prefix.clone(), max_keys: Some(1), ..ListRequest::default() };
+        let list = ListRequest {
+            prefix: config.fs.prefix.clone(),
+            max_keys: Some(1),
+            ..ListRequest::default()
+        };
         match runtime.block_on(client.list(list)) {
             Ok(_) => return Ok(Arc::new(client)),
-            Err(ClientError { kind: ErrorKind::WrongRegion(Some(region)), .. }) if options.region.is_none() => {
-                tracing::warn!("the bucket is in {region}; give --region {region} to save a request at start");
+            Err(ClientError {
+                kind: ErrorKind::WrongRegion(Some(region)),
+                ..
+            }) if options.region.is_none() => {
+                tracing::warn!(
+                    "the bucket is in {region}; give --region {region} to save a request at start"
+                );
                 options.region = Some(region);
             }
             Err(error) => return Err(explained(&options, &error)),
         }
     }
-    Err(StartError::new("the servers send us from region to region; name the bucket's with --region".to_owned()))
+    Err(StartError::new(
+        "the servers send us from region to region; name the bucket's with --region".to_owned(),
+    ))
 }
 
 fn check_directory(directory: &Path) -> Result<(), StartError> {
     let shown = directory.display();
     match std::fs::metadata(directory) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err(StartError::new(format!("the mount point {shown} is not a directory"))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(StartError::new(format!("the mount point {shown} does not exist; make it with `mkdir -p {shown}`")))
-        }
-        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => Err(StartError::new(format!(
-            "the mount point {shown} holds a dead mount (its process is gone); clean up with `umount -l {shown}`"
+        Ok(_) => Err(StartError::new(format!(
+            "the mount point {shown} is not a directory"
         ))),
-        Err(error) => Err(StartError::new(format!("cannot use the mount point {shown}: {error}"))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(StartError::new(
+            format!("the mount point {shown} does not exist; make it with `mkdir -p {shown}`"),
+        )),
+        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+            Err(StartError::new(format!(
+                "the mount point {shown} holds a dead mount (its process is gone); clean up with `umount -l {shown}`"
+            )))
+        }
+        Err(error) => Err(StartError::new(format!(
+            "cannot use the mount point {shown}: {error}"
+        ))),
     }
 }
 
@@ -180,18 +230,22 @@ fn watch(session: &Arc<Session>) -> std::io::Result<Receiver<End>> {
     let (sender, ends) = sync_channel(ENDS_MAX);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let on_signal: SyncSender<End> = sender.clone();
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        for signal in signals.forever() {
-            // A full channel has a signal in it already.
-            on_signal.try_send(End::Signal(signal)).ok();
-        }
-    })?;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for signal in signals.forever() {
+                // A full channel has a signal in it already.
+                on_signal.try_send(End::Signal(signal)).ok();
+            }
+        })?;
     let session = Arc::clone(session);
-    thread::Builder::new().name("session-end".to_owned()).spawn(move || {
-        session.wait();
-        // Nobody listens when a signal ended the mount first.
-        sender.send(End::Unmounted).ok();
-    })?;
+    thread::Builder::new()
+        .name("session-end".to_owned())
+        .spawn(move || {
+            session.wait();
+            // Nobody listens when a signal ended the mount first.
+            sender.send(End::Unmounted).ok();
+        })?;
     Ok(ends)
 }
 

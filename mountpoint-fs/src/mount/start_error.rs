@@ -38,7 +38,10 @@ impl std::error::Error for StartError {}
 /// What the first request's failure means for somebody who wants to mount a bucket.
 pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientError) -> StartError {
     let bucket = &options.bucket;
-    let at = options.endpoint_url.as_deref().map_or_else(String::new, |url| format!(" at {url}"));
+    let at = options
+        .endpoint_url
+        .as_deref()
+        .map_or_else(String::new, |url| format!(" at {url}"));
     let text = match &error.kind {
         ErrorKind::NoSuchBucket | ErrorKind::NotFound => format!(
             "bucket '{bucket}' does not exist{at}: {error}. Check its name, --region and --endpoint-url"
@@ -64,7 +67,9 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
             format!("the S3 server{at} fails: {error}. Try again, and ask who runs the server")
         }
         ErrorKind::InvalidResponse => {
-            format!("what answers{at} is no S3 server, or its answer was damaged: {error}. Check --endpoint-url")
+            format!(
+                "what answers{at} is no S3 server, or its answer was damaged: {error}. Check --endpoint-url"
+            )
         }
         _ => format!("cannot list bucket '{bucket}'{at}: {error}"),
     };

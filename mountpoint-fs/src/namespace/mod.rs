@@ -1,1 +1,32 @@
-//! (skeleton)
+//! Names: which key a file is, which inode a name is, and what S3 was last heard to say of it.
+//!
+//! [`Namespace`] turns names into requests and answers into inodes; [`Listing`] enumerates one directory. Neither
+//! knows open files, bytes or the kernel's messages.
+//!
+//! Invariants: an inode is one *version* of one file, or one directory, and never becomes another; its number is
+//! never used again. A lookup count rises only in the step that returns it to the caller, so a future that is
+//! dropped while it waits leaks none. The one lock that is held anywhere is never held across an `.await`.
+//!
+//! Runs on whatever thread polls it.
+
+mod attributes;
+mod inode;
+mod inode_table;
+mod joined;
+mod listing;
+mod lookup;
+mod names;
+#[expect(
+    clippy::module_inception,
+    reason = "the file is named after the type it defines"
+)]
+mod namespace;
+mod page;
+mod recent;
+mod version;
+
+pub use attributes::AttributeStyle;
+pub use listing::Listing;
+pub use namespace::{Namespace, OpenVersion};
+pub use page::{Listed, Page};
+pub use version::{Found, Version};

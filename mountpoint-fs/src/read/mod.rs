@@ -1,5 +1,18 @@
 //! Reading: which ranges to ask S3 for, and when a read can be answered.
+//!
+//! One range, one GET, one block of our own memory; a reply is slices of blocks, and nothing is copied. [`Reader`]
+//! does, `Planner` and `Window` decide, `Flight` is one GET in the air, [`ReadContext`] is what a mount's readers share.
 
+mod blocks;
+mod context;
+mod flight;
+mod planner;
 mod reader;
+mod tracks;
+mod window;
 
-pub use reader::{ReadContext, Reader};
+pub use context::{ReadContext, ReadStats};
+pub use reader::Reader;
+
+#[cfg(test)]
+mod tests;

@@ -1,50 +1,433 @@
 //! One open file's reads.
+//!
+//! A read looks up what is held, lets the planner say what to ask for, sends those GETs, and waits for its own
+//! bytes only; the reply is slices of blocks. The lock is held for the look-up and never while anything is sent
+//! or waited for, so any number of reads of one file run at once.
+//!
+//! Invariant: every GET names the version that was seen at open; a block leaves the map when its last byte has been
+//! handed out, and lives on in the replies made of it. Runs on whichever thread polls the read.
 
+use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use mountpoint_client::ObjectClient;
-use mountpoint_client::types::{ETag, Key};
+use mountpoint_client::types::{ETag, GetRequest, Key, Priority};
+use mountpoint_client::{ClientError, ErrorKind, GetObserver};
+use mountpoint_crt_sys::block::BlockFill;
 
-use crate::clock::Clock;
-use crate::config::ReadConfig;
+use super::blocks::BlockMap;
+use super::context::{ReadContext, ReaderNo};
+use super::flight::Flight;
+use super::planner::{Access, Bounds, Plan, Planner};
+use crate::config::limits::SLICES_MAX;
 use crate::fs::{FsError, ReadData};
-
-/// What all readers of a mount share: client, block pool, memory budget, settings.
-#[derive(Debug)]
-pub struct ReadContext {
-    client: Arc<dyn ObjectClient>,
-    config: ReadConfig,
-    clock: Clock,
-}
-
-impl ReadContext {
-    /// Made once per mount.
-    #[must_use]
-    pub fn new(client: Arc<dyn ObjectClient>, config: ReadConfig, clock: Clock) -> Arc<Self> {
-        Arc::new(Self { client, config, clock })
-    }
-}
+use crate::memory::{Purpose, Reservation};
+use crate::sync::Mutex;
 
 /// Reads one version of one object. Any number of reads may be in progress at once.
 #[derive(Debug)]
 pub struct Reader {
+    inner: Arc<Inner>,
+}
+
+/// What a reader is, for as long as it is open. Without blocks it takes about 200 bytes.
+#[derive(Debug)]
+pub(super) struct Inner {
     context: Arc<ReadContext>,
     key: Key,
     etag: ETag,
     size: u64,
+    /// When it was last read, in milliseconds of the context's clock.
+    used_at_ms: AtomicU64,
+    /// Lock "H": held for look-ups and planning, never while waiting, sending or giving memory back.
+    state: Mutex<State>,
 }
+
+#[derive(Debug, Default)]
+struct State {
+    blocks: BlockMap<Arc<Flight>>,
+    planner: Planner,
+    /// Its name in the context's list of those that hold blocks.
+    holder: Option<ReaderNo>,
+    /// Streams it is counted with in the context.
+    streams: usize,
+}
+
+/// Some bytes of a flight's block, wanted by a read.
+struct Piece {
+    flight: Arc<Flight>,
+    bytes: Range<usize>,
+}
+
+/// What the first look at a read's bytes has come to.
+enum Step {
+    /// All there.
+    Ready(ReadData),
+    /// All asked for.
+    Pending(Vec<Piece>),
+    /// No memory for what must be asked for.
+    NoMemory,
+}
+
+/// GETs that are planned and not yet sent.
+type Launches = Vec<(Arc<Flight>, BlockFill)>;
 
 impl Reader {
     /// A reader of the version `etag` of `key`, which is `size` bytes long. Sends no request yet.
     #[must_use]
     pub fn new(context: Arc<ReadContext>, key: Key, etag: ETag, size: u64) -> Self {
-        Self { context, key, etag, size }
+        let state = Mutex::default();
+        Self {
+            inner: Arc::new(Inner {
+                context,
+                key,
+                etag,
+                size,
+                used_at_ms: AtomicU64::new(0),
+                state,
+            }),
+        }
     }
 
     /// Bytes `offset..offset + size`, cut at the end of the object.
+    ///
+    /// Ready at once if the bytes are here. Dropping the future is safe at any time; what was asked for arrives all
+    /// the same.
     pub async fn read(&self, offset: u64, size: u32) -> Result<ReadData, FsError> {
-        let _ = (offset, size, &self.context.client, &self.context.config, &self.context.clock);
-        let _ = (&self.key, &self.etag, self.size);
-        Err(FsError::BadHandle)
+        let end = offset.saturating_add(u64::from(size)).min(self.inner.size);
+        if offset >= end {
+            return Ok(ReadData::default());
+        }
+        self.inner.read(offset..end).await
+    }
+}
+
+impl Inner {
+    async fn read(self: &Arc<Self>, range: Range<u64>) -> Result<ReadData, FsError> {
+        let pieces = match self.begin(&range) {
+            Step::Ready(data) => return Ok(data),
+            Step::Pending(pieces) => pieces,
+            Step::NoMemory => self.fetch_exactly(&range).await,
+        };
+        match wait(&pieces).await {
+            Ok(()) => Ok(data_of(pieces)),
+            // Nobody waited when it was asked for, so nobody was told: this reader tries for itself.
+            Err((error, Purpose::ReadAhead)) if error.kind != ErrorKind::PreconditionFailed => {
+                drop(pieces);
+                let pieces = self.fetch_exactly(&range).await;
+                wait(&pieces)
+                    .await
+                    .map_err(|(error, _)| self.fs_error(error))?;
+                Ok(data_of(pieces))
+            }
+            Err((error, _)) => Err(self.fs_error(error)),
+        }
+    }
+
+    /// Plans a read and sends what it calls for.
+    fn begin(self: &Arc<Self>, range: &Range<u64>) -> Step {
+        let now = self.touch();
+        let mut removed = Vec::new();
+        let mut launches = Vec::new();
+        let step = {
+            let state = &mut *self.state.lock();
+            state.forget_failed(range, &mut removed);
+            let is_ready = state.is_ready(range);
+            let access = Access {
+                range: range.clone(),
+                waits: !is_ready,
+                now,
+            };
+            let bounds = Bounds {
+                size: self.size,
+                part_max: self.context.config.part_size,
+                window_max: self.context.window_max(),
+            };
+            let plan = state.planner.plan(&access, &state.blocks, &bounds);
+            let step = if self.start_demand(state, &plan, &mut launches) {
+                let step = if is_ready {
+                    Step::Ready(state.data(range))
+                } else {
+                    Step::Pending(state.pieces(range))
+                };
+                self.start_ahead(state, &plan, &mut launches);
+                state.blocks.remove_inside(&plan.done, &mut removed);
+                step
+            } else {
+                state.planner.refuse(&plan, range.end);
+                Step::NoMemory
+            };
+            if plan.is_time_to_retire {
+                state.retire(&mut removed);
+                self.count_streams(state);
+            }
+            self.hold(state);
+            step
+        };
+        drop(removed);
+        if !launches.is_empty() {
+            self.launch(launches);
+            self.context.make_room();
+            self.context.sweep(now);
+        }
+        step
+    }
+
+    /// Asks for what is missing of `range` and for nothing else, when there is memory for it.
+    async fn fetch_exactly(self: &Arc<Self>, range: &Range<u64>) -> Vec<Piece> {
+        let len = range.end - range.start;
+        let place = self.context.budget.reserve(len);
+        self.context.make_room();
+        let mut memory = place.await;
+        let mut removed = Vec::new();
+        let mut launches = Vec::new();
+        let pieces = {
+            let state = &mut *self.state.lock();
+            state.forget_failed(range, &mut removed);
+            for gap in state.blocks.gaps(range.clone()) {
+                let share = memory.split(gap.end - gap.start);
+                launches.push(self.prepare(state, gap, share, Purpose::Demand));
+            }
+            let pieces = state.pieces(range);
+            state.blocks.remove_inside(range, &mut removed);
+            pieces
+        };
+        drop((memory, removed));
+        self.launch(launches);
+        pieces
+    }
+
+    /// Prepares what a read waits for: all of it, or nothing and `false` if memory is short.
+    fn start_demand(&self, state: &mut State, plan: &Plan, launches: &mut Launches) -> bool {
+        let total = plan.demand.iter().map(|get| get.end - get.start).sum();
+        if total == 0 {
+            return true;
+        }
+        let Some(mut memory) = self.context.budget.try_reserve(total, Purpose::Demand) else {
+            return false;
+        };
+        for get in &plan.demand {
+            let share = memory.split(get.end - get.start);
+            launches.push(self.prepare(state, get.clone(), share, Purpose::Demand));
+        }
+        true
+    }
+
+    /// Prepares what is to be read ahead, as far as memory goes.
+    fn start_ahead(&self, state: &mut State, plan: &Plan, launches: &mut Launches) {
+        for get in &plan.ahead {
+            let Some(memory) = self
+                .context
+                .budget
+                .try_reserve(get.end - get.start, Purpose::ReadAhead)
+            else {
+                state.planner.refuse(plan, get.start);
+                return;
+            };
+            launches.push(self.prepare(state, get.clone(), memory, Purpose::ReadAhead));
+        }
+    }
+
+    fn prepare(
+        &self,
+        state: &mut State,
+        range: Range<u64>,
+        memory: Reservation,
+        purpose: Purpose,
+    ) -> (Arc<Flight>, BlockFill) {
+        let fill = self.context.block(memory);
+        let flight = Flight::new(range.clone(), fill.block(), purpose);
+        state.blocks.insert(range, Arc::clone(&flight));
+        (flight, fill)
+    }
+
+    /// Sends GETs. Called with no lock held: a client may tell the observer before it returns.
+    fn launch(&self, launches: Launches) {
+        for (flight, fill) in launches {
+            let request = GetRequest {
+                key: self.key.clone(),
+                range: flight.range().clone(),
+                if_match: Some(self.etag.clone()),
+                priority: match flight.purpose() {
+                    Purpose::Demand => Priority::Foreground,
+                    Purpose::ReadAhead => Priority::ReadAhead,
+                },
+            };
+            // Dropping the handle lets the GET finish: closing its connection costs more than a part.
+            drop(
+                self.context
+                    .client
+                    .get(request, fill, flight as Arc<dyn GetObserver>),
+            );
+        }
+    }
+
+    /// Gives back blocks, the demanded ones only or all; the latter forgets the streams too. Replies made of them
+    /// and GETs in the air keep theirs until they end. Returns how many bytes that is.
+    pub(super) fn give_back(&self, keep_ahead: bool) -> u64 {
+        let mut removed = Vec::new();
+        {
+            let state = &mut *self.state.lock();
+            state.blocks.remove_if(
+                |_, flight| !keep_ahead || flight.purpose() == Purpose::Demand,
+                &mut removed,
+            );
+            if !keep_ahead {
+                state.planner.forget();
+                self.count_streams(state);
+            }
+            if state.blocks.is_empty()
+                && let Some(holder) = state.holder.take()
+            {
+                self.context.remove_holder(holder);
+            }
+        }
+        removed
+            .iter()
+            .map(|flight| flight.block().capacity() as u64)
+            .sum()
+    }
+
+    /// When it was last read.
+    pub(super) fn used_at(&self) -> Duration {
+        Duration::from_millis(self.used_at_ms.load(Ordering::Relaxed))
+    }
+
+    fn touch(&self) -> Duration {
+        let now = self.context.clock.now();
+        self.used_at_ms.store(
+            u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
+        now
+    }
+
+    /// Sees to it that the context knows of a reader with blocks.
+    fn hold(self: &Arc<Self>, state: &mut State) {
+        if state.holder.is_none() && !state.blocks.is_empty() {
+            let holder = self.context.name_reader();
+            state.holder = Some(holder);
+            self.context.add_holder(holder, Arc::downgrade(self));
+        }
+    }
+
+    fn count_streams(&self, state: &mut State) {
+        let now = state.planner.stream_count();
+        if now != state.streams {
+            self.context
+                .count_streams(mem::replace(&mut state.streams, now), now);
+        }
+    }
+
+    fn fs_error(&self, error: ClientError) -> FsError {
+        match error.kind {
+            ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(
+                "{} was replaced or deleted since it was opened: {error}",
+                self.key
+            )),
+            ErrorKind::Denied | ErrorKind::Archived => FsError::Denied(error.to_string()),
+            _ => FsError::Client(error),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        self.context.count_streams(state.streams, 0);
+        if let Some(holder) = state.holder {
+            self.context.remove_holder(holder);
+        }
+    }
+}
+
+impl State {
+    /// Forgets blocks that will never hold what a read of `range` needs. If the reply would be made of too many
+    /// blocks, all of them: they are fetched again as one.
+    fn forget_failed(&mut self, range: &Range<u64>, removed: &mut Vec<Arc<Flight>>) {
+        let is_failed = |flight: &Flight| flight.has_failed_before(share_of(flight, range).end);
+        let mut count = 0;
+        let mut any_failed = false;
+        for (_, flight) in self.blocks.overlapping(range.clone()) {
+            count += 1;
+            any_failed |= is_failed(flight);
+        }
+        if any_failed || count > SLICES_MAX {
+            let overlaps = |held: &Range<u64>| held.start < range.end && range.start < held.end;
+            let is_unwanted = |held: &Range<u64>, flight: &Arc<Flight>| {
+                overlaps(held) && (count > SLICES_MAX || is_failed(flight))
+            };
+            self.blocks.remove_if(is_unwanted, removed);
+        }
+    }
+
+    /// Whether every byte of `range` is here.
+    fn is_ready(&self, range: &Range<u64>) -> bool {
+        let mut end = range.start;
+        for (held, flight) in self.blocks.overlapping(range.clone()) {
+            if held.start > end || !flight.has(share_of(flight, range).end) {
+                return false;
+            }
+            end = held.end;
+        }
+        end >= range.end
+    }
+
+    /// `range`, which is all here.
+    fn data(&self, range: &Range<u64>) -> ReadData {
+        let slices = self.blocks.overlapping(range.clone());
+        ReadData {
+            slices: slices
+                .map(|(_, flight)| (flight.block().clone(), share_of(flight, range)))
+                .collect(),
+        }
+    }
+
+    /// The blocks that `range` is in or will be.
+    fn pieces(&self, range: &Range<u64>) -> Vec<Piece> {
+        let flights = self.blocks.overlapping(range.clone());
+        flights
+            .map(|(_, flight)| Piece {
+                flight: Arc::clone(flight),
+                bytes: share_of(flight, range),
+            })
+            .collect()
+    }
+
+    /// Drops what no stream will come to.
+    fn retire(&mut self, removed: &mut Vec<Arc<Flight>>) {
+        let planner = &self.planner;
+        self.blocks
+            .remove_if(|held, _| !planner.wants(held), removed);
+    }
+}
+
+/// The part of a flight's block that belongs to `range`.
+fn share_of(flight: &Flight, range: &Range<u64>) -> Range<usize> {
+    let held = flight.range();
+    let within =
+        |offset: u64| usize::try_from(offset - held.start).expect("a block fits into memory");
+    within(range.start.max(held.start))..within(range.end.min(held.end))
+}
+
+/// Waits for all pieces. The first error comes with what its GET was for.
+async fn wait(pieces: &[Piece]) -> Result<(), (ClientError, Purpose)> {
+    for Piece { flight, bytes } in pieces {
+        flight
+            .arrival(bytes.end)
+            .await
+            .map_err(|error| (error, flight.purpose()))?;
+    }
+    Ok(())
+}
+
+fn data_of(pieces: Vec<Piece>) -> ReadData {
+    let slices = pieces
+        .into_iter()
+        .map(|Piece { flight, bytes }| (flight.block().clone(), bytes));
+    ReadData {
+        slices: slices.collect(),
     }
 }

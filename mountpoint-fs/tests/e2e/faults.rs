@@ -4,9 +4,9 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::time::{Duration, Instant};
 
-use mountpoint_client::server::{Fault, Operation, Server, synthetic_bytes};
+use mountpoint_client::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 
-use crate::harness::{BUCKET, Mounted, put, read, server};
+use crate::harness::{BUCKET, Mounted, PATIENCE, put, read, server};
 
 const MIB: u64 = 1 << 20;
 
@@ -16,7 +16,10 @@ fn file_of(server: &Server, size: u64) {
 
 #[track_caller]
 fn reads_right(mounted: &Mounted, size: u64) {
-    assert!(read(&mounted.join("file")) == synthetic_bytes(5, 0..size), "wrong bytes");
+    assert!(
+        read(&mounted.join("file")) == synthetic_bytes(5, 0..size),
+        "wrong bytes"
+    );
 }
 
 #[test]
@@ -24,7 +27,9 @@ fn a_cut_body_is_resumed() {
     let server = server();
     file_of(&server, 20 * MIB);
     let mounted = Mounted::new(&server, &[]);
-    let _cut = server.faults().add(Fault::cut_after(Operation::GetObject, 100_000).times(5));
+    server
+        .faults()
+        .add(Rule::on(Operation::GetObject, Fault::CutBody(100_000)).times(5));
     reads_right(&mounted, 20 * MIB);
 }
 
@@ -33,8 +38,16 @@ fn errors_and_throttling_are_retried() {
     let server = server();
     file_of(&server, 20 * MIB);
     let mounted = Mounted::new(&server, &[]);
-    let _slow_down = server.faults().add(Fault::status(Operation::GetObject, 503, "SlowDown").times(3));
-    let _internal = server.faults().add(Fault::status(Operation::GetObject, 500, "InternalError").times(2));
+    let internal = Fault::Error {
+        status: 500,
+        code: "InternalError",
+    };
+    server
+        .faults()
+        .add(Rule::on(Operation::GetObject, Fault::SlowDown).times(3));
+    server
+        .faults()
+        .add(Rule::on(Operation::GetObject, internal).times(2));
     reads_right(&mounted, 20 * MIB);
 }
 
@@ -43,10 +56,17 @@ fn a_lasting_error_reaches_the_application() {
     let server = server();
     file_of(&server, MIB);
     let mounted = Mounted::new(&server, &[]);
-    let denied = server.faults().add(Fault::status(Operation::GetObject, 403, "AccessDenied"));
-    let error = File::open(mounted.join("file")).unwrap().read_at(&mut [0; 10], 0).unwrap_err();
+    let denied = Fault::Error {
+        status: 403,
+        code: "AccessDenied",
+    };
+    let denied = server.faults().add(Rule::on(Operation::GetObject, denied));
+    let error = File::open(mounted.join("file"))
+        .unwrap()
+        .read_at(&mut [0; 10], 0)
+        .unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EACCES));
-    drop(denied);
+    server.faults().remove(denied);
     reads_right(&mounted, MIB);
 }
 
@@ -56,31 +76,45 @@ fn an_early_byte_needs_no_whole_part() {
     file_of(&server, 100 * MIB);
     let mounted = Mounted::new(&server, &[]);
     // 5 Mbit/s: 128 KiB take 0.2 s and a whole part of 8 MiB 13 s.
-    let _slow = server.faults().add(Fault::bandwidth(Operation::GetObject, 625_000));
+    server
+        .faults()
+        .add(Rule::on(Operation::GetObject, Fault::Bandwidth(625_000)));
     let start = Instant::now();
     let mut buffer = [0; 4096];
-    File::open(mounted.join("file")).unwrap().read_exact_at(&mut buffer, 0).unwrap();
-    assert!(start.elapsed() < Duration::from_secs(5), "the first 4 KiB took {:?}", start.elapsed());
+    File::open(mounted.join("file"))
+        .unwrap()
+        .read_exact_at(&mut buffer, 0)
+        .unwrap();
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "the first 4 KiB took {:?}",
+        start.elapsed()
+    );
     assert_eq!(buffer.as_slice(), synthetic_bytes(5, 0..4096));
 }
 
 #[test]
 fn lies_become_errors() {
     let lies = [
-        ("another ETag", Fault::wrong_etag(Operation::GetObject)),
-        ("the range is ignored", Fault::ignore_range(Operation::GetObject)),
-        ("no Content-Range", Fault::without_content_range(Operation::GetObject)),
-        ("no ETag", Fault::without_etag(Operation::GetObject)),
+        ("another ETag", Fault::WrongETag),
+        ("the range is ignored", Fault::IgnoreRange),
+        ("no Content-Range", Fault::NoContentRange),
+        ("no ETag", Fault::NoETag),
     ];
     for (lie, fault) in lies {
         let server = server();
         file_of(&server, 20 * MIB);
         let mounted = Mounted::new(&server, &[]);
-        let _lie = server.faults().add(fault);
-        let result = File::open(mounted.join("file")).unwrap().read_at(&mut [0; 4096], 5 * MIB);
+        server.faults().add(Rule::on(Operation::GetObject, fault));
+        let result = File::open(mounted.join("file"))
+            .unwrap()
+            .read_at(&mut [0; 4096], 5 * MIB);
         assert!(result.is_err(), "{lie}: {result:?}");
         let still_there = std::fs::metadata(mounted.path());
-        assert!(still_there.is_ok(), "{lie}: the mount survives, {still_there:?}");
+        assert!(
+            still_there.is_ok(),
+            "{lie}: the mount survives, {still_there:?}"
+        );
     }
 }
 
@@ -89,7 +123,11 @@ fn a_replaced_object_is_never_mixed() {
     let server = server();
     file_of(&server, 32 * MIB);
     let mounted = Mounted::new(&server, &[]);
-    let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(mounted.join("file")).unwrap();
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(mounted.join("file"))
+        .unwrap();
     let mut buffer = vec![0; 1 << 20];
     file.read_exact_at(&mut buffer, 0).unwrap();
     server.store().put_synthetic(BUCKET, "file", 32 * MIB, 6);
@@ -97,7 +135,10 @@ fn a_replaced_object_is_never_mixed() {
     for part in 1..32 {
         let range = part * MIB..(part + 1) * MIB;
         match file.read_exact_at(&mut buffer, range.start) {
-            Ok(()) => assert!(buffer == synthetic_bytes(5, range), "old bytes only, at {part} MiB"),
+            Ok(()) => assert!(
+                buffer == synthetic_bytes(5, range),
+                "old bytes only, at {part} MiB"
+            ),
             Err(error) => {
                 assert_eq!(error.raw_os_error(), Some(libc::ESTALE));
                 stale = true;
@@ -105,7 +146,10 @@ fn a_replaced_object_is_never_mixed() {
         }
     }
     assert!(stale, "what was not prefetched is gone");
-    assert!(read(&mounted.join("file")) == synthetic_bytes(6, 0..32 * MIB), "a new open sees the new version");
+    assert!(
+        read(&mounted.join("file")) == synthetic_bytes(6, 0..32 * MIB),
+        "a new open sees the new version"
+    );
 }
 
 #[test]
@@ -120,7 +164,10 @@ fn new_objects_are_seen_at_once_and_deleted_ones_vanish() {
     server.store().delete(BUCKET, "d/old");
     let start = Instant::now();
     while std::fs::metadata(mounted.join("d/old")).is_ok() {
-        assert!(start.elapsed() < Duration::from_secs(5), "a deleted object is seen for ever");
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "a deleted object is seen for ever"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -130,13 +177,17 @@ fn a_blocked_read_can_be_killed() {
     let server = server();
     file_of(&server, MIB);
     let mounted = Mounted::new(&server, &[]);
-    let _hangs = server.faults().add(Fault::latency(Operation::GetObject, Duration::from_secs(20)));
-    let mut reader = std::process::Command::new("cat").arg(mounted.join("file")).spawn().unwrap();
-    let waits = Instant::now();
-    while server.log().in_flight() == 0 {
-        assert!(waits.elapsed() < Duration::from_secs(5), "cat sends no GET");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    server
+        .faults()
+        .add(Rule::on(Operation::GetObject, Fault::BlackHole));
+    let mut reader = std::process::Command::new("cat")
+        .arg(mounted.join("file"))
+        .spawn()
+        .unwrap();
+    let asked = server
+        .log()
+        .wait_until(Operation::GetObject, PATIENCE, |gets| gets.requests > 0);
+    assert!(asked, "cat sends no GET");
     let start = Instant::now();
     nix::sys::signal::kill(
         nix::unistd::Pid::from_raw(i32::try_from(reader.id()).unwrap()),
@@ -144,5 +195,9 @@ fn a_blocked_read_can_be_killed() {
     )
     .unwrap();
     reader.wait().unwrap();
-    assert!(start.elapsed() < Duration::from_secs(5), "an interrupted read ends at once, not after {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "an interrupted read ends at once, not after {:?}",
+        start.elapsed()
+    );
 }

@@ -21,7 +21,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// A server with an empty bucket that wants signed requests.
 pub(crate) fn server() -> Server {
     let credentials = Some((ACCESS_KEY.to_owned(), SECRET_KEY.to_owned()));
-    let server = Server::start(ServerOptions { credentials, ..ServerOptions::default() }).unwrap();
+    let server = Server::start(ServerOptions {
+        credentials,
+        ..ServerOptions::default()
+    })
+    .unwrap();
     server.store().create_bucket(BUCKET);
     server
 }
@@ -57,7 +61,12 @@ impl Mounted {
     /// Mounts with a changed command: more variables, another user.
     pub(crate) fn with(server: &Server, args: &[&str], change: impl FnOnce(&mut Command)) -> Self {
         let mut command = mount_s3();
-        command.args([BUCKET, "--endpoint-url", &server.url(), "--force-path-style"]);
+        command.args([
+            BUCKET,
+            "--endpoint-url",
+            &server.url(),
+            "--force-path-style",
+        ]);
         command.args(args);
         change(&mut command);
         Self::start(command)
@@ -67,12 +76,26 @@ impl Mounted {
     pub(crate) fn start(mut command: Command) -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::os::unix::fs::chown(directory.path(), None, None).unwrap();
-        command.arg(directory.path()).arg("--foreground").stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command
+            .arg(directory.path())
+            .arg("--foreground")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
         let mut process = command.spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("is mounted at"), "not mounted: {line:?} {:?}", process.try_wait());
-        Self { process, directory, ended: false }
+        BufReader::new(process.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert!(
+            line.contains("is mounted at"),
+            "not mounted: {line:?} {:?}",
+            process.try_wait()
+        );
+        Self {
+            process,
+            directory,
+            ended: false,
+        }
     }
 
     /// The mount point.
@@ -119,7 +142,11 @@ impl Drop for Mounted {
         let status = wait_for_exit(&mut self.process, PATIENCE);
         if !std::thread::panicking() {
             assert!(status.success(), "mount-s3 ended with {status:?}");
-            assert!(!is_mounted(self.path()), "{} is still mounted", self.path().display());
+            assert!(
+                !is_mounted(self.path()),
+                "{} is still mounted",
+                self.path().display()
+            );
         }
     }
 }
@@ -144,13 +171,20 @@ pub(crate) fn wait_for_exit(child: &mut Child, patience: Duration) -> ExitStatus
 pub(crate) fn is_mounted(directory: &Path) -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let directory = directory.to_str().unwrap();
-    mounts.lines().any(|line| line.split(' ').nth(4) == Some(directory))
+    mounts
+        .lines()
+        .any(|line| line.split(' ').nth(4) == Some(directory))
 }
 
 /// Runs a program to its end.
 pub(crate) fn run(program: &str, args: &[&str]) -> Output {
-    let output = Command::new(program).args(args).stdin(Stdio::null()).output();
-    output.unwrap_or_else(|error| panic!("{program}: {error}; `make test` installs what the tests need"))
+    let output = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .output();
+    output.unwrap_or_else(|error| {
+        panic!("{program}: {error}; `make test` installs what the tests need")
+    })
 }
 
 /// Runs a shell script and returns what it printed; a failure of the script fails the test.
@@ -162,7 +196,10 @@ pub(crate) fn shell(directory: &Path, script: &str) -> String {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     assert!(output.status.success(), "{script}\n{stdout}{stderr}");
     stdout.into_owned()
 }
@@ -178,5 +215,5 @@ pub(crate) fn read(path: &Path) -> Vec<u8> {
 
 /// Puts a small object.
 pub(crate) fn put(server: &Server, key: &str, body: impl Into<Vec<u8>>) {
-    server.store().put(BUCKET, key, body.into().into());
+    server.store().put(BUCKET, key, body.into());
 }

@@ -53,23 +53,50 @@ fn it_goes_into_the_background() {
     let logs = tempfile::tempdir().unwrap();
     let pid_file = logs.path().join("pid");
     let output = mount_s3()
-        .args([BUCKET, directory.path().to_str().unwrap(), "--endpoint-url", &server.url(), "--force-path-style"])
-        .args(["--log-directory", logs.path().join("logs").to_str().unwrap(), "--debug"])
+        .args([
+            BUCKET,
+            directory.path().to_str().unwrap(),
+            "--endpoint-url",
+            &server.url(),
+            "--force-path-style",
+        ])
+        .args([
+            "--log-directory",
+            logs.path().join("logs").to_str().unwrap(),
+            "--debug",
+        ])
         .env("UNSTABLE_MOUNTPOINT_PID_FILE", &pid_file)
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("is mounted at"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("is mounted at"),
+        "{output:?}"
+    );
     assert_eq!(read(&directory.path().join("file")), b"x");
-    let pid: i32 = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
+    let pid: i32 = std::fs::read_to_string(&pid_file)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
-    assert!(run("umount", &[directory.path().to_str().unwrap()]).status.success());
+    assert!(
+        run("umount", &[directory.path().to_str().unwrap()])
+            .status
+            .success()
+    );
     let start = std::time::Instant::now();
     while pid_file.exists() {
-        assert!(start.elapsed() < PATIENCE, "the background process does not end");
+        assert!(
+            start.elapsed() < PATIENCE,
+            "the background process does not end"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(std::fs::read_dir(logs.path().join("logs")).unwrap().count(), 1);
+    assert_eq!(
+        std::fs::read_dir(logs.path().join("logs")).unwrap().count(),
+        1
+    );
 }
 
 #[test]
@@ -77,7 +104,10 @@ fn the_kernel_sees_max_background() {
     let server = server();
     for (variables, expected) in [
         (vec![], ("64", "48")),
-        (vec![("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "100")], ("100", "75")),
+        (
+            vec![("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "100")],
+            ("100", "75"),
+        ),
         (
             vec![
                 ("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "200"),
@@ -90,14 +120,36 @@ fn the_kernel_sees_max_background() {
             command.envs(variables.clone());
         });
         let device = std::fs::metadata(mounted.path()).unwrap().dev();
-        if !std::path::Path::new("/sys/fs/fuse/connections").read_dir().is_ok_and(|mut d| d.next().is_some()) {
-            assert!(run("mount", &["-t", "fusectl", "fusectl", "/sys/fs/fuse/connections"]).status.success());
+        if !std::path::Path::new("/sys/fs/fuse/connections")
+            .read_dir()
+            .is_ok_and(|mut d| d.next().is_some())
+        {
+            assert!(
+                run(
+                    "mount",
+                    &["-t", "fusectl", "fusectl", "/sys/fs/fuse/connections"]
+                )
+                .status
+                .success()
+            );
         }
         let value = |name: &str| {
-            let path = format!("/sys/fs/fuse/connections/{}/{name}", nix::sys::stat::minor(device));
-            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}")).trim().to_owned()
+            let path = format!(
+                "/sys/fs/fuse/connections/{}/{name}",
+                nix::sys::stat::minor(device)
+            );
+            std::fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{path}: {error}"))
+                .trim()
+                .to_owned()
         };
-        assert_eq!((value("max_background").as_str(), value("congestion_threshold").as_str()), expected);
+        assert_eq!(
+            (
+                value("max_background").as_str(),
+                value("congestion_threshold").as_str()
+            ),
+            expected
+        );
     }
 }
 
@@ -109,7 +161,13 @@ fn a_killed_process_leaves_an_error_that_says_what_to_do() {
     let (status, _) = mounted.signal(Signal::SIGKILL);
     assert!(!status.success());
     let again = mount_s3()
-        .args([BUCKET, directory.to_str().unwrap(), "--endpoint-url", &server.url(), "--force-path-style"])
+        .args([
+            BUCKET,
+            directory.to_str().unwrap(),
+            "--endpoint-url",
+            &server.url(),
+            "--force-path-style",
+        ])
         .output()
         .unwrap();
     run("umount", &["-l", directory.to_str().unwrap()]);
@@ -142,7 +200,20 @@ fn an_ordinary_user_can_mount() {
         server.url(),
         dir = directory.display()
     );
-    let output = run("setpriv", &["--reuid=nobody", "--regid=nogroup", "--clear-groups", "bash", "-euc", &script]);
+    let output = run(
+        "setpriv",
+        &[
+            "--reuid=nobody",
+            "--regid=nogroup",
+            "--clear-groups",
+            "bash",
+            "-euc",
+            &script,
+        ],
+    );
     assert!(output.status.success(), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stdout).ends_with('x'), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).ends_with('x'),
+        "{output:?}"
+    );
 }

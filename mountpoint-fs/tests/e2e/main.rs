@@ -7,5 +7,7 @@ mod harness;
 mod lifecycle;
 mod reading;
 mod requests;
+#[path = "../../../mountpoint-client/tests/contract/servers.rs"]
+mod servers;
 mod start_errors;
 mod tools;

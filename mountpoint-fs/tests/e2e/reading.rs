@@ -18,25 +18,61 @@ fn lists_and_reads_a_tree() {
     put(&server, "a/b/c.txt", "deep");
     put(&server, "empty", "");
     let mounted = Mounted::new(&server, &[]);
-    assert_eq!(shell(mounted.path(), "find . | LC_ALL=C sort"), ".\n./a\n./a/b\n./a/b/c.txt\n./empty\n./hello.txt\n");
+    assert_eq!(
+        shell(mounted.path(), "find . | LC_ALL=C sort"),
+        ".\n./a\n./a/b\n./a/b/c.txt\n./empty\n./hello.txt\n"
+    );
     assert_eq!(read(&mounted.join("hello.txt")), b"hello");
     assert_eq!(read(&mounted.join("a/b/c.txt")), b"deep");
     assert_eq!(read(&mounted.join("empty")), b"");
-    assert!(std::fs::metadata(mounted.join("absent")).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound));
-    assert!(std::fs::read(mounted.join("a")).is_err(), "a directory cannot be read");
+    assert!(
+        std::fs::metadata(mounted.join("absent"))
+            .is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+    );
+    assert!(
+        std::fs::read(mounted.join("a")).is_err(),
+        "a directory cannot be read"
+    );
 }
 
 #[test]
 fn attributes_follow_flags_and_objects() {
     let server = server();
     put(&server, "d/file", "12345");
-    let mounted = Mounted::new(&server, &["--uid", "1234", "--gid", "4321", "--dir-mode", "0750", "--file-mode", "0640"]);
-    let (file, directory) = (mounted.join("d/file").metadata().unwrap(), mounted.join("d").metadata().unwrap());
-    assert_eq!((file.len(), file.mode() & 0o7777, file.uid(), file.gid()), (5, 0o640, 1234, 4321));
-    assert_eq!((directory.mode() & 0o7777, directory.uid(), directory.gid()), (0o750, 1234, 4321));
+    let mounted = Mounted::new(
+        &server,
+        &[
+            "--uid",
+            "1234",
+            "--gid",
+            "4321",
+            "--dir-mode",
+            "0750",
+            "--file-mode",
+            "0640",
+        ],
+    );
+    let (file, directory) = (
+        mounted.join("d/file").metadata().unwrap(),
+        mounted.join("d").metadata().unwrap(),
+    );
+    assert_eq!(
+        (file.len(), file.mode() & 0o7777, file.uid(), file.gid()),
+        (5, 0o640, 1234, 4321)
+    );
+    assert_eq!(
+        (directory.mode() & 0o7777, directory.uid(), directory.gid()),
+        (0o750, 1234, 4321)
+    );
     let age = file.modified().unwrap().elapsed().unwrap();
-    assert!(age.as_secs() < 3600, "modified when it was put, not {age:?} ago");
-    shell(mounted.path(), "df . > /dev/null; test -z \"$(find . -newermt '+1 hour')\"");
+    assert!(
+        age.as_secs() < 3600,
+        "modified when it was put, not {age:?} ago"
+    );
+    shell(
+        mounted.path(),
+        "df . > /dev/null; test -z \"$(find . -newermt '+1 hour')\"",
+    );
 }
 
 #[test]
@@ -56,11 +92,26 @@ fn odd_names() {
     let long = format!("{}/{}", "d".repeat(255), "f".repeat(255));
     let longest = format!("{}{}", "k/".repeat(400), "n".repeat(224));
     assert_eq!(longest.len(), 1024);
-    let visible = ["with space", "ünïcödé/日本語", "plus+percent%25", "quote'\"&<>", "tab\there", "nl\nname", &long, &longest];
+    let visible = [
+        "with space",
+        "ünïcödé/日本語",
+        "plus+percent%25",
+        "quote'\"&<>",
+        "tab\there",
+        "nl\nname",
+        &long,
+        &longest,
+    ];
     for key in visible {
         put(&server, key, key);
     }
-    for key in ["x//empty-component", "x/./dot", "x/../dotdot", "marker/", "x/"] {
+    for key in [
+        "x//empty-component",
+        "x/./dot",
+        "x/../dotdot",
+        "marker/",
+        "x/",
+    ] {
         put(&server, key, "hidden");
     }
     put(&server, "shadow", "hidden by the directory");
@@ -72,7 +123,13 @@ fn odd_names() {
     }
     assert_eq!(shell(mounted.path(), "ls -A marker"), "");
     assert_eq!(shell(mounted.path(), "ls -A x"), "seen\n");
-    assert_eq!(shell(mounted.path(), "ls -A shadow; find . -maxdepth 1 -name shadow | wc -l"), "child\n1\n");
+    assert_eq!(
+        shell(
+            mounted.path(),
+            "ls -A shadow; find . -maxdepth 1 -name shadow | wc -l"
+        ),
+        "child\n1\n"
+    );
     let too_long = std::fs::metadata(mounted.join(&"n".repeat(256))).unwrap_err();
     assert_eq!(too_long.raw_os_error(), Some(libc::ENAMETOOLONG));
 }
@@ -86,27 +143,39 @@ fn every_way_of_reading_gives_the_same_bytes() {
     let mounted = Mounted::new(&server, &[]);
     assert!(read(&mounted.join("big")) == expected, "read to the end");
 
-    let direct = File::options().read(true).custom_flags(libc::O_DIRECT).open(mounted.join("big")).unwrap();
+    let direct = File::options()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(mounted.join("big"))
+        .unwrap();
     let buffered = File::open(mounted.join("big")).unwrap();
     let mut random = rand::rngs::StdRng::seed_from_u64(1);
     for _ in 0..200 {
         let offset = random.random_range(0..size + 100);
         let len = random.random_range(1..300_000_usize);
         let end = (offset + len as u64).min(size);
-        let expected = &expected[usize::try_from(offset.min(size)).unwrap()..usize::try_from(end.max(offset.min(size))).unwrap()];
+        let expected = &expected[usize::try_from(offset.min(size)).unwrap()
+            ..usize::try_from(end.max(offset.min(size))).unwrap()];
         for file in [&direct, &buffered] {
             let mut buffer = vec![0; len];
             let mut got = 0;
             while got < len {
-                match file.read_at(&mut buffer[got..], offset + got as u64).unwrap() {
+                match file
+                    .read_at(&mut buffer[got..], offset + got as u64)
+                    .unwrap()
+                {
                     0 => break,
                     more => got += more,
                 }
             }
-            assert!(buffer[..got] == *expected, "offset {offset} len {len}: got {got}");
+            assert!(
+                buffer[..got] == *expected,
+                "offset {offset} len {len}: got {got}"
+            );
         }
     }
-    let script = "tail -c 1000 big | cksum; dd if=big bs=100001 skip=7 count=11 2>/dev/null | cksum";
+    let script =
+        "tail -c 1000 big | cksum; dd if=big bs=100001 skip=7 count=11 2>/dev/null | cksum";
     let on_mount = shell(mounted.path(), script);
     let local = tempfile::tempdir().unwrap();
     std::fs::write(local.path().join("big"), &expected).unwrap();
@@ -144,7 +213,10 @@ fn many_threads_at_random_offsets() {
                 for _ in 0..20 {
                     let offset = random.random_range(0..size - 65536);
                     file.read_exact_at(&mut buffer, offset).unwrap();
-                    assert!(buffer == synthetic_bytes(9, offset..offset + 65536), "offset {offset}");
+                    assert!(
+                        buffer == synthetic_bytes(9, offset..offset + 65536),
+                        "offset {offset}"
+                    );
                 }
             })
         })
@@ -161,7 +233,10 @@ fn a_directory_of_many_pages() {
         put(&server, &format!("many/file-{index:05}"), "x");
     }
     let mounted = Mounted::new(&server, &[]);
-    let listed = shell(mounted.path(), "ls -f many | sed '/^\\./d' | LC_ALL=C sort -u | wc -l; ls -l many | wc -l");
+    let listed = shell(
+        mounted.path(),
+        "ls -f many | sed '/^\\./d' | LC_ALL=C sort -u | wc -l; ls -l many | wc -l",
+    );
     assert_eq!(listed, "2500\n2501\n");
 }
 
@@ -170,10 +245,28 @@ fn writing_is_refused() {
     let server = server();
     put(&server, "file", "x");
     let mounted = Mounted::new(&server, &[]);
-    for script in ["echo y > file", "echo y > new", "rm file", "mkdir d", "mv file other", "touch file", "chmod 600 file", "truncate -s 0 file"] {
-        let output = crate::harness::run("bash", &["-c", &format!("cd {} && {script}", mounted.path().display())]);
+    for script in [
+        "echo y > file",
+        "echo y > new",
+        "rm file",
+        "mkdir d",
+        "mv file other",
+        "touch file",
+        "chmod 600 file",
+        "truncate -s 0 file",
+    ] {
+        let output = crate::harness::run(
+            "bash",
+            &[
+                "-c",
+                &format!("cd {} && {script}", mounted.path().display()),
+            ],
+        );
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && stderr.contains("Read-only file system"), "{script}: {stderr}");
+        assert!(
+            !output.status.success() && stderr.contains("Read-only file system"),
+            "{script}: {stderr}"
+        );
     }
     assert_eq!(read(&mounted.join("file")), b"x");
 }

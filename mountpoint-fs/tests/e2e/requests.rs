@@ -5,23 +5,31 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use mountpoint_client::server::{Fault, Operation, Server};
+use mountpoint_client::server::{Fault, Operation, Rule, Server};
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::harness::{BUCKET, Mounted, put, read, server, shell};
+use crate::harness::{BUCKET, Mounted, PATIENCE, put, read, server, shell};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// Bytes and number of GETs since the log was cleared.
-fn fetched(server: &Server) -> (u64, usize) {
-    let gets: Vec<_> = server.log().snapshot().into_iter().filter(|e| e.operation == Operation::GetObject).collect();
-    (gets.iter().map(|entry| entry.bytes_sent).sum(), gets.len())
+fn fetched(server: &Server) -> (u64, u64) {
+    let done = server
+        .log()
+        .wait_until(Operation::GetObject, PATIENCE, |gets| gets.in_flight == 0);
+    assert!(done, "GETs are in flight for ever");
+    let gets = server.log().counters(Operation::GetObject);
+    (gets.bytes_sent, gets.requests)
 }
 
 fn open(mounted: &Mounted, name: &str, direct: bool) -> File {
     let flags = if direct { libc::O_DIRECT } else { 0 };
-    File::options().read(true).custom_flags(flags).open(mounted.join(name)).unwrap()
+    File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(mounted.join(name))
+        .unwrap()
 }
 
 #[test]
@@ -37,7 +45,12 @@ fn sequential_reads_fetch_each_byte_once() {
         while offset < 64 * MIB {
             offset += file.read_at(&mut buffer, offset).unwrap() as u64;
         }
-        assert_eq!(fetched(&server).0, 64 * MIB, "direct {direct}: {:?}", fetched(&server));
+        assert_eq!(
+            fetched(&server).0,
+            64 * MIB,
+            "direct {direct}: {:?}",
+            fetched(&server)
+        );
     }
 }
 
@@ -54,16 +67,30 @@ fn random_reads_fetch_what_they_need() {
     ] {
         let file = open(&mounted, "huge", direct);
         if !direct {
-            nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_RANDOM).unwrap();
+            nix::fcntl::posix_fadvise(
+                &file,
+                0,
+                0,
+                nix::fcntl::PosixFadviseAdvice::POSIX_FADV_RANDOM,
+            )
+            .unwrap();
         }
         server.log().clear();
         let mut random = rand::rngs::StdRng::seed_from_u64(size);
         let mut buffer = vec![0; usize::try_from(size).unwrap()];
         for _ in 0..50 {
-            file.read_exact_at(&mut buffer, random.random_range(0..1 << 20) * 4 * KIB % (4095 * MIB)).unwrap();
+            file.read_exact_at(
+                &mut buffer,
+                random.random_range(0..1 << 20) * 4 * KIB % (4095 * MIB),
+            )
+            .unwrap();
         }
         let (bytes, _) = fetched(&server);
-        assert!(bytes <= 50 * fetched_max, "{size} direct {direct}: {} per read", bytes / 50);
+        assert!(
+            bytes <= 50 * fetched_max,
+            "{size} direct {direct}: {} per read",
+            bytes / 50
+        );
     }
 }
 
@@ -74,21 +101,29 @@ fn parallel_reads_of_one_descriptor_are_parallel_requests() {
     let mounted = Mounted::new(&server, &[]);
     let file = Arc::new(open(&mounted, "huge", true));
     server.log().clear();
-    let _slow = server.faults().add(Fault::latency(Operation::GetObject, Duration::from_millis(500)));
+    let slow = Fault::Latency {
+        fixed: Duration::from_millis(500),
+        jitter: Duration::ZERO,
+    };
+    server.faults().add(Rule::on(Operation::GetObject, slow));
     let start = Arc::new(Barrier::new(64));
     let threads: Vec<_> = (0..64)
         .map(|index| {
             let (file, start) = (Arc::clone(&file), Arc::clone(&start));
             std::thread::spawn(move || {
                 start.wait();
-                file.read_exact_at(&mut [0; 65536], index * 16 * MIB + 64 * KIB).unwrap();
+                file.read_exact_at(&mut [0; 65536], index * 16 * MIB + 64 * KIB)
+                    .unwrap();
             })
         })
         .collect();
     for thread in threads {
         thread.join().unwrap();
     }
-    assert_eq!(server.log().gets_in_flight_max(), 64);
+    assert_eq!(
+        server.log().counters(Operation::GetObject).in_flight_max,
+        64
+    );
     assert_eq!(fetched(&server), (64 * 64 * KIB, 64));
 }
 
@@ -105,12 +140,17 @@ fn interleaved_streams_waste_nothing() {
         let mut buffer = vec![0; 128 << 10];
         for step in 0..share / (128 * KIB) {
             for stream in 0..streams {
-                file.read_exact_at(&mut buffer, stream * share + step * 128 * KIB).unwrap();
+                file.read_exact_at(&mut buffer, stream * share + step * 128 * KIB)
+                    .unwrap();
             }
         }
         drop(file);
         let (bytes, gets) = fetched(&server);
-        assert!(bytes <= 64 * MIB + 8 * MIB * streams, "{streams} streams: {} MiB in {gets} GETs", bytes / MIB);
+        assert!(
+            bytes <= 64 * MIB + 8 * MIB * streams,
+            "{streams} streams: {} MiB in {gets} GETs",
+            bytes / MIB
+        );
         assert!(bytes >= 64 * MIB);
     }
 }
@@ -126,10 +166,16 @@ fn cold_metadata() {
     let count = |script: &str| {
         server.log().clear();
         shell(mounted.path(), script);
-        server.log().snapshot().len()
+        server.log().count_all()
     };
-    assert!(count("cat a/b/c.txt") <= 9, "the reference needs 9 requests");
-    assert!(count("ls -l many > /dev/null") <= 8, "a listing answers the stats of what it listed");
+    assert!(
+        count("cat a/b/c.txt") <= 9,
+        "the reference needs 9 requests"
+    );
+    assert!(
+        count("ls -l many > /dev/null") <= 8,
+        "a listing answers the stats of what it listed"
+    );
     assert!(count("test ! -e absent") <= 2);
 }
 

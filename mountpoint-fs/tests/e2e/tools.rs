@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use mountpoint_client::credentials::{CredentialsMode, StaticKeys};
 use mountpoint_client::server::synthetic_bytes;
+use mountpoint_client::types::{Key, ObjectHeaders, PutCondition, PutRequest};
+use mountpoint_client::{CrtClient, CrtClientOptions, ObjectClient as _};
 
 use crate::harness::{Mounted, mount_s3, put, server, shell};
+use crate::servers::{self, Program};
 
 /// Objects of the tree, and the same tree on disk to compare with.
 fn tree() -> BTreeMap<String, Vec<u8>> {
@@ -15,7 +19,10 @@ fn tree() -> BTreeMap<String, Vec<u8>> {
         objects.insert(key, synthetic_bytes(index, 0..index * 37));
     }
     for index in 0..3_u64 {
-        objects.insert(format!("large/{index}"), synthetic_bytes(index, 0..(12 << 20) + index));
+        objects.insert(
+            format!("large/{index}"),
+            synthetic_bytes(index, 0..(12 << 20) + index),
+        );
     }
     objects
 }
@@ -41,7 +48,10 @@ fn compare(mounted: &Path, local: &Path) {
         assert_eq!(shell(mounted, script), shell(local, script), "{script}");
     }
     let copy = tempfile::tempdir().unwrap();
-    shell(mounted, &format!("cp -r . {0} && diff -r . {0}", copy.path().display()));
+    shell(
+        mounted,
+        &format!("cp -r . {0} && diff -r . {0}", copy.path().display()),
+    );
 }
 
 #[test]
@@ -56,24 +66,62 @@ fn tools_on_the_embedded_server() {
     compare(mounted.path(), local.path());
 }
 
-#[test]
-fn tools_on_independent_servers() {
-    use mountpoint_client::contract::servers::{IndependentServer, Kind};
-    let objects = tree();
-    let local = tempfile::tempdir().unwrap();
-    write_tree(local.path(), &objects);
-    for kind in [Kind::Minio, Kind::Versitygw] {
-        let server = IndependentServer::start(kind).unwrap();
-        server.create_bucket("tools").unwrap();
-        for (key, bytes) in &objects {
-            server.put("tools", key, bytes.clone()).unwrap();
+/// Puts the tree into a server's bucket, mounts it, and compares.
+fn compare_on(server: &Program, objects: &BTreeMap<String, Vec<u8>>, local: &Path) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let options = CrtClientOptions {
+        endpoint_url: Some(server.endpoint().to_owned()),
+        force_path_style: true,
+        credentials: CredentialsMode::Static(StaticKeys {
+            access_key_id: servers::ACCESS_KEY.to_owned(),
+            secret_access_key: servers::SECRET_KEY.to_owned(),
+            session_token: None,
+        }),
+        ..CrtClientOptions::new(servers::BUCKET)
+    };
+    runtime.block_on(async {
+        let client = CrtClient::connect(options, runtime.handle().clone())
+            .await
+            .unwrap();
+        for (key, bytes) in objects {
+            let put = PutRequest {
+                key: Key::parse(key).unwrap(),
+                body: bytes.clone().into(),
+                condition: PutCondition::None,
+                checksum: None,
+                headers: ObjectHeaders::default(),
+            };
+            client.put(put).await.unwrap();
         }
-        let mut command = mount_s3();
-        command
-            .args(["tools", "--endpoint-url", &server.url(), "--force-path-style"])
-            .env("AWS_ACCESS_KEY_ID", server.access_key())
-            .env("AWS_SECRET_ACCESS_KEY", server.secret_key());
-        let mounted = Mounted::start(command);
-        compare(mounted.path(), local.path());
-    }
+    });
+    let mut command = mount_s3();
+    command
+        .args([
+            servers::BUCKET,
+            "--endpoint-url",
+            server.endpoint(),
+            "--force-path-style",
+        ])
+        .env("AWS_ACCESS_KEY_ID", servers::ACCESS_KEY)
+        .env("AWS_SECRET_ACCESS_KEY", servers::SECRET_KEY);
+    let mounted = Mounted::start(command);
+    compare(mounted.path(), local);
+}
+
+#[test]
+fn tools_on_minio() {
+    let (objects, local) = (tree(), tempfile::tempdir().unwrap());
+    write_tree(local.path(), &objects);
+    compare_on(&Program::minio(), &objects, local.path());
+}
+
+#[test]
+fn tools_on_versitygw() {
+    let (objects, local) = (tree(), tempfile::tempdir().unwrap());
+    write_tree(local.path(), &objects);
+    compare_on(&Program::versitygw(), &objects, local.path());
 }

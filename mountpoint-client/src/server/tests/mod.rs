@@ -28,7 +28,10 @@ pub(super) struct Answer {
 
 impl Answer {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(super) fn text(&self) -> String {
@@ -39,9 +42,15 @@ impl Answer {
     pub(super) fn elements(&self, name: &str) -> Vec<String> {
         let (open, close) = (format!("<{name}>"), format!("</{name}>"));
         let text = self.text();
-        let parts = text.split(&open).skip(1).filter_map(|rest| rest.split_once(&close));
+        let parts = text
+            .split(&open)
+            .skip(1)
+            .filter_map(|rest| rest.split_once(&close));
         let unescape = |text: &str| {
-            let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
+            let text = text
+                .replace("&lt;", "<")
+                .replace("&gt;", ">")
+                .replace("&quot;", "\"");
             text.replace("&apos;", "'").replace("&amp;", "&")
         };
         parts.map(|(text, _)| unescape(text)).collect()
@@ -87,14 +96,21 @@ impl Wire {
             return None;
         }
         let status = line.split(' ').nth(1).unwrap().parse().unwrap();
-        let mut answer = Answer { status, ..Answer::default() };
+        let mut answer = Answer {
+            status,
+            ..Answer::default()
+        };
         loop {
             line.clear();
             self.0.read_line(&mut line).ok()?;
-            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+            let Some((name, value)) = line.trim_end().split_once(": ") else {
+                break;
+            };
             answer.headers.push((name.to_lowercase(), value.to_owned()));
         }
-        let len: u64 = answer.header("content-length").map_or(0, |len| len.parse().unwrap());
+        let len: u64 = answer
+            .header("content-length")
+            .map_or(0, |len| len.parse().unwrap());
         if !is_head {
             // An error is a reset connection; what came before it is in the buffer.
             let _read = (&mut self.0).take(len).read_to_end(&mut answer.body);
@@ -105,7 +121,8 @@ impl Wire {
 
     pub(super) fn ask(&mut self, request: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         self.send(request, headers, body);
-        self.receive(request.starts_with("HEAD")).expect("an answer")
+        self.receive(request.starts_with("HEAD"))
+            .expect("an answer")
     }
 }
 
@@ -120,14 +137,20 @@ pub(super) fn start() -> Server {
 
 #[test]
 fn starts_and_stops_also_within_an_async_context() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let address = runtime.block_on(async {
         let server = start();
         let mut idle = Wire::open(&server);
         assert_eq!(idle.ask("GET /", &[], b"").elements("Name"), ["bucket"]);
         server.address()
     });
-    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(
+        TcpStream::connect(address).is_err(),
+        "nobody listens any more"
+    );
 }
 
 #[test]
@@ -136,7 +159,12 @@ fn stops_in_bounded_time_with_a_request_that_is_never_answered() {
     server.faults().add(Rule::always(Fault::BlackHole));
     let mut wire = Wire::open(&server);
     wire.send("GET /bucket/k", &[], b"");
-    assert!(server.log().wait_until(Operation::GetObject, TIMEOUT, |counters| counters.in_flight == 1));
+    assert!(
+        server
+            .log()
+            .wait_until(Operation::GetObject, TIMEOUT, |counters| counters.in_flight
+                == 1)
+    );
     let before = clock::instant();
     drop(server);
     assert!(before.elapsed() < Server::STOP_TIME_MAX * 4);

@@ -1,0 +1,175 @@
+//! The client itself: each operation of [`ObjectClient`] goes to the file that knows it.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mountpoint_crt_sys::block::BlockFill;
+use tokio::runtime::Handle;
+
+use super::core::{Core, refused};
+use super::flight::Flight;
+use super::options::CrtClientOptions;
+use super::{connect, listing, multipart, objects, upload};
+use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
+use crate::types::{
+    BucketInfo, Checksum, ChecksumAlgorithm, CopySource, DeleteFailure, ETag, GetRequest, Key,
+    ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput,
+    PutRequest, Upload,
+};
+use crate::{ClientError, ErrorKind};
+
+/// A bucket on S3 or a server that speaks its protocol. Cheap to clone.
+#[derive(Clone)]
+pub struct CrtClient(Arc<Core>);
+
+impl CrtClient {
+    /// Finds region and credentials and starts the client. Sends nothing to the bucket.
+    ///
+    /// Requests that are not data run as tasks of `runtime`, and so do waits before retries; it must outlive
+    /// the client. Fails with [`ErrorKind::Credentials`] where there are none, within a few seconds.
+    pub async fn connect(options: CrtClientOptions, runtime: Handle) -> Result<Self, ClientError> {
+        let task = runtime.spawn(connect::connect(options, runtime.clone()));
+        match task.await {
+            Ok(core) => Ok(Self(Arc::new(core?))),
+            Err(error) => Err(ClientError::new(
+                ErrorKind::Transient,
+                format!("the client's start broke off: {error}"),
+            )),
+        }
+    }
+
+    /// The region that requests are signed for.
+    #[must_use]
+    pub fn region(&self) -> &str {
+        &self.0.region
+    }
+}
+
+impl fmt::Debug for CrtClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CrtClient")
+            .field("bucket", &self.0.bucket)
+            .field("region", &self.0.region)
+            .field("endpoint", &self.0.endpoint)
+            .field("admission", &self.0.admission)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ObjectClient for CrtClient {
+    fn get(
+        &self,
+        request: GetRequest,
+        into: BlockFill,
+        observer: Arc<dyn GetObserver>,
+    ) -> GetHandle {
+        Flight::start(&self.0, request, into, observer)
+    }
+
+    fn head(&self, key: &Key) -> Pending<ObjectInfo> {
+        objects::head(&self.0, key)
+    }
+
+    fn list(&self, request: ListRequest) -> Pending<ListOutput> {
+        listing::list(&self.0, request)
+    }
+
+    fn head_bucket(&self) -> Pending<BucketInfo> {
+        objects::head_bucket(&self.0)
+    }
+
+    fn put(&self, request: PutRequest) -> Pending<PutOutput> {
+        upload::put(&self.0, request)
+    }
+
+    fn create_upload(
+        &self,
+        key: &Key,
+        headers: ObjectHeaders,
+        checksum: Option<ChecksumAlgorithm>,
+    ) -> Pending<Upload> {
+        multipart::create(&self.0, key, headers, checksum)
+    }
+
+    fn put_part(
+        &self,
+        upload: &Upload,
+        number: PartNumber,
+        body: Bytes,
+        checksum: Option<Checksum>,
+    ) -> Pending<Part> {
+        upload::put_part(&self.0, upload, number, body, checksum)
+    }
+
+    fn copy_part(
+        &self,
+        upload: &Upload,
+        number: PartNumber,
+        source: CopySource,
+        range: Range<u64>,
+    ) -> Pending<Part> {
+        multipart::copy_part(&self.0, upload, number, source, range)
+    }
+
+    fn complete_upload(
+        &self,
+        upload: &Upload,
+        parts: Vec<Part>,
+        condition: PutCondition,
+    ) -> Pending<PutOutput> {
+        multipart::complete(&self.0, upload, parts, condition)
+    }
+
+    fn abort_upload(&self, upload: &Upload) -> Pending<()> {
+        multipart::abort(&self.0, upload)
+    }
+
+    fn list_parts(&self, upload: &Upload) -> Pending<Vec<Part>> {
+        multipart::list_parts(&self.0, upload)
+    }
+
+    fn list_uploads(&self, prefix: &str) -> Pending<Vec<Upload>> {
+        multipart::list_uploads(&self.0, prefix)
+    }
+
+    fn delete(&self, key: &Key, if_match: Option<ETag>) -> Pending<()> {
+        objects::delete(&self.0, key, if_match)
+    }
+
+    fn delete_many(&self, keys: Vec<Key>) -> Pending<Vec<DeleteFailure>> {
+        objects::delete_many(&self.0, keys)
+    }
+
+    fn copy(
+        &self,
+        source: CopySource,
+        destination: &Key,
+        condition: PutCondition,
+    ) -> Pending<PutOutput> {
+        objects::copy(&self.0, source, destination, condition)
+    }
+
+    fn rename(&self, source: &Key, _destination: &Key, _condition: PutCondition) -> Pending<()> {
+        let what = if self.0.is_directory_bucket() {
+            "this version of Mountpoint does not rename in directory buckets yet"
+        } else {
+            "only directory buckets can rename an object"
+        };
+        refused(
+            self.0
+                .on_key("RenameObject", source)
+                .error(ErrorKind::Unsupported, what),
+        )
+    }
+
+    fn create_session(&self) -> Pending<()> {
+        let what = "this version of Mountpoint signs each request to a directory bucket and opens no session yet";
+        refused(
+            self.0
+                .on_bucket("CreateSession")
+                .error(ErrorKind::Unsupported, what),
+        )
+    }
+}

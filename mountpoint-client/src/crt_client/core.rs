@@ -1,0 +1,285 @@
+//! What all requests of a client share: where they go, who signs them, how they are retried.
+//!
+//! Invariant: every request, whichever path it takes, is retried by [`Attempts`] and paced by one [`Pace`].
+//! SDK calls run as tasks of the client's tokio runtime, because what polls a [`Pending`] need not be a thread of it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::admission::Admission;
+use super::data::DataClients;
+use super::fault::{Fault, Operation};
+use super::options::{CONTROL_ATTEMPT_MAX, SLOW_ATTEMPT_MAX};
+use crate::credentials::CredentialsCache;
+use crate::endpoint::Endpoint;
+use crate::retry::{FailedAttempt, Pace, RetryPolicy};
+use crate::types::Key;
+use crate::{ClientError, ErrorKind, Pending};
+
+/// The shared part of a client.
+pub(super) struct Core {
+    pub(super) bucket: String,
+    pub(super) region: String,
+    pub(super) endpoint: Endpoint,
+    pub(super) user_agent: String,
+    /// Longest range of one GET, in bytes.
+    pub(super) part_size_max: usize,
+    /// Control requests.
+    pub(super) sdk: aws_sdk_s3::Client,
+    /// Object data.
+    pub(super) data: DataClients,
+    pub(super) credentials: Option<CredentialsCache>,
+    pub(super) policy: RetryPolicy,
+    pub(super) admission: Admission,
+    pub(super) runtime: Handle,
+    pub(super) started: Instant,
+    /// Held for a few instructions; no other lock is taken under it.
+    pub(super) pace: Mutex<Pace>,
+}
+
+impl Core {
+    /// Whether the bucket is a directory bucket (S3 Express), by its reserved suffix.
+    pub(super) fn is_directory_bucket(&self) -> bool {
+        self.bucket.ends_with("--x-s3")
+    }
+
+    pub(super) fn on_key(&self, name: &'static str, key: &Key) -> Operation {
+        Operation::on_key(name, &self.bucket, key)
+    }
+
+    pub(super) fn on_bucket(&self, name: &'static str) -> Operation {
+        Operation::on_bucket(name, &self.bucket)
+    }
+
+    /// How long a request that is ready now must wait, because the server said to slow down.
+    pub(super) fn pace(&self) -> Duration {
+        self.pace.lock().start(self.started.elapsed())
+    }
+
+    fn refresh(&self, generation: u64) {
+        if let Some(credentials) = &self.credentials {
+            credentials.invalidate(generation);
+        }
+    }
+
+    /// Names the credentials that requests are signed with from now on.
+    pub(super) fn credentials_generation(&self) -> u64 {
+        self.credentials
+            .as_ref()
+            .map_or(0, CredentialsCache::generation)
+    }
+
+    /// Attempts until one succeeds or the policy gives up. Runs in a task of the runtime.
+    pub(super) async fn retry<T, A>(
+        &self,
+        call: Call,
+        attempt: impl Fn() -> A,
+    ) -> Result<T, ClientError>
+    where
+        A: Future<Output = Result<T, Fault>>,
+    {
+        let mut attempts = Attempts::new(self.policy);
+        attempts.policy.deadline = self.policy.deadline.max(call.attempt_max);
+        loop {
+            let wait = self.pace();
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            attempts.starts(self);
+            let outcome = tokio::time::timeout(call.attempt_max, attempt())
+                .await
+                .unwrap_or_else(|_| {
+                    let what = format!("no answer within {} s", call.attempt_max.as_secs());
+                    Err(call.operation.error(ErrorKind::Transient, &what).into())
+                });
+            let fault = match outcome {
+                Ok(output) => {
+                    self.pace.lock().succeeded();
+                    return Ok(output);
+                }
+                Err(fault) => fault,
+            };
+            match attempts.failed(self, &fault) {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return Err(attempts.last_word(fault.error)),
+            }
+        }
+    }
+}
+
+/// One request that is retried as a whole.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) operation: Operation,
+    /// An attempt that takes longer is given up.
+    pub(super) attempt_max: Duration,
+}
+
+impl Call {
+    pub(super) fn quick(operation: Operation) -> Self {
+        Self {
+            operation,
+            attempt_max: CONTROL_ATTEMPT_MAX,
+        }
+    }
+
+    pub(super) fn slow(operation: Operation) -> Self {
+        Self {
+            operation,
+            attempt_max: SLOW_ATTEMPT_MAX,
+        }
+    }
+}
+
+/// The attempts of one request so far.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    policy: RetryPolicy,
+    first: Instant,
+    made: u32,
+    generation: u64,
+    has_refreshed: bool,
+    /// An attempt ended without an answer: the server may have done what was asked.
+    was_answer_lost: bool,
+}
+
+impl Attempts {
+    pub(super) fn new(policy: RetryPolicy) -> Self {
+        Self {
+            policy,
+            first: Instant::now(),
+            made: 0,
+            generation: 0,
+            has_refreshed: false,
+            was_answer_lost: false,
+        }
+    }
+
+    /// An attempt begins.
+    pub(super) fn starts(&mut self, core: &Core) {
+        self.made += 1;
+        self.generation = core.credentials_generation();
+    }
+
+    /// Attempts that have begun.
+    pub(super) fn made(&self) -> u32 {
+        self.made
+    }
+
+    /// The attempt brought bytes: the deadline counts from here.
+    pub(super) fn progressed(&mut self) {
+        self.first = Instant::now();
+    }
+
+    /// The attempt failed: how long to wait before the next, or `None` if there is none.
+    pub(super) fn failed(&mut self, core: &Core, fault: &Fault) -> Option<Duration> {
+        self.was_answer_lost |= fault.error.kind == ErrorKind::Transient;
+        if fault.error.kind == ErrorKind::Throttled {
+            core.pace.lock().throttled(core.started.elapsed());
+        }
+        if fault.expired && !self.has_refreshed && core.credentials.is_some() {
+            self.has_refreshed = true;
+            core.refresh(self.generation);
+            return Some(Duration::ZERO);
+        }
+        let failed = FailedAttempt {
+            kind: &fault.error.kind,
+            attempts: self.made,
+            elapsed: self.first.elapsed(),
+            retry_after: fault.retry_after,
+        };
+        let wait = self.policy.wait(&failed, rand::random());
+        if let Some(wait) = wait {
+            tracing::debug!(attempt = self.made, ?wait, "retrying: {}", fault.error);
+        }
+        wait
+    }
+
+    /// The final error, with what the attempts before the last may have changed.
+    pub(super) fn last_word(&self, mut error: ClientError) -> ClientError {
+        if self.was_answer_lost
+            && matches!(
+                error.kind,
+                ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload
+            )
+        {
+            error
+                .message
+                .push_str("; an earlier attempt, whose answer was lost, may have succeeded");
+        } else if self.made > 1 {
+            error
+                .message
+                .push_str(&format!(" (after {} attempts)", self.made));
+        }
+        error
+    }
+}
+
+/// A request that only reads, as a task that is aborted when the answer is no longer wanted.
+pub(super) fn reading<T: Send + 'static>(
+    core: &Arc<Core>,
+    future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+) -> Pending<T> {
+    Box::pin(Task {
+        handle: core.runtime.spawn(future),
+        aborts: true,
+    })
+}
+
+/// A request that changes something, as a task that runs to its end even if the answer is no longer wanted:
+/// half of a retried write is worse than the whole of it.
+pub(super) fn writing<T: Send + 'static>(
+    core: &Arc<Core>,
+    future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+) -> Pending<T> {
+    Box::pin(Task {
+        handle: core.runtime.spawn(future),
+        aborts: false,
+    })
+}
+
+/// A request that fails without being sent.
+pub(super) fn refused<T: Send + 'static>(error: ClientError) -> Pending<T> {
+    Box::pin(std::future::ready(Err(error)))
+}
+
+struct Task<T> {
+    handle: JoinHandle<Result<T, ClientError>>,
+    aborts: bool,
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, ClientError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.handle)
+            .poll(context)
+            .map(|joined| match joined {
+                Ok(outcome) => outcome,
+                Err(error) if error.is_cancelled() => Err(ClientError::new(
+                    ErrorKind::Cancelled,
+                    "the client is shutting down",
+                )),
+                Err(error) => Err(ClientError::new(
+                    ErrorKind::Transient,
+                    format!("a request's task panicked: {error}"),
+                )),
+            })
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        if self.aborts {
+            self.handle.abort();
+        }
+    }
+}

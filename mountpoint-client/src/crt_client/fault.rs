@@ -1,0 +1,440 @@
+//! What an answer or a broken connection means: the one table from HTTP status, S3 error code and CRT error to
+//! [`ErrorKind`], and the message a person reads.
+//!
+//! Pure. Messages never hold a header that was sent.
+
+use std::time::Duration;
+
+use mountpoint_crt_sys::{ErrorKind as CrtErrorKind, Failure, ResponseHead};
+
+use super::text;
+use crate::types::Key;
+use crate::{ClientError, ErrorKind};
+
+/// What is asked of S3, for messages.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    /// S3's name of it: `GetObject`, …
+    pub(super) name: &'static str,
+    /// `s3://bucket/key`.
+    pub(super) target: String,
+}
+
+impl Operation {
+    pub(super) fn on_key(name: &'static str, bucket: &str, key: &Key) -> Self {
+        Self {
+            name,
+            target: format!("s3://{bucket}/{key}"),
+        }
+    }
+
+    pub(super) fn on_bucket(name: &'static str, bucket: &str) -> Self {
+        Self {
+            name,
+            target: format!("s3://{bucket}"),
+        }
+    }
+
+    /// An error of this operation with no HTTP answer behind it.
+    pub(super) fn error(&self, kind: ErrorKind, what: &str) -> ClientError {
+        ClientError::new(kind, format!("{} {}: {what}", self.name, self.target))
+    }
+}
+
+/// One failed attempt: the error, and what the retry policy needs besides its kind.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) error: ClientError,
+    /// The server's `Retry-After`.
+    pub(super) retry_after: Option<Duration>,
+    /// The server said that the credentials have expired.
+    pub(super) expired: bool,
+}
+
+impl From<ClientError> for Fault {
+    fn from(error: ClientError) -> Self {
+        Self {
+            error,
+            retry_after: None,
+            expired: false,
+        }
+    }
+}
+
+/// The parts of an error answer that decide.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ErrorAnswer<'a> {
+    pub(super) status: u16,
+    /// S3's error code; absent for HEAD, whose answers have no body.
+    pub(super) code: Option<&'a str>,
+    /// S3's error message.
+    pub(super) message: Option<&'a str>,
+    /// Where the server says the bucket lives.
+    pub(super) region: Option<&'a str>,
+    /// `Retry-After`, in seconds.
+    pub(super) retry_after: Option<&'a str>,
+}
+
+impl ErrorAnswer<'_> {
+    /// The fault of an operation that was answered so.
+    pub(super) fn fault(&self, operation: &Operation) -> Fault {
+        let kind = match (operation.name, self.kind()) {
+            ("HeadBucket" | "ListObjectsV2" | "ListMultipartUploads", ErrorKind::NotFound) => {
+                ErrorKind::NoSuchBucket
+            }
+            (_, kind) => kind,
+        };
+        let mut what = match (self.code, self.message) {
+            (Some(code), Some(message)) => format!("{code}: {}", text::printable(message)),
+            (Some(code), None) => code.to_owned(),
+            (None, Some(message)) => text::printable(message),
+            (None, None) => "the server answered without a reason".to_owned(),
+        };
+        if let Some(hint) = self.hint(&kind) {
+            what.push_str("; ");
+            what.push_str(&hint);
+        }
+        Fault {
+            error: operation.error(kind, &what).with_status(self.status),
+            retry_after: self
+                .retry_after
+                .and_then(|s| s.parse().ok())
+                .map(Duration::from_secs),
+            expired: matches!(
+                self.code,
+                Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
+            ),
+        }
+    }
+
+    pub(super) fn kind(&self) -> ErrorKind {
+        self.code
+            .and_then(|code| self.kind_of_code(code))
+            .unwrap_or_else(|| self.kind_of_status())
+    }
+
+    fn kind_of_code(&self, code: &str) -> Option<ErrorKind> {
+        Some(match code {
+            "NoSuchKey" => ErrorKind::NotFound,
+            "NoSuchBucket" => ErrorKind::NoSuchBucket,
+            "NoSuchUpload" => ErrorKind::NoSuchUpload,
+            "PreconditionFailed" | "ConditionalRequestConflict" => ErrorKind::PreconditionFailed,
+            "InvalidObjectState" => ErrorKind::Archived,
+            "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => ErrorKind::Denied,
+            "InvalidAccessKeyId"
+            | "SignatureDoesNotMatch"
+            | "ExpiredToken"
+            | "ExpiredTokenException"
+            | "TokenRefreshRequired"
+            | "InvalidToken"
+            | "RequestTimeTooSkewed"
+            | "InvalidSecurity"
+            | "CredentialsNotSupported" => ErrorKind::Credentials,
+            "PermanentRedirect" | "TemporaryRedirect" | "IllegalLocationConstraintException" => {
+                ErrorKind::WrongRegion(self.region())
+            }
+            "AuthorizationHeaderMalformed" if self.region.is_some() => {
+                ErrorKind::WrongRegion(self.region())
+            }
+            "AuthorizationHeaderMalformed" => ErrorKind::Credentials,
+            "NotImplemented" | "MethodNotAllowed" => ErrorKind::Unsupported,
+            "SlowDown"
+            | "SlowDownRead"
+            | "SlowDownWrite"
+            | "TooManyRequests"
+            | "RequestLimitExceeded"
+            | "Throttling"
+            | "ThrottlingException"
+            | "ServiceUnavailable"
+            | "BandwidthLimitExceeded"
+            | "ServerBusy" => ErrorKind::Throttled,
+            "InternalError" | "RequestTimeout" | "OperationAborted" | "IncompleteBody" => {
+                ErrorKind::Transient
+            }
+            _ => return None,
+        })
+    }
+
+    fn kind_of_status(&self) -> ErrorKind {
+        match self.status {
+            301 | 302 | 307 | 308 => ErrorKind::WrongRegion(self.region()),
+            401 | 403 => ErrorKind::Denied,
+            404 => ErrorKind::NotFound,
+            405 | 501 => ErrorKind::Unsupported,
+            408 => ErrorKind::Transient,
+            412 => ErrorKind::PreconditionFailed,
+            429 | 503 => ErrorKind::Throttled,
+            400..=499 => ErrorKind::InvalidRequest,
+            500..=599 => ErrorKind::Transient,
+            _ => ErrorKind::InvalidResponse,
+        }
+    }
+
+    fn region(&self) -> Option<String> {
+        self.region
+            .filter(|region| !region.is_empty())
+            .map(str::to_owned)
+    }
+
+    /// What to do about it, where a person can do something.
+    fn hint(&self, kind: &ErrorKind) -> Option<String> {
+        Some(match kind {
+            ErrorKind::Denied if self.code.is_none() => {
+                "access denied: check the credentials and the bucket's policy".to_owned()
+            }
+            ErrorKind::Denied => "check the credentials' permissions and the bucket's policy".to_owned(),
+            ErrorKind::Credentials if self.code == Some("RequestTimeTooSkewed") => {
+                "set this machine's clock: it differs from the server's by more than 15 minutes".to_owned()
+            }
+            ErrorKind::Credentials => "check the credentials".to_owned(),
+            ErrorKind::WrongRegion(Some(region)) => {
+                format!("the bucket is in region {region}: use --region {region}")
+            }
+            ErrorKind::WrongRegion(None) => "the bucket is elsewhere: check --region and --endpoint-url".to_owned(),
+            ErrorKind::NoSuchBucket if self.code.is_none() => "the bucket does not exist".to_owned(),
+            ErrorKind::NotFound if self.code.is_none() => "the object does not exist".to_owned(),
+            ErrorKind::InvalidRequest if self.status == 400 && self.code.is_none() => {
+                "bad request: expired or wrong credentials, or a wrong --region, are the usual reasons".to_owned()
+            }
+            ErrorKind::InvalidResponse => "is the endpoint an S3 server?".to_owned(),
+            ErrorKind::Archived => "restore the object first".to_owned(),
+            _ => return None,
+        })
+    }
+}
+
+/// The fault behind a failed request of the CRT.
+pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
+    if let Some(head) = failure
+        .head
+        .as_ref()
+        .filter(|head| !(200..300).contains(&head.status))
+    {
+        return of_crt_answer(operation, head, &failure.body);
+    }
+    let crt = &failure.error;
+    let (kind, what) = match crt.kind() {
+        CrtErrorKind::Cancelled => (ErrorKind::Cancelled, "cancelled".to_owned()),
+        CrtErrorKind::Connect => (ErrorKind::Unreachable, format!("cannot connect: {crt}")),
+        CrtErrorKind::Dns => (
+            ErrorKind::Unreachable,
+            format!("cannot resolve the host name: {crt}"),
+        ),
+        CrtErrorKind::Tls => (ErrorKind::Unreachable, format!("TLS failed: {crt}")),
+        CrtErrorKind::Timeout => (
+            ErrorKind::Transient,
+            format!("the connection stalled: {crt}"),
+        ),
+        CrtErrorKind::Connection => (ErrorKind::Transient, format!("the connection broke: {crt}")),
+        CrtErrorKind::Credentials => (ErrorKind::Credentials, format!("cannot sign: {crt}")),
+        CrtErrorKind::Response => (
+            ErrorKind::InvalidResponse,
+            format!("unusable answer: {crt}"),
+        ),
+        CrtErrorKind::Refused => (
+            ErrorKind::InvalidResponse,
+            format!("the answer was refused: {crt}"),
+        ),
+        CrtErrorKind::Other => (ErrorKind::Transient, crt.to_string()),
+    };
+    operation.error(kind, &what).into()
+}
+
+fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fault {
+    let body = String::from_utf8_lossy(body);
+    let region = text::xml_element(&body, "Region");
+    let (code, message) = (
+        text::xml_element(&body, "Code"),
+        text::xml_element(&body, "Message"),
+    );
+    ErrorAnswer {
+        status: head.status,
+        code: code.as_deref(),
+        message: message.as_deref(),
+        region: head.header("x-amz-bucket-region").or(region.as_deref()),
+        retry_after: head.header("retry-after"),
+    }
+    .fault(operation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(status: u16, code: &str, region: Option<&str>, expected: &ErrorKind) {
+        let code = (!code.is_empty()).then_some(code);
+        let answer = ErrorAnswer {
+            status,
+            code,
+            region,
+            ..ErrorAnswer::default()
+        };
+        assert_eq!(answer.kind(), *expected, "{answer:?}");
+    }
+
+    #[test]
+    fn codes_decide() {
+        for (status, code, kind) in [
+            (404, "NoSuchKey", ErrorKind::NotFound),
+            (404, "NoSuchBucket", ErrorKind::NoSuchBucket),
+            (404, "NoSuchUpload", ErrorKind::NoSuchUpload),
+            (412, "PreconditionFailed", ErrorKind::PreconditionFailed),
+            (
+                409,
+                "ConditionalRequestConflict",
+                ErrorKind::PreconditionFailed,
+            ),
+            (403, "InvalidObjectState", ErrorKind::Archived),
+            (403, "AccessDenied", ErrorKind::Denied),
+            (403, "InvalidAccessKeyId", ErrorKind::Credentials),
+            (403, "SignatureDoesNotMatch", ErrorKind::Credentials),
+            (400, "ExpiredToken", ErrorKind::Credentials),
+            (400, "InvalidToken", ErrorKind::Credentials),
+            (400, "TokenRefreshRequired", ErrorKind::Credentials),
+            (403, "RequestTimeTooSkewed", ErrorKind::Credentials),
+            (301, "PermanentRedirect", ErrorKind::WrongRegion(None)),
+            (501, "NotImplemented", ErrorKind::Unsupported),
+            (405, "MethodNotAllowed", ErrorKind::Unsupported),
+            (503, "SlowDown", ErrorKind::Throttled),
+            (400, "RequestLimitExceeded", ErrorKind::Throttled),
+            (400, "RequestTimeout", ErrorKind::Transient),
+            (409, "OperationAborted", ErrorKind::Transient),
+            (200, "InternalError", ErrorKind::Transient),
+            (200, "SlowDown", ErrorKind::Throttled),
+            (400, "InvalidArgument", ErrorKind::InvalidRequest),
+            (503, "SomethingNew", ErrorKind::Throttled),
+        ] {
+            check(status, code, None, &kind);
+        }
+    }
+
+    #[test]
+    fn a_region_is_passed_on() {
+        let there = ErrorKind::WrongRegion(Some("eu-west-1".to_owned()));
+        check(301, "PermanentRedirect", Some("eu-west-1"), &there);
+        check(301, "", Some("eu-west-1"), &there);
+        check(
+            400,
+            "AuthorizationHeaderMalformed",
+            Some("eu-west-1"),
+            &there,
+        );
+        check(
+            400,
+            "AuthorizationHeaderMalformed",
+            None,
+            &ErrorKind::Credentials,
+        );
+        check(301, "", Some(""), &ErrorKind::WrongRegion(None));
+    }
+
+    #[test]
+    fn statuses_decide_without_a_code() {
+        for (status, kind) in [
+            (101, ErrorKind::InvalidResponse),
+            (304, ErrorKind::InvalidResponse),
+            (307, ErrorKind::WrongRegion(None)),
+            (400, ErrorKind::InvalidRequest),
+            (401, ErrorKind::Denied),
+            (403, ErrorKind::Denied),
+            (404, ErrorKind::NotFound),
+            (405, ErrorKind::Unsupported),
+            (408, ErrorKind::Transient),
+            (409, ErrorKind::InvalidRequest),
+            (412, ErrorKind::PreconditionFailed),
+            (416, ErrorKind::InvalidRequest),
+            (429, ErrorKind::Throttled),
+            (500, ErrorKind::Transient),
+            (501, ErrorKind::Unsupported),
+            (502, ErrorKind::Transient),
+            (503, ErrorKind::Throttled),
+            (504, ErrorKind::Transient),
+            (599, ErrorKind::Transient),
+        ] {
+            check(status, "", None, &kind);
+        }
+    }
+
+    #[track_caller]
+    fn check_message(name: &'static str, answer: ErrorAnswer<'_>, kind: &ErrorKind, message: &str) {
+        let operation = Operation {
+            name,
+            target: "s3://b/k".to_owned(),
+        };
+        let fault = answer.fault(&operation);
+        assert_eq!(
+            (&fault.error.kind, &*fault.error.to_string()),
+            (kind, message)
+        );
+    }
+
+    #[test]
+    fn messages_name_the_operation_and_what_to_do() {
+        let answer = |status, code, message| ErrorAnswer {
+            status,
+            code,
+            message,
+            ..ErrorAnswer::default()
+        };
+        check_message(
+            "GetObject",
+            answer(404, Some("NoSuchKey"), Some("The key does not\nexist.")),
+            &ErrorKind::NotFound,
+            "GetObject s3://b/k: NoSuchKey: The key does not exist. (HTTP 404)",
+        );
+        check_message(
+            "HeadBucket",
+            answer(404, None, None),
+            &ErrorKind::NoSuchBucket,
+            "HeadBucket s3://b/k: the server answered without a reason; the bucket does not exist (HTTP 404)",
+        );
+        check_message(
+            "ListObjectsV2",
+            ErrorAnswer {
+                status: 301,
+                code: Some("PermanentRedirect"),
+                region: Some("r-1"),
+                ..answer(0, None, None)
+            },
+            &ErrorKind::WrongRegion(Some("r-1".to_owned())),
+            "ListObjectsV2 s3://b/k: PermanentRedirect; the bucket is in region r-1: use --region r-1 (HTTP 301)",
+        );
+        check_message(
+            "HeadObject",
+            answer(400, None, None),
+            &ErrorKind::InvalidRequest,
+            "HeadObject s3://b/k: the server answered without a reason; bad request: expired or wrong credentials, \
+             or a wrong --region, are the usual reasons (HTTP 400)",
+        );
+    }
+
+    #[test]
+    fn expired_credentials_and_retry_after_are_noticed() {
+        let operation = Operation {
+            name: "GetObject",
+            target: "s3://b/k".to_owned(),
+        };
+        let answer = ErrorAnswer {
+            status: 400,
+            code: Some("ExpiredToken"),
+            ..ErrorAnswer::default()
+        };
+        assert!(answer.fault(&operation).expired);
+        let answer = ErrorAnswer {
+            status: 503,
+            retry_after: Some("7"),
+            ..ErrorAnswer::default()
+        };
+        assert_eq!(
+            answer.fault(&operation).retry_after,
+            Some(Duration::from_secs(7))
+        );
+        let answer = ErrorAnswer {
+            status: 503,
+            retry_after: Some("Mon, 1 Jan"),
+            ..ErrorAnswer::default()
+        };
+        assert_eq!(answer.fault(&operation).retry_after, None);
+    }
+}

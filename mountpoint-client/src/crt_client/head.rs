@@ -1,0 +1,249 @@
+//! Whether the head of a GET's answer is what was asked for, before any byte of it is believed.
+//!
+//! Pure. Invariant: an answer that passes holds exactly the range asked for, of the version asked for.
+
+use std::ops::Range;
+
+use mountpoint_crt_sys::ResponseHead;
+
+use crate::ErrorKind;
+use crate::types::{ETag, GetOutput};
+
+/// Why an answer was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) kind: ErrorKind,
+    pub(super) what: String,
+}
+
+/// Checks the head of a successful answer to a GET of `asked` under `If-Match: if_match`.
+pub(super) fn check(
+    head: &ResponseHead,
+    asked: &Range<u64>,
+    if_match: Option<&ETag>,
+) -> Result<GetOutput, Refusal> {
+    let etag = match head.header("etag") {
+        Some(value) if !value.trim().is_empty() => ETag::from_header(value.trim()),
+        _ => {
+            return Err(invalid(
+                "the answer has no ETag header; Mountpoint needs one to tell versions apart"
+                    .to_owned(),
+            ));
+        }
+    };
+    if let Some(expected) = if_match.filter(|expected| !expected.matches(&etag)) {
+        let what = format!(
+            "the object is now version {etag:?}, not {expected:?} (the server ignored If-Match)"
+        );
+        return Err(Refusal {
+            kind: ErrorKind::PreconditionFailed,
+            what,
+        });
+    }
+    let object_size = match head.status {
+        206 => check_partial(head, asked)?,
+        200 => check_whole(head, asked)?,
+        status => return Err(invalid(format!("status {status} where 206 was expected"))),
+    };
+    Ok(GetOutput { etag, object_size })
+}
+
+/// The object's size, from a `Content-Range` that equals what was asked.
+fn check_partial(head: &ResponseHead, asked: &Range<u64>) -> Result<u64, Refusal> {
+    let Some(value) = head.header("content-range") else {
+        let what = "the answer has no Content-Range header; the server or a proxy drops it from ranged GETs";
+        return Err(invalid(what.to_owned()));
+    };
+    let Some((range, size)) = parse_content_range(value) else {
+        return Err(invalid(format!(
+            "the Content-Range header {value:?} cannot be read"
+        )));
+    };
+    if range != *asked {
+        let what = format!(
+            "Content-Range is {value:?} where bytes {}-{} were asked for",
+            asked.start,
+            asked.end - 1
+        );
+        return Err(invalid(what));
+    }
+    match content_length(head)? {
+        Some(length) if length != asked.end - asked.start => Err(invalid(format!(
+            "Content-Length is {length} where Content-Range is {value:?}"
+        ))),
+        _ => Ok(size),
+    }
+}
+
+/// A server that answers a range with the whole object is right only if the range is the whole object.
+fn check_whole(head: &ResponseHead, asked: &Range<u64>) -> Result<u64, Refusal> {
+    match content_length(head)? {
+        Some(length) if asked.start == 0 && asked.end == length => Ok(length),
+        Some(length) => Err(invalid(format!(
+            "status 200 with {length} bytes where bytes {}-{} were asked for: the server ignored the Range header",
+            asked.start,
+            asked.end - 1
+        ))),
+        None => Err(invalid(
+            "status 200 without a Content-Length header where 206 was expected".to_owned(),
+        )),
+    }
+}
+
+fn content_length(head: &ResponseHead) -> Result<Option<u64>, Refusal> {
+    let Some(value) = head.header("content-length") else {
+        return Ok(None);
+    };
+    match value.trim().parse() {
+        Ok(length) => Ok(Some(length)),
+        Err(_) => Err(invalid(format!(
+            "the Content-Length header {value:?} is not a number"
+        ))),
+    }
+}
+
+/// `bytes 0-9/100`, as a half-open range and the size of the object.
+fn parse_content_range(value: &str) -> Option<(Range<u64>, u64)> {
+    let (range, size) = value
+        .trim()
+        .strip_prefix("bytes")?
+        .trim_start()
+        .split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last, size): (u64, u64, u64) = (
+        first.trim().parse().ok()?,
+        last.trim().parse().ok()?,
+        size.trim().parse().ok()?,
+    );
+    (first <= last && last < size).then(|| (first..last + 1, size))
+}
+
+fn invalid(what: String) -> Refusal {
+    Refusal {
+        kind: ErrorKind::InvalidResponse,
+        what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: Range<u64> = 10..20;
+
+    fn head(status: u16, headers: &str) -> ResponseHead {
+        let headers = headers
+            .split('|')
+            .filter(|line| !line.is_empty())
+            .map(|line| {
+                let (name, value) = line.split_once(": ").unwrap();
+                (name.to_owned(), value.to_owned())
+            });
+        ResponseHead {
+            status,
+            headers: headers.collect(),
+        }
+    }
+
+    #[track_caller]
+    fn accepts(status: u16, headers: &str, asked: Range<u64>, if_match: Option<&str>, size: u64) {
+        let if_match = if_match.map(ETag::from_header);
+        let output = check(&head(status, headers), &asked, if_match.as_ref()).unwrap();
+        assert_eq!((output.etag.as_str(), output.object_size), ("\"a\"", size));
+    }
+
+    #[track_caller]
+    fn refuses(status: u16, headers: &str, kind: &ErrorKind, reason: &str) {
+        let refusal = check(
+            &head(status, headers),
+            &ASKED,
+            Some(&ETag::from_header("\"a\"")),
+        )
+        .unwrap_err();
+        assert_eq!(refusal.kind, *kind, "{headers}");
+        assert!(refusal.what.contains(reason), "{headers}: {}", refusal.what);
+    }
+
+    #[test]
+    fn right_answers() {
+        let good = "ETag: \"a\"|Content-Range: bytes 10-19/100|Content-Length: 10";
+        accepts(206, good, ASKED, Some("\"a\""), 100);
+        accepts(206, good, ASKED, Some("a"), 100);
+        accepts(206, good, ASKED, None, 100);
+        accepts(
+            206,
+            "etag: \"a\"|content-range: bytes 10-19/20",
+            ASKED,
+            None,
+            20,
+        );
+        accepts(200, "ETag: \"a\"|Content-Length: 20", 0..20, None, 20);
+    }
+
+    #[test]
+    fn wrong_answers() {
+        let changed = ErrorKind::PreconditionFailed;
+        let invalid = ErrorKind::InvalidResponse;
+        let range = "Content-Range: bytes 10-19/100";
+        refuses(
+            206,
+            &format!("ETag: \"b\"|{range}"),
+            &changed,
+            "ignored If-Match",
+        );
+        refuses(206, &format!("ETag: |{range}"), &invalid, "no ETag");
+        refuses(206, range, &invalid, "no ETag");
+        refuses(206, "ETag: \"a\"", &invalid, "no Content-Range");
+        refuses(
+            206,
+            &format!("ETag: \"a\"|{range}|Content-Length: 9"),
+            &invalid,
+            "Content-Length is 9",
+        );
+        refuses(
+            206,
+            &format!("ETag: \"a\"|{range}|Content-Length: x"),
+            &invalid,
+            "not a number",
+        );
+        refuses(
+            200,
+            "ETag: \"a\"|Content-Length: 100",
+            &invalid,
+            "ignored the Range",
+        );
+        refuses(200, "ETag: \"a\"", &invalid, "without a Content-Length");
+        refuses(204, "ETag: \"a\"", &invalid, "status 204");
+        for wrong in ["bytes 10-18/100", "bytes 11-19/100", "bytes 0-9/100"] {
+            refuses(
+                206,
+                &format!("ETag: \"a\"|Content-Range: {wrong}"),
+                &invalid,
+                "were asked for",
+            );
+        }
+        for broken in [
+            "bytes 10-19/*",
+            "bytes */100",
+            "10-19/100",
+            "bytes 19-10/100",
+            "bytes 10-19/15",
+            "bytes -1-9/9",
+            "x",
+        ] {
+            refuses(
+                206,
+                &format!("ETag: \"a\"|Content-Range: {broken}"),
+                &invalid,
+                "cannot be read",
+            );
+        }
+        let huge = "bytes 10-18446744073709551615/18446744073709551615";
+        refuses(
+            206,
+            &format!("ETag: \"a\"|Content-Range: {huge}"),
+            &invalid,
+            "cannot be read",
+        );
+    }
+}

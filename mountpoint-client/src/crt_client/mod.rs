@@ -1,0 +1,29 @@
+//! The client for S3 and S3-compatible servers.
+//!
+//! Data (get, put, put part) goes over the AWS Common Runtime, from and into our own memory; everything else over
+//! the AWS SDK, which knows S3's documents and endpoints. Both sign with the same credentials, and one
+//! retry policy and one pace rule them. Knows no file and no prefetching policy.
+//!
+//! Invariant: a byte is published only if its answer's head names the version and the range asked for.
+//!
+//! Threads: data callbacks run on the CRT's event loops and never block; control requests and waits are tasks of
+//! the tokio runtime given to [`CrtClient::connect`], so that a [`Pending`](crate::Pending) may be polled anywhere.
+
+mod admission;
+mod client;
+mod connect;
+mod core;
+mod data;
+mod fault;
+mod flight;
+mod head;
+mod listing;
+mod multipart;
+mod objects;
+mod options;
+mod sdk_fault;
+mod text;
+mod upload;
+
+pub use client::CrtClient;
+pub use options::CrtClientOptions;

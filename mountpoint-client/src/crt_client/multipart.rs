@@ -1,0 +1,362 @@
+//! Multipart uploads, but for the parts' bytes: create, copy a part, complete, abort, list.
+//!
+//! Lists are read to their end, within named bounds.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use aws_sdk_s3::types::{
+    ChecksumAlgorithm as SdkAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart,
+    EncodingType, Part as SdkPart, StorageClass,
+};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+use super::core::{Call, Core, reading, refused, writing};
+use super::fault::{Fault, Operation};
+use super::objects::{condition_headers, copy_source, etag, invalid};
+use super::sdk_fault::of_sdk;
+use super::text::decode_form;
+use super::upload::object_headers;
+use crate::types::{
+    Checksum, ChecksumAlgorithm, CopySource, Key, ObjectHeaders, Part, PartNumber, PutCondition,
+    PutOutput, Upload,
+};
+use crate::{ErrorKind, Pending};
+
+pub(super) fn create(
+    core: &Arc<Core>,
+    key: &Key,
+    headers: ObjectHeaders,
+    checksum: Option<ChecksumAlgorithm>,
+) -> Pending<Upload> {
+    let operation = core.on_key("CreateMultipartUpload", key);
+    if let Err(what) = object_headers(&headers) {
+        return refused(operation.error(ErrorKind::InvalidRequest, &what));
+    }
+    let (core_of_task, key) = (Arc::clone(core), key.clone());
+    writing(core, async move {
+        let core = core_of_task;
+        let attempt = || async {
+            let (algorithm, kind) = match checksum {
+                None => (None, None),
+                Some(ChecksumAlgorithm::Crc32c) => {
+                    (Some(SdkAlgorithm::Crc32C), Some(ChecksumType::Composite))
+                }
+                Some(ChecksumAlgorithm::Crc64Nvme) => (
+                    Some(SdkAlgorithm::Crc64Nvme),
+                    Some(ChecksumType::FullObject),
+                ),
+            };
+            let metadata = headers.metadata.iter().cloned().collect();
+            let call = core
+                .sdk
+                .create_multipart_upload()
+                .bucket(&core.bucket)
+                .key(key.as_str())
+                .set_content_type(headers.content_type.clone())
+                .set_storage_class(headers.storage_class.as_deref().map(StorageClass::from))
+                .set_metadata((!headers.metadata.is_empty()).then_some(metadata))
+                .set_checksum_algorithm(algorithm)
+                .set_checksum_type(kind);
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
+            match output.upload_id().filter(|id| !id.is_empty()) {
+                Some(id) => Ok(Upload {
+                    key: key.clone(),
+                    upload_id: id.to_owned(),
+                }),
+                None => Err(invalid(&operation, "the answer has no upload id")),
+            }
+        };
+        core.retry(Call::quick(operation.clone()), attempt).await
+    })
+}
+
+pub(super) fn copy_part(
+    core: &Arc<Core>,
+    upload: &Upload,
+    number: PartNumber,
+    source: CopySource,
+    range: Range<u64>,
+) -> Pending<Part> {
+    let operation = core.on_key("UploadPartCopy", &upload.key);
+    if range.is_empty() {
+        return refused(
+            operation.error(ErrorKind::InvalidRequest, "an empty range cannot be copied"),
+        );
+    }
+    let (core_of_task, upload) = (Arc::clone(core), upload.clone());
+    writing(core, async move {
+        let core = core_of_task;
+        let attempt = || async {
+            let call = core
+                .sdk
+                .upload_part_copy()
+                .bucket(&core.bucket)
+                .key(upload.key.as_str())
+                .upload_id(&upload.upload_id)
+                .part_number(i32::from(number.0))
+                .copy_source(copy_source(&core, &source.key))
+                .copy_source_range(format!("bytes={}-{}", range.start, range.end - 1))
+                .set_copy_source_if_match(
+                    source
+                        .if_match
+                        .as_ref()
+                        .map(|etag| etag.as_str().to_owned()),
+                );
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
+            let etag = etag(
+                &operation,
+                output.copy_part_result().and_then(|result| result.e_tag()),
+            )?;
+            Ok(Part {
+                number,
+                etag,
+                size: range.end - range.start,
+                checksum: None,
+            })
+        };
+        core.retry(Call::slow(operation.clone()), attempt).await
+    })
+}
+
+pub(super) fn complete(
+    core: &Arc<Core>,
+    upload: &Upload,
+    parts: Vec<Part>,
+    condition: PutCondition,
+) -> Pending<PutOutput> {
+    let (core_of_task, upload) = (Arc::clone(core), upload.clone());
+    writing(core, async move {
+        let core = core_of_task;
+        let operation = core.on_key("CompleteMultipartUpload", &upload.key);
+        let attempt = || async {
+            let (if_match, if_none_match) = condition_headers(&condition);
+            let list = CompletedMultipartUpload::builder()
+                .set_parts(Some(parts.iter().map(completed).collect()));
+            let call = core
+                .sdk
+                .complete_multipart_upload()
+                .bucket(&core.bucket)
+                .key(upload.key.as_str())
+                .upload_id(&upload.upload_id)
+                .multipart_upload(list.build())
+                .set_if_match(if_match)
+                .set_if_none_match(if_none_match);
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
+            Ok(PutOutput {
+                etag: etag(&operation, output.e_tag())?,
+            })
+        };
+        core.retry(Call::slow(operation.clone()), attempt).await
+    })
+}
+
+fn completed(part: &Part) -> CompletedPart {
+    let (mut crc32c, mut crc64) = (None, None);
+    match part.checksum {
+        None => {}
+        Some(Checksum::Crc32c(sum)) => crc32c = Some(BASE64_STANDARD.encode(sum.to_be_bytes())),
+        Some(Checksum::Crc64Nvme(sum)) => crc64 = Some(BASE64_STANDARD.encode(sum.to_be_bytes())),
+    }
+    CompletedPart::builder()
+        .part_number(i32::from(part.number.0))
+        .e_tag(part.etag.as_str())
+        .set_checksum_crc32_c(crc32c)
+        .set_checksum_crc64_nvme(crc64)
+        .build()
+}
+
+pub(super) fn abort(core: &Arc<Core>, upload: &Upload) -> Pending<()> {
+    let (core_of_task, upload) = (Arc::clone(core), upload.clone());
+    writing(core, async move {
+        let core = core_of_task;
+        let operation = core.on_key("AbortMultipartUpload", &upload.key);
+        let attempt = || async {
+            let call = core
+                .sdk
+                .abort_multipart_upload()
+                .bucket(&core.bucket)
+                .key(upload.key.as_str());
+            let output = call.upload_id(&upload.upload_id).send().await;
+            output.map(drop).map_err(|error| of_sdk(&operation, &error))
+        };
+        core.retry(Call::quick(operation.clone()), attempt).await
+    })
+}
+
+pub(super) fn list_parts(core: &Arc<Core>, upload: &Upload) -> Pending<Vec<Part>> {
+    let (core_of_task, upload) = (Arc::clone(core), upload.clone());
+    reading(core, async move {
+        let core = core_of_task;
+        let operation = core.on_key("ListParts", &upload.key);
+        let mut parts: Vec<Part> = Vec::new();
+        loop {
+            let marker = parts.last().map(|part| part.number.0.to_string());
+            let attempt = || async {
+                let call = core
+                    .sdk
+                    .list_parts()
+                    .bucket(&core.bucket)
+                    .key(upload.key.as_str());
+                let call = call
+                    .upload_id(&upload.upload_id)
+                    .set_part_number_marker(marker.clone());
+                let output = call
+                    .send()
+                    .await
+                    .map_err(|error| of_sdk(&operation, &error))?;
+                let page = output
+                    .parts()
+                    .iter()
+                    .map(|part| part_of_sdk(&operation, part));
+                Ok((
+                    page.collect::<Result<Vec<_>, _>>()?,
+                    output.is_truncated().unwrap_or(false),
+                ))
+            };
+            let (page, is_truncated) = core.retry(Call::quick(operation.clone()), attempt).await?;
+            let leads_on =
+                page.first().map(|first| first.number) > parts.last().map(|last| last.number);
+            if is_truncated && !leads_on {
+                return Err(operation.error(
+                    ErrorKind::InvalidResponse,
+                    "the list of parts does not lead on",
+                ));
+            }
+            parts.extend(page);
+            if !is_truncated {
+                return Ok(parts);
+            }
+        }
+    })
+}
+
+fn part_of_sdk(operation: &Operation, part: &SdkPart) -> Result<Part, Fault> {
+    let number = part
+        .part_number()
+        .and_then(|number| u16::try_from(number).ok());
+    let Some(number) = number.filter(|number| (1..=PART_NUMBER_MAX).contains(number)) else {
+        return Err(invalid(operation, "a part has no valid number"));
+    };
+    Ok(Part {
+        number: PartNumber(number),
+        etag: etag(operation, part.e_tag())?,
+        size: part
+            .size()
+            .and_then(|size| u64::try_from(size).ok())
+            .unwrap_or(0),
+        checksum: part_checksum(part),
+    })
+}
+
+fn part_checksum(part: &SdkPart) -> Option<Checksum> {
+    let decode = |text: &str| BASE64_STANDARD.decode(text).ok();
+    if let Some(sum) = part.checksum_crc64_nvme() {
+        return Some(Checksum::Crc64Nvme(u64::from_be_bytes(
+            decode(sum)?.try_into().ok()?,
+        )));
+    }
+    let sum = part.checksum_crc32_c()?;
+    Some(Checksum::Crc32c(u32::from_be_bytes(
+        decode(sum)?.try_into().ok()?,
+    )))
+}
+
+pub(super) fn list_uploads(core: &Arc<Core>, prefix: &str) -> Pending<Vec<Upload>> {
+    let (core_of_task, prefix) = (Arc::clone(core), prefix.to_owned());
+    reading(core, async move {
+        let core = core_of_task;
+        let operation = core.on_bucket("ListMultipartUploads");
+        let mut uploads = Vec::new();
+        let mut marker = (None, None);
+        for _ in 0..UPLOAD_PAGES_MAX {
+            let attempt = || uploads_page(&core, &operation, &prefix, &marker);
+            let (page, next) = core.retry(Call::quick(operation.clone()), attempt).await?;
+            uploads.extend(page);
+            match next {
+                None => return Ok(uploads),
+                Some(next) if next == marker => {
+                    let what = "the list of uploads does not lead on";
+                    return Err(operation.error(ErrorKind::InvalidResponse, what));
+                }
+                Some(next) => marker = next,
+            }
+        }
+        let what = format!("more than {UPLOAD_PAGES_MAX} pages of uploads; use a longer prefix");
+        Err(operation.error(ErrorKind::InvalidRequest, &what))
+    })
+}
+
+/// Where a list of uploads goes on: key and upload id.
+type UploadMarker = (Option<String>, Option<String>);
+
+async fn uploads_page(
+    core: &Core,
+    operation: &Operation,
+    prefix: &str,
+    marker: &UploadMarker,
+) -> Result<(Vec<Upload>, Option<UploadMarker>), Fault> {
+    let call = core
+        .sdk
+        .list_multipart_uploads()
+        .bucket(&core.bucket)
+        .encoding_type(EncodingType::Url)
+        .set_prefix((!prefix.is_empty()).then(|| prefix.to_owned()))
+        .set_key_marker(marker.0.clone())
+        .set_upload_id_marker(marker.1.clone());
+    let output = call
+        .send()
+        .await
+        .map_err(|error| of_sdk(operation, &error))?;
+    let is_encoded = output.encoding_type() == Some(&EncodingType::Url);
+    let decode = |name: &str| {
+        if is_encoded {
+            decode_form(name)
+        } else {
+            Some(name.to_owned())
+        }
+    };
+    let mut page = Vec::with_capacity(output.uploads().len());
+    for upload in output.uploads() {
+        let key = upload
+            .key()
+            .and_then(decode)
+            .as_deref()
+            .and_then(Key::parse);
+        let (Some(key), Some(id)) = (key, upload.upload_id()) else {
+            return Err(invalid(
+                operation,
+                "an upload has no valid key or upload id",
+            ));
+        };
+        // Some servers take the prefix for a hint.
+        if key.as_str().starts_with(prefix) {
+            page.push(Upload {
+                key,
+                upload_id: id.to_owned(),
+            });
+        }
+    }
+    let next = output.is_truncated().unwrap_or(false).then(|| {
+        (
+            output.next_key_marker().and_then(decode),
+            output.next_upload_id_marker().map(str::to_owned),
+        )
+    });
+    Ok((page, next))
+}
+
+/// S3's limit.
+const PART_NUMBER_MAX: u16 = 10_000;
+/// 100,000 unfinished uploads under one prefix are not Mountpoint's.
+const UPLOAD_PAGES_MAX: usize = 100;

@@ -1,0 +1,248 @@
+//! Control requests for single objects and the bucket: head, delete, copy.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aws_sdk_s3::operation::head_object::HeadObjectOutput;
+use aws_sdk_s3::primitives::DateTime;
+use aws_sdk_s3::types::{Delete, ObjectIdentifier};
+
+use super::core::{Call, Core, reading, refused, writing};
+use super::fault::{ErrorAnswer, Fault, Operation};
+use super::sdk_fault::of_sdk;
+use crate::endpoint::encode_key;
+use crate::types::{
+    BucketInfo, CopySource, DeleteFailure, ETag, Key, ObjectInfo, PutCondition, PutOutput,
+};
+use crate::{ErrorKind, Pending};
+
+pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
+    let (core_of_task, key) = (Arc::clone(core), key.clone());
+    reading(core, async move {
+        let core = core_of_task;
+        let operation = core.on_key("HeadObject", &key);
+        let attempt = || async {
+            let call = core
+                .sdk
+                .head_object()
+                .bucket(&core.bucket)
+                .key(key.as_str());
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
+            object_info(&operation, &key, &output)
+        };
+        core.retry(Call::quick(operation.clone()), attempt).await
+    })
+}
+
+fn object_info(
+    operation: &Operation,
+    key: &Key,
+    output: &HeadObjectOutput,
+) -> Result<ObjectInfo, Fault> {
+    let size = output
+        .content_length()
+        .and_then(|length| u64::try_from(length).ok());
+    let Some(size) = size else {
+        return Err(invalid(
+            operation,
+            "the answer has no valid Content-Length header",
+        ));
+    };
+    Ok(ObjectInfo {
+        key: key.clone(),
+        size,
+        etag: etag(operation, output.e_tag())?,
+        last_modified: system_time(output.last_modified()),
+        storage_class: output
+            .storage_class()
+            .map(|class| class.as_str().to_owned()),
+        restored: output
+            .restore()
+            .is_some_and(|restore| restore.contains("ongoing-request=\"false\"")),
+    })
+}
+
+pub(super) fn head_bucket(core: &Arc<Core>) -> Pending<BucketInfo> {
+    let core_of_task = Arc::clone(core);
+    reading(core, async move {
+        let core = core_of_task;
+        let operation = core.on_bucket("HeadBucket");
+        let attempt = || async {
+            let output = core.sdk.head_bucket().bucket(&core.bucket).send().await;
+            let output = output.map_err(|error| of_sdk(&operation, &error))?;
+            Ok(BucketInfo {
+                region: output.bucket_region().map(str::to_owned),
+            })
+        };
+        core.retry(Call::quick(operation.clone()), attempt).await
+    })
+}
+
+pub(super) fn delete(core: &Arc<Core>, key: &Key, if_match: Option<ETag>) -> Pending<()> {
+    let (core_of_task, key) = (Arc::clone(core), key.clone());
+    writing(core, async move {
+        let core = core_of_task;
+        let operation = core.on_key("DeleteObject", &key);
+        let attempt = || async {
+            let call = core
+                .sdk
+                .delete_object()
+                .bucket(&core.bucket)
+                .key(key.as_str());
+            let call = call.set_if_match(if_match.as_ref().map(|etag| etag.as_str().to_owned()));
+            match call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))
+            {
+                // Some servers answer 404 where S3 answers 204.
+                Err(fault) if fault.error.kind == ErrorKind::NotFound && if_match.is_none() => {
+                    Ok(())
+                }
+                outcome => outcome.map(drop),
+            }
+        };
+        core.retry(Call::quick(operation.clone()), attempt).await
+    })
+}
+
+pub(super) fn delete_many(core: &Arc<Core>, keys: Vec<Key>) -> Pending<Vec<DeleteFailure>> {
+    let operation = core.on_bucket("DeleteObjects");
+    if keys.is_empty() {
+        return Box::pin(std::future::ready(Ok(Vec::new())));
+    }
+    if keys.len() > DELETE_MANY_MAX {
+        let what = format!("{} keys, {DELETE_MANY_MAX} at most", keys.len());
+        return refused(operation.error(ErrorKind::InvalidRequest, &what));
+    }
+    let core_of_task = Arc::clone(core);
+    writing(core, async move {
+        let core = core_of_task;
+        let attempt = || async {
+            let delete = delete_list(&operation, &keys)?;
+            let call = core
+                .sdk
+                .delete_objects()
+                .bucket(&core.bucket)
+                .delete(delete);
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
+            Ok(output
+                .errors()
+                .iter()
+                .filter_map(|error| delete_failure(&core, error))
+                .collect())
+        };
+        core.retry(Call::quick(operation.clone()), attempt).await
+    })
+}
+
+fn delete_list(operation: &Operation, keys: &[Key]) -> Result<Delete, Fault> {
+    let build = || {
+        let mut list = Delete::builder().quiet(true);
+        for key in keys {
+            list = list.objects(ObjectIdentifier::builder().key(key.as_str()).build()?);
+        }
+        list.build()
+    };
+    build().map_err(|error| {
+        operation
+            .error(ErrorKind::InvalidRequest, &error.to_string())
+            .into()
+    })
+}
+
+/// A key that is still there. What was not there is what the caller wanted.
+fn delete_failure(core: &Core, error: &aws_sdk_s3::types::Error) -> Option<DeleteFailure> {
+    let key = Key::parse(error.key().unwrap_or_default())?;
+    let answer = ErrorAnswer {
+        status: 200,
+        code: Some(error.code().unwrap_or("UnknownError")),
+        message: error.message(),
+        ..ErrorAnswer::default()
+    };
+    let error = answer.fault(&core.on_key("DeleteObjects", &key)).error;
+    (error.kind != ErrorKind::NotFound).then_some(DeleteFailure { key, error })
+}
+
+pub(super) fn copy(
+    core: &Arc<Core>,
+    source: CopySource,
+    destination: &Key,
+    condition: PutCondition,
+) -> Pending<PutOutput> {
+    let (core_of_task, destination) = (Arc::clone(core), destination.clone());
+    writing(core, async move {
+        let core = core_of_task;
+        let operation = core.on_key("CopyObject", &destination);
+        let attempt = || async {
+            let (if_match, if_none_match) = condition_headers(&condition);
+            let call = core
+                .sdk
+                .copy_object()
+                .bucket(&core.bucket)
+                .key(destination.as_str())
+                .copy_source(copy_source(&core, &source.key))
+                .set_copy_source_if_match(
+                    source
+                        .if_match
+                        .as_ref()
+                        .map(|etag| etag.as_str().to_owned()),
+                )
+                .set_if_match(if_match)
+                .set_if_none_match(if_none_match);
+            let output = call
+                .send()
+                .await
+                .map_err(|error| of_sdk(&operation, &error))?;
+            let result = output.copy_object_result();
+            Ok(PutOutput {
+                etag: etag(&operation, result.and_then(|result| result.e_tag()))?,
+            })
+        };
+        core.retry(Call::slow(operation.clone()), attempt).await
+    })
+}
+
+/// `x-amz-copy-source`: the SDK sends it as it is.
+pub(super) fn copy_source(core: &Core, key: &Key) -> String {
+    format!("{}/{}", core.bucket, encode_key(key.as_str()))
+}
+
+/// `If-Match` and `If-None-Match` of a write.
+pub(super) fn condition_headers(condition: &PutCondition) -> (Option<String>, Option<String>) {
+    match condition {
+        PutCondition::None => (None, None),
+        PutCondition::Match(etag) => (Some(etag.as_str().to_owned()), None),
+        PutCondition::Absent => (None, Some("*".to_owned())),
+    }
+}
+
+/// The ETag of an answer, which no S3 server may leave out.
+pub(super) fn etag(operation: &Operation, value: Option<&str>) -> Result<ETag, Fault> {
+    match value.filter(|value| !value.is_empty()) {
+        Some(value) => Ok(ETag::from_header(value)),
+        None => Err(invalid(
+            operation,
+            "the answer has no ETag; Mountpoint needs one to tell versions apart",
+        )),
+    }
+}
+
+pub(super) fn invalid(operation: &Operation, what: &str) -> Fault {
+    operation.error(ErrorKind::InvalidResponse, what).into()
+}
+
+/// A time as the server sent it; 1970 where it sent none or one that cannot be represented.
+pub(super) fn system_time(time: Option<&DateTime>) -> SystemTime {
+    time.and_then(|time| SystemTime::try_from(*time).ok())
+        .unwrap_or(UNIX_EPOCH)
+}
+
+/// S3's limit for one DeleteObjects.
+const DELETE_MANY_MAX: usize = 1000;

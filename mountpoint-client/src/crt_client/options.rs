@@ -1,0 +1,127 @@
+//! What a [`CrtClient`](super::CrtClient) is made from, and the bounds of its requests.
+
+use std::time::Duration;
+
+use crate::credentials::CredentialsMode;
+use crate::retry::{ATTEMPTS_MAX, REQUEST_DEADLINE};
+
+/// Settings of a [`CrtClient`](super::CrtClient). Resolved by the caller; no environment variable is read for them.
+#[derive(Clone, Debug)]
+pub struct CrtClientOptions {
+    /// Bucket name or access point ARN.
+    pub bucket: String,
+    /// Region of the bucket; `None` looks into the AWS configuration, then takes `us-east-1`.
+    pub region: Option<String>,
+    /// Endpoint instead of AWS's, with its scheme.
+    pub endpoint_url: Option<String>,
+    /// Whether the bucket goes into the path instead of the host name.
+    pub force_path_style: bool,
+    /// Who asks.
+    pub credentials: CredentialsMode,
+    /// What the network can carry, in gigabits per second; decides the number of connections.
+    pub throughput_target_gbps: f64,
+    /// Longest range of one GET, in bytes; longer ones are refused.
+    pub part_size_max: usize,
+    /// PEM certificates that replace the trust store of the operating system.
+    pub ca_bundle: Option<Vec<u8>>,
+    /// Interfaces to spread the reads over; empty lets the kernel choose.
+    pub network_interfaces: Vec<String>,
+    /// Attempts of one request, the first included.
+    pub max_attempts: u32,
+    /// No retry begins later than this after a request began or bytes last arrived.
+    pub request_deadline: Duration,
+    /// Connections of each interface; `None` derives it from the throughput target.
+    pub connections: Option<u32>,
+    /// Threads that move bytes from the network, for each client; `None` for half the cores.
+    pub event_loop_threads: Option<u16>,
+    /// `User-Agent` of the requests.
+    pub user_agent: String,
+}
+
+impl CrtClientOptions {
+    /// The defaults, for a bucket.
+    #[must_use]
+    pub fn new(bucket: impl Into<String>) -> Self {
+        Self {
+            bucket: bucket.into(),
+            region: None,
+            endpoint_url: None,
+            force_path_style: false,
+            credentials: CredentialsMode::Default { profile: None },
+            throughput_target_gbps: THROUGHPUT_TARGET_GBPS,
+            part_size_max: PART_SIZE_MAX,
+            ca_bundle: None,
+            network_interfaces: Vec::new(),
+            max_attempts: ATTEMPTS_MAX,
+            request_deadline: REQUEST_DEADLINE,
+            connections: None,
+            event_loop_threads: None,
+            user_agent: format!("mountpoint/{}", env!("CARGO_PKG_VERSION")),
+        }
+    }
+
+    /// Connections of one interface.
+    pub(super) fn connections(&self) -> u32 {
+        let wanted = self.connections.unwrap_or_else(|| {
+            let wanted = (self.throughput_target_gbps / GBPS_PER_CONNECTION).ceil();
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "clamped just before"
+            )]
+            let wanted = wanted.clamp(0.0, f64::from(CONNECTIONS_MAX)) as u32;
+            wanted
+        });
+        wanted.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX)
+    }
+}
+
+const THROUGHPUT_TARGET_GBPS: f64 = 10.0;
+/// Costs nothing by itself: the blocks are the memory.
+const PART_SIZE_MAX: usize = 64 * 1024 * 1024;
+
+/// The CRT's rule: one connection carries this much, so it opens target / 0.4 of them.
+pub(super) const GBPS_PER_CONNECTION: f64 = 0.4;
+/// 64 readers that are blocked must be 64 requests in flight, with as much room again for read-ahead.
+const CONNECTIONS_MIN: u32 = 128;
+/// Beyond this a process runs out of file descriptors before the network is full.
+const CONNECTIONS_MAX: u32 = 2048;
+/// Share of the connections, in percent, that read-ahead may use; the rest is for readers that are blocked.
+pub(super) const READ_AHEAD_PERCENT: u32 = 50;
+/// Read-ahead that waits for its share. The reader's memory budget is reached long before; past it,
+/// requests go straight to the CRT, which queues them too.
+pub(super) const READ_AHEAD_QUEUE_MAX: usize = 16 * 1024;
+
+/// Connecting takes a round trip or two; a lost SYN is repeated by the retry sooner than by the kernel.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// A GET whose connection moves nothing for this long is sent again on another.
+pub(super) const READ_STALL: Duration = Duration::from_secs(3);
+/// Uploads, and GETs that stalled once: the server may be thinking.
+pub(super) const PATIENT_STALL: Duration = Duration::from_secs(30);
+/// One attempt of a request that has little to do.
+pub(super) const CONTROL_ATTEMPT_MAX: Duration = Duration::from_secs(30);
+/// One attempt of a copy or of completing an upload: S3 may work for minutes before it answers.
+pub(super) const SLOW_ATTEMPT_MAX: Duration = Duration::from_secs(15 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_follow_the_target_within_bounds() {
+        for (gbps, explicit, connections) in [
+            (10.0, None, 128),
+            (100.0, None, 250),
+            (1e9, None, 2048),
+            (f64::NAN, None, 128),
+            (-1.0, None, 128),
+            (10.0, Some(300), 300),
+            (10.0, Some(1), 128),
+        ] {
+            let mut options = CrtClientOptions::new("b");
+            options.throughput_target_gbps = gbps;
+            options.connections = explicit;
+            assert_eq!(options.connections(), connections, "{gbps} {explicit:?}");
+        }
+    }
+}

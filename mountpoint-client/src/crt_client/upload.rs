@@ -1,0 +1,210 @@
+//! PutObject and UploadPart: one request each, over the CRT, with a body that stays where it is in memory.
+//!
+//! Repeating them is safe: the same bytes to the same place. Only a condition can make a repeated PutObject
+//! fail on its own first attempt, whose answer was lost; the message says so then.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use mountpoint_crt_sys::{Message, ResponseHead};
+
+use super::core::{Call, Core, refused, writing};
+use super::fault::{self, Fault, Operation};
+use crate::endpoint::encode_query;
+use crate::types::{
+    Checksum, ETag, Key, ObjectHeaders, Part, PartNumber, PutCondition, PutOutput, PutRequest,
+    Upload,
+};
+use crate::{ClientError, ErrorKind, Pending};
+
+pub(super) fn put(core: &Arc<Core>, request: PutRequest) -> Pending<PutOutput> {
+    let operation = core.on_key("PutObject", &request.key);
+    let headers = match headers_of(core, &request) {
+        Ok(headers) => headers,
+        Err(what) => return refused(operation.error(ErrorKind::InvalidRequest, &what)),
+    };
+    let message = Message {
+        operation: "PutObject",
+        method: "PUT",
+        path: core.endpoint.path(&request.key),
+        headers,
+    };
+    let core_of_task = Arc::clone(core);
+    writing(core, async move {
+        let etag = send(&core_of_task, operation, message, request.body).await?;
+        Ok(PutOutput { etag })
+    })
+}
+
+pub(super) fn put_part(
+    core: &Arc<Core>,
+    upload: &Upload,
+    number: PartNumber,
+    body: Bytes,
+    checksum: Option<Checksum>,
+) -> Pending<Part> {
+    let operation = core.on_key("UploadPart", &upload.key);
+    let mut headers = vec![("User-Agent".to_owned(), core.user_agent.clone())];
+    headers.extend(checksum.map(checksum_header));
+    let path = part_path(core, &upload.key, number, &upload.upload_id);
+    let message = Message {
+        operation: "UploadPart",
+        method: "PUT",
+        path,
+        headers,
+    };
+    let size = body.len() as u64;
+    let core_of_task = Arc::clone(core);
+    writing(core, async move {
+        let etag = send(&core_of_task, operation, message, body).await?;
+        Ok(Part {
+            number,
+            etag,
+            size,
+            checksum,
+        })
+    })
+}
+
+fn part_path(core: &Core, key: &Key, number: PartNumber, upload_id: &str) -> String {
+    format!(
+        "{}?partNumber={}&uploadId={}",
+        core.endpoint.path(key),
+        number.0,
+        encode_query(upload_id)
+    )
+}
+
+/// Sends until it is answered; returns the answer's ETag.
+async fn send(
+    core: &Core,
+    operation: Operation,
+    message: Message,
+    body: Bytes,
+) -> Result<ETag, ClientError> {
+    let call = Call::slow(operation.clone());
+    let attempt = || async {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let lane = core.data.lane(body.len() as u64);
+        let answered = Box::new(move |outcome| drop(sender.send(outcome)));
+        drop(lane.patient().send(message.clone(), body.clone(), answered));
+        match receiver.await {
+            Ok(Ok(response)) => etag_of(&operation, &response.head),
+            Ok(Err(failure)) => Err(fault::of_crt(&operation, &failure)),
+            Err(_) => Err(operation
+                .error(ErrorKind::Transient, "the request was dropped")
+                .into()),
+        }
+    };
+    core.retry(call, attempt).await
+}
+
+fn etag_of(operation: &Operation, head: &ResponseHead) -> Result<ETag, Fault> {
+    match head.header("etag").map(str::trim) {
+        Some(value) if !value.is_empty() => Ok(ETag::from_header(value)),
+        _ => Err(operation
+            .error(ErrorKind::InvalidResponse, "the answer has no ETag header")
+            .into()),
+    }
+}
+
+fn headers_of(core: &Core, request: &PutRequest) -> Result<Vec<(String, String)>, String> {
+    let mut headers = vec![("User-Agent".to_owned(), core.user_agent.clone())];
+    match &request.condition {
+        PutCondition::None => {}
+        PutCondition::Match(etag) => {
+            headers.push(("If-Match".to_owned(), etag.as_str().to_owned()))
+        }
+        PutCondition::Absent => headers.push(("If-None-Match".to_owned(), "*".to_owned())),
+    }
+    headers.extend(request.checksum.map(checksum_header));
+    headers.extend(object_headers(&request.headers)?);
+    Ok(headers)
+}
+
+/// The headers an object carries, checked: a line break in a value would be a header of its own.
+pub(super) fn object_headers(headers: &ObjectHeaders) -> Result<Vec<(String, String)>, String> {
+    let mut all = Vec::new();
+    if let Some(content_type) = &headers.content_type {
+        all.push(("Content-Type".to_owned(), content_type.clone()));
+    }
+    if let Some(class) = &headers.storage_class {
+        all.push(("x-amz-storage-class".to_owned(), class.clone()));
+    }
+    for (name, value) in &headers.metadata {
+        all.push((format!("x-amz-meta-{name}"), value.clone()));
+    }
+    for (name, value) in &all {
+        if !name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+        {
+            return Err(format!("{name:?} cannot be the name of a header"));
+        }
+        if !value
+            .bytes()
+            .all(|b| b == b'\t' || (b' '..=b'~').contains(&b))
+        {
+            return Err(format!(
+                "the value of {name} cannot be sent: only printable ASCII can"
+            ));
+        }
+    }
+    Ok(all)
+}
+
+/// The checksum's header: base64 of its big-endian bytes.
+fn checksum_header(checksum: Checksum) -> (String, String) {
+    let (name, value) = match checksum {
+        Checksum::Crc32c(sum) => (
+            "x-amz-checksum-crc32c",
+            BASE64_STANDARD.encode(sum.to_be_bytes()),
+        ),
+        Checksum::Crc64Nvme(sum) => (
+            "x-amz-checksum-crc64nvme",
+            BASE64_STANDARD.encode(sum.to_be_bytes()),
+        ),
+    };
+    (name.to_owned(), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_base64_of_big_endian() {
+        // CRC-32C of "123456789" is 0xE3069283, CRC-64/NVME is 0xAE8B14860A799888.
+        let (name, value) = checksum_header(Checksum::Crc32c(0xE306_9283));
+        assert_eq!((&*name, &*value), ("x-amz-checksum-crc32c", "4waSgw=="));
+        let (name, value) = checksum_header(Checksum::Crc64Nvme(0xAE8B_1486_0A79_9888));
+        assert_eq!(
+            (&*name, &*value),
+            ("x-amz-checksum-crc64nvme", "rosUhgp5mIg=")
+        );
+    }
+
+    #[test]
+    fn no_header_is_smuggled_in() {
+        let with = |name: &str, value: &str| ObjectHeaders {
+            metadata: vec![(name.to_owned(), value.to_owned())],
+            ..ObjectHeaders::default()
+        };
+        assert!(object_headers(&with("a-b_c.d", "plain value ~")).is_ok());
+        for (name, value) in [
+            ("a", "b\r\nX: y"),
+            ("a", "ü"),
+            ("a b", "c"),
+            ("a:", "c"),
+            ("a\n", "c"),
+            ("a", "\0"),
+        ] {
+            assert!(
+                object_headers(&with(name, value)).is_err(),
+                "{name:?} {value:?}"
+            );
+        }
+    }
+}

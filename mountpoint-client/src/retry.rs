@@ -1,0 +1,246 @@
+//! When to send a failed request again, and how fast to send requests to a server that says to slow down.
+//!
+//! Pure: values in, values out; no clock, no randomness of its own, no request. `CrtClient` asks it and acts.
+//!
+//! Invariant: a request makes at most `attempts_max` attempts, waits at most [`WAIT_MAX`] between two of them,
+//! and none begins later than `deadline` after the first began or bytes last arrived.
+
+use std::time::Duration;
+
+use crate::ErrorKind;
+
+/// Bounds of one request's retries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetryPolicy {
+    /// Attempts of one request, the first included. At least 1.
+    pub attempts_max: u32,
+    /// No attempt begins later than this after the first.
+    pub deadline: Duration,
+}
+
+/// One failed attempt, and those before it.
+#[derive(Clone, Copy, Debug)]
+pub struct FailedAttempt<'a> {
+    /// How it failed.
+    pub kind: &'a ErrorKind,
+    /// Attempts made so far, this one included.
+    pub attempts: u32,
+    /// Time since the first attempt began.
+    pub elapsed: Duration,
+    /// The server's `Retry-After`.
+    pub retry_after: Option<Duration>,
+}
+
+impl RetryPolicy {
+    /// How long to wait before the next attempt, or `None` to give up. `random` is uniform in `0.0..1.0`.
+    #[must_use]
+    pub fn wait(&self, failed: &FailedAttempt<'_>, random: f64) -> Option<Duration> {
+        if !failed.kind.is_retryable() || failed.attempts >= self.attempts_max {
+            return None;
+        }
+        let deadline = if *failed.kind == ErrorKind::Unreachable {
+            if failed.attempts >= UNREACHABLE_ATTEMPTS_MAX {
+                return None;
+            }
+            self.deadline.min(UNREACHABLE_DEADLINE)
+        } else {
+            self.deadline
+        };
+        let wait = backoff(failed.kind, failed.attempts, random);
+        let wait = wait
+            .max(failed.retry_after.unwrap_or_default())
+            .min(WAIT_MAX);
+        (failed.elapsed + wait <= deadline).then_some(wait)
+    }
+}
+
+/// Exponential with jitter: half of the step is certain, half is chance. The very first retry of a broken
+/// connection is almost at once, because a server that closed an idle connection is the usual reason.
+fn backoff(kind: &ErrorKind, attempts: u32, random: f64) -> Duration {
+    let step = match kind {
+        ErrorKind::Throttled => THROTTLED_STEP,
+        ErrorKind::Unreachable => UNREACHABLE_STEP,
+        _ if attempts <= 1 => return FIRST_WAIT_MAX.mul_f64(random),
+        _ => TRANSIENT_STEP,
+    };
+    let doubled = step.saturating_mul(1 << (attempts.max(1) - 1).min(16));
+    doubled.min(WAIT_MAX).mul_f64(0.5 + 0.5 * random)
+}
+
+/// Spaces out the starts of requests while the server says to slow down.
+///
+/// Additive decrease of the spacing on success, doubling on SlowDown: the mirror image of AIMD on the rate.
+#[derive(Clone, Debug, Default)]
+pub struct Pace {
+    /// Time between the starts of two requests; zero while the server keeps up.
+    spacing: Duration,
+    /// When the next request may start, on the caller's clock.
+    next_start: Duration,
+    /// When the spacing last grew.
+    grown_at: Duration,
+}
+
+impl Pace {
+    /// How long a request that is ready `now` must wait. `now` is the time since any fixed instant.
+    pub fn start(&mut self, now: Duration) -> Duration {
+        if self.spacing.is_zero() {
+            return Duration::ZERO;
+        }
+        let start = self.next_start.max(now).min(now + PACE_WAIT_MAX);
+        self.next_start = start + self.spacing;
+        start - now
+    }
+
+    /// The server said to slow down. Many answers at once count as one, since all speak of the same moment.
+    pub fn throttled(&mut self, now: Duration) {
+        if self.spacing.is_zero() || now >= self.grown_at + PACE_GROWTH_GAP {
+            self.spacing = (self.spacing * 2).clamp(PACE_SPACING_MIN, PACE_SPACING_MAX);
+            self.grown_at = now;
+        }
+    }
+
+    /// A request succeeded.
+    pub fn succeeded(&mut self) {
+        self.spacing = self.spacing.saturating_sub(PACE_RECOVERY);
+    }
+}
+
+/// Longest wait between two attempts. Longer ones only make a recovered server look broken.
+pub const WAIT_MAX: Duration = Duration::from_secs(5);
+/// Default of [`RetryPolicy::deadline`]: a stuck application should hear of it within a minute or so.
+pub const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
+/// Default of [`RetryPolicy::attempts_max`].
+pub const ATTEMPTS_MAX: u32 = 10;
+/// A refused connection, an unknown host or an untrusted certificate rarely mends itself, and start-up must
+/// fail within about five seconds of a wrong endpoint.
+pub const UNREACHABLE_ATTEMPTS_MAX: u32 = 4;
+/// See [`UNREACHABLE_ATTEMPTS_MAX`]; counts where connecting is slow to fail.
+pub const UNREACHABLE_DEADLINE: Duration = Duration::from_secs(4);
+
+const FIRST_WAIT_MAX: Duration = Duration::from_millis(20);
+const TRANSIENT_STEP: Duration = Duration::from_millis(50);
+const THROTTLED_STEP: Duration = Duration::from_millis(200);
+const UNREACHABLE_STEP: Duration = Duration::from_millis(200);
+
+const PACE_SPACING_MIN: Duration = Duration::from_millis(1);
+const PACE_SPACING_MAX: Duration = Duration::from_millis(200);
+const PACE_GROWTH_GAP: Duration = Duration::from_millis(200);
+const PACE_RECOVERY: Duration = Duration::from_micros(100);
+/// Requests beyond this would wait for longer than their callers do; they start together then.
+const PACE_WAIT_MAX: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: RetryPolicy = RetryPolicy {
+        attempts_max: 10,
+        deadline: REQUEST_DEADLINE,
+    };
+
+    #[track_caller]
+    fn check(kind: ErrorKind, attempts: u32, elapsed_ms: u64, waits_ms: Option<(u64, u64)>) {
+        let failed = FailedAttempt {
+            kind: &kind,
+            attempts,
+            elapsed: Duration::from_millis(elapsed_ms),
+            retry_after: None,
+        };
+        let wait = |random| POLICY.wait(&failed, random).map(|wait| wait.as_millis());
+        assert_eq!(
+            wait(0.0),
+            waits_ms.map(|(least, _)| u128::from(least)),
+            "least wait of {failed:?}"
+        );
+        assert_eq!(
+            wait(1.0),
+            waits_ms.map(|(_, most)| u128::from(most)),
+            "longest wait of {failed:?}"
+        );
+    }
+
+    #[test]
+    fn waits_grow_and_end() {
+        check(ErrorKind::Transient, 1, 0, Some((0, 20)));
+        check(ErrorKind::Transient, 2, 30, Some((50, 100)));
+        check(ErrorKind::Transient, 3, 30, Some((100, 200)));
+        check(ErrorKind::Transient, 9, 30_000, Some((2_500, 5_000)));
+        check(ErrorKind::Transient, 10, 30_000, None);
+        check(ErrorKind::Transient, 9, 58_000, None);
+        check(ErrorKind::Throttled, 1, 0, Some((100, 200)));
+        check(ErrorKind::Throttled, 4, 0, Some((800, 1_600)));
+        check(ErrorKind::Unreachable, 1, 0, Some((100, 200)));
+        check(ErrorKind::Unreachable, 3, 0, Some((400, 800)));
+        check(ErrorKind::Unreachable, 4, 0, None);
+        check(ErrorKind::Unreachable, 2, 4_000, None);
+    }
+
+    #[test]
+    fn only_what_may_succeed_is_retried() {
+        for kind in [
+            ErrorKind::NotFound,
+            ErrorKind::PreconditionFailed,
+            ErrorKind::Denied,
+            ErrorKind::Credentials,
+            ErrorKind::WrongRegion(None),
+            ErrorKind::InvalidRequest,
+            ErrorKind::InvalidResponse,
+            ErrorKind::Cancelled,
+        ] {
+            check(kind, 1, 0, None);
+        }
+    }
+
+    #[test]
+    fn the_server_may_ask_for_more_patience_within_bounds() {
+        let failed = |retry_after| FailedAttempt {
+            kind: &ErrorKind::Throttled,
+            attempts: 1,
+            elapsed: Duration::ZERO,
+            retry_after: Some(Duration::from_secs(retry_after)),
+        };
+        assert_eq!(
+            POLICY.wait(&failed(0), 1.0),
+            Some(Duration::from_millis(200))
+        );
+        assert_eq!(POLICY.wait(&failed(3), 1.0), Some(Duration::from_secs(3)));
+        assert_eq!(POLICY.wait(&failed(3600), 1.0), Some(WAIT_MAX));
+    }
+
+    #[test]
+    fn the_pace_slows_and_recovers() {
+        let ms = Duration::from_millis;
+        let mut pace = Pace::default();
+        assert_eq!(pace.start(ms(0)), ms(0));
+        for _ in 0..64 {
+            pace.throttled(ms(10));
+        }
+        assert_eq!(
+            pace.start(ms(10)),
+            ms(0),
+            "the first after the pause goes at once"
+        );
+        assert_eq!(pace.start(ms(10)), ms(1));
+        assert_eq!(pace.start(ms(10)), ms(2));
+        pace.throttled(ms(500));
+        assert_eq!(pace.start(ms(500)), ms(0));
+        assert_eq!(pace.start(ms(500)), ms(2));
+        for _ in 0..20 {
+            pace.succeeded();
+        }
+        assert_eq!(pace.start(ms(600)), ms(0));
+        assert_eq!(pace.start(ms(600)), ms(0), "no spacing is left");
+    }
+
+    #[test]
+    fn the_pace_is_bounded() {
+        let mut pace = Pace::default();
+        for second in 0..100 {
+            pace.throttled(Duration::from_secs(second));
+        }
+        let now = Duration::from_secs(100);
+        for _ in 0..1000 {
+            assert!(pace.start(now) <= PACE_WAIT_MAX);
+        }
+    }
+}

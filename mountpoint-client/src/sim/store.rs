@@ -1,0 +1,238 @@
+//! The bucket: what S3 does to objects, without a word about when.
+//!
+//! Invariant: an operation that returns an error has changed nothing. Not locked; the client holds it in a lock.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::types::{
+    BucketInfo, Checksum, CopySource, DeleteFailure, ETag, GetOutput, Key, ObjectHeaders,
+    ObjectInfo, PutCondition, PutOutput, PutRequest,
+};
+use crate::{ClientError, ErrorKind};
+
+use super::check::{
+    check_body, check_headers, check_readable, check_version, check_write, no_such_key, refuse,
+};
+use super::multipart::Uploads;
+use super::object::time_of_write;
+use super::{Content, SimObject, SimOptions};
+
+/// Keys in one DeleteObjects request.
+const DELETE_KEYS_MAX: usize = 1000;
+
+/// Bytes of an object that one PUT or one copy can make.
+const PUT_LEN_MAX: u64 = 5 << 30;
+
+/// Objects in UTF-8 byte order of their keys, and the uploads that may become objects.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) objects: BTreeMap<Vec<u8>, Arc<SimObject>>,
+    pub(super) uploads: Uploads,
+    /// Seed of the order in which a directory bucket lists; `None` on a general purpose bucket.
+    pub(super) listing_seed: Option<u64>,
+    region: Option<String>,
+    writes: u64,
+}
+
+impl Store {
+    pub(super) fn new(options: &SimOptions) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            uploads: Uploads::default(),
+            listing_seed: options.directory_bucket.then_some(options.seed),
+            region: options.region.clone(),
+            writes: 0,
+        }
+    }
+
+    pub(super) fn object(&self, key: &Key) -> Option<&Arc<SimObject>> {
+        self.objects.get(key.as_str().as_bytes())
+    }
+
+    pub(super) fn insert(&mut self, object: SimObject) {
+        self.objects
+            .insert(object.key.as_str().as_bytes().to_vec(), Arc::new(object));
+    }
+
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Arc<SimObject>> {
+        self.objects.remove(key.as_str().as_bytes())
+    }
+
+    /// Makes a new version of `key`; the caller has checked that it may.
+    pub(super) fn write(
+        &mut self,
+        key: &Key,
+        content: Content,
+        etag: ETag,
+        headers: ObjectHeaders,
+    ) -> PutOutput {
+        self.writes += 1;
+        self.insert(SimObject {
+            key: key.clone(),
+            content,
+            etag: etag.clone(),
+            last_modified: time_of_write(self.writes),
+            headers,
+            restored: false,
+        });
+        PutOutput { etag }
+    }
+
+    /// The bytes of `range` and what goes with them.
+    pub(super) fn get(
+        &self,
+        key: &Key,
+        range: &Range<u64>,
+        if_match: Option<&ETag>,
+    ) -> Result<(Content, GetOutput), ClientError> {
+        let object = self.object(key).ok_or_else(|| no_such_key(key.as_str()))?;
+        check_version(object, if_match)?;
+        check_readable(object)?;
+        let size = object.content.size();
+        if range.start >= size {
+            let what = format!("{key} has {size} bytes, asked for {range:?}");
+            return Err(refuse(ErrorKind::InvalidRequest, "InvalidRange", &what).with_status(416));
+        }
+        if range.end > size {
+            // S3 answers with what there is; to a client that wants all of a range this is a short answer.
+            let what = format!("{key} has {size} bytes, asked for {range:?}");
+            return Err(refuse(ErrorKind::InvalidResponse, "short answer", &what).with_status(206));
+        }
+        let output = GetOutput {
+            etag: object.etag.clone(),
+            object_size: size,
+        };
+        Ok((object.content.slice(range.clone()), output))
+    }
+
+    pub(super) fn head(&self, key: &Key) -> Result<ObjectInfo, ClientError> {
+        let object = self.object(key).ok_or_else(|| no_such_key(key.as_str()))?;
+        Ok(object.head())
+    }
+
+    pub(super) fn head_bucket(&self) -> BucketInfo {
+        BucketInfo {
+            region: self.region.clone(),
+        }
+    }
+
+    pub(super) fn put(&mut self, request: PutRequest) -> Result<PutOutput, ClientError> {
+        let PutRequest {
+            key,
+            body,
+            condition,
+            checksum,
+            headers,
+        } = request;
+        check_len(body.len() as u64)?;
+        check_body(&body, checksum)?;
+        check_headers(&headers)?;
+        check_write(
+            key.as_str(),
+            self.object(&key).map(|there| &**there),
+            &condition,
+        )?;
+        let content = Content::bytes(body);
+        let etag = content.etag();
+        Ok(self.write(&key, content, etag, headers))
+    }
+
+    pub(super) fn delete(&mut self, key: &Key, if_match: Option<&ETag>) -> Result<(), ClientError> {
+        let there = self.object(key);
+        match (if_match, there) {
+            (Some(_), None) => return Err(no_such_key(key.as_str())),
+            (Some(etag), Some(object)) => check_version(object, Some(etag))?,
+            (None, _) => {}
+        }
+        self.remove(key);
+        Ok(())
+    }
+
+    pub(super) fn delete_many(&mut self, keys: &[Key]) -> Result<Vec<DeleteFailure>, ClientError> {
+        if keys.is_empty() || keys.len() > DELETE_KEYS_MAX {
+            let what = format!("{} keys in one DeleteObjects", keys.len());
+            return Err(refuse(ErrorKind::InvalidRequest, "MalformedXML", &what));
+        }
+        for key in keys {
+            self.remove(key);
+        }
+        Ok(Vec::new())
+    }
+
+    pub(super) fn copy(
+        &mut self,
+        source: &CopySource,
+        destination: &Key,
+        condition: &PutCondition,
+    ) -> Result<PutOutput, ClientError> {
+        let object = Arc::clone(self.copy_source(source)?);
+        if source.key == *destination {
+            let what = "a copy to itself that changes nothing";
+            return Err(refuse(ErrorKind::InvalidRequest, "InvalidRequest", what));
+        }
+        check_len(object.content.size())?;
+        let there = self.object(destination).map(|there| &**there);
+        check_write(destination.as_str(), there, condition)?;
+        let content = object.content.clone();
+        let etag = content.etag();
+        // The storage class is not copied: S3 stores a copy in the class that the request names.
+        let headers = ObjectHeaders {
+            storage_class: None,
+            ..object.headers.clone()
+        };
+        Ok(self.write(destination, content, etag, headers))
+    }
+
+    /// The object of a copy, if it is the one asked for and can be read.
+    pub(super) fn copy_source(&self, source: &CopySource) -> Result<&Arc<SimObject>, ClientError> {
+        let object = self
+            .object(&source.key)
+            .ok_or_else(|| no_such_key(source.key.as_str()))?;
+        check_version(object, source.if_match.as_ref())?;
+        check_readable(object)?;
+        Ok(object)
+    }
+
+    /// RenameObject of a directory bucket: the same version under another name.
+    pub(super) fn rename(
+        &mut self,
+        source: &Key,
+        destination: &Key,
+        condition: &PutCondition,
+    ) -> Result<(), ClientError> {
+        let object = Arc::clone(
+            self.object(source)
+                .ok_or_else(|| no_such_key(source.as_str()))?,
+        );
+        let there = self.object(destination).map(|there| &**there);
+        check_write(destination.as_str(), there, condition)?;
+        self.remove(source);
+        self.insert(SimObject {
+            key: destination.clone(),
+            ..(*object).clone()
+        });
+        Ok(())
+    }
+
+    /// A part's bytes, checked against what came with them.
+    pub(super) fn part_content(
+        body: Bytes,
+        checksum: Option<Checksum>,
+    ) -> Result<Content, ClientError> {
+        check_len(body.len() as u64)?;
+        check_body(&body, checksum)?;
+        Ok(Content::bytes(body))
+    }
+}
+
+fn check_len(len: u64) -> Result<(), ClientError> {
+    if len > PUT_LEN_MAX {
+        let what = format!("{len} bytes in one request");
+        return Err(refuse(ErrorKind::InvalidRequest, "EntityTooLarge", &what));
+    }
+    Ok(())
+}

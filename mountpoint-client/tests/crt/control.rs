@@ -1,0 +1,364 @@
+//! Everything but GET of `CrtClient`, against canned answers.
+
+use crate::support::{Fixture, Reply, Server, key};
+use bytes::Bytes;
+use futures::executor::block_on;
+use mountpoint_client::types::{
+    Checksum, ETag, ListRequest, ObjectHeaders, Part, PartNumber, PutCondition, PutRequest, Upload,
+};
+use mountpoint_client::{ErrorKind, ObjectClient};
+
+fn put(condition: PutCondition) -> PutRequest {
+    PutRequest {
+        key: key("dir//a b+ü/.."),
+        body: Bytes::from_static(b"123456789"),
+        condition,
+        checksum: Some(Checksum::Crc32c(0xE306_9283)),
+        headers: ObjectHeaders {
+            content_type: Some("text/plain".to_owned()),
+            storage_class: Some("STANDARD_IA".to_owned()),
+            metadata: vec![("owner".to_owned(), "me".to_owned())],
+        },
+    }
+}
+
+#[test]
+fn put_sends_what_the_object_carries() {
+    let server = Server::start(|_, _| Reply::new(200).header("ETag", "\"new\""));
+    let fixture = Fixture::new(server.address);
+    let output = block_on(fixture.client.put(put(PutCondition::Absent))).unwrap();
+    assert_eq!(output.etag.as_str(), "\"new\"");
+    let requests = server.requests();
+    let request = &requests[0];
+    assert_eq!(
+        (&*request.method, &*request.target),
+        ("PUT", "/b/dir//a%20b%2B%C3%BC/..")
+    );
+    assert_eq!(request.body, b"123456789");
+    for (name, value) in [
+        ("if-none-match", "*"),
+        ("x-amz-checksum-crc32c", "4waSgw=="),
+        ("content-type", "text/plain"),
+        ("x-amz-storage-class", "STANDARD_IA"),
+        ("x-amz-meta-owner", "me"),
+        ("content-length", "9"),
+    ] {
+        assert_eq!(request.header(name), Some(value), "{name}");
+    }
+    assert!(request.header("authorization").is_some());
+}
+
+#[test]
+fn an_empty_object_can_be_put() {
+    let server = Server::start(|_, _| Reply::new(200).header("ETag", "\"new\""));
+    let fixture = Fixture::new(server.address);
+    let request = PutRequest {
+        body: Bytes::new(),
+        checksum: None,
+        ..put(PutCondition::None)
+    };
+    block_on(fixture.client.put(request)).unwrap();
+    let requests = server.requests();
+    assert_eq!(requests[0].header("content-length"), Some("0"));
+    assert!(requests[0].body.is_empty());
+}
+
+#[test]
+fn a_lost_answer_to_a_conditional_put_is_admitted() {
+    let server = Server::start(|_, number| match number {
+        0 => Reply::hang_up(),
+        _ => Reply::error(412, "PreconditionFailed"),
+    });
+    let fixture = Fixture::new(server.address);
+    let error = block_on(
+        fixture
+            .client
+            .put(put(PutCondition::Match(ETag::from_header("\"old\"")))),
+    )
+    .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::PreconditionFailed);
+    assert!(error.message.contains("may have succeeded"), "{error}");
+    assert_eq!(server.requests()[1].header("if-match"), Some("\"old\""));
+}
+
+#[test]
+fn a_put_is_retried_and_needs_an_etag() {
+    let server = Server::start(|_, number| match number {
+        0 => Reply::error(503, "SlowDown"),
+        _ => Reply::new(200),
+    });
+    let fixture = Fixture::new(server.address);
+    let error = block_on(fixture.client.put(put(PutCondition::None))).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidResponse, "{error}");
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
+fn headers_cannot_be_smuggled() {
+    let server = Server::start(|_, _| Reply::new(200).header("ETag", "\"new\""));
+    let fixture = Fixture::new(server.address);
+    let mut request = put(PutCondition::None);
+    request.headers.content_type = Some("a\r\nX-Evil: 1".to_owned());
+    let error = block_on(fixture.client.put(request)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidRequest, "{error}");
+    assert!(server.requests().is_empty());
+}
+
+#[test]
+fn a_part_names_its_upload() {
+    let server = Server::start(|_, _| Reply::new(200).header("ETag", "\"part\""));
+    let fixture = Fixture::new(server.address);
+    let upload = Upload {
+        key: key("k"),
+        upload_id: "a/b=+".to_owned(),
+    };
+    let part = block_on(fixture.client.put_part(
+        &upload,
+        PartNumber(7),
+        Bytes::from_static(b"xyz"),
+        None,
+    ))
+    .unwrap();
+    let expected = Part {
+        number: PartNumber(7),
+        etag: ETag::from_header("\"part\""),
+        size: 3,
+        checksum: None,
+    };
+    assert_eq!(part, expected);
+    assert_eq!(
+        server.requests()[0].target,
+        "/b/k?partNumber=7&uploadId=a%2Fb%3D%2B"
+    );
+}
+
+const LISTING: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>b</Name><Prefix>p%2B/</Prefix>
+<KeyCount>3</KeyCount><MaxKeys>1000</MaxKeys><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>
+<NextContinuationToken>next/token=</NextContinuationToken>
+<Contents><Key>p%2B/%01+x</Key><LastModified>2026-01-02T03:04:05.678Z</LastModified><ETag>&quot;e1&quot;</ETag>
+<Size>5</Size><StorageClass>GLACIER</StorageClass><RestoreStatus><IsRestoreInProgress>false</IsRestoreInProgress>
+<RestoreExpiryDate>2027-01-01T00:00:00Z</RestoreExpiryDate></RestoreStatus></Contents>
+<Contents><Key>p%2B/y</Key><LastModified>2026-01-02T03:04:05Z</LastModified><ETag>e2-4</ETag><Size>0</Size></Contents>
+<CommonPrefixes><Prefix>p%2B/%C3%BC+d/</Prefix></CommonPrefixes></ListBucketResult>"#;
+
+#[test]
+fn a_listing_is_decoded() {
+    let server = Server::start(|_, _| Reply::new(200).body(LISTING));
+    let fixture = Fixture::new(server.address);
+    let request = ListRequest {
+        prefix: "p+/".to_owned(),
+        delimiter: Some("/".to_owned()),
+        start_after: Some("p+/\u{1}".to_owned()),
+        continuation_token: None,
+        max_keys: Some(3),
+    };
+    let page = block_on(fixture.client.list(request)).unwrap();
+    let keys: Vec<_> = page
+        .objects
+        .iter()
+        .map(|object| object.key.as_str())
+        .collect();
+    assert_eq!(keys, ["p+/\u{1} x", "p+/y"]);
+    assert_eq!(page.common_prefixes, ["p+/ü d/"]);
+    assert_eq!(page.continuation_token.as_deref(), Some("next/token="));
+    let first = &page.objects[0];
+    assert_eq!(
+        (first.size, first.etag.as_str(), first.restored),
+        (5, "\"e1\"", true)
+    );
+    assert_eq!(first.storage_class.as_deref(), Some("GLACIER"));
+    let since_1970 = first
+        .last_modified
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    assert_eq!(since_1970.as_millis(), 1_767_323_045_678);
+    assert_eq!(page.objects[1].etag.as_str(), "e2-4");
+    let target = &server.requests()[0].target;
+    for part in [
+        "list-type=2",
+        "encoding-type=url",
+        "prefix=p%2B%2F",
+        "delimiter=%2F",
+        "start-after=p%2B%2F%01",
+        "max-keys=3",
+    ] {
+        assert!(target.contains(part), "{part} in {target}");
+    }
+}
+
+#[test]
+fn a_broken_listing_is_an_error() {
+    for body in [
+        "",
+        "<html>",
+        "<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>",
+    ] {
+        let server = Server::start(move |_, _| Reply::new(200).body(body));
+        let fixture = Fixture::new(server.address);
+        let error = block_on(fixture.client.list(ListRequest::default())).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidResponse, "{body:?}: {error}");
+    }
+}
+
+/// What a HEAD's status means.
+#[track_caller]
+fn check_head(reply: Reply, of_object: &ErrorKind, of_bucket: &ErrorKind) {
+    let server = Server::start(move |_, _| reply.clone());
+    let fixture = Fixture::new(server.address);
+    let error = block_on(fixture.client.head(&key("k"))).unwrap_err();
+    assert_eq!(error.kind, *of_object, "{error}");
+    assert!(
+        error.message.starts_with("HeadObject s3://b/k: "),
+        "{error}"
+    );
+    let error = block_on(fixture.client.head_bucket()).unwrap_err();
+    assert_eq!(error.kind, *of_bucket, "{error}");
+}
+
+#[test]
+fn heads_have_no_body_but_a_meaning() {
+    check_head(
+        Reply::new(404),
+        &ErrorKind::NotFound,
+        &ErrorKind::NoSuchBucket,
+    );
+    check_head(Reply::new(403), &ErrorKind::Denied, &ErrorKind::Denied);
+    check_head(
+        Reply::new(400),
+        &ErrorKind::InvalidRequest,
+        &ErrorKind::InvalidRequest,
+    );
+    check_head(
+        Reply::new(501),
+        &ErrorKind::Unsupported,
+        &ErrorKind::Unsupported,
+    );
+    let there = ErrorKind::WrongRegion(Some("eu-west-1".to_owned()));
+    check_head(
+        Reply::new(301).header("x-amz-bucket-region", "eu-west-1"),
+        &there,
+        &there,
+    );
+}
+
+#[test]
+fn head_tells_what_is_known() {
+    let server = Server::start(|_, _| {
+        Reply::new(200)
+            .header("Content-Length", "42")
+            .header("ETag", "\"e\"")
+            .header("Last-Modified", "Fri, 02 Jan 2026 03:04:05 GMT")
+            .header("x-amz-storage-class", "GLACIER")
+            .header(
+                "x-amz-restore",
+                "ongoing-request=\"false\", expiry-date=\"Fri, 01 Jan 2027 00:00:00 GMT\"",
+            )
+    });
+    let fixture = Fixture::new(server.address);
+    let info = block_on(fixture.client.head(&key("/lead/./x"))).unwrap();
+    assert_eq!(
+        (info.size, info.etag.as_str(), info.restored),
+        (42, "\"e\"", true)
+    );
+    assert_eq!(info.storage_class.as_deref(), Some("GLACIER"));
+    assert_eq!(
+        info.last_modified
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_secs(),
+        1_767_323_045
+    );
+    assert_eq!(server.requests()[0].target, "/b//lead/./x");
+}
+
+#[test]
+fn control_requests_are_retried_and_say_so() {
+    let server = Server::start(|_, number| match number {
+        0 => Reply::hang_up(),
+        1 => Reply::new(503),
+        2 => Reply::error(400, "ExpiredToken"),
+        _ => Reply::error(404, "NoSuchBucket"),
+    });
+    let fixture = Fixture::new(server.address);
+    let error = block_on(fixture.client.list(ListRequest::default())).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NoSuchBucket, "{error}");
+    assert!(error.message.contains("after 4 attempts"), "{error}");
+    assert_eq!(server.requests().len(), 4);
+}
+
+#[test]
+fn an_unreachable_server_is_named() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let fixture = Fixture::new(address);
+    let error = block_on(fixture.client.head_bucket()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
+}
+
+#[test]
+fn delete_many_names_what_is_left() {
+    let server = Server::start(|_, _| {
+        Reply::new(200).body(
+            "<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code><Message>no</Message></Error>\
+             <Error><Key>b</Key><Code>NoSuchKey</Code></Error></DeleteResult>",
+        )
+    });
+    let fixture = Fixture::new(server.address);
+    let failures = block_on(
+        fixture
+            .client
+            .delete_many(vec![key("a"), key("b"), key("c")]),
+    )
+    .unwrap();
+    assert_eq!(failures.len(), 1);
+    assert_eq!(
+        (failures[0].key.as_str(), &failures[0].error.kind),
+        ("a", &ErrorKind::Denied)
+    );
+}
+
+#[test]
+fn an_error_in_a_200_answer_is_an_error() {
+    let server = Server::start(|_, number| {
+        match number {
+        0 => Reply::new(200).body("<Error><Code>InternalError</Code><Message>again</Message></Error>"),
+        _ => Reply::new(200).body("<CompleteMultipartUploadResult><ETag>\"done-1\"</ETag></CompleteMultipartUploadResult>"),
+    }
+    });
+    let fixture = Fixture::new(server.address);
+    let upload = Upload {
+        key: key("k"),
+        upload_id: "u".to_owned(),
+    };
+    let parts = vec![Part {
+        number: PartNumber(1),
+        etag: ETag::from_header("\"p\""),
+        size: 1,
+        checksum: None,
+    }];
+    let output = block_on(
+        fixture
+            .client
+            .complete_upload(&upload, parts, PutCondition::Absent),
+    )
+    .unwrap();
+    assert_eq!(output.etag.as_str(), "\"done-1\"");
+    assert_eq!(server.requests().len(), 2);
+    assert_eq!(server.requests()[1].header("if-none-match"), Some("*"));
+}
+
+#[test]
+fn rename_sends_nothing() {
+    let server = Server::start(|_, _| Reply::new(200));
+    let fixture = Fixture::new(server.address);
+    let error = block_on(
+        fixture
+            .client
+            .rename(&key("a"), &key("b"), PutCondition::None),
+    )
+    .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+    assert!(server.requests().is_empty());
+}

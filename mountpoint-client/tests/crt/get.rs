@@ -1,0 +1,350 @@
+//! GETs of `CrtClient` against servers that answer rightly, wrongly, partly or not at all.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::support::{Fixture, Get, Reply, Request, Server, eventually};
+use mountpoint_client::ErrorKind;
+use mountpoint_client::types::Priority;
+use parking_lot::{Condvar, Mutex};
+
+const ETAG: &str = "\"v1\"";
+
+fn object() -> Vec<u8> {
+    (0..100u8).collect()
+}
+
+#[test]
+fn a_range_arrives_and_was_asked_for_exactly() {
+    let server = Server::start(|request, _| Reply::range(&object(), ETAG, request));
+    let fixture = Fixture::new(server.address);
+    let (block, outcome) = fixture.get(10..30, Some(ETAG));
+    let output = outcome.unwrap();
+    assert_eq!((output.etag.as_str(), output.object_size), (ETAG, 100));
+    assert_eq!(block.bytes(0..20), &object()[10..30]);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 1);
+    let request = &requests[0];
+    assert_eq!((&*request.method, &*request.target), ("GET", "/b/k"));
+    assert_eq!(request.header("range"), Some("bytes=10-29"));
+    assert_eq!(request.header("if-match"), Some(ETAG));
+    assert_eq!(request.header("host"), Some(&*server.address.to_string()));
+    assert!(
+        request
+            .header("authorization")
+            .unwrap()
+            .starts_with("AWS4-HMAC-SHA256 Credential=testkey/")
+    );
+    assert!(
+        request
+            .header("user-agent")
+            .unwrap()
+            .contains("mountpoint/"),
+        "{request:?}"
+    );
+}
+
+#[test]
+fn a_cut_body_is_continued_where_it_ended() {
+    let server = Server::start(|request, number| {
+        let reply = Reply::range(&object(), ETAG, request);
+        if number < 2 { reply.cut(20) } else { reply }
+    });
+    let fixture = Fixture::new(server.address);
+    let (block, outcome) = fixture.get(0..100, Some(ETAG));
+    outcome.unwrap();
+    assert_eq!(block.bytes(0..100), object());
+    let asked: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|r| r.header("range").unwrap().to_owned())
+        .collect();
+    assert_eq!(asked, ["bytes=0-99", "bytes=20-99", "bytes=40-99"]);
+    assert!(
+        server
+            .requests()
+            .iter()
+            .all(|r| r.header("if-match") == Some(ETAG))
+    );
+}
+
+#[test]
+fn a_retry_asks_for_the_version_of_the_first_answer() {
+    let server = Server::start(|request, number| match number {
+        0 => Reply::range(&object(), ETAG, request).cut(40),
+        _ => Reply::error(412, "PreconditionFailed"),
+    });
+    let fixture = Fixture::new(server.address);
+    let (block, outcome) = fixture.get(0..100, None);
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::PreconditionFailed, "{error}");
+    assert_eq!(block.valid(), 40);
+    assert_eq!(block.bytes(0..40), &object()[..40]);
+    let requests = server.requests();
+    assert_eq!(requests[0].header("if-match"), None);
+    assert_eq!(requests[1].header("if-match"), Some(ETAG));
+}
+
+/// One wrong answer: what becomes of it, after how many requests.
+#[track_caller]
+fn check(
+    if_match: Option<&str>,
+    answer: fn(&Request) -> Reply,
+    kind: &ErrorKind,
+    reason: &str,
+    requests: usize,
+) {
+    let server = Server::start(move |request, _| answer(request));
+    let fixture = Fixture::new(server.address);
+    let (block, outcome) = fixture.get(10..30, if_match);
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind, *kind, "{error}");
+    assert!(error.message.contains(reason), "{error}");
+    assert!(error.message.starts_with("GetObject s3://b/k: "), "{error}");
+    assert_eq!(block.valid(), 0, "nothing of it is published");
+    assert_eq!(server.requests().len(), requests);
+}
+
+#[test]
+fn wrong_answers_are_refused_before_a_byte_is_published() {
+    let changed = ErrorKind::PreconditionFailed;
+    let invalid = ErrorKind::InvalidResponse;
+    check(
+        Some("\"v0\""),
+        |r| Reply::range(&object(), ETAG, r),
+        &changed,
+        "ignored If-Match",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::new(200).header("ETag", ETAG).body(object()),
+        &invalid,
+        "ignored the Range",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::new(206).header("ETag", ETAG).body(&object()[10..30]),
+        &invalid,
+        "Content-Range",
+        1,
+    );
+    let other_range = |_: &Request| {
+        Reply::new(206)
+            .header("ETag", ETAG)
+            .header("Content-Range", "bytes 0-19/100")
+            .body(&object()[..20])
+    };
+    check(None, other_range, &invalid, "Content-Range", 1);
+    let short = |_: &Request| {
+        Reply::new(206)
+            .header("ETag", ETAG)
+            .header("Content-Range", "bytes 10-19/20")
+            .body(&object()[10..20])
+    };
+    check(None, short, &invalid, "Content-Range", 1);
+    let no_etag = |_: &Request| {
+        Reply::new(206)
+            .header("Content-Range", "bytes 10-29/100")
+            .body(&object()[10..30])
+    };
+    check(None, no_etag, &invalid, "no ETag", 1);
+}
+
+#[test]
+fn error_answers() {
+    check(
+        None,
+        |_| Reply::error(404, "NoSuchKey"),
+        &ErrorKind::NotFound,
+        "NoSuchKey: because",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::error(403, "AccessDenied"),
+        &ErrorKind::Denied,
+        "AccessDenied",
+        1,
+    );
+    check(
+        Some(ETAG),
+        |_| Reply::error(416, "InvalidRange"),
+        &ErrorKind::PreconditionFailed,
+        "shorter",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::error(416, "InvalidRange"),
+        &ErrorKind::InvalidRequest,
+        "InvalidRange",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::error(403, "InvalidObjectState"),
+        &ErrorKind::Archived,
+        "restore",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::new(404).body("<html>not S3</html>"),
+        &ErrorKind::NotFound,
+        "without a reason",
+        1,
+    );
+    check(
+        None,
+        |_| Reply::error(400, "ExpiredToken"),
+        &ErrorKind::Credentials,
+        "ExpiredToken",
+        2,
+    );
+    let elsewhere = |_: &Request| {
+        Reply::error(301, "PermanentRedirect").header("x-amz-bucket-region", "eu-north-1")
+    };
+    check(
+        None,
+        elsewhere,
+        &ErrorKind::WrongRegion(Some("eu-north-1".to_owned())),
+        "--region eu-north-1",
+        1,
+    );
+}
+
+#[test]
+fn what_may_pass_is_retried() {
+    for trouble in [
+        Reply::error(503, "SlowDown"),
+        Reply::error(500, "InternalError"),
+        Reply::new(502),
+        Reply::error(400, "ExpiredToken"),
+        Reply::hang_up(),
+    ] {
+        let first = trouble.clone();
+        let server = Server::start(move |request, number| match number {
+            0 => first.clone(),
+            _ => Reply::range(&object(), ETAG, request),
+        });
+        let fixture = Fixture::new(server.address);
+        let (block, outcome) = fixture.get(0..100, Some(ETAG));
+        outcome.unwrap_or_else(|error| panic!("{trouble:?}: {error}"));
+        assert_eq!(block.bytes(0..100), object());
+        assert_eq!(server.requests().len(), 2, "{trouble:?}");
+    }
+}
+
+#[test]
+fn an_unreachable_server_is_reported_soon() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let fixture = Fixture::new(address);
+    #[expect(clippy::disallowed_methods, reason = "real time is what is tested")]
+    let begin = Instant::now();
+    let (_, outcome) = fixture.get(0..100, None);
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
+    assert!(
+        begin.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        begin.elapsed()
+    );
+}
+
+/// Lets a test hold the server's answers back.
+#[derive(Clone, Default)]
+struct Valve(Arc<(Mutex<bool>, Condvar)>);
+
+impl Valve {
+    fn wait(&self) {
+        let mut is_open = self.0.0.lock();
+        self.0.1.wait_while(&mut is_open, |is_open| !*is_open);
+    }
+
+    fn open(&self) {
+        *self.0.0.lock() = true;
+        self.0.1.notify_all();
+    }
+}
+
+#[test]
+fn a_get_can_be_cancelled() {
+    let valve = Valve::default();
+    let held = valve.clone();
+    let server = Server::start(move |request, _| {
+        held.wait();
+        Reply::range(&object(), ETAG, request)
+    });
+    let fixture = Fixture::new(server.address);
+    let get = fixture.start(0..100, Some(ETAG), Priority::Foreground);
+    eventually("the request arrives", || server.requests().len() == 1);
+    get.handle.cancel();
+    assert_eq!(get.observer.wait().unwrap_err().kind, ErrorKind::Cancelled);
+    valve.open();
+    assert_eq!(server.requests().len(), 1, "a cancelled GET is not retried");
+}
+
+#[test]
+fn foreground_is_not_queued_behind_read_ahead() {
+    let valve = Valve::default();
+    let held = valve.clone();
+    let server = Server::start(move |request, _| {
+        if request.header("range") != Some("bytes=0-99") {
+            held.wait();
+        }
+        Reply::range(&object(), ETAG, request)
+    });
+    let fixture = Fixture::new(server.address);
+    let ahead: Vec<Get> = (0..80)
+        .map(|_| fixture.start(1..99, Some(ETAG), Priority::ReadAhead))
+        .collect();
+    eventually("the share of read-ahead is in flight", || {
+        server.requests().len() >= 64
+    });
+    let (_, outcome) = fixture.get(0..100, Some(ETAG));
+    outcome.unwrap();
+    assert_eq!(
+        server.requests().len(),
+        65,
+        "the rest of the read-ahead waits"
+    );
+    assert!(ahead.iter().all(|get| !get.observer.is_finished()));
+
+    let mut ahead = ahead.into_iter();
+    for get in ahead.by_ref().skip(60).take(10) {
+        get.handle.cancel();
+        drop(get.block);
+        drop(get.observer.wait());
+    }
+    valve.open();
+    for get in ahead {
+        assert_eq!(
+            get.observer.wait().map(|_| ()).map_err(|error| error.kind),
+            Ok(())
+        );
+    }
+}
+
+#[test]
+fn sixty_four_readers_are_sixty_four_requests_in_flight() {
+    let valve = Valve::default();
+    let held = valve.clone();
+    let server = Server::start(move |request, _| {
+        held.wait();
+        Reply::range(&object(), ETAG, request)
+    });
+    let fixture = Fixture::new(server.address);
+    let gets: Vec<Get> = (0..64)
+        .map(|n| fixture.start(n..n + 1, Some(ETAG), Priority::Foreground))
+        .collect();
+    eventually("all are in flight", || server.requests().len() == 64);
+    valve.open();
+    for get in gets {
+        get.observer.wait().unwrap();
+    }
+}

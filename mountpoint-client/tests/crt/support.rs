@@ -1,0 +1,346 @@
+//! A scripted HTTP server on loopback, and what else the tests of `CrtClient` share.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mountpoint_client::credentials::{CredentialsMode, StaticKeys};
+use mountpoint_client::types::{ETag, GetOutput, GetRequest, Key, Priority};
+use mountpoint_client::{
+    ClientError, CrtClient, CrtClientOptions, GetHandle, GetObserver, ObjectClient,
+};
+use mountpoint_crt_sys::block::{Block, BlockPool};
+use parking_lot::{Condvar, Mutex};
+
+/// A request as it came over the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// Path and query, undecoded.
+    pub(crate) target: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Request {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(n, _)| n.eq_ignore_ascii_case(name))
+            .map(|(_, value)| &**value)
+    }
+}
+
+/// An answer. The connection is closed after it if it is cut.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    /// Send only so many bytes of the body.
+    pub(crate) cut: Option<usize>,
+    /// Send nothing at all and close.
+    pub(crate) hangs_up: bool,
+}
+
+impl Reply {
+    pub(crate) fn new(status: u16) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: Vec::new(),
+            cut: None,
+            hangs_up: false,
+        }
+    }
+
+    pub(crate) fn hang_up() -> Self {
+        Self {
+            hangs_up: true,
+            ..Self::new(0)
+        }
+    }
+
+    pub(crate) fn header(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.headers.push((name.to_owned(), value.into()));
+        self
+    }
+
+    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    pub(crate) fn cut(mut self, at: usize) -> Self {
+        self.cut = Some(at);
+        self
+    }
+
+    /// S3's error document.
+    pub(crate) fn error(status: u16, code: &str) -> Self {
+        Self::new(status).body(format!(
+            "<Error><Code>{code}</Code><Message>because</Message></Error>"
+        ))
+    }
+
+    /// The right answer to a ranged GET of `object`.
+    pub(crate) fn range(object: &[u8], etag: &str, request: &Request) -> Self {
+        let range = request.header("range").expect("a GET has a range");
+        let (first, last) = range
+            .strip_prefix("bytes=")
+            .and_then(|r| r.split_once('-'))
+            .expect("a plain range");
+        let (first, last): (usize, usize) = (
+            first.parse().expect("number"),
+            last.parse().expect("number"),
+        );
+        Self::new(206)
+            .header("ETag", etag)
+            .header(
+                "Content-Range",
+                format!("bytes {first}-{last}/{}", object.len()),
+            )
+            .body(&object[first..=last])
+    }
+}
+
+/// Answers each request with what `answer(request, number)` says; numbers begin at 0.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+type Answer = dyn Fn(&Request, usize) -> Reply + Send + Sync;
+
+impl Server {
+    pub(crate) fn start(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let address = listener.local_addr().expect("it is bound");
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (log, answer): (_, Arc<Answer>) = (Arc::clone(&requests), Arc::new(answer));
+        spawn("server", move || {
+            for stream in listener.incoming().flatten() {
+                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
+                spawn("connection", move || serve(stream, &log, &*answer));
+            }
+        });
+        Self { address, requests }
+    }
+
+    /// All requests so far, in order of arrival.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().clone()
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work);
+    drop(thread.expect("a thread can be started"));
+}
+
+fn serve(stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &Answer) {
+    let Ok(mut writer) = stream.try_clone() else {
+        return;
+    };
+    let mut reader = BufReader::new(stream);
+    while let Some(request) = read_request(&mut reader) {
+        let number = {
+            let mut log = log.lock();
+            log.push(request.clone());
+            log.len() - 1
+        };
+        let reply = answer(&request, number);
+        if reply.hangs_up
+            || write_reply(&mut writer, &request, &reply).is_err()
+            || reply.cut.is_some()
+        {
+            return;
+        }
+    }
+}
+
+fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|len| *len > 0)?;
+    let mut words = line.split_whitespace();
+    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let mut request = Request {
+        method,
+        target,
+        headers: Vec::new(),
+        body: Vec::new(),
+    };
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|len| *len > 0)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            break;
+        };
+        request
+            .headers
+            .push((name.to_owned(), value.trim().to_owned()));
+    }
+    let length = request
+        .header("content-length")
+        .and_then(|length| length.parse().ok())
+        .unwrap_or(0);
+    request.body = vec![0; length];
+    reader.read_exact(&mut request.body).ok()?;
+    Some(request)
+}
+
+fn write_reply(writer: &mut TcpStream, request: &Request, reply: &Reply) -> std::io::Result<()> {
+    let mut head = format!("HTTP/1.1 {} Scripted\r\n", reply.status);
+    for (name, value) in &reply.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if !reply
+        .headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+    {
+        head.push_str(&format!("Content-Length: {}\r\n", reply.body.len()));
+    }
+    head.push_str("\r\n");
+    writer.write_all(head.as_bytes())?;
+    if request.method != "HEAD" {
+        writer.write_all(&reply.body[..reply.cut.unwrap_or(reply.body.len())])?;
+    }
+    writer.flush()
+}
+
+/// A client of bucket `b` on a server, and the runtime it needs.
+pub(crate) struct Fixture {
+    pub(crate) client: CrtClient,
+    pub(crate) pool: BlockPool,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Fixture {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        let mut options = CrtClientOptions::new("b");
+        options.region = Some("us-east-1".to_owned());
+        options.endpoint_url = Some(format!("http://{address}"));
+        options.force_path_style = true;
+        options.credentials = CredentialsMode::Static(StaticKeys {
+            access_key_id: "testkey".to_owned(),
+            secret_access_key: "testsecret".to_owned(),
+            session_token: None,
+        });
+        Self::with(options)
+    }
+
+    pub(crate) fn with(options: CrtClientOptions) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build();
+        let runtime = runtime.expect("a runtime can be started");
+        let client =
+            futures::executor::block_on(CrtClient::connect(options, runtime.handle().clone()));
+        Self {
+            client: client.expect("the client starts"),
+            pool: BlockPool::new(64 << 20),
+            _runtime: runtime,
+        }
+    }
+
+    /// Starts a GET of key `k`.
+    pub(crate) fn start(
+        &self,
+        range: Range<u64>,
+        if_match: Option<&str>,
+        priority: Priority,
+    ) -> Get {
+        let len = usize::try_from(range.end - range.start).expect("it fits into memory");
+        let fill = self.pool.allocate(len);
+        let block = fill.block();
+        let request = GetRequest {
+            key: key("k"),
+            range,
+            if_match: if_match.map(ETag::from_header),
+            priority,
+        };
+        let observer = Arc::new(Observer::default());
+        let handle = self
+            .client
+            .get(request, fill, Arc::clone(&observer) as Arc<dyn GetObserver>);
+        Get {
+            block,
+            observer,
+            handle,
+        }
+    }
+
+    /// A GET of key `k` to its end.
+    pub(crate) fn get(
+        &self,
+        range: Range<u64>,
+        if_match: Option<&str>,
+    ) -> (Block, Result<GetOutput, ClientError>) {
+        let get = self.start(range, if_match, Priority::Foreground);
+        let outcome = get.observer.wait();
+        (get.block, outcome)
+    }
+}
+
+/// A GET in flight.
+pub(crate) struct Get {
+    pub(crate) block: Block,
+    pub(crate) observer: Arc<Observer>,
+    pub(crate) handle: GetHandle,
+}
+
+pub(crate) fn key(text: &str) -> Key {
+    Key::parse(text).expect("a key")
+}
+
+/// Keeps the outcome of a GET.
+#[derive(Default)]
+pub(crate) struct Observer {
+    outcome: Mutex<Vec<Result<GetOutput, ClientError>>>,
+    arrived: Condvar,
+}
+
+impl Observer {
+    /// The outcome, once it is there.
+    pub(crate) fn wait(&self) -> Result<GetOutput, ClientError> {
+        let mut outcome = self.outcome.lock();
+        let waited = self.arrived.wait_while_for(
+            &mut outcome,
+            |outcome| outcome.is_empty(),
+            Duration::from_secs(60),
+        );
+        assert!(!waited.timed_out(), "the GET never finished");
+        assert_eq!(outcome.len(), 1, "finished is called once");
+        outcome[0].clone()
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        !self.outcome.lock().is_empty()
+    }
+}
+
+impl GetObserver for Observer {
+    fn progressed(&self) {}
+
+    fn finished(&self, outcome: Result<GetOutput, ClientError>) {
+        self.outcome.lock().push(outcome);
+        self.arrived.notify_all();
+    }
+}
+
+/// Waits until `done` holds.
+pub(crate) fn eventually(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..3000 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("never: {what}");
+}

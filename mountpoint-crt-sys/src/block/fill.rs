@@ -1,0 +1,156 @@
+//! One block: the writer's side and the readers' side.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::pool::Pooled;
+
+/// The right to fill a block; there is one for each block. Dropping it ends the filling.
+pub struct BlockFill(Block);
+
+/// A reader's handle of a block. The memory returns to the pool with the last handle.
+#[derive(Clone)]
+pub struct Block(Arc<Inner>);
+
+struct Inner {
+    memory: Pooled,
+    /// Dropped with the memory.
+    _guard: Option<Guard>,
+    capacity: usize,
+    /// Stored with Release after the bytes before it were written, loaded with Acquire before they are read.
+    valid: AtomicUsize,
+}
+
+/// Whatever is to live exactly as long as a block's memory.
+pub(super) type Guard = Box<dyn Any + Send + Sync>;
+
+/// The unfilled rest of a block, for the C library to write. Keeps the memory alive, publishes nothing.
+pub(crate) struct Unfilled {
+    pub(crate) start: NonNull<u8>,
+    pub(crate) len: usize,
+    _block: Block,
+}
+
+impl BlockFill {
+    pub(super) fn new(memory: Pooled, capacity: usize, guard: Option<Guard>) -> Self {
+        assert!(capacity <= memory.memory().size());
+        Self(Block(Arc::new(Inner {
+            memory,
+            _guard: guard,
+            capacity,
+            valid: AtomicUsize::new(0),
+        })))
+    }
+
+    /// Another reader's handle of the block.
+    #[must_use]
+    pub fn block(&self) -> Block {
+        self.0.clone()
+    }
+
+    /// Size of the block in bytes.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
+    /// Bytes filled so far: those that [`Block::valid`] tells.
+    #[must_use]
+    pub fn filled(&self) -> usize {
+        self.0.valid()
+    }
+
+    /// Appends and publishes `bytes`. Panics if they do not fit.
+    pub fn append(&mut self, bytes: &[u8]) {
+        let filled = self.filled();
+        assert!(bytes.len() <= self.capacity() - filled);
+        // SAFETY: the bytes fit behind `filled`, where nobody reads and only the holder of `&mut self` writes.
+        unsafe {
+            self.0
+                .at(filled)
+                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+        };
+        self.0
+            .0
+            .valid
+            .store(filled + bytes.len(), Ordering::Release);
+    }
+
+    /// The rest behind the filled bytes, to be written by C.
+    pub(crate) fn unfilled(&mut self) -> Unfilled {
+        let filled = self.filled();
+        Unfilled {
+            start: self.0.at(filled),
+            len: self.capacity() - filled,
+            _block: self.block(),
+        }
+    }
+
+    /// Where the rest began when `filled` bytes were filled.
+    pub(crate) fn unfilled_from(&self, filled: usize) -> NonNull<u8> {
+        self.0.at(filled)
+    }
+
+    /// Publishes the bytes before `filled`. Never takes published bytes back.
+    ///
+    /// # Safety
+    ///
+    /// Bytes `..filled` are written, and nobody writes them again.
+    pub(crate) unsafe fn publish(&mut self, filled: usize) {
+        assert!(filled <= self.capacity());
+        if filled > self.filled() {
+            self.0.0.valid.store(filled, Ordering::Release);
+        }
+    }
+}
+
+impl fmt::Debug for BlockFill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockFill({} of {})", self.filled(), self.capacity())
+    }
+}
+
+impl Block {
+    /// Size in bytes.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.0.capacity
+    }
+
+    /// How many bytes from the front are valid. Grows only.
+    #[must_use]
+    pub fn valid(&self) -> usize {
+        self.0.valid.load(Ordering::Acquire)
+    }
+
+    /// The bytes of `range`. Panics unless `range.start <= range.end <= valid()`.
+    #[must_use]
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
+        assert!(range.start <= range.end);
+        assert!(range.end <= self.valid());
+        // SAFETY: the range is inside the valid bytes: written, never written again, and owned by self's memory.
+        unsafe { slice::from_raw_parts(self.at(range.start).as_ptr(), range.end - range.start) }
+    }
+
+    fn at(&self, offset: usize) -> NonNull<u8> {
+        assert!(offset <= self.capacity());
+        // SAFETY: at most one past the end of the memory, which is at least as long as the capacity.
+        unsafe { self.0.memory.memory().start().add(offset) }
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Block({} of {})", self.valid(), self.capacity())
+    }
+}
+
+// SAFETY: an address inside a block's memory; what may be written through it is the caller's contract.
+unsafe impl Send for Unfilled {}
+// SAFETY: as above; shared access only reads the address.
+unsafe impl Sync for Unfilled {}

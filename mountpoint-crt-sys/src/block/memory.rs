@@ -1,0 +1,106 @@
+//! Raw memory for blocks: the allocator's for small ones, own mappings for the rest.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::{self, NonNull};
+
+/// Up to here the allocator serves, with exactly the length asked for.
+pub(super) const SMALL_MAX: usize = 64 << 10;
+
+/// Alignment of small memory: no two blocks share a cache line.
+const SMALL_ALIGN: usize = 64;
+
+const PAGE: usize = 4 << 10;
+
+/// From this size on, memory is aligned for huge pages and asks for them.
+const HUGE: usize = 2 << 20;
+
+/// Owned memory. Its bytes start uninitialised or with whatever an earlier block left.
+#[derive(Debug)]
+pub(super) struct Memory {
+    start: NonNull<u8>,
+    size: usize,
+}
+
+// SAFETY: the memory is owned by this value alone; the pointer is only an address.
+unsafe impl Send for Memory {}
+// SAFETY: shared access gives out nothing but the address.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Memory of `size` bytes: at most [`SMALL_MAX`], or a multiple of the page size.
+    pub(super) fn new(size: usize) -> Self {
+        if size <= SMALL_MAX {
+            Self::small(size)
+        } else {
+            Self::mapped(size)
+        }
+    }
+
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    fn small(size: usize) -> Self {
+        let layout = small_layout(size);
+        // SAFETY: the layout is never empty.
+        let start = unsafe { alloc(layout) };
+        let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
+        Self { start, size }
+    }
+
+    fn mapped(size: usize) -> Self {
+        assert!(size.is_multiple_of(PAGE));
+        let align = if size >= HUGE { HUGE } else { PAGE };
+        let slack = align - PAGE;
+        let mapping = map(size + slack);
+        let head = mapping.align_offset(align);
+        let start = mapping.wrapping_add(head);
+        unmap(mapping, head);
+        unmap(start.wrapping_add(size), slack - head);
+        if size >= HUGE {
+            // SAFETY: start..start + size was mapped above and is ours. Advice that is not taken does no harm.
+            unsafe { libc::madvise(start.cast(), size, libc::MADV_HUGEPAGE) };
+        }
+        let start = NonNull::new(start).expect("the kernel maps nothing at address zero");
+        Self { start, size }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.size > SMALL_MAX {
+            unmap(self.start.as_ptr(), self.size);
+            return;
+        }
+        // SAFETY: it was allocated with this layout.
+        unsafe { dealloc(self.start.as_ptr(), small_layout(self.size)) }
+    }
+}
+
+fn small_layout(size: usize) -> Layout {
+    Layout::from_size_align(size.max(1), SMALL_ALIGN).expect("small sizes fit")
+}
+
+fn map(size: usize) -> *mut u8 {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new anonymous mapping at an address that the kernel chooses touches no memory of ours.
+    let mapping = unsafe { libc::mmap(ptr::null_mut(), size, protection, flags, -1, 0) };
+    if mapping == libc::MAP_FAILED {
+        handle_alloc_error(Layout::from_size_align(size, PAGE).expect("block sizes fit"));
+    }
+    mapping.cast()
+}
+
+fn unmap(start: *mut u8, size: usize) {
+    if size == 0 {
+        return;
+    }
+    // SAFETY: callers own start..start + size, which is whole pages of one mapping, and use it no more.
+    let result = unsafe { libc::munmap(start.cast(), size) };
+    debug_assert_eq!(result, 0);
+}

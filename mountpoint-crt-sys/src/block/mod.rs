@@ -1,0 +1,21 @@
+//! Blocks: reference-counted pieces of memory that one writer fills from the front while readers use what is valid.
+//!
+//! [`BlockPool`] hands out a [`BlockFill`], the one right to write; [`Block`]s are the readers' handles. The C library
+//! writes straight into a block through the crate-private `Unfilled`. Knows nothing of what the bytes mean, and
+//! of no budget: it never waits for memory.
+//!
+//! Invariant: bytes `..valid()` never change again; only the one [`BlockFill`] writes, behind them.
+//!
+//! Any thread may use any of the types; publishing is one Release store, reading one Acquire load.
+
+mod fill;
+mod memory;
+mod pool;
+
+pub use fill::{Block, BlockFill};
+pub use pool::BlockPool;
+
+pub(crate) use fill::Unfilled;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The pool: hands out blocks and keeps the memory of dropped ones.
+//!
+//! Memory comes in size classes, four for each doubling, so that a block wastes at most a quarter of its length;
+//! up to 64 KiB the allocator serves. Idle memory is bounded; beyond the bound, what has been idle longest goes.
+//!
+//! One lock guards the idle lists. It is held for a push or a pop, never for a system call.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::fill::BlockFill;
+use super::memory::{Memory, SMALL_MAX};
+
+/// Hands out blocks and keeps the memory of dropped ones for the next, up to a bound. Clones share the memory.
+#[derive(Clone)]
+pub struct BlockPool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    idle: Mutex<Idle>,
+    idle_max: usize,
+    in_use: AtomicUsize,
+}
+
+/// Idle memory by class, oldest first.
+struct Idle {
+    classes: Vec<VecDeque<(u64, Memory)>>,
+    bytes: usize,
+    /// Counts returns; tells what has been idle longest.
+    clock: u64,
+}
+
+impl BlockPool {
+    /// A pool that keeps at most `idle_max` bytes of memory that no block uses.
+    #[must_use]
+    pub fn new(idle_max: usize) -> Self {
+        let idle = Mutex::new(Idle {
+            classes: Vec::new(),
+            bytes: 0,
+            clock: 0,
+        });
+        Self {
+            shared: Arc::new(Shared {
+                idle,
+                idle_max,
+                in_use: AtomicUsize::new(0),
+            }),
+        }
+    }
+
+    /// A block of exactly `len` bytes, none of them valid yet. Aborts the process when the system has no memory.
+    #[must_use]
+    pub fn allocate(&self, len: usize) -> BlockFill {
+        BlockFill::new(self.memory(len), len, None)
+    }
+
+    /// The same, with a `guard` that is dropped when the block's memory goes back: a share of a budget, say.
+    #[must_use]
+    pub fn allocate_guarded(&self, len: usize, guard: impl Send + Sync + 'static) -> BlockFill {
+        BlockFill::new(self.memory(len), len, Some(Box::new(guard)))
+    }
+
+    fn memory(&self, len: usize) -> Pooled {
+        let class = Class::of(len);
+        let memory = self
+            .shared
+            .take(class)
+            .unwrap_or_else(|| Memory::new(class.size));
+        self.shared
+            .in_use
+            .fetch_add(memory.size(), Ordering::Relaxed);
+        Pooled {
+            memory: Some(memory),
+            pool: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Bytes of memory kept for the next blocks.
+    #[must_use]
+    pub fn idle_bytes(&self) -> usize {
+        self.shared.idle.lock().bytes
+    }
+
+    /// Bytes of memory behind the blocks that are alive; a little more than the sum of their lengths.
+    #[must_use]
+    pub fn bytes_in_use(&self) -> usize {
+        self.shared.in_use.load(Ordering::Relaxed)
+    }
+
+    /// Gives all idle memory back to the system.
+    pub fn trim(&self) {
+        let idle = {
+            let mut idle = self.shared.idle.lock();
+            idle.bytes = 0;
+            std::mem::take(&mut idle.classes)
+        };
+        drop(idle);
+    }
+}
+
+impl fmt::Debug for BlockPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockPool")
+            .field("in_use", &self.bytes_in_use())
+            .field("idle", &self.idle_bytes())
+            .field("idle_max", &self.shared.idle_max)
+            .finish()
+    }
+}
+
+impl Shared {
+    fn take(&self, class: Class) -> Option<Memory> {
+        let index = class.index?;
+        let mut idle = self.idle.lock();
+        let (_, memory) = idle.classes.get_mut(index)?.pop_back()?;
+        idle.bytes -= memory.size();
+        Some(memory)
+    }
+
+    fn put_back(&self, memory: Memory) {
+        self.in_use.fetch_sub(memory.size(), Ordering::Relaxed);
+        let Some(index) = Class::of(memory.size()).index else {
+            return;
+        };
+        if memory.size() > self.idle_max {
+            return;
+        }
+        let mut surplus = Vec::new();
+        {
+            let mut idle = self.idle.lock();
+            idle.push(index, memory);
+            while idle.bytes > self.idle_max {
+                surplus.extend(idle.pop_oldest());
+            }
+        }
+        drop(surplus);
+    }
+}
+
+impl Idle {
+    fn push(&mut self, index: usize, memory: Memory) {
+        if self.classes.len() <= index {
+            self.classes.resize_with(index + 1, VecDeque::new);
+        }
+        self.clock += 1;
+        self.bytes += memory.size();
+        self.classes[index].push_back((self.clock, memory));
+    }
+
+    fn pop_oldest(&mut self) -> Option<Memory> {
+        let age = |class: &VecDeque<(u64, Memory)>| class.front().map(|(age, _)| *age);
+        let oldest = self
+            .classes
+            .iter_mut()
+            .filter(|class| !class.is_empty())
+            .min_by_key(|class| age(class))?;
+        let (_, memory) = oldest.pop_front()?;
+        self.bytes -= memory.size();
+        Some(memory)
+    }
+}
+
+/// Memory that returns to its pool when dropped.
+pub(super) struct Pooled {
+    memory: Option<Memory>,
+    pool: Arc<Shared>,
+}
+
+impl Pooled {
+    pub(super) fn memory(&self) -> &Memory {
+        self.memory.as_ref().expect("taken only by drop")
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.pool.put_back(memory);
+        }
+    }
+}
+
+/// How much memory a block of some length gets, and which idle list serves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Class {
+    pub(super) size: usize,
+    /// None: not kept.
+    pub(super) index: Option<usize>,
+}
+
+impl Class {
+    /// Sizes between two powers of two.
+    const STEPS: usize = 4;
+
+    pub(super) fn of(len: usize) -> Self {
+        if len <= SMALL_MAX {
+            return Self {
+                size: len,
+                index: None,
+            };
+        }
+        let power = (len - 1).ilog2();
+        let floor = 1_usize << power;
+        let step = floor / Self::STEPS;
+        let steps = (len - floor).div_ceil(step);
+        let doublings = (power - SMALL_MAX.ilog2()) as usize;
+        Self {
+            size: floor + steps * step,
+            index: Some(doublings * Self::STEPS + steps - 1),
+        }
+    }
+}

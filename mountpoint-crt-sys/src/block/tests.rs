@@ -1,0 +1,187 @@
+use std::thread;
+
+use super::memory::SMALL_MAX;
+use super::pool::{BlockPool, Class};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+#[test]
+fn classes_waste_at_most_a_quarter() {
+    let mut last = Class::of(SMALL_MAX + 1);
+    for len in (SMALL_MAX + 1..40 * MIB).step_by(4093) {
+        let class = Class::of(len);
+        assert!(class.size >= len, "{len}");
+        assert!(class.size - len <= len / 4, "{len}: {}", class.size);
+        assert!(class.size.is_multiple_of(4 * KIB), "{len}");
+        assert_eq!(Class::of(class.size), class, "{len}");
+        assert_eq!(class.size == last.size, class.index == last.index, "{len}");
+        last = class;
+    }
+    for len in [96 * KIB, 128 * KIB, MIB, 5 * MIB, 8 * MIB] {
+        assert_eq!(Class::of(len).size, len);
+    }
+}
+
+#[test]
+fn a_fresh_block_has_nothing_valid() {
+    let pool = BlockPool::new(0);
+    for len in [0, 1, 100, SMALL_MAX, SMALL_MAX + 1, 3 * MIB] {
+        let fill = pool.allocate(len);
+        assert_eq!((fill.capacity(), fill.filled()), (len, 0));
+        assert_eq!(fill.block().bytes(0..0), b"");
+    }
+}
+
+#[test]
+fn appended_bytes_are_read_back() {
+    let pool = BlockPool::new(0);
+    let mut fill = pool.allocate(6);
+    let block = fill.block();
+    fill.append(b"abc");
+    fill.append(b"");
+    fill.append(b"def");
+    assert_eq!(block.valid(), 6);
+    assert_eq!(block.bytes(0..6), b"abcdef");
+    drop(fill);
+    assert_eq!(block.bytes(2..4), b"cd");
+}
+
+#[test]
+#[should_panic(expected = "range.end <= self.valid()")]
+fn reading_beyond_what_is_valid_panics() {
+    let mut fill = BlockPool::new(0).allocate(10);
+    fill.append(b"abc");
+    let _bytes = fill.block().bytes(0..4).len();
+}
+
+#[test]
+#[should_panic(expected = "bytes.len() <= self.capacity() - filled")]
+fn appending_too_much_panics() {
+    let mut fill = BlockPool::new(0).allocate(3);
+    fill.append(b"ab");
+    fill.append(b"cd");
+}
+
+#[test]
+fn memory_is_reused_within_its_class() {
+    let pool = BlockPool::new(16 * MIB);
+    let first = pool.allocate(MIB);
+    let start = first.block().at_start();
+    assert_eq!((pool.bytes_in_use(), pool.idle_bytes()), (MIB, 0));
+    drop(first);
+    assert_eq!((pool.bytes_in_use(), pool.idle_bytes()), (0, MIB));
+    let second = pool.allocate(MIB - 1000);
+    assert_eq!(second.block().at_start(), start);
+    assert_eq!(second.filled(), 0);
+    assert_eq!((pool.bytes_in_use(), pool.idle_bytes()), (MIB, 0));
+}
+
+#[test]
+fn memory_lives_as_long_as_any_handle() {
+    let pool = BlockPool::new(16 * MIB);
+    let fill = pool.allocate(MIB);
+    let block = fill.block();
+    drop(fill);
+    assert_eq!(pool.bytes_in_use(), MIB);
+    drop(block);
+    assert_eq!(pool.bytes_in_use(), 0);
+}
+
+#[test]
+fn idle_memory_is_bounded_and_the_oldest_goes_first() {
+    let pool = BlockPool::new(3 * MIB);
+    let small: Vec<_> = (0..3).map(|_| pool.allocate(MIB)).collect();
+    drop(small);
+    assert_eq!(pool.idle_bytes(), 3 * MIB);
+    drop(pool.allocate(2 * MIB));
+    assert_eq!(pool.idle_bytes(), 3 * MIB);
+    let start = {
+        let fill = pool.allocate(2 * MIB);
+        fill.block().at_start()
+    };
+    assert_eq!(
+        pool.allocate(2 * MIB).block().at_start(),
+        start,
+        "the young one was kept"
+    );
+    drop(pool.allocate(4 * MIB));
+    assert_eq!(
+        pool.idle_bytes(),
+        3 * MIB,
+        "larger than the bound: not kept"
+    );
+    pool.trim();
+    assert_eq!(pool.idle_bytes(), 0);
+}
+
+#[test]
+fn large_memory_is_aligned_for_huge_pages() {
+    let pool = BlockPool::new(0);
+    for len in [2 * MIB, 5 * MIB, 8 * MIB] {
+        assert_eq!(pool.allocate(len).block().at_start() % (2 * MIB), 0);
+    }
+}
+
+#[test]
+fn a_reader_sees_only_written_bytes_while_another_thread_appends() {
+    let pool = BlockPool::new(0);
+    let mut fill = pool.allocate(MIB);
+    let block = fill.block();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut at = 0;
+            for piece in (1..).map(|i| i * 37 % 4096) {
+                let piece = piece.min(MIB - at);
+                let bytes: Vec<u8> = (at..at + piece).map(pattern).collect();
+                fill.append(&bytes);
+                at += piece;
+                if at == MIB {
+                    return;
+                }
+            }
+        });
+        let mut seen = 0;
+        while seen < MIB {
+            let valid = block.valid();
+            assert!(valid >= seen);
+            let fresh = block.bytes(seen..valid).iter().enumerate();
+            assert!(
+                fresh
+                    .into_iter()
+                    .all(|(i, byte)| *byte == pattern(seen + i))
+            );
+            seen = valid;
+        }
+    });
+}
+
+#[test]
+fn many_threads_share_a_pool() {
+    let pool = BlockPool::new(8 * MIB);
+    thread::scope(|scope| {
+        for thread in 0..8_usize {
+            let pool = pool.clone();
+            scope.spawn(move || {
+                for round in 0..500 {
+                    let mut fill =
+                        pool.allocate(70 * KIB + (thread * 131 + round * 977) % (200 * KIB));
+                    fill.append(&[7; 100]);
+                    assert_eq!(fill.block().bytes(0..100), [7; 100]);
+                }
+            });
+        }
+    });
+    assert_eq!(pool.bytes_in_use(), 0);
+    assert!(pool.idle_bytes() <= 8 * MIB);
+}
+
+fn pattern(at: usize) -> u8 {
+    u8::try_from(at * 31 % 251).unwrap()
+}
+
+impl super::Block {
+    fn at_start(&self) -> usize {
+        self.bytes(0..0).as_ptr().addr()
+    }
+}

@@ -1,0 +1,223 @@
+//! Everything that touches what the C library keeps private. All of it works on a client that has just been made and
+//! has no requests.
+//!
+//! - **Progress.** C delivers a body when it is complete. The client's table of functions is replaced by a copy whose
+//!   `http_connection_make_request` puts our callbacks around C's, so that the head and each piece of a body are
+//!   shown as they arrive.
+//! - **One group of event loops.** C makes every client a second group for delivering bodies. It is replaced by the
+//!   bootstrap's group, with a reference of its own, and the second group is released at once. The client's end
+//!   stays balanced: it releases the reference that we put there, and it waits for the second group's end, which
+//!   comes (now or later) through the callback that C itself has registered.
+//! - **Host count.** C asks the resolver on every step of its scheduler whether the host has an address yet, only to
+//!   start slowly when it has none. A constant answers instead.
+//!
+//! The bindings assert the layout of the structures when they are compiled, from the headers of the very version that
+//! is pinned; [`install`] checks once more that they hold what they should, and does nothing if not. Then requests
+//! are served by C's public callbacks: the same results, later.
+
+use std::ptr;
+use std::sync::OnceLock;
+
+use mountpoint_s3_crt_sys as sys;
+
+use crate::exchange::{Delivery, Running, running};
+use crate::ffi::bytes_at;
+use crate::http::read_head;
+use crate::runtime::Runtime;
+
+/// The version whose private structures this file was written against.
+const CRATE_VERSION: &str = "0.17.1";
+
+/// Installs all three. The client must be new.
+///
+/// # Safety
+///
+/// `client` is alive, made from `runtime`'s bootstrap, and nobody else knows it yet.
+pub(crate) unsafe fn install(client: *mut sys::aws_s3_client, runtime: &Runtime) -> Delivery {
+    // SAFETY: alive, and set when it was made.
+    let table = unsafe { (*client).vtable };
+    // SAFETY: as above.
+    let bootstrap = unsafe { (*client).client_bootstrap };
+    // SAFETY: as above.
+    let delivery_loops = unsafe { (*client).body_streaming_elg };
+    let is_known = bootstrap == runtime.bootstrap()
+        && !delivery_loops.is_null()
+        && delivery_loops != runtime.event_loops()
+        // SAFETY: a client's table is a static of the C library; null is asked for first.
+        && !table.is_null() && unsafe { is_complete(table) };
+    if !is_known {
+        tracing::warn!(
+            "the CRT is not version {CRATE_VERSION}; bodies are delivered when they are complete"
+        );
+        return Delivery::AtTheEnd;
+    }
+    // SAFETY: a complete table, checked above.
+    let Some(hooked) = (unsafe { hooked_table(table) }) else {
+        return Delivery::AtTheEnd;
+    };
+    // SAFETY: nobody else uses the client yet; the table lives for ever and C does not write to it.
+    unsafe { (*client).vtable = ptr::from_ref(hooked).cast_mut() };
+    // SAFETY: the runtime's group is alive; the reference belongs to the client from here on.
+    let shared = unsafe { sys::aws_event_loop_group_acquire(runtime.event_loops()) };
+    // SAFETY: nobody else uses the client yet.
+    unsafe { (*client).body_streaming_elg = shared };
+    // SAFETY: the client's reference, which the client no longer has. It lives at least until the group has ended.
+    unsafe { sys::aws_event_loop_group_release(delivery_loops) };
+    Delivery::Hooked
+}
+
+/// # Safety
+///
+/// `table` is a client's table.
+unsafe fn is_complete(table: *const sys::aws_s3_client_vtable) -> bool {
+    // SAFETY: the caller's contract; a static that nobody writes.
+    let table = unsafe { &*table };
+    table.http_connection_make_request.is_some()
+        && table.get_host_address_count.is_some()
+        && table.meta_request_factory.is_some()
+        && table.acquire_http_connection.is_some()
+        && table.schedule_process_work_synced.is_some()
+        && table.process_work.is_some()
+        && table.endpoint_shutdown_callback.is_some()
+        && table.finish_destroy.is_some()
+}
+
+/// Our copy of the one table that C has. None if there is another one after all.
+///
+/// # Safety
+///
+/// `table` is a client's table.
+unsafe fn hooked_table(
+    table: *const sys::aws_s3_client_vtable,
+) -> Option<&'static sys::aws_s3_client_vtable> {
+    static HOOKED: OnceLock<(usize, sys::aws_s3_client_vtable)> = OnceLock::new();
+    let (original, hooked) = HOOKED.get_or_init(|| {
+        // SAFETY: the caller's contract; a static that nobody writes.
+        let mut hooked = unsafe { *table };
+        hooked.http_connection_make_request = Some(make_request);
+        hooked.get_host_address_count = Some(one_host);
+        (table.addr(), hooked)
+    });
+    (*original == table.addr()).then_some(hooked)
+}
+
+unsafe extern "C" fn one_host(
+    _: *mut sys::aws_host_resolver,
+    _: *const sys::aws_string,
+    _: u32,
+) -> usize {
+    1
+}
+
+/// C's own callbacks, which are the same for every request.
+struct Originals {
+    header_block_done: HeaderBlockDone,
+    body: Body,
+}
+
+type HeaderBlockDone = unsafe extern "C" fn(
+    *mut sys::aws_http_stream,
+    sys::aws_http_header_block,
+    *mut libc::c_void,
+) -> libc::c_int;
+
+type Body = unsafe extern "C" fn(
+    *mut sys::aws_http_stream,
+    *const sys::aws_byte_cursor,
+    *mut libc::c_void,
+) -> libc::c_int;
+
+static ORIGINALS: OnceLock<Originals> = OnceLock::new();
+
+unsafe extern "C" fn make_request(
+    connection: *mut sys::aws_http_connection,
+    options: *const sys::aws_http_make_request_options,
+) -> *mut sys::aws_http_stream {
+    // SAFETY: C's options for this call.
+    let mut options = unsafe { *options };
+    if let (Some(header_block_done), Some(body)) = (
+        options.on_response_header_block_done,
+        options.on_response_body,
+    ) {
+        let originals = ORIGINALS.get_or_init(|| Originals {
+            header_block_done,
+            body,
+        });
+        let are_known = ptr::fn_addr_eq(originals.header_block_done, header_block_done)
+            && ptr::fn_addr_eq(originals.body, body);
+        if are_known {
+            options.on_response_header_block_done = Some(hooked_header_block_done);
+            options.on_response_body = Some(hooked_body);
+        }
+    }
+    // SAFETY: C's call, with callbacks of the same contract.
+    unsafe { sys::aws_http_connection_make_request(connection, &raw const options) }
+}
+
+unsafe extern "C" fn hooked_header_block_done(
+    stream: *mut sys::aws_http_stream,
+    block: sys::aws_http_header_block,
+    connection: *mut libc::c_void,
+) -> libc::c_int {
+    let Some(originals) = ORIGINALS.get() else {
+        return sys::AWS_OP_ERR;
+    };
+    // SAFETY: C's own arguments.
+    let result = unsafe { (originals.header_block_done)(stream, block, connection) };
+    if result != sys::AWS_OP_SUCCESS
+        || block != sys::aws_http_header_block::AWS_HTTP_HEADER_BLOCK_MAIN
+    {
+        return result;
+    }
+    // SAFETY: the user data of C's requests is the connection, alive during its callbacks.
+    let Some((running, request)) = (unsafe { request_of(connection) }) else {
+        return result;
+    };
+    // SAFETY: alive during this callback; only this thread touches what an answer brings.
+    let headers = unsafe { (*request).send_data.response_headers };
+    // SAFETY: as above.
+    let status = unsafe { (*request).send_data.response_status };
+    // SAFETY: alive as long as the request.
+    running.head(|| unsafe { read_head(headers, status) })
+}
+
+unsafe extern "C" fn hooked_body(
+    stream: *mut sys::aws_http_stream,
+    data: *const sys::aws_byte_cursor,
+    connection: *mut libc::c_void,
+) -> libc::c_int {
+    let Some(originals) = ORIGINALS.get() else {
+        return sys::AWS_OP_ERR;
+    };
+    // SAFETY: C's own arguments.
+    let result = unsafe { (originals.body)(stream, data, connection) };
+    if result != sys::AWS_OP_SUCCESS {
+        return result;
+    }
+    // SAFETY: the user data of C's requests is the connection, alive during its callbacks.
+    let Some((running, request)) = (unsafe { request_of(connection) }) else {
+        return result;
+    };
+    // SAFETY: alive during this callback; only this thread touches what an answer brings.
+    let body = unsafe { (*request).send_data.response_body };
+    // SAFETY: the bytes that C has put there so far; it writes behind them, later.
+    running.body(unsafe { bytes_at(body.buffer, body.len) })
+}
+
+/// What runs on a connection.
+///
+/// # Safety
+///
+/// `connection` is the S3 client's record of a connection with a request, alive for `'a`.
+unsafe fn request_of<'a>(
+    connection: *mut libc::c_void,
+) -> Option<(&'a Running, *mut sys::aws_s3_request)> {
+    let connection = connection.cast::<sys::aws_s3_connection>();
+    // SAFETY: the caller's contract.
+    let request = unsafe { (*connection).request };
+    // SAFETY: a connection keeps its request alive.
+    let meta_request = unsafe { (*request).meta_request };
+    // SAFETY: a request keeps its meta request alive.
+    let running = unsafe { running(meta_request) }?;
+    Some((running, request))
+}

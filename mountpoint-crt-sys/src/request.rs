@@ -1,0 +1,99 @@
+//! Requests and their answers.
+
+use std::ops::Range;
+
+use crate::CrtError;
+use crate::block::BlockFill;
+
+/// The most bytes of an error's body that are kept. S3's are below 1 KiB.
+pub(crate) const ERROR_BODY_MAX: usize = 64 << 10;
+
+/// The most bytes of an answer to [`crate::Client::send`]. A list page of 1,000 keys of 1,024 bytes, each byte
+/// percent-encoded, has 4 MiB.
+pub(crate) const RESPONSE_BODY_MAX: usize = 8 << 20;
+
+/// A request with a body. Host and Content-Length are added.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// Exact S3 operation: "PutObject", "UploadPart", …
+    pub operation: &'static str,
+    pub method: &'static str,
+    /// Percent-encoded, with the query.
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+}
+
+/// A GET of one range of an object. Host and Range are added.
+#[derive(Clone, Debug)]
+pub struct RangedGet {
+    /// Percent-encoded, with the query.
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    /// Bytes of the object that belong in the unfilled rest of the block.
+    pub range: Range<u64>,
+}
+
+/// The handler does not want the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused;
+
+/// What a GET tells. Called on CRT threads: must not block. Panics are caught.
+pub trait GetHandler: Send + Sync {
+    /// Status and headers of a 2xx answer, before any byte is published. The place to check that the answer is for
+    /// the range that was asked for: a server may ignore ranges and answer 200 with the beginning of the object.
+    /// Refusing ends the request with [`crate::ErrorKind::Refused`], nothing is published.
+    fn head(&self, head: &ResponseHead) -> Result<(), Refused>;
+
+    /// More bytes are valid in the block.
+    fn progressed(&self);
+
+    /// Exactly once, last. The right to fill comes back, so that a retry can fill the rest.
+    ///
+    /// Success comes with the last byte, failure when the C library has let go of the block's memory.
+    fn finished(self: Box<Self>, fill: BlockFill, outcome: Result<ResponseHead, Failure>);
+}
+
+/// Called once with the answer of [`crate::Client::send`], on a CRT thread.
+pub type SendHandler = Box<dyn FnOnce(Result<Response, Failure>) + Send>;
+
+/// Status and headers of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseHead {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+}
+
+impl ResponseHead {
+    /// Whether the status is 2xx.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The first header of this name, whatever its case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(n, _)| n.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+/// An answer with its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    pub head: ResponseHead,
+    pub body: Vec<u8>,
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Failure {
+    pub error: CrtError,
+    /// When the server answered.
+    pub head: Option<ResponseHead>,
+    /// The error's body, cut at 64 KiB.
+    pub body: Vec<u8>,
+}

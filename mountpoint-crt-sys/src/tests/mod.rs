@@ -1,0 +1,17 @@
+//! Requests against a server in this process, through the public interface.
+
+mod get;
+mod probe;
+mod send;
+mod server;
+mod signing;
+
+use std::sync::OnceLock;
+
+use crate::{Runtime, RuntimeOptions};
+
+/// One runtime for all tests.
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::new(&RuntimeOptions::default()).unwrap())
+}

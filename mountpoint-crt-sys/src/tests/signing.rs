@@ -1,0 +1,104 @@
+use std::sync::Arc;
+
+use super::probe::{get, message, options, send};
+use super::runtime;
+use super::server::{Server, answer, spawn};
+use crate::{
+    Client, ClientOptions, Credentials, CredentialsReply, CredentialsSource, ErrorKind, Signing,
+};
+
+struct Source<F>(F);
+
+impl<F: Fn(CredentialsReply) + Send + Sync> CredentialsSource for Source<F> {
+    fn fetch(&self, reply: CredentialsReply) {
+        (self.0)(reply);
+    }
+}
+
+fn signed_client(
+    endpoint: &str,
+    fetch: impl Fn(CredentialsReply) + Send + Sync + 'static,
+) -> Client {
+    let signing = Signing::SigV4 {
+        region: "eu-test-1".into(),
+        service: "s3".into(),
+        source: Arc::new(Source(fetch)),
+    };
+    Client::new(
+        runtime(),
+        &ClientOptions {
+            signing,
+            ..options(endpoint)
+        },
+    )
+    .unwrap()
+}
+
+fn keys() -> Credentials {
+    Credentials {
+        access_key_id: "AKIDTEST".into(),
+        secret_access_key: "secret".into(),
+        session_token: Some("token".into()),
+        expires: None,
+    }
+}
+
+fn echo_server() -> Server {
+    Server::start(|request, wire| {
+        let headers = [
+            "authorization",
+            "x-amz-content-sha256",
+            "x-amz-security-token",
+        ];
+        let values: Vec<_> = headers
+            .iter()
+            .map(|name| request.header(name).unwrap_or("none"))
+            .collect();
+        answer(
+            wire,
+            "200 OK",
+            format!("{}\n{}", values.join("\n"), request.path).as_bytes(),
+        )
+    })
+}
+
+#[test]
+fn answers_may_come_at_once_or_late_from_another_thread() {
+    let server = echo_server();
+    let at_once = signed_client(&server.endpoint(), |reply| reply.send(Ok(keys())));
+    let late = signed_client(&server.endpoint(), |reply| {
+        spawn(move || reply.send(Ok(keys())))
+    });
+    for client in [at_once, late] {
+        let body = send(&client, message("PutObject", "PUT", "/b/a//../k%20"), b"x")
+            .unwrap()
+            .body;
+        let body = String::from_utf8(body).unwrap();
+        let lines: Vec<_> = body.lines().collect();
+        assert!(
+            lines[0].starts_with("AWS4-HMAC-SHA256 Credential=AKIDTEST/"),
+            "{body}"
+        );
+        assert!(lines[0].contains("/eu-test-1/s3/aws4_request"), "{body}");
+        assert_eq!(lines[1..], ["UNSIGNED-PAYLOAD", "token", "/b/a//../k%20"]);
+    }
+}
+
+#[test]
+fn no_credentials_no_request() {
+    let server = echo_server();
+    let failing: [fn(CredentialsReply); 4] = [
+        |reply| reply.send(Err("no keys here".into())),
+        |reply| spawn(move || reply.send(Err("no keys here".into()))),
+        drop,
+        |_| panic!("on purpose"),
+    ];
+    for fetch in failing {
+        let client = signed_client(&server.endpoint(), fetch);
+        let failure = send(&client, message("PutObject", "PUT", "/b/k"), b"x").unwrap_err();
+        assert_eq!(failure.error.kind(), ErrorKind::Credentials, "{failure:?}");
+        let (fill, failure) = get(&client, 0..100).failure();
+        assert_eq!(failure.error.kind(), ErrorKind::Credentials, "{failure:?}");
+        assert_eq!(fill.filled(), 0);
+    }
+}

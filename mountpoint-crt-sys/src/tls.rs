@@ -1,0 +1,81 @@
+//! TLS settings for the connections of a client.
+
+use mountpoint_s3_crt_sys as sys;
+
+use crate::CrtError;
+use crate::allocator::Allocator;
+use crate::ffi::{Handle, check, cursor};
+
+/// Whom TLS trusts.
+#[derive(Clone, Debug, Default)]
+pub struct TlsOptions {
+    /// PEM certificates that replace the trust store of the operating system.
+    pub ca_bundle: Option<Vec<u8>>,
+}
+
+/// Settings in C's form. The server name is not among them: the S3 client sets it from the endpoint's host.
+pub(crate) struct TlsConnectionOptions(sys::aws_tls_connection_options);
+
+impl TlsConnectionOptions {
+    pub(crate) fn new(allocator: Allocator, options: &TlsOptions) -> Result<Self, CrtError> {
+        let context = new_context(allocator, options)?;
+        let mut connection = sys::aws_tls_connection_options::default();
+        // SAFETY: fills an empty struct; takes its own reference of the context.
+        unsafe {
+            sys::aws_tls_connection_options_init_from_ctx(&raw mut connection, context.as_ptr());
+        };
+        Ok(Self(connection))
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const sys::aws_tls_connection_options {
+        &raw const self.0
+    }
+}
+
+impl Drop for TlsConnectionOptions {
+    fn drop(&mut self) {
+        // SAFETY: filled by `new`, cleaned up once.
+        unsafe { sys::aws_tls_connection_options_clean_up(&raw mut self.0) };
+    }
+}
+
+fn new_context(
+    allocator: Allocator,
+    options: &TlsOptions,
+) -> Result<Handle<sys::aws_tls_ctx>, CrtError> {
+    let settings = ContextOptions::new(allocator, options)?;
+    // SAFETY: copies what it needs of the settings.
+    let raw = unsafe { sys::aws_tls_client_ctx_new(allocator.as_ptr(), &raw const settings.0) };
+    // SAFETY: a new reference, or null.
+    unsafe { Handle::own(raw) }
+}
+
+struct ContextOptions(sys::aws_tls_ctx_options);
+
+impl ContextOptions {
+    fn new(allocator: Allocator, options: &TlsOptions) -> Result<Self, CrtError> {
+        let mut this = Self(sys::aws_tls_ctx_options::default());
+        // SAFETY: fills an empty struct.
+        unsafe {
+            sys::aws_tls_ctx_options_init_default_client(&raw mut this.0, allocator.as_ptr());
+        };
+        if let Some(bundle) = &options.ca_bundle {
+            let bundle = cursor(bundle);
+            // SAFETY: copies the bundle.
+            check(unsafe {
+                sys::aws_tls_ctx_options_override_default_trust_store(
+                    &raw mut this.0,
+                    &raw const bundle,
+                )
+            })?;
+        }
+        Ok(this)
+    }
+}
+
+impl Drop for ContextOptions {
+    fn drop(&mut self) {
+        // SAFETY: filled by `new`, cleaned up once.
+        unsafe { sys::aws_tls_ctx_options_clean_up(&raw mut self.0) };
+    }
+}

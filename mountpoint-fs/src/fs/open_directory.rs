@@ -1,0 +1,190 @@
+//! A directory that is open for reading.
+//!
+//! Offsets that the kernel is given say where to continue: the page in the upper bits, the entry on it in the lower
+//! ones. 0 is the beginning, 1 behind `.`, 2 behind `..`, which is in front of the first entry of page 0.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::{DirectoryEntry, DirectorySink, Entry, FsError, InodeNo};
+use crate::namespace::{Listing, Namespace, Page};
+
+/// One open of a directory. Its lock is H of the order H, I, T; it is the only one that is held while waiting, so
+/// two readers of one handle take turns.
+#[derive(Debug)]
+pub(super) struct OpenDirectory {
+    pub(super) ino: InodeNo,
+    pub(super) listing: AsyncMutex<Listing>,
+}
+
+impl OpenDirectory {
+    /// Offers entries from `offset` on until `sink` is full, the directory ends, or going on would mean waiting.
+    ///
+    /// Waits only before the first entry is added: a future that is dropped has raised no lookup count.
+    pub(super) async fn read(
+        &self,
+        namespace: &Namespace,
+        offset: u64,
+        plus: bool,
+        sink: &mut dyn DirectorySink,
+    ) -> Result<(), FsError> {
+        let mut listing = self.listing.lock().await;
+        if offset == 0 {
+            listing.rewind();
+        }
+        let mut position = Position::of_offset(offset)?;
+        let mut filler = Filler {
+            namespace,
+            directory: self.ino,
+            plus,
+            sink,
+            is_empty: true,
+        };
+        let mut page = listing.page(position.page).await?;
+        if !filler.add_dots(offset)? {
+            return Ok(());
+        }
+        while let Some(current) = page {
+            if !filler.add_page(&current, position)? {
+                return Ok(());
+            }
+            position = Position {
+                page: position.page + 1,
+                index: 0,
+            };
+            page = if filler.is_empty {
+                listing.page(position.page).await?
+            } else {
+                listing.page_now(position.page)
+            };
+        }
+        Ok(())
+    }
+}
+
+/// One reply that is being filled.
+struct Filler<'a> {
+    namespace: &'a Namespace,
+    directory: InodeNo,
+    plus: bool,
+    sink: &'a mut dyn DirectorySink,
+    is_empty: bool,
+}
+
+impl Filler<'_> {
+    /// Adds `.` and `..` as far as they are behind `offset`; whether there is room for more.
+    fn add_dots(&mut self, offset: u64) -> Result<bool, FsError> {
+        let entries = self.namespace.dots(self.directory)?;
+        for ((name, entry), next_offset) in [".", ".."].into_iter().zip(entries).zip(1..) {
+            if offset < next_offset && !self.add(name, next_offset, entry) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds the entries of `page` from `position` on; whether there is room for more.
+    fn add_page(&mut self, page: &Arc<Page>, position: Position) -> Result<bool, FsError> {
+        let entries = page.entries.iter().enumerate().skip(position.index);
+        let mut has_room = true;
+        for (index, listed) in entries {
+            let next_offset = Position {
+                page: position.page,
+                index: index + 1,
+            }
+            .offset();
+            let entry = if self.plus {
+                self.namespace.admit(self.directory, listed, page)?
+            } else {
+                self.namespace.preview(self.directory, listed)
+            };
+            has_room = self.add(&listed.name, next_offset, entry);
+            if !has_room {
+                if self.plus {
+                    self.namespace.forget(entry.attributes.ino, 1);
+                }
+                break;
+            }
+        }
+        self.namespace.delivered(self.directory, page);
+        Ok(has_room)
+    }
+
+    fn add(&mut self, name: &str, next_offset: u64, entry: Entry) -> bool {
+        let added = self.sink.add(&DirectoryEntry {
+            name: name.to_owned(),
+            next_offset,
+            entry,
+        });
+        self.is_empty &= !added;
+        added
+    }
+}
+
+/// An entry's place in a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Position {
+    page: usize,
+    index: usize,
+}
+
+impl Position {
+    /// Offsets of entries begin behind those of `.` and `..`: the page is counted from 1 there.
+    fn offset(self) -> u64 {
+        ((self.page as u64 + 1) << INDEX_BITS) | self.index as u64
+    }
+
+    fn of_offset(offset: u64) -> Result<Self, FsError> {
+        let invalid = FsError::InvalidArgument("no entry of this directory has this offset");
+        if offset <= OFFSET_BEHIND_DOTS {
+            return Ok(Self { page: 0, index: 0 });
+        }
+        let page = (offset >> INDEX_BITS)
+            .checked_sub(1)
+            .and_then(|page| usize::try_from(page).ok());
+        let index = usize::try_from(offset & ((1 << INDEX_BITS) - 1)).ok();
+        match (page, index) {
+            (Some(page), Some(index)) => Ok(Self { page, index }),
+            _ => Err(invalid),
+        }
+    }
+}
+
+/// The bits of an offset that say which entry of a page; see `LIST_PAGE_ENTRIES_MAX`.
+const INDEX_BITS: u32 = 20;
+
+const OFFSET_BEHIND_DOTS: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::limits::LIST_PAGE_ENTRIES_MAX;
+
+    #[test]
+    fn every_position_has_its_own_offset() {
+        let mut last = OFFSET_BEHIND_DOTS;
+        for page in [0, 1, 2, 1 << 40] {
+            for index in [1, 2, 999, 1000, LIST_PAGE_ENTRIES_MAX] {
+                let position = Position { page, index };
+                assert!(position.offset() > last);
+                assert_eq!(Position::of_offset(position.offset()).unwrap(), position);
+                last = position.offset();
+            }
+        }
+        assert!(i64::try_from(last).is_ok());
+    }
+
+    #[test]
+    fn offsets_that_were_never_handed_out() {
+        for offset in [3, 1 << 19] {
+            assert!(matches!(
+                Position::of_offset(offset),
+                Err(FsError::InvalidArgument(_))
+            ));
+        }
+        for offset in [1 << INDEX_BITS, u64::MAX] {
+            assert!(Position::of_offset(offset).is_ok());
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! `lookup`, `attributes` and `forget`.
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use mountpoint_client::ErrorKind;
+use mountpoint_client::sim::{Content, Operation, SimObject, Time};
+use mountpoint_client::types::Key;
+
+use super::*;
+use crate::config::limits::FILE_TTL;
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+/// `expected`: the kind and size in text, or the error's first word.
+fn told(outcome: Result<Entry, FsError>) -> String {
+    match outcome {
+        Ok(entry) if entry.attributes.kind == FileKind::Directory => "directory".to_owned(),
+        Ok(entry) => format!("file {}", entry.attributes.size),
+        Err(error) => format!("{error:?}")
+            .split(['(', ' '])
+            .next()
+            .unwrap()
+            .to_owned(),
+    }
+}
+
+#[test]
+fn which_names_there_are() {
+    #[track_caller]
+    fn check(keys: &[&str], path: &str, expected: &str) {
+        let mount = Mount::immediate(keys);
+        let (parent, name) = match path.rsplit_once('/') {
+            Some((parent, name)) => (mount.walk(parent), name),
+            None => (ROOT, path),
+        };
+        assert_eq!(
+            told(mount.lookup(parent, name)),
+            expected,
+            "{path} in {keys:?}"
+        );
+    }
+    check(&[], "a", "NotFound");
+    check(&["a"], "a", "file 12");
+    check(&["a"], "b", "NotFound");
+    check(&["ab"], "a", "NotFound");
+    check(&["a/b"], "a", "directory");
+    check(&["a/b"], "a/b", "file 14");
+    check(&["a/b/c"], "a/b", "directory");
+    check(&["a b/ü.txt"], "a b/ü.txt", "file 21");
+    // A directory shadows a file.
+    check(&["a", "a/b"], "a", "directory");
+    check(&["a", "a/"], "a", "directory");
+    check(&["a-b", "a/b"], "a", "directory");
+    // Markers.
+    check(&["a/"], "a", "directory");
+    check(&["a/"], "a/b", "NotFound");
+    check(&["a/", "a/b"], "a/b", "file 14");
+    // Hidden keys; what is in front of the hidden component is there.
+    check(&["a//b"], "a", "directory");
+    check(&["a//b"], "a/b", "NotFound");
+    check(&["a/./b"], "a/b", "NotFound");
+    check(&["/b"], "b", "NotFound");
+    check(&["a/../b"], "b", "NotFound");
+    for name in ["", ".", "..", "a\0"] {
+        check(&["a", "a//", "a/../b"], name, "InvalidName");
+    }
+    check(&["a"], &"n".repeat(256), "NameTooLong");
+    check(&[&"n".repeat(255)], &"n".repeat(255), "file 266");
+}
+
+#[test]
+fn names_that_no_key_has_are_not_asked_for() {
+    let mount = Mount::immediate(&["a"]);
+    let outcome = now(mount.fs.lookup(ROOT, OsStr::from_bytes(b"\xff")));
+    assert!(matches!(outcome, Err(FsError::InvalidName(_))));
+    let file = mount.walk("a");
+    assert_eq!(mount.requests(), (1, 1, 0));
+    assert!(matches!(
+        mount.lookup(file, "b"),
+        Err(FsError::NotADirectory)
+    ));
+    assert!(matches!(
+        mount.lookup(InodeNo(99), "b"),
+        Err(FsError::Stale(_))
+    ));
+    assert_eq!(mount.requests(), (0, 0, 0));
+}
+
+#[test]
+fn the_longest_key() {
+    let component = "c".repeat(255);
+    let directory = [component.as_str(); 4].join("/");
+    let key = format!("{directory}/");
+    assert_eq!(key.len(), 1024);
+    let mount = Mount::immediate(&[&key]);
+    let parent = mount.walk(&directory);
+    assert!(matches!(
+        mount.lookup(parent, "n"),
+        Err(FsError::NameTooLong)
+    ));
+
+    let (parent, name) = (["c".repeat(254).as_str(); 4].join("/"), "nnnn");
+    let key = format!("{parent}/{name}");
+    assert_eq!(key.len(), 1024);
+    let mount = Mount::immediate(&[&key]);
+    let parent = mount.walk(&parent);
+    assert_eq!(mount.requests(), (4, 4, 0));
+    assert_eq!(told(mount.lookup(parent, name)), "file 1035");
+    // Nothing can be below it.
+    assert_eq!(mount.requests(), (1, 0, 0));
+    assert_eq!(mount.names(parent), [name]);
+}
+
+#[test]
+fn only_the_mounted_prefix_is_seen() {
+    let mount = Mount::new(
+        Time::Immediate,
+        "p/q/",
+        &["a", "p/a", "p/q/a", "p/q/d/e", "p/qq"],
+    );
+    assert_eq!(told(mount.lookup(ROOT, "a")), "file 16");
+    assert_eq!(told(mount.lookup(ROOT, "p")), "NotFound");
+    assert_eq!(told(mount.lookup(mount.walk("d"), "e")), "file 18");
+    assert_eq!(mount.names(ROOT), ["a", "d/"]);
+    let keys: Vec<String> = mount
+        .bucket
+        .take_log()
+        .records()
+        .iter()
+        .map(|record| record.key.clone())
+        .collect();
+    assert!(keys.iter().all(|key| key.starts_with("p/q/")), "{keys:?}");
+}
+
+#[test]
+fn a_cold_lookup_is_two_requests_in_one_step() {
+    let mount = Mount::manual(&["a", "d/x"]);
+    let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+    waits(&mut lookup);
+    let asked: Vec<_> = mount
+        .bucket
+        .pending_requests()
+        .into_iter()
+        .map(|r| (r.operation, r.key))
+        .collect();
+    assert_eq!(asked.len(), 2);
+    assert!(asked.contains(&(Operation::HeadObject, "a".to_owned())));
+    assert!(asked.contains(&(Operation::ListObjectsV2, "a/".to_owned())));
+    assert_eq!(mount.bucket.deliver_all(), 2);
+    assert_eq!(told(now(lookup)), "file 12");
+}
+
+#[test]
+fn a_lookup_is_answered_as_soon_as_it_is_certain() {
+    #[track_caller]
+    fn check(name: &str, first: Operation, outcome: Option<ErrorKind>, expected: Option<&str>) {
+        let mount = Mount::manual(&["a", "d/x", "d"]);
+        let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new(name)));
+        waits(&mut lookup);
+        let asked = mount.bucket.pending_requests();
+        let first = asked
+            .iter()
+            .find(|request| request.operation == first)
+            .unwrap();
+        match outcome {
+            None => mount.bucket.finish(first.id),
+            Some(kind) => mount.bucket.fail(first.id, kind),
+        };
+        assert_eq!(
+            lookup.now_or_never().map(told).as_deref(),
+            expected,
+            "{name}"
+        );
+    }
+    check("d", Operation::ListObjectsV2, None, Some("directory"));
+    check("d", Operation::HeadObject, None, None);
+    check("d", Operation::HeadObject, Some(ErrorKind::Transient), None);
+    check("a", Operation::ListObjectsV2, None, None);
+    check("a", Operation::HeadObject, None, None);
+    check("none", Operation::ListObjectsV2, None, None);
+    check("none", Operation::HeadObject, None, None);
+    check(
+        "a",
+        Operation::ListObjectsV2,
+        Some(ErrorKind::Denied),
+        Some("Denied"),
+    );
+}
+
+#[test]
+fn errors_of_a_lookup() {
+    #[track_caller]
+    fn check(operation: Operation, kind: ErrorKind, name: &str, expected: &str) {
+        let mount = Mount::immediate(&["a", "d/x"]);
+        mount.bucket.fail_next(operation, 1, kind);
+        assert_eq!(told(mount.lookup(ROOT, name)), expected);
+        // Nothing is remembered of it.
+        assert_ne!(told(mount.lookup(ROOT, name)), expected);
+    }
+    check(Operation::HeadObject, ErrorKind::Throttled, "a", "Client");
+    check(Operation::HeadObject, ErrorKind::Denied, "a", "Denied");
+    check(
+        Operation::ListObjectsV2,
+        ErrorKind::Throttled,
+        "d",
+        "Client",
+    );
+    check(
+        Operation::ListObjectsV2,
+        ErrorKind::Credentials,
+        "a",
+        "Denied",
+    );
+    let mount = Mount::immediate(&["d/x"]);
+    mount
+        .bucket
+        .fail_next(Operation::HeadObject, 1, ErrorKind::Denied);
+    assert_eq!(
+        told(mount.lookup(ROOT, "d")),
+        "directory",
+        "the listing is enough"
+    );
+}
+
+#[test]
+fn lookups_of_200_names_are_in_the_air_at_once() {
+    let keys: Vec<String> = (0..200).map(|number| format!("n{number}")).collect();
+    let mount = Mount::manual(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut lookups: Vec<_> = keys
+        .iter()
+        .map(|key| Box::pin(mount.fs.lookup(ROOT, OsStr::new(key))))
+        .collect();
+    lookups.iter_mut().for_each(waits);
+    assert_eq!(mount.bucket.pending_requests().len(), 400);
+    mount.bucket.deliver_all();
+    for lookup in lookups {
+        assert!(now(lookup).is_ok());
+    }
+    assert_eq!(mount.fs.inode_count(), 200);
+}
+
+#[test]
+fn identical_lookups_share_their_requests() {
+    let mount = Mount::manual(&["a"]);
+    let mut lookups: Vec<_> = (0..64)
+        .map(|_| Box::pin(mount.fs.lookup(ROOT, OsStr::new("a"))))
+        .collect();
+    lookups.iter_mut().for_each(waits);
+    assert_eq!(mount.bucket.pending_requests().len(), 2);
+    // The one that began drops out; the others do not notice.
+    drop(lookups.remove(0));
+    mount.bucket.deliver_all();
+    let inos: Vec<InodeNo> = lookups
+        .into_iter()
+        .map(|lookup| now(lookup).unwrap().attributes.ino)
+        .collect();
+    assert!(inos.iter().all(|ino| *ino == inos[0]));
+    mount.fs.forget(inos[0], 62);
+    assert_eq!(mount.fs.inode_count(), 1);
+    mount.fs.forget(inos[0], 1);
+    assert_eq!(mount.fs.inode_count(), 0);
+    assert_eq!(mount.requests(), (1, 1, 0));
+    // Who comes later asks again.
+    waits(&mut Box::pin(mount.fs.lookup(ROOT, OsStr::new("a"))));
+    assert_eq!(mount.requests(), (1, 1, 0));
+}
+
+#[test]
+fn a_lookup_that_is_dropped_leaves_nothing() {
+    let mount = Mount::manual(&["a"]);
+    let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+    waits(&mut lookup);
+    mount.bucket.deliver_all();
+    drop(lookup);
+    assert_eq!(mount.fs.inode_count(), 0);
+}
+
+#[test]
+fn one_version_is_one_inode() {
+    let mount = Mount::immediate(&["a"]);
+    let first = mount.lookup(ROOT, "a").unwrap().attributes;
+    assert_eq!(
+        (first.mode, first.nlink, first.uid, first.gid),
+        (0o644, 1, 10, 20)
+    );
+    assert_eq!(mount.lookup(ROOT, "a").unwrap().attributes, first);
+    // The same bytes again, at another time.
+    mount.bucket.put_object("a", "content of a");
+    let again = mount.lookup(ROOT, "a").unwrap().attributes;
+    assert_eq!(again.ino, first.ino);
+    assert!(again.mtime > first.mtime);
+
+    mount.bucket.put_object("a", "other bytes!");
+    let second = mount.lookup(ROOT, "a").unwrap().attributes;
+    assert_ne!(second.ino, first.ino);
+    assert_eq!(second.size, first.size);
+    assert_eq!(mount.fs.inode_count(), 2);
+    assert!(matches!(
+        now(mount.fs.attributes(first.ino)),
+        Err(FsError::Stale(_))
+    ));
+    mount.fs.forget(first.ino, 3);
+    mount.fs.forget(second.ino, 1);
+    assert_eq!(mount.fs.inode_count(), 0);
+}
+
+#[test]
+fn a_name_of_another_kind_is_another_inode() {
+    let mount = Mount::immediate(&["a"]);
+    let file = mount.walk("a");
+    mount.bucket.put_object("a/b", "b");
+    let directory = mount.lookup(ROOT, "a").unwrap().attributes;
+    assert_eq!(
+        (directory.kind, directory.mode, directory.nlink),
+        (FileKind::Directory, 0o755, 2)
+    );
+    let child = mount.lookup(directory.ino, "b").unwrap().attributes.ino;
+    mount.bucket.remove("a/b");
+    let second = mount.walk("a");
+    assert!(file != directory.ino && second != directory.ino && second != file);
+    assert!(matches!(
+        now(mount.fs.attributes(directory.ino)),
+        Err(FsError::Stale(_))
+    ));
+    // The child keeps its parent until it goes.
+    mount.fs.forget(directory.ino, 1);
+    mount.clock.advance(FILE_TTL);
+    assert!(matches!(
+        now(mount.fs.attributes(child)),
+        Err(FsError::NotFound)
+    ));
+    for ino in [file, second, child] {
+        mount.fs.forget(ino, 1);
+    }
+    assert_eq!(mount.fs.inode_count(), 0);
+}
+
+#[test]
+fn attributes_are_answered_while_valid() {
+    let mount = Mount::immediate(&["d/a"]);
+    let ino = mount.walk("d/a");
+    mount.requests();
+    mount.clock.advance(Duration::from_millis(700));
+    assert_eq!(
+        now(mount.fs.attributes(ino)).unwrap().ttl,
+        Duration::from_millis(300)
+    );
+    assert_eq!(mount.requests(), (0, 0, 0));
+    mount.clock.advance(Duration::from_millis(300));
+    assert_eq!(now(mount.fs.attributes(ino)).unwrap().ttl, FILE_TTL);
+    assert_eq!(mount.requests(), (1, 1, 0));
+    assert_eq!(now(mount.fs.attributes(ino)).unwrap().ttl, FILE_TTL);
+    assert_eq!(mount.requests(), (0, 0, 0));
+    mount.clock.advance(Duration::from_secs(3600));
+    assert_eq!(
+        now(mount.fs.attributes(ROOT)).unwrap().kind,
+        FileKind::Directory
+    );
+    assert_eq!(mount.requests(), (0, 0, 0));
+}
+
+#[test]
+fn attributes_of_what_changed() {
+    #[track_caller]
+    fn check(change: impl Fn(&SimClient), expected: &str) {
+        let mount = Mount::immediate(&["a"]);
+        let ino = mount.walk("a");
+        change(&mount.bucket);
+        assert!(now(mount.fs.attributes(ino)).is_ok(), "still valid");
+        mount.clock.advance(FILE_TTL);
+        let outcome = now(mount.fs.attributes(ino)).map(|attributes| Entry {
+            attributes,
+            ttl: FILE_TTL,
+        });
+        assert_eq!(told(outcome), expected);
+        mount.fs.forget(ino, 1);
+        assert_eq!(mount.fs.inode_count(), 0);
+    }
+    check(|_| {}, "file 12");
+    check(
+        |bucket| drop(bucket.put_object("a", "content of a")),
+        "file 12",
+    );
+    check(|bucket| drop(bucket.put_object("a", "new")), "Stale");
+    check(|bucket| drop(bucket.put_object("a/b", "new")), "Stale");
+    check(|bucket| assert!(bucket.remove("a")), "NotFound");
+    check(
+        |bucket| bucket.fail_next(Operation::HeadObject, 1, ErrorKind::Transient),
+        "Client",
+    );
+}
+
+#[test]
+fn archived_objects_are_seen_but_not_readable() {
+    let mount = Mount::immediate(&[]);
+    let object = |key: &str| SimObject::new(Key::parse(key).unwrap(), Content::bytes("x"));
+    mount
+        .bucket
+        .insert(object("cold").with_storage_class("GLACIER"));
+    mount.bucket.insert(SimObject {
+        restored: true,
+        ..object("warm").with_storage_class("DEEP_ARCHIVE")
+    });
+    mount
+        .bucket
+        .insert(object("instant").with_storage_class("GLACIER_IR"));
+    for (name, mode) in [("cold", 0), ("warm", 0o644), ("instant", 0o644)] {
+        let attributes = mount.lookup(ROOT, name).unwrap().attributes;
+        assert_eq!(attributes.mode, mode, "{name}");
+        let opened = now(mount.fs.open(attributes.ino, READ));
+        match mode {
+            0 => assert!(
+                matches!(opened, Err(FsError::Denied(text)) if text.contains("cold is archived"))
+            ),
+            _ => mount.fs.release(opened.unwrap().handle),
+        }
+    }
+    // A restored copy appears: the same version, and readable.
+    let cold = mount.lookup(ROOT, "cold").unwrap().attributes.ino;
+    mount.bucket.insert(SimObject {
+        restored: true,
+        ..object("cold").with_storage_class("GLACIER")
+    });
+    let restored = mount.lookup(ROOT, "cold").unwrap().attributes;
+    assert_eq!((restored.ino, restored.mode), (cold, 0o644));
+}
+
+/// A slow answer from before the object was replaced arrives after a fast one from behind it.
+#[test]
+fn answers_that_overtake_each_other() {
+    let mount = Mount::manual(&["a"]);
+    let mut slow = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+    waits(&mut slow);
+    mount.bucket.deliver_all();
+    mount.bucket.put_object("a", "new");
+    mount.clock.advance(Duration::from_millis(1));
+    let handle = now(mount.fs.open_directory(ROOT)).unwrap();
+    let mut sink = Sink::new(9);
+    let mut read = Box::pin(mount.fs.read_directory(handle, 0, true, &mut sink));
+    waits(&mut read);
+    mount.bucket.deliver_all();
+    now(read).unwrap();
+    let listed = sink.entries[2].entry.attributes;
+    assert_eq!(listed.size, 3);
+    assert_eq!(now(slow).unwrap().attributes, listed);
+}

@@ -1,0 +1,187 @@
+//! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
+
+mod listing;
+mod lookup;
+mod model;
+mod opening;
+mod threads;
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use mountpoint_client::SimClient;
+use mountpoint_client::sim::{Operation, RequestLog, SimOptions, Time};
+
+use super::{
+    DirectoryEntry, DirectorySink, Entry, FileKind, FileSystem, FsError, HandleNo, InodeNo,
+    OpenOptions,
+};
+use crate::clock::Clock;
+use crate::config::{FsConfig, ReadConfig};
+
+const READ: OpenOptions = OpenOptions {
+    write: false,
+    direct: false,
+};
+
+/// A mounted bucket, time and requests in the hand of the test.
+struct Mount {
+    bucket: Arc<SimClient>,
+    clock: Clock,
+    fs: FileSystem,
+}
+
+impl Mount {
+    /// A bucket that answers at once.
+    fn immediate(keys: &[&str]) -> Self {
+        Self::new(Time::Immediate, "", keys)
+    }
+
+    /// A bucket that answers when the test says so.
+    fn manual(keys: &[&str]) -> Self {
+        Self::new(Time::Manual, "", keys)
+    }
+
+    fn new(time: Time, prefix: &str, keys: &[&str]) -> Self {
+        Self::with_options(
+            SimOptions {
+                time,
+                ..SimOptions::default()
+            },
+            prefix,
+            keys,
+        )
+    }
+
+    fn with_options(options: SimOptions, prefix: &str, keys: &[&str]) -> Self {
+        let bucket = Arc::new(SimClient::new(options));
+        for key in keys {
+            bucket.put_object(key, format!("content of {key}"));
+        }
+        let clock = Clock::manual();
+        let config = FsConfig {
+            prefix: prefix.to_owned(),
+            uid: 10,
+            gid: 20,
+            dir_mode: 0o755,
+            file_mode: 0o644,
+            read: ReadConfig::default(),
+        };
+        let fs = FileSystem::new(Arc::clone(&bucket) as _, config, clock.clone());
+        Self { bucket, clock, fs }
+    }
+
+    /// A lookup that must be answered at once.
+    #[track_caller]
+    fn lookup(&self, parent: InodeNo, name: &str) -> Result<Entry, FsError> {
+        now(self.fs.lookup(parent, OsStr::new(name)))
+    }
+
+    /// The inode at the end of `path`, looked up name by name.
+    #[track_caller]
+    fn walk(&self, path: &str) -> InodeNo {
+        path.split('/').fold(InodeNo::ROOT, |parent, name| {
+            self.lookup(parent, name).unwrap().attributes.ino
+        })
+    }
+
+    /// All of a directory, `batch` entries at a time.
+    #[track_caller]
+    fn list(&self, handle: HandleNo, batch: usize, plus: bool) -> Vec<DirectoryEntry> {
+        self.list_from(handle, 0, batch, plus)
+    }
+
+    #[track_caller]
+    fn list_from(
+        &self,
+        handle: HandleNo,
+        mut offset: u64,
+        batch: usize,
+        plus: bool,
+    ) -> Vec<DirectoryEntry> {
+        let mut entries = Vec::new();
+        loop {
+            let mut sink = Sink::new(batch);
+            now(self.fs.read_directory(handle, offset, plus, &mut sink)).unwrap();
+            let Some(last) = sink.entries.last() else {
+                return entries;
+            };
+            offset = last.next_offset;
+            entries.append(&mut sink.entries);
+        }
+    }
+
+    /// The names in `directory`, with a slash behind a directory's; without `.` and `..`.
+    #[track_caller]
+    fn names(&self, directory: InodeNo) -> Vec<String> {
+        let handle = now(self.fs.open_directory(directory)).unwrap();
+        let names = shown(&self.list(handle, usize::MAX, false));
+        self.fs.release_directory(handle);
+        names
+    }
+
+    /// Counts of HEAD, LIST and other requests since the last call.
+    fn requests(&self) -> (usize, usize, usize) {
+        counts(&self.bucket.take_log())
+    }
+}
+
+fn counts(log: &RequestLog) -> (usize, usize, usize) {
+    let (head, list) = (
+        log.count(Operation::HeadObject),
+        log.count(Operation::ListObjectsV2),
+    );
+    (head, list, log.records().len() - head - list)
+}
+
+/// Takes a number of entries.
+struct Sink {
+    entries: Vec<DirectoryEntry>,
+    room: usize,
+}
+
+impl Sink {
+    fn new(room: usize) -> Self {
+        Self {
+            entries: Vec::new(),
+            room,
+        }
+    }
+}
+
+impl DirectorySink for Sink {
+    fn add(&mut self, entry: &DirectoryEntry) -> bool {
+        let has_room = self.entries.len() < self.room;
+        if has_room {
+            self.entries.push(entry.clone());
+        }
+        has_room
+    }
+}
+
+/// What a future that does not wait returns.
+#[track_caller]
+fn now<T>(future: impl Future<Output = T>) -> T {
+    future
+        .now_or_never()
+        .expect("it does not wait for anything")
+}
+
+/// Polls a future that waits.
+#[track_caller]
+fn waits<T>(future: &mut (impl Future<Output = T> + Unpin)) {
+    assert!(future.now_or_never().is_none(), "it waits");
+}
+
+/// Names of entries but `.` and `..`, with a slash behind a directory's.
+fn shown(entries: &[DirectoryEntry]) -> Vec<String> {
+    let entries = entries
+        .iter()
+        .filter(|entry| entry.name != "." && entry.name != "..");
+    let show = |entry: &DirectoryEntry| match entry.entry.attributes.kind {
+        FileKind::Directory => format!("{}/", entry.name),
+        FileKind::File => entry.name.clone(),
+    };
+    entries.map(show).collect()
+}

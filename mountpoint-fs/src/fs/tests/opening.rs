@@ -1,0 +1,243 @@
+//! `open` and `release`.
+
+use std::time::Duration;
+
+use mountpoint_client::ErrorKind;
+use mountpoint_client::sim::Operation;
+
+use super::*;
+use crate::config::limits::{FILE_TTL, OPEN_FRESH_MAX};
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+#[test]
+fn an_open_behind_its_lookup_asks_nothing() {
+    let mount = Mount::immediate(&["a"]);
+    let ino = mount.walk("a");
+    mount.requests();
+    let opened = now(mount.fs.open(ino, READ)).unwrap();
+    assert_eq!(mount.requests(), (0, 0, 0));
+    assert!(opened.keep_cache && !opened.direct_io);
+    // A lookup vouches for one open.
+    let direct = now(mount.fs.open(
+        ino,
+        OpenOptions {
+            direct: true,
+            ..READ
+        },
+    ))
+    .unwrap();
+    assert_eq!(mount.requests(), (1, 0, 0));
+    assert!(direct.direct_io);
+    assert_ne!(opened.handle, direct.handle);
+}
+
+/// How long after its reply a lookup that took `took` vouches for an open.
+#[test]
+fn a_lookup_vouches_as_long_as_it_took() {
+    #[track_caller]
+    fn check(took: u64, later: u64, requests: usize) {
+        let mount = Mount::manual(&["a"]);
+        let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+        waits(&mut lookup);
+        mount.clock.advance(Duration::from_millis(took));
+        mount.bucket.deliver_all();
+        let ino = now(lookup).unwrap().attributes.ino;
+        mount.requests();
+        mount.clock.advance(Duration::from_millis(later));
+        let mut open = Box::pin(mount.fs.open(ino, READ));
+        assert_eq!(
+            (&mut open).now_or_never().is_some(),
+            requests == 0,
+            "{took} {later}"
+        );
+        assert_eq!(mount.requests(), (requests, 0, 0), "{took} {later}");
+    }
+    check(20, 0, 0);
+    check(20, 20, 0);
+    check(20, 21, 1);
+    check(0, 1, 1);
+    let max = u64::try_from(OPEN_FRESH_MAX.as_millis()).unwrap();
+    check(1000, max, 0);
+    check(1000, max + 1, 1);
+}
+
+#[test]
+fn stat_and_listing_vouch_for_no_open() {
+    let mount = Mount::immediate(&["a"]);
+    let handle = now(mount.fs.open_directory(ROOT)).unwrap();
+    let ino = mount.list(handle, 100, true)[2].entry.attributes.ino;
+    mount.requests();
+    now(mount.fs.open(ino, READ)).unwrap();
+    assert_eq!(mount.requests(), (1, 0, 0));
+    // A lookup that was answered from the listing.
+    assert_eq!(mount.walk("a"), ino);
+    assert_eq!(mount.requests(), (0, 0, 0));
+    now(mount.fs.open(ino, READ)).unwrap();
+    assert_eq!(mount.requests(), (1, 0, 0));
+    let fresh = Mount::immediate(&["a"]);
+    let ino = fresh.walk("a");
+    fresh.clock.advance(FILE_TTL);
+    now(fresh.fs.attributes(ino)).unwrap();
+    fresh.requests();
+    now(fresh.fs.open(ino, READ)).unwrap();
+    assert_eq!(fresh.requests(), (1, 0, 0));
+}
+
+#[test]
+fn an_open_sees_the_newest_version() {
+    #[track_caller]
+    fn check(listed: bool, change: impl Fn(&SimClient), found: Result<u64, ()>) {
+        let mount = Mount::immediate(&["a"]);
+        let ino = if listed {
+            let handle = now(mount.fs.open_directory(ROOT)).unwrap();
+            mount.list(handle, 100, true)[2].entry.attributes.ino
+        } else {
+            mount.walk("a")
+        };
+        // The lookup's own open.
+        mount
+            .fs
+            .release(now(mount.fs.open(ino, READ)).unwrap().handle);
+        change(&mount.bucket);
+        let outcome = now(mount.fs.open(ino, READ));
+        assert!(matches!(outcome, Err(FsError::Stale(_))), "{outcome:?}");
+        // What Linux does then.
+        let again = mount.lookup(ROOT, "a");
+        assert_eq!(
+            again
+                .as_ref()
+                .map(|entry| entry.attributes.size)
+                .map_err(|_| ()),
+            found
+        );
+        if let Ok(entry) = again {
+            mount.requests();
+            let opened = now(mount.fs.open(entry.attributes.ino, READ));
+            assert_eq!(mount.requests(), (0, 0, 0));
+            assert_eq!(opened.is_ok(), entry.attributes.kind == FileKind::File);
+        }
+    }
+    for listed in [false, true] {
+        check(listed, |bucket| drop(bucket.put_object("a", "new")), Ok(3));
+        check(
+            listed,
+            |bucket| drop(bucket.put_object("a", "another one!")),
+            Ok(12),
+        );
+        check(listed, |bucket| assert!(bucket.remove("a")), Err(()));
+        check(
+            listed,
+            |bucket| {
+                bucket.remove("a");
+                bucket.put_object("a/b", "b");
+            },
+            Ok(0),
+        );
+    }
+}
+
+#[test]
+fn opens_that_are_refused() {
+    let mount = Mount::immediate(&["a", "d/b"]);
+    let (file, directory) = (mount.walk("a"), mount.walk("d"));
+    let write = OpenOptions {
+        write: true,
+        direct: false,
+    };
+    assert!(matches!(
+        now(mount.fs.open(file, write)),
+        Err(FsError::ReadOnly)
+    ));
+    assert!(matches!(
+        now(mount.fs.open(directory, READ)),
+        Err(FsError::IsADirectory)
+    ));
+    assert!(matches!(
+        now(mount.fs.open_directory(file)),
+        Err(FsError::NotADirectory)
+    ));
+    assert!(matches!(
+        now(mount.fs.open(InodeNo(99), READ)),
+        Err(FsError::Stale(_))
+    ));
+    assert!(matches!(
+        now(mount.fs.open_directory(InodeNo(99))),
+        Err(FsError::Stale(_))
+    ));
+    assert!(now(mount.fs.open(file, READ)).is_ok());
+    for (kind, is_denied) in [(ErrorKind::Denied, true), (ErrorKind::Transient, false)] {
+        mount.bucket.fail_next(Operation::HeadObject, 1, kind);
+        let outcome = now(mount.fs.open(file, READ));
+        assert!(if is_denied {
+            matches!(outcome, Err(FsError::Denied(_)))
+        } else {
+            matches!(outcome, Err(FsError::Client(_)))
+        });
+    }
+    assert!(matches!(
+        now(mount.fs.read(HandleNo(77), 0, 1)),
+        Err(FsError::BadHandle)
+    ));
+    let mut sink = Sink::new(1);
+    assert!(matches!(
+        now(mount.fs.read_directory(HandleNo(77), 0, true, &mut sink)),
+        Err(FsError::BadHandle)
+    ));
+}
+
+#[test]
+fn an_open_file_keeps_its_attributes() {
+    let mount = Mount::immediate(&["a"]);
+    let ino = mount.walk("a");
+    let opened = now(mount.fs.open(ino, READ)).unwrap();
+    mount.bucket.put_object("a", "new");
+    mount.clock.advance(FILE_TTL);
+    mount.requests();
+    assert_eq!(now(mount.fs.attributes(ino)).unwrap().size, 12);
+    assert_eq!(mount.requests(), (0, 0, 0));
+    let newer = mount.lookup(ROOT, "a").unwrap().attributes;
+    assert_eq!(newer.size, 3);
+    assert_eq!(now(mount.fs.attributes(ino)).unwrap().size, 12);
+    // The inode stays while it is open, known or not.
+    mount.fs.forget(ino, 1);
+    assert_eq!(now(mount.fs.attributes(ino)).unwrap().size, 12);
+    mount.fs.forget(newer.ino, 1);
+    assert_eq!(mount.fs.inode_count(), 1);
+    mount.fs.release(opened.handle);
+    mount.fs.release(opened.handle);
+    assert_eq!(mount.fs.inode_count(), 0);
+}
+
+#[test]
+fn an_open_that_is_dropped_leaves_nothing() {
+    let mount = Mount::manual(&["a"]);
+    let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+    waits(&mut lookup);
+    mount.bucket.deliver_all();
+    let ino = now(lookup).unwrap().attributes.ino;
+    mount.clock.advance(FILE_TTL);
+    let mut open = Box::pin(mount.fs.open(ino, READ));
+    waits(&mut open);
+    mount.bucket.deliver_all();
+    drop(open);
+    mount.fs.forget(ino, 1);
+    assert_eq!(mount.fs.inode_count(), 0);
+}
+
+#[test]
+fn opens_of_different_files_do_not_wait_for_each_other() {
+    let mount = Mount::manual(&["a", "b"]);
+    let mut lookups = ["a", "b"].map(|name| Box::pin(mount.fs.lookup(ROOT, OsStr::new(name))));
+    lookups.iter_mut().for_each(waits);
+    mount.bucket.deliver_all();
+    let inos = lookups.map(|lookup| now(lookup).unwrap().attributes.ino);
+    mount.clock.advance(FILE_TTL);
+    let mut opens = inos.map(|ino| Box::pin(mount.fs.open(ino, READ)));
+    opens.iter_mut().for_each(waits);
+    assert_eq!(mount.bucket.pending_requests().len(), 2);
+    mount.bucket.deliver_all();
+    for open in opens {
+        now(open).unwrap();
+    }
+}

@@ -1,0 +1,283 @@
+//! Where requests come from and where replies go: a descriptor of `/dev/fuse`.
+//!
+//! Nothing above knows how bytes travel, so that another transport can take this one's place.
+//!
+//! Invariant: every [`ReplyTo`] sends exactly one reply, at the latest when it is dropped. It goes to the
+//! descriptor that the request was read from, because each has its own queue of requests that wait.
+//! Threads: `receive` on one session thread; replies on any.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use super::wire::{Fixed, OUT_HEADER_LEN, ReplyHeader};
+use crate::fs::ReadData;
+
+/// What an application is answered.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// Success, with nothing to say.
+    Done,
+    /// A structure.
+    Fixed(Fixed),
+    /// Directory entries.
+    Bytes(Vec<u8>),
+    /// Bytes of a file, sent from where they lie.
+    Data(ReadData),
+    /// The operation failed.
+    Failed(Errno),
+}
+
+/// One descriptor of a FUSE connection.
+#[derive(Debug)]
+pub(super) struct Channel {
+    device: File,
+}
+
+impl Channel {
+    /// Takes over a descriptor, and makes it a blocking one: whoever opened it may have had other plans.
+    pub(super) fn new(device: OwnedFd) -> io::Result<Self> {
+        let flags = OFlag::from_bits_retain(fcntl(&device, FcntlArg::F_GETFL)?);
+        if flags.contains(OFlag::O_NONBLOCK) {
+            fcntl(&device, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK))?;
+        }
+        Ok(Self {
+            device: File::from(device),
+        })
+    }
+
+    /// Waits for the next message; `None` when the connection has ended.
+    pub(super) fn receive<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
+        loop {
+            let error = match (&self.device).read(buffer) {
+                Ok(0) => return Ok(None),
+                Ok(len) => return Ok(Some(&buffer[..len])),
+                Err(error) => error,
+            };
+            match error.raw_os_error().map(Errno::from_raw) {
+                // The request was withdrawn before it was read; or a signal came to this thread.
+                Some(Errno::ENOENT | Errno::EINTR | Errno::EAGAIN) => {}
+                // Unmounted; or aborted by an operator.
+                Some(Errno::ENODEV | Errno::ECONNABORTED) => return Ok(None),
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// The descriptor, to clone it.
+    pub(super) fn device(&self) -> &File {
+        &self.device
+    }
+
+    fn send(&self, unique: u64, reply: &Reply) -> io::Result<()> {
+        match reply {
+            Reply::Done => self.send_one(unique, 0, &[]),
+            Reply::Failed(errno) => self.send_one(unique, *errno as i32, &[]),
+            Reply::Fixed(body) => self.send_one(unique, 0, body.as_bytes()),
+            Reply::Bytes(body) => self.send_one(unique, 0, body),
+            Reply::Data(data) => self.send_data(unique, data),
+        }
+    }
+
+    fn send_one(&self, unique: u64, errno: i32, body: &[u8]) -> io::Result<()> {
+        let header = ReplyHeader::encode(unique, errno, body.len());
+        self.write(
+            &[IoSlice::new(&header), IoSlice::new(body)],
+            header.len() + body.len(),
+        )
+    }
+
+    fn send_data(&self, unique: u64, data: &ReadData) -> io::Result<()> {
+        let len = data.len();
+        let header = ReplyHeader::encode(unique, 0, len);
+        let bodies = data
+            .slices
+            .iter()
+            .map(|(block, range)| block.bytes(range.clone()));
+        if data.slices.len() < SLICES_ON_STACK {
+            let mut slices = [IoSlice::new(&[]); SLICES_ON_STACK];
+            slices[0] = IoSlice::new(&header);
+            for (slice, body) in slices[1..].iter_mut().zip(bodies) {
+                *slice = IoSlice::new(body);
+            }
+            self.write(&slices[..=data.slices.len()], OUT_HEADER_LEN + len)
+        } else if data.slices.len() < SLICES_MAX {
+            let mut slices = Vec::with_capacity(1 + data.slices.len());
+            slices.push(IoSlice::new(&header));
+            slices.extend(bodies.map(IoSlice::new));
+            self.write(&slices, OUT_HEADER_LEN + len)
+        } else {
+            // A copy of file data: one system call cannot name so many slices, and a reply is one system call.
+            let mut body = Vec::with_capacity(len);
+            bodies.for_each(|slice| body.extend_from_slice(slice));
+            self.write(
+                &[IoSlice::new(&header), IoSlice::new(&body)],
+                OUT_HEADER_LEN + len,
+            )
+        }
+    }
+
+    fn write(&self, slices: &[IoSlice<'_>], len: usize) -> io::Result<()> {
+        loop {
+            match (&self.device).write_vectored(slices) {
+                Ok(written) if written == len => return Ok(()),
+                Ok(written) => {
+                    let message = format!("the kernel took {written} of {len} bytes of a reply");
+                    return Err(io::Error::other(message));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// The right, and the duty, to answer one request.
+#[derive(Debug)]
+pub(super) struct ReplyTo {
+    channel: Arc<Channel>,
+    unique: u64,
+    is_sent: bool,
+}
+
+impl ReplyTo {
+    /// Where the answer to request `unique`, read from `channel`, goes.
+    pub(super) fn new(channel: &Arc<Channel>, unique: u64) -> Self {
+        Self {
+            channel: Arc::clone(channel),
+            unique,
+            is_sent: false,
+        }
+    }
+
+    /// Answers.
+    pub(super) fn send(mut self, reply: &Reply) {
+        self.answer(reply);
+    }
+
+    fn answer(&mut self, reply: &Reply) {
+        self.is_sent = true;
+        let Err(error) = self.channel.send(self.unique, reply) else {
+            return;
+        };
+        let unique = self.unique;
+        match error.raw_os_error().map(Errno::from_raw) {
+            // Nobody waits any more: the connection was aborted, or has ended.
+            Some(Errno::ENOENT | Errno::ENODEV | Errno::EPIPE) => {
+                tracing::debug!(unique, %error, "nobody waits for a reply");
+            }
+            _ => {
+                tracing::error!(unique, %error, "a reply could not be sent, the application gets EIO");
+                // If the kernel ended the request all the same, this fails with ENOENT.
+                let failed = Reply::Failed(Errno::EIO);
+                if let Err(error) = self.channel.send(unique, &failed) {
+                    tracing::debug!(unique, %error, "nobody waits for a reply");
+                }
+            }
+        }
+    }
+}
+
+impl Drop for ReplyTo {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.answer(&Reply::Failed(Errno::EIO));
+        }
+    }
+}
+
+/// Slices of a reply that need no allocation: a read of 1 MiB meets one or two blocks.
+const SLICES_ON_STACK: usize = 16;
+/// Linux's `IOV_MAX`: slices of one `writev`.
+const SLICES_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use mountpoint_crt_sys::block::BlockPool;
+
+    use super::*;
+    use crate::fuse::tests::kernel::Kernel;
+
+    fn pair() -> (Arc<Channel>, Kernel) {
+        let (kernel, device) = Kernel::pair();
+        (Arc::new(Channel::new(device).unwrap()), kernel)
+    }
+
+    #[track_caller]
+    fn check(reply: &Reply, errno: i32, body: &[u8]) {
+        let (channel, kernel) = pair();
+        ReplyTo::new(&channel, 8).send(reply);
+        let expected = [&ReplyHeader::encode(8, errno, body.len()), body].concat();
+        assert_eq!(kernel.receive(), expected);
+        kernel.check_silent();
+    }
+
+    #[test]
+    fn replies() {
+        check(&Reply::Done, 0, &[]);
+        check(&Reply::Failed(Errno::ENOENT), 2, &[]);
+        check(&Reply::Bytes(vec![1, 2, 3]), 0, &[1, 2, 3]);
+        check(&Reply::Fixed(Fixed::no_entry()), 0, &[0; 128]);
+        check(&Reply::Data(ReadData::default()), 0, &[]);
+    }
+
+    #[test]
+    fn slices_arrive_in_order_however_many_they_are() {
+        let bytes: Vec<u8> = (0_u8..250).cycle().take(4000).collect();
+        let mut fill = BlockPool::new(0).allocate(bytes.len());
+        fill.append(&bytes);
+        for count in [
+            1,
+            2,
+            SLICES_ON_STACK - 1,
+            SLICES_ON_STACK,
+            SLICES_MAX - 1,
+            SLICES_MAX,
+            2000,
+        ] {
+            let slices = (0..count)
+                .map(|index| (fill.block(), index..index + 2))
+                .collect();
+            let expected: Vec<u8> = (0..count)
+                .flat_map(|index| [bytes[index], bytes[index + 1]])
+                .collect();
+            check(&Reply::Data(ReadData { slices }), 0, &expected);
+        }
+    }
+
+    #[test]
+    fn a_dropped_duty_answers_eio() {
+        let (channel, kernel) = pair();
+        drop(ReplyTo::new(&channel, 8));
+        assert_eq!(kernel.receive(), ReplyHeader::encode(8, 5, 0));
+    }
+
+    #[test]
+    fn a_gone_kernel_is_no_failure() {
+        let (channel, kernel) = pair();
+        drop(kernel);
+        ReplyTo::new(&channel, 8).send(&Reply::Done);
+    }
+
+    #[test]
+    fn messages_and_the_end_are_received() {
+        let (channel, kernel) = pair();
+        kernel.send(b"abc");
+        assert_eq!(channel.receive(&mut [0; 16]).unwrap().unwrap(), b"abc");
+        drop(kernel);
+        assert_eq!(channel.receive(&mut [0; 16]).unwrap(), None);
+    }
+
+    #[test]
+    fn descriptors_are_made_to_block() {
+        let (_kernel, device) = Kernel::pair();
+        fcntl(&device, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        let channel = Channel::new(device).unwrap();
+        let flags = OFlag::from_bits_retain(fcntl(&channel.device, FcntlArg::F_GETFL).unwrap());
+        assert!(!flags.contains(OFlag::O_NONBLOCK));
+    }
+}

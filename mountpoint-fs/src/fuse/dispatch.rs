@@ -1,0 +1,329 @@
+//! From a request to an operation of the file system, and from its result to a reply.
+//!
+//! Knows neither descriptors nor threads: a request goes in, an [`Answer`] comes out. Invariant: a request that
+//! wants a reply yields `Now` or `Later`, one that wants none yields anything else.
+
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use tracing::Level;
+
+use super::device::Reply;
+use super::errno::{Access, Step, errno, level};
+use super::log_limit::LogLimit;
+use super::refusal::{Refusal, unsupported};
+use super::task::PendingReply;
+use super::wire::{DirectoryBuffer, Fixed, Header, Modification, Operation, Request};
+use crate::clock::Clock;
+use crate::config::limits::READ_SIZE_MAX;
+use crate::fs::{FileSystem, FsError, HandleNo, InodeNo, OpenOptions, Opened};
+
+/// What to do about a request.
+pub(super) enum Answer {
+    /// Reply now.
+    Now(Reply),
+    /// Poll this; it becomes the reply.
+    Later(PendingReply),
+    /// Cancel the operation that answers this request.
+    Interrupt { unique: u64 },
+    /// Nobody waits.
+    Nothing,
+}
+
+/// What holds for a whole connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Whether the mount may be changed.
+    pub(super) access: Access,
+    /// With `--allow-root`: who may use the mount besides root.
+    pub(super) owner: Option<u32>,
+    /// Whether a file that is read past the page cache can be mapped as shared memory (Linux 6.6). Where it cannot,
+    /// only those who ask for `O_DIRECT` are served that way: `mmap` is used more than it seems.
+    pub(super) can_map_direct: bool,
+}
+
+/// Turns requests into operations.
+#[derive(Debug)]
+pub(super) struct Dispatcher {
+    fs: Arc<FileSystem>,
+    rules: Rules,
+    refusals: LogLimit,
+    failures: LogLimit,
+}
+
+impl Dispatcher {
+    /// A dispatcher to `fs`.
+    pub(super) fn new(fs: Arc<FileSystem>, rules: Rules, clock: &Clock) -> Arc<Self> {
+        let (refusals, failures) = (LogLimit::new(clock.clone()), LogLimit::new(clock.clone()));
+        Arc::new(Self {
+            fs,
+            rules,
+            refusals,
+            failures,
+        })
+    }
+
+    /// What to do about `request`. Does at once what is never answered.
+    pub(super) fn dispatch(self: &Arc<Self>, request: &Request<'_>) -> Answer {
+        let Request { header, operation } = request;
+        tracing::trace!(
+            unique = header.unique,
+            inode = header.node,
+            ?operation,
+            "request"
+        );
+        let ino = InodeNo(header.node);
+        if self.is_denied(header, operation) {
+            return Answer::Now(Reply::Failed(Errno::EACCES));
+        }
+        match operation {
+            Operation::Interrupt { unique } => return Answer::Interrupt { unique: *unique },
+            Operation::Forget { count } => {
+                self.fs.forget(ino, *count);
+                return Answer::Nothing;
+            }
+            Operation::BatchForget(forgets) => {
+                for (node, count) in forgets.iter() {
+                    self.fs.forget(InodeNo(node), count);
+                }
+                return Answer::Nothing;
+            }
+            Operation::Unsupported(operation) => {
+                return unsupported(*operation)
+                    .map_or(Answer::Nothing, |errno| Answer::Now(Reply::Failed(errno)));
+            }
+            _ => {}
+        }
+        match self.later(ino, operation) {
+            Some(pending) => Answer::Later(pending),
+            None => Answer::Now(self.now(ino, operation)),
+        }
+    }
+
+    /// Whether `--allow-root` refuses the request. What an open handle or the kernel itself needs is let through.
+    fn is_denied(&self, header: &Header, operation: &Operation<'_>) -> bool {
+        let is_other = self
+            .rules
+            .owner
+            .is_some_and(|owner| header.uid != owner && header.uid != 0);
+        let is_guarded = matches!(
+            operation,
+            Operation::Lookup { .. }
+                | Operation::GetAttributes
+                | Operation::Open { .. }
+                | Operation::OpenDirectory
+                | Operation::StatFs
+                | Operation::Modify(_)
+        );
+        is_other && is_guarded
+    }
+
+    /// Operations that may have to wait.
+    fn later(self: &Arc<Self>, ino: InodeNo, operation: &Operation<'_>) -> Option<PendingReply> {
+        let this = Arc::clone(self);
+        Some(match *operation {
+            Operation::Lookup { name } => {
+                let name = name.to_owned();
+                Box::pin(async move {
+                    let result = this.fs.lookup(ino, &name).await;
+                    this.reply(Step::Lookup, ino, result, |entry| {
+                        Reply::Fixed(Fixed::entry(&entry))
+                    })
+                })
+            }
+            Operation::GetAttributes => Box::pin(async move {
+                let result = this.fs.attributes(ino).await;
+                this.reply(Step::Attributes, ino, result, |attributes| {
+                    Reply::Fixed(Fixed::attributes(&attributes))
+                })
+            }),
+            Operation::Open { flags } => {
+                let options = open_options(flags);
+                Box::pin(async move {
+                    let result = this.fs.open(ino, options).await;
+                    this.opened(ino, options, result)
+                })
+            }
+            Operation::Read {
+                handle,
+                offset,
+                size,
+            } => Box::pin(async move {
+                let result = this.fs.read(HandleNo(handle), offset, size).await;
+                this.reply(Step::Read, ino, result, Reply::Data)
+            }),
+            Operation::OpenDirectory => Box::pin(async move {
+                let result = this.fs.open_directory(ino).await;
+                this.reply(Step::OpenDirectory, ino, result, |handle| {
+                    Reply::Fixed(Fixed::opened_directory(handle))
+                })
+            }),
+            Operation::ReadDirectory {
+                handle,
+                offset,
+                size,
+                plus,
+            } => {
+                let size_max = usize::try_from(size.min(READ_SIZE_MAX)).expect("1 MiB fits");
+                Box::pin(async move {
+                    let mut buffer = DirectoryBuffer::new(size_max, plus);
+                    let handle = HandleNo(handle);
+                    let result = this
+                        .fs
+                        .read_directory(handle, offset, plus, &mut buffer)
+                        .await;
+                    this.reply(Step::ReadDirectory, ino, result, |()| {
+                        Reply::Bytes(buffer.into_bytes())
+                    })
+                })
+            }
+            _ => return None,
+        })
+    }
+
+    /// The reply to an OPEN.
+    fn opened(&self, ino: InodeNo, options: OpenOptions, result: Result<Opened, FsError>) -> Reply {
+        if options.write && matches!(result, Err(FsError::ReadOnly)) {
+            return self.refuse(ino, Refusal::of_open_for_writing(self.rules.access));
+        }
+        self.reply(Step::Open, ino, result, |mut opened| {
+            opened.direct_io &= options.direct || self.rules.can_map_direct;
+            Reply::Fixed(Fixed::opened(&opened))
+        })
+    }
+
+    /// Operations that never wait.
+    fn now(&self, ino: InodeNo, operation: &Operation<'_>) -> Reply {
+        match operation {
+            Operation::Release { handle } => {
+                self.fs.release(HandleNo(*handle));
+                Reply::Done
+            }
+            Operation::ReleaseDirectory { handle } => {
+                self.fs.release_directory(HandleNo(*handle));
+                Reply::Done
+            }
+            Operation::StatFs => Reply::Fixed(Fixed::statfs(&self.fs.statfs())),
+            Operation::Flush | Operation::Sync | Operation::Destroy => Reply::Done,
+            Operation::Modify(modification) => self.modify(ino, *modification),
+            // INIT a second time, or an operation of another group: the kernel is not what it was.
+            _ => Reply::Failed(Errno::EIO),
+        }
+    }
+
+    fn modify(&self, ino: InodeNo, modification: Modification) -> Reply {
+        self.refuse(ino, Refusal::of(modification, self.rules.access))
+    }
+
+    fn refuse(&self, ino: InodeNo, refusal: Refusal) -> Reply {
+        if let Some(suppressed) = self.refusals.admit() {
+            tracing::warn!(inode = ino.0, errno = %refusal.errno, suppressed, "{}", refusal.reason);
+        }
+        Reply::Failed(refusal.errno)
+    }
+
+    fn reply<T>(
+        &self,
+        step: Step,
+        ino: InodeNo,
+        result: Result<T, FsError>,
+        encode: impl FnOnce(T) -> Reply,
+    ) -> Reply {
+        match result {
+            Ok(value) => encode(value),
+            Err(error) => self.failed(step, ino, &error),
+        }
+    }
+
+    fn failed(&self, step: Step, ino: InodeNo, error: &FsError) -> Reply {
+        let errno = errno(error, self.rules.access);
+        if level(step, error) == Level::WARN {
+            if let Some(suppressed) = self.failures.admit() {
+                tracing::warn!(inode = ino.0, %errno, suppressed, "{step} failed: {error}");
+            }
+        } else {
+            tracing::debug!(inode = ino.0, %errno, "{step} failed: {error}");
+        }
+        Reply::Failed(errno)
+    }
+}
+
+/// `open(2)`'s flags in the file system's words.
+fn open_options(flags: u32) -> OpenOptions {
+    let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
+    OpenOptions {
+        write: is_set(libc::O_ACCMODE) || is_set(libc::O_TRUNC),
+        direct: is_set(libc::O_DIRECT),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mountpoint_client::SimClient;
+    use mountpoint_client::sim::SimOptions;
+
+    use super::*;
+    use crate::config::{FsConfig, ReadConfig};
+
+    #[test]
+    fn files_that_could_not_be_mapped_are_not_opened_past_the_page_cache() {
+        let check = |can_map_direct, direct, expected| {
+            let client = Arc::new(SimClient::new(SimOptions::default()));
+            let config = FsConfig {
+                prefix: String::new(),
+                uid: 0,
+                gid: 0,
+                dir_mode: 0o755,
+                file_mode: 0o644,
+                read: ReadConfig::default(),
+            };
+            let fs = Arc::new(FileSystem::new(client, config, Clock::manual()));
+            let rules = Rules {
+                access: Access::ReadWrite,
+                owner: None,
+                can_map_direct,
+            };
+            let dispatcher = Dispatcher::new(fs, rules, &Clock::manual());
+            let opened = Opened {
+                handle: HandleNo(1),
+                direct_io: true,
+                keep_cache: false,
+            };
+            let options = OpenOptions {
+                write: false,
+                direct,
+            };
+            let reply = dispatcher.opened(InodeNo(2), options, Ok(opened));
+            let Reply::Fixed(body) = reply else {
+                panic!("{reply:?}")
+            };
+            assert_eq!(
+                body,
+                Fixed::opened(&Opened {
+                    direct_io: expected,
+                    ..opened
+                })
+            );
+        };
+        check(true, false, true);
+        check(true, true, true);
+        check(false, false, false);
+        check(false, true, true);
+    }
+
+    #[test]
+    fn flags_of_open() {
+        let check = |flags: libc::c_int, write, direct| {
+            assert_eq!(
+                open_options(flags.cast_unsigned()),
+                OpenOptions { write, direct },
+                "{flags:#o}"
+            );
+        };
+        check(libc::O_RDONLY, false, false);
+        check(libc::O_RDONLY | libc::O_DIRECT, false, true);
+        check(libc::O_WRONLY, true, false);
+        check(libc::O_RDWR | libc::O_DIRECT, true, true);
+        check(libc::O_RDONLY | libc::O_TRUNC, true, false);
+    }
+}

@@ -1,0 +1,166 @@
+//! The one place that knows which errno an application sees, and which failures deserve a line in the log.
+
+use std::fmt;
+
+use mountpoint_client::ErrorKind;
+use nix::errno::Errno;
+use tracing::Level;
+
+use crate::fs::FsError;
+
+/// What the application is told of a failed operation.
+pub(super) fn errno(error: &FsError, access: Access) -> Errno {
+    match error {
+        FsError::NotFound => Errno::ENOENT,
+        FsError::NotADirectory => Errno::ENOTDIR,
+        FsError::IsADirectory => Errno::EISDIR,
+        FsError::NameTooLong => Errno::ENAMETOOLONG,
+        FsError::InvalidName(_) | FsError::InvalidArgument(_) => Errno::EINVAL,
+        FsError::BadHandle => Errno::EBADF,
+        FsError::Stale(_) => Errno::ESTALE,
+        FsError::ReadOnly => access.refusal(),
+        FsError::Unsupported(_) => Errno::EOPNOTSUPP,
+        FsError::Denied(_) => Errno::EACCES,
+        FsError::Interrupted => Errno::EINTR,
+        FsError::Client(error) => client_errno(&error.kind),
+    }
+}
+
+/// A failure of the store that the file system gave no meaning of its own.
+fn client_errno(kind: &ErrorKind) -> Errno {
+    match kind {
+        ErrorKind::NotFound => Errno::ENOENT,
+        ErrorKind::PreconditionFailed => Errno::ESTALE,
+        ErrorKind::Denied | ErrorKind::Credentials | ErrorKind::Archived => Errno::EACCES,
+        ErrorKind::Unsupported => Errno::EOPNOTSUPP,
+        ErrorKind::NoSuchBucket
+        | ErrorKind::NoSuchUpload
+        | ErrorKind::WrongRegion(_)
+        | ErrorKind::InvalidRequest
+        | ErrorKind::InvalidResponse
+        | ErrorKind::Throttled
+        | ErrorKind::Unreachable
+        | ErrorKind::Transient
+        | ErrorKind::Cancelled => Errno::EIO,
+    }
+}
+
+/// The operation that failed, as the log names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Lookup,
+    Attributes,
+    Open,
+    Read,
+    OpenDirectory,
+    ReadDirectory,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lookup => "lookup",
+            Self::Attributes => "getattr",
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::OpenDirectory => "opendir",
+            Self::ReadDirectory => "readdir",
+        })
+    }
+}
+
+/// How loud a failure is: what an application does every day is for debugging, what an operator may have to act
+/// on is a warning.
+pub(super) fn level(step: Step, error: &FsError) -> Level {
+    match error {
+        // The file was replaced while it was read. Elsewhere Linux looks the name up again, and nobody notices.
+        FsError::Stale(_) if step == Step::Read => Level::WARN,
+        FsError::NotFound
+        | FsError::NotADirectory
+        | FsError::IsADirectory
+        | FsError::NameTooLong
+        | FsError::InvalidName(_)
+        | FsError::InvalidArgument(_)
+        | FsError::BadHandle
+        | FsError::Stale(_)
+        | FsError::ReadOnly
+        | FsError::Unsupported(_)
+        | FsError::Interrupted => Level::DEBUG,
+        FsError::Denied(_) | FsError::Client(_) => Level::WARN,
+    }
+}
+
+/// Whether the mount may be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Mounted with `--read-only`.
+    ReadOnly,
+    /// Mounted for writing, so far as flags and this version allow it.
+    ReadWrite,
+}
+
+impl Access {
+    /// What the application is told of a change that is not allowed.
+    pub(super) fn refusal(self) -> Errno {
+        match self {
+            Self::ReadOnly => Errno::EROFS,
+            Self::ReadWrite => Errno::EPERM,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mountpoint_client::ClientError;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(error: &FsError, expected: Errno, expected_level: Level) {
+        assert_eq!(errno(error, Access::ReadOnly), expected);
+        assert_eq!(level(Step::Read, error), expected_level);
+    }
+
+    #[test]
+    fn failures_of_operations() {
+        check(&FsError::NotFound, Errno::ENOENT, Level::DEBUG);
+        check(&FsError::NotADirectory, Errno::ENOTDIR, Level::DEBUG);
+        check(&FsError::IsADirectory, Errno::EISDIR, Level::DEBUG);
+        check(&FsError::NameTooLong, Errno::ENAMETOOLONG, Level::DEBUG);
+        check(&FsError::InvalidName("NUL"), Errno::EINVAL, Level::DEBUG);
+        check(
+            &FsError::InvalidArgument("offset"),
+            Errno::EINVAL,
+            Level::DEBUG,
+        );
+        check(&FsError::BadHandle, Errno::EBADF, Level::DEBUG);
+        check(&FsError::Unsupported("x"), Errno::EOPNOTSUPP, Level::DEBUG);
+        check(&FsError::Interrupted, Errno::EINTR, Level::DEBUG);
+        check(&FsError::ReadOnly, Errno::EROFS, Level::DEBUG);
+        check(&FsError::Stale("k".into()), Errno::ESTALE, Level::WARN);
+        check(&FsError::Denied("k".into()), Errno::EACCES, Level::WARN);
+        assert_eq!(errno(&FsError::ReadOnly, Access::ReadWrite), Errno::EPERM);
+        assert_eq!(level(Step::Open, &FsError::Stale("k".into())), Level::DEBUG);
+    }
+
+    #[test]
+    fn failures_of_the_store() {
+        for (kind, expected) in [
+            (ErrorKind::NotFound, Errno::ENOENT),
+            (ErrorKind::PreconditionFailed, Errno::ESTALE),
+            (ErrorKind::Denied, Errno::EACCES),
+            (ErrorKind::Archived, Errno::EACCES),
+            (ErrorKind::Credentials, Errno::EACCES),
+            (ErrorKind::Unsupported, Errno::EOPNOTSUPP),
+            (ErrorKind::NoSuchBucket, Errno::EIO),
+            (ErrorKind::Throttled, Errno::EIO),
+            (ErrorKind::Transient, Errno::EIO),
+        ] {
+            check(
+                &FsError::Client(ClientError::new(kind, "k")),
+                expected,
+                Level::WARN,
+            );
+        }
+    }
+}

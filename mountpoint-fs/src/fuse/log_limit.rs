@@ -1,0 +1,74 @@
+//! How often one kind of line may appear in the log.
+//!
+//! A program that retries a refused operation in a loop must not fill the disk with the news of it.
+
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::sync::Mutex;
+
+/// At most [`LINES_PER_PERIOD_MAX`] lines in each period of [`PERIOD`].
+#[derive(Debug)]
+pub(super) struct LogLimit {
+    clock: Clock,
+    /// Guards the counts only; held for a few instructions, inside any other lock.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    period_start: Duration,
+    lines: u32,
+    suppressed: u64,
+}
+
+impl LogLimit {
+    /// A limit that counts periods on `clock`.
+    pub(super) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            state: Mutex::new(State::default()),
+        }
+    }
+
+    /// Whether a line may be written now; if so, how many were suppressed since the last one.
+    pub(super) fn admit(&self) -> Option<u64> {
+        let now = self.clock.now();
+        let mut state = self.state.lock();
+        if now.saturating_sub(state.period_start) >= PERIOD {
+            state.period_start = now;
+            state.lines = 0;
+        }
+        if state.lines >= LINES_PER_PERIOD_MAX {
+            state.suppressed += 1;
+            return None;
+        }
+        state.lines += 1;
+        Some(std::mem::take(&mut state.suppressed))
+    }
+}
+
+/// Short enough to see that something still happens, long enough to keep the log readable.
+const PERIOD: Duration = Duration::from_secs(10);
+/// Enough to show more than one affected file.
+const LINES_PER_PERIOD_MAX: u32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_limited_and_counted() {
+        let clock = Clock::manual();
+        let limit = LogLimit::new(clock.clone());
+        for _ in 0..LINES_PER_PERIOD_MAX {
+            assert_eq!(limit.admit(), Some(0));
+        }
+        clock.advance(PERIOD - Duration::from_nanos(1));
+        assert_eq!(limit.admit(), None);
+        assert_eq!(limit.admit(), None);
+        clock.advance(Duration::from_nanos(1));
+        assert_eq!(limit.admit(), Some(2));
+        assert_eq!(limit.admit(), Some(0));
+    }
+}

@@ -1,0 +1,131 @@
+//! What is mounted where, as `/proc/self/mountinfo` says.
+//!
+//! Asking there never touches the mounted file system, which may be ours and not serve yet, or be dead.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::str;
+
+/// `st_dev` of a mount's files, and the name of its directory under `/sys/class/bdi`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DeviceNumber {
+    pub(super) major: u32,
+    pub(super) minor: u32,
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MountInfo {
+    pub(super) number: DeviceNumber,
+    pub(super) directory: PathBuf,
+    /// `ext4`, `fuse`, `autofs`, …
+    pub(super) kind: String,
+    /// What is mounted: a device, or the name that a FUSE file system gave itself.
+    pub(super) source: String,
+}
+
+impl MountInfo {
+    /// The topmost mount on `directory`, which is absolute.
+    pub(super) fn at(directory: &Path) -> io::Result<Option<Self>> {
+        let table = fs::read("/proc/self/mountinfo")?;
+        let mounts = table.split(|byte| *byte == b'\n').filter_map(Self::parse);
+        Ok(mounts.rev().find(|mount| mount.directory == directory))
+    }
+
+    /// Parses one line; `None` for what is none.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let number = str::from_utf8(fields.nth(2)?).ok()?;
+        let (major, minor) = number.split_once(':')?;
+        let number = DeviceNumber {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        };
+        let directory = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
+        // Optional fields end with a dash.
+        fields.find(|field| *field == b"-")?;
+        let kind = text(fields.next()?);
+        let source = text(fields.next()?);
+        Some(Self {
+            number,
+            directory,
+            kind,
+            source,
+        })
+    }
+}
+
+fn text(field: &[u8]) -> String {
+    String::from_utf8_lossy(&unescape(field)).into_owned()
+}
+
+/// Blanks, tabs, newlines and backslashes are written as `\` and three octal digits.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, tail @ ..] = rest {
+        match (first, tail) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..]) => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = tail;
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_parsed() {
+        let mount = |line: &str| MountInfo::parse(line.as_bytes());
+        let expected = MountInfo {
+            number: DeviceNumber {
+                major: 0,
+                minor: 51,
+            },
+            directory: PathBuf::from("/mnt/a b"),
+            kind: "fuse.x".to_owned(),
+            source: "mountpoint-s3".to_owned(),
+        };
+        let line = r"36 35 0:51 / /mnt/a\040b rw,noatime shared:1 master:2 - fuse.x mountpoint-s3 rw,user_id=0";
+        assert_eq!(mount(line), Some(expected.clone()));
+        let line = r"36 35 0:51 / /mnt/a\040b rw,noatime - fuse.x mountpoint-s3 rw";
+        assert_eq!(mount(line), Some(expected));
+        for line in [
+            "",
+            "36 35",
+            "36 35 x / /mnt rw - fuse a rw",
+            "36 35 0:1 / /mnt rw",
+        ] {
+            assert_eq!(mount(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn escapes() {
+        assert_eq!(unescape(br"a\011b\134\0x\"), b"a\tb\\\\0x\\");
+    }
+
+    #[test]
+    fn the_root_is_mounted() {
+        assert!(MountInfo::at(Path::new("/")).unwrap().is_some());
+        assert_eq!(MountInfo::at(Path::new("/no/such/mount")).unwrap(), None);
+    }
+}

@@ -1,0 +1,427 @@
+//! Mounting and unmounting: by system call as root, through `fusermount3` as anybody else.
+//!
+//! Knows nothing of what is served. Invariant: a [`Mount`] that was made here is gone, lazily if need be, when the
+//! value is dropped. It is only ever unmounted if the directory still shows this very mount.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, umount2};
+use nix::unistd::geteuid;
+
+use super::fusermount::{self, AutoUnmount};
+use super::mount_info::{DeviceNumber, MountInfo};
+
+/// How to mount.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub struct MountOptions {
+    /// What `/proc/mounts` and `df` show as the source (`fsname`).
+    pub source_name: String,
+    /// Other users may use the mount.
+    pub allow_other: bool,
+    /// Root may use the mount, besides the user who mounted.
+    pub allow_root: bool,
+    /// The mount goes away when this process dies.
+    pub auto_unmount: bool,
+    /// The kernel refuses every change.
+    pub read_only: bool,
+}
+
+impl MountOptions {
+    /// As a list of `mount -o` options, each as `fusermount3` takes it.
+    pub(super) fn list(&self) -> Vec<String> {
+        let name = self.source_name.replace('\\', "\\\\").replace(',', "\\,");
+        let mut list = vec![format!("fsname={name}"), "default_permissions".to_owned()];
+        list.extend(["nosuid", "nodev", "noatime"].map(str::to_owned));
+        list.push(if self.read_only { "ro" } else { "rw" }.to_owned());
+        if self.allow_other || self.allow_root {
+            // The kernel knows no allow_root; who else may come in is checked with each request.
+            list.push("allow_other".to_owned());
+        }
+        if self.auto_unmount {
+            list.push("auto_unmount".to_owned());
+        }
+        list
+    }
+}
+
+/// Why a directory could not be mounted on, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// There is no such directory.
+    #[error("mount point {0:?} does not exist: create it first")]
+    Missing(PathBuf),
+    /// It is a file.
+    #[error("mount point {0:?} is not a directory")]
+    NotADirectory(PathBuf),
+    /// Something is mounted there.
+    #[error(
+        "mount point {directory:?} is already mounted ({source_name}, type {kind}): \
+         unmount it first (umount, or fusermount3 -u), or choose another directory"
+    )]
+    AlreadyMounted {
+        /// Where.
+        directory: PathBuf,
+        /// What.
+        source_name: String,
+        /// File system type.
+        kind: String,
+    },
+    /// A program uses it in a way that does not allow a mount.
+    #[error("mount point {0:?} is busy")]
+    Busy(PathBuf),
+    /// It cannot be looked at.
+    #[error("mount point {directory:?} cannot be used: {error}")]
+    Unusable {
+        /// Where.
+        directory: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// There is no `/dev/fuse`.
+    #[error(
+        "/dev/fuse does not exist: load the kernel module (modprobe fuse) and install the package fuse3; \
+         in a container, start it with --device /dev/fuse --cap-add SYS_ADMIN"
+    )]
+    NoDevice,
+    /// `/dev/fuse` cannot be opened, or mounting is not allowed.
+    #[error(
+        "{action} was not allowed ({error}): in a container, start it with --device /dev/fuse --cap-add SYS_ADMIN"
+    )]
+    NotAllowed {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        error: io::Error,
+    },
+    /// `/dev/fuse` is root's alone.
+    #[error(
+        "/dev/fuse may not be opened by this user: as root, allow it (chmod 666 /dev/fuse; \
+         the udev rule of the package fuse3 does so), or mount as root"
+    )]
+    DeviceOfRoot,
+    /// The helper for ordinary users is not installed.
+    #[error("fusermount3 was not found: install the package fuse3, or mount as root")]
+    NoFusermount,
+    /// The system does not let users share their mounts.
+    #[error(
+        "--allow-other and --allow-root need the line user_allow_other in /etc/fuse.conf, \
+         or mounting as root"
+    )]
+    UserAllowOther,
+    /// The helper refused, with its own words.
+    #[error("fusermount3 could not mount on {directory:?}: {message}")]
+    Fusermount {
+        /// Where.
+        directory: PathBuf,
+        /// What it said.
+        message: String,
+    },
+    /// The mount system call failed otherwise.
+    #[error("mounting on {directory:?} failed: {error}")]
+    System {
+        /// Where.
+        directory: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// Mounts on `directory`. Nothing is served yet: programs that look at it wait.
+pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountError> {
+    let directory = check_directory(directory)?;
+    let owner = options.allow_root.then(|| geteuid().as_raw());
+    let (device, helper) = if geteuid().is_root() && !options.auto_unmount {
+        (mount_as_root(&directory, options)?, None)
+    } else {
+        let (device, auto_unmount) = fusermount::mount(&directory, options)?;
+        (device, Some(auto_unmount))
+    };
+    let number = MountInfo::at(&directory)
+        .ok()
+        .flatten()
+        .map(|mount| mount.number);
+    tracing::debug!(?directory, ?number, "mounted");
+    let place = Place {
+        directory,
+        number,
+        _auto_unmount: helper.flatten(),
+    };
+    Ok(Mount {
+        device,
+        owner,
+        place: Some(place),
+    })
+}
+
+/// A mount, and the device over which the kernel asks for its contents.
+#[derive(Debug)]
+pub struct Mount {
+    device: OwnedFd,
+    /// With `allow_root`: who may use the mount besides root.
+    owner: Option<u32>,
+    /// `None` if somebody else mounted it and will unmount it.
+    place: Option<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    directory: PathBuf,
+    /// `None` if the mount is not visible in this process's mount table.
+    number: Option<DeviceNumber>,
+    _auto_unmount: Option<AutoUnmount>,
+}
+
+impl Mount {
+    /// A mount that the parent process made; it passed the open device as `/dev/fd/N`.
+    #[must_use]
+    pub fn from_device(device: OwnedFd) -> Self {
+        Self {
+            device,
+            owner: None,
+            place: None,
+        }
+    }
+
+    /// A mount that only `owner` and root may use.
+    #[cfg(test)]
+    pub(super) fn for_owner(device: OwnedFd, owner: u32) -> Self {
+        Self {
+            device,
+            owner: Some(owner),
+            place: None,
+        }
+    }
+
+    /// Whether the directory still shows this mount. False for a mount that somebody else made.
+    #[must_use]
+    pub fn is_mounted(&self) -> bool {
+        self.place.as_ref().is_some_and(Place::is_mounted)
+    }
+
+    /// Unmounts: now, which fails with EBUSY while files are open; or lazily, so that the name is gone at once and
+    /// the session ends with the last open file. Succeeds if it is unmounted already.
+    ///
+    /// # Errors
+    /// `Unsupported` for a mount that somebody else made; otherwise what the system said.
+    pub fn unmount(&self, lazy: bool) -> io::Result<()> {
+        match &self.place {
+            Some(place) if place.is_mounted() => place.unmount(lazy),
+            Some(_) => Ok(()),
+            None => {
+                let message = "the mount belongs to the process that passed the FUSE device";
+                Err(io::Error::new(io::ErrorKind::Unsupported, message))
+            }
+        }
+    }
+
+    pub(super) fn device(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+
+    pub(super) fn owner(&self) -> Option<u32> {
+        self.owner
+    }
+
+    pub(super) fn device_number(&self) -> Option<DeviceNumber> {
+        self.place.as_ref().and_then(|place| place.number)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.as_ref().filter(|place| place.is_mounted())
+            && let Err(error) = place.unmount(true)
+        {
+            tracing::warn!(directory = ?place.directory, %error, "the mount could not be removed");
+        }
+    }
+}
+
+impl Place {
+    fn is_mounted(&self) -> bool {
+        match (self.number, MountInfo::at(&self.directory)) {
+            (Some(number), Ok(shown)) => shown.is_some_and(|mount| mount.number == number),
+            // It never was in the table, or the table cannot be read: only trying tells.
+            (None, _) | (_, Err(_)) => true,
+        }
+    }
+
+    fn unmount(&self, lazy: bool) -> io::Result<()> {
+        if !geteuid().is_root() {
+            return fusermount::unmount(&self.directory, lazy);
+        }
+        let flags = if lazy {
+            MntFlags::MNT_DETACH
+        } else {
+            MntFlags::empty()
+        };
+        Ok(umount2(&self.directory, flags | MntFlags::UMOUNT_NOFOLLOW)?)
+    }
+}
+
+/// The directory's canonical name, if something can be mounted there.
+fn check_directory(directory: &Path) -> Result<PathBuf, MountError> {
+    let unusable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => MountError::Missing(directory.to_owned()),
+        _ => MountError::Unusable {
+            directory: directory.to_owned(),
+            error,
+        },
+    };
+    // Before the directory is touched: if a dead or stuck mount is there, touching it fails or waits for ever.
+    check_not_mounted(&std::path::absolute(directory).map_err(unusable)?)?;
+    let canonical = directory.canonicalize().map_err(unusable)?;
+    check_not_mounted(&canonical)?;
+    if fs::metadata(&canonical).map_err(unusable)?.is_dir() {
+        Ok(canonical)
+    } else {
+        Err(MountError::NotADirectory(canonical))
+    }
+}
+
+fn check_not_mounted(directory: &Path) -> Result<(), MountError> {
+    match MountInfo::at(directory) {
+        // systemd puts an autofs below mounts that are made on first use.
+        Ok(Some(mount)) if mount.kind != "autofs" => Err(MountError::AlreadyMounted {
+            directory: mount.directory,
+            source_name: mount.source,
+            kind: mount.kind,
+        }),
+        // Without a table, the mount itself will tell.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn mount_as_root(directory: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
+    let device = open_device()?;
+    let mut flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOATIME;
+    if options.read_only {
+        flags |= MsFlags::MS_RDONLY;
+    }
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        device.as_raw_fd(),
+        geteuid(),
+        nix::unistd::getegid(),
+    );
+    if options.allow_other || options.allow_root {
+        data.push_str(",allow_other");
+    }
+    let name = options.source_name.as_str();
+    nix::mount::mount(
+        Some(name),
+        directory,
+        Some("fuse"),
+        flags,
+        Some(data.as_str()),
+    )
+    .map_err(|errno| match errno {
+        Errno::ENODEV => MountError::NoDevice,
+        Errno::EBUSY => MountError::Busy(directory.to_owned()),
+        Errno::EPERM | Errno::EACCES => MountError::NotAllowed {
+            action: "mounting",
+            error: errno.into(),
+        },
+        errno => MountError::System {
+            directory: directory.to_owned(),
+            error: errno.into(),
+        },
+    })?;
+    Ok(device)
+}
+
+fn open_device() -> Result<OwnedFd, MountError> {
+    match fs::File::options().read(true).write(true).open("/dev/fuse") {
+        Ok(device) => Ok(device.into()),
+        Err(error) => Err(match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOENT | Errno::ENODEV | Errno::ENXIO) => MountError::NoDevice,
+            _ => MountError::NotAllowed {
+                action: "opening /dev/fuse",
+                error,
+            },
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_for_fusermount() {
+        let options = MountOptions {
+            source_name: "a,b\\c".to_owned(),
+            ..MountOptions::default()
+        };
+        let common = "default_permissions,nosuid,nodev,noatime";
+        assert_eq!(
+            options.list().join(","),
+            format!(r"fsname=a\,b\\c,{common},rw")
+        );
+        let options = MountOptions {
+            source_name: "s".to_owned(),
+            allow_root: true,
+            auto_unmount: true,
+            read_only: true,
+            ..options
+        };
+        assert_eq!(
+            options.list().join(","),
+            format!("fsname=s,{common},ro,allow_other,auto_unmount")
+        );
+    }
+
+    #[test]
+    fn directories_that_cannot_be_mounted_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("missing");
+        assert!(matches!(
+            check_directory(&missing),
+            Err(MountError::Missing(_))
+        ));
+        let file = directory.path().join("file");
+        fs::write(&file, "x").unwrap();
+        assert!(matches!(
+            check_directory(&file),
+            Err(MountError::NotADirectory(_))
+        ));
+        let below = file.join("below");
+        assert!(matches!(
+            check_directory(&below),
+            Err(MountError::Unusable { .. })
+        ));
+        assert!(matches!(
+            check_directory(Path::new("/proc")),
+            Err(MountError::AlreadyMounted { .. })
+        ));
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink("/proc", &link).unwrap();
+        assert!(matches!(
+            check_directory(&link),
+            Err(MountError::AlreadyMounted { .. })
+        ));
+        check_directory(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn messages_say_what_to_do() {
+        let directory = PathBuf::from("/mnt/x");
+        for (error, expected) in [
+            (MountError::Missing(directory.clone()), "create it first"),
+            (MountError::NoDevice, "modprobe fuse"),
+            (MountError::NoFusermount, "install the package fuse3"),
+            (MountError::UserAllowOther, "/etc/fuse.conf"),
+        ] {
+            let message = error.to_string();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The kernel's read-ahead for files read through the page cache.
+//!
+//! INIT can only lower it, from a default of 128 KiB. Raising it takes a write to sysfs, which root may do.
+
+use std::fs;
+
+use super::init::READAHEAD_MAX;
+use super::mount_info::DeviceNumber;
+
+/// Raises the read-ahead of the mount with this device number, if this process may.
+pub(super) fn raise(number: DeviceNumber) {
+    let path = format!("/sys/class/bdi/{number}/read_ahead_kb");
+    let kib = READAHEAD_MAX >> 10;
+    match fs::write(&path, kib.to_string()) {
+        Ok(()) => tracing::debug!(path, kib, "kernel read-ahead raised"),
+        Err(error) => tracing::debug!(path, %error, "kernel read-ahead stays as it is"),
+    }
+}

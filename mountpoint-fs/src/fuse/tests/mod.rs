@@ -1,0 +1,7 @@
+//! Tests of several modules together.
+
+pub(super) mod kernel;
+mod mount;
+mod session;
+mod task;
+mod versions;

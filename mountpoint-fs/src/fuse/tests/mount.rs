@@ -1,0 +1,353 @@
+//! Real mounts. They need root and `/dev/fuse`, and fail where those are missing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+
+use mountpoint_client::sim::{SimOptions, Time, pattern_bytes};
+use mountpoint_client::{ObjectClient, SimClient};
+use nix::mount::MsFlags;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::clock::Clock;
+use crate::config::{FsConfig, ReadConfig};
+use crate::fs::FileSystem;
+use crate::fuse::mount_info::MountInfo;
+use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, mount};
+
+fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
+    let config = FsConfig {
+        prefix: String::new(),
+        uid: 0,
+        gid: 0,
+        dir_mode: 0o755,
+        file_mode: 0o644,
+        read: ReadConfig::default(),
+    };
+    let client = Arc::clone(client) as Arc<dyn ObjectClient>;
+    Arc::new(FileSystem::new(client, config, Clock::monotonic()))
+}
+
+fn mount_options() -> MountOptions {
+    MountOptions {
+        source_name: "test-bucket".to_owned(),
+        ..MountOptions::default()
+    }
+}
+
+fn session_options(runtime: &Runtime) -> SessionOptions {
+    SessionOptions {
+        threads: 16,
+        clone_descriptors: false,
+        max_background: 61,
+        congestion_threshold: 47,
+        read_only: false,
+        runtime: runtime.handle().clone(),
+    }
+}
+
+pub(super) struct Mounted {
+    session: Session,
+    mount: Mount,
+    directory: TempDir,
+    pub(super) client: Arc<SimClient>,
+    _runtime: Runtime,
+}
+
+impl Mounted {
+    pub(super) fn new() -> Self {
+        Self::with(Time::Immediate, &mount_options(), false)
+    }
+
+    fn with(time: Time, options: &MountOptions, clone_descriptors: bool) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .unwrap();
+        let client = Arc::new(SimClient::new(SimOptions {
+            time,
+            ..SimOptions::default()
+        }));
+        let mount = mount(directory.path(), options).expect("these tests need root and /dev/fuse");
+        let session_options = SessionOptions {
+            clone_descriptors,
+            ..session_options(&runtime)
+        };
+        let session = Session::start(file_system(&client), &mount, session_options).unwrap();
+        Self {
+            session,
+            mount,
+            directory,
+            client,
+            _runtime: runtime,
+        }
+    }
+
+    /// Unmounts, and waits for the session's end.
+    #[track_caller]
+    fn end(self) {
+        self.mount.unmount(false).unwrap();
+        self.session.wait();
+        assert!(!self.mount.is_mounted());
+        assert_eq!(self.session.operations_in_progress(), 0);
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+#[test]
+fn a_mount_serves_until_it_is_unmounted() {
+    let mounted = Mounted::new();
+    let root = fs::metadata(mounted.path()).unwrap();
+    assert!(root.is_dir());
+    assert_eq!(root.ino(), 1);
+    let missing = fs::metadata(mounted.path().join("missing")).unwrap_err();
+    assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    assert_eq!(mounted.session.operations_in_progress(), 0);
+    let shown = MountInfo::at(mounted.path()).unwrap().unwrap();
+    assert_eq!(
+        (shown.kind.as_str(), shown.source.as_str()),
+        ("fuse", "test-bucket")
+    );
+    mounted.mount.unmount(false).unwrap();
+    mounted.session.wait();
+    assert!(!mounted.mount.is_mounted());
+    mounted.mount.unmount(false).unwrap();
+}
+
+/// The kernel's list of connections, as `/sys/fs/fuse/connections` shows it where systemd mounted it.
+struct Connections(TempDir);
+
+impl Connections {
+    fn mount() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (name, none) = (Some("fusectl"), None::<&str>);
+        nix::mount::mount(name, directory.path(), name, MsFlags::empty(), none).unwrap();
+        Self(directory)
+    }
+}
+
+impl Drop for Connections {
+    fn drop(&mut self) {
+        nix::mount::umount(self.0.path()).unwrap();
+    }
+}
+
+#[test]
+fn settings_are_visible_in_sysfs() {
+    let mounted = Mounted::new();
+    let connections = Connections::mount();
+    let number = mounted.mount.device_number().unwrap();
+    let setting =
+        |path: &Path| -> u32 { fs::read_to_string(path).unwrap().trim().parse().unwrap() };
+    let connection = connections.0.path().join(number.minor.to_string());
+    assert_eq!(setting(&connection.join("max_background")), 61);
+    assert_eq!(setting(&connection.join("congestion_threshold")), 47);
+    let read_ahead = format!("/sys/class/bdi/{number}/read_ahead_kb");
+    assert_eq!(setting(Path::new(&read_ahead)), 512);
+    mounted.end();
+}
+
+/// As an operator does with a mount that hangs.
+#[test]
+fn an_aborted_connection_ends_the_session() {
+    let mounted = Mounted::new();
+    let connections = Connections::mount();
+    let number = mounted.mount.device_number().unwrap();
+    let abort = connections
+        .0
+        .path()
+        .join(number.minor.to_string())
+        .join("abort");
+    fs::write(abort, "1").unwrap();
+    mounted.session.wait();
+    assert!(mounted.mount.is_mounted(), "dead, but still there");
+    mounted.mount.unmount(true).unwrap();
+    assert!(!mounted.mount.is_mounted());
+}
+
+#[test]
+fn an_open_directory_makes_it_busy_and_lazy_works() {
+    let mounted = Mounted::new();
+    let open = fs::File::open(mounted.path()).unwrap();
+    let busy = mounted.mount.unmount(false).unwrap_err();
+    assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
+    mounted.mount.unmount(true).unwrap();
+    assert!(!mounted.mount.is_mounted());
+    drop(open);
+    mounted.session.wait();
+}
+
+#[test]
+fn a_second_mount_on_the_same_directory_is_refused() {
+    let mounted = Mounted::new();
+    let refused = mount(mounted.path(), &mount_options()).unwrap_err();
+    assert!(
+        matches!(refused, MountError::AlreadyMounted { .. }),
+        "{refused}"
+    );
+    mounted.end();
+}
+
+#[test]
+fn a_dropped_mount_is_gone() {
+    let Mounted {
+        session,
+        mount,
+        directory,
+        _runtime,
+        ..
+    } = Mounted::new();
+    drop(mount);
+    assert_eq!(MountInfo::at(directory.path()).unwrap(), None);
+    session.wait();
+}
+
+/// What `cat`, `dd iflag=direct` and many threads on one descriptor see.
+#[track_caller]
+fn check_reads(mounted: &Mounted) {
+    const SIZE: u64 = 20_000_001;
+    mounted.client.put_pattern("a/b/file", SIZE, 3);
+    let path = mounted.path().join("a/b/file");
+    assert_eq!(fs::metadata(&path).unwrap().len(), SIZE);
+    assert!(fs::read(&path).unwrap() == pattern_bytes(3, 0..SIZE));
+    for flags in [0, libc::O_DIRECT] {
+        let file = fs::File::options()
+            .read(true)
+            .custom_flags(flags)
+            .open(&path)
+            .unwrap();
+        thread::scope(|scope| {
+            for worker in 0..8 {
+                let file = &file;
+                scope.spawn(move || {
+                    for index in 0..64 {
+                        let offset = (worker * 64 + index) * 7_919_993 % SIZE;
+                        let mut buffer = vec![0; 5000];
+                        let len = file.read_at(&mut buffer, offset).unwrap();
+                        let end = SIZE.min(offset + 5000);
+                        assert!(
+                            buffer[..len] == pattern_bytes(3, offset..end),
+                            "at {offset}"
+                        );
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn files_are_read() {
+    let mounted = Mounted::new();
+    check_reads(&mounted);
+    mounted.end();
+}
+
+#[test]
+fn files_are_read_over_cloned_descriptors() {
+    let mounted = Mounted::with(Time::Immediate, &mount_options(), true);
+    check_reads(&mounted);
+    mounted.end();
+}
+
+#[test]
+fn files_are_read_while_bytes_arrive_slowly() {
+    let mounted = Mounted::with(Time::Threaded, &mount_options(), false);
+    check_reads(&mounted);
+    mounted.end();
+}
+
+/// With `auto_unmount` the helper mounts, for root too.
+#[test]
+fn the_helper_mounts() {
+    let options = MountOptions {
+        auto_unmount: true,
+        ..mount_options()
+    };
+    let mounted = Mounted::with(Time::Immediate, &options, false);
+    check_reads(&mounted);
+    mounted.end();
+}
+
+#[test]
+fn a_large_directory_is_listed_completely() {
+    let mounted = Mounted::new();
+    let names: BTreeSet<String> = (0..3000)
+        .map(|index| format!("name with blanks {index}"))
+        .collect();
+    for name in &names {
+        mounted.client.put_object(&format!("d/{name}"), "x");
+    }
+    let listed: BTreeSet<String> = fs::read_dir(mounted.path().join("d"))
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            assert_eq!(entry.metadata().unwrap().len(), 1);
+            entry.file_name().into_string().unwrap()
+        })
+        .collect();
+    assert_eq!(listed, names);
+    mounted.end();
+}
+
+#[test]
+fn changes_are_refused() {
+    for (read_only, errno) in [(false, libc::EPERM), (true, libc::EROFS)] {
+        let options = MountOptions {
+            read_only,
+            ..mount_options()
+        };
+        let mounted = Mounted::with(Time::Immediate, &options, false);
+        mounted.client.put_object("f", "x");
+        let file = mounted.path().join("f");
+        let new = mounted.path().join("new");
+        let check = |what: &str, result: io::Result<()>| {
+            assert_eq!(result.unwrap_err().raw_os_error(), Some(errno), "{what}");
+        };
+        check("create", fs::write(&new, "x"));
+        check("overwrite", fs::write(&file, "x"));
+        check("unlink", fs::remove_file(&file));
+        check("mkdir", fs::create_dir(&new));
+        check(
+            "chmod",
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)),
+        );
+        check("symlink", std::os::unix::fs::symlink("f", &new));
+        mounted.end();
+    }
+}
+
+/// A reader that waits for bytes that never come can be killed, with a signal that it might have handled.
+#[test]
+fn a_signal_reaches_a_reader_that_waits() {
+    let mounted = Mounted::with(Time::ManualGets, &mount_options(), false);
+    mounted.client.put_pattern("f", 1 << 20, 3);
+    let mut reader = Command::new("dd")
+        .arg(format!("if={}", mounted.path().join("f").display()))
+        .args(["of=/dev/null", "iflag=direct", "bs=128k", "status=none"])
+        .spawn()
+        .unwrap();
+    while mounted.session.operations_in_progress() == 0 {
+        thread::yield_now();
+    }
+    let pid = Pid::from_raw(reader.id().try_into().unwrap());
+    nix::sys::signal::kill(pid, Signal::SIGTERM).unwrap();
+    let status = reader.wait().unwrap();
+    assert_eq!(status.signal(), Some(libc::SIGTERM));
+    assert_eq!(mounted.session.operations_in_progress(), 0);
+    mounted.client.deliver_all();
+    mounted.end();
+}

@@ -1,0 +1,662 @@
+//! Whole sessions against a kernel made of a socket, over a bucket in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use mountpoint_client::sim::{Operation, SimOptions, Time, pattern_bytes};
+use mountpoint_client::{ErrorKind, ObjectClient, SimClient};
+use proptest::prelude::*;
+use tokio::runtime::Runtime;
+
+use super::kernel::{Answered, Kernel};
+use crate::clock::Clock;
+use crate::config::{FsConfig, ReadConfig};
+use crate::fs::FileSystem;
+use crate::fuse::{Mount, Session, SessionError, SessionOptions};
+
+const LOOKUP: u32 = 1;
+const FORGET: u32 = 2;
+const GETATTR: u32 = 3;
+const SETATTR: u32 = 4;
+const UNLINK: u32 = 10;
+const OPEN: u32 = 14;
+const READ: u32 = 15;
+const STATFS: u32 = 17;
+const RELEASE: u32 = 18;
+const GETXATTR: u32 = 22;
+const FLUSH: u32 = 25;
+const INIT: u32 = 26;
+const OPENDIR: u32 = 27;
+const READDIR: u32 = 28;
+const RELEASEDIR: u32 = 29;
+const ACCESS: u32 = 34;
+const INTERRUPT: u32 = 36;
+const DESTROY: u32 = 38;
+const READDIRPLUS: u32 = 44;
+
+const ROOT: u64 = 1;
+/// Size of the file that is read.
+const SIZE: u64 = 16 << 20;
+
+/// A session that serves, and the kernel it serves.
+struct Served {
+    kernel: Kernel,
+    session: Session,
+    client: Arc<SimClient>,
+    fs: Arc<FileSystem>,
+    unique: u64,
+    _mount: Mount,
+    _runtime: Runtime,
+}
+
+impl Served {
+    fn new(time: Time) -> Self {
+        Self::with(time, false, Mount::from_device)
+    }
+
+    fn with(
+        time: Time,
+        read_only: bool,
+        mount: impl FnOnce(std::os::fd::OwnedFd) -> Mount,
+    ) -> Self {
+        let client = Arc::new(SimClient::new(SimOptions {
+            time,
+            ..SimOptions::default()
+        }));
+        let fs = file_system(&client);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .unwrap();
+        let (kernel, device) = Kernel::pair();
+        let mount = mount(device);
+        kernel.request(INIT, 2, 0, &words(&[7, 45, 131_072, u32::MAX, u32::MAX]));
+        let options = SessionOptions {
+            read_only,
+            ..session_options(&runtime)
+        };
+        let session = Session::start(Arc::clone(&fs), &mount, options).unwrap();
+        let init = kernel.answered();
+        assert_eq!((init.unique, init.errno, init.body.len()), (2, 0, 64));
+        Self {
+            kernel,
+            session,
+            client,
+            fs,
+            unique: 2,
+            _mount: mount,
+            _runtime: runtime,
+        }
+    }
+
+    /// Sends a request; returns its number.
+    fn send(&mut self, opcode: u32, node: u64, body: &[u8]) -> u64 {
+        self.unique += 2;
+        self.kernel.request(opcode, self.unique, node, body);
+        self.unique
+    }
+
+    /// Sends a request and waits for its reply.
+    #[track_caller]
+    fn ask(&mut self, opcode: u32, node: u64, body: &[u8]) -> Answered {
+        let unique = self.send(opcode, node, body);
+        let answered = self.kernel.answered();
+        assert_eq!(answered.unique, unique);
+        answered
+    }
+
+    #[track_caller]
+    fn check(&mut self, opcode: u32, node: u64, body: &[u8], errno: i32) {
+        assert_eq!(self.ask(opcode, node, body).errno, errno, "opcode {opcode}");
+    }
+
+    /// Looks `name` up; returns its inode number.
+    #[track_caller]
+    fn lookup(&mut self, parent: u64, name: &str) -> u64 {
+        let answered = self.ask(LOOKUP, parent, &c_string(name));
+        assert_eq!(answered.errno, 0);
+        u64_at(&answered.body, 0)
+    }
+
+    #[track_caller]
+    fn open(&mut self, node: u64) -> u64 {
+        let answered = self.ask(OPEN, node, &words(&[0, 0]));
+        assert_eq!(answered.errno, 0);
+        u64_at(&answered.body, 0)
+    }
+
+    /// Ends the connection; returns when the session has ended.
+    fn end(self) {
+        drop(self.kernel);
+        self.session.wait();
+        assert_eq!(self.session.operations_in_progress(), 0);
+    }
+}
+
+fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
+    let config = FsConfig {
+        prefix: String::new(),
+        uid: 1000,
+        gid: 1001,
+        dir_mode: 0o755,
+        file_mode: 0o640,
+        read: ReadConfig::default(),
+    };
+    Arc::new(FileSystem::new(
+        Arc::clone(client) as Arc<dyn ObjectClient>,
+        config,
+        Clock::manual(),
+    ))
+}
+
+fn session_options(runtime: &Runtime) -> SessionOptions {
+    SessionOptions {
+        threads: 4,
+        clone_descriptors: false,
+        max_background: 64,
+        congestion_threshold: 48,
+        read_only: false,
+        runtime: runtime.handle().clone(),
+    }
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+fn c_string(name: &str) -> Vec<u8> {
+    [name.as_bytes(), b"\0"].concat()
+}
+
+/// Body of READ, READDIR and READDIRPLUS.
+fn read_in(handle: u64, offset: u64, size: u32) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.extend(handle.to_ne_bytes());
+    body.extend(offset.to_ne_bytes());
+    body.extend(size.to_ne_bytes());
+    body.resize(40, 0);
+    body
+}
+
+/// Body of RELEASE and RELEASEDIR.
+fn release_in(handle: u64) -> Vec<u8> {
+    let mut body = handle.to_ne_bytes().to_vec();
+    body.resize(24, 0);
+    body
+}
+
+fn u64_at(body: &[u8], offset: usize) -> u64 {
+    u64::from_ne_bytes(body[offset..offset + 8].try_into().unwrap())
+}
+
+fn u32_at(body: &[u8], offset: usize) -> u32 {
+    u32::from_ne_bytes(body[offset..offset + 4].try_into().unwrap())
+}
+
+/// Names, next offsets and inode numbers in a reply to READDIR.
+fn names(mut body: &[u8]) -> Vec<(String, u64, u64)> {
+    let mut entries = Vec::new();
+    while !body.is_empty() {
+        let len = u32_at(body, 16) as usize;
+        let name = String::from_utf8(body[24..24 + len].to_vec()).unwrap();
+        entries.push((name, u64_at(body, 8), u64_at(body, 0)));
+        body = &body[(24 + len).next_multiple_of(8)..];
+    }
+    entries
+}
+
+#[test]
+fn names_and_attributes() {
+    let mut served = Served::new(Time::Immediate);
+    served.client.put_object("a/file", "12345");
+    let directory = served.lookup(ROOT, "a");
+    let answered = served.ask(LOOKUP, directory, &c_string("file"));
+    let file = u64_at(&answered.body, 0);
+    assert_eq!(answered.body.len(), 128);
+    assert_eq!(u64_at(&answered.body, 40), file, "ino");
+    assert_eq!(u64_at(&answered.body, 48), 5, "size");
+    assert_eq!(u32_at(&answered.body, 100), 0o100_640, "mode");
+    let attributes = served.ask(GETATTR, file, &[0; 16]);
+    assert_eq!((attributes.errno, attributes.body.len()), (0, 104));
+    assert_eq!(u64_at(&attributes.body, 24), 5, "size");
+    assert_eq!(u32_at(&attributes.body, 84), 1000, "uid");
+    served.check(LOOKUP, ROOT, &c_string("missing"), libc::ENOENT);
+    served.check(LOOKUP, file, &c_string("x"), libc::ENOTDIR);
+    served.check(
+        LOOKUP,
+        ROOT,
+        &c_string(&"x".repeat(256)),
+        libc::ENAMETOOLONG,
+    );
+    assert_eq!(served.fs.inode_count(), 2);
+    // Forgetting has no reply; the next request shows that it was served.
+    served.send(FORGET, file, &1_u64.to_ne_bytes());
+    served.send(FORGET, directory, &1_u64.to_ne_bytes());
+    while served.fs.inode_count() > 0 {
+        thread::yield_now();
+    }
+    served.end();
+}
+
+#[test]
+fn directories() {
+    let mut served = Served::new(Time::Immediate);
+    for index in 0..50 {
+        served.client.put_object(&format!("name-{index:02}"), "x");
+    }
+    let handle = u64_at(&served.ask(OPENDIR, ROOT, &[0; 8]).body, 0);
+    let mut seen = BTreeMap::new();
+    let mut offset = 0;
+    loop {
+        let answered = served.ask(READDIR, ROOT, &read_in(handle, offset, 256));
+        assert_eq!(answered.errno, 0);
+        assert!(answered.body.len() <= 256);
+        let Some((_, last, _)) = names(&answered.body).last().cloned() else {
+            break;
+        };
+        offset = last;
+        for (name, _, ino) in names(&answered.body) {
+            assert_eq!(seen.insert(name, ino), None);
+        }
+    }
+    assert_eq!(seen.len(), 52);
+    assert!(seen.contains_key(".") && seen.contains_key(".."));
+    served.check(RELEASEDIR, ROOT, &release_in(handle), 0);
+    served.check(READDIR, ROOT, &read_in(handle, 0, 256), libc::EBADF);
+    served.end();
+}
+
+#[test]
+fn directories_with_attributes_count_lookups_of_what_fits() {
+    let mut served = Served::new(Time::Immediate);
+    for name in ["a", "b", "c", "d"] {
+        served.client.put_object(name, "x");
+    }
+    let handle = u64_at(&served.ask(OPENDIR, ROOT, &[0; 8]).body, 0);
+    // `.`, `..` and two of the names.
+    let answered = served.ask(READDIRPLUS, ROOT, &read_in(handle, 0, 4 * 160 + 159));
+    assert_eq!(answered.body.len(), 4 * 160);
+    assert_eq!(u64_at(&answered.body, 0), 0, "no entry for .");
+    assert_ne!(u64_at(&answered.body, 2 * 160), 0);
+    assert_eq!(served.fs.inode_count(), 2);
+    served.check(RELEASEDIR, ROOT, &release_in(handle), 0);
+    served.end();
+}
+
+#[test]
+fn what_changes_the_bucket_is_refused() {
+    for (read_only, unlink, setattr, open) in [
+        (false, libc::EPERM, libc::EPERM, libc::EPERM),
+        (true, libc::EROFS, libc::EROFS, libc::EROFS),
+    ] {
+        let mut served = Served::with(Time::Immediate, read_only, Mount::from_device);
+        served.client.put_object("f", "x");
+        let file = served.lookup(ROOT, "f");
+        served.check(UNLINK, ROOT, &c_string("f"), unlink);
+        served.check(SETATTR, file, &[0; 88], setattr);
+        served.check(
+            OPEN,
+            file,
+            &words(&[libc::O_WRONLY.cast_unsigned(), 0]),
+            open,
+        );
+        served.end();
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_said_so() {
+    let mut served = Served::new(Time::Immediate);
+    served.check(ACCESS, ROOT, &[0; 8], libc::ENOSYS);
+    served.check(GETXATTR, ROOT, &[0; 16], libc::ENOSYS);
+    served.check(9999, ROOT, &[], libc::ENOSYS);
+    served.check(5, ROOT, &[], libc::EINVAL);
+    served.check(39, ROOT, &[0; 32], libc::ENOTTY);
+    served.check(FLUSH, ROOT, &[0; 24], 0);
+    served.check(RELEASE, ROOT, &release_in(77), 0);
+    served.check(DESTROY, 0, &[], 0);
+    let statfs = served.ask(STATFS, ROOT, &[]);
+    assert_eq!((statfs.errno, statfs.body.len()), (0, 80));
+    served.end();
+}
+
+#[test]
+fn an_operation_that_waits_blocks_no_other() {
+    let mut served = Served::new(Time::Manual);
+    // More than there are session threads.
+    let waiting: Vec<_> = (0..20)
+        .map(|index| served.send(LOOKUP, ROOT, &c_string(&format!("n{index}"))))
+        .collect();
+    served.check(STATFS, ROOT, &[], 0);
+    while served.session.operations_in_progress() < waiting.len() {
+        thread::yield_now();
+    }
+    served.client.deliver_all();
+    let mut answered: Vec<_> = waiting
+        .iter()
+        .map(|_| served.kernel.answered().unique)
+        .collect();
+    answered.sort_unstable();
+    assert_eq!(answered, waiting);
+    served.kernel.check_silent();
+    served.end();
+}
+
+#[test]
+fn a_signal_ends_a_waiting_operation() {
+    let mut served = Served::new(Time::Manual);
+    let lookup = served.send(LOOKUP, ROOT, &c_string("slow"));
+    served
+        .kernel
+        .request(INTERRUPT, lookup | 1, 0, &lookup.to_ne_bytes());
+    let answered = served.kernel.answered();
+    assert_eq!((answered.unique, answered.errno), (lookup, libc::EINTR));
+    served.client.deliver_all();
+    served.check(STATFS, ROOT, &[], 0);
+    served.kernel.check_silent();
+    assert_eq!(served.fs.inode_count(), 0);
+    served.end();
+}
+
+#[test]
+fn shutdown_answers_what_still_waits() {
+    let mut served = Served::new(Time::Manual);
+    let lookup = served.send(LOOKUP, ROOT, &c_string("slow"));
+    while served.session.operations_in_progress() == 0 {
+        thread::yield_now();
+    }
+    served.session.abort_pending();
+    let answered = served.kernel.answered();
+    assert_eq!((answered.unique, answered.errno), (lookup, libc::EIO));
+    served.end();
+}
+
+#[test]
+fn the_end_of_the_connection_drops_what_waits() {
+    let mut served = Served::new(Time::Manual);
+    served.send(LOOKUP, ROOT, &c_string("slow"));
+    while served.session.operations_in_progress() == 0 {
+        thread::yield_now();
+    }
+    served.end();
+}
+
+#[test]
+fn reads_send_the_bytes_of_blocks() {
+    let mut served = Served::new(Time::Immediate);
+    served.client.put_pattern("f", SIZE, 7);
+    let file = served.lookup(ROOT, "f");
+    let handle = served.open(file);
+    for (offset, size) in [
+        (0, 4096),
+        (4096, 131_072),
+        (1, 1),
+        (1 << 20, 1 << 20),
+        (SIZE - 10, 4096),
+        (SIZE, 4096),
+    ] {
+        let answered = served.ask(READ, file, &read_in(handle, offset, size));
+        let end = SIZE.min(offset + u64::from(size));
+        assert_eq!(answered.errno, 0);
+        assert!(
+            answered.body == pattern_bytes(7, offset..end),
+            "{size} bytes at {offset}"
+        );
+    }
+    served.check(RELEASE, file, &release_in(handle), 0);
+    served.check(READ, file, &read_in(handle, 0, 4096), libc::EBADF);
+    served.end();
+}
+
+#[test]
+fn parked_reads_are_answered_as_their_bytes_arrive() {
+    let mut served = Served::new(Time::ManualGets);
+    served.client.put_pattern("f", SIZE, 7);
+    let file = served.lookup(ROOT, "f");
+    let handle = served.open(file);
+    // More than there are session threads, at places that have nothing to do with each other.
+    let offsets: Vec<u64> = (0..16).map(|index| index * (SIZE / 16)).collect();
+    let waiting: BTreeMap<u64, u64> = offsets
+        .iter()
+        .map(|offset| {
+            (
+                served.send(READ, file, &read_in(handle, *offset, 4096)),
+                *offset,
+            )
+        })
+        .collect();
+    while served.session.operations_in_progress() < waiting.len() {
+        thread::yield_now();
+    }
+    served.kernel.check_silent();
+    served.client.deliver_all();
+    let mut answered = Vec::new();
+    for _ in &waiting {
+        let Answered {
+            unique,
+            errno,
+            body,
+        } = served.kernel.answered();
+        assert_eq!(errno, 0);
+        let offset = waiting[&unique];
+        assert!(
+            body == pattern_bytes(7, offset..offset + 4096),
+            "at {offset}"
+        );
+        answered.push(unique);
+    }
+    answered.sort_unstable();
+    assert!(answered.iter().eq(waiting.keys()), "each is answered once");
+    served.kernel.check_silent();
+    served.end();
+}
+
+#[test]
+fn a_signal_ends_a_waiting_read() {
+    let mut served = Served::new(Time::ManualGets);
+    served.client.put_pattern("f", SIZE, 7);
+    let file = served.lookup(ROOT, "f");
+    let handle = served.open(file);
+    let read = served.send(READ, file, &read_in(handle, 0, 4096));
+    served
+        .kernel
+        .request(INTERRUPT, read | 1, 0, &read.to_ne_bytes());
+    let answered = served.kernel.answered();
+    assert_eq!((answered.unique, answered.errno), (read, libc::EINTR));
+    served.client.deliver_all();
+    served.kernel.check_silent();
+    served.check(RELEASE, file, &release_in(handle), 0);
+    served.end();
+}
+
+/// Reads whose bytes arrive while they are interrupted, from many threads: one answer each, right or EINTR.
+#[test]
+fn reads_and_signals_race() {
+    const READS: u64 = 400;
+    let mut served = Served::new(Time::ManualGets);
+    served.client.put_pattern("f", SIZE, 7);
+    let file = served.lookup(ROOT, "f");
+    let handle = served.open(file);
+    let client = Arc::clone(&served.client);
+    let is_done = Arc::new(AtomicBool::new(false));
+    let done = Arc::clone(&is_done);
+    let deliver = thread::Builder::new().spawn(move || {
+        while !done.load(Ordering::SeqCst) {
+            client.deliver_all();
+            thread::yield_now();
+        }
+    });
+    let mut offsets = BTreeMap::new();
+    for index in 0..READS {
+        let offset = (index * 7919 % (SIZE / 4096)) * 4096;
+        let read = served.send(READ, file, &read_in(handle, offset, 4096));
+        offsets.insert(read, offset);
+        served
+            .kernel
+            .request(INTERRUPT, read | 1, 0, &read.to_ne_bytes());
+        // Not too many at once: a socket holds fewer replies than a kernel.
+        while offsets.len() >= 16 {
+            check_read(&served.kernel.answered(), &mut offsets);
+        }
+    }
+    while !offsets.is_empty() {
+        check_read(&served.kernel.answered(), &mut offsets);
+    }
+    is_done.store(true, Ordering::SeqCst);
+    deliver.unwrap().join().unwrap();
+    served.kernel.check_silent();
+    served.end();
+}
+
+/// `answered` is the only answer to one of the reads at `offsets`.
+fn check_read(answered: &Answered, offsets: &mut BTreeMap<u64, u64>) {
+    let offset = offsets.remove(&answered.unique).expect("one answer each");
+    match answered.errno {
+        0 => assert!(
+            answered.body == pattern_bytes(7, offset..offset + 4096),
+            "at {offset}"
+        ),
+        errno => assert_eq!(errno, libc::EINTR),
+    }
+}
+
+#[test]
+fn a_mount_for_its_owner_and_root() {
+    let served = Served::with(Time::Immediate, false, |device| {
+        Mount::for_owner(device, 1000)
+    });
+    served.client.put_object("f", "x");
+    for (uid, errno) in [(0, 0), (1000, 0), (1001, libc::EACCES)] {
+        for (opcode, body) in [
+            (LOOKUP, c_string("f")),
+            (GETATTR, vec![0; 16]),
+            (OPENDIR, vec![0; 8]),
+            (STATFS, vec![]),
+        ] {
+            served.kernel.request_as(uid, opcode, 100, ROOT, &body);
+            assert_eq!(
+                served.kernel.answered().errno,
+                errno,
+                "opcode {opcode} of user {uid}"
+            );
+        }
+        // What is open may be used and closed, whoever inherited it.
+        served
+            .kernel
+            .request_as(uid, RELEASE, 100, ROOT, &release_in(1));
+        assert_eq!(served.kernel.answered().errno, 0);
+    }
+    served.end();
+}
+
+#[test]
+fn failures_of_the_store_reach_the_application() {
+    let mut served = Served::new(Time::Immediate);
+    for (kind, errno) in [
+        (ErrorKind::Denied, libc::EACCES),
+        (ErrorKind::Transient, libc::EIO),
+    ] {
+        served
+            .client
+            .fail_next(Operation::HeadObject, 1, kind.clone());
+        served.client.fail_next(Operation::ListObjectsV2, 1, kind);
+        served.check(LOOKUP, ROOT, &c_string("f"), errno);
+        served.client.clear_faults();
+    }
+    served.end();
+}
+
+#[test]
+fn malformed_requests_are_answered_where_somebody_waits() {
+    let mut served = Served::new(Time::Immediate);
+    served.kernel.send(b"short");
+    served.check(LOOKUP, ROOT, b"no end", libc::EIO);
+    served.check(READ, ROOT, &[0; 3], libc::EIO);
+    served.check(INIT, 0, &[0; 3], libc::EIO);
+    // A second INIT.
+    served.check(INIT, 0, &words(&[7, 45, 0, 0]), libc::EIO);
+    served.send(FORGET, ROOT, &[0; 3]);
+    served.check(STATFS, ROOT, &[], 0);
+    served.kernel.check_silent();
+    served.end();
+}
+
+#[test]
+fn old_and_new_kernels() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap();
+    let start = |messages: &[&[u32]]| {
+        let (kernel, device) = Kernel::pair();
+        for (index, message) in (1..).zip(messages) {
+            kernel.request(INIT, index * 2, 0, &words(message));
+        }
+        let client = Arc::new(SimClient::new(SimOptions::default()));
+        let mount = Mount::from_device(device);
+        let session = Session::start(file_system(&client), &mount, session_options(&runtime));
+        (session, kernel)
+    };
+    let (session, kernel) = start(&[&[7, 19, 0, 0]]);
+    assert!(matches!(
+        session,
+        Err(SessionError::TooOld {
+            major: 7,
+            minor: 19
+        })
+    ));
+    assert_eq!(kernel.answered().errno, libc::EPROTO);
+    // A newer kernel learns which version is spoken here, and asks again.
+    let (session, kernel) = start(&[&[8, 1], &[7, 45, 0, 0]]);
+    assert_eq!(u32_at(&kernel.answered().body, 0), 7);
+    assert_eq!(kernel.answered().body.len(), 64);
+    drop(kernel);
+    session.unwrap().wait();
+}
+
+#[test]
+fn a_connection_that_never_begins() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap();
+    let (kernel, device) = Kernel::pair();
+    drop(kernel);
+    let client = Arc::new(SimClient::new(SimOptions::default()));
+    let mount = Mount::from_device(device);
+    let session = Session::start(file_system(&client), &mount, session_options(&runtime));
+    assert!(matches!(session, Err(SessionError::Ended)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn random_messages_never_end_the_session(
+        messages in proptest::collection::vec((0_u32..60, 0_u64..4, proptest::collection::vec(any::<u8>(), 0..96)), 1..20)
+    ) {
+        let mut served = Served::new(Time::Immediate);
+        served.client.put_object("f", "x");
+        for (opcode, node, body) in messages {
+            if opcode != INTERRUPT {
+                served.send(opcode, node, &body);
+            }
+        }
+        let last = served.send(STATFS, ROOT, &[]);
+        while served.kernel.answered().unique != last {}
+        served.end();
+    }
+}
+
+#[test]
+fn names_need_not_be_utf8() {
+    let mut served = Served::new(Time::Immediate);
+    let answered = served.ask(LOOKUP, ROOT, b"\xff\xfe\0");
+    assert!(
+        matches!(answered.errno, libc::EINVAL | libc::ENOENT),
+        "{answered:?}"
+    );
+    served.end();
+}

@@ -1,0 +1,337 @@
+//! Operations that wait: resumed, interrupted, aborted, and answered once whatever happens.
+
+use std::future::{self, Future};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use nix::errno::Errno;
+use tokio::runtime::Runtime;
+
+use crate::executor;
+use crate::fuse::device::{Channel, Reply, ReplyTo};
+use crate::fuse::task::{Parked, PendingReply, Starter};
+use crate::fuse::tests::kernel::Kernel;
+use crate::sync::Mutex;
+
+/// A session thread's half of a session, and its kernel.
+struct Harness {
+    channel: Arc<Channel>,
+    kernel: Kernel,
+    parked: Arc<Parked>,
+    starter: Starter,
+    _runtime: Runtime,
+}
+
+impl Harness {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .unwrap();
+        let (kernel, device) = Kernel::pair();
+        let parked = Arc::new(Parked::default());
+        let starter = Starter::new(&parked, runtime.handle());
+        let channel = Arc::new(Channel::new(device).unwrap());
+        Self {
+            channel,
+            kernel,
+            parked,
+            starter,
+            _runtime: runtime,
+        }
+    }
+
+    fn start(&mut self, unique: u64, operation: PendingReply) {
+        self.starter
+            .start(unique, operation, ReplyTo::new(&self.channel, unique));
+    }
+
+    /// The next reply, as (unique, errno).
+    fn reply(&self) -> (u64, i32) {
+        let answered = self.kernel.answered();
+        assert!(
+            answered.body.is_empty(),
+            "operations of these tests have no results"
+        );
+        (answered.unique, answered.errno)
+    }
+
+    #[track_caller]
+    fn check_silent(&self) {
+        self.kernel.check_silent();
+    }
+
+    #[track_caller]
+    fn check(&self, unique: u64, errno: i32) {
+        assert_eq!(self.reply(), (unique, errno));
+        self.check_silent();
+        assert_eq!(self.parked.count(), 0);
+    }
+}
+
+/// Something to wait for.
+#[derive(Default)]
+struct Gate {
+    is_open: AtomicBool,
+    wakers: Mutex<Vec<Waker>>,
+    dropped: AtomicUsize,
+}
+
+impl Gate {
+    fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Answers when the gate is open.
+    fn operation(self: &Arc<Self>) -> PendingReply {
+        Box::pin(Waiting(Arc::clone(self)))
+    }
+
+    /// Opens the gate; returns who waits for it.
+    fn open(&self) -> Vec<Waker> {
+        self.is_open.store(true, Ordering::SeqCst);
+        std::mem::take(&mut *self.wakers.lock())
+    }
+}
+
+struct Waiting(Arc<Gate>);
+
+impl Future for Waiting {
+    type Output = Reply;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
+        self.0.wakers.lock().push(context.waker().clone());
+        if self.0.is_open.load(Ordering::SeqCst) {
+            Poll::Ready(Reply::Done)
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_ready_operation_is_answered_at_once() {
+    let mut harness = Harness::new();
+    for unique in [2, 4, 6] {
+        harness.start(
+            unique,
+            Box::pin(future::ready(Reply::Failed(Errno::ENOENT))),
+        );
+        harness.check(unique, libc::ENOENT);
+    }
+}
+
+#[test]
+fn a_parked_operation_is_answered_by_who_delivers() {
+    let mut harness = Harness::new();
+    let gate = Gate::new();
+    harness.start(2, gate.operation());
+    harness.check_silent();
+    assert_eq!(harness.parked.count(), 1);
+    executor::deliver(gate.open());
+    // Without a hop: it has been sent when `deliver` returns.
+    harness.check(2, 0);
+    assert_eq!(gate.dropped.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn any_other_wake_is_served_by_the_runtime() {
+    let mut harness = Harness::new();
+    let gate = Gate::new();
+    harness.start(2, gate.operation());
+    gate.open().into_iter().for_each(Waker::wake);
+    harness.check(2, 0);
+}
+
+#[test]
+fn spurious_wakes_change_nothing() {
+    let mut harness = Harness::new();
+    let gate = Gate::new();
+    harness.start(2, gate.operation());
+    for _ in 0..100 {
+        let waker = gate.wakers.lock()[0].clone();
+        executor::deliver(vec![waker.clone(), waker.clone()]);
+        waker.wake();
+    }
+    harness.check_silent();
+    let mut wakers = gate.open();
+    wakers.extend(wakers.clone());
+    executor::deliver(wakers);
+    assert_eq!(harness.reply(), (2, 0));
+    // A waker outlives its operation and does no harm.
+    executor::deliver(gate.open());
+    harness.check_silent();
+}
+
+#[test]
+fn a_wake_during_the_first_poll_is_not_lost() {
+    let mut harness = Harness::new();
+    let mut is_first = true;
+    let operation = future::poll_fn(move |context| {
+        if std::mem::take(&mut is_first) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Reply::Done)
+    });
+    harness.start(2, Box::pin(operation));
+    harness.check(2, 0);
+}
+
+#[test]
+fn an_interrupt_drops_the_operation_and_answers_eintr() {
+    let mut harness = Harness::new();
+    let gate = Gate::new();
+    harness.start(2, gate.operation());
+    harness.parked.interrupt(2);
+    assert_eq!(gate.dropped.load(Ordering::SeqCst), 1);
+    harness.check(2, libc::EINTR);
+    executor::deliver(gate.open());
+    harness.check_silent();
+}
+
+#[test]
+fn an_interrupt_before_the_operation_is_parked_is_remembered() {
+    let mut harness = Harness::new();
+    let gate = Gate::new();
+    harness.parked.interrupt(4);
+    harness.start(2, gate.operation());
+    harness.start(4, gate.operation());
+    assert_eq!(harness.reply(), (4, libc::EINTR));
+    assert_eq!(harness.parked.count(), 1);
+    executor::deliver(gate.open());
+    harness.check(2, 0);
+}
+
+#[test]
+fn an_interrupt_after_the_answer_is_forgotten_in_the_end() {
+    let mut harness = Harness::new();
+    for unique in 0..2000 {
+        harness.start(unique, Box::pin(future::ready(Reply::Done)));
+        harness.parked.interrupt(unique);
+        harness.check(unique, 0);
+    }
+}
+
+#[test]
+fn an_interrupt_during_a_poll_that_is_ready_comes_too_late() {
+    let mut harness = Harness::new();
+    let gate = Gate::new();
+    let waiting = gate.operation();
+    let parked = Arc::clone(&harness.parked);
+    let operation = async move {
+        let reply = waiting.await;
+        parked.interrupt(2);
+        reply
+    };
+    harness.start(2, Box::pin(operation));
+    executor::deliver(gate.open());
+    harness.check(2, 0);
+}
+
+#[test]
+fn an_interrupt_during_a_poll_that_waits_again_counts() {
+    let mut harness = Harness::new();
+    let (gate, second) = (Gate::new(), Gate::new());
+    let (waiting, waiting_again) = (gate.operation(), second.operation());
+    let parked = Arc::clone(&harness.parked);
+    let operation = async move {
+        waiting.await;
+        parked.interrupt(2);
+        waiting_again.await
+    };
+    harness.start(2, Box::pin(operation));
+    executor::deliver(gate.open());
+    harness.check(2, libc::EINTR);
+    assert_eq!(second.dropped.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn abort_answers_everything() {
+    let mut harness = Harness::new();
+    let gate = Gate::new();
+    for unique in [2, 4, 6] {
+        harness.start(unique, gate.operation());
+    }
+    harness.parked.cancel_all(Errno::EIO);
+    let mut replies: Vec<_> = (0..3).map(|_| harness.reply()).collect();
+    replies.sort_unstable();
+    assert_eq!(replies, [(2, libc::EIO), (4, libc::EIO), (6, libc::EIO)]);
+    assert_eq!(harness.parked.count(), 0);
+    assert_eq!(gate.dropped.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_panic_is_answered_and_survived() {
+    let mut harness = Harness::new();
+    harness.start(2, Box::pin(async { panic!("expected by this test") }));
+    harness.check(2, libc::EIO);
+    let gate = Gate::new();
+    let waiting = gate.operation();
+    harness.start(
+        4,
+        Box::pin(async move {
+            waiting.await;
+            panic!("expected by this test")
+        }),
+    );
+    executor::deliver(gate.open());
+    harness.check(4, libc::EIO);
+    harness.start(6, Box::pin(future::ready(Reply::Done)));
+    harness.check(6, 0);
+}
+
+/// Wakes and interrupts from two threads race with the first poll: one reply for each request, of either kind.
+#[test]
+fn races_answer_exactly_once() {
+    const ROUNDS: u64 = 5000;
+    let mut harness = Harness::new();
+    let parked = Arc::clone(&harness.parked);
+    let gates: Vec<_> = (0..ROUNDS).map(|_| Gate::new()).collect();
+    let started = Arc::new(AtomicUsize::new(0));
+    let delivering = {
+        let (gates, started) = (gates.clone(), Arc::clone(&started));
+        thread::Builder::new().spawn(move || {
+            for (index, gate) in gates.iter().enumerate() {
+                while started.load(Ordering::SeqCst) < index {
+                    thread::yield_now();
+                }
+                executor::deliver(gate.open());
+            }
+        })
+    };
+    let interrupting = {
+        let started = Arc::clone(&started);
+        thread::Builder::new().spawn(move || {
+            for unique in 0..ROUNDS {
+                while (started.load(Ordering::SeqCst) as u64) < unique {
+                    thread::yield_now();
+                }
+                parked.interrupt(unique);
+            }
+        })
+    };
+    for (unique, gate) in (0..ROUNDS).zip(&gates) {
+        harness.start(unique, gate.operation());
+        started.fetch_add(1, Ordering::SeqCst);
+        let (answered, errno) = harness.reply();
+        assert_eq!(answered, unique);
+        assert!(matches!(errno, 0 | libc::EINTR), "{errno}");
+    }
+    delivering.unwrap().join().unwrap();
+    interrupting.unwrap().join().unwrap();
+    harness.check_silent();
+    assert_eq!(harness.parked.count(), 0);
+    for gate in gates {
+        assert_eq!(gate.dropped.load(Ordering::SeqCst), 1);
+    }
+}

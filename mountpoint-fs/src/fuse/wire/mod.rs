@@ -1,0 +1,16 @@
+//! FUSE messages as bytes: requests parsed, replies encoded, for protocol 7.26 to 7.45.
+//!
+//! Pure: no descriptor, no file system, no errno. Integers are in the machine's byte order, as the kernel
+//! sends them. A message that cannot be understood is a value, never a panic.
+
+mod abi;
+mod directory;
+mod reply;
+mod request;
+
+pub(super) use abi::init_flags;
+pub(super) use directory::DirectoryBuffer;
+pub(super) use reply::{Fixed, InitReply, OUT_HEADER_LEN, ReplyHeader};
+pub(super) use request::{
+    Header, InitRequest, Malformed, Modification, Operation, Request, Unsupported,
+};

@@ -1,0 +1,13 @@
+//! A file that is open for reading.
+
+use crate::fs::InodeNo;
+use crate::read::Reader;
+
+/// One open of one version of a file. Reads of it may run in parallel: the reader needs no lock from here.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// The inode, which is there as long as this is.
+    pub ino: InodeNo,
+    /// Reads the version that was opened.
+    pub reader: Reader,
+}

@@ -1,0 +1,134 @@
+//! One inode: what the kernel may know of a name, and until when.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::version::{Found, Version};
+use crate::fs::{FileKind, InodeNo};
+
+/// A point of the mount's clock. Half of a `Duration`: there may be millions of inodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(u64);
+
+impl Moment {
+    /// Before everything, also before the clock's zero.
+    pub(super) const START: Self = Self(0);
+
+    /// What is left of the time until then.
+    pub(super) fn left(self, now: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(now.0))
+    }
+}
+
+impl From<Duration> for Moment {
+    fn from(since_start: Duration) -> Self {
+        Self(
+            u64::try_from(since_start.as_nanos())
+                .unwrap_or(u64::MAX)
+                .saturating_add(1),
+        )
+    }
+}
+
+/// How old an answer of S3 is, and what it is good for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observed {
+    /// When it was asked for. Answers may overtake each other: one that was asked for earlier never replaces one that
+    /// was asked for later.
+    pub(super) asked: Moment,
+    /// Until when attributes are answered from it.
+    pub(super) valid_until: Moment,
+    /// Until when the next `open` need not ask again; at most one open uses it. [`Moment::START`] where no open may.
+    pub(super) fresh_until: Moment,
+}
+
+impl Observed {
+    /// The same answer, but no open may rely on it.
+    pub(super) fn vouching_for_none(self) -> Self {
+        Self {
+            fresh_until: Moment::START,
+            ..self
+        }
+    }
+}
+
+/// An inode. Its key is not stored: it is the chain of its parents' names.
+#[derive(Debug)]
+pub(super) struct Inode {
+    pub(super) parent: InodeNo,
+    pub(super) name: Arc<str>,
+    /// References that the kernel holds.
+    pub(super) lookups: u64,
+    /// Open handles.
+    pub(super) openers: u32,
+    pub(super) observed: Observed,
+    pub(super) body: Body,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    File(Version),
+    /// With the inodes that its names mean now.
+    Directory(HashMap<Arc<str>, InodeNo>),
+}
+
+impl Inode {
+    pub(super) fn new(parent: InodeNo, name: Arc<str>, found: &Found, observed: Observed) -> Self {
+        let body = match found {
+            Found::Directory => Body::Directory(HashMap::new()),
+            Found::File(version) => Body::File(version.clone()),
+        };
+        Self {
+            parent,
+            name,
+            lookups: 0,
+            openers: 0,
+            observed,
+            body,
+        }
+    }
+
+    pub(super) fn kind(&self) -> FileKind {
+        match self.body {
+            Body::File(_) => FileKind::File,
+            Body::Directory(_) => FileKind::Directory,
+        }
+    }
+
+    /// What it is, as lookups say it.
+    pub(super) fn found(&self) -> Found {
+        match &self.body {
+            Body::File(version) => Found::File(version.clone()),
+            Body::Directory(_) => Found::Directory,
+        }
+    }
+
+    /// Whether `found` is this very inode: the same version of a file, or a directory.
+    pub(super) fn is_same(&self, found: &Found) -> bool {
+        match (&self.body, found) {
+            (Body::File(known), Found::File(version)) => known.is_same(version),
+            (Body::Directory(_), Found::Directory) => true,
+            (Body::File(_), Found::Directory) | (Body::Directory(_), Found::File(_)) => false,
+        }
+    }
+
+    /// Takes over what an answer says besides the inode's identity.
+    pub(super) fn observe(&mut self, found: &Found, observed: Observed) {
+        if let (Body::File(known), Found::File(version)) = (&mut self.body, found) {
+            known.mtime = version.mtime;
+            known.is_archived = version.is_archived;
+            // Some servers leave the quotes out of listings that `If-Match` needs.
+            if !known.etag.as_str().starts_with('"') {
+                known.etag = version.etag.clone();
+            }
+        }
+        self.observed = observed;
+    }
+
+    /// Whether nobody needs it any more.
+    pub(super) fn is_unused(&self) -> bool {
+        let has_children = matches!(&self.body, Body::Directory(children) if !children.is_empty());
+        self.lookups == 0 && self.openers == 0 && !has_children
+    }
+}

@@ -1,0 +1,51 @@
+//! What S3 says of one name.
+
+use std::time::SystemTime;
+
+use mountpoint_client::types::{ETag, ObjectInfo};
+
+/// What a name is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Keys share the prefix `name/`. It wins over an object of the same name, which is then out of reach.
+    Directory,
+    /// An object.
+    File(Version),
+}
+
+/// One version of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Size in bytes.
+    pub size: u64,
+    /// S3's tag of it.
+    pub etag: ETag,
+    /// When it was written.
+    pub mtime: SystemTime,
+    /// Whether it is in an archive and has no restored copy: it can be seen but not read.
+    pub is_archived: bool,
+}
+
+impl Version {
+    /// Whether both are the same bytes. Times may differ: a copy of an object onto itself keeps its ETag.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.size == other.size && self.etag.matches(&other.etag)
+    }
+}
+
+impl From<&ObjectInfo> for Version {
+    fn from(info: &ObjectInfo) -> Self {
+        // Objects that INTELLIGENT_TIERING has archived cannot be told apart here; reading one fails as archived.
+        let in_archive = matches!(
+            info.storage_class.as_deref(),
+            Some("GLACIER" | "DEEP_ARCHIVE")
+        );
+        Self {
+            size: info.size,
+            etag: info.etag.clone(),
+            mtime: info.last_modified,
+            is_archived: in_archive && !info.restored,
+        }
+    }
+}

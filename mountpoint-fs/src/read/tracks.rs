@@ -1,0 +1,264 @@
+//! Where reads of one open file have been.
+//!
+//! Pure. A track is bytes that were read without a gap; a read that begins where one ends continues it. Reads that
+//! arrive out of order make tracks of their own, which merge as soon as they touch, so the kernel's reordering
+//! needs no special case. A track that is continued becomes a stream when the planner gives it a window.
+//!
+//! Invariant: at most `TRACKS_MAX` tracks; a read belongs to exactly one.
+
+use std::ops::Range;
+
+use super::blocks::without;
+use super::window::Window;
+use crate::config::limits::{ISLAND_MIN, STREAMS_MAX, TRACKS_MAX};
+
+/// The tracks of one open file.
+#[derive(Debug, Default)]
+pub(super) struct Tracks {
+    tracks: Vec<Track>,
+    /// Reads so far: the time of tracks.
+    reads: u64,
+    /// How many of the latest reads continued nothing, fading as others do.
+    strays: u8,
+}
+
+/// Bytes that were read without a gap.
+#[derive(Debug)]
+pub(super) struct Track {
+    pub(super) range: Range<u64>,
+    /// Number of its latest read.
+    pub(super) used: u64,
+    /// Reads that continued it forwards.
+    steps: u8,
+    /// Some of its bytes were read again: having been read says no longer that they will not be.
+    is_reread: bool,
+    /// Everything before it was asked for.
+    pub(super) ahead_end: u64,
+    /// How far to ask ahead, if it is a stream. Boxed, because most tracks of a random reader never are.
+    pub(super) window: Option<Box<Window>>,
+}
+
+impl Tracks {
+    /// Whether this is the first read of all.
+    pub(super) fn is_first_read(&self) -> bool {
+        self.reads == 1
+    }
+
+    /// Whether many of the latest reads continued nothing.
+    pub(super) fn is_straying(&self) -> bool {
+        self.strays > STRAYS_MAX / 2
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Track> {
+        self.tracks.iter()
+    }
+
+    /// The track at an index that [`Tracks::place`] returned last.
+    pub(super) fn at(&self, index: usize) -> &Track {
+        &self.tracks[index]
+    }
+
+    /// The same, to be changed.
+    pub(super) fn at_mut(&mut self, index: usize) -> &mut Track {
+        &mut self.tracks[index]
+    }
+
+    /// Whether bytes of `range` were asked for ahead of a reader that has not come to them yet.
+    pub(super) fn wants(&self, range: &Range<u64>) -> bool {
+        self.tracks
+            .iter()
+            .any(|track| track.range.end < range.end && range.start < track.ahead_end)
+    }
+
+    /// Tracks that are read ahead.
+    pub(super) fn stream_count(&self) -> usize {
+        self.tracks
+            .iter()
+            .filter(|track| track.window.is_some())
+            .count()
+    }
+
+    /// Forgets everything but that there were reads.
+    pub(super) fn forget(&mut self) {
+        self.tracks = Vec::new();
+        self.strays = 0;
+    }
+
+    /// Makes the track a stream; if there are too many, the one that rested longest ends.
+    pub(super) fn open(&mut self, index: usize, window: Window) {
+        if self.stream_count() >= STREAMS_MAX {
+            let streams = self
+                .tracks
+                .iter_mut()
+                .filter(|track| track.window.is_some());
+            if let Some(oldest) = streams.min_by_key(|track| track.used) {
+                oldest.window = None;
+                oldest.ahead_end = oldest.range.end;
+            }
+        }
+        self.tracks[index].window = Some(Box::new(window));
+    }
+
+    /// Where the territory of the next stream behind this one begins: what it has read already.
+    pub(super) fn next_stream_start(&self, index: usize) -> u64 {
+        let end = self.tracks[index].range.end;
+        let others = self
+            .tracks
+            .iter()
+            .filter(|other| other.window.is_some() && !other.is_reread);
+        others
+            .map(|other| other.range.start)
+            .filter(|&start| start >= end)
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
+    /// What of `range`, ahead of the track at `index`, no other track has read in passing.
+    pub(super) fn unread(&self, index: usize, range: Range<u64>) -> Vec<Range<u64>> {
+        let end = self.tracks[index].range.end;
+        let ahead = |island: &Range<u64>| end < island.start && island.start < range.end;
+        let mut islands: Vec<_> = self
+            .tracks
+            .iter()
+            .filter(|other| self.is_island(other) && ahead(&other.range))
+            .map(|other| other.range.clone())
+            .filter(|island| island.end - island.start >= ISLAND_MIN)
+            .collect();
+        islands.sort_unstable_by_key(|island| island.start);
+        without(range, islands.into_iter())
+    }
+
+    /// Whether what the track has read is likely not to be read again by one that comes to it.
+    fn is_island(&self, track: &Track) -> bool {
+        !track.is_reread && (track.window.is_some() || self.reads - track.used <= ISLAND_AGE_MAX)
+    }
+
+    /// Takes note of a read. Returns the index of the track it belongs to now, and whether it continues that
+    /// forwards, and often enough to be no accident.
+    pub(super) fn place(&mut self, range: &Range<u64>) -> (usize, bool) {
+        self.reads += 1;
+        match self.find(range) {
+            Some((index, Fit::Continues)) => {
+                let track = &mut self.tracks[index];
+                let is_recent = self.reads - track.used <= RECENT_READS;
+                track.range.end = range.end;
+                track.used = self.reads;
+                if is_recent {
+                    track.steps = track.steps.saturating_add(1);
+                }
+                let steps_min = if self.strays > STRAYS_MAX { 2 } else { 1 };
+                let continues = track.window.is_some()
+                    || (track.steps >= steps_min && track.range.end - track.range.start >= RUN_MIN);
+                self.strays /= 2;
+                (self.merge(index), continues)
+            }
+            Some((index, Fit::Precedes)) => {
+                let track = &mut self.tracks[index];
+                track.range.start = range.start;
+                track.used = self.reads;
+                (index, false)
+            }
+            Some((index, Fit::Repeats)) => {
+                self.tracks[index].is_reread = true;
+                (self.stray(range), false)
+            }
+            None => (self.stray(range), false),
+        }
+    }
+
+    /// The track that `range` fits best.
+    fn find(&self, range: &Range<u64>) -> Option<(usize, Fit)> {
+        let fits = self.tracks.iter().enumerate().filter_map(|(index, track)| {
+            let (start, end) = (track.range.start, track.range.end);
+            let (fit, rank) = if end == range.start {
+                (Fit::Continues, if track.window.is_some() { 0 } else { 1 })
+            } else if start <= range.start && range.start < end && end < range.end {
+                (Fit::Continues, 2)
+            } else if start == range.end {
+                (Fit::Precedes, 3)
+            } else if start <= range.start && range.end <= end {
+                (Fit::Repeats, 4)
+            } else {
+                return None;
+            };
+            Some((rank, index, fit))
+        });
+        fits.min_by_key(|(rank, ..)| *rank)
+            .map(|(_, index, fit)| (index, fit))
+    }
+
+    /// A new track for a read that continues none.
+    fn stray(&mut self, range: &Range<u64>) -> usize {
+        self.strays = (self.strays + 1).min(STRAYS_MAX * 2);
+        let track = Track {
+            range: range.clone(),
+            used: self.reads,
+            steps: 0,
+            is_reread: false,
+            ahead_end: range.end,
+            window: None,
+        };
+        if self.tracks.len() < TRACKS_MAX {
+            self.tracks.push(track);
+            return self.tracks.len() - 1;
+        }
+        let oldest = self
+            .tracks
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, old)| (old.window.is_some(), old.used));
+        let (index, _) = oldest.expect("TRACKS_MAX is not 0");
+        self.tracks[index] = track;
+        index
+    }
+
+    /// Joins to the track at `index` those that it has come to touch. Returns where it is now.
+    fn merge(&mut self, index: usize) -> usize {
+        let Range { start, end } = self.tracks[index].range;
+        let touched = self.tracks.iter().position(|other| {
+            self.is_island(other)
+                && start < other.range.start
+                && other.range.start <= end
+                && end < other.range.end
+        });
+        let Some(touched) = touched else { return index };
+        let other = self.tracks.swap_remove(touched);
+        let index = if index == self.tracks.len() {
+            touched
+        } else {
+            index
+        };
+        let track = &mut self.tracks[index];
+        track.range.end = other.range.end;
+        track.ahead_end = track.ahead_end.max(other.ahead_end);
+        if other.window.as_ref().map(|window| window.size())
+            > track.window.as_ref().map(|window| window.size())
+        {
+            track.window = other.window;
+        }
+        index
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Fit {
+    /// Begins where the track ends, or overlaps its end.
+    Continues,
+    /// Ends where the track begins.
+    Precedes,
+    /// Lies inside.
+    Repeats,
+}
+
+/// A track that was not continued within so many reads is continued by accident.
+const RECENT_READS: u64 = STREAMS_MAX as u64;
+
+/// Reads that continue nothing, after which a single continuation may be an accident.
+const STRAYS_MAX: u8 = 4;
+
+/// Shortest run that is worth reading ahead: Linux itself begins with four pages.
+const RUN_MIN: u64 = 16 << 10;
+
+/// A track that is no stream is an island for so many reads: those that Linux may have in the air at once.
+const ISLAND_AGE_MAX: u64 = 64;

@@ -1,0 +1,271 @@
+//! How far ahead of its reader one stream asks.
+//!
+//! Pure: owns no buffer, makes no request, reads no clock; told how the reader moves, it says a size. Time is cut
+//! into epochs: one lasts until the reader has consumed one window. At its end a window whose reader had to wait
+//! grows, as long as that pays: if the reader is no faster than two epochs ago, the window shrinks to a quarter,
+//! stays there if the reader is as fast with that, and rests for a number of epochs. So it settles near the
+//! bandwidth-delay product of a distant store, and stays small, in the CPU's caches, where the machine is the limit.
+//!
+//! Invariant: `PART_MIN <= size <= max(size_max, PART_MIN)`.
+
+use std::time::Duration;
+
+use crate::config::limits::{PART_MIN, PARTS_PER_WINDOW, WINDOW_INITIAL_MAX};
+
+/// The prefetch window of one stream, in bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    size: u64,
+    size_max: u64,
+    epoch: Epoch,
+    phase: Phase,
+    /// How long it rests when growing does not pay the next time, in epochs.
+    rest_next: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Epoch {
+    began: Duration,
+    from: u64,
+    end: u64,
+    stalled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// With the reader's bytes per second in the last epoch and in the one before, where they are known.
+    Growing([Option<f64>; 2]),
+    /// It shrank, and must be as fast as before after so many epochs.
+    Checking { epochs: u32, rate: f64, size: u64 },
+    /// It does not change for so many epochs.
+    Resting(u32),
+}
+
+impl Window {
+    /// Opens for a reader at `end` and asks for a power of two near `wanted` bytes.
+    pub(super) fn open(wanted: u64, end: u64, now: Duration, size_max: u64) -> Self {
+        let size = wanted
+            .clamp(PART_MIN, WINDOW_INITIAL_MAX)
+            .next_power_of_two()
+            .min(size_max.max(PART_MIN));
+        let epoch = Epoch {
+            began: now,
+            from: end,
+            end: end + size,
+            stalled: false,
+        };
+        Self {
+            size,
+            size_max,
+            epoch,
+            phase: Phase::Growing([None; 2]),
+            rest_next: REST_MIN,
+        }
+    }
+
+    /// Bytes to ask for ahead of the reader.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Size of the ranges it is cut into: a power of two, unless `part_max` is not.
+    pub(super) fn part(&self, part_max: u64) -> u64 {
+        let quarter = self.size / PARTS_PER_WINDOW;
+        let part = if quarter == 0 {
+            PART_MIN
+        } else {
+            1 << quarter.ilog2()
+        };
+        part.max(PART_MIN).min(part_max)
+    }
+
+    /// The reader has come to `end` and, if `stalled`, waits for bytes there.
+    pub(super) fn advance(&mut self, end: u64, stalled: bool, now: Duration, size_max: u64) {
+        self.epoch.stalled |= stalled;
+        self.size_max = size_max.max(PART_MIN);
+        if end >= self.epoch.end {
+            self.finish_epoch(end, now);
+        }
+        self.size = self.size.min(self.size_max);
+    }
+
+    /// Memory is short: half as far, and not farther for a while.
+    pub(super) fn shrink(&mut self) {
+        self.size = (self.size / 2).max(PART_MIN);
+        self.phase = Phase::Resting(REST_MIN);
+    }
+
+    fn finish_epoch(&mut self, end: u64, now: Duration) {
+        let seconds = now.saturating_sub(self.epoch.began).as_secs_f64();
+        let rate = (seconds > 0.0).then(|| (end - self.epoch.from) as f64 / seconds);
+        self.phase = match self.phase {
+            Phase::Growing(rates) if self.epoch.stalled => self.grow(rate, rates),
+            Phase::Growing([last, _]) => Phase::Growing([rate, last]),
+            Phase::Checking {
+                epochs: 1,
+                rate: before,
+                size,
+            } => {
+                if rate.is_some_and(|rate| rate * GAIN_MIN < before) {
+                    self.size = size;
+                }
+                self.rest()
+            }
+            Phase::Checking { epochs, rate, size } => Phase::Checking {
+                epochs: epochs - 1,
+                rate,
+                size,
+            },
+            Phase::Resting(1) => Phase::Growing([None; 2]),
+            Phase::Resting(epochs) => Phase::Resting(epochs - 1),
+        };
+        self.size = self.size.min(self.size_max);
+        self.epoch = Epoch {
+            began: now,
+            from: end,
+            end: end + self.size,
+            stalled: false,
+        };
+    }
+
+    /// Grows, or shrinks if growing did not pay.
+    fn grow(&mut self, rate: Option<f64>, [last, before_last]: [Option<f64>; 2]) -> Phase {
+        if self.size >= self.size_max {
+            return Phase::Growing([None; 2]);
+        }
+        let gain_over = |earlier: Option<f64>| Some(rate? / earlier?);
+        match (gain_over(before_last), rate) {
+            (Some(gain), Some(rate)) if gain < GAIN_MIN => {
+                let size = self.size;
+                self.size = (size / 4).max(PART_MIN);
+                Phase::Checking {
+                    epochs: 2,
+                    rate,
+                    size,
+                }
+            }
+            _ => {
+                let is_far = gain_over(last).is_some_and(|gain| gain >= GAIN_FAR);
+                self.size *= if is_far { 4 } else { 2 };
+                Phase::Growing([rate, last])
+            }
+        }
+    }
+
+    fn rest(&mut self) -> Phase {
+        let epochs = self.rest_next;
+        self.rest_next = (epochs * 2).min(REST_MAX);
+        Phase::Resting(epochs)
+    }
+}
+
+/// Growing twice pays if it makes the reader a tenth faster.
+const GAIN_MIN: f64 = 1.1;
+
+/// A reader that becomes so much faster with each window is bound by delay alone: larger steps.
+const GAIN_FAR: f64 = 1.7;
+
+/// Epochs of rest after the first attempt that did not pay.
+const REST_MIN: u32 = 8;
+
+/// Longest rest, so that a window follows a store that became faster: 256 windows of 4 MiB pass in a second or two.
+const REST_MAX: u32 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+
+    /// Reads on in steps of 128 KiB from a store that needs `delay` for each window and never delivers more than
+    /// `rate_max` bytes a second. Returns the window's size after each epoch.
+    fn run(initial: u64, epochs: usize, delay: Duration, rate_max: f64, size_max: u64) -> Vec<u64> {
+        let mut window = Window::open(initial, 0, Duration::ZERO, size_max);
+        let (mut now, mut end) = (Duration::ZERO, 0);
+        let mut sizes = vec![window.size()];
+        while sizes.len() <= epochs {
+            let epoch_end = window.epoch.end;
+            now += delay.max(Duration::from_secs_f64(window.size() as f64 / rate_max));
+            while end < epoch_end {
+                end += 128 * KIB;
+                window.advance(end, true, now, size_max);
+            }
+            sizes.push(window.size());
+        }
+        sizes.iter().map(|size| size / MIB).collect()
+    }
+
+    #[test]
+    fn grows_up_to_its_bound_while_that_pays() {
+        let delay = Duration::from_millis(30);
+        assert_eq!(
+            run(MIB, 9, delay, 1e12, 256 * MIB),
+            [1, 2, 8, 32, 128, 256, 256, 256, 256, 256]
+        );
+        assert_eq!(run(MIB, 4, delay, 1e12, 6 * MIB), [1, 2, 6, 6, 6]);
+    }
+
+    #[test]
+    fn returns_to_where_growing_stopped_to_pay() {
+        // 1 GB/s at 1 ms: the product is 1 MB.
+        let sizes = run(256 * KIB, 40, Duration::from_millis(1), 1e9, 256 * MIB);
+        assert!(sizes.iter().all(|&size| size <= 16), "{sizes:?}");
+        let resting = sizes.iter().filter(|&&size| size <= 4).count();
+        assert!(resting > 30, "{sizes:?}");
+    }
+
+    #[test]
+    fn a_reader_that_never_waits_keeps_its_window() {
+        let mut window = Window::open(MIB, 0, Duration::ZERO, 256 * MIB);
+        for step in 1..100 {
+            window.advance(step * MIB, false, Duration::from_millis(step), 256 * MIB);
+        }
+        assert_eq!(window.size(), MIB);
+    }
+
+    #[test]
+    fn bounds_hold_whatever_is_asked() {
+        #[track_caller]
+        fn check(wanted: u64, size_max: u64, size: u64) {
+            assert_eq!(
+                Window::open(wanted, 0, Duration::ZERO, size_max).size(),
+                size
+            );
+        }
+        check(1, 256 * MIB, 128 * KIB);
+        check(300 * KIB, 256 * MIB, 512 * KIB);
+        check(64 * MIB, 256 * MIB, 4 * MIB);
+        check(64 * MIB, MIB, MIB);
+        check(64 * MIB, 0, 128 * KIB);
+    }
+
+    #[test]
+    fn shrinks_when_memory_is_short_and_when_its_share_does() {
+        let mut window = Window::open(4 * MIB, 0, Duration::ZERO, 256 * MIB);
+        window.shrink();
+        assert_eq!(window.size(), 2 * MIB);
+        window.advance(1, true, Duration::ZERO, 300 * KIB);
+        assert_eq!(window.size(), 300 * KIB);
+        for _ in 0..9 {
+            window.shrink();
+        }
+        assert_eq!(window.size(), 128 * KIB);
+    }
+
+    #[test]
+    fn parts_are_a_quarter_of_the_window() {
+        #[track_caller]
+        fn check(size: u64, part_max: u64, part: u64) {
+            assert_eq!(
+                Window::open(size, 0, Duration::ZERO, size).part(part_max),
+                part
+            );
+        }
+        check(128 * KIB, 8 * MIB, 128 * KIB);
+        check(MIB, 8 * MIB, 256 * KIB);
+        check(3 * MIB, 8 * MIB, 512 * KIB);
+        check(4 * MIB, 8 * MIB, MIB);
+        check(4 * MIB, 300 * KIB, 300 * KIB);
+    }
+}
