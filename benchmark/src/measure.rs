@@ -63,7 +63,7 @@ impl Bench<'_> {
         let before = self.cpu_times(&mounted)?;
         let outcome = self.watched(&mounted, workload.action)?;
         let after = self.cpu_times(&mounted)?;
-        let requests = self.server.requests()?;
+        let requests = self.server.requests_when_idle()?;
         let memory_peak_bytes = process::memory_peak(mounted.pid())?;
         let (Action::Sequential { files, .. }
         | Action::Random { files, .. }
@@ -136,7 +136,7 @@ fn value(unit: Unit, outcome: &Outcome) -> f64 {
             .latency
             .quantile(0.5)
             .map_or(f64::NAN, |median| median.as_secs_f64() * 1e3),
-        Unit::Seconds => seconds,
+        Unit::MillisecondsInAll => seconds * 1e3,
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
             (Unit::ReadsPerSecond, 50.0),
             (Unit::FilesPerSecond, 50.0),
             (Unit::Milliseconds, 2.097_152),
-            (Unit::Seconds, 2.0),
+            (Unit::MillisecondsInAll, 2000.0),
         ];
         for (unit, expected) in cases {
             assert!((value(unit, &outcome) - expected).abs() < 1e-9, "{unit:?}");

@@ -201,14 +201,22 @@ fn duration(microseconds: Option<f64>) -> String {
 
 /// Three significant digits, and all digits of a whole number.
 pub(crate) fn digits(value: f64) -> String {
-    let decimals = match value.abs() {
-        size if size >= 100.0 || size == 0.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 0.01 => 2,
-        _ => 4,
-    };
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a logarithm of an f64 is below 400"
+    )]
+    let magnitude = value.abs().log10().floor() as i32;
+    let decimals = usize::try_from(2 - magnitude)
+        .unwrap_or(0)
+        .min(DECIMALS_MAX);
     format!("{value:.decimals$}")
 }
+
+/// Of a figure in a table; smaller ones are noise.
+const DECIMALS_MAX: usize = 4;
 
 /// A Markdown table whose columns also line up as text.
 fn align(rows: &[Vec<String>]) -> String {
@@ -243,10 +251,11 @@ mod tests {
     fn three_digits_are_enough() {
         let cases = [
             (0.0, "0"),
-            (0.00123, "0.0012"),
-            (0.317, "0.32"),
+            (0.001234, "0.0012"),
+            (0.317, "0.317"),
             (2.718, "2.72"),
             (31.41, "31.4"),
+            (999.96, "1000"),
             (1234.5, "1234"),
         ];
         for (value, expected) in cases {

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use mountpoint_client::server::{Fault, LogMode, Operation, Rule, Server, ServerOptions};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Stopwatch;
 use crate::dataset::{BUCKET, Dataset};
 use crate::system::{ACCESS_KEY_ID, SECRET_ACCESS_KEY};
 
@@ -20,6 +21,10 @@ const CLEAR: &str = "clear";
 /// Asks for the counters.
 const COUNT: &str = "count";
 
+/// How long answers may still be on their way after the last read; an idle peer may keep one open.
+const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
+const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
 /// What the server was asked for since the counters were cleared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Requests {
@@ -27,7 +32,9 @@ pub(crate) struct Requests {
     pub(crate) heads: u64,
     pub(crate) lists: u64,
     pub(crate) all: u64,
-    /// Bytes of the bodies of answers to GET requests for objects.
+    /// Requests that are being answered.
+    pub(crate) in_flight: u64,
+    /// Bytes of the bodies of answers to GET requests for objects; counted when an answer has ended.
     pub(crate) bytes: u64,
 }
 
@@ -93,8 +100,16 @@ impl ServerProcess {
         Ok(())
     }
 
-    pub(crate) fn requests(&mut self) -> Result<Requests> {
-        Ok(serde_json::from_str(&self.ask(COUNT)?)?)
+    /// The counters, after the answers that were on their way have ended.
+    pub(crate) fn requests_when_idle(&mut self) -> Result<Requests> {
+        let started = Stopwatch::start();
+        loop {
+            let requests: Requests = serde_json::from_str(&self.ask(COUNT)?)?;
+            if requests.in_flight == 0 || started.elapsed() > IDLE_TIME_MAX {
+                return Ok(requests);
+            }
+            thread::sleep(IDLE_POLL_INTERVAL);
+        }
     }
 
     fn ask(&mut self, question: &str) -> Result<String> {
@@ -157,12 +172,16 @@ pub(crate) fn serve(setup: Setup) -> Result<()> {
 
 fn requests(server: &Server) -> Requests {
     let get = server.log().counters(Operation::GetObject);
+    let in_flight = Operation::ALL
+        .iter()
+        .map(|operation| server.log().counters(*operation).in_flight);
     Requests {
         gets: get.requests,
         heads: server.log().count(Operation::HeadObject),
         lists: server.log().count(Operation::ListObjectsV2)
             + server.log().count(Operation::ListObjects),
         all: server.log().count_all(),
+        in_flight: in_flight.sum(),
         bytes: get.bytes_sent,
     }
 }
