@@ -30,6 +30,9 @@ use crate::{CrtError, GetHandler, Message, RangedGet, Runtime, SendHandler, Sign
 /// The CRT derives sizes of its own from its memory limit, none of which is used: blocks are the memory.
 const MEMORY_LIMIT: u64 = 1 << 30;
 
+/// A TLS negotiation may take this many times as long as a TCP connection: it has two round trips and some work.
+const TLS_ROUND_TRIPS: u32 = 5;
+
 /// Settings of a [`Client`].
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
@@ -200,7 +203,13 @@ fn new_client(
     let retry_strategy = no_retry(allocator)?;
     let tls = endpoint
         .is_tls()
-        .then(|| TlsConnectionOptions::new(allocator, &options.tls))
+        .then(|| {
+            TlsConnectionOptions::new(
+                allocator,
+                &options.tls,
+                options.connect_timeout * TLS_ROUND_TRIPS,
+            )
+        })
         .transpose()?;
     let interfaces: Vec<_> = options
         .network_interface

@@ -32,6 +32,8 @@ pub(crate) enum Own {
     LargeBody,
     /// The endpoint cannot be understood.
     Endpoint,
+    /// The CA bundle cannot be used.
+    CaBundle,
 }
 
 /// What an error means for the caller.
@@ -114,6 +116,7 @@ impl CrtError {
             Cause::Crt(code) => kind_of(code),
             Cause::Own(Own::Refused) => ErrorKind::Refused,
             Cause::Own(Own::ShortBody) => ErrorKind::Connection,
+            Cause::Own(Own::CaBundle) => ErrorKind::Tls,
             Cause::Own(_) => ErrorKind::Other,
         }
     }
@@ -135,6 +138,10 @@ impl Own {
                 "The answer is shorter than the range that was asked for.",
             ),
             Self::LargeBody => ("LARGE_BODY", "The answer is larger than this client reads."),
+            Self::CaBundle => (
+                "CA_BUNDLE",
+                "The CA bundle must be certificates in PEM form.",
+            ),
             Self::Endpoint => (
                 "ENDPOINT",
                 "The endpoint must be http://host[:port] or https://host[:port].",

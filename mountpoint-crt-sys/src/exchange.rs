@@ -65,7 +65,8 @@ pub struct Cancel {
 
 impl Cancel {
     /// Cancels unless the request has finished. Costs the connection. Any thread, any number of times; returns at
-    /// once, the request ends on a CRT thread.
+    /// once. The request ends soon on a CRT thread, but while it waits for a connection only when that attempt ends:
+    /// within the connect timeout, or up to 30 seconds after a TLS negotiation that failed.
     pub fn cancel(&self) {
         let slot = self.slot.0.lock();
         if let Some(meta_request) = &*slot {

@@ -2,7 +2,8 @@
 //!
 //! Targets are "crt::io", "crt::http", "crt::auth", "crt::s3" and "crt::common"; the finer subject is a field.
 //! The CRT writes a line of level "error" for every request that fails, also for one that asks whether an object
-//! exists. The caller is told of each, so these lines are debug lines here; only "fatal" stays an error.
+//! exists. The caller is told of each, so these lines are debug lines here; only "fatal" stays an error. Warnings
+//! about TLS stay warnings, since they alone say what is wrong with a certificate.
 //!
 //! Runs on any thread. The C library asks for the level before it formats a line, so what is off costs one check.
 
@@ -38,6 +39,9 @@ pub(crate) fn install() {
         unsafe { sys::aws_logger_set(logger) };
     });
 }
+
+const TLS: sys::aws_log_subject_t =
+    sys::aws_io_log_subject::AWS_LS_IO_TLS as sys::aws_log_subject_t;
 
 /// The C libraries; each reserves 1024 subjects, in this order.
 #[derive(Clone, Copy)]
@@ -84,6 +88,8 @@ unsafe extern "C" fn level_wanted(
             level::AWS_LL_TRACE
         } else if for_library!(library, enabled!, DEBUG) {
             level::AWS_LL_INFO
+        } else if subject == TLS && for_library!(library, enabled!, WARN) {
+            level::AWS_LL_WARN
         } else {
             level::AWS_LL_FATAL
         }
@@ -106,20 +112,15 @@ unsafe extern "C" fn write(
     let subject_name = unsafe { sys::aws_log_subject_name(subject) };
     // SAFETY: the library keeps these texts for ever.
     let subject_name = unsafe { static_text(subject_name) };
-    guard(|| {
-        emit(
-            level,
-            Library::of(subject),
-            subject_name,
-            &String::from_utf8_lossy(line),
-        );
-    });
+    guard(|| emit(level, subject, subject_name, &String::from_utf8_lossy(line)));
     sys::AWS_OP_SUCCESS
 }
 
-fn emit(level: level::Type, library: Library, subject: &'static str, line: &str) {
+fn emit(level: level::Type, id: sys::aws_log_subject_t, subject: &'static str, line: &str) {
+    let library = Library::of(id);
     match level {
         level::AWS_LL_FATAL => for_library!(library, event!, ERROR, subject, "{line}"),
+        level::AWS_LL_WARN if id == TLS => for_library!(library, event!, WARN, subject, "{line}"),
         level::AWS_LL_ERROR | level::AWS_LL_WARN | level::AWS_LL_INFO => {
             for_library!(library, event!, DEBUG, subject, "{line}");
         }

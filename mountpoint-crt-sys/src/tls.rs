@@ -1,9 +1,15 @@
 //! TLS settings for the connections of a client.
+//!
+//! A negotiation that fails is logged at once, but its request ends 10 to 30 seconds later: the TLS library waits on
+//! purpose, so that nobody learns from its timing.
+
+use std::time::Duration;
 
 use mountpoint_s3_crt_sys as sys;
 
 use crate::CrtError;
 use crate::allocator::Allocator;
+use crate::error::Own;
 use crate::ffi::{Handle, check, cursor};
 
 /// Whom TLS trusts.
@@ -17,13 +23,24 @@ pub struct TlsOptions {
 pub(crate) struct TlsConnectionOptions(sys::aws_tls_connection_options);
 
 impl TlsConnectionOptions {
-    pub(crate) fn new(allocator: Allocator, options: &TlsOptions) -> Result<Self, CrtError> {
-        let context = new_context(allocator, options)?;
+    pub(crate) fn new(
+        allocator: Allocator,
+        options: &TlsOptions,
+        negotiation_max: Duration,
+    ) -> Result<Self, CrtError> {
+        // C calls every bundle that it cannot use an invalid argument.
+        let context = new_context(allocator, options).map_err(|error| {
+            options
+                .ca_bundle
+                .as_ref()
+                .map_or(error, |_| Own::CaBundle.into())
+        })?;
         let mut connection = sys::aws_tls_connection_options::default();
         // SAFETY: fills an empty struct; takes its own reference of the context.
         unsafe {
             sys::aws_tls_connection_options_init_from_ctx(&raw mut connection, context.as_ptr());
         };
+        connection.timeout_ms = u32::try_from(negotiation_max.as_millis()).unwrap_or(u32::MAX);
         Ok(Self(connection))
     }
 

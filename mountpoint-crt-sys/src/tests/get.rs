@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::probe::{SOON, client, get, get_into, options, pattern};
 use super::runtime;
-use super::server::{Server, Then, answer, partial_head};
+use super::server::{self, Server, Then, answer, partial_head};
 use crate::block::BlockPool;
 use crate::exchange::Delivery;
 use crate::{Client, ErrorKind, Refused};
@@ -71,11 +71,10 @@ fn bytes_arrive_before_the_answer_ends() {
     let server = Server::start(move |request, wire| {
         let range = request.range();
         let body = pattern(range.len());
-        wire.write_all(partial_head(range, SIZE).as_bytes())
-            .unwrap();
-        wire.write_all(&body[..1000]).unwrap();
+        server::send(wire, partial_head(range, SIZE).as_bytes());
+        server::send(wire, &body[..1000]);
         gate.lock().recv().unwrap();
-        wire.write_all(&body[1000..]).unwrap();
+        server::send(wire, &body[1000..]);
         Then::Keep
     });
     let client = client(runtime(), &server.endpoint());
@@ -178,13 +177,12 @@ fn after_a_cut_a_second_get_fills_the_rest() {
     let server = Server::start(move |request, wire| {
         let range = request.range();
         let body = &served[range.clone()];
-        wire.write_all(partial_head(range, SIZE).as_bytes())
-            .unwrap();
+        server::send(wire, partial_head(range, SIZE).as_bytes());
         if std::mem::take(&mut *cut.lock()) {
-            wire.write_all(&body[..123_456]).unwrap();
+            server::send(wire, &body[..123_456]);
             return Then::Close;
         }
-        wire.write_all(body).unwrap();
+        server::send(wire, body);
         Then::Keep
     });
     let client = client(runtime(), &server.endpoint());
@@ -209,8 +207,8 @@ fn an_answer_shorter_than_the_range_fails() {
 fn an_answer_longer_than_the_range_does_no_harm() {
     let server = Server::start(|_, wire| {
         let head = "HTTP/1.1 206 Partial Content\r\nContent-Length: 5000\r\nContent-Range: bytes 0-99/5000\r\nETag: \"abc\"\r\n\r\n";
-        let _ = wire.write_all(head.as_bytes());
-        let _ = wire.write_all(&[7; 5000]);
+        server::send(wire, head.as_bytes());
+        server::send(wire, &[7; 5000]);
         Then::Close
     });
     let client = client(runtime(), &server.endpoint());
@@ -222,9 +220,8 @@ fn an_answer_longer_than_the_range_does_no_harm() {
 fn cancel_ends_a_get_soon() {
     let server = Server::start(|request, wire| {
         let range = request.range();
-        wire.write_all(partial_head(range, SIZE).as_bytes())
-            .unwrap();
-        wire.write_all(&[1; 100]).unwrap();
+        server::send(wire, partial_head(range, SIZE).as_bytes());
+        server::send(wire, &[1; 100]);
         thread::sleep(Duration::from_secs(30));
         Then::Close
     });
@@ -281,9 +278,8 @@ fn a_name_without_address_is_an_error_of_the_resolver() {
 fn a_stalled_answer_times_out() {
     let server = Server::start(|request, wire| {
         let range = request.range();
-        wire.write_all(partial_head(range, SIZE).as_bytes())
-            .unwrap();
-        wire.write_all(&[1; 100]).unwrap();
+        server::send(wire, partial_head(range, SIZE).as_bytes());
+        server::send(wire, &[1; 100]);
         thread::sleep(Duration::from_secs(30));
         Then::Close
     });

@@ -1,10 +1,13 @@
 //! Requests against a server in this process, through the public interface.
 
 mod get;
+mod logs;
 mod probe;
+mod reentry;
 mod send;
 mod server;
 mod signing;
+mod tls;
 
 use std::sync::OnceLock;
 

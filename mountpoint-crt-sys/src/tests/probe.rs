@@ -99,11 +99,11 @@ impl GetHandler for Probe {
     }
 
     fn progressed(&self) {
-        let _ = self.progress.send(());
+        self.progress.send(()).ok();
     }
 
     fn finished(self: Box<Self>, fill: BlockFill, outcome: Result<ResponseHead, Failure>) {
-        let _ = self.end.send((fill, outcome));
+        self.end.send((fill, outcome)).ok();
     }
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::probe::{SOON, client, message, send};
 use super::runtime;
-use super::server::{Server, Then, answer};
+use super::server::{self, Server, Then, answer};
 use crate::{ErrorKind, Message};
 
 #[test]
@@ -22,7 +22,9 @@ fn a_borrowed_body_is_echoed() {
 
 #[test]
 fn the_body_is_released_after_the_request() {
-    struct Owner(Arc<()>);
+    struct Owner {
+        _alive: Arc<()>,
+    }
     impl AsRef<[u8]> for Owner {
         fn as_ref(&self) -> &[u8] {
             b"some bytes"
@@ -33,7 +35,7 @@ fn the_body_is_released_after_the_request() {
     let alive = Arc::new(());
     let weak = Arc::downgrade(&alive);
     let (sender, receiver) = channel();
-    let body = Bytes::from_owner(Owner(alive));
+    let body = Bytes::from_owner(Owner { _alive: alive });
     let _cancel = client.send(
         message("PutObject", "PUT", "/b/k"),
         body,
@@ -132,8 +134,10 @@ fn an_error_in_a_successful_answer_is_a_failure() {
 #[test]
 fn head_requests_have_no_body() {
     let server = Server::start(|_, wire| {
-        wire.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1234\r\nETag: \"e\"\r\n\r\n")
-            .unwrap();
+        server::send(
+            wire,
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1234\r\nETag: \"e\"\r\n\r\n",
+        );
         Then::Keep
     });
     let client = client(runtime(), &server.endpoint());
@@ -145,7 +149,7 @@ fn head_requests_have_no_body() {
 #[test]
 fn a_huge_answer_is_refused() {
     let server = Server::start(|_, wire| {
-        let _ = answer(wire, "200 OK", &vec![0; 9 << 20]);
+        answer(wire, "200 OK", &vec![0; 9 << 20]);
         Then::Close
     });
     let client = client(runtime(), &server.endpoint());

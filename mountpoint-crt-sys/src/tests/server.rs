@@ -34,15 +34,23 @@ impl Server {
     pub(crate) fn start(
         answer: impl Fn(&Request, &mut dyn Wire) -> Then + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_over(|stream| stream, answer)
+    }
+
+    /// Serves over what `wrap` makes of a connection.
+    pub(crate) fn start_over<W: Wire>(
+        wrap: impl Fn(TcpStream) -> W + Send + Sync + 'static,
+        answer: impl Fn(&Request, &mut dyn Wire) -> Then + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let answer = Arc::new(answer);
+        let serving = Arc::new((wrap, answer));
         spawn(move || {
             for stream in listener.incoming().flatten() {
-                let answer = Arc::clone(&answer);
+                let serving = Arc::clone(&serving);
                 spawn(move || {
                     stream.set_nodelay(true).unwrap();
-                    serve(stream, &*answer);
+                    serve((serving.0)(stream), &serving.1);
                 });
             }
         });
@@ -51,19 +59,29 @@ impl Server {
 
     /// A server of one object that honours ranges.
     pub(crate) fn of_object(object: Vec<u8>) -> Self {
-        Self::start(move |request, wire| {
+        Self::of_object_over(object, |stream| stream)
+    }
+
+    pub(crate) fn of_object_over<W: Wire>(
+        object: Vec<u8>,
+        wrap: impl Fn(TcpStream) -> W + Send + Sync + 'static,
+    ) -> Self {
+        Self::start_over(wrap, move |request, wire| {
             let range = request.range();
             let end = range.end.min(object.len());
-            let body = &object[range.start..end];
             let head = partial_head(range.start..end, object.len());
-            wire.write_all(head.as_bytes()).unwrap();
-            wire.write_all(body).unwrap();
+            send(wire, head.as_bytes());
+            send(wire, &object[range.start..end]);
             Then::Keep
         })
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     pub(crate) fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://127.0.0.1:{}", self.port())
     }
 }
 
@@ -104,10 +122,14 @@ pub(crate) fn answer(wire: &mut dyn Wire, status: &str, body: &[u8]) -> Then {
         "HTTP/1.1 {status}\r\nContent-Length: {}\r\nX-Test: yes\r\n\r\n",
         body.len()
     );
-    // The client may have gone; that is its business.
-    let _ = wire.write_all(head.as_bytes());
-    let _ = wire.write_all(body);
+    send(wire, head.as_bytes());
+    send(wire, body);
     Then::Keep
+}
+
+/// Writes. The client may have gone; that is its business.
+pub(crate) fn send(wire: &mut dyn Wire, bytes: &[u8]) {
+    wire.write_all(bytes).and_then(|()| wire.flush()).ok();
 }
 
 pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
@@ -117,7 +139,7 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) {
         .unwrap();
 }
 
-fn serve(stream: TcpStream, answer: &dyn Fn(&Request, &mut dyn Wire) -> Then) {
+fn serve(stream: impl Wire, answer: &dyn Fn(&Request, &mut dyn Wire) -> Then) {
     let mut wire = BufReader::new(stream);
     while let Some(request) = read_request(&mut wire) {
         if answer(&request, wire.get_mut()) == Then::Close {

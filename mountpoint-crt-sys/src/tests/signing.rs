@@ -67,7 +67,7 @@ fn answers_may_come_at_once_or_late_from_another_thread() {
     let server = echo_server();
     let at_once = signed_client(&server.endpoint(), |reply| reply.send(Ok(keys())));
     let late = signed_client(&server.endpoint(), |reply| {
-        spawn(move || reply.send(Ok(keys())))
+        spawn(move || reply.send(Ok(keys())));
     });
     for client in [at_once, late] {
         let body = send(&client, message("PutObject", "PUT", "/b/a//../k%20"), b"x")

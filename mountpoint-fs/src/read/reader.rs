@@ -327,8 +327,7 @@ impl Inner {
                 "{} was replaced or deleted since it was opened: {error}",
                 self.key
             )),
-            ErrorKind::Denied | ErrorKind::Archived => FsError::Denied(error.to_string()),
-            _ => FsError::Client(error),
+            _ => FsError::from(error),
         }
     }
 }

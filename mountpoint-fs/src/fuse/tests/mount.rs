@@ -95,7 +95,7 @@ impl Mounted {
 
     /// Unmounts, and waits for the session's end.
     #[track_caller]
-    fn end(self) {
+    pub(super) fn end(self) {
         self.mount.unmount(false).unwrap();
         self.session.wait();
         assert!(!self.mount.is_mounted());
