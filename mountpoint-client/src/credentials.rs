@@ -12,7 +12,8 @@ use aws_config::default_provider::credentials::DefaultCredentialsChain;
 use aws_config::environment::EnvironmentVariableRegionProvider;
 use aws_config::imds;
 use aws_config::meta::region::RegionProviderChain;
-use aws_config::profile::ProfileFileRegionProvider;
+use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
+use aws_config::provider_config::ProviderConfig;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::future::ProvideCredentials as ProvideCredentialsFuture;
@@ -30,7 +31,7 @@ use crate::{ClientError, ErrorKind};
 pub enum CredentialsMode {
     /// The chain of the AWS SDKs: environment, profile files, web identity, container, instance metadata.
     Default {
-        /// Profile to use instead of `AWS_PROFILE` or `default`.
+        /// Only this profile, instead of the whole chain.
         profile: Option<String>,
     },
     /// Requests are not signed.
@@ -134,14 +135,20 @@ impl CredentialsCache {
                 );
                 Some(Self::over(provider, runtime))
             }
-            CredentialsMode::Default { profile } => {
-                let mut chain = DefaultCredentialsChain::builder()
+            CredentialsMode::Default { profile: None } => {
+                let chain = DefaultCredentialsChain::builder()
                     .region(region.clone())
                     .imds_client(metadata_client());
-                if let Some(profile) = profile {
-                    chain = chain.profile_name(profile);
-                }
                 Some(Self::over(chain.build().await, runtime))
+            }
+            CredentialsMode::Default {
+                profile: Some(name),
+            } => {
+                let config = ProviderConfig::without_region().with_region(Some(region.clone()));
+                let provider = ProfileFileCredentialsProvider::builder()
+                    .configure(&config)
+                    .profile_name(name);
+                Some(Self::over(provider.build(), runtime))
             }
         }
     }
@@ -339,14 +346,11 @@ fn left(keys: &Credentials) -> Duration {
 }
 
 fn explain(error: &CredentialsError) -> ClientError {
-    let text = match error {
-        CredentialsError::CredentialsNotLoaded(_) => format!(
-            "no AWS credentials found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, configure a profile, \
-             or use --no-sign-request for a public bucket ({})",
-            chain_text(error)
-        ),
-        _ => format!("cannot get AWS credentials: {}", chain_text(error)),
-    };
+    let text = format!(
+        "no usable AWS credentials: {}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, check the profile, \
+         or use --no-sign-request for a public bucket",
+        chain_text(error)
+    );
     ClientError::new(ErrorKind::Credentials, text)
 }
 

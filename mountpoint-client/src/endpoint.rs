@@ -114,7 +114,7 @@ fn encode_into(out: &mut String, text: &str, keep_slash: bool) {
     for &byte in text.as_bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte))
+                out.push(char::from(byte));
             }
             b'/' if keep_slash => out.push('/'),
             _ => {
@@ -195,94 +195,103 @@ mod tests {
     }
 
     #[test]
-    fn endpoints() {
-        let aws = "https://bkt.s3.eu-central-1.amazonaws.com";
-        check(
-            "bkt",
-            "eu-central-1",
-            None,
-            false,
-            [aws, "/k", "eu-central-1", "s3"],
-        );
-        let path_style = "https://s3.eu-central-1.amazonaws.com";
-        check(
-            "bkt",
-            "eu-central-1",
-            None,
-            true,
-            [path_style, "/bkt/k", "eu-central-1", "s3"],
-        );
-        check(
-            "with.dot",
-            "us-east-1",
-            None,
-            false,
-            [
-                "https://s3.us-east-1.amazonaws.com",
-                "/with.dot/k",
-                "us-east-1",
-                "s3",
-            ],
-        );
-        check(
-            "bkt",
-            "cn-north-1",
-            None,
-            false,
-            [
-                "https://bkt.s3.cn-north-1.amazonaws.com.cn",
+    fn endpoints_of_aws() {
+        let region = "eu-central-1";
+        for (bucket, region, path_style, origin, path, service) in [
+            (
+                "bkt",
+                region,
+                false,
+                "bkt.s3.eu-central-1.amazonaws.com",
                 "/k",
-                "cn-north-1",
                 "s3",
-            ],
-        );
-        let own = Some("http://127.0.0.1:9000");
-        check(
-            "bkt",
-            "us-east-1",
-            own,
-            true,
-            ["http://127.0.0.1:9000", "/bkt/k", "us-east-1", "s3"],
-        );
-        check(
-            "bkt",
-            "us-east-1",
-            own,
-            false,
-            ["http://127.0.0.1:9000", "/bkt/k", "us-east-1", "s3"],
-        );
-        let named = Some("https://s3.example.org:8443/");
-        check(
-            "bkt",
-            "xx",
-            named,
-            false,
-            ["https://bkt.s3.example.org:8443", "/k", "xx", "s3"],
-        );
-        check(
-            "bkt",
-            "xx",
-            named,
-            true,
-            ["https://s3.example.org:8443", "/bkt/k", "xx", "s3"],
-        );
-        let with_path = Some("https://example.org/s3/");
-        check(
-            "bkt",
-            "xx",
-            with_path,
-            true,
-            ["https://example.org", "/s3/bkt/k", "xx", "s3"],
-        );
-        let express = "d--usw2-az1--x-s3";
-        let zone = "https://d--usw2-az1--x-s3.s3express-usw2-az1.us-west-2.amazonaws.com";
-        check(
-            express,
-            "us-west-2",
-            None,
-            false,
-            [zone, "/k", "us-west-2", "s3express"],
-        );
+            ),
+            (
+                "bkt",
+                region,
+                true,
+                "s3.eu-central-1.amazonaws.com",
+                "/bkt/k",
+                "s3",
+            ),
+            (
+                "a.dot",
+                region,
+                false,
+                "s3.eu-central-1.amazonaws.com",
+                "/a.dot/k",
+                "s3",
+            ),
+            (
+                "bkt",
+                "cn-north-1",
+                false,
+                "bkt.s3.cn-north-1.amazonaws.com.cn",
+                "/k",
+                "s3",
+            ),
+            (
+                "d--usw2-az1--x-s3",
+                "us-west-2",
+                false,
+                "d--usw2-az1--x-s3.s3express-usw2-az1.us-west-2.amazonaws.com",
+                "/k",
+                "s3express",
+            ),
+        ] {
+            let origin = format!("https://{origin}");
+            check(
+                bucket,
+                region,
+                None,
+                path_style,
+                [&*origin, path, region, service],
+            );
+        }
+    }
+
+    #[test]
+    fn endpoints_of_others() {
+        for (url, path_style, origin, path) in [
+            (
+                "http://127.0.0.1:9000",
+                true,
+                "http://127.0.0.1:9000",
+                "/bkt/k",
+            ),
+            (
+                "http://127.0.0.1:9000",
+                false,
+                "http://127.0.0.1:9000",
+                "/bkt/k",
+            ),
+            (
+                "https://s3.example.org:8443/",
+                false,
+                "https://bkt.s3.example.org:8443",
+                "/k",
+            ),
+            (
+                "https://s3.example.org:8443/",
+                true,
+                "https://s3.example.org:8443",
+                "/bkt/k",
+            ),
+            (
+                "https://example.org/s3/",
+                true,
+                "https://example.org",
+                "/s3/bkt/k",
+            ),
+        ] {
+            check(
+                "bkt",
+                "xx",
+                Some(url),
+                path_style,
+                [origin, path, "xx", "s3"],
+            );
+        }
     }
 
     #[test]

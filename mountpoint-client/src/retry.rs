@@ -29,6 +29,8 @@ pub struct FailedAttempt<'a> {
     pub elapsed: Duration,
     /// The server's `Retry-After`.
     pub retry_after: Option<Duration>,
+    /// Whether the server has ever answered this client.
+    pub was_reached: bool,
 }
 
 impl RetryPolicy {
@@ -38,14 +40,13 @@ impl RetryPolicy {
         if !failed.kind.is_retryable() || failed.attempts >= self.attempts_max {
             return None;
         }
-        let deadline = if *failed.kind == ErrorKind::Unreachable {
+        let mut deadline = self.deadline;
+        if *failed.kind == ErrorKind::Unreachable && !failed.was_reached {
             if failed.attempts >= UNREACHABLE_ATTEMPTS_MAX {
                 return None;
             }
-            self.deadline.min(UNREACHABLE_DEADLINE)
-        } else {
-            self.deadline
-        };
+            deadline = deadline.min(UNREACHABLE_DEADLINE);
+        }
         let wait = backoff(failed.kind, failed.attempts, random);
         let wait = wait
             .max(failed.retry_after.unwrap_or_default())
@@ -111,8 +112,8 @@ pub const WAIT_MAX: Duration = Duration::from_secs(5);
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
 /// Default of [`RetryPolicy::attempts_max`].
 pub const ATTEMPTS_MAX: u32 = 10;
-/// A refused connection, an unknown host or an untrusted certificate rarely mends itself, and start-up must
-/// fail within about five seconds of a wrong endpoint.
+/// Where no connection was ever made, a refused one, an unknown host or an untrusted certificate is a mistake in the
+/// settings, and start-up must say so within about five seconds. Later it is an outage, and waiting may help.
 pub const UNREACHABLE_ATTEMPTS_MAX: u32 = 4;
 /// See [`UNREACHABLE_ATTEMPTS_MAX`]; counts where connecting is slow to fail.
 pub const UNREACHABLE_DEADLINE: Duration = Duration::from_secs(4);
@@ -123,7 +124,8 @@ const THROTTLED_STEP: Duration = Duration::from_millis(200);
 const UNREACHABLE_STEP: Duration = Duration::from_millis(200);
 
 const PACE_SPACING_MIN: Duration = Duration::from_millis(1);
-const PACE_SPACING_MAX: Duration = Duration::from_millis(200);
+/// 100 requests a second: far below what S3 gives one prefix (5,500), and a server that fails at random stays usable.
+const PACE_SPACING_MAX: Duration = Duration::from_millis(10);
 const PACE_GROWTH_GAP: Duration = Duration::from_millis(200);
 const PACE_RECOVERY: Duration = Duration::from_micros(100);
 /// Requests beyond this would wait for longer than their callers do; they start together then.
@@ -140,11 +142,23 @@ mod tests {
 
     #[track_caller]
     fn check(kind: ErrorKind, attempts: u32, elapsed_ms: u64, waits_ms: Option<(u64, u64)>) {
+        check_server(false, kind, attempts, elapsed_ms, waits_ms);
+    }
+
+    #[track_caller]
+    fn check_server(
+        was_reached: bool,
+        kind: ErrorKind,
+        attempts: u32,
+        elapsed_ms: u64,
+        waits_ms: Option<(u64, u64)>,
+    ) {
         let failed = FailedAttempt {
             kind: &kind,
             attempts,
             elapsed: Duration::from_millis(elapsed_ms),
             retry_after: None,
+            was_reached,
         };
         let wait = |random| POLICY.wait(&failed, random).map(|wait| wait.as_millis());
         assert_eq!(
@@ -173,6 +187,9 @@ mod tests {
         check(ErrorKind::Unreachable, 3, 0, Some((400, 800)));
         check(ErrorKind::Unreachable, 4, 0, None);
         check(ErrorKind::Unreachable, 2, 4_000, None);
+        check_server(true, ErrorKind::Unreachable, 4, 4_000, Some((800, 1_600)));
+        check_server(true, ErrorKind::Unreachable, 10, 4_000, None);
+        check_server(true, ErrorKind::Unreachable, 9, 59_000, None);
     }
 
     #[test]
@@ -198,6 +215,7 @@ mod tests {
             attempts: 1,
             elapsed: Duration::ZERO,
             retry_after: Some(Duration::from_secs(retry_after)),
+            was_reached: true,
         };
         assert_eq!(
             POLICY.wait(&failed(0), 1.0),

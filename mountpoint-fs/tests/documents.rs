@@ -1,6 +1,8 @@
 //! Documents and sources keep what they promise: every flag and variable has its row, layers import downwards only,
 //! and each edge has its one place.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -109,9 +111,9 @@ fn sources(module: &str) -> Vec<PathBuf> {
         for entry in std::fs::read_dir(directory).into_iter().flatten() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                to_visit.push(path)
+                to_visit.push(path);
             } else {
-                files.push(path)
+                files.push(path);
             }
         }
     }

@@ -181,7 +181,7 @@ const MINIO: [Gap; 11] = [
     ),
     gap(
         Capability::ListUploads,
-        "minio lists uploads of one whole key only",
+        "minio takes the prefix of ListMultipartUploads for a whole key",
     ),
     gap(
         Capability::ConditionalDelete,

@@ -1,6 +1,7 @@
 //! How a client comes to be: region, credentials, endpoint, then the SDK's client and the CRT's.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use aws_sdk_s3::config::retry::RetryConfig;
@@ -14,14 +15,15 @@ use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use mountpoint_crt_sys::{ClientOptions, Runtime, RuntimeOptions, Signing, TlsOptions};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::admission::Admission;
 use super::core::Core;
 use super::data::DataClients;
 use super::options::{
-    CONNECT_TIMEOUT, CrtClientOptions, GBPS_PER_CONNECTION, READ_AHEAD_PERCENT,
-    READ_AHEAD_QUEUE_MAX, READ_STALL,
+    CONNECT_TIMEOUT, CONTROL_IN_FLIGHT_MAX, CrtClientOptions, GBPS_PER_CONNECTION,
+    READ_AHEAD_PERCENT, READ_AHEAD_QUEUE_MAX, READ_STALL,
 };
 use crate::credentials::{CredentialsCache, CredentialsMode, find_region};
 use crate::endpoint::{Endpoint, EndpointQuestion};
@@ -43,12 +45,17 @@ pub(super) async fn connect(
     let endpoint = Endpoint::resolve(&question).await?;
     let credentials = CredentialsCache::new(&options.credentials, &region, runtime.clone()).await;
     if let Some(credentials) = &credentials {
-        credentials.check().await?;
+        credentials
+            .check()
+            .await
+            .map_err(|error| named(&options, error))?;
     }
-    let data = data_clients(&options, &endpoint, credentials.as_ref())?;
     let sdk = sdk_client(&options, region.clone(), credentials.clone())?;
+    let data = data_clients(&options, &endpoint, credentials.as_ref())?;
     let connections = options.connections() as usize * data.count();
     Ok(Core {
+        control: Semaphore::new(CONTROL_IN_FLIGHT_MAX),
+        was_reached: AtomicBool::new(false),
         admission: Admission::new(
             connections * READ_AHEAD_PERCENT as usize / 100,
             READ_AHEAD_QUEUE_MAX,
@@ -69,6 +76,17 @@ pub(super) async fn connect(
         started: Instant::now(),
         pace: Mutex::new(Pace::default()),
     })
+}
+
+/// The error with the profile's name: the SDK does not tell which one is missing.
+fn named(options: &CrtClientOptions, mut error: ClientError) -> ClientError {
+    if let CredentialsMode::Default {
+        profile: Some(name),
+    } = &options.credentials
+    {
+        error.message = format!("profile {name:?}: {}", error.message);
+    }
+    error
 }
 
 async fn region(options: &CrtClientOptions) -> Region {
@@ -136,6 +154,10 @@ fn sdk_client(
 ) -> Result<aws_sdk_s3::Client, ClientError> {
     let mut trust = TrustStore::default();
     if let Some(pem) = &options.ca_bundle {
+        if !pem.windows(PEM_MARK.len()).any(|window| window == PEM_MARK) {
+            let what = "the CA bundle holds no certificate in PEM format";
+            return Err(ClientError::new(ErrorKind::InvalidRequest, what));
+        }
         trust = TrustStore::empty().with_pem_certificate(pem.clone());
     }
     let tls = TlsContext::builder()
@@ -189,6 +211,7 @@ fn app_name(user_agent: &str) -> AppName {
     AppName::new(name).unwrap_or_else(|_| AppName::new("mountpoint").expect("letters are allowed"))
 }
 
+const PEM_MARK: &[u8] = b"-----BEGIN CERTIFICATE-----";
 /// Region of requests where nothing names one, as in the AWS tools.
 const REGION_DEFAULT: &str = "us-east-1";
 /// S3 closes idle connections after some 20 s; reusing one just then costs a retry.

@@ -6,11 +6,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -39,6 +41,10 @@ pub(super) struct Core {
     pub(super) credentials: Option<CredentialsCache>,
     pub(super) policy: RetryPolicy,
     pub(super) admission: Admission,
+    /// One permit for each control request in flight, so that they have a bound as data has.
+    pub(super) control: Semaphore,
+    /// Whether the server has ever answered.
+    pub(super) was_reached: AtomicBool,
     pub(super) runtime: Handle,
     pub(super) started: Instant,
     /// Held for a few instructions; no other lock is taken under it.
@@ -52,16 +58,22 @@ impl Core {
     }
 
     pub(super) fn on_key(&self, name: &'static str, key: &Key) -> Operation {
-        Operation::on_key(name, &self.bucket, key)
+        Operation::on_key(name, &self.bucket, key).at(&self.endpoint.origin, &self.region)
     }
 
     pub(super) fn on_bucket(&self, name: &'static str) -> Operation {
-        Operation::on_bucket(name, &self.bucket)
+        Operation::on_bucket(name, &self.bucket).at(&self.endpoint.origin, &self.region)
     }
 
     /// How long a request that is ready now must wait, because the server said to slow down.
     pub(super) fn pace(&self) -> Duration {
         self.pace.lock().start(self.started.elapsed())
+    }
+
+    /// A request succeeded.
+    pub(super) fn succeeded(&self) {
+        self.was_reached.store(true, Ordering::Relaxed);
+        self.pace.lock().succeeded();
     }
 
     fn refresh(&self, generation: u64) {
@@ -93,6 +105,7 @@ impl Core {
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
             }
+            let permit = self.control.acquire().await;
             attempts.starts(self);
             let outcome = tokio::time::timeout(call.attempt_max, attempt())
                 .await
@@ -100,9 +113,10 @@ impl Core {
                     let what = format!("no answer within {} s", call.attempt_max.as_secs());
                     Err(call.operation.error(ErrorKind::Transient, &what).into())
                 });
+            drop(permit);
             let fault = match outcome {
                 Ok(output) => {
-                    self.pace.lock().succeeded();
+                    self.succeeded();
                     return Ok(output);
                 }
                 Err(fault) => fault,
@@ -190,11 +204,15 @@ impl Attempts {
             core.refresh(self.generation);
             return Some(Duration::ZERO);
         }
+        if fault.error.status.is_some() {
+            core.was_reached.store(true, Ordering::Relaxed);
+        }
         let failed = FailedAttempt {
             kind: &fault.error.kind,
             attempts: self.made,
             elapsed: self.first.elapsed(),
             retry_after: fault.retry_after,
+            was_reached: core.was_reached.load(Ordering::Relaxed),
         };
         let wait = self.policy.wait(&failed, rand::random());
         if let Some(wait) = wait {

@@ -112,7 +112,7 @@ fn start_failed(options: &ClientOptions, error: &CrtError) -> ClientError {
     let interface = options
         .network_interface
         .as_deref()
-        .map(|name| format!(" on interface {name}"))
+        .map(|name| format!(" on network interface {name} (is there such a one?)"))
         .unwrap_or_default();
     let what = format!(
         "cannot start the S3 client for {}{interface}: {error}",

@@ -18,21 +18,47 @@ pub(super) struct Operation {
     pub(super) name: &'static str,
     /// `s3://bucket/key`.
     pub(super) target: String,
+    /// Where the request goes.
+    origin: String,
+    /// Region that the request is signed for.
+    region: String,
 }
 
 impl Operation {
     pub(super) fn on_key(name: &'static str, bucket: &str, key: &Key) -> Self {
-        Self {
-            name,
-            target: format!("s3://{bucket}/{key}"),
-        }
+        Self::on(name, format!("s3://{bucket}/{key}"))
     }
 
     pub(super) fn on_bucket(name: &'static str, bucket: &str) -> Self {
+        Self::on(name, format!("s3://{bucket}"))
+    }
+
+    fn on(name: &'static str, target: String) -> Self {
         Self {
             name,
-            target: format!("s3://{bucket}"),
+            target,
+            origin: String::new(),
+            region: String::new(),
         }
+    }
+
+    pub(super) fn at(mut self, origin: &str, region: &str) -> Self {
+        origin.clone_into(&mut self.origin);
+        region.clone_into(&mut self.region);
+        self
+    }
+
+    /// No connection can be made.
+    pub(super) fn unreachable(&self, why: &str) -> ClientError {
+        let hint = if why.contains("CaUsedAsEndEntity") {
+            "the server shows a CA certificate where its own is expected"
+        } else if why.contains("certificate") || why.contains("TLS") {
+            "the server's certificate must be for this name and from an authority that is trusted here"
+        } else {
+            "check --endpoint-url, the network and the proxy in between"
+        };
+        let what = format!("cannot reach {}: {why}; {hint}", self.origin);
+        self.error(ErrorKind::Unreachable, &what)
     }
 
     /// An error of this operation with no HTTP answer behind it.
@@ -81,6 +107,14 @@ impl ErrorAnswer<'_> {
         let kind = match (operation.name, self.kind()) {
             ("HeadBucket" | "ListObjectsV2" | "ListMultipartUploads", ErrorKind::NotFound) => {
                 ErrorKind::NoSuchBucket
+            }
+            // HEAD answers have no body that would tell a wrong region from a wrong token.
+            (_, ErrorKind::InvalidRequest)
+                if self.status == 400
+                    && self.code.is_none()
+                    && self.region.is_some_and(|region| region != operation.region) =>
+            {
+                ErrorKind::WrongRegion(self.region())
             }
             (_, kind) => kind,
         };
@@ -194,7 +228,7 @@ impl ErrorAnswer<'_> {
             ErrorKind::NoSuchBucket if self.code.is_none() => "the bucket does not exist".to_owned(),
             ErrorKind::NotFound if self.code.is_none() => "the object does not exist".to_owned(),
             ErrorKind::InvalidRequest if self.status == 400 && self.code.is_none() => {
-                "bad request: expired or wrong credentials, or a wrong --region, are the usual reasons".to_owned()
+                "bad request: expired credentials, a wrong --region, or http:// for https:// are the usual reasons".to_owned()
             }
             ErrorKind::InvalidResponse => "is the endpoint an S3 server?".to_owned(),
             ErrorKind::Archived => "restore the object first".to_owned(),
@@ -205,39 +239,25 @@ impl ErrorAnswer<'_> {
 
 /// The fault behind a failed request of the CRT.
 pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
-    if let Some(head) = failure
-        .head
-        .as_ref()
-        .filter(|head| !(200..300).contains(&head.status))
-    {
+    // Where no status line came, or one that makes no sense, the status is 0.
+    let is_error = |head: &&ResponseHead| head.status >= 100 && !(200..300).contains(&head.status);
+    if let Some(head) = failure.head.as_ref().filter(is_error) {
         return of_crt_answer(operation, head, &failure.body);
     }
     let crt = &failure.error;
     let (kind, what) = match crt.kind() {
-        CrtErrorKind::Cancelled => (ErrorKind::Cancelled, "cancelled".to_owned()),
-        CrtErrorKind::Connect => (ErrorKind::Unreachable, format!("cannot connect: {crt}")),
-        CrtErrorKind::Dns => (
-            ErrorKind::Unreachable,
-            format!("cannot resolve the host name: {crt}"),
-        ),
-        CrtErrorKind::Tls => (ErrorKind::Unreachable, format!("TLS failed: {crt}")),
-        CrtErrorKind::Timeout => (
-            ErrorKind::Transient,
-            format!("the connection stalled: {crt}"),
-        ),
-        CrtErrorKind::Connection => (ErrorKind::Transient, format!("the connection broke: {crt}")),
-        CrtErrorKind::Credentials => (ErrorKind::Credentials, format!("cannot sign: {crt}")),
-        CrtErrorKind::Response => (
-            ErrorKind::InvalidResponse,
-            format!("unusable answer: {crt}"),
-        ),
-        CrtErrorKind::Refused => (
-            ErrorKind::InvalidResponse,
-            format!("the answer was refused: {crt}"),
-        ),
-        CrtErrorKind::Other => (ErrorKind::Transient, crt.to_string()),
+        CrtErrorKind::Connect | CrtErrorKind::Dns | CrtErrorKind::Tls => {
+            return operation.unreachable(&crt.to_string()).into();
+        }
+        CrtErrorKind::Cancelled => (ErrorKind::Cancelled, "cancelled"),
+        CrtErrorKind::Timeout => (ErrorKind::Transient, "the connection stalled"),
+        CrtErrorKind::Connection => (ErrorKind::Transient, "the connection broke"),
+        CrtErrorKind::Credentials => (ErrorKind::Credentials, "cannot sign"),
+        CrtErrorKind::Response => (ErrorKind::InvalidResponse, "unusable answer"),
+        CrtErrorKind::Refused => (ErrorKind::InvalidResponse, "the answer was refused"),
+        CrtErrorKind::Other => (ErrorKind::Transient, "the request failed"),
     };
-    operation.error(kind, &what).into()
+    operation.error(kind, &format!("{what}: {crt}")).into()
 }
 
 fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fault {
@@ -358,10 +378,7 @@ mod tests {
 
     #[track_caller]
     fn check_message(name: &'static str, answer: ErrorAnswer<'_>, kind: &ErrorKind, message: &str) {
-        let operation = Operation {
-            name,
-            target: "s3://b/k".to_owned(),
-        };
+        let operation = Operation::on(name, "s3://b/k".to_owned()).at("http://h", "here-1");
         let fault = answer.fault(&operation);
         assert_eq!(
             (&fault.error.kind, &*fault.error.to_string()),
@@ -400,21 +417,29 @@ mod tests {
             &ErrorKind::WrongRegion(Some("r-1".to_owned())),
             "ListObjectsV2 s3://b/k: PermanentRedirect; the bucket is in region r-1: use --region r-1 (HTTP 301)",
         );
+        let from = |region| ErrorAnswer {
+            region,
+            ..answer(400, None, None)
+        };
+        check_message(
+            "HeadBucket",
+            from(Some("r-1")),
+            &ErrorKind::WrongRegion(Some("r-1".to_owned())),
+            "HeadBucket s3://b/k: the server answered without a reason; the bucket is in region r-1: use --region r-1 \
+             (HTTP 400)",
+        );
         check_message(
             "HeadObject",
-            answer(400, None, None),
+            from(Some("here-1")),
             &ErrorKind::InvalidRequest,
-            "HeadObject s3://b/k: the server answered without a reason; bad request: expired or wrong credentials, \
-             or a wrong --region, are the usual reasons (HTTP 400)",
+            "HeadObject s3://b/k: the server answered without a reason; bad request: expired credentials, \
+             a wrong --region, or http:// for https:// are the usual reasons (HTTP 400)",
         );
     }
 
     #[test]
     fn expired_credentials_and_retry_after_are_noticed() {
-        let operation = Operation {
-            name: "GetObject",
-            target: "s3://b/k".to_owned(),
-        };
+        let operation = Operation::on_bucket("GetObject", "b");
         let answer = ErrorAnswer {
             status: 400,
             code: Some("ExpiredToken"),

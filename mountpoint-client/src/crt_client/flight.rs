@@ -55,7 +55,8 @@ enum Phase {
     /// With the CRT, which has the right to fill.
     Flying {
         asked: Range<u64>,
-        lane: Lane,
+        /// Counts as outstanding on its interface until it is dropped.
+        _lane: Lane,
         cancel: Option<Cancel>,
     },
     /// The observer knows the outcome, or is about to.
@@ -96,7 +97,9 @@ impl Flight {
             observer,
         });
         if wanted > core.part_size_max as u64 {
-            flight.refuse(&format!("{wanted} bytes, {} at most", core.part_size_max));
+            let operation = core.on_key("GetObject", &flight.request.key);
+            let what = format!("{wanted} bytes, {} at most", core.part_size_max);
+            flight.end_soon(operation.error(ErrorKind::InvalidRequest, &what));
             return GetHandle::new(|| {});
         }
         match flight.request.priority {
@@ -111,12 +114,19 @@ impl Flight {
         GetHandle::new(move || flight.cancel())
     }
 
-    /// Ends the flight before it began.
-    fn refuse(&self, what: &str) {
-        let waiting = std::mem::replace(&mut self.state.lock().phase, Phase::Done);
-        drop(waiting);
-        let operation = self.core.on_key("GetObject", &self.request.key);
-        self.land(Err(operation.error(ErrorKind::InvalidRequest, what)));
+    /// Ends a flight that is not with the CRT, on a thread of the client: the caller may hold a lock that its
+    /// observer takes.
+    fn end_soon(self: &Arc<Self>, error: ClientError) {
+        let flight = Arc::clone(self);
+        drop(self.core.runtime.spawn(async move {
+            let mut state = flight.state.lock();
+            if let Phase::Waiting(_) = &state.phase {
+                let waiting = std::mem::replace(&mut state.phase, Phase::Done);
+                drop(state);
+                drop(waiting);
+                flight.land(Err(error));
+            }
+        }));
     }
 
     /// Sends the next attempt as soon as the pace allows.
@@ -138,6 +148,9 @@ impl Flight {
     /// Hands the flight to the CRT, unless it was cancelled meanwhile.
     fn launch(self: &Arc<Self>) {
         let mut state = self.state.lock();
+        if state.is_cancelled {
+            return;
+        }
         let fill = match std::mem::replace(&mut state.phase, Phase::Done) {
             Phase::Waiting(fill) => fill,
             Phase::Done => return,
@@ -167,7 +180,7 @@ impl Flight {
         let attempt = state.attempts.made();
         state.phase = Phase::Flying {
             asked,
-            lane,
+            _lane: lane,
             cancel: None,
         };
         drop(state);
@@ -192,23 +205,13 @@ impl Flight {
     fn cancel(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.is_cancelled = true;
-        match std::mem::replace(&mut state.phase, Phase::Done) {
-            Phase::Waiting(fill) => {
+        match &mut state.phase {
+            Phase::Waiting(_) => {
                 drop(state);
-                drop(fill);
-                self.land(Err(self.cancelled()));
+                self.end_soon(self.cancelled());
             }
-            Phase::Flying {
-                asked,
-                lane,
-                mut cancel,
-            } => {
+            Phase::Flying { cancel, .. } => {
                 let handle = cancel.take();
-                state.phase = Phase::Flying {
-                    asked,
-                    lane,
-                    cancel,
-                };
                 drop(state);
                 if let Some(handle) = handle {
                     handle.cancel();
@@ -251,7 +254,7 @@ impl Flight {
             (Ok(_), Some(output)) if is_full => {
                 drop(state);
                 drop(fill);
-                self.core.pace.lock().succeeded();
+                self.core.succeeded();
                 self.land(Ok(output));
                 return;
             }

@@ -98,6 +98,8 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) const READ_STALL: Duration = Duration::from_secs(3);
 /// Uploads, and GETs that stalled once: the server may be thinking.
 pub(super) const PATIENT_STALL: Duration = Duration::from_secs(30);
+/// Control requests in flight, uploads by the CRT included. Each may need a connection of its own.
+pub(super) const CONTROL_IN_FLIGHT_MAX: usize = 128;
 /// One attempt of a request that has little to do.
 pub(super) const CONTROL_ATTEMPT_MAX: Duration = Duration::from_secs(30);
 /// One attempt of a copy or of completing an upload: S3 may work for minutes before it answers.

@@ -48,7 +48,10 @@ where
             format!("the answer cannot be read: {}", chain_text(error)),
         ),
         SdkError::DispatchFailure(failure) => match failure.as_connector_error() {
-            Some(connector) => fault(kind_of_connector(connector), chain_text(connector)),
+            Some(connector) => match kind_of_connector(connector) {
+                ErrorKind::Unreachable => operation.unreachable(&chain_text(connector)).into(),
+                kind => fault(kind, chain_text(connector)),
+            },
             None => fault(ErrorKind::Transient, chain_text(error)),
         },
         SdkError::TimeoutError(_) => fault(

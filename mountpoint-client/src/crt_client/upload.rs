@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use mountpoint_crt_sys::{Message, ResponseHead};
+use mountpoint_crt_sys::{Cancel, Message, ResponseHead};
 
 use super::core::{Call, Core, refused, writing};
 use super::fault::{self, Fault, Operation};
@@ -89,8 +89,11 @@ async fn send(
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let lane = core.data.lane(body.len() as u64);
         let answered = Box::new(move |outcome| drop(sender.send(outcome)));
-        drop(lane.patient().send(message.clone(), body.clone(), answered));
-        match receiver.await {
+        let sent = lane.patient().send(message.clone(), body.clone(), answered);
+        let mut sent = CancelOnDrop(Some(sent));
+        let answer = receiver.await;
+        sent.0 = None;
+        match answer {
             Ok(Ok(response)) => etag_of(&operation, &response.head),
             Ok(Err(failure)) => Err(fault::of_crt(&operation, &failure)),
             Err(_) => Err(operation
@@ -99,6 +102,17 @@ async fn send(
         }
     };
     core.retry(call, attempt).await
+}
+
+/// Takes back a request that nobody waits for any more.
+struct CancelOnDrop(Option<Cancel>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(sent) = &self.0 {
+            sent.cancel();
+        }
+    }
 }
 
 fn etag_of(operation: &Operation, head: &ResponseHead) -> Result<ETag, Fault> {
@@ -115,7 +129,7 @@ fn headers_of(core: &Core, request: &PutRequest) -> Result<Vec<(String, String)>
     match &request.condition {
         PutCondition::None => {}
         PutCondition::Match(etag) => {
-            headers.push(("If-Match".to_owned(), etag.as_str().to_owned()))
+            headers.push(("If-Match".to_owned(), etag.as_str().to_owned()));
         }
         PutCondition::Absent => headers.push(("If-None-Match".to_owned(), "*".to_owned())),
     }

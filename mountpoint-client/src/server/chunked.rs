@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(framed: &str, expected: Result<&str, ()>, crc: Option<&str>) {
+    fn check(framed: &str, expected: Option<&str>, crc: Option<&str>) {
         for piece in [1, 3, framed.len()] {
             let pieces: Vec<_> = framed
                 .as_bytes()
@@ -185,12 +185,8 @@ mod tests {
             let decoded: Result<Vec<_>, _> = decoded.into_iter().collect();
             let text = decoded
                 .map(|parts| String::from_utf8(parts.concat()).unwrap())
-                .map_err(|_| ());
-            assert_eq!(
-                text.as_deref().map_err(|()| ()),
-                expected,
-                "{framed:?} in pieces of {piece}"
-            );
+                .ok();
+            assert_eq!(text.as_deref(), expected, "{framed:?} in pieces of {piece}");
             assert_eq!(
                 trailers.value("x-amz-checksum-crc32").as_deref(),
                 crc,
@@ -201,19 +197,19 @@ mod tests {
 
     #[test]
     fn framing_is_taken_off() {
-        check("0\r\n\r\n", Ok(""), None);
+        check("0\r\n\r\n", Some(""), None);
         check(
             "3\r\nabc\r\n2;chunk-signature=00\r\nde\r\n0\r\n\r\n",
-            Ok("abcde"),
+            Some("abcde"),
             None,
         );
         check(
             "A\r\n0123456789\r\n0\r\nx-amz-checksum-crc32:AAAA\r\n\r\n",
-            Ok("0123456789"),
+            Some("0123456789"),
             Some("AAAA"),
         );
-        check("3\r\nab", Err(()), None);
-        check("zz\r\nab", Err(()), None);
-        check("1\r\nab\r\n0\r\n\r\n", Err(()), None);
+        check("3\r\nab", None, None);
+        check("zz\r\nab", None, None);
+        check("1\r\nab\r\n0\r\n\r\n", None, None);
     }
 }

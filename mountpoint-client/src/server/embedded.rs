@@ -202,6 +202,12 @@ fn runtime(worker_threads: usize) -> io::Result<Runtime> {
 /// Owns the runtime, so that it never ends within somebody's async context.
 fn run(runtime: Runtime, listener: TcpListener, service: Service, stopped: watch::Receiver<bool>) {
     let service = Arc::new(service);
-    runtime.block_on(http::serve(listener, service, stopped));
+    runtime.block_on(http::serve(
+        listener,
+        service,
+        stopped,
+        Server::STOP_TIME_MAX,
+    ));
+    // What is left are tasks that wait, and they are dropped: nothing here blocks a thread.
     runtime.shutdown_timeout(Server::STOP_TIME_MAX);
 }

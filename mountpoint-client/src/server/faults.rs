@@ -61,7 +61,7 @@ pub enum Fault {
     NoContentRange,
     /// A ranged GET is answered with 200 and the whole object.
     IgnoreRange,
-    /// `If-Match`, `If-None-Match` and the dates are not looked at.
+    /// `If-Match`, `If-None-Match` and the dates are not looked at; those of copies still are.
     IgnoreConditions,
     /// One bit of the byte at this offset of the body is flipped.
     CorruptByte(u64),
@@ -308,12 +308,12 @@ impl Plan {
     fn include(&mut self, fault: &Fault, random: &mut StdRng) {
         match fault {
             Fault::Latency { fixed, jitter } => {
-                self.delay += *fixed + jitter.mul_f64(random.random::<f64>())
+                self.delay += *fixed + jitter.mul_f64(random.random::<f64>());
             }
             Fault::Bandwidth(rate) => self.body.bytes_per_second = Some(*rate),
             Fault::Error { status, code } => self.error = Some((*status, code)),
             Fault::ErrorAfterwards { status, code } => {
-                self.error_afterwards = Some((*status, code))
+                self.error_afterwards = Some((*status, code));
             }
             Fault::SlowDown | Fault::SlowDownAbove(_) => self.error = Some((503, "SlowDown")),
             Fault::CutBody(after) => self.body.cut_after = Some(*after),

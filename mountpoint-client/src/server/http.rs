@@ -17,7 +17,7 @@ use super::service::Service;
 
 /// Most connections at once; further ones wait in the kernel's backlog. Ten clients for 400 Gbit/s have
 /// about this many.
-pub(super) const CONNECTIONS_MAX: usize = 8192;
+const CONNECTIONS_MAX: u32 = 8192;
 
 /// Connections that the kernel completes before they are accepted.
 const BACKLOG: u32 = 4096;
@@ -41,16 +41,18 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Accepts and serves connections until `stop` changes.
+/// Accepts and serves connections until `stop` changes; then waits for requests that are in flight, at most
+/// `stop_time_max`.
 pub(super) async fn serve(
     listener: TcpListener,
     service: Arc<Service>,
     mut stop: watch::Receiver<bool>,
+    stop_time_max: Duration,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX as usize));
     loop {
         let accepted = tokio::select! {
-            _ = stop.changed() => return,
+            _ = stop.changed() => break,
             accepted = accept(&listener, &places) => accepted,
         };
         let Some((stream, place)) = accepted else {
@@ -64,6 +66,11 @@ pub(super) async fn serve(
             connection(stream, service, stop).await;
             drop(place);
         }));
+    }
+    drop(listener);
+    let all_ended = tokio::time::timeout(stop_time_max, places.acquire_many(CONNECTIONS_MAX)).await;
+    if all_ended.is_err() {
+        tracing::debug!("requests were in flight when the server stopped");
     }
 }
 

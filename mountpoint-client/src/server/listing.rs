@@ -184,7 +184,7 @@ pub(super) fn encode(text: &str, encoded: bool) -> String {
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'*' | b'/' => {
-                out.push(char::from(byte))
+                out.push(char::from(byte));
             }
             b' ' => out.push('+'),
             _ => {

@@ -27,6 +27,7 @@ mod multipart;
 mod object;
 mod objects;
 mod operation;
+mod reads;
 mod receive;
 mod s3;
 mod service;

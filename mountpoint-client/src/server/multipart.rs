@@ -274,18 +274,17 @@ impl Upload {
         if listed.is_empty() {
             return Err(s3_error!(MalformedXML, "The list of parts is empty"));
         }
+        let number = |part: &CompletedPart| part.part_number.unwrap_or(0);
+        if !listed.is_sorted_by(|before, part| number(before) < number(part)) {
+            return Err(s3_error!(
+                InvalidPartOrder,
+                "The list of parts was not in ascending order."
+            ));
+        }
         let mut parts = Vec::with_capacity(listed.len());
-        let (mut before, last) = (0, listed.len() - 1);
+        let last = listed.len() - 1;
         for (at, listed) in listed.into_iter().enumerate() {
-            let number = listed.part_number.unwrap_or(0);
-            if number <= before {
-                return Err(s3_error!(
-                    InvalidPartOrder,
-                    "The list of parts was not in ascending order."
-                ));
-            }
-            before = number;
-            let part = self.find(number, listed)?;
+            let part = self.find(number(&listed), listed)?;
             if at < last && part.content.size() < PART_SIZE_MIN {
                 return Err(s3_error!(
                     EntityTooSmall,

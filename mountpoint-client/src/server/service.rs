@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use s3s::service::S3Service;
 use s3s::{S3Error, S3ErrorCode};
 
@@ -99,11 +99,27 @@ impl Service {
         body: Incoming,
     ) -> Result<Response<s3s::Body>, NoAnswer> {
         let mut body = s3s::Body::from(body);
+        drop_unusable_range(&mut parts.headers);
         if !self.verifies {
             body = chunked::unsign(&mut parts, body);
         }
         let answer = self.s3.call(Request::from_parts(parts, body)).await;
         answer.map_err(|_| NoAnswer("the answer could not be written"))
+    }
+}
+
+/// S3 ignores a `Range` that it does not understand or that names several ranges; `s3s` refuses it. A range
+/// that is signed has to stay.
+fn drop_unusable_range(headers: &mut HeaderMap) {
+    let text = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+            .unwrap_or_default()
+    };
+    let is_signed = text(header::AUTHORIZATION).contains("range");
+    if !is_signed && s3s::dto::Range::parse(text(header::RANGE)).is_err() {
+        headers.remove(header::RANGE);
     }
 }
 
@@ -113,7 +129,14 @@ fn finish(
     is_head: bool,
     fault: BodyFault,
 ) -> Response<AnswerBody> {
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
+    if is_head
+        && parts.status == StatusCode::OK
+        && parts.headers.contains_key(header::CONTENT_RANGE)
+    {
+        // `s3s` knows this status for GET only.
+        parts.status = StatusCode::PARTIAL_CONTENT;
+    }
     ticket.answered(parts.status.as_u16(), content_range(&parts.headers));
     let bodiless = is_head
         || parts.status == StatusCode::NOT_MODIFIED

@@ -137,7 +137,7 @@ impl Store {
             .objects
             .read()
             .keys()
-            .map(|key| key.to_string())
+            .map(ToString::to_string)
             .collect()
     }
 

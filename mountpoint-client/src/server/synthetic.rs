@@ -166,10 +166,12 @@ mod tests {
 
     #[test]
     fn aligned_words_name_their_offset() {
-        let words: HashSet<&[u8]> = BLOCK[..PERIOD as usize].chunks_exact(8).collect();
+        let words: HashSet<&[u8]> = BLOCK[..usize::try_from(PERIOD).unwrap()]
+            .chunks_exact(8)
+            .collect();
         assert_eq!(words.len() as u64, WORDS);
         assert!(
-            (2..1449).all(|divisor| WORDS % divisor != 0),
+            (2..1449).all(|divisor| !WORDS.is_multiple_of(divisor)),
             "the number of words is prime"
         );
     }

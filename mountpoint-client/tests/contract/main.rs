@@ -15,12 +15,13 @@ use servers::{ACCESS_KEY, BUCKET, Program, SECRET_KEY};
 
 /// Runs every case through `CrtClient` against the server at `endpoint`.
 #[track_caller]
+#[expect(clippy::print_stdout, reason = "what is skipped must be seen")]
 fn check(server: Server, endpoint: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .unwrap();
+        .expect("a runtime can be started");
     let mut options = CrtClientOptions::new(BUCKET);
     options.region = Some("us-east-1".to_owned());
     options.endpoint_url = Some(endpoint.to_owned());
@@ -30,8 +31,9 @@ fn check(server: Server, endpoint: &str) {
         secret_access_key: SECRET_KEY.to_owned(),
         session_token: None,
     });
-    let client = block_on(CrtClient::connect(options, runtime.handle().clone())).unwrap();
-    block_on(client.head_bucket()).unwrap();
+    let client =
+        block_on(CrtClient::connect(options, runtime.handle().clone())).expect("the client starts");
+    block_on(client.head_bucket()).expect("the bucket is there");
     let client: Arc<dyn ObjectClient> = Arc::new(client);
     let number = AtomicU32::new(0);
     let report = run_all(|| Subject {

@@ -3,6 +3,7 @@
 use crate::support::{Fixture, Reply, Server, key};
 use bytes::Bytes;
 use futures::executor::block_on;
+use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::types::{
     Checksum, ETag, ListRequest, ObjectHeaders, Part, PartNumber, PutCondition, PutRequest, Upload,
 };
@@ -188,6 +189,28 @@ fn a_listing_is_decoded() {
 }
 
 #[test]
+fn a_cut_listing_is_asked_for_again() {
+    let server = Server::start(|_, number| {
+        let reply = Reply::new(200).body(LISTING);
+        if number == 0 { reply.cut(400) } else { reply }
+    });
+    let fixture = Fixture::new(server.address);
+    let request = ListRequest {
+        prefix: "p+/".to_owned(),
+        delimiter: Some("/".to_owned()),
+        ..ListRequest::default()
+    };
+    assert_eq!(
+        block_on(fixture.client.list(request))
+            .unwrap()
+            .objects
+            .len(),
+        2
+    );
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
 fn a_broken_listing_is_an_error() {
     for body in [
         "",
@@ -206,13 +229,13 @@ fn a_broken_listing_is_an_error() {
 fn check_head(reply: Reply, of_object: &ErrorKind, of_bucket: &ErrorKind) {
     let server = Server::start(move |_, _| reply.clone());
     let fixture = Fixture::new(server.address);
-    let error = block_on(fixture.client.head(&key("k"))).unwrap_err();
+    let error = block_on(fixture.client.head(&key("k"))).expect_err("no success");
     assert_eq!(error.kind, *of_object, "{error}");
     assert!(
         error.message.starts_with("HeadObject s3://b/k: "),
         "{error}"
     );
-    let error = block_on(fixture.client.head_bucket()).unwrap_err();
+    let error = block_on(fixture.client.head_bucket()).expect_err("no success");
     assert_eq!(error.kind, *of_bucket, "{error}");
 }
 
@@ -235,6 +258,15 @@ fn heads_have_no_body_but_a_meaning() {
         &ErrorKind::Unsupported,
     );
     let there = ErrorKind::WrongRegion(Some("eu-west-1".to_owned()));
+    let elsewhere = ErrorKind::WrongRegion(Some("eu-west-1".to_owned()));
+    let reply = Reply::new(400).header("x-amz-bucket-region", "eu-west-1");
+    check_head(reply, &elsewhere, &elsewhere);
+    let reply = Reply::new(400).header("x-amz-bucket-region", "us-east-1");
+    check_head(
+        reply,
+        &ErrorKind::InvalidRequest,
+        &ErrorKind::InvalidRequest,
+    );
     check_head(
         Reply::new(301).header("x-amz-bucket-region", "eu-west-1"),
         &there,
@@ -347,6 +379,29 @@ fn an_error_in_a_200_answer_is_an_error() {
     assert_eq!(output.etag.as_str(), "\"done-1\"");
     assert_eq!(server.requests().len(), 2);
     assert_eq!(server.requests()[1].header("if-none-match"), Some("*"));
+}
+
+#[test]
+fn unsigned_requests_carry_no_signature() {
+    let server = Server::start(|request, _| match &*request.method {
+        "PUT" => Reply::new(200).header("ETag", "\"new\""),
+        _ => Reply::error(403, "AccessDenied"),
+    });
+    let mut options = Fixture::options(server.address);
+    options.credentials = CredentialsMode::Unsigned;
+    let fixture = Fixture::with(options);
+    block_on(fixture.client.put(put(PutCondition::None))).unwrap();
+    let error = block_on(fixture.client.list(ListRequest::default())).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Denied, "{error}");
+    assert_eq!(
+        block_on(fixture.client.head(&key("k"))).unwrap_err().kind,
+        ErrorKind::Denied
+    );
+    assert_eq!(server.requests().len(), 3);
+    for request in server.requests() {
+        assert_eq!(request.header("authorization"), None, "{request:?}");
+        assert!(!request.target.contains("Signature"), "{request:?}");
+    }
 }
 
 #[test]

@@ -46,6 +46,81 @@ fn a_range_arrives_and_was_asked_for_exactly() {
 }
 
 #[test]
+fn the_whole_object_may_come_with_status_200() {
+    let server = Server::start(|_, _| Reply::new(200).header("ETag", ETAG).body(object()));
+    let fixture = Fixture::new(server.address);
+    let (block, outcome) = fixture.get(0..100, Some(ETAG));
+    assert_eq!(outcome.unwrap().object_size, 100);
+    assert_eq!(block.bytes(0..100), object());
+}
+
+#[test]
+fn a_body_may_come_in_chunks() {
+    let server = Server::start(|request, _| Reply::range(&object(), ETAG, request).chunked());
+    let fixture = Fixture::new(server.address);
+    let (block, outcome) = fixture.get(10..30, Some(ETAG));
+    outcome.unwrap();
+    assert_eq!(block.bytes(0..20), &object()[10..30]);
+}
+
+#[test]
+fn bytes_are_right_whatever_goes_wrong() {
+    let object: Arc<Vec<u8>> = Arc::new(
+        (0..300_000u32)
+            .map(|n| n.to_le_bytes()[0] ^ n.to_le_bytes()[1])
+            .collect(),
+    );
+    let served = Arc::clone(&object);
+    let server = Server::start(move |request, number| match number % 11 {
+        0 => Reply::error(503, "SlowDown"),
+        3 => Reply::hang_up(),
+        1 | 5 | 8 => {
+            let reply = Reply::range(&served, ETAG, request);
+            let cut = number * 7919 % reply.body.len();
+            reply.cut(cut)
+        }
+        _ => Reply::range(&served, ETAG, request),
+    });
+    let fixture = Fixture::new(server.address);
+    for round in 0..3 {
+        let gets = (0..32).map(|n| {
+            let start = (round * 32 + n) * 1000;
+            let priority = if n % 2 == 0 {
+                Priority::Foreground
+            } else {
+                Priority::ReadAhead
+            };
+            (
+                start,
+                fixture.start(start..start + 40_000, Some(ETAG), priority),
+            )
+        });
+        for (n, (start, get)) in gets.collect::<Vec<_>>().into_iter().enumerate() {
+            if n % 8 == 7 {
+                get.handle.cancel();
+                drop(get.observer.wait());
+                continue;
+            }
+            get.observer.wait().unwrap();
+            let start = usize::try_from(start).unwrap();
+            assert!(
+                get.block.bytes(0..40_000) == &object[start..start + 40_000],
+                "wrong bytes at {start}"
+            );
+        }
+    }
+}
+
+#[test]
+fn too_long_a_range_is_refused() {
+    let server = Server::start(|request, _| Reply::range(&object(), ETAG, request));
+    let fixture = Fixture::new(server.address);
+    let (_, outcome) = fixture.get(0..(64 << 20) + 1, None);
+    assert_eq!(outcome.unwrap_err().kind, ErrorKind::InvalidRequest);
+    assert!(server.requests().is_empty());
+}
+
+#[test]
 fn a_cut_body_is_continued_where_it_ended() {
     let server = Server::start(|request, number| {
         let reply = Reply::range(&object(), ETAG, request);
@@ -98,7 +173,7 @@ fn check(
     let server = Server::start(move |request, _| answer(request));
     let fixture = Fixture::new(server.address);
     let (block, outcome) = fixture.get(10..30, if_match);
-    let error = outcome.unwrap_err();
+    let error = outcome.expect_err("the answer is wrong");
     assert_eq!(error.kind, *kind, "{error}");
     assert!(error.message.contains(reason), "{error}");
     assert!(error.message.starts_with("GetObject s3://b/k: "), "{error}");

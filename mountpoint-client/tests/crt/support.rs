@@ -43,6 +43,8 @@ pub(crate) struct Reply {
     pub(crate) cut: Option<usize>,
     /// Send nothing at all and close.
     pub(crate) hangs_up: bool,
+    /// Send the body with chunked encoding.
+    pub(crate) is_chunked: bool,
 }
 
 impl Reply {
@@ -53,6 +55,7 @@ impl Reply {
             body: Vec::new(),
             cut: None,
             hangs_up: false,
+            is_chunked: false,
         }
     }
 
@@ -70,6 +73,11 @@ impl Reply {
 
     pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
+        self
+    }
+
+    pub(crate) fn chunked(mut self) -> Self {
+        self.is_chunked = true;
         self
     }
 
@@ -198,17 +206,26 @@ fn write_reply(writer: &mut TcpStream, request: &Request, reply: &Reply) -> std:
     for (name, value) in &reply.headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
-    if !reply
-        .headers
-        .iter()
-        .any(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-    {
+    let body = &reply.body[..reply.cut.unwrap_or(reply.body.len())];
+    let has_length = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-length");
+    if reply.is_chunked {
+        head.push_str("Transfer-Encoding: chunked\r\n");
+    } else if !reply.headers.iter().any(has_length) {
         head.push_str(&format!("Content-Length: {}\r\n", reply.body.len()));
     }
     head.push_str("\r\n");
     writer.write_all(head.as_bytes())?;
-    if request.method != "HEAD" {
-        writer.write_all(&reply.body[..reply.cut.unwrap_or(reply.body.len())])?;
+    match request.method.as_str() {
+        "HEAD" => {}
+        _ if reply.is_chunked => {
+            for piece in body.chunks(7) {
+                write!(writer, "{:x}\r\n", piece.len())?;
+                writer.write_all(piece)?;
+                writer.write_all(b"\r\n")?;
+            }
+            writer.write_all(b"0\r\n\r\n")?;
+        }
+        _ => writer.write_all(body)?,
     }
     writer.flush()
 }
@@ -222,6 +239,10 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) fn new(address: SocketAddr) -> Self {
+        Self::with(Self::options(address))
+    }
+
+    pub(crate) fn options(address: SocketAddr) -> CrtClientOptions {
         let mut options = CrtClientOptions::new("b");
         options.region = Some("us-east-1".to_owned());
         options.endpoint_url = Some(format!("http://{address}"));
@@ -231,7 +252,7 @@ impl Fixture {
             secret_access_key: "testsecret".to_owned(),
             session_token: None,
         });
-        Self::with(options)
+        options
     }
 
     pub(crate) fn with(options: CrtClientOptions) -> Self {

@@ -230,7 +230,7 @@ mod tests {
         let parsed = CliArgs::try_parse_from(["mount-s3"].into_iter().chain(args.split(' ')));
         match (parsed, expected) {
             (Ok(parsed), Ok(prefix)) => {
-                assert_eq!(parsed.prefix().as_deref(), Ok(prefix), "{args}")
+                assert_eq!(parsed.prefix().as_deref(), Ok(prefix), "{args}");
             }
             (Err(error), Err(text)) => assert!(error.to_string().contains(text), "{args}: {error}"),
             (Ok(parsed), Err(text)) => {

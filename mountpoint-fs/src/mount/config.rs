@@ -106,7 +106,7 @@ fn read_config(args: &CliArgs, environment: &Environment) -> ReadConfig {
         part_size: args.read_part_size,
         window_max: environment
             .prefetch_window_max
-            .unwrap_or(ReadConfig::default().window_max),
+            .unwrap_or_else(|| ReadConfig::default().window_max),
     }
 }
 

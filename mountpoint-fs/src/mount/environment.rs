@@ -144,7 +144,7 @@ mod tests {
         match (Environment::parse(find), expected) {
             (Err(error), Err(text)) => assert!(error.contains(text), "{error}"),
             (parsed, expected) => {
-                assert_eq!(parsed, expected.map_err(str::to_owned), "{variables:?}")
+                assert_eq!(parsed, expected.map_err(str::to_owned), "{variables:?}");
             }
         }
     }

@@ -2,6 +2,12 @@
 //!
 //! Needs `/dev/fuse` and the permission to mount; without them every test fails, none is skipped.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, reads the real clock and starts threads"
+)]
+
 mod faults;
 mod harness;
 mod lifecycle;

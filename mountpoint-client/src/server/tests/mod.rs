@@ -9,6 +9,8 @@ use super::*;
 mod faults;
 mod listing;
 mod objects;
+mod reads;
+mod requests;
 mod sdk;
 mod signed;
 mod uploads;
@@ -58,6 +60,11 @@ impl Answer {
 
     pub(super) fn element(&self, name: &str) -> String {
         self.elements(name).into_iter().next().unwrap_or_default()
+    }
+
+    /// S3's error code; empty if it is no error.
+    pub(super) fn code(&self) -> String {
+        self.element("Code")
     }
 }
 

@@ -8,6 +8,19 @@ use mountpoint_client::sim::Operation;
 
 use super::mount::Mounted;
 
+impl Mounted {
+    /// GETs, HEADs and LISTs since the last call.
+    fn requests(&self) -> [usize; 3] {
+        let log = self.client.take_log();
+        [
+            Operation::GetObject,
+            Operation::HeadObject,
+            Operation::ListObjectsV2,
+        ]
+        .map(|operation| log.count(operation))
+    }
+}
+
 #[test]
 fn an_open_sees_the_newest_version_at_once() {
     let mounted = Mounted::new();
