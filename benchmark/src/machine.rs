@@ -1,0 +1,79 @@
+//! Where a run took place.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+
+use serde::Serialize;
+
+/// The machine, as far as figures depend on it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) cores: usize,
+    pub(crate) processor: String,
+    pub(crate) memory_gib: f64,
+    pub(crate) kernel: String,
+    /// Commit of the working tree, with a `+` if files differ from it.
+    pub(crate) commit: String,
+}
+
+impl Machine {
+    pub(crate) fn here() -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        let memory_kib: f64 = field(&read("/proc/meminfo"), "MemTotal")
+            .and_then(|value| value.trim_end_matches(" kB").parse().ok())
+            .unwrap_or_default();
+        Self {
+            cores: thread::available_parallelism().map_or(1, usize::from),
+            processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(unknown),
+            memory_gib: memory_kib / 1024.0 / 1024.0,
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            commit: commit().unwrap_or_else(unknown),
+        }
+    }
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
+/// The value of the first line `name : value`.
+fn field(text: &str, name: &str) -> Option<String> {
+    let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim().to_owned())
+}
+
+fn commit() -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short=10", "HEAD"])?;
+    let changed = !git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
+    Some(format!("{commit}{}", if changed { "+" } else { "" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let text = "model\t: 7\nmodel name\t: A CPU @ 1: 2\n";
+        assert_eq!(field(text, "model name").as_deref(), Some("A CPU @ 1: 2"));
+        assert_eq!(field(text, "name"), None);
+    }
+
+    #[test]
+    fn this_machine_is_described() {
+        let machine = Machine::here();
+        assert!(machine.cores > 0);
+        assert!(machine.memory_gib > 0.0);
+        assert!(!machine.kernel.is_empty());
+    }
+}

@@ -1,0 +1,232 @@
+//! Carries a workload out on a mount: threads that read as an application would, and commands.
+//!
+//! Knows nothing of servers, systems or reports. Invariant: a read that fails, or returns less than the
+//! file holds, fails the workload; nothing is measured from wrong data.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use nix::fcntl::OFlag;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::clock::Stopwatch;
+use crate::dataset::{FileSet, KIB};
+use crate::histogram::Histogram;
+use crate::workload::{Action, Mode};
+
+/// What was read and how long it took.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) elapsed: Duration,
+    /// Reads, files, or entries listed.
+    pub(crate) operations: u64,
+    pub(crate) bytes: u64,
+    /// Of each operation; empty for commands.
+    pub(crate) latency: Histogram,
+}
+
+impl Outcome {
+    fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.latency.merge(&other.latency);
+    }
+
+    fn timed(&mut self, operation: impl FnOnce() -> Result<u64>) -> Result<()> {
+        let started = Stopwatch::start();
+        self.bytes += operation()?;
+        self.latency.record(started.elapsed());
+        self.operations += 1;
+        Ok(())
+    }
+}
+
+/// Runs `action` below `root`. Reads end at the end of their files or after `limit`.
+pub(crate) fn run(action: Action, root: &Path, limit: Duration) -> Result<Outcome> {
+    let clock = Stopwatch::start();
+    let until = Until { clock, limit };
+    let mut outcome = match action {
+        Action::Sequential { files, block, mode } => sequential(root, files, block, mode, until),
+        Action::Random {
+            files,
+            block,
+            threads,
+            mode,
+        } => {
+            let file = open(root, files, 0, mode)?;
+            in_threads(threads, |thread| {
+                random(&file, files.size, block, thread, until)
+            })
+        }
+        Action::FirstBytes { files } => first_bytes(root, files),
+        Action::Whole { files, threads } => {
+            let next = AtomicU64::new(0);
+            in_threads(threads, |_| whole(root, files, &next))
+        }
+        Action::Command {
+            files,
+            program,
+            argument,
+        } => command(program, argument, &root.join(files.prefix), files.count),
+    }?;
+    outcome.elapsed = clock.elapsed();
+    Ok(outcome)
+}
+
+/// Compares a few blocks of what a mount shows with what the bucket holds.
+pub(crate) fn verify(root: &Path, files: FileSet) -> Result<()> {
+    let len = (64 * KIB).min(files.size);
+    let mut random = StdRng::seed_from_u64(files.size);
+    for offset in [
+        0,
+        random.random_range(0..=files.size - len),
+        files.size - len,
+    ] {
+        let index = random.random_range(0..files.count);
+        let mut bytes = vec![0; length(len)];
+        open(root, files, index, Mode::Buffered)?.read_exact_at(&mut bytes, offset)?;
+        let right = bytes == files.content(index, offset, len);
+        ensure!(right, "{} holds wrong bytes at {offset}", files.key(index));
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Until {
+    clock: Stopwatch,
+    limit: Duration,
+}
+
+impl Until {
+    fn is_over(self) -> bool {
+        self.clock.elapsed() >= self.limit
+    }
+}
+
+fn in_threads(count: u64, work: impl Fn(u64) -> Result<Outcome> + Sync) -> Result<Outcome> {
+    let work = &work;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..count)
+            .map(|index| {
+                let name = format!("reader-{index}");
+                thread::Builder::new()
+                    .name(name)
+                    .spawn_scoped(scope, move || work(index))
+            })
+            .collect::<Result<_, _>>()?;
+        let mut sum = Outcome::default();
+        for thread in threads {
+            sum.add(&thread.join().map_err(|_| anyhow!("a reader panicked"))??);
+        }
+        Ok(sum)
+    })
+}
+
+fn sequential(
+    root: &Path,
+    files: FileSet,
+    block: u64,
+    mode: Mode,
+    until: Until,
+) -> Result<Outcome> {
+    in_threads(files.count, |index| {
+        let file = open(root, files, index, mode)?;
+        let mut buffer = vec![0; length(block)];
+        let (mut outcome, mut offset) = (Outcome::default(), 0);
+        while offset < files.size && !until.is_over() {
+            outcome.timed(|| read_block(&file, &mut buffer, offset))?;
+            offset += block;
+        }
+        Ok(outcome)
+    })
+}
+
+fn random(file: &File, size: u64, block: u64, seed: u64, until: Until) -> Result<Outcome> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut buffer = vec![0; length(block)];
+    let mut outcome = Outcome::default();
+    while !until.is_over() {
+        let offset = random.random_range(0..size / block) * block;
+        outcome.timed(|| read_block(file, &mut buffer, offset))?;
+    }
+    Ok(outcome)
+}
+
+fn first_bytes(root: &Path, files: FileSet) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut buffer = vec![0; length(4 * KIB)];
+    for index in 0..files.count {
+        outcome.timed(|| read_block(&open(root, files, index, Mode::Buffered)?, &mut buffer, 0))?;
+    }
+    Ok(outcome)
+}
+
+fn whole(root: &Path, files: FileSet, next: &AtomicU64) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut buffer = vec![0; length(files.size)];
+    loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        if index >= files.count {
+            return Ok(outcome);
+        }
+        outcome.timed(|| read_block(&open(root, files, index, Mode::Buffered)?, &mut buffer, 0))?;
+    }
+}
+
+/// Runs `program` over a directory that must hold `count` files.
+fn command(program: &str, argument: &str, directory: &Path, count: u64) -> Result<Outcome> {
+    let output = Command::new(program)
+        .arg(argument)
+        .arg(directory)
+        .env("LC_ALL", "C")
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start {program}"))?;
+    ensure!(
+        output.status.success(),
+        "{program} ended with {}",
+        output.status
+    );
+    let lines = output.stdout.iter().filter(|byte| **byte == b'\n').count() as u64;
+    // One line for each file and a headline, or one line for all.
+    ensure!(
+        lines == count + 1 || lines == 1,
+        "{program} printed {lines} lines for {count} files"
+    );
+    Ok(Outcome {
+        operations: count,
+        ..Outcome::default()
+    })
+}
+
+fn open(root: &Path, files: FileSet, index: u64, mode: Mode) -> Result<File> {
+    let path: PathBuf = root.join(files.key(index));
+    let flags = match mode {
+        Mode::Buffered => OFlag::empty(),
+        Mode::Direct => OFlag::O_DIRECT,
+    };
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(&path);
+    file.with_context(|| format!("cannot open {}", path.display()))
+}
+
+/// Fills the buffer, or says why not: with one `pread`, more only if that returns less than was asked.
+/// FUSE accepts any buffer for `O_DIRECT`, so it need not be aligned.
+fn read_block(file: &File, buffer: &mut [u8], offset: u64) -> Result<u64> {
+    file.read_exact_at(buffer, offset)
+        .with_context(|| format!("read at {offset}"))?;
+    Ok(buffer.len() as u64)
+}
+
+fn length(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("a block fits in memory")
+}

@@ -1,0 +1,279 @@
+//! The Markdown of a run: read as it is in a terminal, or rendered. Pure.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::machine::Machine;
+use crate::plot::Chart;
+use crate::server::Setup;
+use crate::summary::{Row, Summary};
+use crate::workload::Group;
+
+/// Everything that is written to `result.json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// ISO 8601, UTC.
+    pub(crate) date: String,
+    pub(crate) machine: Machine,
+    pub(crate) systems: Vec<Version>,
+    /// The system that the others are compared with.
+    pub(crate) baseline: String,
+    pub(crate) command: String,
+    pub(crate) setup: Setup,
+    pub(crate) rounds: u32,
+    pub(crate) seconds: f64,
+    pub(crate) caches_dropped: bool,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A system under test and what it says of itself.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Version {
+    pub(crate) name: String,
+    pub(crate) version: String,
+}
+
+/// `2026-11-21T10:40:00Z`.
+pub(crate) fn iso(date: OffsetDateTime) -> String {
+    let whole_seconds = date.replace_nanosecond(0).unwrap_or(date);
+    whole_seconds
+        .format(&Rfc3339)
+        .expect("this century can be printed")
+}
+
+impl Report {
+    /// Name of the folder that holds this run.
+    pub(crate) fn folder(&self) -> String {
+        let minutes: String = self.date.chars().take("2026-11-21T10:40".len()).collect();
+        format!("{}-{}cores", minutes.replace(':', ""), self.machine.cores)
+    }
+
+    /// The report; `path` leads from its place to the folder with the plots.
+    pub(crate) fn markdown(&self, path: &str) -> String {
+        let mut text = format!("# Benchmark of {}\n\n", self.date);
+        self.write_circumstances(&mut text);
+        for group in Group::ALL {
+            let rows: Vec<_> = self
+                .rows
+                .iter()
+                .filter(|row| row.group == group.name())
+                .collect();
+            if !rows.is_empty() {
+                let _infallible = write!(
+                    text,
+                    "\n## {}\n\n{}",
+                    title(group),
+                    self.table(group, &rows)
+                );
+            }
+        }
+        for chart in Chart::of(&self.rows) {
+            let _infallible = write!(text, "\n![{}]({path}{})\n", chart.title, chart.file);
+        }
+        text
+    }
+
+    fn write_circumstances(&self, text: &mut String) {
+        let Machine {
+            cores,
+            processor,
+            memory_gib,
+            kernel,
+            commit,
+        } = &self.machine;
+        let caches = if self.caches_dropped {
+            "dropped before each run"
+        } else {
+            "left as they were"
+        };
+        let lines = [
+            format!("{cores} cores, {processor}, {memory_gib:.0} GiB, Linux {kernel}"),
+            format!("commit {commit}"),
+            format!("`{}`", self.command),
+            format!(
+                "{} rounds of at most {} s, each on a fresh mount; page caches {caches}",
+                self.rounds, self.seconds
+            ),
+            format!(
+                "server, mount and reader share the machine; {} ms added to each request; {} data set",
+                self.setup.latency_ms,
+                if self.setup.quick { "half" } else { "full" }
+            ),
+        ];
+        let systems = self
+            .systems
+            .iter()
+            .map(|Version { name, version }| format!("**{name}**: {version}"));
+        for line in lines.into_iter().chain(systems) {
+            let _infallible = writeln!(text, "- {line}");
+        }
+    }
+
+    fn table(&self, group: Group, rows: &[&Row]) -> String {
+        let per = if group == Group::Sequential {
+            "s/GB"
+        } else {
+            "µs/op"
+        };
+        let mut cells = vec![vec![
+            "workload".to_owned(),
+            "system".to_owned(),
+            "median".to_owned(),
+            "min – max".to_owned(),
+            format!("× {}", self.baseline),
+            "p50".to_owned(),
+            "p99".to_owned(),
+            format!("mount CPU {per}"),
+            format!("total CPU {per}"),
+            "peak MiB".to_owned(),
+            "requests/op".to_owned(),
+            "fetched/asked".to_owned(),
+        ]];
+        let mut previous = "";
+        for row in rows {
+            let name = if row.workload == previous {
+                ""
+            } else {
+                row.workload
+            };
+            previous = row.workload;
+            let mut line = vec![name.to_owned(), row.system.clone()];
+            match &row.summary {
+                Some(summary) => line.extend(figures(group, row.unit, summary)),
+                None => line.push(format!(
+                    "failed: {}",
+                    row.error.as_deref().unwrap_or("unknown")
+                )),
+            }
+            line.resize(cells[0].len(), String::new());
+            cells.push(line);
+        }
+        align(&cells)
+    }
+}
+
+fn title(group: Group) -> &'static str {
+    match group {
+        Group::Sequential => "Sequential reads",
+        Group::Random => "Random reads",
+        Group::Metadata => "First bytes, directories, small files",
+    }
+}
+
+fn figures(group: Group, unit: &str, summary: &Summary) -> Vec<String> {
+    let optional = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
+    let (mount, total) = if group == Group::Sequential {
+        (summary.mount_cpu_s_per_gb, summary.total_cpu_s_per_gb)
+    } else {
+        (
+            Some(summary.mount_cpu_us_per_operation),
+            Some(summary.total_cpu_us_per_operation),
+        )
+    };
+    vec![
+        format!("**{}** {unit}", digits(summary.value)),
+        format!(
+            "{} – {}",
+            digits(summary.value_min),
+            digits(summary.value_max)
+        ),
+        optional(summary.advantage),
+        duration(summary.latency_p50_us),
+        duration(summary.latency_p99_us),
+        optional(mount),
+        optional(total),
+        digits(summary.memory_peak_mib),
+        digits(summary.requests_per_operation),
+        optional(summary.fetched_per_asked),
+    ]
+}
+
+fn duration(microseconds: Option<f64>) -> String {
+    match microseconds {
+        None => "–".to_owned(),
+        Some(value) if value >= 1000.0 => format!("{} ms", digits(value / 1000.0)),
+        Some(value) => format!("{} µs", digits(value)),
+    }
+}
+
+/// Three significant digits, and all digits of a whole number.
+pub(crate) fn digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a logarithm of an f64 is below 400"
+    )]
+    let magnitude = value.abs().log10().floor() as i32;
+    let decimals = usize::try_from(2 - magnitude)
+        .unwrap_or(0)
+        .min(DECIMALS_MAX);
+    format!("{value:.decimals$}")
+}
+
+/// Of a figure in a table; smaller ones are noise.
+const DECIMALS_MAX: usize = 4;
+
+/// A Markdown table whose columns also line up as text.
+fn align(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..rows[0].len()).map(width).collect();
+    let mut text = String::new();
+    for (index, row) in rows.iter().enumerate() {
+        for (cell, width) in row.iter().zip(&widths) {
+            let _infallible = write!(text, "| {cell:width$} ");
+        }
+        text.push_str("|\n");
+        if index == 0 {
+            for width in &widths {
+                let _infallible = write!(text, "|{}", "-".repeat(width + 2));
+            }
+            text.push_str("|\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_are_enough() {
+        let cases = [
+            (0.0, "0"),
+            (0.001234, "0.0012"),
+            (0.317, "0.317"),
+            (2.718, "2.72"),
+            (31.41, "31.4"),
+            (999.96, "1000"),
+            (1234.5, "1234"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(digits(value), expected);
+        }
+    }
+
+    #[test]
+    fn durations_have_a_fitting_unit() {
+        assert_eq!(duration(Some(12.34)), "12.3 µs");
+        assert_eq!(duration(Some(12_340.0)), "12.3 ms");
+        assert_eq!(duration(None), "–");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        let table = align(&[row(["a", "long"]), row(["µµµ", "b"])]);
+        assert_eq!(table, "| a   | long |\n|-----|------|\n| µµµ | b    |\n");
+    }
+}

@@ -1,0 +1,214 @@
+//! Rounds become medians and spreads. Pure.
+
+use serde::Serialize;
+
+use crate::measure::Measurement;
+use crate::workload::{Unit, Workload};
+
+/// Everything a run found.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) workload: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) system: String,
+    /// `None` if a round failed.
+    pub(crate) summary: Option<Summary>,
+    /// Why it failed.
+    pub(crate) error: Option<String>,
+    pub(crate) rounds: Vec<Measurement>,
+}
+
+/// Medians of the rounds, and the spread of the main figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) value: f64,
+    pub(crate) value_min: f64,
+    pub(crate) value_max: f64,
+    /// How many times as good as the first peer; set by [`compare`].
+    pub(crate) advantage: Option<f64>,
+    pub(crate) latency_p50_us: Option<f64>,
+    pub(crate) latency_p99_us: Option<f64>,
+    /// CPU time of the system, for 10^9 bytes read; `None` if nothing is read.
+    pub(crate) mount_cpu_s_per_gb: Option<f64>,
+    pub(crate) total_cpu_s_per_gb: Option<f64>,
+    /// CPU time of the system for one operation.
+    pub(crate) mount_cpu_us_per_operation: f64,
+    pub(crate) total_cpu_us_per_operation: f64,
+    pub(crate) memory_peak_mib: f64,
+    pub(crate) requests: f64,
+    pub(crate) requests_per_operation: f64,
+    /// Bytes the server sent for each byte that was read; `None` if nothing is read.
+    pub(crate) fetched_per_asked: Option<f64>,
+}
+
+impl Row {
+    pub(crate) fn new(
+        workload: &Workload,
+        system: &str,
+        rounds: Vec<Measurement>,
+        error: Option<String>,
+    ) -> Self {
+        Self {
+            workload: workload.name,
+            group: workload.group.name(),
+            unit: workload.unit.name(),
+            description: workload.description,
+            system: system.to_owned(),
+            summary: if error.is_none() {
+                summarise(&rounds)
+            } else {
+                None
+            },
+            error,
+            rounds,
+        }
+    }
+}
+
+fn summarise(rounds: &[Measurement]) -> Option<Summary> {
+    let of = |figure: fn(&Measurement) -> f64| median(rounds.iter().map(figure));
+    let of_some =
+        |figure: fn(&Measurement) -> Option<f64>| median(rounds.iter().filter_map(figure));
+    let values = || rounds.iter().map(|round| round.value);
+    Some(Summary {
+        value: median(values())?,
+        value_min: values().fold(f64::INFINITY, f64::min),
+        value_max: values().fold(f64::NEG_INFINITY, f64::max),
+        advantage: None,
+        latency_p50_us: of_some(|round| round.latency_p50_us),
+        latency_p99_us: of_some(|round| round.latency_p99_us),
+        mount_cpu_s_per_gb: of_some(|round| per(round.mount_cpu_s * 1e9, round.bytes)),
+        total_cpu_s_per_gb: of_some(|round| per(round.total_cpu_s * 1e9, round.bytes)),
+        mount_cpu_us_per_operation: of_some(|round| {
+            per(round.mount_cpu_s * 1e6, round.operations)
+        })?,
+        total_cpu_us_per_operation: of_some(|round| {
+            per(round.total_cpu_s * 1e6, round.operations)
+        })?,
+        memory_peak_mib: of(|round| round.memory_peak_bytes as f64 / 1024.0 / 1024.0)?,
+        requests: of(|round| round.requests.all as f64)?,
+        requests_per_operation: of_some(|round| per(round.requests.all as f64, round.operations))?,
+        fetched_per_asked: of_some(|round| per(round.requests.bytes as f64, round.bytes)),
+    })
+}
+
+fn per(value: f64, count: u64) -> Option<f64> {
+    (count > 0).then(|| value / count as f64)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2)?;
+    let lower = values[(values.len() - 1) / 2];
+    Some((lower + upper) / 2.0)
+}
+
+/// Sets how many times as good as `baseline` each row of one workload is.
+pub(crate) fn compare(rows: &mut [Row], unit: Unit, baseline: &str) {
+    let value = |row: &Row| row.summary.as_ref().map(|summary| summary.value);
+    let Some(base) = rows
+        .iter()
+        .find(|row| row.system == baseline)
+        .and_then(value)
+    else {
+        return;
+    };
+    for summary in rows.iter_mut().filter_map(|row| row.summary.as_mut()) {
+        summary.advantage = Some(unit.advantage(summary.value, base));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::Dataset;
+    use crate::server::Requests;
+    use crate::workload;
+
+    fn round(value: f64, bytes: u64) -> Measurement {
+        Measurement {
+            value,
+            elapsed_s: 1.0,
+            operations: 1000,
+            bytes,
+            latency_p50_us: (bytes > 0).then_some(10.0),
+            latency_p99_us: None,
+            mount_cpu_s: 1.0,
+            total_cpu_s: 2.0,
+            memory_peak_bytes: 3 << 20,
+            requests: Requests {
+                all: 2000,
+                bytes: 2 * bytes,
+                ..Requests::default()
+            },
+        }
+    }
+
+    fn row(system: &str, values: &[f64], bytes: u64) -> Row {
+        let workloads = workload::all(&Dataset::new(false));
+        let rounds = values.iter().map(|value| round(*value, bytes)).collect();
+        Row::new(&workloads[0], system, rounds, None)
+    }
+
+    #[test]
+    fn medians_and_spread() {
+        for (values, expected) in [
+            (&[3.0, 1.0, 2.0][..], (2.0, 1.0, 3.0)),
+            (&[4.0, 1.0], (2.5, 1.0, 4.0)),
+        ] {
+            let summary = row("a", values, 1).summary.unwrap();
+            assert_eq!(
+                (summary.value, summary.value_min, summary.value_max),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn costs_are_per_byte_and_per_operation() {
+        let summary = row("a", &[1.0], 500_000_000).summary.unwrap();
+        assert_eq!(summary.mount_cpu_s_per_gb, Some(2.0));
+        assert_eq!(summary.total_cpu_s_per_gb, Some(4.0));
+        assert_eq!(summary.fetched_per_asked, Some(2.0));
+        assert_eq!(summary.requests_per_operation, 2.0);
+        assert_eq!(summary.mount_cpu_us_per_operation, 1000.0);
+    }
+
+    #[test]
+    fn nothing_read_has_no_cost_per_byte() {
+        let summary = row("a", &[1.0], 0).summary.unwrap();
+        assert_eq!(summary.mount_cpu_s_per_gb, None);
+        assert_eq!(summary.fetched_per_asked, None);
+        assert_eq!(summary.latency_p50_us, None);
+    }
+
+    #[test]
+    fn a_failure_has_no_summary() {
+        let workloads = workload::all(&Dataset::new(false));
+        let row = Row::new(
+            &workloads[0],
+            "a",
+            vec![round(1.0, 1)],
+            Some("it broke".to_owned()),
+        );
+        assert_eq!(row.summary, None);
+    }
+
+    #[test]
+    fn rows_are_compared_with_the_baseline() {
+        let mut rows = [row("a", &[4.0], 1), row("b", &[2.0], 1)];
+        compare(&mut rows, Unit::GigabytesPerSecond, "b");
+        let advantages = rows.map(|row| row.summary.unwrap().advantage);
+        assert_eq!(advantages, [Some(2.0), Some(1.0)]);
+    }
+
+    #[test]
+    fn without_a_baseline_nothing_is_compared() {
+        let mut rows = [row("a", &[4.0], 1)];
+        compare(&mut rows, Unit::GigabytesPerSecond, "b");
+        assert_eq!(rows[0].summary.as_ref().unwrap().advantage, None);
+    }
+}

@@ -1,0 +1,193 @@
+//! The systems under test: how each is started. One line a system.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, bail};
+
+use crate::dataset::BUCKET;
+
+/// Name of the product in tables.
+pub(crate) const PRODUCT: &str = "mount-s3";
+
+/// Credentials that the server expects; every system gets them through its environment.
+pub(crate) const ACCESS_KEY_ID: &str = "benchmark-key-id";
+pub(crate) const SECRET_ACCESS_KEY: &str = "benchmark-secret";
+
+/// Something that mounts a bucket and stays in the foreground.
+#[derive(Clone, Debug)]
+pub(crate) struct System {
+    pub(crate) name: String,
+    program: PathBuf,
+    /// `{bucket}`, `{directory}` and `{url}` stand for what they say.
+    arguments: &'static [&'static str],
+    /// Arguments that make it print its version.
+    version: &'static [&'static str],
+}
+
+const MOUNT_S3: &[&str] = &[
+    "{bucket}",
+    "{directory}",
+    "--endpoint-url",
+    "{url}",
+    "--force-path-style",
+    "--foreground",
+];
+
+/// Peers with their defaults, read-only or not as they come; only address and credentials are given.
+const PEERS: &[(&str, &[&str], &[&str])] = &[
+    ("mountpoint-s3", MOUNT_S3, &["--version"]),
+    (
+        "rclone",
+        &[
+            "mount",
+            ":s3:{bucket}",
+            "{directory}",
+            "--config",
+            "/dev/null",
+        ],
+        &["version"],
+    ),
+    (
+        "s3fs",
+        &[
+            "{bucket}",
+            "{directory}",
+            "-f",
+            "-o",
+            "url={url},use_path_request_style",
+        ],
+        &["--version"],
+    ),
+    (
+        "geesefs",
+        &["-f", "--endpoint", "{url}", "{bucket}", "{directory}"],
+        &["--version"],
+    ),
+    (
+        "goofys",
+        &["-f", "--endpoint", "{url}", "{bucket}", "{directory}"],
+        &["--version"],
+    ),
+];
+
+impl System {
+    pub(crate) fn product(program: &Path) -> Self {
+        let name = PRODUCT.to_owned();
+        Self {
+            name,
+            program: program.into(),
+            arguments: MOUNT_S3,
+            version: &["--version"],
+        }
+    }
+
+    /// `NAME` (found in `PATH`) or `NAME=PROGRAM`.
+    pub(crate) fn peer(text: &str) -> Result<Self> {
+        let (name, program) = text.split_once('=').unwrap_or((text, text));
+        // A name may carry a mark, so that two builds of one peer can be compared: `rclone:new=…`.
+        let kind = name.split(':').next().unwrap_or(name);
+        let Some((_, arguments, version)) = PEERS.iter().find(|(known, ..)| *known == kind) else {
+            let known: Vec<_> = PEERS.iter().map(|(known, ..)| *known).collect();
+            bail!("unknown peer {kind:?}; known are {}", known.join(", "));
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            program: program.into(),
+            arguments,
+            version,
+        })
+    }
+
+    /// Every known peer that `PATH` holds.
+    pub(crate) fn peers_found() -> Vec<Self> {
+        let peers = PEERS.iter().filter_map(|(name, ..)| Self::peer(name).ok());
+        peers.filter(|peer| peer.version().is_ok()).collect()
+    }
+
+    /// The command that mounts the bucket at `directory`.
+    pub(crate) fn mount_command(&self, directory: &Path, url: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        for argument in self.arguments {
+            let directory = directory.to_string_lossy();
+            command.arg(
+                argument
+                    .replace("{bucket}", BUCKET)
+                    .replace("{directory}", &directory)
+                    .replace("{url}", url),
+            );
+        }
+        command.envs(environment(url)).stdin(Stdio::null());
+        command
+    }
+
+    /// The first line of what it says about its version, and whether it could be started at all.
+    pub(crate) fn version(&self) -> Result<String> {
+        let output = match Command::new(&self.program).args(self.version).output() {
+            Ok(output) => output,
+            Err(error) => bail!("cannot start {}: {error}", self.program.display()),
+        };
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        Ok(text.lines().next().unwrap_or("unknown").trim().to_owned())
+    }
+}
+
+fn environment(url: &str) -> Vec<(&'static str, &OsStr)> {
+    let fixed = [
+        ("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID),
+        ("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY),
+        ("AWSACCESSKEYID", ACCESS_KEY_ID),
+        ("AWSSECRETACCESSKEY", SECRET_ACCESS_KEY),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+        ("RCLONE_S3_PROVIDER", "Other"),
+        ("RCLONE_S3_ENV_AUTH", "true"),
+        ("RCLONE_S3_ENDPOINT", url),
+    ];
+    fixed
+        .map(|(name, value)| (name, OsStr::new(value)))
+        .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_known_by_name() {
+        let peer = System::peer("rclone:new=/opt/rclone").unwrap();
+        assert_eq!(
+            (peer.name.as_str(), peer.program.as_path()),
+            ("rclone:new", Path::new("/opt/rclone"))
+        );
+        assert_eq!(System::peer("s3fs").unwrap().program, Path::new("s3fs"));
+        assert!(System::peer("other=/bin/true").is_err());
+    }
+
+    #[test]
+    fn the_command_names_bucket_directory_and_server() {
+        let command = System::product(Path::new("m"))
+            .mount_command(Path::new("/mnt/x"), "http://127.0.0.1:9");
+        let arguments: Vec<_> = command.get_args().collect();
+        let expected = [
+            "benchmark",
+            "/mnt/x",
+            "--endpoint-url",
+            "http://127.0.0.1:9",
+            "--force-path-style",
+            "--foreground",
+        ];
+        assert_eq!(arguments, expected);
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named() {
+        let error = System::peer("s3fs=/no/such/program")
+            .unwrap()
+            .version()
+            .unwrap_err();
+        assert!(error.to_string().contains("/no/such/program"));
+    }
+}
