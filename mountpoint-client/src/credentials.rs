@@ -354,7 +354,7 @@ fn explain(error: &CredentialsError) -> ClientError {
     ClientError::new(ErrorKind::Credentials, text)
 }
 
-/// An error with what caused it; the SDK's errors say little without.
+/// An error with what caused it, on one line; the SDK's errors say little without.
 pub(crate) fn chain_text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -366,7 +366,11 @@ pub(crate) fn chain_text(error: &dyn std::error::Error) -> String {
         }
         cause = error.source();
     }
-    text
+    // A message is one line; some of the SDK's are lists.
+    text.split_inclusive('\n')
+        .map(str::trim)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Instance metadata answers within milliseconds on EC2 and never elsewhere.

@@ -4,8 +4,8 @@
 //! signal; a signal ends the process in bounded time even with open files ([`limits::SHUTDOWN_DRAIN`]).
 
 use std::path::Path;
-use std::sync::{Arc, Weak};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
 use std::thread;
 
 use mountpoint_client::crt_client::CrtClient;

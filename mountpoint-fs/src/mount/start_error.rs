@@ -50,19 +50,17 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
             "no permission to list bucket '{bucket}'{at}: {error}. The credentials need s3:ListBucket on the bucket \
              (for the prefix '{prefix}') and s3:GetObject on its objects"
         ),
-        ErrorKind::Credentials => format!(
-            "no valid AWS credentials for bucket '{bucket}': {error}. Set AWS_ACCESS_KEY_ID and \
-             AWS_SECRET_ACCESS_KEY, choose a profile with --profile, or use --no-sign-request for a public bucket"
-        ),
+        // The client's text has the hint: it is useful in the log of a mount as well.
+        ErrorKind::Credentials => {
+            format!("no valid AWS credentials for bucket '{bucket}': {error}")
+        }
         ErrorKind::WrongRegion(Some(region)) => {
             format!("bucket '{bucket}' is in another region: mount it with --region {region}")
         }
         ErrorKind::WrongRegion(None) => {
             format!("bucket '{bucket}' is in another region: {error}. Name it with --region")
         }
-        ErrorKind::Unreachable => format!(
-            "cannot reach the S3 server{at}: {error}. Check --endpoint-url, --region, the network and its proxies"
-        ),
+        ErrorKind::Unreachable => format!("cannot reach the S3 server{at}: {error}"),
         ErrorKind::Transient | ErrorKind::Throttled => {
             format!("the S3 server{at} fails: {error}. Try again, and ask who runs the server")
         }
