@@ -2,7 +2,8 @@
 //!
 //! Layers, each importing only those below it: process ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations
 //! ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`]) → resources ([`memory`]) →
-//! leaves ([`config`], [`clock`], [`sync`], [`executor`]).
+//! leaves ([`operation`], [`config`], [`clock`], [`sync`],
+//! [`executor`]).
 
 pub mod cli;
 pub mod clock;
@@ -14,5 +15,6 @@ pub mod handle;
 pub mod memory;
 pub mod mount;
 pub mod namespace;
+pub mod operation;
 pub mod read;
 pub mod sync;

@@ -13,15 +13,15 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
 use super::open_mode::OpenMode;
-use super::{
-    Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
-    StatFs,
-};
 use crate::clock::Clock;
 use crate::config::FsConfig;
 use crate::config::limits::NAME_LEN_MAX;
 use crate::handle::{HandleTable, OpenFile};
 use crate::namespace::Namespace;
+use crate::operation::{
+    Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
+    StatFs,
+};
 use crate::read::{ReadContext, Reader};
 
 /// A mounted bucket. Every operation may be called from any thread and never blocks it: what must wait for S3

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::{DirectoryEntry, DirectorySink, Entry, FsError, InodeNo};
 use crate::namespace::{Listing, Namespace, Page};
+use crate::operation::{DirectoryEntry, DirectorySink, Entry, FsError, InodeNo};
 
 /// One open of a directory. Its lock is H of the order H, I, T; it is the only one that is held while waiting, so
 /// two readers of one handle take turns.

@@ -1,6 +1,6 @@
 //! How the kernel treats the pages of a file that is opened.
 
-use super::OpenOptions;
+use crate::operation::OpenOptions;
 
 /// What a reply to `open` says of the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::wire::{Fixed, OUT_HEADER_LEN, ReplyHeader};
-use crate::fs::ReadData;
+use crate::operation::ReadData;
 
 /// What an application is answered.
 #[derive(Debug)]

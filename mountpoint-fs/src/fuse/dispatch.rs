@@ -16,7 +16,8 @@ use super::task::PendingReply;
 use super::wire::{DirectoryBuffer, Fixed, Header, Modification, Operation, Request};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
-use crate::fs::{FileSystem, FsError, HandleNo, InodeNo, OpenOptions, Opened};
+use crate::fs::FileSystem;
+use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened};
 
 /// What to do about a request.
 pub(super) enum Answer {

@@ -6,7 +6,7 @@ use mountpoint_client::ErrorKind;
 use nix::errno::Errno;
 use tracing::Level;
 
-use crate::fs::FsError;
+use crate::operation::FsError;
 
 /// What the application is told of a failed operation.
 pub(super) fn errno(error: &FsError, access: Access) -> Errno {

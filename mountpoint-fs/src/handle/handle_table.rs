@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::fs::{FsError, HandleNo};
+use crate::operation::{FsError, HandleNo};
 use crate::sync::RwLock;
 
 /// All open handles of one kind. The lock guards the map alone; readers share it.

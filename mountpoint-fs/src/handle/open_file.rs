@@ -1,6 +1,6 @@
 //! A file that is open for reading.
 
-use crate::fs::InodeNo;
+use crate::operation::InodeNo;
 use crate::read::Reader;
 
 /// One open of one version of a file. Reads of it may run in parallel: the reader needs no lock from here.

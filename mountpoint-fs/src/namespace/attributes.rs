@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::version::{Found, Version};
 use crate::config::FsConfig;
-use crate::fs::{Attributes, FileKind, InodeNo};
+use crate::operation::{Attributes, FileKind, InodeNo};
 
 /// What all inodes of a mount have in common.
 #[derive(Clone, Copy, Debug)]

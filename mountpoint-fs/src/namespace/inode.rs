@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::version::{Found, Version};
-use crate::fs::{FileKind, InodeNo};
+use crate::operation::{FileKind, InodeNo};
 
 /// A point of the mount's clock. Half of a `Duration`: there may be millions of inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::inode::{Body, Inode, Moment, Observed};
 use super::version::{Found, Version};
-use crate::fs::{FileKind, FsError, InodeNo};
+use crate::operation::{FileKind, FsError, InodeNo};
 use crate::sync::Mutex;
 
 /// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held for a few hash

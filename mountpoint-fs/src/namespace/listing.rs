@@ -25,7 +25,7 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 use super::page::{Listed, Page, merge};
 use crate::clock::Clock;
 use crate::config::limits::{LIST_PAGE_ENTRIES_MAX, LIST_PAGE_KEYS};
-use crate::fs::FsError;
+use crate::operation::FsError;
 
 /// Enumerates a directory.
 pub struct Listing {

@@ -8,7 +8,7 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::names;
 use super::version::{Found, Version};
-use crate::fs::FsError;
+use crate::operation::FsError;
 
 /// S3's answer about one name.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use mountpoint_client::types::Key;
 
 use crate::config::limits::NAME_LEN_MAX;
-use crate::fs::FsError;
+use crate::operation::FsError;
 
 /// A name from the kernel, checked: a component that a visible key can have.
 pub(super) fn parse(name: &OsStr) -> Result<&str, FsError> {

@@ -33,7 +33,7 @@ use super::version::{Found, Version};
 use crate::clock::Clock;
 use crate::config::FsConfig;
 use crate::config::limits::{DIRECTORY_TTL, FILE_TTL, LISTING_AGE_MAX, OPEN_FRESH_MAX};
-use crate::fs::{Attributes, Entry, FsError, InodeNo};
+use crate::operation::{Attributes, Entry, FsError, InodeNo};
 
 /// All names of a mount.
 #[derive(Debug)]

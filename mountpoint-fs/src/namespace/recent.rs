@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::inode::Moment;
 use super::page::{Listed, Page};
 use crate::config::limits::RECENT_PAGES_MAX;
-use crate::fs::InodeNo;
+use crate::operation::InodeNo;
 use crate::sync::Mutex;
 
 /// The pages, oldest first. The lock guards the list alone and no other is taken under it.

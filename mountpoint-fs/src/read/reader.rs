@@ -22,8 +22,8 @@ use super::context::{ReadContext, ReaderNo};
 use super::flight::Flight;
 use super::planner::{Access, Bounds, Plan, Planner};
 use crate::config::limits::SLICES_MAX;
-use crate::fs::{FsError, ReadData};
 use crate::memory::{Purpose, Reservation};
+use crate::operation::{FsError, ReadData};
 use crate::sync::Mutex;
 
 /// Reads one version of one object. Any number of reads may be in progress at once.

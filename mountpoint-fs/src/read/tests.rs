@@ -19,7 +19,7 @@ use rand::prelude::{IndexedRandom as _, SeedableRng as _, SliceRandom as _, StdR
 use super::{ReadContext, Reader};
 use crate::clock::Clock;
 use crate::config::ReadConfig;
-use crate::fs::{FsError, ReadData};
+use crate::operation::{FsError, ReadData};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

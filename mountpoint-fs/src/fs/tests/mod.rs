@@ -13,12 +13,12 @@ use futures::FutureExt;
 use mountpoint_client::SimClient;
 use mountpoint_client::sim::{Operation, RequestLog, SimOptions, Time};
 
-use super::{
-    DirectoryEntry, DirectorySink, Entry, FileKind, FileSystem, FsError, HandleNo, InodeNo,
-    OpenOptions,
-};
+use super::FileSystem;
 use crate::clock::Clock;
 use crate::config::{FsConfig, ReadConfig};
+use crate::operation::{
+    DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, OpenOptions,
+};
 
 const READ: OpenOptions = OpenOptions {
     write: false,

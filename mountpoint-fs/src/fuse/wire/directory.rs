@@ -1,7 +1,7 @@
 //! The body of a reply to READDIR and READDIRPLUS.
 
 use super::reply::Fixed;
-use crate::fs::{DirectoryEntry, DirectorySink, FileKind};
+use crate::operation::{DirectoryEntry, DirectorySink, FileKind};
 
 /// Directory entries as bytes, up to the size that the kernel asked for.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
-    use crate::fs::{Attributes, Entry, InodeNo};
+    use crate::operation::{Attributes, Entry, InodeNo};
 
     fn entry(name: &str, ino: u64, next_offset: u64, kind: FileKind) -> DirectoryEntry {
         let attributes = Attributes {

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::abi::open_flags;
-use crate::fs::{Attributes, Entry, FileKind, HandleNo, Opened, StatFs};
+use crate::operation::{Attributes, Entry, FileKind, HandleNo, Opened, StatFs};
 
 /// Length of `fuse_out_header`, which every reply begins with.
 pub(in crate::fuse) const OUT_HEADER_LEN: usize = 16;
@@ -267,7 +267,7 @@ fn truncate_low(flags: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::InodeNo;
+    use crate::operation::InodeNo;
 
     /// Field by field: width in bytes, value.
     #[track_caller]
