@@ -84,6 +84,23 @@ test: test-packages test-servers ## Everything that CI runs: lints, units, contr
 	MOUNTPOINT_TEST_SERVERS=$(TOOLS) $(CARGO) test --locked --workspace
 	$(MAKE) demo CHECK=1 PROFILE=dev
 
+# The peer's crates are a workspace of their own: what they build with decides nothing here.
+PEER_MOUNTPOINT := benchmark/peers/mountpoint-s3
+
+.PHONY: bench-peers
+bench-peers: ## Install the other peers of the benchmark: rclone and s3fs
+	@for package in rclone s3fs; do \
+	  dpkg-query -W -f '$${Status}' "$$package" 2>/dev/null | grep -q 'ok installed' || \
+	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends rclone s3fs; break; }; done
+
+.PHONY: bench
+bench: packages ## Measure mount-s3 beside mountpoint-s3 and every peer in PATH (WORKLOAD=seq, ROUNDS=3)
+	$(CARGO) build --locked --release --workspace --bins
+	$(CARGO) build --locked --release --manifest-path $(PEER_MOUNTPOINT)/Cargo.toml
+	target/release/benchmark --mount-s3 target/release/mount-s3 \
+	  --peer mountpoint-s3=$(PEER_MOUNTPOINT)/target/release/peer-mountpoint-s3 --peers-found \
+	  --workload $(or $(WORKLOAD),all) --rounds $(or $(ROUNDS),3) $(BENCH_ARGS)
+
 .PHONY: doc
 doc: ## API documentation into target/doc
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
