@@ -10,6 +10,8 @@ CARGO ?= cargo
 APT_BUILD := cmake clang libclang-dev pkg-config fuse3
 APT_TEST := $(APT_BUILD) python3
 APT_BENCH := $(APT_BUILD) libfuse3-dev
+# All targets build the same things: other packages or kinds would mean other features, and all crates built again.
+BUILD := $(CARGO) build --locked --workspace --bins --examples
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PROFILE_DIR := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 
@@ -39,11 +41,11 @@ packages: ## Install the Debian packages that building and mounting need
 
 .PHONY: build
 build: packages ## Build mount-s3 into target/release
-	$(CARGO) build --locked --profile $(PROFILE) --workspace --bin mount-s3
+	$(BUILD) --profile $(PROFILE)
 
 .PHONY: demo
 demo: packages ## Mount a bucket of an embedded S3 server and look around (CHECK=1: verify and exit)
-	$(CARGO) build --locked --profile $(PROFILE) --workspace --example demo
+	$(BUILD) --profile $(PROFILE)
 	@target/$(PROFILE_DIR)/examples/demo $(if $(CHECK),--check)
 
 .PHONY: install
@@ -100,7 +102,7 @@ bench-peers: ## Install more peers for the benchmark: rclone and s3fs
 
 .PHONY: bench
 bench: bench-packages ## Measure mount-s3 beside mountpoint-s3 and every peer in PATH (WORKLOAD=seq, ROUNDS=3)
-	$(CARGO) build --locked --release --workspace --bins
+	$(BUILD) --release
 	$(CARGO) build --locked --release --manifest-path $(PEER_MOUNTPOINT)/Cargo.toml
 	target/release/benchmark --mount-s3 target/release/mount-s3 \
 	  --peer mountpoint-s3=$(PEER_MOUNTPOINT)/target/release/peer-mountpoint-s3 --peers-found \

@@ -33,6 +33,8 @@ pub struct ReadContext {
     holders: Mutex<HashMap<ReaderNo, Weak<Inner>>>,
     reader_next: AtomicU64,
     streams: AtomicUsize,
+    /// Bytes that all readers have read so far.
+    consumed: AtomicU64,
     /// When idle readers are looked for the next time, in milliseconds of the clock.
     sweep_at_ms: AtomicU64,
     gets: AtomicU64,
@@ -88,6 +90,7 @@ impl ReadContext {
             holders: Mutex::default(),
             reader_next: AtomicU64::new(0),
             streams: AtomicUsize::new(0),
+            consumed: AtomicU64::new(0),
             sweep_at_ms: AtomicU64::new(0),
             gets: AtomicU64::new(0),
             gets_at_give_back: AtomicU64::new(0),
@@ -139,6 +142,11 @@ impl ReadContext {
     pub(super) fn count_streams(&self, before: usize, now: usize) {
         self.streams.fetch_add(now, Ordering::Relaxed);
         self.streams.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    /// Bytes that all readers have read so far, with the `len` that one reads now.
+    pub(super) fn count_consumed(&self, len: u64) -> u64 {
+        self.consumed.fetch_add(len, Ordering::Relaxed) + len
     }
 
     /// Largest window of one stream: its share of what read-ahead may hold.

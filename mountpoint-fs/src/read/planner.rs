@@ -29,6 +29,8 @@ pub(super) struct Access {
     pub(super) waits: bool,
     /// Now.
     pub(super) now: Duration,
+    /// Bytes that all readers of the mount have read so far.
+    pub(super) consumed: u64,
 }
 
 /// What a plan must keep to.
@@ -164,12 +166,12 @@ impl Planner {
         missed: bool,
         bounds: &Bounds,
     ) -> Option<Reach> {
-        self.open(index, access.now, bounds);
+        self.open(index, access, bounds);
         let end = self.tracks.at(index).range.end;
         let limit = self.tracks.next_stream_start(index).min(bounds.size);
         let track = self.tracks.at_mut(index);
         let window = track.window.as_mut().expect("opened above");
-        window.advance(end, access.waits, access.now, bounds.window_max);
+        window.advance(end, access, bounds.window_max);
         // After a miss blocks may be gone behind it too: they were given back, or another stream consumed them.
         let from = if missed {
             end
@@ -198,7 +200,7 @@ impl Planner {
     }
 
     /// Makes the track a stream if it is none.
-    fn open(&mut self, index: usize, now: Duration, bounds: &Bounds) {
+    fn open(&mut self, index: usize, access: &Access, bounds: &Bounds) {
         let Track {
             range,
             window: None,
@@ -215,7 +217,7 @@ impl Planner {
             (other.range.end < range.start && range.start < other.ahead_end).then(|| window.size())
         });
         let wanted = inherited.max().unwrap_or(0).max(run.saturating_mul(factor));
-        let window = Window::open(wanted, range.end, now, bounds.window_max);
+        let window = Window::open(wanted, range.end, access, bounds.window_max);
         self.tracks.open(index, window);
     }
 }
@@ -303,6 +305,7 @@ mod tests {
                 range: range.clone(),
                 waits,
                 now,
+                consumed: range.end,
             };
             let plan = self.planner.plan(&access, &self.blocks, &self.bounds);
             for get in plan.demand.iter().chain(&plan.ahead) {

@@ -129,6 +129,7 @@ impl Inner {
     /// Plans a read and sends what it calls for.
     fn begin(self: &Arc<Self>, range: &Range<u64>) -> Step {
         let now = self.touch();
+        let consumed = self.context.count_consumed(range.end - range.start);
         let mut removed = Vec::new();
         let mut launches = Vec::new();
         let step = {
@@ -139,6 +140,7 @@ impl Inner {
                 range: range.clone(),
                 waits: !is_ready,
                 now,
+                consumed,
             };
             let bounds = Bounds {
                 size: self.size,

@@ -2,14 +2,17 @@
 //!
 //! Pure: owns no buffer, makes no request, reads no clock; told how the reader moves, it says a size. Time is cut
 //! into epochs: one lasts until the reader has consumed one window. At its end a window whose reader had to wait
-//! grows, as long as that pays: if the reader is no faster than two epochs ago, the window shrinks to a quarter,
-//! stays there if the reader is as fast with that, and rests for a number of epochs. So it settles near the
+//! grows, as long as that pays: if the mount is no faster than two epochs ago, the window shrinks to a quarter,
+//! stays there if the mount is as fast with that, and rests for a number of epochs. So it settles near the
 //! bandwidth-delay product of a distant store, and stays small, in the CPU's caches, where the machine is the limit.
+//! What counts is the mount, all of its readers: one among many grows faster with any larger window, at the others'
+//! cost.
 //!
 //! Invariant: `PART_MIN <= size <= max(size_max, PART_MIN)`.
 
 use std::time::Duration;
 
+use super::planner::Access;
 use crate::config::limits::{PART_MIN, PARTS_PER_WINDOW, WINDOW_INITIAL_MAX};
 
 /// The prefetch window of one stream, in bytes.
@@ -26,14 +29,34 @@ pub(super) struct Window {
 #[derive(Clone, Debug)]
 struct Epoch {
     began: Duration,
-    from: u64,
+    /// What all readers of the mount had consumed then.
+    consumed: u64,
     end: u64,
     stalled: bool,
 }
 
+impl Epoch {
+    /// Begins now and lasts until the reader comes to `end`.
+    fn new(end: u64, access: &Access) -> Self {
+        Self {
+            began: access.now,
+            consumed: access.consumed,
+            end,
+            stalled: false,
+        }
+    }
+
+    /// Bytes per second of all readers since it began.
+    fn rate(&self, access: &Access) -> Option<f64> {
+        let seconds = access.now.saturating_sub(self.began).as_secs_f64();
+        let consumed = access.consumed.saturating_sub(self.consumed);
+        (seconds > 0.0).then(|| consumed as f64 / seconds)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// With the reader's bytes per second in the last epoch and in the one before, where they are known.
+    /// With the mount's bytes per second in the last epoch and in the one before, where they are known.
     Growing([Option<f64>; 2]),
     /// It shrank, and must be as fast as before after so many epochs.
     Checking { epochs: u32, rate: f64, size: u64 },
@@ -43,17 +66,12 @@ enum Phase {
 
 impl Window {
     /// Opens for a reader at `end` and asks for a power of two near `wanted` bytes.
-    pub(super) fn open(wanted: u64, end: u64, now: Duration, size_max: u64) -> Self {
+    pub(super) fn open(wanted: u64, end: u64, access: &Access, size_max: u64) -> Self {
         let size = wanted
             .clamp(PART_MIN, WINDOW_INITIAL_MAX)
             .next_power_of_two()
             .min(size_max.max(PART_MIN));
-        let epoch = Epoch {
-            began: now,
-            from: end,
-            end: end + size,
-            stalled: false,
-        };
+        let epoch = Epoch::new(end + size, access);
         Self {
             size,
             size_max,
@@ -79,12 +97,12 @@ impl Window {
         part.max(PART_MIN).min(part_max)
     }
 
-    /// The reader has come to `end` and, if `stalled`, waits for bytes there.
-    pub(super) fn advance(&mut self, end: u64, stalled: bool, now: Duration, size_max: u64) {
-        self.epoch.stalled |= stalled;
+    /// The reader has come to `end` with this access.
+    pub(super) fn advance(&mut self, end: u64, access: &Access, size_max: u64) {
+        self.epoch.stalled |= access.waits;
         self.size_max = size_max.max(PART_MIN);
         if end >= self.epoch.end {
-            self.finish_epoch(end, now);
+            self.finish_epoch(end, access);
         }
         self.size = self.size.min(self.size_max);
     }
@@ -95,9 +113,8 @@ impl Window {
         self.phase = Phase::Resting(REST_MIN);
     }
 
-    fn finish_epoch(&mut self, end: u64, now: Duration) {
-        let seconds = now.saturating_sub(self.epoch.began).as_secs_f64();
-        let rate = (seconds > 0.0).then(|| (end - self.epoch.from) as f64 / seconds);
+    fn finish_epoch(&mut self, end: u64, access: &Access) {
+        let rate = self.epoch.rate(access);
         self.phase = match self.phase {
             Phase::Growing(rates) if self.epoch.stalled => self.grow(rate, rates),
             Phase::Growing([last, _]) => Phase::Growing([rate, last]),
@@ -120,12 +137,7 @@ impl Window {
             Phase::Resting(epochs) => Phase::Resting(epochs - 1),
         };
         self.size = self.size.min(self.size_max);
-        self.epoch = Epoch {
-            began: now,
-            from: end,
-            end: end + self.size,
-            stalled: false,
-        };
+        self.epoch = Epoch::new(end + self.size, access);
     }
 
     /// Grows, or shrinks if growing did not pay.
@@ -178,10 +190,20 @@ mod tests {
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
 
+    /// A read of a mount with this one reader.
+    fn access(waits: bool, end: u64, now: Duration) -> Access {
+        Access {
+            range: end..end + 1,
+            waits,
+            now,
+            consumed: end,
+        }
+    }
+
     /// Reads on in steps of 128 KiB from a store that needs `delay` for each window and never delivers more than
     /// `rate_max` bytes a second. Returns the window's size after each epoch.
     fn run(initial: u64, epochs: usize, delay: Duration, rate_max: f64, size_max: u64) -> Vec<u64> {
-        let mut window = Window::open(initial, 0, Duration::ZERO, size_max);
+        let mut window = Window::open(initial, 0, &access(true, 0, Duration::ZERO), size_max);
         let (mut now, mut end) = (Duration::ZERO, 0);
         let mut sizes = vec![window.size()];
         while sizes.len() <= epochs {
@@ -189,7 +211,7 @@ mod tests {
             now += delay.max(Duration::from_secs_f64(window.size() as f64 / rate_max));
             while end < epoch_end {
                 end += 128 * KIB;
-                window.advance(end, true, now, size_max);
+                window.advance(end, &access(true, end, now), size_max);
             }
             sizes.push(window.size());
         }
@@ -215,11 +237,42 @@ mod tests {
         assert!(resting > 30, "{sizes:?}");
     }
 
+    /// Eight readers share a rate in proportion to their windows, as those of a machine at its limit do.
+    #[test]
+    fn readers_that_only_take_from_each_other_do_not_grow() {
+        let open = || Window::open(4 * MIB, 0, &access(true, 0, Duration::ZERO), 256 * MIB);
+        let mut readers: Vec<(Window, f64)> = (0..8).map(|_| (open(), 0.0)).collect();
+        let (mut consumed, mut sizes) = (0.0, Vec::new());
+        for step in 1..20_000_u64 {
+            let total: u64 = readers.iter().map(|(window, _)| window.size()).sum();
+            for (window, end) in &mut readers {
+                let bytes = 1e6 * window.size() as f64 / total as f64;
+                (*end, consumed) = (*end + bytes, consumed + bytes);
+                let access = Access {
+                    consumed: consumed as u64,
+                    ..access(true, *end as u64, Duration::from_millis(step))
+                };
+                window.advance(*end as u64, &access, 256 * MIB);
+            }
+            sizes.push(
+                readers
+                    .iter()
+                    .map(|(window, _)| window.size() / MIB)
+                    .max()
+                    .unwrap(),
+            );
+        }
+        assert!(sizes.iter().all(|&size| size <= 16), "{sizes:?}");
+        let resting = sizes.iter().filter(|&&size| size <= 4).count();
+        assert!(resting > sizes.len() / 2, "{resting}");
+    }
+
     #[test]
     fn a_reader_that_never_waits_keeps_its_window() {
-        let mut window = Window::open(MIB, 0, Duration::ZERO, 256 * MIB);
+        let mut window = Window::open(MIB, 0, &access(false, 0, Duration::ZERO), 256 * MIB);
         for step in 1..100 {
-            window.advance(step * MIB, false, Duration::from_millis(step), 256 * MIB);
+            let access = access(false, step * MIB, Duration::from_millis(step));
+            window.advance(step * MIB, &access, 256 * MIB);
         }
         assert_eq!(window.size(), MIB);
     }
@@ -229,7 +282,7 @@ mod tests {
         #[track_caller]
         fn check(wanted: u64, size_max: u64, size: u64) {
             assert_eq!(
-                Window::open(wanted, 0, Duration::ZERO, size_max).size(),
+                Window::open(wanted, 0, &access(true, 0, Duration::ZERO), size_max).size(),
                 size
             );
         }
@@ -242,10 +295,10 @@ mod tests {
 
     #[test]
     fn shrinks_when_memory_is_short_and_when_its_share_does() {
-        let mut window = Window::open(4 * MIB, 0, Duration::ZERO, 256 * MIB);
+        let mut window = Window::open(4 * MIB, 0, &access(true, 0, Duration::ZERO), 256 * MIB);
         window.shrink();
         assert_eq!(window.size(), 2 * MIB);
-        window.advance(1, true, Duration::ZERO, 300 * KIB);
+        window.advance(1, &access(true, 1, Duration::ZERO), 300 * KIB);
         assert_eq!(window.size(), 300 * KIB);
         for _ in 0..9 {
             window.shrink();
@@ -258,7 +311,7 @@ mod tests {
         #[track_caller]
         fn check(size: u64, part_max: u64, part: u64) {
             assert_eq!(
-                Window::open(size, 0, Duration::ZERO, size).part(part_max),
+                Window::open(size, 0, &access(true, 0, Duration::ZERO), size).part(part_max),
                 part
             );
         }
