@@ -30,11 +30,15 @@ pub struct Environment {
     pub endpoint_url: Option<String>,
     /// `AWS_CA_BUNDLE`: a PEM file that replaces the machine's trust store.
     pub ca_bundle: Option<String>,
+    /// `MOUNTPOINT_START_TIMEOUT`: how long a start may take, in seconds.
+    pub start_timeout: Option<u64>,
+    /// `NOTIFY_SOCKET`: where systemd wants to be told that the mount is ready.
+    pub notify_socket: Option<String>,
 }
 
 impl Environment {
     /// Every variable that is read, in the order of the fields; the documentation's list is compared with it.
-    pub const NAMES: [&str; 13] = [
+    pub const NAMES: [&str; 15] = [
         "UNSTABLE_MOUNTPOINT_MAX_BACKGROUND",
         "UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD",
         "UNSTABLE_MOUNTPOINT_CLONE_FUSE_FD",
@@ -48,7 +52,12 @@ impl Environment {
         "AWS_ENDPOINT_URL_S3",
         "AWS_ENDPOINT_URL",
         "AWS_CA_BUNDLE",
+        Self::START_TIMEOUT,
+        "NOTIFY_SOCKET",
     ];
+
+    /// Named in messages about a start that took too long.
+    pub(super) const START_TIMEOUT: &str = "MOUNTPOINT_START_TIMEOUT";
 
     /// The process's environment.
     ///
@@ -90,6 +99,8 @@ impl Environment {
             region: text("AWS_REGION").or_else(|| text("AWS_DEFAULT_REGION")),
             endpoint_url: text("AWS_ENDPOINT_URL_S3").or_else(|| text("AWS_ENDPOINT_URL")),
             ca_bundle: text("AWS_CA_BUNDLE"),
+            start_timeout: number(&text, Self::START_TIMEOUT, 1, 3600)?,
+            notify_socket: text("NOTIFY_SOCKET"),
         };
         if let (Some(threshold), Some(background)) =
             (environment.congestion_threshold, environment.max_background)

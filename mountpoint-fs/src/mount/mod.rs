@@ -1,15 +1,21 @@
 //! The process: from the command line to a mounted directory, and to its end.
 
 mod config;
+mod connect;
 mod daemon;
 mod environment;
 mod logging;
+mod memory_limit;
+mod notify;
+mod pid_file;
 mod run;
 mod serve;
 mod start_error;
+mod target;
 
 pub use config::{FuseTuning, MountConfig};
 pub use environment::Environment;
 pub use run::run;
 pub use serve::MountedBucket;
 pub use start_error::StartError;
+pub use target::MountTarget;
