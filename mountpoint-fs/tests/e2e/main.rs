@@ -8,12 +8,17 @@
     reason = "a test fails by panicking, reads the real clock and starts threads"
 )]
 
+mod autofs;
+mod background;
 mod faults;
 mod harness;
 mod lifecycle;
+mod machine;
+mod passed_device;
 mod reading;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
+mod sharing;
 mod start_errors;
 mod tools;
