@@ -54,7 +54,7 @@ fn every_flag_has_its_row_and_every_row_its_flag() {
 #[test]
 fn every_variable_has_its_row() {
     let documented = first_cells(&document("CONFIGURATION.md"));
-    for name in Environment::NAMES {
+    for name in Environment::names() {
         assert!(
             documented.contains(name),
             "{name} is not in doc/CONFIGURATION.md"

@@ -11,14 +11,14 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::Environment;
-use crate::cli::CliArgs;
+use crate::cli::LoggingFlags;
 
 /// Starts logging. `in_background` tells that there is no terminal.
 ///
 /// # Errors
 /// A text for the user.
 pub(super) fn start(
-    args: &CliArgs,
+    args: &LoggingFlags,
     environment: &Environment,
     in_background: bool,
 ) -> Result<(), String> {
@@ -58,7 +58,7 @@ pub(super) fn start(
     Ok(())
 }
 
-fn filter(args: &CliArgs, environment: &Environment) -> Result<EnvFilter, String> {
+fn filter(args: &LoggingFlags, environment: &Environment) -> Result<EnvFilter, String> {
     let directives = match (&environment.log_filter, args.debug, args.debug_crt) {
         (Some(filter), ..) => filter.clone(),
         (None, false, false) => "warn,aws_config=error".to_owned(),

@@ -1,5 +1,6 @@
 //! The process: from the command line to a mounted directory, and to its end.
 
+mod client_options;
 mod config;
 mod daemon;
 mod environment;
@@ -8,8 +9,9 @@ mod run;
 mod serve;
 mod start_error;
 
+pub use client_options::client_options;
 pub use config::{FuseTuning, MountConfig};
-pub use environment::Environment;
+pub use environment::{Environment, ProxyVariables};
 pub use run::run;
 pub use serve::MountedBucket;
 pub use start_error::StartError;

@@ -5,25 +5,31 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 use super::daemon::{PidFile, Reporter, Side, daemonise};
 use super::{Environment, MountConfig, MountedBucket, StartError, logging};
-use crate::cli::CliArgs;
+use crate::cli::{CliArgs, Invocation, man_page};
 
 /// Runs `mount-s3` with these arguments. The exit code is 0 when the directory was mounted (in the background) or
 /// was unmounted again (in the foreground), 1 when something failed, 2 when the command line is wrong.
 #[must_use]
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let args = match CliArgs::try_parse_from(arguments) {
-        Ok(args) => args,
+    let invocation = match Invocation::parse(arguments) {
+        Ok(invocation) => invocation,
         Err(error) => {
             // `--help` and `--version` come this way as well, with code 0. Nobody is left to tell that telling failed.
             error.print().ok();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    match start(&args) {
+    let result = match invocation {
+        Invocation::Mount(args) => start(&args),
+        Invocation::Completions(shell) => Ok(print(&shell.completions())),
+        Invocation::Man => Ok(print(&man_page())),
+        Invocation::Doctor(_) => Err(
+            "this build has no doctor; a bucket of that name is mounted as s3://doctor".to_owned(),
+        ),
+    };
+    match result {
         Ok(code) => code,
         Err(reason) => {
             complain(&reason);
@@ -35,6 +41,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 fn start(args: &CliArgs) -> Result<ExitCode, String> {
     let environment = Environment::read()?;
     let config = MountConfig::resolve(args, &environment)?;
+    for warning in &config.warnings {
+        complain(&format!("warning: {warning}"));
+    }
     if args.foreground {
         return serve(args, &environment, &config, Reporter::foreground());
     }
@@ -60,7 +69,7 @@ fn serve(
     config: &MountConfig,
     mut reporter: Reporter,
 ) -> Result<ExitCode, String> {
-    let mounted = logging::start(args, environment, reporter.is_daemon())
+    let mounted = logging::start(&args.logging, environment, reporter.is_daemon())
         .map_err(StartError::from)
         .and_then(|()| MountedBucket::start(config));
     let mounted = match mounted {
@@ -104,6 +113,12 @@ fn serve(
     mounted.serve();
     drop(pid_file);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a generated text. A reader that closes the pipe early (`| head`) has had enough.
+fn print(text: &[u8]) -> ExitCode {
+    std::io::stdout().write_all(text).ok();
+    ExitCode::SUCCESS
 }
 
 /// One line for what went wrong, and what to do about it.
