@@ -38,6 +38,8 @@ pub struct Environment {
     pub ec2_metadata_disabled: bool,
     /// `https_proxy`, `http_proxy`, `no_proxy` and their capitals.
     pub proxy: ProxyVariables,
+    /// `MOUNTPOINT_START_TIMEOUT`: how long a start may take, in seconds.
+    pub start_timeout: Option<u64>,
     /// `NOTIFY_SOCKET`: where systemd wants to hear that the mount is there.
     pub notify_socket: Option<String>,
     /// What the user should know about variables that are set.
@@ -105,6 +107,7 @@ const EC2_METADATA_DISABLED: [&str; 1] = ["AWS_EC2_METADATA_DISABLED"];
 const HTTPS_PROXY: [&str; 2] = ["https_proxy", "HTTPS_PROXY"];
 const HTTP_PROXY: [&str; 2] = ["http_proxy", "HTTP_PROXY"];
 const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
+const START_TIMEOUT: [&str; 1] = [Environment::START_TIMEOUT];
 const NOTIFY_SOCKET: [&str; 1] = ["NOTIFY_SOCKET"];
 
 /// Variables of mountpoint-s3 that change nothing here yet, or never will, and why.
@@ -143,9 +146,12 @@ const NO_METRICS: &str = "this version has no metrics";
 const NO_CHECKSUM: &str = "this version computes no checksum that could be left out";
 
 impl Environment {
+    /// Named in messages about a start that took too long.
+    pub(super) const START_TIMEOUT: &str = "MOUNTPOINT_START_TIMEOUT";
+
     /// Every variable that is read; the documentation's list is compared with it.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        let effective: [&Names; 16] = [
+        let effective: [&Names; 17] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
             &CLONE_FUSE_FD,
@@ -161,6 +167,7 @@ impl Environment {
             &HTTPS_PROXY,
             &HTTP_PROXY,
             &NO_PROXY,
+            &START_TIMEOUT,
             &NOTIFY_SOCKET,
         ];
         effective
@@ -213,6 +220,7 @@ impl Environment {
                 .text(&EC2_METADATA_DISABLED)
                 .is_some_and(|value| value.eq_ignore_ascii_case("true")),
             proxy,
+            start_timeout: variables.number(&START_TIMEOUT, 1, 3600)?,
             notify_socket: variables.text(&NOTIFY_SOCKET),
             warnings: Vec::new(),
         };

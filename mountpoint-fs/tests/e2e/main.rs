@@ -9,6 +9,7 @@
 )]
 
 mod faults;
+mod fstab;
 mod harness;
 mod lifecycle;
 mod reading;
