@@ -385,13 +385,7 @@ fn each_edge_has_one_place() {
             let here = allowed
                 .iter()
                 .any(|place| path.to_str().unwrap().contains(&format!("src/{place}")));
-            // `mount` looks at one errno, to tell a dead mount from others.
-            let known = text == "libc::E" && path.ends_with("mount/serve.rs");
-            assert!(
-                here || known || !code.contains(text),
-                "{text} in {}",
-                path.display()
-            );
+            assert!(here || !code.contains(text), "{text} in {}", path.display());
         }
     }
 }

@@ -84,7 +84,7 @@ impl MountConfig {
                 gid: mount.gid.unwrap_or_else(|| nix::unistd::getgid().as_raw()),
                 dir_mode: mount.dir_mode.unwrap_or(0o755),
                 file_mode: mount.file_mode.unwrap_or(0o644),
-                read: read_config(args, environment),
+                read: read_config(args, environment)?,
             },
             fuse: fuse_tuning(args, environment)?,
             access: crate::fuse::MountOptions {
@@ -124,18 +124,26 @@ fn congestion_threshold(max_background: u16) -> u16 {
     (max_background / 4 * 3).max(1)
 }
 
-fn read_config(args: &CliArgs, environment: &Environment) -> ReadConfig {
-    let memory_max = args
-        .client
-        .memory_target
-        .map_or_else(|| memory_default(memory_available()), |mib| mib << 20);
-    ReadConfig {
+fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, String> {
+    let available = memory_available();
+    let memory_max = match args.client.memory_target {
+        None => memory_default(available),
+        Some(mib) if mib << 20 > available => {
+            return Err(format!(
+                "--memory-target {mib} is more than the {} MiB that this machine or its control group (cgroup) allows; \
+                 give less, or raise the group's limit",
+                available >> 20
+            ));
+        }
+        Some(mib) => mib << 20,
+    };
+    Ok(ReadConfig {
         memory_max,
         part_size: read_part_size(&args.client),
         window_max: environment
             .prefetch_window_max
             .unwrap_or_else(|| ReadConfig::default().window_max),
-    }
+    })
 }
 
 /// A quarter, so that applications keep the rest; within bounds that make sense.
@@ -149,18 +157,7 @@ fn memory_default(available: u64) -> u64 {
 /// Memory of the machine or of the control group, whichever is less, in bytes.
 fn memory_available() -> u64 {
     let machine = nix::sys::sysinfo::sysinfo().map_or(u64::MAX, |info| info.ram_total());
-    let group = [
-        "/sys/fs/cgroup/memory.max",
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    ]
-    .iter()
-    .find_map(|path| {
-        std::fs::read_to_string(path)
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    });
+    let group = super::memory_limit::memory_limit();
     machine.min(group.unwrap_or(u64::MAX))
 }
 

@@ -2,12 +2,17 @@
 
 mod client_options;
 mod config;
+mod connect;
 mod daemon;
 mod environment;
 mod logging;
+mod memory_limit;
+mod notify;
+mod pid_file;
 mod run;
 mod serve;
 mod start_error;
+mod target;
 
 pub use client_options::client_options;
 pub use config::{FuseTuning, MountConfig};
@@ -15,3 +20,4 @@ pub use environment::{Environment, ProxyVariables};
 pub use run::run;
 pub use serve::MountedBucket;
 pub use start_error::StartError;
+pub use target::MountTarget;

@@ -35,13 +35,18 @@ impl fmt::Debug for StartError {
 
 impl std::error::Error for StartError {}
 
+/// ` at URL`, where the user named one.
+pub(super) fn place(options: &CrtClientOptions) -> String {
+    options
+        .endpoint_url
+        .as_deref()
+        .map_or_else(String::new, |url| format!(" at {url}"))
+}
+
 /// What the first request's failure means for somebody who wants to mount a bucket.
 pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientError) -> StartError {
     let bucket = &options.bucket;
-    let at = options
-        .endpoint_url
-        .as_deref()
-        .map_or_else(String::new, |url| format!(" at {url}"));
+    let at = place(options);
     let text = match &error.kind {
         ErrorKind::NoSuchBucket | ErrorKind::NotFound => format!(
             "bucket '{bucket}' does not exist{at}: {error}. Check its name, --region and --endpoint-url"
