@@ -47,6 +47,7 @@ pub fn client_options(
     options.part_size_max =
         usize::try_from(read_part_size(client)).map_err(|error| error.to_string())?;
     options.network_interfaces.clone_from(&client.bind);
+    options.proxy.clone_from(&environment.proxy);
     options.event_loop_threads = environment.event_loop_threads;
     options.ca_bundle = ca_bundle(client, environment)?;
     if let Some(attempts) = environment.max_attempts {

@@ -9,6 +9,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use mountpoint_client::network::ProxySettings;
+
 /// Variables that Mountpoint reads, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
@@ -36,35 +38,14 @@ pub struct Environment {
     pub ca_bundle: Option<String>,
     /// `AWS_EC2_METADATA_DISABLED`: whether the instance's metadata service is not to be asked.
     pub ec2_metadata_disabled: bool,
-    /// `https_proxy`, `http_proxy`, `no_proxy` and their capitals.
-    pub proxy: ProxyVariables,
+    /// `https_proxy`, `http_proxy`, `all_proxy`, `no_proxy` and their capitals.
+    pub proxy: ProxySettings,
     /// `MOUNTPOINT_START_TIMEOUT`: how long a start may take, in seconds.
     pub start_timeout: Option<u64>,
     /// `NOTIFY_SOCKET`: where systemd wants to hear that the mount is there.
     pub notify_socket: Option<String>,
     /// What the user should know about variables that are set.
     pub warnings: Vec<String>,
-}
-
-/// Proxies between this machine and S3, as the variables name them. URLs may hold passwords and are not shown.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct ProxyVariables {
-    /// Proxy of `https://` endpoints.
-    pub https: Option<String>,
-    /// Proxy of `http://` endpoints.
-    pub http: Option<String>,
-    /// Hosts that are reached without one.
-    pub no_proxy: Option<String>,
-}
-
-impl fmt::Debug for ProxyVariables {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProxyVariables")
-            .field("https", &self.https.is_some())
-            .field("http", &self.http.is_some())
-            .field("no_proxy", &self.no_proxy)
-            .finish()
-    }
 }
 
 /// Names of one setting; the first that is set wins.
@@ -104,9 +85,6 @@ const REGION: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 const ENDPOINT_URL: [&str; 2] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
 const CA_BUNDLE: [&str; 1] = ["AWS_CA_BUNDLE"];
 const EC2_METADATA_DISABLED: [&str; 1] = ["AWS_EC2_METADATA_DISABLED"];
-const HTTPS_PROXY: [&str; 2] = ["https_proxy", "HTTPS_PROXY"];
-const HTTP_PROXY: [&str; 2] = ["http_proxy", "HTTP_PROXY"];
-const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
 const START_TIMEOUT: [&str; 1] = [Environment::START_TIMEOUT];
 const NOTIFY_SOCKET: [&str; 1] = ["NOTIFY_SOCKET"];
 
@@ -151,7 +129,7 @@ impl Environment {
 
     /// Every variable that is read; the documentation's list is compared with it.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        let effective: [&Names; 17] = [
+        let effective: [&Names; 15] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
             &CLONE_FUSE_FD,
@@ -164,9 +142,7 @@ impl Environment {
             &ENDPOINT_URL,
             &CA_BUNDLE,
             &EC2_METADATA_DISABLED,
-            &HTTPS_PROXY,
-            &HTTP_PROXY,
-            &NO_PROXY,
+            &ProxySettings::VARIABLES,
             &START_TIMEOUT,
             &NOTIFY_SOCKET,
         ];
@@ -198,11 +174,6 @@ impl Environment {
             find: &|name| variable(name).filter(|value| !value.is_empty()),
             warnings: Vec::new(),
         };
-        let proxy = ProxyVariables {
-            https: variables.text(&HTTPS_PROXY),
-            http: variables.text(&HTTP_PROXY),
-            no_proxy: variables.text(&NO_PROXY),
-        };
         let environment = Self {
             max_background: variables.number(&MAX_BACKGROUND, 1, 65535)?,
             congestion_threshold: variables.number(&CONGESTION_THRESHOLD, 1, 65535)?,
@@ -219,7 +190,7 @@ impl Environment {
             ec2_metadata_disabled: variables
                 .text(&EC2_METADATA_DISABLED)
                 .is_some_and(|value| value.eq_ignore_ascii_case("true")),
-            proxy,
+            proxy: variables.proxy()?,
             start_timeout: variables.number(&START_TIMEOUT, 1, 3600)?,
             notify_socket: variables.text(&NOTIFY_SOCKET),
             warnings: Vec::new(),
@@ -310,6 +281,20 @@ impl Variables<'_> {
         }
     }
 
+    /// A SOCKS proxy for everything is meant for other programs: mountpoint-s3 does not look at it either.
+    fn proxy(&mut self) -> Result<ProxySettings, String> {
+        let is_socks = |name: &str| {
+            ["all_proxy", "ALL_PROXY"].contains(&name)
+                && (self.find)(name).is_some_and(|url| url.starts_with("socks"))
+        };
+        let ignored = ProxySettings::VARIABLES
+            .into_iter()
+            .filter(|name| is_socks(name));
+        let warnings = ignored.map(|name| format!("{name} has no effect: it is not an HTTP proxy"));
+        self.warnings.extend(warnings);
+        ProxySettings::from_variables(|name| (self.find)(name).filter(|_| !is_socks(name)))
+    }
+
     fn warn_of_those_without_effect(&mut self) {
         for (name, why) in WITHOUT_EFFECT {
             if (self.find)(name).is_some() {
@@ -395,33 +380,20 @@ mod tests {
     }
 
     #[test]
-    fn proxies_in_both_spellings() {
-        let proxy = |https: Option<&str>, http: Option<&str>, no_proxy: Option<&str>| Environment {
-            proxy: ProxyVariables {
-                https: https.and_then(some),
-                http: http.and_then(some),
-                no_proxy: no_proxy.and_then(some),
-            },
-            ..none()
-        };
-        check(&[("HTTPS_PROXY", "a")], Ok(proxy(Some("a"), None, None)));
-        check(
-            &[("HTTPS_PROXY", "a"), ("https_proxy", "b")],
-            Ok(proxy(Some("b"), None, None)),
-        );
-        check(
-            &[("http_proxy", "a"), ("NO_PROXY", "c")],
-            Ok(proxy(None, Some("a"), Some("c"))),
-        );
-        let shown = format!(
-            "{:?}",
-            proxy(
-                Some("http://user:secret@p"),
-                Some("http://u:secret@p"),
-                None
-            )
-        );
+    fn proxies() {
+        let variables = [("HTTPS_PROXY", "http://user:secret@p:3128")];
+        let find = |name: &str| Some(variables.iter().find(|(n, _)| *n == name)?.1.to_owned());
+        let environment = Environment::parse(find).unwrap();
+        assert!(environment.proxy.for_url("https://s3").is_some());
+        assert!(environment.proxy.for_url("http://s3").is_none());
+        let shown = format!("{environment:?}");
         assert!(!shown.contains("secret"), "{shown}");
+        let warnings = vec!["ALL_PROXY has no effect: it is not an HTTP proxy".to_owned()];
+        check(
+            &[("ALL_PROXY", "socks5h://p")],
+            Ok(Environment { warnings, ..none() }),
+        );
+        check(&[("http_proxy", "socks5://p")], Err("http_proxy: "));
     }
 
     /// A variable of mountpoint-s3 and the name that stays.

@@ -16,7 +16,7 @@ mod target;
 
 pub use client_options::client_options;
 pub use config::{FuseTuning, MountConfig};
-pub use environment::{Environment, ProxyVariables};
+pub use environment::Environment;
 pub use run::run;
 pub use serve::MountedBucket;
 pub use start_error::StartError;
