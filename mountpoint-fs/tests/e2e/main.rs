@@ -12,6 +12,7 @@ mod faults;
 mod fstab;
 mod harness;
 mod lifecycle;
+mod package;
 mod reading;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
