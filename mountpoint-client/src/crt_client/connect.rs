@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
@@ -10,8 +9,7 @@ use aws_sdk_s3::config::{
     AppName, BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation,
     ResponseChecksumValidation, StalledStreamProtectionConfig,
 };
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use mountpoint_crt_sys::{ClientOptions, Runtime, RuntimeOptions, Signing, TlsOptions};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -27,6 +25,9 @@ use super::options::{
 };
 use crate::credentials::{CredentialsCache, CredentialsMode, find_region};
 use crate::endpoint::{Endpoint, EndpointQuestion};
+use crate::network::{
+    HttpOptions, Interfaces, ProbeTarget, Proxy, http_client, trust, url_address,
+};
 use crate::retry::{Pace, RetryPolicy};
 use crate::{ClientError, ErrorKind};
 
@@ -50,8 +51,17 @@ pub(super) async fn connect(
             .await
             .map_err(|error| named(&options, error))?;
     }
-    let sdk = sdk_client(&options, region.clone(), credentials.clone())?;
-    let data = data_clients(&options, &endpoint, credentials.as_ref())?;
+    let proxy = options.proxy.for_url(&endpoint.origin);
+    let target = probe_target(&endpoint, proxy)?;
+    let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
+    let interfaces = Arc::new(interfaces);
+    let http = http_client(HttpOptions {
+        tls: trust(options.ca_bundle.as_deref())?,
+        proxies: options.proxy.clone(),
+        interfaces: Some(Arc::clone(&interfaces)),
+    });
+    let sdk = sdk_client(&options, http, region.clone(), credentials.clone());
+    let data = data_clients(&options, &endpoint, credentials.as_ref(), interfaces)?;
     let connections = options.connections() as usize * data.count();
     Ok(Core {
         control: Semaphore::new(CONTROL_IN_FLIGHT_MAX),
@@ -105,6 +115,7 @@ fn data_clients(
     options: &CrtClientOptions,
     endpoint: &Endpoint,
     credentials: Option<&CredentialsCache>,
+    interfaces: Arc<Interfaces>,
 ) -> Result<DataClients, ClientError> {
     let runtime_options = RuntimeOptions {
         event_loop_threads: options.event_loop_threads,
@@ -124,7 +135,8 @@ fn data_clients(
             source: Arc::new(credentials.clone()),
         },
     };
-    let client = |network_interface: Option<String>| ClientOptions {
+    let proxy = options.proxy.for_url(&endpoint.origin);
+    let client = ClientOptions {
         endpoint: endpoint.origin.clone(),
         signing: signing.clone(),
         tls: TlsOptions {
@@ -134,46 +146,31 @@ fn data_clients(
         part_size_max: options.part_size_max,
         connect_timeout: CONNECT_TIMEOUT,
         stall_timeout: READ_STALL,
-        network_interface,
+        network_interface: None,
+        proxy: proxy.map(|proxy| proxy.options().clone()),
     };
-    let each = match &*options.network_interfaces {
-        [] => vec![client(None)],
-        names => names
-            .iter()
-            .map(|name| client(Some(name.clone())))
-            .collect(),
+    DataClients::new(&runtime, &client, interfaces)
+}
+
+/// Where a probe of an interface connects to: what the data clients connect to.
+fn probe_target(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<ProbeTarget, ClientError> {
+    let (host, port) = match proxy {
+        Some(proxy) => proxy.address(),
+        None => url_address(&endpoint.origin).ok_or_else(|| {
+            let what = format!("endpoint {} has no valid host name", endpoint.origin);
+            ClientError::new(ErrorKind::InvalidRequest, what)
+        })?,
     };
-    DataClients::new(&runtime, each)
+    Ok(ProbeTarget { host, port })
 }
 
 /// The SDK's client, without retries of its own: they are ours.
 fn sdk_client(
     options: &CrtClientOptions,
+    http: SharedHttpClient,
     region: Region,
     credentials: Option<CredentialsCache>,
-) -> Result<aws_sdk_s3::Client, ClientError> {
-    let mut trust = TrustStore::default();
-    if let Some(pem) = &options.ca_bundle {
-        if !pem.windows(PEM_MARK.len()).any(|window| window == PEM_MARK) {
-            let what = "the CA bundle holds no certificate in PEM format";
-            return Err(ClientError::new(ErrorKind::InvalidRequest, what));
-        }
-        trust = TrustStore::empty().with_pem_certificate(pem.clone());
-    }
-    let tls = TlsContext::builder()
-        .with_trust_store(trust)
-        .build()
-        .map_err(|error| {
-            ClientError::new(
-                ErrorKind::InvalidRequest,
-                format!("the CA bundle cannot be used: {error}"),
-            )
-        })?;
-    let http = aws_smithy_http_client::Builder::new()
-        .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
-        .tls_context(tls)
-        .pool_idle_timeout(POOL_IDLE)
-        .build_https();
+) -> aws_sdk_s3::Client {
     let mut config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .http_client(http)
@@ -198,7 +195,7 @@ fn sdk_client(
         Some(credentials) => config.credentials_provider(credentials),
         None => config.allow_no_auth(),
     };
-    Ok(aws_sdk_s3::Client::from_conf(config.build()))
+    aws_sdk_s3::Client::from_conf(config.build())
 }
 
 /// The user agent as the SDK accepts it: a few characters are not allowed.
@@ -211,8 +208,5 @@ fn app_name(user_agent: &str) -> AppName {
     AppName::new(name).unwrap_or_else(|_| AppName::new("mountpoint").expect("letters are allowed"))
 }
 
-const PEM_MARK: &[u8] = b"-----BEGIN CERTIFICATE-----";
 /// Region of requests where nothing names one, as in the AWS tools.
 const REGION_DEFAULT: &str = "us-east-1";
-/// S3 closes idle connections after some 20 s; reusing one just then costs a retry.
-const POOL_IDLE: Duration = Duration::from_secs(15);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::credentials::CredentialsMode;
+use crate::network::ProxySettings;
 use crate::retry::{ATTEMPTS_MAX, REQUEST_DEADLINE};
 
 /// Settings of a [`CrtClient`](super::CrtClient). Resolved by the caller; no environment variable is read for them.
@@ -24,8 +25,10 @@ pub struct CrtClientOptions {
     pub part_size_max: usize,
     /// PEM certificates that replace the trust store of the operating system.
     pub ca_bundle: Option<Vec<u8>>,
-    /// Interfaces to spread the reads over; empty lets the kernel choose.
+    /// Interfaces to spread the requests over; empty lets the kernel choose.
     pub network_interfaces: Vec<String>,
+    /// Proxies between here and S3, and the services that give credentials.
+    pub proxy: ProxySettings,
     /// Attempts of one request, the first included.
     pub max_attempts: u32,
     /// No retry begins later than this after a request began or bytes last arrived.
@@ -52,6 +55,7 @@ impl CrtClientOptions {
             part_size_max: PART_SIZE_MAX,
             ca_bundle: None,
             network_interfaces: Vec::new(),
+            proxy: ProxySettings::default(),
             max_attempts: ATTEMPTS_MAX,
             request_deadline: REQUEST_DEADLINE,
             connections: None,

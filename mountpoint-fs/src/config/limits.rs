@@ -77,6 +77,13 @@ pub const SMALL_FILE_MAX: u64 = 1 << 20;
 /// Smallest range asked for ahead of a reader; below it a request costs more CPU than its bytes (FACTS.md).
 pub const PART_MIN: u64 = 128 << 10;
 
+/// Largest range of one GET; `--read-part-size` may ask for more. One connection takes seconds for it, and no reader
+/// is faster for a longer one: its window is cut into parts.
+pub const PART_MAX: u64 = 256 << 20;
+
+/// Largest file of trusted certificates; the system's own is about 0.2 MB.
+pub const CA_BUNDLE_MAX: u64 = 16 << 20;
+
 /// Parts a window is cut into: one being read, one complete, two in the air.
 pub const PARTS_PER_WINDOW: u64 = 4;
 

@@ -23,14 +23,14 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 use super::Environment;
-use crate::cli::CliArgs;
+use crate::cli::LoggingFlags;
 
 /// Starts logging. `in_background` tells that there is no terminal. Returns a remark for the user, or nothing.
 ///
 /// # Errors
 /// A text for the user.
 pub(super) fn start(
-    args: &CliArgs,
+    args: &LoggingFlags,
     environment: &Environment,
     in_background: bool,
 ) -> Result<String, String> {
@@ -158,7 +158,7 @@ fn announce(level: Level) {
     }
 }
 
-fn filter(args: &CliArgs, environment: &Environment) -> Result<EnvFilter, String> {
+fn filter(args: &LoggingFlags, environment: &Environment) -> Result<EnvFilter, String> {
     let directives = match (&environment.log_filter, args.debug, args.debug_crt) {
         (Some(filter), ..) => filter.clone(),
         (None, false, false) => WARN.to_owned(),

@@ -1,5 +1,6 @@
 //! The process: from the command line to a mounted directory, and to its end.
 
+mod client_options;
 mod config;
 mod connect;
 mod daemon;
@@ -13,6 +14,7 @@ mod serve;
 mod start_error;
 mod target;
 
+pub use client_options::client_options;
 pub use config::{FuseTuning, MountConfig};
 pub use environment::Environment;
 pub use run::run;

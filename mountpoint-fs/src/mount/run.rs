@@ -6,29 +6,35 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser as _;
-
 use super::daemon::{Reporter, Side, daemonise};
 use super::notify::Notifier;
 use super::pid_file::PidFile;
 use super::target::Wishes;
 use super::{Environment, MountConfig, MountTarget, MountedBucket, StartError, logging};
-use crate::cli::CliArgs;
+use crate::cli::{CliArgs, Invocation, man_page};
 use crate::config::limits;
 
 /// Runs `mount-s3` with these arguments. The exit code is 0 when the directory was mounted (in the background) or
 /// was unmounted again (in the foreground), 1 when something failed, 2 when the command line is wrong.
 #[must_use]
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let args = match CliArgs::try_parse_from(arguments) {
-        Ok(args) => args,
+    let invocation = match Invocation::parse(arguments) {
+        Ok(invocation) => invocation,
         Err(error) => {
             // `--help` and `--version` come this way as well, with code 0. Nobody is left to tell that telling failed.
             error.print().ok();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    match start(&args) {
+    let result = match invocation {
+        Invocation::Mount(args) => start(&args),
+        Invocation::Completions(shell) => Ok(print(&shell.completions())),
+        Invocation::Man => Ok(print(&man_page())),
+        Invocation::Doctor(_) => Err(
+            "this build has no doctor; a bucket of that name is mounted as s3://doctor".to_owned(),
+        ),
+    };
+    match result {
         Ok(code) => code,
         Err(reason) => {
             tell(&reason);
@@ -40,14 +46,17 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 fn start(args: &CliArgs) -> Result<ExitCode, String> {
     let environment = Environment::read()?;
     let wishes = Wishes {
-        read_only: args.read_only,
-        auto_unmount: args.auto_unmount,
-        allow_root: args.allow_root,
+        read_only: args.mount.read_only,
+        auto_unmount: args.mount.auto_unmount,
+        allow_root: args.mount.allow_root,
     };
     // First of all, as long as a descriptor that is open can only have been passed to us.
     let target =
         MountTarget::resolve(&args.directory, wishes).map_err(|error| error.to_string())?;
     let config = MountConfig::resolve(args, &environment)?;
+    for warning in &config.warnings {
+        tell(&format!("warning: {warning}"));
+    }
     let time_max = environment
         .start_timeout
         .map_or(limits::START_TIMEOUT, Duration::from_secs);
@@ -123,7 +132,7 @@ impl Start<'_> {
         target: MountTarget,
         is_daemon: bool,
     ) -> Result<(MountedBucket, Option<PidFile>, Notifier, String), StartError> {
-        let remarks = logging::start(self.args, self.environment, is_daemon)?;
+        let remarks = logging::start(&self.args.logging, self.environment, is_daemon)?;
         let notifier = Notifier::new(self.environment.notify_socket.as_deref())
             .map_err(|error| StartError::new(format!("NOTIFY_SOCKET names no socket: {error}")))?;
         let time_max = self.time_max - self.time_max / limits::START_RESERVE_SHARE;
@@ -146,6 +155,12 @@ impl Start<'_> {
         let (bucket, directory) = (&self.args.bucket.name, self.args.directory.display());
         format!("bucket {bucket} is mounted at {directory}")
     }
+}
+
+/// Prints a generated text. A reader that closes the pipe early (`| head`) has had enough.
+fn print(text: &[u8]) -> ExitCode {
+    std::io::stdout().write_all(text).ok();
+    ExitCode::SUCCESS
 }
 
 /// One line on the terminal.

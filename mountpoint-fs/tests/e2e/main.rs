@@ -10,11 +10,14 @@
 
 mod autofs;
 mod background;
+mod command_line;
 mod faults;
+mod fstab;
 mod harness;
 mod lifecycle;
 mod machine;
 mod passed_device;
+mod package;
 mod reading;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
