@@ -66,6 +66,12 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
             format!("bucket '{bucket}' is in another region: {error}. Name it with --region")
         }
         ErrorKind::Unreachable => format!("cannot reach the S3 server{at}: {error}"),
+        // What a server that waits for TLS answers is no HTTP.
+        ErrorKind::Transient if error.message.contains("invalid HTTP version") => {
+            format!(
+                "what answers{at} speaks no HTTP: {error}. If it is an HTTPS port, use https://"
+            )
+        }
         ErrorKind::Transient | ErrorKind::Throttled => {
             format!("the S3 server{at} fails: {error}. Try again, and ask who runs the server")
         }
