@@ -57,7 +57,11 @@ fn answers() {
         row(
             "a wrong clock",
             &skewed,
-            &["RequestTimeTooSkewed", "set this machine's clock"],
+            &[
+                "the clock of this machine is wrong",
+                "RequestTimeTooSkewed",
+                "set this machine's clock",
+            ],
         ),
         row(
             "an expired token",
@@ -97,12 +101,16 @@ fn answers() {
         row(
             "a server that cannot list",
             &old,
-            &["cannot list bucket", "NotImplemented"],
+            &["cannot list bucket", "NotImplemented", "ListObjectsV2"],
         ),
         row(
             "an answer that nobody knows",
             &strange,
-            &["cannot list bucket", "SomethingNew"],
+            &[
+                "cannot list bucket",
+                "SomethingNew",
+                "Check the bucket's name",
+            ],
         ),
     ]);
 }

@@ -74,7 +74,11 @@ fn ordinary_users() {
             .variable("PATH", "/nowhere"),
             Row::new(
                 "a directory of root's",
-                &["cannot mount on", "no write access"],
+                &[
+                    "cannot mount on",
+                    "no write access",
+                    "a directory of their own",
+                ],
             )
             .args([BUCKET.as_ref(), closed.as_os_str()])
             .args(["--endpoint-url", &server.url(), "--force-path-style"]),

@@ -118,12 +118,12 @@ fn networks() {
         row(
             "an unknown authority",
             &https(tls_server(VALID)),
-            &[UNREACHABLE, "certificate", "trusted"],
+            &[UNREACHABLE, "certificate", "trusted here (--ca-bundle)"],
         ),
         trusting(row(
             "an expired certificate",
             &https(tls_server(EXPIRED)),
-            &[UNREACHABLE, "expired"],
+            &[UNREACHABLE, "has expired", "this machine's clock"],
         )),
         trusting(row(
             "another name's certificate",
@@ -133,13 +133,13 @@ fn networks() {
         row(
             "a proxy that is not there",
             "http://elsewhere.example",
-            &[UNREACHABLE, "proxy"],
+            &[UNREACHABLE, "through the proxy http://127.0.0.1:1"],
         )
         .variable("http_proxy", &proxy),
         row(
             "a proxy that is none",
             "https://elsewhere.example",
-            &["proxy"],
+            &["through the proxy http://localhost:"],
         )
         .variable(
             "https_proxy",
