@@ -151,7 +151,7 @@ fn client_options(args: &CliArgs, environment: &Environment) -> Result<CrtClient
             profile: args.profile.clone(),
         }
     };
-    options.throughput_target_gbps = f64::from(args.maximum_throughput_gbps);
+    options.throughput_target_gbps = Some(f64::from(args.maximum_throughput_gbps));
     options.part_size_max =
         usize::try_from(args.read_part_size).map_err(|error| error.to_string())?;
     options.event_loop_threads = environment.event_loop_threads;
