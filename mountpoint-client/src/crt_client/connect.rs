@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use aws_config::imds;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
@@ -23,10 +24,13 @@ use super::options::{
     CONNECT_TIMEOUT, CONTROL_IN_FLIGHT_MAX, CrtClientOptions, GBPS_PER_CONNECTION,
     READ_AHEAD_PERCENT, READ_AHEAD_QUEUE_MAX, READ_STALL,
 };
-use crate::credentials::{CredentialsCache, CredentialsMode, find_region};
+use crate::credentials::{
+    ChainOptions, CredentialsCache, CredentialsMode, credentials_cache, find_region,
+};
 use crate::endpoint::{Endpoint, EndpointQuestion};
+use crate::instance::{instance_throughput_gbps, instance_type, metadata_client};
 use crate::network::{
-    HttpOptions, Interfaces, ProbeTarget, Proxy, http_client, trust, url_address,
+    HttpOptions, Interfaces, ProbeTarget, Proxy, ProxySettings, http_client, trust, url_address,
 };
 use crate::retry::{Pace, RetryPolicy};
 use crate::{ClientError, ErrorKind};
@@ -36,7 +40,21 @@ pub(super) async fn connect(
     options: CrtClientOptions,
     runtime: Handle,
 ) -> Result<Core, ClientError> {
-    let region = region(&options).await;
+    let (tls, proxies) = (trust(options.ca_bundle.as_deref())?, &options.proxy);
+    let http = |proxies, interfaces| {
+        let tls = tls.clone();
+        http_client(HttpOptions {
+            tls,
+            proxies,
+            interfaces,
+        })
+    };
+    let metadata = metadata_client(http(ProxySettings::default(), None));
+    let (region, instance_type) = tokio::join!(
+        region(&options, &metadata),
+        instance_type_needed(&options, &metadata)
+    );
+    let connections = options.connections(instance_type.as_deref());
     let question = EndpointQuestion {
         bucket: &options.bucket,
         region: region.as_ref(),
@@ -44,7 +62,13 @@ pub(super) async fn connect(
         force_path_style: options.force_path_style,
     };
     let endpoint = Endpoint::resolve(&question).await?;
-    let credentials = CredentialsCache::new(&options.credentials, &region, runtime.clone()).await;
+    let chain = ChainOptions {
+        mode: &options.credentials,
+        region: &region,
+        http: http(proxies.beyond_this_machine(), None),
+        metadata,
+    };
+    let credentials = credentials_cache(chain, runtime.clone()).await;
     if let Some(credentials) = &credentials {
         credentials
             .check()
@@ -55,14 +79,11 @@ pub(super) async fn connect(
     let target = probe_target(&endpoint, proxy)?;
     let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
     let interfaces = Arc::new(interfaces);
-    let http = http_client(HttpOptions {
-        tls: trust(options.ca_bundle.as_deref())?,
-        proxies: options.proxy.clone(),
-        interfaces: Some(Arc::clone(&interfaces)),
-    });
+    let http = http(proxies.clone(), Some(Arc::clone(&interfaces)));
     let sdk = sdk_client(&options, http, region.clone(), credentials.clone());
-    let data = data_clients(&options, &endpoint, credentials.as_ref(), interfaces)?;
-    let connections = options.connections() as usize * data.count();
+    let plan = client_options(&options, &endpoint, credentials.as_ref(), connections);
+    let data = data_clients(&options, &plan, interfaces)?;
+    let connections = connections as usize * data.count();
     Ok(Core {
         control: Semaphore::new(CONTROL_IN_FLIGHT_MAX),
         was_reached: AtomicBool::new(false),
@@ -99,7 +120,7 @@ fn named(options: &CrtClientOptions, mut error: ClientError) -> ClientError {
     error
 }
 
-async fn region(options: &CrtClientOptions) -> Region {
+async fn region(options: &CrtClientOptions, metadata: &imds::Client) -> Region {
     if let Some(region) = &options.region {
         return Region::new(region.clone());
     }
@@ -107,14 +128,40 @@ async fn region(options: &CrtClientOptions) -> Region {
         CredentialsMode::Default { profile } => profile.as_deref(),
         CredentialsMode::Unsigned | CredentialsMode::Static(_) => None,
     };
-    let found = find_region(profile, options.endpoint_url.is_some()).await;
+    let asks = is_of_aws(options) && options.instance_metadata.asks();
+    let found = find_region(profile, asks.then(|| metadata.clone())).await;
     found.unwrap_or_else(|| Region::from_static(REGION_DEFAULT))
+}
+
+/// The type of this instance, where the number of connections depends on it.
+async fn instance_type_needed(
+    options: &CrtClientOptions,
+    metadata: &imds::Client,
+) -> Option<String> {
+    let is_needed = options.throughput_target_gbps.is_none() && options.connections.is_none();
+    if !is_needed || !is_of_aws(options) {
+        return None;
+    }
+    let found = instance_type(options.instance_metadata, metadata).await;
+    if let Some(instance_type) = &found {
+        let gbps = instance_throughput_gbps(instance_type);
+        tracing::debug!(instance_type, ?gbps, "running on EC2");
+    }
+    found
+}
+
+/// Whether requests go to AWS, so that this machine may well be one of its instances. Interface endpoints of a VPC are
+/// given as URLs, too.
+fn is_of_aws(options: &CrtClientOptions) -> bool {
+    let host = |url: &String| url_address(url).map(|(host, _)| host.to_ascii_lowercase());
+    let host = options.endpoint_url.as_ref().map(host);
+    let is_of_aws = |host: String| AWS_DOMAINS.iter().any(|domain| host.ends_with(domain));
+    host.is_none_or(|host| host.is_some_and(is_of_aws))
 }
 
 fn data_clients(
     options: &CrtClientOptions,
-    endpoint: &Endpoint,
-    credentials: Option<&CredentialsCache>,
+    client: &ClientOptions,
     interfaces: Arc<Interfaces>,
 ) -> Result<DataClients, ClientError> {
     let runtime_options = RuntimeOptions {
@@ -127,6 +174,16 @@ fn data_clients(
             format!("cannot start the AWS Common Runtime: {error}"),
         )
     })?;
+    DataClients::new(&runtime, client, interfaces)
+}
+
+/// What the CRT's clients are made from, but for the interface.
+fn client_options(
+    options: &CrtClientOptions,
+    endpoint: &Endpoint,
+    credentials: Option<&CredentialsCache>,
+    connections: u32,
+) -> ClientOptions {
     let signing = match credentials {
         None => Signing::Unsigned,
         Some(credentials) => Signing::SigV4 {
@@ -136,20 +193,19 @@ fn data_clients(
         },
     };
     let proxy = options.proxy.for_url(&endpoint.origin);
-    let client = ClientOptions {
+    ClientOptions {
         endpoint: endpoint.origin.clone(),
-        signing: signing.clone(),
+        signing,
         tls: TlsOptions {
             ca_bundle: options.ca_bundle.clone(),
         },
-        throughput_target_gbps: f64::from(options.connections()) * GBPS_PER_CONNECTION,
+        throughput_target_gbps: f64::from(connections) * GBPS_PER_CONNECTION,
         part_size_max: options.part_size_max,
         connect_timeout: CONNECT_TIMEOUT,
         stall_timeout: READ_STALL,
         network_interface: None,
         proxy: proxy.map(|proxy| proxy.options().clone()),
-    };
-    DataClients::new(&runtime, &client, interfaces)
+    }
 }
 
 /// Where a probe of an interface connects to: what the data clients connect to.
@@ -208,5 +264,12 @@ fn app_name(user_agent: &str) -> AppName {
     AppName::new(name).unwrap_or_else(|_| AppName::new("mountpoint").expect("letters are allowed"))
 }
 
+/// The domains of AWS's partitions.
+const AWS_DOMAINS: [&str; 4] = [
+    ".amazonaws.com",
+    ".amazonaws.com.cn",
+    ".api.aws",
+    ".amazonwebservices.com.cn",
+];
 /// Region of requests where nothing names one, as in the AWS tools.
 const REGION_DEFAULT: &str = "us-east-1";

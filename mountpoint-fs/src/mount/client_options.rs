@@ -42,7 +42,7 @@ pub fn client_options(
             reason = "far above any network before it matters"
         )]
         let gbps = gbps as f64;
-        options.throughput_target_gbps = gbps;
+        options.throughput_target_gbps = Some(gbps);
     }
     options.part_size_max =
         usize::try_from(read_part_size(client)).map_err(|error| error.to_string())?;
@@ -160,7 +160,7 @@ mod tests {
             "{}",
             options.user_agent
         );
-        assert!((options.throughput_target_gbps - 100.0).abs() < 1e-9);
+        assert_eq!(options.throughput_target_gbps, Some(100.0));
         assert!(options.force_path_style);
     }
 
