@@ -13,6 +13,7 @@ mod device;
 mod dispatch;
 mod errno;
 mod fusermount;
+mod guard;
 mod inherited;
 mod init;
 mod log_limit;

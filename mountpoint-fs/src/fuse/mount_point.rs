@@ -14,6 +14,7 @@ use nix::sys::stat::{SFlag, stat};
 use nix::unistd::geteuid;
 
 use super::fusermount::{self, AutoUnmount};
+use super::guard::Guard;
 use super::inherited;
 use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
@@ -68,8 +69,18 @@ pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountErr
     let (device, helper) = if geteuid().is_root() && !options.auto_unmount {
         (mount_as_root(&directory, options)?, None)
     } else {
-        let (device, auto_unmount) = fusermount::mount(&directory, options)?;
-        (device, Some(auto_unmount))
+        let is_guarded = needs_guard(options);
+        let options = MountOptions {
+            auto_unmount: options.auto_unmount && !is_guarded,
+            ..options.clone()
+        };
+        let (device, auto_unmount) = fusermount::mount(&directory, &options)?;
+        let helper = if is_guarded {
+            Some(Helper::Guard(guard(&directory)?))
+        } else {
+            auto_unmount.map(Helper::Fusermount)
+        };
+        (device, helper)
     };
     let number = MountInfo::at(&directory)
         .ok()
@@ -79,12 +90,30 @@ pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountErr
     let place = Place {
         directory,
         number,
-        _auto_unmount: helper.flatten(),
+        _helper: helper,
     };
     Ok(Mount {
         device,
         owner,
         place: Some(place),
+    })
+}
+
+/// Whether `fusermount3` could not unmount for a process that was killed; [`guard`](super::guard) says why.
+fn needs_guard(options: &MountOptions) -> bool {
+    let is_shared = options.allow_other || options.allow_root;
+    options.auto_unmount && !is_shared && !geteuid().is_root()
+}
+
+/// The guard of a mount that was just made; without it, the mount is given up.
+fn guard(directory: &Path) -> Result<Guard, MountError> {
+    Guard::start(directory).map_err(|error| {
+        // The reason why there is no guard is what the user must see.
+        fusermount::unmount(directory, true).ok();
+        MountError::System {
+            directory: directory.to_owned(),
+            error,
+        }
     })
 }
 
@@ -103,7 +132,14 @@ struct Place {
     directory: PathBuf,
     /// `None` if the mount is not visible in this process's mount table.
     number: Option<DeviceNumber>,
-    _auto_unmount: Option<AutoUnmount>,
+    _helper: Option<Helper>,
+}
+
+/// Unmounts when this process is killed; dropped after the mount itself.
+#[derive(Debug)]
+enum Helper {
+    Fusermount(#[expect(dead_code, reason = "held for its drop")] AutoUnmount),
+    Guard(#[expect(dead_code, reason = "held for its drop")] Guard),
 }
 
 impl Mount {

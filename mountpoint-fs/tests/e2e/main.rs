@@ -8,15 +8,20 @@
     reason = "a test fails by panicking, reads the real clock and starts threads"
 )]
 
+mod autofs;
+mod background;
 mod command_line;
 mod faults;
 mod fstab;
 mod harness;
 mod lifecycle;
+mod machine;
+mod passed_device;
 mod package;
 mod reading;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
+mod sharing;
 mod start_errors;
 mod tools;
