@@ -95,6 +95,8 @@ pub struct CredentialsCache(Arc<Inner>);
 struct Inner {
     provider: SharedCredentialsProvider,
     runtime: Handle,
+    /// Keys are renewed this long before they expire.
+    renew_before: Duration,
     /// Guards nothing that blocks: it is held for a few instructions, never while a provider works.
     state: Mutex<State>,
 }
@@ -155,9 +157,19 @@ impl CredentialsCache {
 
     /// The cache over any provider.
     pub fn over(provider: impl ProvideCredentials + 'static, runtime: Handle) -> Self {
+        Self::renewing(RENEW_BEFORE, provider, runtime)
+    }
+
+    /// The cache over any provider, for keys that are to be renewed so long before they expire.
+    pub fn renewing(
+        renew_before: Duration,
+        provider: impl ProvideCredentials + 'static,
+        runtime: Handle,
+    ) -> Self {
         Self(Arc::new(Inner {
             provider: SharedCredentialsProvider::new(provider),
             runtime,
+            renew_before,
             state: Mutex::new(State::default()),
         }))
     }
@@ -203,7 +215,7 @@ impl CredentialsCache {
             .map(|current| (left(&current), current));
         match usable {
             Some((left, current)) if left > Duration::ZERO => {
-                if left < RENEW_BEFORE {
+                if left < self.0.renew_before {
                     self.renew(&mut state);
                 }
                 drop(state);

@@ -12,7 +12,9 @@ use aws_sdk_s3::config::{
 };
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
-use mountpoint_crt_sys::{ClientOptions, Runtime, RuntimeOptions, Signing, TlsOptions};
+use mountpoint_crt_sys::{
+    ClientOptions, CredentialsSource, Runtime, RuntimeOptions, Signing, TlsOptions,
+};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -25,8 +27,10 @@ use super::options::{
     CONNECT_TIMEOUT, CONTROL_IN_FLIGHT_MAX, CrtClientOptions, GBPS_PER_CONNECTION,
     READ_AHEAD_PERCENT, READ_AHEAD_QUEUE_MAX, READ_STALL,
 };
+use super::request_headers::RequestHeaders;
+use super::sessions::{Opener, Sessions};
 use crate::credentials::{CredentialsCache, CredentialsMode, find_region};
-use crate::endpoint::{Endpoint, EndpointQuestion};
+use crate::endpoint::{Endpoint, SigningAlgorithm, region_of_arn};
 use crate::retry::{Pace, RetryPolicy};
 use crate::{ClientError, ErrorKind};
 
@@ -36,21 +40,37 @@ pub(super) async fn connect(
     runtime: Handle,
 ) -> Result<Core, ClientError> {
     let region = region(&options).await;
-    let question = EndpointQuestion {
-        bucket: &options.bucket,
-        region: region.as_ref(),
-        endpoint_url: options.endpoint_url.as_deref(),
-        force_path_style: options.force_path_style,
-    };
-    let endpoint = Endpoint::resolve(&question).await?;
-    let credentials = CredentialsCache::new(&options.credentials, &region, runtime.clone()).await;
+    let endpoint = Endpoint::resolve(&options.endpoint_question(region.as_ref())).await?;
+    connect_at(endpoint, region, options, runtime).await
+}
+
+/// The same for an endpoint that is known.
+pub(super) async fn connect_at(
+    endpoint: Endpoint,
+    region: Region,
+    options: CrtClientOptions,
+    runtime: Handle,
+) -> Result<Core, ClientError> {
+    let headers = RequestHeaders::checked(&options, &endpoint)?;
+    let mut credentials =
+        CredentialsCache::new(&options.credentials, &region, runtime.clone()).await;
     if let Some(credentials) = &credentials {
         credentials
             .check()
             .await
             .map_err(|error| named(&options, error))?;
     }
-    let sdk = sdk_client(&options, region.clone(), credentials.clone())?;
+    let mut sessions = None;
+    if endpoint.signing_algorithm == SigningAlgorithm::S3Express
+        && let Some(keys) = credentials.take()
+    {
+        let opener = Opener::new(&options, &region, keys).await?;
+        let opened = Sessions::new(opener, runtime.clone());
+        credentials = Some(opened.credentials());
+        sessions = Some(opened);
+    }
+    let config = sdk_config(&options, region, &endpoint, credentials.clone())?;
+    let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
     let data = data_clients(&options, &endpoint, credentials.as_ref())?;
     let connections = options.connections() as usize * data.count();
     Ok(Core {
@@ -60,9 +80,11 @@ pub(super) async fn connect(
             connections * READ_AHEAD_PERCENT as usize / 100,
             READ_AHEAD_QUEUE_MAX,
         ),
+        is_directory_bucket: options.is_directory_bucket(),
         bucket: options.bucket,
-        region: region.to_string(),
         endpoint,
+        headers,
+        sessions,
         user_agent: options.user_agent,
         part_size_max: options.part_size_max,
         sdk,
@@ -90,6 +112,9 @@ fn named(options: &CrtClientOptions, mut error: ClientError) -> ClientError {
 }
 
 async fn region(options: &CrtClientOptions) -> Region {
+    if let Some(region) = region_of_arn(&options.bucket) {
+        return Region::new(region.to_owned());
+    }
     if let Some(region) = &options.region {
         return Region::new(region.clone());
     }
@@ -118,11 +143,7 @@ fn data_clients(
     })?;
     let signing = match credentials {
         None => Signing::Unsigned,
-        Some(credentials) => Signing::SigV4 {
-            region: endpoint.signing_region.clone(),
-            service: endpoint.signing_service.clone(),
-            source: Arc::new(credentials.clone()),
-        },
+        Some(credentials) => signing(endpoint, Arc::new(credentials.clone())),
     };
     let client = |network_interface: Option<String>| ClientOptions {
         endpoint: endpoint.origin.clone(),
@@ -146,12 +167,33 @@ fn data_clients(
     DataClients::new(&runtime, each)
 }
 
-/// The SDK's client, without retries of its own: they are ours.
-fn sdk_client(
+fn signing(endpoint: &Endpoint, source: Arc<dyn CredentialsSource>) -> Signing {
+    let (region, service) = (
+        endpoint.signing_region.clone(),
+        endpoint.signing_service.clone(),
+    );
+    match endpoint.signing_algorithm {
+        SigningAlgorithm::SigV4 => Signing::SigV4 {
+            region,
+            service,
+            source,
+        },
+        SigningAlgorithm::SigV4a => Signing::SigV4a {
+            regions: region,
+            service,
+            source,
+        },
+        SigningAlgorithm::S3Express => Signing::S3Express { region, source },
+    }
+}
+
+/// How the SDK sends: to our endpoint, with our keys, without retries of its own, since they are ours.
+pub(super) fn sdk_config(
     options: &CrtClientOptions,
     region: Region,
+    endpoint: &Endpoint,
     credentials: Option<CredentialsCache>,
-) -> Result<aws_sdk_s3::Client, ClientError> {
+) -> Result<aws_sdk_s3::config::Builder, ClientError> {
     let mut trust = TrustStore::default();
     if let Some(pem) = &options.ca_bundle {
         if !pem.windows(PEM_MARK.len()).any(|window| window == PEM_MARK) {
@@ -178,8 +220,7 @@ fn sdk_client(
         .behavior_version(BehaviorVersion::v2026_01_12())
         .http_client(http)
         .region(region)
-        .force_path_style(options.force_path_style)
-        .disable_s3_express_session_auth(true)
+        .endpoint_resolver(endpoint.clone())
         .retry_config(RetryConfig::disabled())
         .timeout_config(
             TimeoutConfig::builder()
@@ -191,14 +232,14 @@ fn sdk_client(
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
         .identity_cache(IdentityCache::no_cache())
         .app_name(app_name(&options.user_agent));
-    if let Some(url) = &options.endpoint_url {
-        config = config.endpoint_url(url);
-    }
     config = match credentials {
-        Some(credentials) => config.credentials_provider(credentials),
+        // With a provider of sessions given, the SDK opens none of its own.
+        Some(credentials) => config
+            .credentials_provider(credentials.clone())
+            .express_credentials_provider(credentials),
         None => config.allow_no_auth(),
     };
-    Ok(aws_sdk_s3::Client::from_conf(config.build()))
+    Ok(config)
 }
 
 /// The user agent as the SDK accepts it: a few characters are not allowed.
