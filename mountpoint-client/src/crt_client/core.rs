@@ -20,6 +20,8 @@ use super::admission::Admission;
 use super::data::DataClients;
 use super::fault::{Fault, Operation};
 use super::options::{CONTROL_ATTEMPT_MAX, SLOW_ATTEMPT_MAX};
+use super::request_headers::RequestHeaders;
+use super::sessions::Sessions;
 use crate::credentials::CredentialsCache;
 use crate::endpoint::Endpoint;
 use crate::retry::{FailedAttempt, Pace, RetryPolicy};
@@ -29,16 +31,22 @@ use crate::{ClientError, ErrorKind, Pending};
 /// The shared part of a client.
 pub(super) struct Core {
     pub(super) bucket: String,
-    pub(super) region: String,
+    /// Whether listings come in no order and by whole directories.
+    pub(super) is_directory_bucket: bool,
     pub(super) endpoint: Endpoint,
     pub(super) user_agent: String,
+    /// What the settings put on requests.
+    pub(super) headers: RequestHeaders,
     /// Longest range of one GET, in bytes.
     pub(super) part_size_max: usize,
     /// Control requests.
     pub(super) sdk: aws_sdk_s3::Client,
     /// Object data.
     pub(super) data: DataClients,
+    /// What requests are signed with: the user's keys, or those of a session.
     pub(super) credentials: Option<CredentialsCache>,
+    /// Sessions, where requests are signed with them: S3 Express.
+    pub(super) sessions: Option<Sessions>,
     pub(super) policy: RetryPolicy,
     pub(super) admission: Admission,
     /// One permit for each control request in flight, so that they have a bound as data has.
@@ -52,17 +60,32 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// Whether the bucket is a directory bucket (S3 Express), by its reserved suffix.
-    pub(super) fn is_directory_bucket(&self) -> bool {
-        self.bucket.ends_with("--x-s3")
-    }
-
     pub(super) fn on_key(&self, name: &'static str, key: &Key) -> Operation {
-        Operation::on_key(name, &self.bucket, key).at(&self.endpoint.origin, &self.region)
+        self.at(Operation::on_key(name, &self.bucket, key))
     }
 
     pub(super) fn on_bucket(&self, name: &'static str) -> Operation {
-        Operation::on_bucket(name, &self.bucket).at(&self.endpoint.origin, &self.region)
+        self.at(Operation::on_bucket(name, &self.bucket))
+    }
+
+    fn at(&self, operation: Operation) -> Operation {
+        operation.at(&self.endpoint.origin, &self.endpoint.signing_region)
+    }
+
+    /// The headers that each request of the data path carries. The SDK's get theirs from an interceptor.
+    pub(super) fn headers_of(&self, operation: &str) -> Vec<(String, String)> {
+        let mut headers = vec![("User-Agent".to_owned(), self.user_agent.clone())];
+        let more = self.headers.of(operation).into_iter();
+        headers.extend(more.map(|(name, value)| (name.to_owned(), value)));
+        headers
+    }
+
+    /// The fault, or why there is no session to sign with if that is behind it.
+    pub(super) fn explain(&self, fault: Fault) -> Fault {
+        match &self.sessions {
+            Some(sessions) => sessions.explain(fault),
+            None => fault,
+        }
     }
 
     /// How long a request that is ready now must wait, because the server said to slow down.
@@ -119,7 +142,7 @@ impl Core {
                     self.succeeded();
                     return Ok(output);
                 }
-                Err(fault) => fault,
+                Err(fault) => self.explain(fault),
             };
             match attempts.failed(self, &fault) {
                 Some(wait) => tokio::time::sleep(wait).await,

@@ -112,6 +112,7 @@ impl ErrorAnswer<'_> {
             (_, ErrorKind::InvalidRequest)
                 if self.status == 400
                     && self.code.is_none()
+                    && operation.region != ANY_REGION
                     && self.region.is_some_and(|region| region != operation.region) =>
             {
                 ErrorKind::WrongRegion(self.region())
@@ -276,6 +277,9 @@ fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fau
     }
     .fault(operation)
 }
+
+/// The set of regions of a multi-region access point: no region is a wrong one.
+const ANY_REGION: &str = "*";
 
 #[cfg(test)]
 mod tests {

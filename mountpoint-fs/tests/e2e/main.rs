@@ -16,8 +16,8 @@ mod fstab;
 mod harness;
 mod lifecycle;
 mod machine;
-mod passed_device;
 mod package;
+mod passed_device;
 mod reading;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
