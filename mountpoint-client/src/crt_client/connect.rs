@@ -31,7 +31,7 @@ use super::request_headers::RequestHeaders;
 use super::sessions::{Opener, Sessions};
 use crate::credentials::{CredentialsCache, CredentialsMode, find_region};
 use crate::endpoint::{Endpoint, SigningAlgorithm, region_of_arn};
-use crate::retry::{Pace, RetryPolicy};
+use crate::retry::RetryPolicy;
 use crate::{ClientError, ErrorKind};
 
 /// Makes the shared part of a client. Runs in a task of `runtime`.
@@ -96,7 +96,8 @@ pub(super) async fn connect_at(
         },
         runtime,
         started: Instant::now(),
-        pace: Mutex::new(Pace::default()),
+        pace: Mutex::default(),
+        suspects: Mutex::default(),
     })
 }
 

@@ -57,6 +57,23 @@ pub(super) struct Core {
     pub(super) started: Instant,
     /// Held for a few instructions; no other lock is taken under it.
     pub(super) pace: Mutex<Pace>,
+    /// As `pace`.
+    pub(super) suspects: Mutex<Suspicion>,
+}
+
+/// When keys were last replaced on the mere suspicion that they have expired.
+#[derive(Debug, Default)]
+pub(super) struct Suspicion(Option<Duration>);
+
+impl Suspicion {
+    /// Whether they may be now. It costs a look-up, so not for each answer of a server that always says no.
+    fn may_ask(&mut self, now: Duration) -> bool {
+        let rests = self.0.is_some_and(|last| now < last + SUSPICION_GAP);
+        if !rests {
+            self.0 = Some(now);
+        }
+        !rests
+    }
 }
 
 impl Core {
@@ -80,12 +97,23 @@ impl Core {
         headers
     }
 
-    /// The fault, or why there is no session to sign with if that is behind it.
+    /// The fault, or what is likely behind it: no session to sign with, or keys that have expired.
     pub(super) fn explain(&self, fault: Fault) -> Fault {
-        match &self.sessions {
+        let mut fault = match &self.sessions {
             Some(sessions) => sessions.explain(fault),
             None => fault,
+        };
+        // S3 refuses expired keys with 400, an expired session with 403. Without a session, 403 is common: whoever
+        // may not list a bucket is told so for each key that is not there.
+        let is_suspect = match fault.error.status {
+            Some(400) => self.credentials.is_some(),
+            Some(403) => self.sessions.is_some(),
+            _ => false,
+        };
+        if fault.is_mute && is_suspect {
+            fault.expired = self.suspects.lock().may_ask(self.started.elapsed());
         }
+        fault
     }
 
     /// How long a request that is ready now must wait, because the server said to slow down.
@@ -324,3 +352,6 @@ impl<T> Drop for Task<T> {
         }
     }
 }
+
+/// Keys live for minutes at least; those that a look-up brings are not suspected again at once.
+const SUSPICION_GAP: Duration = Duration::from_secs(10);

@@ -392,9 +392,9 @@ fn wrong_names_are_refused() {
         ),
         (
             "arn:aws:s3:eu-west-1:123456789012:accesspoint",
-            "No ARN type specified",
+            "no name was provided",
         ),
-        ("arn:aws:s3:eu-west-1::accesspoint/p", "Missing account id"),
+        ("arn:aws:s3:eu-west-1::accesspoint/p", "The account id may only contain"),
         (
             "arn:aws-cn:s3:cn-north-1:123456789012:accesspoint/p",
             "Client was configured for partition",
