@@ -97,7 +97,7 @@ pub(super) async fn connect_at(
         runtime,
         started: Instant::now(),
         pace: Mutex::default(),
-        suspects: Mutex::default(),
+        suspicion: Mutex::default(),
     })
 }
 

@@ -58,7 +58,7 @@ pub(super) struct Core {
     /// Held for a few instructions; no other lock is taken under it.
     pub(super) pace: Mutex<Pace>,
     /// As `pace`.
-    pub(super) suspects: Mutex<Suspicion>,
+    pub(super) suspicion: Mutex<Suspicion>,
 }
 
 /// When keys were last replaced on the mere suspicion that they have expired.
@@ -97,23 +97,29 @@ impl Core {
         headers
     }
 
-    /// The fault, or what is likely behind it: no session to sign with, or keys that have expired.
+    /// The fault, or why there is no session to sign with if that is behind it.
     pub(super) fn explain(&self, fault: Fault) -> Fault {
-        let mut fault = match &self.sessions {
+        match &self.sessions {
             Some(sessions) => sessions.explain(fault),
             None => fault,
-        };
-        // S3 refuses expired keys with 400, an expired session with 403. Without a session, 403 is common: whoever
-        // may not list a bucket is told so for each key that is not there.
-        let is_suspect = match fault.error.status {
-            Some(400) => self.credentials.is_some(),
+        }
+    }
+
+    /// Whether a refusal without a reason is likely for keys, those of `generation`, that have expired.
+    ///
+    /// S3 refuses expired keys with 400, an expired session with 403. Without a session, 403 is common: whoever may
+    /// not list a bucket is told so for each key that is not there.
+    fn suspects_keys(&self, fault: &Fault, generation: u64) -> bool {
+        let is_typical = match fault.error.status {
+            Some(400) => true,
             Some(403) => self.sessions.is_some(),
             _ => false,
         };
-        if fault.is_mute && is_suspect {
-            fault.expired = self.suspects.lock().may_ask(self.started.elapsed());
+        if !fault.is_mute || !is_typical {
+            return false;
         }
-        fault
+        let are_replaced = generation != self.credentials_generation();
+        are_replaced || self.suspicion.lock().may_ask(self.started.elapsed())
     }
 
     /// How long a request that is ready now must wait, because the server said to slow down.
@@ -250,7 +256,10 @@ impl Attempts {
         if fault.error.kind == ErrorKind::Throttled {
             core.pace.lock().throttled(core.started.elapsed());
         }
-        if fault.expired && !self.has_refreshed && core.credentials.is_some() {
+        if !self.has_refreshed
+            && core.credentials.is_some()
+            && (fault.expired || core.suspects_keys(fault, self.generation))
+        {
             self.has_refreshed = true;
             core.refresh(self.generation);
             return Some(Duration::ZERO);

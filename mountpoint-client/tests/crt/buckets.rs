@@ -262,6 +262,19 @@ fn a_session_that_ends_early_is_replaced_at_once() {
 }
 
 #[test]
+fn all_requests_survive_the_end_of_their_session() {
+    let server = server_of(DIRECTORY);
+    let fixture = fixture(&server, DIRECTORY, |_| {});
+    block_on(fixture.client.create_session()).unwrap();
+    server.end_sessions();
+    let heads = (0..32).map(|_| fixture.client.head(&key("k")));
+    for outcome in block_on(futures::future::join_all(heads)) {
+        outcome.unwrap();
+    }
+    assert_eq!(server.log().count(Operation::CreateSession), 2);
+}
+
+#[test]
 fn sessions_are_replaced_before_they_expire() {
     let session_lifetime = Duration::from_secs(2);
     let options = ServerOptions {
