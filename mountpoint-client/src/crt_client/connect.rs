@@ -36,7 +36,7 @@ use crate::instance::{instance_throughput_gbps, instance_type, metadata_client};
 use crate::network::{
     HttpOptions, Interfaces, ProbeTarget, Proxy, ProxySettings, http_client, trust, url_address,
 };
-use crate::retry::{Pace, RetryPolicy};
+use crate::retry::RetryPolicy;
 use crate::{ClientError, ErrorKind};
 
 /// Makes the shared part of a client. Runs in a task of `runtime`.
@@ -138,7 +138,8 @@ pub(super) async fn connect_at(
         },
         runtime,
         started: Instant::now(),
-        pace: Mutex::new(Pace::default()),
+        pace: Mutex::default(),
+        suspicion: Mutex::default(),
     })
 }
 

@@ -57,6 +57,23 @@ pub(super) struct Core {
     pub(super) started: Instant,
     /// Held for a few instructions; no other lock is taken under it.
     pub(super) pace: Mutex<Pace>,
+    /// As `pace`.
+    pub(super) suspicion: Mutex<Suspicion>,
+}
+
+/// When keys were last replaced on the mere suspicion that they have expired.
+#[derive(Debug, Default)]
+pub(super) struct Suspicion(Option<Duration>);
+
+impl Suspicion {
+    /// Whether they may be now. It costs a look-up, so not for each answer of a server that always says no.
+    fn may_ask(&mut self, now: Duration) -> bool {
+        let rests = self.0.is_some_and(|last| now < last + SUSPICION_GAP);
+        if !rests {
+            self.0 = Some(now);
+        }
+        !rests
+    }
 }
 
 impl Core {
@@ -86,6 +103,23 @@ impl Core {
             Some(sessions) => sessions.explain(fault),
             None => fault,
         }
+    }
+
+    /// Whether a refusal without a reason is likely for keys, those of `generation`, that have expired.
+    ///
+    /// S3 refuses expired keys with 400, an expired session with 403. Without a session, 403 is common: whoever may
+    /// not list a bucket is told so for each key that is not there.
+    fn suspects_keys(&self, fault: &Fault, generation: u64) -> bool {
+        let is_typical = match fault.error.status {
+            Some(400) => true,
+            Some(403) => self.sessions.is_some(),
+            _ => false,
+        };
+        if !fault.is_mute || !is_typical {
+            return false;
+        }
+        let are_replaced = generation != self.credentials_generation();
+        are_replaced || self.suspicion.lock().may_ask(self.started.elapsed())
     }
 
     /// How long a request that is ready now must wait, because the server said to slow down.
@@ -222,7 +256,10 @@ impl Attempts {
         if fault.error.kind == ErrorKind::Throttled {
             core.pace.lock().throttled(core.started.elapsed());
         }
-        if fault.expired && !self.has_refreshed && core.credentials.is_some() {
+        if !self.has_refreshed
+            && core.credentials.is_some()
+            && (fault.expired || core.suspects_keys(fault, self.generation))
+        {
             self.has_refreshed = true;
             core.refresh(self.generation);
             return Some(Duration::ZERO);
@@ -324,3 +361,6 @@ impl<T> Drop for Task<T> {
         }
     }
 }
+
+/// Keys live for minutes at least; those that a look-up brings are not suspected again at once.
+const SUSPICION_GAP: Duration = Duration::from_secs(10);

@@ -48,7 +48,7 @@ impl ServerSideEncryption {
 
 /// A 256-bit key that the user keeps and sends with each request: SSE-C.
 #[derive(Clone, PartialEq, Eq)]
-pub struct SseCustomerKey([u8; SseCustomerKey::LEN]);
+pub struct SseCustomerKey([u8; Self::LEN]);
 
 impl SseCustomerKey {
     /// Bytes of a key.

@@ -75,6 +75,8 @@ pub(super) struct Fault {
     pub(super) retry_after: Option<Duration>,
     /// The server said that the credentials have expired.
     pub(super) expired: bool,
+    /// The server refused without a reason: answers to HEAD have no body.
+    pub(super) is_mute: bool,
 }
 
 impl From<ClientError> for Fault {
@@ -83,6 +85,7 @@ impl From<ClientError> for Fault {
             error,
             retry_after: None,
             expired: false,
+            is_mute: false,
         }
     }
 }
@@ -135,6 +138,7 @@ impl ErrorAnswer<'_> {
                 .retry_after
                 .and_then(|s| s.parse().ok())
                 .map(Duration::from_secs),
+            is_mute: self.code.is_none() && self.message.is_none(),
             expired: matches!(
                 self.code,
                 Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
