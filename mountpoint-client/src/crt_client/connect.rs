@@ -93,6 +93,10 @@ pub(super) async fn connect(
         ),
         bucket: options.bucket,
         region: region.to_string(),
+        address: match options.proxy.for_url(&endpoint.origin) {
+            Some(proxy) => format!("{} through the proxy {proxy}", endpoint.origin),
+            None => endpoint.origin.clone(),
+        },
         endpoint,
         user_agent: options.user_agent,
         part_size_max: options.part_size_max,

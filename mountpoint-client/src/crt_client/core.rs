@@ -31,6 +31,8 @@ pub(super) struct Core {
     pub(super) bucket: String,
     pub(super) region: String,
     pub(super) endpoint: Endpoint,
+    /// The endpoint for a person, with the proxy in front of it.
+    pub(super) address: String,
     pub(super) user_agent: String,
     /// Longest range of one GET, in bytes.
     pub(super) part_size_max: usize,
@@ -58,11 +60,11 @@ impl Core {
     }
 
     pub(super) fn on_key(&self, name: &'static str, key: &Key) -> Operation {
-        Operation::on_key(name, &self.bucket, key).at(&self.endpoint.origin, &self.region)
+        Operation::on_key(name, &self.bucket, key).at(&self.address, &self.region)
     }
 
     pub(super) fn on_bucket(&self, name: &'static str) -> Operation {
-        Operation::on_bucket(name, &self.bucket).at(&self.endpoint.origin, &self.region)
+        Operation::on_bucket(name, &self.bucket).at(&self.address, &self.region)
     }
 
     /// How long a request that is ready now must wait, because the server said to slow down.

@@ -53,9 +53,10 @@ impl Operation {
         let hint = if why.contains("CaUsedAsEndEntity") {
             "the server shows a CA certificate where its own is expected"
         } else if why.contains("certificate") || why.contains("TLS") {
-            "the server's certificate must be for this name and from an authority that is trusted here"
+            "the server's certificate must be for this name and from an authority that is trusted here; \
+             --ca-bundle names a file of authorities"
         } else {
-            "check --endpoint-url, the network and the proxy in between"
+            "check --endpoint-url, the network and the proxy in between (https_proxy, http_proxy, no_proxy)"
         };
         let what = format!("cannot reach {}: {why}; {hint}", self.origin);
         self.error(ErrorKind::Unreachable, &what)
@@ -118,6 +119,7 @@ impl ErrorAnswer<'_> {
             }
             (_, kind) => kind,
         };
+        let is_bad_request = self.status == 400 && kind == ErrorKind::InvalidRequest;
         let mut what = match (self.code, self.message) {
             (Some(code), Some(message)) => format!("{code}: {}", text::printable(message)),
             (Some(code), None) => code.to_owned(),
@@ -134,10 +136,16 @@ impl ErrorAnswer<'_> {
                 .retry_after
                 .and_then(|s| s.parse().ok())
                 .map(Duration::from_secs),
-            expired: matches!(
-                self.code,
-                Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
-            ),
+            expired: match self.code {
+                Some(code) => [
+                    "ExpiredToken",
+                    "TokenRefreshRequired",
+                    "ExpiredTokenException",
+                ]
+                .contains(&code),
+                // An answer to HEAD has no body that would say why; S3 refuses expired tokens with this status.
+                None => is_bad_request && operation.name.starts_with("Head"),
+            },
         }
     }
 

@@ -22,6 +22,7 @@ pub(super) struct Head {
     pub(super) prefix: Option<String>,
     pub(super) range: Option<Range<u64>>,
     pub(super) if_match: Option<String>,
+    pub(super) access_key: Option<String>,
 }
 
 impl Head {
@@ -38,6 +39,7 @@ impl Head {
             query: query.to_owned(),
             range: whole_range(&parts.headers),
             if_match: text(&parts.headers, &header::IF_MATCH),
+            access_key: access_key(&parts.headers),
             key: key.to_owned(),
             bucket: bucket.to_owned(),
         }
@@ -46,6 +48,14 @@ impl Head {
 
 fn text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+/// The public half of the keys that the request is signed with.
+fn access_key(headers: &HeaderMap) -> Option<String> {
+    let authorization = text(headers, &header::AUTHORIZATION)?;
+    let (_, credential) = authorization.split_once("Credential=")?;
+    let (access_key, _) = credential.split_once('/')?;
+    Some(access_key.to_owned())
 }
 
 /// A range that names both ends. Others depend on the object's size; the answer's `Content-Range` tells.

@@ -49,6 +49,8 @@ pub struct RequestRecord {
     pub prefix: Option<String>,
     /// `If-Match` header.
     pub if_match: Option<String>,
+    /// Access key that it was signed with; `None` if it was not.
+    pub access_key: Option<String>,
     /// HTTP status of the answer; 0 if there was none.
     pub status: u16,
     /// Bytes of the answer's body that were handed to the connection.
@@ -200,6 +202,7 @@ impl RequestLog {
                 query: head.query.clone(),
                 prefix: head.prefix.clone(),
                 if_match: head.if_match.clone(),
+                access_key: head.access_key.clone(),
                 status: 0,
                 bytes_sent: 0,
                 complete: false,
