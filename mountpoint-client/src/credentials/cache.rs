@@ -95,7 +95,7 @@ impl CredentialsCache {
         self.provide()
             .await
             .map(drop)
-            .map_err(|error| explain(&error))
+            .map_err(|error| explain(&error, self.0.sources.profile.as_deref()))
     }
 
     /// Names the credentials that a request which starts now will use; for [`CredentialsCache::invalidate`].
@@ -293,12 +293,17 @@ fn left(keys: &Credentials) -> Duration {
     })
 }
 
-fn explain(error: &CredentialsError) -> ClientError {
-    let text = format!(
-        "no usable AWS credentials: {}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, check the profile, \
-         or use --no-sign-request for a public bucket",
-        chain_text(error)
-    );
+fn explain(error: &CredentialsError, profile: Option<&str>) -> ClientError {
+    let why = chain_text(error);
+    let is_login = LOGIN_MARKS.iter().any(|mark| why.contains(mark));
+    let hint = match (is_login, profile) {
+        (true, Some(profile)) => format!("log in again: aws sso login --profile {profile}"),
+        (true, None) => "log in again: aws sso login".to_owned(),
+        (false, _) => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, check the profile, \
+             or use --no-sign-request for a public bucket"
+            .to_owned(),
+    };
+    let text = format!("no usable AWS credentials: {why}; {hint}");
     ClientError::new(ErrorKind::Credentials, text)
 }
 
@@ -321,6 +326,8 @@ pub(crate) fn chain_text(error: &dyn std::error::Error) -> String {
         .join(" ")
 }
 
+/// How the SDK and IAM Identity Center say that a session is over, or was never begun.
+const LOGIN_MARKS: [&str; 3] = ["access token", "SSO token", "UnauthorizedException"];
 /// One look-up; an SSO or assume-role provider makes a few requests.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(30);
 /// After a renewal that failed: a provider that has no answer now is not asked at each request.

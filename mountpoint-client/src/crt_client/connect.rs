@@ -124,6 +124,10 @@ pub(super) async fn connect_at(
         ),
         is_directory_bucket: options.is_directory_bucket(),
         bucket: options.bucket,
+        address: match options.proxy.for_url(&endpoint.origin) {
+            Some(proxy) => format!("{} through the proxy {proxy}", endpoint.origin),
+            None => endpoint.origin.clone(),
+        },
         endpoint,
         headers,
         sessions,

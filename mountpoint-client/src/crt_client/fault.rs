@@ -53,9 +53,10 @@ impl Operation {
         let hint = if why.contains("CaUsedAsEndEntity") {
             "the server shows a CA certificate where its own is expected"
         } else if why.contains("certificate") || why.contains("TLS") {
-            "the server's certificate must be for this name and from an authority that is trusted here"
+            "the server's certificate must be for this name and from an authority that is trusted here; \
+             --ca-bundle names a file of authorities"
         } else {
-            "check --endpoint-url, the network and the proxy in between"
+            "check --endpoint-url, the network and the proxy in between (https_proxy, http_proxy, no_proxy)"
         };
         let what = format!("cannot reach {}: {why}; {hint}", self.origin);
         self.error(ErrorKind::Unreachable, &what)
