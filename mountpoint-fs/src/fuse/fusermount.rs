@@ -124,12 +124,13 @@ fn refusal(directory: &Path, message: &str) -> MountError {
     if is_about_device && message.contains("No such") || message.contains("modprobe") {
         return MountError::NoDevice;
     }
-    let message = if message.is_empty() {
-        "it did not say why"
-    } else {
-        message
-    }
-    .to_owned();
+    let message = match message {
+        "" => "fusermount3 did not say why".to_owned(),
+        _ if message.contains("no write access") || message.contains("not owned") => {
+            format!("{message}; an ordinary user needs a directory of their own")
+        }
+        _ => message.to_owned(),
+    };
     MountError::Fusermount {
         directory: directory.to_owned(),
         message,

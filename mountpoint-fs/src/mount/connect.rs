@@ -71,9 +71,9 @@ impl Attempt<'_> {
             Ok(Ok(client)) => Ok(Arc::new(client)),
             Ok(Err(error)) => Err(explain(&self.options, self.prefix, &error)),
             Err(_) => Err(StartError::new(format!(
-                "no AWS credentials or region within {} s: what provides them (a profile's credential_process, a role, \
+                "no AWS credentials or region within {:?}: what provides them (a profile's credential_process, a role, \
                  instance metadata) does not answer; check it, or set {} to wait longer",
-                self.time_max.as_secs(),
+                self.time_max,
                 super::Environment::START_TIMEOUT,
             ))),
         }
@@ -88,10 +88,10 @@ impl Attempt<'_> {
         match self.bounded(list) {
             Ok(answer) => Ok(answer.map(drop)),
             Err(_) => Err(StartError::new(format!(
-                "the S3 server{} did not answer within {} s; check --endpoint-url, the network and the proxy in \
+                "the S3 server{} did not answer within {:?}; check --endpoint-url, the network and the proxy in \
                  between, or set {} to wait longer",
                 place(&self.options),
-                self.time_max.as_secs(),
+                self.time_max,
                 super::Environment::START_TIMEOUT,
             ))),
         }

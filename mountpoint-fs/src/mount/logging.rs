@@ -138,13 +138,14 @@ fn directives(level: Level) -> &'static str {
     match level {
         Level::ERROR => "error",
         Level::WARN => WARN,
-        Level::INFO => "info,aws_config=error",
+        Level::INFO => "info,aws_config=error,aws_smithy_http_client=error",
         Level::DEBUG => DEBUG,
         _ => "info,mountpoint_fs=trace,mountpoint_client=trace,mount_s3=trace,crt=debug",
     }
 }
 
-const WARN: &str = "warn,aws_config=error";
+/// The libraries tell their callers of the errors that they warn of, and so do we.
+const WARN: &str = "warn,aws_config=error,aws_smithy_http_client=error";
 const DEBUG: &str = "info,mountpoint_fs=debug,mountpoint_client=debug,mount_s3=debug,crt=warn";
 
 /// Says so at that very level, so that it is seen.
