@@ -7,8 +7,8 @@ use aws_config::imds;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
-    AppName, BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation,
-    ResponseChecksumValidation, StalledStreamProtectionConfig,
+    BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+    StalledStreamProtectionConfig,
 };
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use mountpoint_crt_sys::{
@@ -110,7 +110,7 @@ pub(super) async fn connect_at(
         credentials = Some(opened.credentials());
         sessions = Some(opened);
     }
-    let config = sdk_config(&options, http, region, &endpoint, credentials.clone());
+    let config = sdk_config(http, region, &endpoint, credentials.clone());
     let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
     let plan = client_options(&options, &endpoint, credentials.as_ref(), connections);
     let data = data_clients(&options, &plan, interfaces)?;
@@ -124,10 +124,7 @@ pub(super) async fn connect_at(
         ),
         is_directory_bucket: options.is_directory_bucket(),
         bucket: options.bucket,
-        address: match options.proxy.for_url(&endpoint.origin) {
-            Some(proxy) => format!("{} through the proxy {proxy}", endpoint.origin),
-            None => endpoint.origin.clone(),
-        },
+        address: address(&endpoint, proxy),
         endpoint,
         headers,
         sessions,
@@ -145,6 +142,14 @@ pub(super) async fn connect_at(
         pace: Mutex::default(),
         suspicion: Mutex::default(),
     })
+}
+
+/// The endpoint for a person, with the proxy in front of it.
+fn address(endpoint: &Endpoint, proxy: Option<&Proxy>) -> String {
+    match proxy {
+        Some(proxy) => format!("{} through the proxy {proxy}", endpoint.origin),
+        None => endpoint.origin.clone(),
+    }
 }
 
 /// How the SDK's requests leave the machine.
@@ -292,7 +297,6 @@ fn signing(endpoint: &Endpoint, source: Arc<dyn CredentialsSource>) -> Signing {
 
 /// How the SDK sends: to our endpoint, with our keys, without retries of its own, since they are ours.
 pub(super) fn sdk_config(
-    options: &CrtClientOptions,
     http: SharedHttpClient,
     region: Region,
     endpoint: &Endpoint,
@@ -312,8 +316,7 @@ pub(super) fn sdk_config(
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
-        .identity_cache(IdentityCache::no_cache())
-        .app_name(app_name(&options.user_agent));
+        .identity_cache(IdentityCache::no_cache());
     config = match credentials {
         // With a provider of sessions given, the SDK opens none of its own.
         Some(credentials) => config
@@ -322,16 +325,6 @@ pub(super) fn sdk_config(
         None => config.allow_no_auth(),
     };
     config
-}
-
-/// The user agent as the SDK accepts it: a few characters are not allowed.
-fn app_name(user_agent: &str) -> AppName {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    let name: String = user_agent
-        .chars()
-        .map(|c| if allowed(c) { c } else { '-' })
-        .collect();
-    AppName::new(name).unwrap_or_else(|_| AppName::new("mountpoint").expect("letters are allowed"))
 }
 
 /// The domains of AWS's partitions.
