@@ -95,6 +95,39 @@ impl RequestHeaders {
     }
 }
 
+impl RequestHeaders {
+    /// What is wrong if an answer says that the object is encrypted otherwise than was asked for. A server that
+    /// ignores the headers stores it as it likes.
+    pub(super) fn check_encryption(
+        &self,
+        algorithm: Option<&str>,
+        key_id: Option<&str>,
+    ) -> Result<(), String> {
+        let Some(sse) = self
+            .sse
+            .as_ref()
+            .filter(|_| self.sse_customer_key.is_none())
+        else {
+            return Ok(());
+        };
+        let found = algorithm.unwrap_or("no encryption");
+        if found != sse.algorithm() {
+            let asked = sse.algorithm();
+            return Err(format!(
+                "{asked} was asked for, but the server answers {found}"
+            ));
+        }
+        // An alias is answered by the key that it stands for.
+        match sse.key_id().filter(|asked| asked.contains(":key/")) {
+            Some(asked) if key_id != Some(asked) => Err(format!(
+                "the key {asked} was asked for, but the server answers {}",
+                key_id.unwrap_or("no key")
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Whether the request decides how an object is encrypted.
 fn begins_an_object(operation: &str) -> bool {
     matches!(
@@ -252,6 +285,62 @@ mod tests {
         }
         for operation in ["ListObjectsV2", "DeleteObject", "RenameObject"] {
             check(customer, operation, "");
+        }
+    }
+
+    #[test]
+    fn another_encryption_than_asked_for_is_noticed() {
+        let key = "arn:aws:kms:eu-west-1:1:key/k";
+        let alias = "arn:aws:kms:eu-west-1:1:alias/a";
+        let kms = |key_id: Option<&str>| {
+            let key_id = key_id.map(str::to_owned);
+            Some(ServerSideEncryption::Kms { key_id })
+        };
+        for (sse, algorithm, key_id, wrong) in [
+            (None, None, None, None),
+            (None, Some("aws:kms"), Some(key), None),
+            (
+                Some(ServerSideEncryption::Aes256),
+                Some("AES256"),
+                None,
+                None,
+            ),
+            (
+                Some(ServerSideEncryption::Aes256),
+                None,
+                None,
+                Some("answers no encryption"),
+            ),
+            (kms(Some(key)), Some("aws:kms"), Some(key), None),
+            (kms(None), Some("aws:kms"), Some(key), None),
+            (kms(Some(alias)), Some("aws:kms"), Some(key), None),
+            (kms(Some(key)), Some("AES256"), None, Some("answers AES256")),
+            (
+                kms(Some(key)),
+                Some("aws:kms:dsse"),
+                Some(key),
+                Some("answers aws:kms:dsse"),
+            ),
+            (
+                kms(Some(key)),
+                Some("aws:kms"),
+                None,
+                Some("answers no key"),
+            ),
+            (
+                kms(Some(key)),
+                Some("aws:kms"),
+                Some("other"),
+                Some("answers other"),
+            ),
+        ] {
+            let mut options = CrtClientOptions::new("b");
+            options.sse = sse;
+            let found = RequestHeaders::new(&options).check_encryption(algorithm, key_id);
+            match wrong {
+                None => assert_eq!(found, Ok(()), "{options:?}"),
+                Some(wrong) => assert!(found.unwrap_err().ends_with(wrong), "{options:?}"),
+            }
         }
     }
 
