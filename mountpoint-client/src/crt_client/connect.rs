@@ -40,7 +40,7 @@ pub(super) async fn connect(
     options: CrtClientOptions,
     runtime: Handle,
 ) -> Result<Core, ClientError> {
-    let (tls, proxies) = (trust(options.ca_bundle.as_deref())?, &options.proxy);
+    let tls = trust(options.ca_bundle.as_deref())?;
     let http = |proxies, interfaces| {
         let tls = tls.clone();
         http_client(HttpOptions {
@@ -50,36 +50,27 @@ pub(super) async fn connect(
         })
     };
     let metadata = metadata_client(http(ProxySettings::default(), None));
-    let (region, instance_type) = tokio::join!(
-        region(&options, &metadata),
-        instance_type_needed(&options, &metadata)
-    );
+    let look_up = async {
+        let region = region(&options, &metadata).await;
+        let endpoint = endpoint(&options, &region).await?;
+        let chain = ChainOptions {
+            mode: &options.credentials,
+            region: &region,
+            http: http(options.proxy.beyond_this_machine(), None),
+            metadata: metadata.clone(),
+        };
+        let credentials = checked_credentials(chain, &runtime).await?;
+        Ok::<_, ClientError>((region, endpoint, credentials))
+    };
+    let (found, instance_type) = tokio::join!(look_up, instance_type_needed(&options, &metadata));
+    let (region, endpoint, credentials) = found?;
     let connections = options.connections(instance_type.as_deref());
-    let question = EndpointQuestion {
-        bucket: &options.bucket,
-        region: region.as_ref(),
-        endpoint_url: options.endpoint_url.as_deref(),
-        force_path_style: options.force_path_style,
-    };
-    let endpoint = Endpoint::resolve(&question).await?;
-    let chain = ChainOptions {
-        mode: &options.credentials,
-        region: &region,
-        http: http(proxies.beyond_this_machine(), None),
-        metadata,
-    };
-    let credentials = credentials_cache(chain, runtime.clone()).await;
-    if let Some(credentials) = &credentials {
-        credentials
-            .check()
-            .await
-            .map_err(|error| named(&options, error))?;
-    }
     let proxy = options.proxy.for_url(&endpoint.origin);
+    let address = address(&endpoint, proxy);
     let target = probe_target(&endpoint, proxy)?;
     let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
     let interfaces = Arc::new(interfaces);
-    let http = http(proxies.clone(), Some(Arc::clone(&interfaces)));
+    let http = http(options.proxy.clone(), Some(Arc::clone(&interfaces)));
     let sdk = sdk_client(&options, http, region.clone(), credentials.clone());
     let plan = client_options(&options, &endpoint, credentials.as_ref(), connections);
     let data = data_clients(&options, &plan, interfaces)?;
@@ -93,10 +84,7 @@ pub(super) async fn connect(
         ),
         bucket: options.bucket,
         region: region.to_string(),
-        address: match options.proxy.for_url(&endpoint.origin) {
-            Some(proxy) => format!("{} through the proxy {proxy}", endpoint.origin),
-            None => endpoint.origin.clone(),
-        },
+        address,
         endpoint,
         user_agent: options.user_agent,
         part_size_max: options.part_size_max,
@@ -113,15 +101,48 @@ pub(super) async fn connect(
     })
 }
 
+async fn endpoint(options: &CrtClientOptions, region: &Region) -> Result<Endpoint, ClientError> {
+    let question = EndpointQuestion {
+        bucket: &options.bucket,
+        region: region.as_ref(),
+        endpoint_url: options.endpoint_url.as_deref(),
+        force_path_style: options.force_path_style,
+    };
+    Endpoint::resolve(&question).await
+}
+
+/// Credentials that were looked up once, so that a mount without any fails at once; `None` for unsigned requests.
+async fn checked_credentials(
+    chain: ChainOptions<'_>,
+    runtime: &Handle,
+) -> Result<Option<CredentialsCache>, ClientError> {
+    let mode = chain.mode;
+    let Some(credentials) = credentials_cache(chain, runtime.clone()).await else {
+        return Ok(None);
+    };
+    match credentials.check().await {
+        Ok(()) => Ok(Some(credentials)),
+        Err(error) => Err(named(mode, error)),
+    }
+}
+
 /// The error with the profile's name: the SDK does not tell which one is missing.
-fn named(options: &CrtClientOptions, mut error: ClientError) -> ClientError {
+fn named(mode: &CredentialsMode, mut error: ClientError) -> ClientError {
     if let CredentialsMode::Default {
         profile: Some(name),
-    } = &options.credentials
+    } = mode
     {
         error.message = format!("profile {name:?}: {}", error.message);
     }
     error
+}
+
+/// The endpoint for a person, with the proxy in front of it.
+fn address(endpoint: &Endpoint, proxy: Option<&Proxy>) -> String {
+    match proxy {
+        Some(proxy) => format!("{} through the proxy {proxy}", endpoint.origin),
+        None => endpoint.origin.clone(),
+    }
 }
 
 async fn region(options: &CrtClientOptions, metadata: &imds::Client) -> Region {
