@@ -96,10 +96,11 @@ async fn keys_near_their_end_are_renewed_in_the_background() {
 async fn a_failed_renewal_rests_and_the_old_keys_stay() {
     let (cache, lookups) = cache(Some(Duration::from_secs(60)));
     assert_eq!(key(&cache).await, "key0");
-    let mut state = cache.0.state.lock();
-    state.current.as_mut().unwrap().renew_before = Duration::from_secs(120);
-    state.lookup = Lookup::Running(Vec::new());
-    drop(state);
+    {
+        let mut state = cache.0.state.lock();
+        state.current.as_mut().unwrap().renew_before = Duration::from_secs(120);
+        state.lookup = Lookup::Running(Vec::new());
+    }
     let error = CredentialsError::provider_error("no answer");
     cache.finish(Err(Arc::new(error)), None);
     assert_eq!(key(&cache).await, "key0");

@@ -45,27 +45,31 @@ pub(super) async fn connect(
     runtime: Handle,
 ) -> Result<Core, ClientError> {
     let metadata = metadata_client(http(&options, ProxySettings::default(), None)?);
-    let (region, instance_type) = tokio::join!(
-        region(&options, &metadata),
-        instance_type_needed(&options, &metadata)
-    );
-    let endpoint = Endpoint::resolve(&options.endpoint_question(region.as_ref())).await?;
+    let look_up = async {
+        let region = region(&options, &metadata).await;
+        let endpoint = Endpoint::resolve(&options.endpoint_question(region.as_ref())).await?;
+        RequestHeaders::checked(&options, &endpoint)?;
+        let credentials = credentials(&options, &region, metadata.clone(), &runtime).await?;
+        Ok::<_, ClientError>((endpoint, region, credentials))
+    };
+    let (found, instance_type) = tokio::join!(look_up, instance_type_needed(&options, &metadata));
+    let (endpoint, region, credentials) = found?;
     let found = Found {
         endpoint,
         region,
+        credentials,
         instance_type,
-        metadata,
     };
     connect_at(found, options, runtime).await
 }
 
-/// What a client learns before it has credentials.
+/// What must be known of the world before there is a client.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) endpoint: Endpoint,
     pub(super) region: Region,
+    pub(super) credentials: Option<CredentialsCache>,
     pub(super) instance_type: Option<String>,
-    pub(super) metadata: imds::Client,
 }
 
 /// The same where all that is known.
@@ -75,23 +79,13 @@ pub(super) async fn connect_at(
     runtime: Handle,
 ) -> Result<Core, ClientError> {
     let Found {
-        endpoint, region, ..
+        endpoint,
+        region,
+        mut credentials,
+        ..
     } = found;
     let headers = RequestHeaders::checked(&options, &endpoint)?;
     let connections = options.connections(found.instance_type.as_deref());
-    let chain = ChainOptions {
-        mode: &options.credentials,
-        region: &region,
-        http: http(&options, options.proxy.beyond_this_machine(), None)?,
-        metadata: found.metadata,
-    };
-    let mut credentials = credentials_cache(chain, runtime.clone()).await;
-    if let Some(credentials) = &credentials {
-        credentials
-            .check()
-            .await
-            .map_err(|error| named(&options, error))?;
-    }
     let proxy = options.proxy.for_url(&endpoint.origin);
     let target = probe_target(&endpoint, proxy)?;
     let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
@@ -163,6 +157,28 @@ fn http(
         proxies,
         interfaces,
     }))
+}
+
+/// Credentials that were looked up once, so that a mount without any fails at once; `None` for unsigned requests.
+pub(super) async fn credentials(
+    options: &CrtClientOptions,
+    region: &Region,
+    metadata: imds::Client,
+    runtime: &Handle,
+) -> Result<Option<CredentialsCache>, ClientError> {
+    let chain = ChainOptions {
+        mode: &options.credentials,
+        region,
+        http: http(options, options.proxy.beyond_this_machine(), None)?,
+        metadata,
+    };
+    let Some(credentials) = credentials_cache(chain, runtime.clone()).await else {
+        return Ok(None);
+    };
+    match credentials.check().await {
+        Ok(()) => Ok(Some(credentials)),
+        Err(error) => Err(named(options, error)),
+    }
 }
 
 /// The error with the profile's name: the SDK does not tell which one is missing.

@@ -3,6 +3,8 @@
 //! The environment belongs to the process, so whatever depends on it happens in a child process ([`child`]), which is
 //! this program again.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod attempts;
 mod bucket;
 mod chain;

@@ -108,6 +108,23 @@ fn the_proxy_gets_its_login_and_nobody_else() {
 }
 
 #[test]
+fn a_proxy_may_speak_tls_itself() {
+    let server = server();
+    let front = Front::of(server.address());
+    let over_tls = ("https://localhost:4433", front.address());
+    let plain = ("http://s3.test:9000", server.address());
+    for (endpoint, target) in [over_tls, plain] {
+        let proxy = ProxyServer::start(Behaviour::ForwardTo(target));
+        let front_of_proxy = Front::of(proxy.address());
+        let url = format!("https://localhost:{}", front_of_proxy.port());
+        let mut options = unsigned(endpoint, &url, "");
+        options.ca_bundle = Some(AUTHORITY.to_vec());
+        connect(options).unwrap().use_all().unwrap();
+        assert!(proxy.asked().len() >= 2, "{endpoint}: {:?}", proxy.asked());
+    }
+}
+
+#[test]
 fn a_proxy_that_refuses_or_is_not_there_is_explained() {
     let refusing = ProxyServer::start(Behaviour::Refuse);
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

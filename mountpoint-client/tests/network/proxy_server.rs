@@ -72,6 +72,10 @@ impl ProxyServer {
         }
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }

@@ -60,10 +60,10 @@ pub(crate) fn sts(lifetime: Duration) -> Stub {
 }
 
 fn sts_answer(request: &Request, number: u64, lifetime: Duration) -> Answer {
-    let action = match request.field("Action") {
-        Some(action @ ("AssumeRole" | "AssumeRoleWithWebIdentity")) => action,
-        _ => return (400, String::new()),
-    };
+    let action = request.field("Action").unwrap_or_default();
+    if !["AssumeRole", "AssumeRoleWithWebIdentity"].contains(&action) {
+        return (400, String::new());
+    }
     let expiration = from_now(lifetime);
     let body = format!(
         "<{action}Response xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><{action}Result>\
