@@ -59,7 +59,7 @@ impl Operation {
         } else if why.contains("certificate") || why.contains("TLS") {
             "the server's certificate must be for this name and from an authority that is trusted here (--ca-bundle)"
         } else {
-            "check --endpoint-url, the network and the proxy in between"
+            "check --endpoint-url, the network and the proxy in between (https_proxy, http_proxy, no_proxy)"
         };
         let what = format!("cannot reach {}: {why}; {hint}", self.origin);
         self.error(ErrorKind::Unreachable, &what)
@@ -79,6 +79,8 @@ pub(super) struct Fault {
     pub(super) retry_after: Option<Duration>,
     /// The server said that the credentials have expired.
     pub(super) expired: bool,
+    /// The server refused without a reason: answers to HEAD have no body.
+    pub(super) is_mute: bool,
 }
 
 impl From<ClientError> for Fault {
@@ -87,6 +89,7 @@ impl From<ClientError> for Fault {
             error,
             retry_after: None,
             expired: false,
+            is_mute: false,
         }
     }
 }
@@ -116,6 +119,7 @@ impl ErrorAnswer<'_> {
             (_, ErrorKind::InvalidRequest)
                 if self.status == 400
                     && self.code.is_none()
+                    && operation.region != ANY_REGION
                     && self.region.is_some_and(|region| region != operation.region) =>
             {
                 ErrorKind::WrongRegion(self.region())
@@ -138,6 +142,7 @@ impl ErrorAnswer<'_> {
                 .retry_after
                 .and_then(|s| s.parse().ok())
                 .map(Duration::from_secs),
+            is_mute: self.code.is_none() && self.message.is_none(),
             expired: matches!(
                 self.code,
                 Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
@@ -280,6 +285,9 @@ fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fau
     }
     .fault(operation)
 }
+
+/// The set of regions of a multi-region access point: no region is a wrong one.
+const ANY_REGION: &str = "*";
 
 #[cfg(test)]
 mod tests {

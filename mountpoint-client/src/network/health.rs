@@ -47,6 +47,15 @@ impl Health {
         Some(self.next_wait())
     }
 
+    /// A probe out of turn did not reach the server over it: it is down at once. Returns when the next is due.
+    pub(super) fn unreached(&mut self) -> Option<Duration> {
+        if !self.is_up {
+            return None;
+        }
+        self.is_up = false;
+        Some(self.next_wait())
+    }
+
     /// A probe ended. Returns when the next is due, or `None` if the interface is used again: then one more
     /// failure is enough to take it away, until a request succeeds.
     pub(super) fn probed(&mut self, was_reached: bool) -> Option<Duration> {
@@ -70,10 +79,10 @@ impl Health {
 
 /// A server that closes an idle connection looks like this once; a dead interface every time.
 const FAILURES_MAX: u32 = 2;
-/// A cable that is plugged in again is used again this soon.
-const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
-/// A probe is one TCP connection, so asking every half minute for ever costs nothing.
-const PROBE_WAIT_MAX: Duration = Duration::from_secs(30);
+/// A cable that is plugged in again at once is used again at once.
+const PROBE_WAIT_MIN: Duration = Duration::from_millis(250);
+/// A probe is one TCP connection, so asking every few seconds for ever costs nothing.
+const PROBE_WAIT_MAX: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -108,6 +117,15 @@ mod tests {
         assert_eq!(wait, PROBE_WAIT_MAX);
         health.succeeded();
         assert_eq!(health, Health::default());
+    }
+
+    #[test]
+    fn a_failed_probe_out_of_turn_is_enough() {
+        let mut health = Health::default();
+        assert_eq!(health.unreached(), Some(PROBE_WAIT_MIN));
+        assert!(!health.is_up());
+        assert_eq!(health.unreached(), None, "a probe is planned already");
+        assert_eq!(health.failed(), None);
     }
 
     #[test]

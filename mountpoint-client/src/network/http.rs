@@ -16,11 +16,10 @@ use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
     SharedHttpConnector,
 };
-use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::interfaces::{Interfaces, Lane};
 use super::proxy::{Proxy, ProxySettings};
@@ -107,18 +106,41 @@ impl HttpConnector for Limited {
             Ok(connector) => connector,
             Err(error) => return HttpConnectorFuture::ready(Err(error)),
         };
-        let mut watch = lane.map(|lane| Watch {
-            lane,
-            started: Instant::now(),
-            is_decided: false,
-        });
         HttpConnectorFuture::new(async move {
-            let outcome = connector.call(request).await;
-            if let Some(watch) = &mut watch {
-                watch.decide(outcome.as_ref().err());
+            let answer = connector.call(request);
+            match lane {
+                Some(lane) => watched(answer, &lane).await,
+                None => answer.await,
             }
-            outcome
         })
+    }
+}
+
+/// The answer, with what it tells of its interface. A connection over an interface that dies just hangs, so from time
+/// to time the interface is looked at, and the request given up if it is dead.
+async fn watched(
+    mut answer: HttpConnectorFuture,
+    lane: &Lane,
+) -> Result<HttpResponse, ConnectorError> {
+    loop {
+        let outcome = tokio::time::timeout(LOOK_AFTER, &mut answer).await;
+        match outcome {
+            Ok(Ok(response)) => {
+                lane.succeeded();
+                return Ok(response);
+            }
+            Ok(Err(error)) => {
+                if error.is_timeout() || error.is_io() {
+                    lane.failed();
+                }
+                return Err(error);
+            }
+            Err(_) if lane.is_dead().await => {
+                let what = "the server is out of reach over this network interface";
+                return Err(ConnectorError::timeout(what.into()));
+            }
+            Err(_) => {}
+        }
     }
 }
 
@@ -161,34 +183,7 @@ impl Shared {
     }
 }
 
-/// One request, and what it tells of its interface.
-struct Watch {
-    lane: Lane,
-    started: Instant,
-    is_decided: bool,
-}
-
-impl Watch {
-    fn decide(&mut self, error: Option<&ConnectorError>) {
-        self.is_decided = true;
-        match error {
-            None => self.lane.succeeded(),
-            Some(error) if error.is_timeout() || error.is_io() => self.lane.failed(),
-            Some(_) => {}
-        }
-    }
-}
-
-/// A request that was given up after a while is as bad as one that failed.
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if !self.is_decided && self.started.elapsed() >= STALL {
-            self.lane.failed();
-        }
-    }
-}
-
 /// S3 closes idle connections after some 20 s; reusing one just then costs a retry.
 const POOL_IDLE: Duration = Duration::from_secs(15);
-/// Longer than an answer takes, shorter than any attempt's limit.
-const STALL: Duration = Duration::from_secs(10);
+/// Most answers come sooner. As long as the CRT's connections may stall.
+const LOOK_AFTER: Duration = Duration::from_secs(3);

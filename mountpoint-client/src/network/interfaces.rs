@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -121,7 +122,21 @@ impl Lane {
 
     /// There was no connection, or it broke or stalled.
     pub(crate) fn failed(&self) {
-        Interface::failed(&self.interface);
+        Interface::is_worse(&self.interface, Health::failed);
+    }
+
+    /// Whether the server cannot be reached over the interface now, so that a request should go elsewhere. Asks
+    /// the network; where there is no other interface, the answer is no.
+    pub(crate) async fn is_dead(&self) -> bool {
+        let interface = &self.interface;
+        let (Some(prober), Some(name)) = (&interface.prober, &interface.name) else {
+            return false;
+        };
+        let is_dead = !prober.target.is_reached_over(name).await;
+        if is_dead {
+            Interface::is_worse(interface, Health::unreached);
+        }
+        is_dead
     }
 }
 
@@ -143,12 +158,13 @@ impl Interface {
         self.is_up.store(true, Ordering::Relaxed);
     }
 
-    fn failed(this: &Arc<Self>) {
+    /// Something went wrong. If that takes the interface down, it is probed from now on.
+    fn is_worse(this: &Arc<Self>, happened: impl FnOnce(&mut Health) -> Option<Duration>) {
         let (Some(prober), Some(name)) = (&this.prober, &this.name) else {
             return;
         };
         let mut health = this.health.lock();
-        let Some(mut wait) = health.failed() else {
+        let Some(mut wait) = happened(&mut health) else {
             return;
         };
         this.is_up.store(false, Ordering::Relaxed);
@@ -171,7 +187,7 @@ impl Interface {
     }
 
     /// When to probe again; never if the client is gone.
-    fn probed(this: &Weak<Self>, was_reached: bool) -> Option<std::time::Duration> {
+    fn probed(this: &Weak<Self>, was_reached: bool) -> Option<Duration> {
         let this = this.upgrade()?;
         let mut health = this.health.lock();
         let wait = health.probed(was_reached);

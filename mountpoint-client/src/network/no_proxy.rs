@@ -32,6 +32,11 @@ impl NoProxy {
         )
     }
 
+    /// Takes the hosts of another list in.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+    }
+
     /// Whether requests to `host` and `port` go around the proxy. An IPv6 address may be in brackets.
     #[must_use]
     pub fn covers(&self, host: &str, port: u16) -> bool {

@@ -26,41 +26,33 @@ pub struct ProxySettings {
 pub struct Proxy(ProxyOptions);
 
 impl ProxySettings {
-    /// Names of the variables that [`ProxySettings::from_variables`] asks for.
-    pub const VARIABLES: [&'static str; 8] = [
-        "http_proxy",
-        "HTTP_PROXY",
-        "https_proxy",
-        "HTTPS_PROXY",
-        "all_proxy",
-        "ALL_PROXY",
-        "no_proxy",
-        "NO_PROXY",
-    ];
-
-    /// What the usual variables say; `variable` knows their values. Small letters win, and an empty value is none.
+    /// Proxies and exceptions as the variables `http_proxy`, `https_proxy` and `no_proxy` write them.
     ///
     /// # Errors
-    /// A text for the user that names the variable and what it takes.
-    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let value = |name: &'static str| {
-            let value = variable(name).filter(|value| !value.trim().is_empty());
-            value.map(|value| (name, value))
+    /// A text for the user that names the variable and what it takes, without a login.
+    pub fn parse(
+        http: Option<&str>,
+        https: Option<&str>,
+        no_proxy: Option<&str>,
+    ) -> Result<Self, String> {
+        let proxy = |name: &str, url: Option<&str>| {
+            let url = url.filter(|url| !url.trim().is_empty());
+            url.map(|url| Proxy::parse(url).map_err(|error| format!("{name}: {error}")))
+                .transpose()
         };
-        let proxy = |names: [&'static str; 4]| -> Result<Option<Proxy>, String> {
-            let Some((name, url)) = names.into_iter().find_map(value) else {
-                return Ok(None);
-            };
-            let parsed = Proxy::parse(&url).map_err(|error| format!("{name}: {error}"))?;
-            Ok(Some(parsed))
-        };
-        let no_proxy = value("no_proxy").or_else(|| value("NO_PROXY"));
-        let no_proxy = no_proxy.map_or_else(NoProxy::default, |(_, list)| NoProxy::parse(&list));
         Ok(Self {
-            http: proxy(["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"])?,
-            https: proxy(["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])?,
-            no_proxy,
+            http: proxy("http_proxy", http)?,
+            https: proxy("https_proxy", https)?,
+            no_proxy: NoProxy::parse(no_proxy.unwrap_or_default()),
         })
+    }
+
+    /// The same, with hosts of this machine reached directly: what a container or an instance offers to itself.
+    #[must_use]
+    pub(crate) fn beyond_this_machine(&self) -> Self {
+        let mut settings = self.clone();
+        settings.no_proxy.add(&NoProxy::parse(THIS_MACHINE));
+        settings
     }
 
     /// The proxy for requests to a URL; `None` to go there directly.
@@ -209,6 +201,8 @@ fn split_url(url: &str) -> Option<(bool, &str, u16)> {
     Some((is_tls, host, port.unwrap_or(if is_tls { 443 } else { 80 })))
 }
 
+const THIS_MACHINE: &str = "localhost,127.0.0.0/8,::1";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,61 +254,56 @@ mod tests {
         }
     }
 
-    fn settings(variables: &[(&str, &str)]) -> Result<ProxySettings, String> {
-        ProxySettings::from_variables(|name| {
-            let found = variables.iter().find(|(variable, _)| *variable == name);
-            found.map(|(_, value)| (*value).to_owned())
-        })
-    }
-
     #[track_caller]
-    fn check(variables: &[(&str, &str)], url: &str, proxy: Option<&str>) {
-        let settings = settings(variables).unwrap();
+    fn check(proxies: [Option<&str>; 3], url: &str, expected: Option<&str>) {
+        let [http, https, no_proxy] = proxies;
+        let settings = ProxySettings::parse(http, https, no_proxy).unwrap();
         let found = settings.for_url(url).map(ToString::to_string);
-        assert_eq!(found.as_deref(), proxy, "{url} with {variables:?}");
+        assert_eq!(found.as_deref(), expected, "{url} with {proxies:?}");
     }
 
     #[test]
-    fn variables_choose_the_proxy() {
+    fn the_scheme_and_the_host_choose_the_proxy() {
         let (http, https) = ("http://b.example.com/k", "https://b.example.com/k");
         let (one, two) = (Some("http://one:1"), Some("http://two:2"));
-        check(&[], https, None);
-        check(&[("https_proxy", "one:1")], https, one);
-        check(&[("https_proxy", "one:1")], http, None);
-        check(&[("http_proxy", "one:1")], http, one);
-        check(&[("http_proxy", "one:1")], https, None);
+        check([None, None, None], https, None);
+        check([one, two, None], http, one);
+        check([one, two, None], https, two);
+        check([one, None, None], https, None);
+        check([None, two, None], http, None);
+        check([one, Some(" "), None], https, None);
+        check([one, two, Some(".example.com")], https, None);
+        check([one, two, Some("example.com:80")], http, None);
+        check([one, two, Some("example.com:80")], https, two);
+        check([one, two, Some("other.org")], https, two);
+        check([one, two, None], "http://169.254.169.254/latest", None);
+        check([one, two, None], "http://[2001:db8::1]:9000/", one);
         check(
-            &[("HTTPS_PROXY", "one:1"), ("https_proxy", "two:2")],
-            https,
-            two,
-        );
-        check(&[("HTTPS_PROXY", "one:1"), ("https_proxy", "")], https, one);
-        check(
-            &[("ALL_PROXY", "one:1"), ("https_proxy", "two:2")],
-            http,
-            one,
-        );
-        check(
-            &[("ALL_PROXY", "one:1"), ("https_proxy", "two:2")],
-            https,
-            two,
-        );
-        let without = |list| [("all_proxy", "one:1"), ("NO_PROXY", list)];
-        check(&without(".example.com"), https, None);
-        check(&without("example.com:80"), http, None);
-        check(&without("example.com:80"), https, one);
-        check(&without("other.org"), https, one);
-        check(
-            &[("all_proxy", "one:1")],
-            "http://169.254.169.254/latest",
+            [one, two, Some("2001:db8::/32")],
+            "http://[2001:db8::1]:9000/",
             None,
         );
-        check(&[("all_proxy", "one:1")], "http://[2001:db8::1]:9000/", one);
+    }
+
+    #[test]
+    fn this_machine_needs_no_proxy() {
+        let settings = ProxySettings::parse(Some("one:1"), None, Some("a.org")).unwrap();
+        let local = settings.beyond_this_machine();
+        for url in [
+            "http://127.0.0.1:80/x",
+            "http://[::1]/x",
+            "http://localhost:1/x",
+        ] {
+            assert!(settings.for_url(url).is_some(), "{url}");
+            assert!(local.for_url(url).is_none(), "{url}");
+        }
+        assert!(local.for_url("http://a.org").is_none());
+        assert!(local.for_url("http://b.org").is_some());
     }
 
     #[test]
     fn an_error_names_the_variable() {
-        let error = settings(&[("HTTPS_PROXY", "socks5://p:1")]).unwrap_err();
-        assert!(error.starts_with("HTTPS_PROXY: "), "{error}");
+        let error = ProxySettings::parse(None, Some("socks5://p:1"), None).unwrap_err();
+        assert!(error.starts_with("https_proxy: "), "{error}");
     }
 }

@@ -84,6 +84,9 @@ pub const PART_MAX: u64 = 256 << 20;
 /// Largest file of trusted certificates; the system's own is about 0.2 MB.
 pub const CA_BUNDLE_MAX: u64 = 16 << 20;
 
+/// Largest file that may hold a customer's key: its base64 is 44 bytes.
+pub const KEY_FILE_MAX: u64 = 1 << 10;
+
 /// Parts a window is cut into: one being read, one complete, two in the air.
 pub const PARTS_PER_WINDOW: u64 = 4;
 

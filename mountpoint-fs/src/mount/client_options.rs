@@ -4,11 +4,15 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use mountpoint_client::credentials::CredentialsMode;
-use mountpoint_client::crt_client::CrtClientOptions;
+use mountpoint_client::crt_client::{CrtClientOptions, SseCustomerKey};
+use mountpoint_client::endpoint::BucketType;
+use mountpoint_client::instance::MetadataUse;
 
 use super::Environment;
-use crate::cli::{BucketArg, BucketFlags, ClientFlags, CredentialsFlags};
+use crate::cli::{BucketArg, BucketFlags, BucketTypeArg, ClientFlags, CredentialsFlags};
 use crate::config::limits;
 
 /// Settings of the client of a bucket. The helper commands that talk to S3 resolve theirs here, too.
@@ -29,6 +33,22 @@ pub fn client_options(
         .clone()
         .or_else(|| environment.endpoint_url.clone());
     options.force_path_style = flags.force_path_style;
+    options.transfer_acceleration = flags.transfer_acceleration;
+    options.dual_stack = flags.dual_stack;
+    options.fips = flags.fips;
+    options.requester_pays = flags.requester_pays;
+    options.bucket_type = flags.bucket_type.map(|bucket_type| match bucket_type {
+        BucketTypeArg::GeneralPurpose => BucketType::GeneralPurpose,
+        BucketTypeArg::Directory => BucketType::Directory,
+    });
+    options
+        .expected_bucket_owner
+        .clone_from(&flags.expected_bucket_owner);
+    options.sse_customer_key = flags
+        .sse_customer_key_file
+        .as_deref()
+        .map(sse_customer_key)
+        .transpose()?;
     options.credentials = if credentials.no_sign_request {
         CredentialsMode::Unsigned
     } else {
@@ -42,11 +62,16 @@ pub fn client_options(
             reason = "far above any network before it matters"
         )]
         let gbps = gbps as f64;
-        options.throughput_target_gbps = gbps;
+        options.throughput_target_gbps = Some(gbps);
     }
     options.part_size_max =
         usize::try_from(read_part_size(client)).map_err(|error| error.to_string())?;
     options.network_interfaces.clone_from(&client.bind);
+    options.instance_metadata = match environment {
+        _ if environment.ec2_metadata_disabled => MetadataUse::Never,
+        _ if environment.ec2_metadata_named => MetadataUse::Always,
+        _ => MetadataUse::Auto,
+    };
     options.proxy.clone_from(&environment.proxy);
     options.event_loop_threads = environment.event_loop_threads;
     options.ca_bundle = ca_bundle(client, environment)?;
@@ -76,6 +101,26 @@ fn ca_bundle(client: &ClientFlags, environment: &Environment) -> Result<Option<V
             let path = path.display();
             format!("cannot read {name}{path}: {error}; it is a file of PEM certificates")
         })
+}
+
+/// The key in a file: its bytes, or their base64 with white space around it. Nothing of the file is ever shown.
+fn sse_customer_key(path: &Path) -> Result<SseCustomerKey, String> {
+    let shown = path.display();
+    let bytes = read_bounded(path, limits::KEY_FILE_MAX)
+        .map_err(|error| format!("cannot read --sse-customer-key-file {shown}: {error}"))?;
+    let is_raw = bytes.len() == SseCustomerKey::LEN;
+    let decoded = match is_raw {
+        true => Ok(bytes),
+        false => BASE64_STANDARD.decode(bytes.trim_ascii()),
+    };
+    let key: Option<[u8; SseCustomerKey::LEN]> =
+        decoded.ok().and_then(|bytes| bytes.try_into().ok());
+    key.map(SseCustomerKey::new).ok_or_else(|| {
+        format!(
+            "--sse-customer-key-file {shown} holds no key: it must be 32 bytes, or the base64 of 32 bytes \
+             (openssl rand -base64 32)"
+        )
+    })
 }
 
 /// A file that must not be larger than `max` bytes; a device that never ends is an error as well.
@@ -160,8 +205,82 @@ mod tests {
             "{}",
             options.user_agent
         );
-        assert!((options.throughput_target_gbps - 100.0).abs() < 1e-9);
+        assert_eq!(options.throughput_target_gbps, Some(100.0));
         assert!(options.force_path_style);
+    }
+
+    #[test]
+    fn flags_of_the_bucket() {
+        let environment = Environment::default();
+        let options = resolve("", &environment).unwrap();
+        assert!(!options.transfer_acceleration && !options.dual_stack && !options.fips);
+        assert!(!options.requester_pays && options.bucket_type.is_none());
+        let flags = "--transfer-acceleration --dual-stack --fips --requester-pays \
+                     --bucket-type directory --expected-bucket-owner 123456789012";
+        let options = resolve(flags, &environment).unwrap();
+        assert!(options.transfer_acceleration && options.dual_stack && options.fips);
+        assert!(options.requester_pays);
+        assert_eq!(options.bucket_type, Some(BucketType::Directory));
+        assert_eq!(
+            options.expected_bucket_owner.as_deref(),
+            Some("123456789012")
+        );
+        let options = resolve("--bucket-type general-purpose", &environment).unwrap();
+        assert_eq!(options.bucket_type, Some(BucketType::GeneralPurpose));
+    }
+
+    #[test]
+    fn metadata_of_the_instance() {
+        for (ec2_metadata_disabled, ec2_metadata_named, expected) in [
+            (false, false, MetadataUse::Auto),
+            (false, true, MetadataUse::Always),
+            (true, true, MetadataUse::Never),
+        ] {
+            let environment = Environment {
+                ec2_metadata_disabled,
+                ec2_metadata_named,
+                ..Environment::default()
+            };
+            let options = resolve("", &environment).unwrap();
+            assert_eq!(options.instance_metadata, expected);
+        }
+    }
+
+    #[test]
+    fn keys_of_customers() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        let key = [7; SseCustomerKey::LEN];
+        let base64 = format!(" {}\n", BASE64_STANDARD.encode(key));
+        let short = BASE64_STANDARD.encode([7; 31]);
+        for (content, is_key) in [
+            (&key[..], true),
+            (base64.as_bytes(), true),
+            (short.as_bytes(), false),
+            (b"secret words", false),
+            (b"", false),
+            (&[7; 33], false),
+            (&[b'A'; 10_000], false),
+        ] {
+            std::fs::write(&path, content).unwrap();
+            let found = sse_customer_key(&path);
+            match found {
+                Ok(found) => assert!(is_key && found == SseCustomerKey::new(key)),
+                Err(error) => {
+                    assert!(!is_key, "{error}");
+                    assert!(
+                        error.contains("32 bytes") || error.contains("larger"),
+                        "{error}"
+                    );
+                    assert!(!error.contains("secret"), "{error}");
+                }
+            }
+        }
+        let error = sse_customer_key(Path::new("/no/such/key")).unwrap_err();
+        assert!(
+            error.contains("--sse-customer-key-file /no/such/key: No such"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -36,9 +36,11 @@ pub struct Environment {
     pub endpoint_url: Option<String>,
     /// `AWS_CA_BUNDLE`: a PEM file that replaces the machine's trust store.
     pub ca_bundle: Option<String>,
+    /// `AWS_EC2_METADATA_SERVICE_ENDPOINT`: whether somebody said where the metadata service is. The SDK reads it itself.
+    pub ec2_metadata_named: bool,
     /// `AWS_EC2_METADATA_DISABLED`: whether the instance's metadata service is not to be asked.
     pub ec2_metadata_disabled: bool,
-    /// `https_proxy`, `http_proxy`, `all_proxy`, `no_proxy` and their capitals.
+    /// `https_proxy`, `http_proxy`, `no_proxy` and their capitals.
     pub proxy: ProxySettings,
     /// `MOUNTPOINT_START_TIMEOUT`: how long a start may take, in seconds.
     pub start_timeout: Option<u64>,
@@ -85,6 +87,10 @@ const REGION: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 const ENDPOINT_URL: [&str; 2] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
 const CA_BUNDLE: [&str; 1] = ["AWS_CA_BUNDLE"];
 const EC2_METADATA_DISABLED: [&str; 1] = ["AWS_EC2_METADATA_DISABLED"];
+const EC2_METADATA_ENDPOINT: [&str; 1] = ["AWS_EC2_METADATA_SERVICE_ENDPOINT"];
+const HTTPS_PROXY: [&str; 2] = ["https_proxy", "HTTPS_PROXY"];
+const HTTP_PROXY: [&str; 2] = ["http_proxy", "HTTP_PROXY"];
+const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
 const START_TIMEOUT: [&str; 1] = [Environment::START_TIMEOUT];
 const NOTIFY_SOCKET: [&str; 1] = ["NOTIFY_SOCKET"];
 
@@ -129,7 +135,7 @@ impl Environment {
 
     /// Every variable that is read; the documentation's list is compared with it.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        let effective: [&Names; 15] = [
+        let effective: [&Names; 18] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
             &CLONE_FUSE_FD,
@@ -142,7 +148,10 @@ impl Environment {
             &ENDPOINT_URL,
             &CA_BUNDLE,
             &EC2_METADATA_DISABLED,
-            &ProxySettings::VARIABLES,
+            &EC2_METADATA_ENDPOINT,
+            &HTTPS_PROXY,
+            &HTTP_PROXY,
+            &NO_PROXY,
             &START_TIMEOUT,
             &NOTIFY_SOCKET,
         ];
@@ -190,6 +199,7 @@ impl Environment {
             ec2_metadata_disabled: variables
                 .text(&EC2_METADATA_DISABLED)
                 .is_some_and(|value| value.eq_ignore_ascii_case("true")),
+            ec2_metadata_named: variables.text(&EC2_METADATA_ENDPOINT).is_some(),
             proxy: variables.proxy()?,
             start_timeout: variables.number(&START_TIMEOUT, 1, 3600)?,
             notify_socket: variables.text(&NOTIFY_SOCKET),
@@ -281,18 +291,10 @@ impl Variables<'_> {
         }
     }
 
-    /// A SOCKS proxy for everything is meant for other programs: mountpoint-s3 does not look at it either.
-    fn proxy(&mut self) -> Result<ProxySettings, String> {
-        let is_socks = |name: &str| {
-            ["all_proxy", "ALL_PROXY"].contains(&name)
-                && (self.find)(name).is_some_and(|url| url.starts_with("socks"))
-        };
-        let ignored = ProxySettings::VARIABLES
-            .into_iter()
-            .filter(|name| is_socks(name));
-        let warnings = ignored.map(|name| format!("{name} has no effect: it is not an HTTP proxy"));
-        self.warnings.extend(warnings);
-        ProxySettings::from_variables(|name| (self.find)(name).filter(|_| !is_socks(name)))
+    fn proxy(&self) -> Result<ProxySettings, String> {
+        let (http, https) = (self.text(&HTTP_PROXY), self.text(&HTTPS_PROXY));
+        let no_proxy = self.text(&NO_PROXY);
+        ProxySettings::parse(http.as_deref(), https.as_deref(), no_proxy.as_deref())
     }
 
     fn warn_of_those_without_effect(&mut self) {
@@ -388,11 +390,6 @@ mod tests {
         assert!(environment.proxy.for_url("http://s3").is_none());
         let shown = format!("{environment:?}");
         assert!(!shown.contains("secret"), "{shown}");
-        let warnings = vec!["ALL_PROXY has no effect: it is not an HTTP proxy".to_owned()];
-        check(
-            &[("ALL_PROXY", "socks5h://p")],
-            Ok(Environment { warnings, ..none() }),
-        );
         check(&[("http_proxy", "socks5://p")], Err("http_proxy: "));
     }
 

@@ -11,6 +11,7 @@
 mod autofs;
 mod background;
 mod command_line;
+mod directory_bucket;
 mod faults;
 mod fstab;
 mod harness;
