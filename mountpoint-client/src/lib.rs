@@ -20,7 +20,8 @@ pub mod server;
 pub mod sim;
 pub mod types;
 
-pub use crt_client::{CrtClient, CrtClientOptions};
+pub use crt_client::{CrtClient, CrtClientOptions, ServerSideEncryption, SseCustomerKey};
+pub use endpoint::BucketType;
 pub use error::{ClientError, ErrorKind};
 pub use object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 pub use sim::SimClient;

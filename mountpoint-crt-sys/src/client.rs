@@ -15,15 +15,16 @@ use sys::aws_s3_meta_request_type as request_type;
 
 use crate::block::BlockFill;
 use crate::buffer_pool::new_pool;
-use crate::credentials::Signer;
 use crate::endpoint::Endpoint;
 use crate::exchange::{Cancel, Delivery, Exchange, start};
+use crate::express;
 use crate::ffi::{Handle, cursor};
 use crate::get::Get;
 use crate::hook;
 use crate::http::RequestHead;
 use crate::retry::no_retry;
 use crate::send::Send;
+use crate::signing::Signer;
 use crate::tls::TlsConnectionOptions;
 use crate::{
     CrtError, GetHandler, Message, ProxyOptions, RangedGet, Runtime, SendHandler, Signing,
@@ -258,6 +259,8 @@ fn new_client(
         network_interface_names_array: interfaces.as_ptr(),
         num_network_interface_names: interfaces.len(),
         buffer_pool_factory_fn: Some(new_pool),
+        enable_s3express: signer.is_express(),
+        s3express_provider_override_factory: Some(express::new_provider),
         ..Default::default()
     };
     // SAFETY: everything that the config points to lives during the call; C copies it or takes references.

@@ -13,6 +13,7 @@ mod credentials;
 mod endpoint;
 mod error;
 mod exchange;
+mod express;
 mod ffi;
 pub mod fuse_device;
 mod get;
@@ -25,13 +26,14 @@ mod request;
 mod retry;
 mod runtime;
 mod send;
+mod signing;
 mod tls;
 
 #[cfg(test)]
 mod tests;
 
 pub use client::{Client, ClientOptions};
-pub use credentials::{Credentials, CredentialsReply, CredentialsSource, Signing};
+pub use credentials::{Credentials, CredentialsReply, CredentialsSource};
 pub use error::{CrtError, ErrorKind};
 pub use exchange::Cancel;
 pub use proxy::ProxyOptions;
@@ -39,4 +41,5 @@ pub use request::{
     Failure, GetHandler, Message, RangedGet, Refused, Response, ResponseHead, SendHandler,
 };
 pub use runtime::{Runtime, RuntimeOptions};
+pub use signing::Signing;
 pub use tls::TlsOptions;

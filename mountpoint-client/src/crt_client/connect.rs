@@ -11,7 +11,9 @@ use aws_sdk_s3::config::{
     ResponseChecksumValidation, StalledStreamProtectionConfig,
 };
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
-use mountpoint_crt_sys::{ClientOptions, Runtime, RuntimeOptions, Signing, TlsOptions};
+use mountpoint_crt_sys::{
+    ClientOptions, CredentialsSource, Runtime, RuntimeOptions, Signing, TlsOptions,
+};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -24,15 +26,17 @@ use super::options::{
     CONNECT_TIMEOUT, CONTROL_IN_FLIGHT_MAX, CrtClientOptions, GBPS_PER_CONNECTION,
     READ_AHEAD_PERCENT, READ_AHEAD_QUEUE_MAX, READ_STALL,
 };
+use super::request_headers::RequestHeaders;
+use super::sessions::{Opener, Sessions};
 use crate::credentials::{
     ChainOptions, CredentialsCache, CredentialsMode, credentials_cache, find_region,
 };
-use crate::endpoint::{Endpoint, EndpointQuestion};
+use crate::endpoint::{Endpoint, SigningAlgorithm, region_of_arn};
 use crate::instance::{instance_throughput_gbps, instance_type, metadata_client};
 use crate::network::{
     HttpOptions, Interfaces, ProbeTarget, Proxy, ProxySettings, http_client, trust, url_address,
 };
-use crate::retry::{Pace, RetryPolicy};
+use crate::retry::RetryPolicy;
 use crate::{ClientError, ErrorKind};
 
 /// Makes the shared part of a client. Runs in a task of `runtime`.
@@ -40,38 +44,74 @@ pub(super) async fn connect(
     options: CrtClientOptions,
     runtime: Handle,
 ) -> Result<Core, ClientError> {
-    let tls = trust(options.ca_bundle.as_deref())?;
-    let http = |proxies, interfaces| {
-        let tls = tls.clone();
-        http_client(HttpOptions {
-            tls,
-            proxies,
-            interfaces,
-        })
+    let metadata = metadata_client(http(&options, ProxySettings::default(), None)?);
+    let (region, instance_type) = tokio::join!(
+        region(&options, &metadata),
+        instance_type_needed(&options, &metadata)
+    );
+    let endpoint = Endpoint::resolve(&options.endpoint_question(region.as_ref())).await?;
+    let found = Found {
+        endpoint,
+        region,
+        instance_type,
+        metadata,
     };
-    let metadata = metadata_client(http(ProxySettings::default(), None));
-    let look_up = async {
-        let region = region(&options, &metadata).await;
-        let endpoint = endpoint(&options, &region).await?;
-        let chain = ChainOptions {
-            mode: &options.credentials,
-            region: &region,
-            http: http(options.proxy.beyond_this_machine(), None),
-            metadata: metadata.clone(),
-        };
-        let credentials = checked_credentials(chain, &runtime).await?;
-        Ok::<_, ClientError>((region, endpoint, credentials))
+    connect_at(found, options, runtime).await
+}
+
+/// What a client learns before it has credentials.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) endpoint: Endpoint,
+    pub(super) region: Region,
+    pub(super) instance_type: Option<String>,
+    pub(super) metadata: imds::Client,
+}
+
+/// The same where all that is known.
+pub(super) async fn connect_at(
+    found: Found,
+    options: CrtClientOptions,
+    runtime: Handle,
+) -> Result<Core, ClientError> {
+    let Found {
+        endpoint, region, ..
+    } = found;
+    let headers = RequestHeaders::checked(&options, &endpoint)?;
+    let connections = options.connections(found.instance_type.as_deref());
+    let chain = ChainOptions {
+        mode: &options.credentials,
+        region: &region,
+        http: http(&options, options.proxy.beyond_this_machine(), None)?,
+        metadata: found.metadata,
     };
-    let (found, instance_type) = tokio::join!(look_up, instance_type_needed(&options, &metadata));
-    let (region, endpoint, credentials) = found?;
-    let connections = options.connections(instance_type.as_deref());
+    let mut credentials = credentials_cache(chain, runtime.clone()).await;
+    if let Some(credentials) = &credentials {
+        credentials
+            .check()
+            .await
+            .map_err(|error| named(&options, error))?;
+    }
     let proxy = options.proxy.for_url(&endpoint.origin);
-    let address = address(&endpoint, proxy);
     let target = probe_target(&endpoint, proxy)?;
     let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
     let interfaces = Arc::new(interfaces);
-    let http = http(options.proxy.clone(), Some(Arc::clone(&interfaces)));
-    let sdk = sdk_client(&options, http, region.clone(), credentials.clone());
+    let http = http(
+        &options,
+        options.proxy.clone(),
+        Some(Arc::clone(&interfaces)),
+    )?;
+    let mut sessions = None;
+    if endpoint.signing_algorithm == SigningAlgorithm::S3Express
+        && let Some(keys) = credentials.take()
+    {
+        let opener = Opener::new(&options, http.clone(), &region, keys).await?;
+        let opened = Sessions::new(opener, runtime.clone());
+        credentials = Some(opened.credentials());
+        sessions = Some(opened);
+    }
+    let config = sdk_config(&options, http, region, &endpoint, credentials.clone());
+    let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
     let plan = client_options(&options, &endpoint, credentials.as_ref(), connections);
     let data = data_clients(&options, &plan, interfaces)?;
     let connections = connections as usize * data.count();
@@ -82,10 +122,12 @@ pub(super) async fn connect(
             connections * READ_AHEAD_PERCENT as usize / 100,
             READ_AHEAD_QUEUE_MAX,
         ),
+        is_directory_bucket: options.is_directory_bucket(),
         bucket: options.bucket,
-        region: region.to_string(),
-        address,
+        address: address(&endpoint, proxy),
         endpoint,
+        headers,
+        sessions,
         user_agent: options.user_agent,
         part_size_max: options.part_size_max,
         sdk,
@@ -97,44 +139,9 @@ pub(super) async fn connect(
         },
         runtime,
         started: Instant::now(),
-        pace: Mutex::new(Pace::default()),
+        pace: Mutex::default(),
+        suspicion: Mutex::default(),
     })
-}
-
-async fn endpoint(options: &CrtClientOptions, region: &Region) -> Result<Endpoint, ClientError> {
-    let question = EndpointQuestion {
-        bucket: &options.bucket,
-        region: region.as_ref(),
-        endpoint_url: options.endpoint_url.as_deref(),
-        force_path_style: options.force_path_style,
-    };
-    Endpoint::resolve(&question).await
-}
-
-/// Credentials that were looked up once, so that a mount without any fails at once; `None` for unsigned requests.
-async fn checked_credentials(
-    chain: ChainOptions<'_>,
-    runtime: &Handle,
-) -> Result<Option<CredentialsCache>, ClientError> {
-    let mode = chain.mode;
-    let Some(credentials) = credentials_cache(chain, runtime.clone()).await else {
-        return Ok(None);
-    };
-    match credentials.check().await {
-        Ok(()) => Ok(Some(credentials)),
-        Err(error) => Err(named(mode, error)),
-    }
-}
-
-/// The error with the profile's name: the SDK does not tell which one is missing.
-fn named(mode: &CredentialsMode, mut error: ClientError) -> ClientError {
-    if let CredentialsMode::Default {
-        profile: Some(name),
-    } = mode
-    {
-        error.message = format!("profile {name:?}: {}", error.message);
-    }
-    error
 }
 
 /// The endpoint for a person, with the proxy in front of it.
@@ -145,7 +152,34 @@ fn address(endpoint: &Endpoint, proxy: Option<&Proxy>) -> String {
     }
 }
 
+/// How the SDK's requests leave the machine.
+fn http(
+    options: &CrtClientOptions,
+    proxies: ProxySettings,
+    interfaces: Option<Arc<Interfaces>>,
+) -> Result<SharedHttpClient, ClientError> {
+    Ok(http_client(HttpOptions {
+        tls: trust(options.ca_bundle.as_deref())?,
+        proxies,
+        interfaces,
+    }))
+}
+
+/// The error with the profile's name: the SDK does not tell which one is missing.
+fn named(options: &CrtClientOptions, mut error: ClientError) -> ClientError {
+    if let CredentialsMode::Default {
+        profile: Some(name),
+    } = &options.credentials
+    {
+        error.message = format!("profile {name:?}: {}", error.message);
+    }
+    error
+}
+
 async fn region(options: &CrtClientOptions, metadata: &imds::Client) -> Region {
+    if let Some(region) = region_of_arn(&options.bucket) {
+        return Region::new(region.to_owned());
+    }
     if let Some(region) = &options.region {
         return Region::new(region.clone());
     }
@@ -211,11 +245,7 @@ fn client_options(
 ) -> ClientOptions {
     let signing = match credentials {
         None => Signing::Unsigned,
-        Some(credentials) => Signing::SigV4 {
-            region: endpoint.signing_region.clone(),
-            service: endpoint.signing_service.clone(),
-            source: Arc::new(credentials.clone()),
-        },
+        Some(credentials) => signing(endpoint, Arc::new(credentials.clone())),
     };
     let proxy = options.proxy.for_url(&endpoint.origin);
     ClientOptions {
@@ -245,19 +275,39 @@ fn probe_target(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<ProbeTarge
     Ok(ProbeTarget { host, port })
 }
 
-/// The SDK's client, without retries of its own: they are ours.
-fn sdk_client(
+fn signing(endpoint: &Endpoint, source: Arc<dyn CredentialsSource>) -> Signing {
+    let (region, service) = (
+        endpoint.signing_region.clone(),
+        endpoint.signing_service.clone(),
+    );
+    match endpoint.signing_algorithm {
+        SigningAlgorithm::SigV4 => Signing::SigV4 {
+            region,
+            service,
+            source,
+        },
+        SigningAlgorithm::SigV4a => Signing::SigV4a {
+            regions: region,
+            service,
+            source,
+        },
+        SigningAlgorithm::S3Express => Signing::S3Express { region, source },
+    }
+}
+
+/// How the SDK sends: to our endpoint, with our keys, without retries of its own, since they are ours.
+pub(super) fn sdk_config(
     options: &CrtClientOptions,
     http: SharedHttpClient,
     region: Region,
+    endpoint: &Endpoint,
     credentials: Option<CredentialsCache>,
-) -> aws_sdk_s3::Client {
+) -> aws_sdk_s3::config::Builder {
     let mut config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .http_client(http)
         .region(region)
-        .force_path_style(options.force_path_style)
-        .disable_s3_express_session_auth(true)
+        .endpoint_resolver(endpoint.clone())
         .retry_config(RetryConfig::disabled())
         .timeout_config(
             TimeoutConfig::builder()
@@ -269,14 +319,14 @@ fn sdk_client(
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
         .identity_cache(IdentityCache::no_cache())
         .app_name(app_name(&options.user_agent));
-    if let Some(url) = &options.endpoint_url {
-        config = config.endpoint_url(url);
-    }
     config = match credentials {
-        Some(credentials) => config.credentials_provider(credentials),
+        // With a provider of sessions given, the SDK opens none of its own.
+        Some(credentials) => config
+            .credentials_provider(credentials.clone())
+            .express_credentials_provider(credentials),
         None => config.allow_no_auth(),
     };
-    aws_sdk_s3::Client::from_conf(config.build())
+    config
 }
 
 /// The user agent as the SDK accepts it: a few characters are not allowed.

@@ -52,6 +52,10 @@ impl Operation {
     pub(super) fn unreachable(&self, why: &str) -> ClientError {
         let hint = if why.contains("CaUsedAsEndEntity") {
             "the server shows a CA certificate where its own is expected"
+        } else if why.contains("InvalidContentType") {
+            "the server speaks no TLS there; if it is an HTTP port, use http://"
+        } else if why.contains("expired") {
+            "the server's certificate has expired, or this machine's clock is wrong"
         } else if why.contains("certificate") || why.contains("TLS") {
             "the server's certificate must be for this name and from an authority that is trusted here; \
              --ca-bundle names a file of authorities"
@@ -76,6 +80,8 @@ pub(super) struct Fault {
     pub(super) retry_after: Option<Duration>,
     /// The server said that the credentials have expired.
     pub(super) expired: bool,
+    /// The server refused without a reason: answers to HEAD have no body.
+    pub(super) is_mute: bool,
 }
 
 impl From<ClientError> for Fault {
@@ -84,6 +90,7 @@ impl From<ClientError> for Fault {
             error,
             retry_after: None,
             expired: false,
+            is_mute: false,
         }
     }
 }
@@ -113,13 +120,13 @@ impl ErrorAnswer<'_> {
             (_, ErrorKind::InvalidRequest)
                 if self.status == 400
                     && self.code.is_none()
+                    && operation.region != ANY_REGION
                     && self.region.is_some_and(|region| region != operation.region) =>
             {
                 ErrorKind::WrongRegion(self.region())
             }
             (_, kind) => kind,
         };
-        let is_bad_request = self.status == 400 && kind == ErrorKind::InvalidRequest;
         let mut what = match (self.code, self.message) {
             (Some(code), Some(message)) => format!("{code}: {}", text::printable(message)),
             (Some(code), None) => code.to_owned(),
@@ -136,16 +143,11 @@ impl ErrorAnswer<'_> {
                 .retry_after
                 .and_then(|s| s.parse().ok())
                 .map(Duration::from_secs),
-            expired: match self.code {
-                Some(code) => [
-                    "ExpiredToken",
-                    "TokenRefreshRequired",
-                    "ExpiredTokenException",
-                ]
-                .contains(&code),
-                // An answer to HEAD has no body that would say why; S3 refuses expired tokens with this status.
-                None => is_bad_request && operation.name.starts_with("Head"),
-            },
+            is_mute: self.code.is_none() && self.message.is_none(),
+            expired: matches!(
+                self.code,
+                Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
+            ),
         }
     }
 
@@ -284,6 +286,9 @@ fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fau
     }
     .fault(operation)
 }
+
+/// The set of regions of a multi-region access point: no region is a wrong one.
+const ANY_REGION: &str = "*";
 
 #[cfg(test)]
 mod tests {

@@ -163,7 +163,7 @@ impl Flight {
         };
         let missing = (fill.capacity() - fill.filled()) as u64;
         let asked = self.request.range.end - missing..self.request.range.end;
-        let mut headers = vec![("User-Agent".to_owned(), self.core.user_agent.clone())];
+        let mut headers = self.core.headers_of("GetObject");
         if let Some(version) = &state.version {
             headers.push(("If-Match".to_owned(), version.as_str().to_owned()));
         }
@@ -310,7 +310,7 @@ impl Flight {
         if failure.error.kind() == CrtErrorKind::Timeout {
             state.is_patient = true;
         }
-        let mut fault = fault::of_crt(&operation, &failure);
+        let mut fault = self.core.explain(fault::of_crt(&operation, &failure));
         if fault.error.status == Some(RANGE_NOT_SATISFIABLE) && state.version.is_some() {
             let what = "the object has become shorter than the range asked for";
             fault.error = operation

@@ -10,7 +10,7 @@ use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 use super::core::{Call, Core, reading, refused, writing};
 use super::fault::{ErrorAnswer, Fault, Operation};
 use super::sdk_fault::of_sdk;
-use crate::endpoint::encode_key;
+use crate::endpoint::copy_source;
 use crate::types::{
     BucketInfo, CopySource, DeleteFailure, ETag, Key, ObjectInfo, PutCondition, PutOutput,
 };
@@ -187,7 +187,7 @@ pub(super) fn copy(
                 .copy_object()
                 .bucket(&core.bucket)
                 .key(destination.as_str())
-                .copy_source(copy_source(&core, &source.key))
+                .copy_source(copy_source(&core.bucket, source.key.as_str()))
                 .set_copy_source_if_match(
                     source
                         .if_match
@@ -207,11 +207,6 @@ pub(super) fn copy(
         };
         core.retry(Call::slow(operation.clone()), attempt).await
     })
-}
-
-/// `x-amz-copy-source`: the SDK sends it as it is.
-pub(super) fn copy_source(core: &Core, key: &Key) -> String {
-    format!("{}/{}", core.bucket, encode_key(key.as_str()))
 }
 
 /// `If-Match` and `If-None-Match` of a write.

@@ -2,22 +2,45 @@
 
 use std::time::Duration;
 
+use super::encryption::{ServerSideEncryption, SseCustomerKey};
 use crate::credentials::CredentialsMode;
+use crate::endpoint::{BucketType, EndpointQuestion};
 use crate::instance::{MetadataUse, instance_throughput_gbps};
 use crate::network::ProxySettings;
 use crate::retry::{ATTEMPTS_MAX, REQUEST_DEADLINE};
 
 /// Settings of a [`CrtClient`](super::CrtClient). Resolved by the caller; no environment variable is read for them.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own that the user gives"
+)]
 pub struct CrtClientOptions {
-    /// Bucket name or access point ARN.
+    /// Bucket name, access point alias, or ARN of an access point of any kind.
     pub bucket: String,
-    /// Region of the bucket; `None` looks into the AWS configuration, then takes `us-east-1`.
+    /// Kind of the bucket; `None` tells it by the name.
+    pub bucket_type: Option<BucketType>,
+    /// Region of the bucket; `None` looks into the AWS configuration, then takes `us-east-1`. An ARN that names a
+    /// region overrides it.
     pub region: Option<String>,
     /// Endpoint instead of AWS's, with its scheme.
     pub endpoint_url: Option<String>,
     /// Whether the bucket goes into the path instead of the host name.
     pub force_path_style: bool,
+    /// Whether requests go through the nearest edge location.
+    pub transfer_acceleration: bool,
+    /// Whether the endpoint has IPv6 addresses too.
+    pub dual_stack: bool,
+    /// Whether the endpoint's cryptography is FIPS 140 validated.
+    pub fips: bool,
+    /// Whether this account pays for its requests instead of the bucket's owner.
+    pub requester_pays: bool,
+    /// Account that must own the bucket, or S3 refuses.
+    pub expected_bucket_owner: Option<String>,
+    /// How S3 encrypts what is written; `None` leaves it to the bucket.
+    pub sse: Option<ServerSideEncryption>,
+    /// Key that the user keeps, for reading and writing (SSE-C).
+    pub sse_customer_key: Option<SseCustomerKey>,
     /// Who asks.
     pub credentials: CredentialsMode,
     /// What the network can carry, in gigabits per second; decides the number of connections. `None`: what the type
@@ -52,9 +75,17 @@ impl CrtClientOptions {
     pub fn new(bucket: impl Into<String>) -> Self {
         Self {
             bucket: bucket.into(),
+            bucket_type: None,
             region: None,
             endpoint_url: None,
             force_path_style: false,
+            transfer_acceleration: false,
+            dual_stack: false,
+            fips: false,
+            requester_pays: false,
+            expected_bucket_owner: None,
+            sse: None,
+            sse_customer_key: None,
             credentials: CredentialsMode::Default { profile: None },
             throughput_target_gbps: None,
             part_size_max: PART_SIZE_MAX,
@@ -67,6 +98,29 @@ impl CrtClientOptions {
             connections: None,
             event_loop_threads: None,
             user_agent: format!("mountpoint/{}", env!("CARGO_PKG_VERSION")),
+        }
+    }
+
+    /// Whether the bucket is a directory bucket, as far as the user's word or its name tell.
+    pub(super) fn is_directory_bucket(&self) -> bool {
+        let told = self.bucket_type;
+        told.unwrap_or_else(|| BucketType::of_name(&self.bucket)) == BucketType::Directory
+    }
+
+    /// What decides where requests go.
+    pub(super) fn endpoint_question<'a>(&'a self, region: &'a str) -> EndpointQuestion<'a> {
+        // Another vendor's server may have a bucket that is only called like a directory bucket; AWS has none.
+        let is_foreign = self.endpoint_url.is_some() && !self.is_directory_bucket();
+        let is_signed = !matches!(self.credentials, CredentialsMode::Unsigned);
+        EndpointQuestion {
+            bucket: &self.bucket,
+            region,
+            endpoint_url: self.endpoint_url.as_deref(),
+            force_path_style: self.force_path_style,
+            dual_stack: self.dual_stack,
+            fips: self.fips,
+            transfer_acceleration: self.transfer_acceleration,
+            sessions: is_signed && !is_foreign,
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) fn put_part(
     checksum: Option<Checksum>,
 ) -> Pending<Part> {
     let operation = core.on_key("UploadPart", &upload.key);
-    let mut headers = vec![("User-Agent".to_owned(), core.user_agent.clone())];
+    let mut headers = core.headers_of("UploadPart");
     headers.extend(checksum.map(checksum_header));
     let path = part_path(core, &upload.key, number, &upload.upload_id);
     let message = Message {
@@ -131,7 +131,7 @@ fn etag_of(operation: &Operation, head: &ResponseHead) -> Result<ETag, Fault> {
 }
 
 fn headers_of(core: &Core, request: &PutRequest) -> Result<Vec<(String, String)>, String> {
-    let mut headers = vec![("User-Agent".to_owned(), core.user_agent.clone())];
+    let mut headers = core.headers_of("PutObject");
     match &request.condition {
         PutCondition::None => {}
         PutCondition::Match(etag) => {
