@@ -7,8 +7,8 @@ use aws_config::imds;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
-    AppName, BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation,
-    ResponseChecksumValidation, StalledStreamProtectionConfig,
+    BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+    StalledStreamProtectionConfig,
 };
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use mountpoint_crt_sys::{
@@ -45,27 +45,31 @@ pub(super) async fn connect(
     runtime: Handle,
 ) -> Result<Core, ClientError> {
     let metadata = metadata_client(http(&options, ProxySettings::default(), None)?);
-    let (region, instance_type) = tokio::join!(
-        region(&options, &metadata),
-        instance_type_needed(&options, &metadata)
-    );
-    let endpoint = Endpoint::resolve(&options.endpoint_question(region.as_ref())).await?;
+    let look_up = async {
+        let region = region(&options, &metadata).await;
+        let endpoint = Endpoint::resolve(&options.endpoint_question(region.as_ref())).await?;
+        RequestHeaders::checked(&options, &endpoint)?;
+        let credentials = credentials(&options, &region, metadata.clone(), &runtime).await?;
+        Ok::<_, ClientError>((endpoint, region, credentials))
+    };
+    let (found, instance_type) = tokio::join!(look_up, instance_type_needed(&options, &metadata));
+    let (endpoint, region, credentials) = found?;
     let found = Found {
         endpoint,
         region,
+        credentials,
         instance_type,
-        metadata,
     };
     connect_at(found, options, runtime).await
 }
 
-/// What a client learns before it has credentials.
+/// What must be known of the world before there is a client.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) endpoint: Endpoint,
     pub(super) region: Region,
+    pub(super) credentials: Option<CredentialsCache>,
     pub(super) instance_type: Option<String>,
-    pub(super) metadata: imds::Client,
 }
 
 /// The same where all that is known.
@@ -75,23 +79,13 @@ pub(super) async fn connect_at(
     runtime: Handle,
 ) -> Result<Core, ClientError> {
     let Found {
-        endpoint, region, ..
+        endpoint,
+        region,
+        mut credentials,
+        ..
     } = found;
     let headers = RequestHeaders::checked(&options, &endpoint)?;
     let connections = options.connections(found.instance_type.as_deref());
-    let chain = ChainOptions {
-        mode: &options.credentials,
-        region: &region,
-        http: http(&options, options.proxy.beyond_this_machine(), None)?,
-        metadata: found.metadata,
-    };
-    let mut credentials = credentials_cache(chain, runtime.clone()).await;
-    if let Some(credentials) = &credentials {
-        credentials
-            .check()
-            .await
-            .map_err(|error| named(&options, error))?;
-    }
     let proxy = options.proxy.for_url(&endpoint.origin);
     let target = probe_target(&endpoint, proxy)?;
     let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
@@ -110,7 +104,7 @@ pub(super) async fn connect_at(
         credentials = Some(opened.credentials());
         sessions = Some(opened);
     }
-    let config = sdk_config(&options, http, region, &endpoint, credentials.clone());
+    let config = sdk_config(http, region, &endpoint, credentials.clone());
     let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
     let plan = client_options(&options, &endpoint, credentials.as_ref(), connections);
     let data = data_clients(&options, &plan, interfaces)?;
@@ -163,6 +157,28 @@ fn http(
         proxies,
         interfaces,
     }))
+}
+
+/// Credentials that were looked up once, so that a mount without any fails at once; `None` for unsigned requests.
+pub(super) async fn credentials(
+    options: &CrtClientOptions,
+    region: &Region,
+    metadata: imds::Client,
+    runtime: &Handle,
+) -> Result<Option<CredentialsCache>, ClientError> {
+    let chain = ChainOptions {
+        mode: &options.credentials,
+        region,
+        http: http(options, options.proxy.beyond_this_machine(), None)?,
+        metadata,
+    };
+    let Some(credentials) = credentials_cache(chain, runtime.clone()).await else {
+        return Ok(None);
+    };
+    match credentials.check().await {
+        Ok(()) => Ok(Some(credentials)),
+        Err(error) => Err(named(options, error)),
+    }
 }
 
 /// The error with the profile's name: the SDK does not tell which one is missing.
@@ -297,7 +313,6 @@ fn signing(endpoint: &Endpoint, source: Arc<dyn CredentialsSource>) -> Signing {
 
 /// How the SDK sends: to our endpoint, with our keys, without retries of its own, since they are ours.
 pub(super) fn sdk_config(
-    options: &CrtClientOptions,
     http: SharedHttpClient,
     region: Region,
     endpoint: &Endpoint,
@@ -317,8 +332,7 @@ pub(super) fn sdk_config(
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
-        .identity_cache(IdentityCache::no_cache())
-        .app_name(app_name(&options.user_agent));
+        .identity_cache(IdentityCache::no_cache());
     config = match credentials {
         // With a provider of sessions given, the SDK opens none of its own.
         Some(credentials) => config
@@ -327,16 +341,6 @@ pub(super) fn sdk_config(
         None => config.allow_no_auth(),
     };
     config
-}
-
-/// The user agent as the SDK accepts it: a few characters are not allowed.
-fn app_name(user_agent: &str) -> AppName {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    let name: String = user_agent
-        .chars()
-        .map(|c| if allowed(c) { c } else { '-' })
-        .collect();
-    AppName::new(name).unwrap_or_else(|_| AppName::new("mountpoint").expect("letters are allowed"))
 }
 
 /// The domains of AWS's partitions.

@@ -99,6 +99,17 @@ impl Core {
         headers
     }
 
+    /// The fault if an answer says that the object is encrypted otherwise than was asked for.
+    pub(super) fn check_encryption(
+        &self,
+        operation: &Operation,
+        algorithm: Option<&str>,
+        key_id: Option<&str>,
+    ) -> Result<(), Fault> {
+        let checked = self.headers.check_encryption(algorithm, key_id);
+        checked.map_err(|what| operation.error(ErrorKind::InvalidResponse, &what).into())
+    }
+
     /// The fault, or why there is no session to sign with if that is behind it.
     pub(super) fn explain(&self, fault: Fault) -> Fault {
         match &self.sessions {

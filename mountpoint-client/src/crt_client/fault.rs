@@ -57,8 +57,7 @@ impl Operation {
         } else if why.contains("expired") {
             "the server's certificate has expired, or this machine's clock is wrong"
         } else if why.contains("certificate") || why.contains("TLS") {
-            "the server's certificate must be for this name and from an authority that is trusted here; \
-             --ca-bundle names a file of authorities"
+            "the server's certificate must be for this name and from an authority that is trusted here (--ca-bundle)"
         } else {
             "check --endpoint-url, the network and the proxy in between (https_proxy, http_proxy, no_proxy)"
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use aws_sdk_s3::types::{
     ChecksumAlgorithm as SdkAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart,
-    EncodingType, Part as SdkPart, StorageClass,
+    EncodingType, Part as SdkPart, ServerSideEncryption as SdkEncryption, StorageClass,
 };
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -65,6 +65,8 @@ pub(super) fn create(
                 .send()
                 .await
                 .map_err(|error| of_sdk(&operation, &error))?;
+            let algorithm = output.server_side_encryption().map(SdkEncryption::as_str);
+            core.check_encryption(&operation, algorithm, output.ssekms_key_id())?;
             match output.upload_id().filter(|id| !id.is_empty()) {
                 Some(id) => Ok(Upload {
                     key: key.clone(),

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::primitives::DateTime;
-use aws_sdk_s3::types::{Delete, ObjectIdentifier};
+use aws_sdk_s3::types::{Delete, ObjectIdentifier, ServerSideEncryption as SdkEncryption};
 
 use super::core::{Call, Core, reading, refused, writing};
 use super::fault::{ErrorAnswer, Fault, Operation};
@@ -200,6 +200,8 @@ pub(super) fn copy(
                 .send()
                 .await
                 .map_err(|error| of_sdk(&operation, &error))?;
+            let algorithm = output.server_side_encryption().map(SdkEncryption::as_str);
+            core.check_encryption(&operation, algorithm, output.ssekms_key_id())?;
             let result = output.copy_object_result();
             Ok(PutOutput {
                 etag: etag(&operation, result.and_then(|result| result.e_tag()))?,

@@ -1,4 +1,4 @@
-//! Headers that the mount's settings put on requests: who pays, who must own the bucket, which key encrypts.
+//! Headers that the mount's settings put on requests: who asks, who pays, who must own the bucket, which key encrypts.
 //!
 //! One table for both ways to S3. Knows the operations' names and nothing else of a request.
 
@@ -17,6 +17,7 @@ use crate::{ClientError, ErrorKind};
 /// What a mount's requests carry besides what they ask for.
 #[derive(Clone)]
 pub(super) struct RequestHeaders {
+    user_agent: String,
     requester_pays: bool,
     expected_bucket_owner: Option<String>,
     sse: Option<ServerSideEncryption>,
@@ -28,6 +29,7 @@ type Header = (&'static str, String);
 impl RequestHeaders {
     pub(super) fn new(options: &CrtClientOptions) -> Self {
         Self {
+            user_agent: options.user_agent.clone(),
             requester_pays: options.requester_pays,
             expected_bucket_owner: options.expected_bucket_owner.clone(),
             sse: options.sse.clone(),
@@ -90,6 +92,39 @@ impl RequestHeaders {
             }
         }
         headers
+    }
+}
+
+impl RequestHeaders {
+    /// What is wrong if an answer says that the object is encrypted otherwise than was asked for. A server that
+    /// ignores the headers stores it as it likes.
+    pub(super) fn check_encryption(
+        &self,
+        algorithm: Option<&str>,
+        key_id: Option<&str>,
+    ) -> Result<(), String> {
+        let Some(sse) = self
+            .sse
+            .as_ref()
+            .filter(|_| self.sse_customer_key.is_none())
+        else {
+            return Ok(());
+        };
+        let found = algorithm.unwrap_or("no encryption");
+        if found != sse.algorithm() {
+            let asked = sse.algorithm();
+            return Err(format!(
+                "{asked} was asked for, but the server answers {found}"
+            ));
+        }
+        // An alias is answered by the key that it stands for.
+        match sse.key_id().filter(|asked| asked.contains(":key/")) {
+            Some(asked) if key_id != Some(asked) => Err(format!(
+                "the key {asked} was asked for, but the server answers {}",
+                key_id.unwrap_or("no key")
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -161,7 +196,23 @@ impl Intercept for RequestHeaders {
         }
         Ok(())
     }
+
+    /// The user agent is not signed, and the SDK's own name for itself stays behind ours.
+    fn modify_before_transmit(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let headers = context.request_mut().headers_mut();
+        let sdk = headers.get(USER_AGENT).unwrap_or_default();
+        let user_agent = format!("{} {sdk}", self.user_agent);
+        headers.try_insert(USER_AGENT, user_agent)?;
+        Ok(())
+    }
 }
+
+const USER_AGENT: &str = "user-agent";
 
 #[cfg(test)]
 mod tests {
@@ -234,6 +285,62 @@ mod tests {
         }
         for operation in ["ListObjectsV2", "DeleteObject", "RenameObject"] {
             check(customer, operation, "");
+        }
+    }
+
+    #[test]
+    fn another_encryption_than_asked_for_is_noticed() {
+        let key = "arn:aws:kms:eu-west-1:1:key/k";
+        let alias = "arn:aws:kms:eu-west-1:1:alias/a";
+        let kms = |key_id: Option<&str>| {
+            let key_id = key_id.map(str::to_owned);
+            Some(ServerSideEncryption::Kms { key_id })
+        };
+        for (sse, algorithm, key_id, wrong) in [
+            (None, None, None, None),
+            (None, Some("aws:kms"), Some(key), None),
+            (
+                Some(ServerSideEncryption::Aes256),
+                Some("AES256"),
+                None,
+                None,
+            ),
+            (
+                Some(ServerSideEncryption::Aes256),
+                None,
+                None,
+                Some("answers no encryption"),
+            ),
+            (kms(Some(key)), Some("aws:kms"), Some(key), None),
+            (kms(None), Some("aws:kms"), Some(key), None),
+            (kms(Some(alias)), Some("aws:kms"), Some(key), None),
+            (kms(Some(key)), Some("AES256"), None, Some("answers AES256")),
+            (
+                kms(Some(key)),
+                Some("aws:kms:dsse"),
+                Some(key),
+                Some("answers aws:kms:dsse"),
+            ),
+            (
+                kms(Some(key)),
+                Some("aws:kms"),
+                None,
+                Some("answers no key"),
+            ),
+            (
+                kms(Some(key)),
+                Some("aws:kms"),
+                Some("other"),
+                Some("answers other"),
+            ),
+        ] {
+            let mut options = CrtClientOptions::new("b");
+            options.sse = sse;
+            let found = RequestHeaders::new(&options).check_encryption(algorithm, key_id);
+            match wrong {
+                None => assert_eq!(found, Ok(()), "{options:?}"),
+                Some(wrong) => assert!(found.unwrap_err().ends_with(wrong), "{options:?}"),
+            }
         }
     }
 

@@ -114,7 +114,7 @@ impl Opener {
             ..options.endpoint_question(region.as_ref())
         };
         let endpoint = Endpoint::resolve(&question).await?;
-        let config = sdk_config(options, http, region.clone(), &endpoint, Some(keys.clone()));
+        let config = sdk_config(http, region.clone(), &endpoint, Some(keys.clone()));
         let operation = Operation::on_bucket("CreateSession", &options.bucket);
         Ok(Self {
             sdk: aws_sdk_s3::Client::from_conf(config.build()),

@@ -6,7 +6,7 @@ use aws_sdk_s3::config::Region;
 use bytes::Bytes;
 use futures::executor::block_on;
 
-use super::connect::{Found, connect_at};
+use super::connect::{Found, connect_at, credentials};
 use super::{CrtClient, CrtClientOptions};
 use crate::ObjectClient;
 use crate::credentials::{CredentialsMode, StaticKeys};
@@ -37,11 +37,13 @@ fn multi_region_access_points_are_signed_for_all_regions() {
     ));
     let endpoint = endpoint.unwrap().moved_to(&server.url(), "bucket");
     let handle = runtime.handle().clone();
+    let metadata = aws_config::imds::Client::builder().build();
+    let credentials = runtime.block_on(credentials(&options, &region, metadata, &handle));
     let found = Found {
         endpoint,
         region,
+        credentials: credentials.unwrap(),
         instance_type: None,
-        metadata: aws_config::imds::Client::builder().build(),
     };
     let core = runtime.block_on(connect_at(found, options, handle));
     let client = CrtClient(Arc::new(core.unwrap()));

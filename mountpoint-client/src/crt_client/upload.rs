@@ -34,7 +34,15 @@ pub(super) fn put(core: &Arc<Core>, request: PutRequest) -> Pending<PutOutput> {
     };
     let core_of_task = Arc::clone(core);
     writing(core, async move {
-        let etag = send(&core_of_task, operation, message, request.body).await?;
+        let core = core_of_task;
+        let check = |operation: &Operation, head: &ResponseHead| {
+            core.check_encryption(
+                operation,
+                head.header("x-amz-server-side-encryption"),
+                head.header("x-amz-server-side-encryption-aws-kms-key-id"),
+            )
+        };
+        let etag = send(&core, operation, message, request.body, check).await?;
         Ok(PutOutput { etag })
     })
 }
@@ -59,7 +67,9 @@ pub(super) fn put_part(
     let size = body.len() as u64;
     let core_of_task = Arc::clone(core);
     writing(core, async move {
-        let etag = send(&core_of_task, operation, message, body).await?;
+        // How the object is encrypted was said when the upload began.
+        let check = |_: &Operation, _: &ResponseHead| Ok(());
+        let etag = send(&core_of_task, operation, message, body, check).await?;
         Ok(Part {
             number,
             etag,
@@ -78,12 +88,13 @@ fn part_path(core: &Core, key: &Key, number: PartNumber, upload_id: &str) -> Str
     )
 }
 
-/// Sends until it is answered; returns the answer's ETag.
+/// Sends until it is answered; returns the ETag of an answer that `check` finds nothing wrong with.
 async fn send(
     core: &Core,
     operation: Operation,
     message: Message,
     body: Bytes,
+    check: impl Fn(&Operation, &ResponseHead) -> Result<(), Fault>,
 ) -> Result<ETag, ClientError> {
     let call = Call::slow(operation.clone());
     // The network interface that failed the last attempt.
@@ -100,7 +111,10 @@ async fn send(
             *avoided.lock() = lane.ended(outcome.as_ref().err());
         }
         match answer {
-            Ok(Ok(response)) => etag_of(&operation, &response.head),
+            Ok(Ok(response)) => {
+                check(&operation, &response.head)?;
+                etag_of(&operation, &response.head)
+            }
             Ok(Err(failure)) => Err(fault::of_crt(&operation, &failure)),
             Err(_) => Err(operation
                 .error(ErrorKind::Transient, "the request was dropped")

@@ -73,7 +73,8 @@ fn settings(headers: &HeaderMap) -> Vec<(&'static str, String)> {
     found.collect()
 }
 
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 13] = [
+    "user-agent",
     "x-amz-request-payer",
     "x-amz-expected-bucket-owner",
     "x-amz-source-expected-bucket-owner",

@@ -27,7 +27,7 @@ fn server_of(bucket: &str) -> Embedded {
 }
 
 fn server_with(bucket: &str, options: ServerOptions) -> Embedded {
-    let server = Embedded::start(options).unwrap();
+    let server = Embedded::start(options).expect("the server starts");
     server.store().put(bucket, "k", "0123456789");
     server
 }
@@ -428,7 +428,7 @@ fn connect(change: impl FnOnce(&mut CrtClientOptions)) -> Result<String, ClientE
         .worker_threads(1)
         .enable_all()
         .build()
-        .unwrap();
+        .expect("a runtime can be started");
     let mut options = Fixture::options(SocketAddr::from(([127, 0, 0, 1], 9)));
     change(&mut options);
     let client = block_on(CrtClient::connect(options, runtime.handle().clone()))?;
@@ -451,7 +451,8 @@ fn what_cannot_be_sent_is_refused_at_the_start() {
     let customer_key = |options: &mut CrtClientOptions| {
         options.sse_customer_key = Some(SseCustomerKey::new([0; 32]));
     };
-    let cases: [(&dyn Fn(&mut CrtClientOptions), &str); 4] = [
+    type Change<'a> = &'a dyn Fn(&mut CrtClientOptions);
+    let cases: [(Change<'_>, &str); 4] = [
         (
             &|options| {
                 customer_key(options);

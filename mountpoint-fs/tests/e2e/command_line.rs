@@ -128,3 +128,32 @@ fn warnings_reach_the_terminal() {
         check(&output, 0, "is mounted at", warning);
     }
 }
+
+/// Data and control requests carry what the flags say.
+#[test]
+fn flags_reach_the_server() {
+    let server = server();
+    put(&server, "file", "x");
+    let flags = [
+        "--user-agent-prefix",
+        "tool/1",
+        "--requester-pays",
+        "--expected-bucket-owner",
+        "123456789012",
+    ];
+    let mounted = Mounted::new(&server, &flags);
+    assert_eq!(read(&mounted.join("file")), b"x");
+    let records = server.log().snapshot();
+    assert!(records.iter().any(|record| record.key == "file"));
+    for record in records {
+        let user_agent = record.setting("user-agent").unwrap();
+        assert!(user_agent.starts_with("tool/1 mountpoint/"), "{record:?}");
+        assert_eq!(
+            record.setting("x-amz-request-payer"),
+            Some("requester"),
+            "{record:?}"
+        );
+        let owner = record.setting("x-amz-expected-bucket-owner");
+        assert_eq!(owner, Some("123456789012"), "{record:?}");
+    }
+}

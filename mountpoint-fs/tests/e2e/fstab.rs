@@ -70,6 +70,13 @@ test-bucket $DIR/later mount-s3 noauto,$AT 0 0
     let told = |line: &&str| !line.contains("is mounted at");
     let lines: Vec<&str> = stdout.lines().filter(told).collect();
     assert_eq!(lines, ["1234 600", "xy0", "x0"], "{stdout}{stderr}");
+    let marked = |agent: &str| agent.starts_with("mountpoint/") && agent.contains(" mp-fstab");
+    for record in server.log().snapshot() {
+        assert!(
+            record.setting("user-agent").is_some_and(marked),
+            "{record:?}"
+        );
+    }
 }
 
 #[test]
