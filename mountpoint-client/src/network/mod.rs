@@ -14,7 +14,7 @@ mod proxy;
 mod trust;
 
 pub(crate) use http::{HttpOptions, http_client};
-pub(crate) use interfaces::{Interfaces, Lane};
+pub(crate) use interfaces::{DEAD_INTERFACE, Interfaces, Lane};
 pub use no_proxy::NoProxy;
 pub(crate) use probe::ProbeTarget;
 pub(crate) use proxy::url_address;
