@@ -19,4 +19,4 @@ pub use no_proxy::NoProxy;
 pub(crate) use probe::ProbeTarget;
 pub(crate) use proxy::url_address;
 pub use proxy::{Proxy, ProxySettings};
-pub(crate) use trust::trust;
+pub(crate) use trust::{authorities, trust};

@@ -142,13 +142,14 @@ fn requests_are_spread_and_a_dead_interface_is_left_out_until_it_lives() {
     for command in ["put", "head", "get", "put", "head", "get"] {
         child.check(command, "ok");
     }
-    // Each request that met the dead interface was sent again elsewhere; now none meets it.
+    // Each request that met the dead interface was sent again elsewhere; now none meets it, which would take each
+    // a second or more.
     let started = tokio::time::Instant::now();
     for _ in 0..20 {
         child.check("all", "ok");
     }
     assert!(
-        started.elapsed() < Duration::from_secs(3),
+        started.elapsed() < Duration::from_secs(15),
         "{:?}",
         started.elapsed()
     );
