@@ -60,17 +60,18 @@ pub(super) async fn connect_at(
             .await
             .map_err(|error| named(&options, error))?;
     }
+    let config = sdk_config(&options, region.clone())?;
     let mut sessions = None;
     if endpoint.signing_algorithm == SigningAlgorithm::S3Express
         && let Some(keys) = credentials.take()
     {
-        let opener = Opener::new(&options, &region, keys).await?;
+        let opener = Opener::new(&options, &region, &config, keys).await?;
         let opened = Sessions::new(opener, runtime.clone());
         credentials = Some(opened.credentials());
         sessions = Some(opened);
     }
-    let config = sdk_config(&options, region, &endpoint, credentials.clone())?;
-    let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
+    let config = config.interceptor(headers.clone());
+    let sdk = sdk_client(config, &endpoint, credentials.clone());
     let data = data_clients(&options, &endpoint, credentials.as_ref())?;
     let connections = options.connections() as usize * data.count();
     Ok(Core {
@@ -188,12 +189,27 @@ fn signing(endpoint: &Endpoint, source: Arc<dyn CredentialsSource>) -> Signing {
     }
 }
 
-/// How the SDK sends: to our endpoint, with our keys, without retries of its own, since they are ours.
-pub(super) fn sdk_config(
-    options: &CrtClientOptions,
-    region: Region,
+/// The SDK's client for an endpoint.
+pub(super) fn sdk_client(
+    config: aws_sdk_s3::config::Builder,
     endpoint: &Endpoint,
     credentials: Option<CredentialsCache>,
+) -> aws_sdk_s3::Client {
+    let config = config.endpoint_resolver(endpoint.clone());
+    let config = match credentials {
+        // With a provider of sessions given, the SDK opens none of its own.
+        Some(credentials) => config
+            .credentials_provider(credentials.clone())
+            .express_credentials_provider(credentials),
+        None => config.allow_no_auth(),
+    };
+    aws_sdk_s3::Client::from_conf(config.build())
+}
+
+/// How the SDK sends, without retries of its own: they are ours.
+fn sdk_config(
+    options: &CrtClientOptions,
+    region: Region,
 ) -> Result<aws_sdk_s3::config::Builder, ClientError> {
     let mut trust = TrustStore::default();
     if let Some(pem) = &options.ca_bundle {
@@ -217,11 +233,10 @@ pub(super) fn sdk_config(
         .tls_context(tls)
         .pool_idle_timeout(POOL_IDLE)
         .build_https();
-    let mut config = aws_sdk_s3::Config::builder()
+    let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .http_client(http)
         .region(region)
-        .endpoint_resolver(endpoint.clone())
         .retry_config(RetryConfig::disabled())
         .timeout_config(
             TimeoutConfig::builder()
@@ -233,13 +248,6 @@ pub(super) fn sdk_config(
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
         .identity_cache(IdentityCache::no_cache())
         .app_name(app_name(&options.user_agent));
-    config = match credentials {
-        // With a provider of sessions given, the SDK opens none of its own.
-        Some(credentials) => config
-            .credentials_provider(credentials.clone())
-            .express_credentials_provider(credentials),
-        None => config.allow_no_auth(),
-    };
     Ok(config)
 }
 

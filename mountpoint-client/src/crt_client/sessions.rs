@@ -11,12 +11,12 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::future::ProvideCredentials as ProvideCredentialsFuture;
 use aws_credential_types::provider::{ProvideCredentials, Result as ProviderResult};
-use aws_sdk_s3::config::Region;
+use aws_sdk_s3::config::{Builder as SdkConfig, Region};
 use aws_sdk_s3::types::ServerSideEncryption as SdkEncryption;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use super::connect::sdk_config;
+use super::connect::sdk_client;
 use super::core::{Call, Core, reading, refused};
 use super::encryption::ServerSideEncryption;
 use super::fault::{Fault, Operation};
@@ -104,6 +104,7 @@ impl Opener {
     pub(super) async fn new(
         options: &CrtClientOptions,
         region: &Region,
+        config: &SdkConfig,
         keys: CredentialsCache,
     ) -> Result<Self, ClientError> {
         let question = EndpointQuestion {
@@ -111,10 +112,9 @@ impl Opener {
             ..options.endpoint_question(region.as_ref())
         };
         let endpoint = Endpoint::resolve(&question).await?;
-        let config = sdk_config(options, region.clone(), &endpoint, Some(keys.clone()))?;
         let operation = Operation::on_bucket("CreateSession", &options.bucket);
         Ok(Self {
-            sdk: aws_sdk_s3::Client::from_conf(config.build()),
+            sdk: sdk_client(config.clone(), &endpoint, Some(keys.clone())),
             keys,
             bucket: options.bucket.clone(),
             operation: operation.at(&endpoint.origin, &endpoint.signing_region),
