@@ -11,6 +11,8 @@ pub mod credentials;
 pub mod crt_client;
 pub mod endpoint;
 pub mod error;
+pub mod instance;
+pub mod network;
 pub mod object_client;
 pub mod retry;
 #[cfg(feature = "server")]

@@ -21,6 +21,7 @@ mod hook;
 mod http;
 mod log;
 pub mod process;
+mod proxy;
 mod request;
 mod retry;
 mod runtime;
@@ -35,6 +36,7 @@ pub use client::{Client, ClientOptions};
 pub use credentials::{Credentials, CredentialsReply, CredentialsSource};
 pub use error::{CrtError, ErrorKind};
 pub use exchange::Cancel;
+pub use proxy::ProxyOptions;
 pub use request::{
     Failure, GetHandler, Message, RangedGet, Refused, Response, ResponseHead, SendHandler,
 };

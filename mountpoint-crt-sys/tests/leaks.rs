@@ -68,6 +68,7 @@ fn options(server: &Server) -> ClientOptions {
         connect_timeout: Duration::from_secs(1),
         stall_timeout: Duration::from_secs(3),
         network_interface: None,
+        proxy: None,
     }
 }
 

@@ -45,6 +45,12 @@ impl CrtClient {
     pub fn region(&self) -> &str {
         &self.0.endpoint.signing_region
     }
+
+    /// Where the credentials came from, as a short text without secrets; `None` if requests are not signed.
+    #[must_use]
+    pub fn credentials_source(&self) -> Option<String> {
+        self.0.credentials.as_ref()?.source()
+    }
 }
 
 impl fmt::Debug for CrtClient {

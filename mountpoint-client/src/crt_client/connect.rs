@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
+use aws_config::imds;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
-    AppName, BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation,
-    ResponseChecksumValidation, StalledStreamProtectionConfig,
+    BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+    StalledStreamProtectionConfig,
 };
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use mountpoint_crt_sys::{
     ClientOptions, CredentialsSource, Runtime, RuntimeOptions, Signing, TlsOptions,
 };
@@ -29,8 +28,14 @@ use super::options::{
 };
 use super::request_headers::RequestHeaders;
 use super::sessions::{Opener, Sessions};
-use crate::credentials::{CredentialsCache, CredentialsMode, find_region};
+use crate::credentials::{
+    ChainOptions, CredentialsCache, CredentialsMode, credentials_cache, find_region,
+};
 use crate::endpoint::{Endpoint, SigningAlgorithm, region_of_arn};
+use crate::instance::{instance_throughput_gbps, instance_type, metadata_client};
+use crate::network::{
+    HttpOptions, Interfaces, ProbeTarget, Proxy, ProxySettings, http_client, trust, url_address,
+};
 use crate::retry::RetryPolicy;
 use crate::{ClientError, ErrorKind};
 
@@ -39,41 +44,71 @@ pub(super) async fn connect(
     options: CrtClientOptions,
     runtime: Handle,
 ) -> Result<Core, ClientError> {
-    let region = region(&options).await;
-    let endpoint = Endpoint::resolve(&options.endpoint_question(region.as_ref())).await?;
-    connect_at(endpoint, region, options, runtime).await
+    let metadata = metadata_client(http(&options, ProxySettings::default(), None)?);
+    let look_up = async {
+        let region = region(&options, &metadata).await;
+        let endpoint = Endpoint::resolve(&options.endpoint_question(region.as_ref())).await?;
+        RequestHeaders::checked(&options, &endpoint)?;
+        let credentials = credentials(&options, &region, metadata.clone(), &runtime).await?;
+        Ok::<_, ClientError>((endpoint, region, credentials))
+    };
+    let (found, instance_type) = tokio::join!(look_up, instance_type_needed(&options, &metadata));
+    let (endpoint, region, credentials) = found?;
+    let found = Found {
+        endpoint,
+        region,
+        credentials,
+        instance_type,
+    };
+    connect_at(found, options, runtime).await
 }
 
-/// The same for an endpoint that is known.
+/// What must be known of the world before there is a client.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) endpoint: Endpoint,
+    pub(super) region: Region,
+    pub(super) credentials: Option<CredentialsCache>,
+    pub(super) instance_type: Option<String>,
+}
+
+/// The same where all that is known.
 pub(super) async fn connect_at(
-    endpoint: Endpoint,
-    region: Region,
+    found: Found,
     options: CrtClientOptions,
     runtime: Handle,
 ) -> Result<Core, ClientError> {
+    let Found {
+        endpoint,
+        region,
+        mut credentials,
+        ..
+    } = found;
     let headers = RequestHeaders::checked(&options, &endpoint)?;
-    let mut credentials =
-        CredentialsCache::new(&options.credentials, &region, runtime.clone()).await;
-    if let Some(credentials) = &credentials {
-        credentials
-            .check()
-            .await
-            .map_err(|error| named(&options, error))?;
-    }
-    let config = sdk_config(&options, region.clone())?;
+    let connections = options.connections(found.instance_type.as_deref());
+    let proxy = options.proxy.for_url(&endpoint.origin);
+    let target = probe_target(&endpoint, proxy)?;
+    let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
+    let interfaces = Arc::new(interfaces);
+    let http = http(
+        &options,
+        options.proxy.clone(),
+        Some(Arc::clone(&interfaces)),
+    )?;
     let mut sessions = None;
     if endpoint.signing_algorithm == SigningAlgorithm::S3Express
         && let Some(keys) = credentials.take()
     {
-        let opener = Opener::new(&options, &region, &config, keys).await?;
+        let opener = Opener::new(&options, http.clone(), &region, keys).await?;
         let opened = Sessions::new(opener, runtime.clone());
         credentials = Some(opened.credentials());
         sessions = Some(opened);
     }
-    let config = config.interceptor(headers.clone());
-    let sdk = sdk_client(config, &endpoint, credentials.clone());
-    let data = data_clients(&options, &endpoint, credentials.as_ref())?;
-    let connections = options.connections() as usize * data.count();
+    let config = sdk_config(http, region, &endpoint, credentials.clone());
+    let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
+    let plan = client_options(&options, &endpoint, credentials.as_ref(), connections);
+    let data = data_clients(&options, &plan, interfaces)?;
+    let connections = connections as usize * data.count();
     Ok(Core {
         control: Semaphore::new(CONTROL_IN_FLIGHT_MAX),
         was_reached: AtomicBool::new(false),
@@ -83,6 +118,7 @@ pub(super) async fn connect_at(
         ),
         is_directory_bucket: options.is_directory_bucket(),
         bucket: options.bucket,
+        address: address(&endpoint, proxy),
         endpoint,
         headers,
         sessions,
@@ -102,6 +138,49 @@ pub(super) async fn connect_at(
     })
 }
 
+/// The endpoint for a person, with the proxy in front of it.
+fn address(endpoint: &Endpoint, proxy: Option<&Proxy>) -> String {
+    match proxy {
+        Some(proxy) => format!("{} through the proxy {proxy}", endpoint.origin),
+        None => endpoint.origin.clone(),
+    }
+}
+
+/// How the SDK's requests leave the machine.
+fn http(
+    options: &CrtClientOptions,
+    proxies: ProxySettings,
+    interfaces: Option<Arc<Interfaces>>,
+) -> Result<SharedHttpClient, ClientError> {
+    Ok(http_client(HttpOptions {
+        tls: trust(options.ca_bundle.as_deref())?,
+        proxies,
+        interfaces,
+    }))
+}
+
+/// Credentials that were looked up once, so that a mount without any fails at once; `None` for unsigned requests.
+pub(super) async fn credentials(
+    options: &CrtClientOptions,
+    region: &Region,
+    metadata: imds::Client,
+    runtime: &Handle,
+) -> Result<Option<CredentialsCache>, ClientError> {
+    let chain = ChainOptions {
+        mode: &options.credentials,
+        region,
+        http: http(options, options.proxy.beyond_this_machine(), None)?,
+        metadata,
+    };
+    let Some(credentials) = credentials_cache(chain, runtime.clone()).await else {
+        return Ok(None);
+    };
+    match credentials.check().await {
+        Ok(()) => Ok(Some(credentials)),
+        Err(error) => Err(named(options, error)),
+    }
+}
+
 /// The error with the profile's name: the SDK does not tell which one is missing.
 fn named(options: &CrtClientOptions, mut error: ClientError) -> ClientError {
     if let CredentialsMode::Default {
@@ -113,7 +192,7 @@ fn named(options: &CrtClientOptions, mut error: ClientError) -> ClientError {
     error
 }
 
-async fn region(options: &CrtClientOptions) -> Region {
+async fn region(options: &CrtClientOptions, metadata: &imds::Client) -> Region {
     if let Some(region) = region_of_arn(&options.bucket) {
         return Region::new(region.to_owned());
     }
@@ -124,14 +203,41 @@ async fn region(options: &CrtClientOptions) -> Region {
         CredentialsMode::Default { profile } => profile.as_deref(),
         CredentialsMode::Unsigned | CredentialsMode::Static(_) => None,
     };
-    let found = find_region(profile, options.endpoint_url.is_some()).await;
+    let asks = is_of_aws(options) && options.instance_metadata.asks();
+    let found = find_region(profile, asks.then(|| metadata.clone())).await;
     found.unwrap_or_else(|| Region::from_static(REGION_DEFAULT))
+}
+
+/// The type of this instance, where the number of connections depends on it.
+async fn instance_type_needed(
+    options: &CrtClientOptions,
+    metadata: &imds::Client,
+) -> Option<String> {
+    let is_needed = options.throughput_target_gbps.is_none() && options.connections.is_none();
+    if !is_needed || !is_of_aws(options) {
+        return None;
+    }
+    let found = instance_type(options.instance_metadata, metadata).await;
+    if let Some(instance_type) = &found {
+        let gbps = instance_throughput_gbps(instance_type);
+        tracing::debug!(instance_type, ?gbps, "running on EC2");
+    }
+    found
+}
+
+/// Whether requests go to AWS, so that this machine may well be one of its instances. Interface endpoints of a VPC are
+/// given as URLs, too.
+fn is_of_aws(options: &CrtClientOptions) -> bool {
+    let host = |url: &String| url_address(url).map(|(host, _)| host.to_ascii_lowercase());
+    let host = options.endpoint_url.as_ref().map(host);
+    let is_of_aws = |host: String| AWS_DOMAINS.iter().any(|domain| host.ends_with(domain));
+    host.is_none_or(|host| host.is_some_and(is_of_aws))
 }
 
 fn data_clients(
     options: &CrtClientOptions,
-    endpoint: &Endpoint,
-    credentials: Option<&CredentialsCache>,
+    client: &ClientOptions,
+    interfaces: Arc<Interfaces>,
 ) -> Result<DataClients, ClientError> {
     let runtime_options = RuntimeOptions {
         event_loop_threads: options.event_loop_threads,
@@ -143,30 +249,46 @@ fn data_clients(
             format!("cannot start the AWS Common Runtime: {error}"),
         )
     })?;
+    DataClients::new(&runtime, client, interfaces)
+}
+
+/// What the CRT's clients are made from, but for the interface.
+fn client_options(
+    options: &CrtClientOptions,
+    endpoint: &Endpoint,
+    credentials: Option<&CredentialsCache>,
+    connections: u32,
+) -> ClientOptions {
     let signing = match credentials {
         None => Signing::Unsigned,
         Some(credentials) => signing(endpoint, Arc::new(credentials.clone())),
     };
-    let client = |network_interface: Option<String>| ClientOptions {
+    let proxy = options.proxy.for_url(&endpoint.origin);
+    ClientOptions {
         endpoint: endpoint.origin.clone(),
-        signing: signing.clone(),
+        signing,
         tls: TlsOptions {
             ca_bundle: options.ca_bundle.clone(),
         },
-        throughput_target_gbps: f64::from(options.connections()) * GBPS_PER_CONNECTION,
+        throughput_target_gbps: f64::from(connections) * GBPS_PER_CONNECTION,
         part_size_max: options.part_size_max,
         connect_timeout: CONNECT_TIMEOUT,
         stall_timeout: READ_STALL,
-        network_interface,
+        network_interface: None,
+        proxy: proxy.map(|proxy| proxy.options().clone()),
+    }
+}
+
+/// Where a probe of an interface connects to: what the data clients connect to.
+fn probe_target(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<ProbeTarget, ClientError> {
+    let (host, port) = match proxy {
+        Some(proxy) => proxy.address(),
+        None => url_address(&endpoint.origin).ok_or_else(|| {
+            let what = format!("endpoint {} has no valid host name", endpoint.origin);
+            ClientError::new(ErrorKind::InvalidRequest, what)
+        })?,
     };
-    let each = match &*options.network_interfaces {
-        [] => vec![client(None)],
-        names => names
-            .iter()
-            .map(|name| client(Some(name.clone())))
-            .collect(),
-    };
-    DataClients::new(&runtime, each)
+    Ok(ProbeTarget { host, port })
 }
 
 fn signing(endpoint: &Endpoint, source: Arc<dyn CredentialsSource>) -> Signing {
@@ -189,54 +311,18 @@ fn signing(endpoint: &Endpoint, source: Arc<dyn CredentialsSource>) -> Signing {
     }
 }
 
-/// The SDK's client for an endpoint.
-pub(super) fn sdk_client(
-    config: aws_sdk_s3::config::Builder,
+/// How the SDK sends: to our endpoint, with our keys, without retries of its own, since they are ours.
+pub(super) fn sdk_config(
+    http: SharedHttpClient,
+    region: Region,
     endpoint: &Endpoint,
     credentials: Option<CredentialsCache>,
-) -> aws_sdk_s3::Client {
-    let config = config.endpoint_resolver(endpoint.clone());
-    let config = match credentials {
-        // With a provider of sessions given, the SDK opens none of its own.
-        Some(credentials) => config
-            .credentials_provider(credentials.clone())
-            .express_credentials_provider(credentials),
-        None => config.allow_no_auth(),
-    };
-    aws_sdk_s3::Client::from_conf(config.build())
-}
-
-/// How the SDK sends, without retries of its own: they are ours.
-fn sdk_config(
-    options: &CrtClientOptions,
-    region: Region,
-) -> Result<aws_sdk_s3::config::Builder, ClientError> {
-    let mut trust = TrustStore::default();
-    if let Some(pem) = &options.ca_bundle {
-        if !pem.windows(PEM_MARK.len()).any(|window| window == PEM_MARK) {
-            let what = "the CA bundle holds no certificate in PEM format";
-            return Err(ClientError::new(ErrorKind::InvalidRequest, what));
-        }
-        trust = TrustStore::empty().with_pem_certificate(pem.clone());
-    }
-    let tls = TlsContext::builder()
-        .with_trust_store(trust)
-        .build()
-        .map_err(|error| {
-            ClientError::new(
-                ErrorKind::InvalidRequest,
-                format!("the CA bundle cannot be used: {error}"),
-            )
-        })?;
-    let http = aws_smithy_http_client::Builder::new()
-        .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
-        .tls_context(tls)
-        .pool_idle_timeout(POOL_IDLE)
-        .build_https();
-    let config = aws_sdk_s3::Config::builder()
+) -> aws_sdk_s3::config::Builder {
+    let mut config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .http_client(http)
         .region(region)
+        .endpoint_resolver(endpoint.clone())
         .retry_config(RetryConfig::disabled())
         .timeout_config(
             TimeoutConfig::builder()
@@ -246,23 +332,23 @@ fn sdk_config(
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
-        .identity_cache(IdentityCache::no_cache())
-        .app_name(app_name(&options.user_agent));
-    Ok(config)
+        .identity_cache(IdentityCache::no_cache());
+    config = match credentials {
+        // With a provider of sessions given, the SDK opens none of its own.
+        Some(credentials) => config
+            .credentials_provider(credentials.clone())
+            .express_credentials_provider(credentials),
+        None => config.allow_no_auth(),
+    };
+    config
 }
 
-/// The user agent as the SDK accepts it: a few characters are not allowed.
-fn app_name(user_agent: &str) -> AppName {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    let name: String = user_agent
-        .chars()
-        .map(|c| if allowed(c) { c } else { '-' })
-        .collect();
-    AppName::new(name).unwrap_or_else(|_| AppName::new("mountpoint").expect("letters are allowed"))
-}
-
-const PEM_MARK: &[u8] = b"-----BEGIN CERTIFICATE-----";
+/// The domains of AWS's partitions.
+const AWS_DOMAINS: [&str; 4] = [
+    ".amazonaws.com",
+    ".amazonaws.com.cn",
+    ".api.aws",
+    ".amazonwebservices.com.cn",
+];
 /// Region of requests where nothing names one, as in the AWS tools.
 const REGION_DEFAULT: &str = "us-east-1";
-/// S3 closes idle connections after some 20 s; reusing one just then costs a retry.
-const POOL_IDLE: Duration = Duration::from_secs(15);

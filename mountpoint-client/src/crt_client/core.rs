@@ -34,6 +34,8 @@ pub(super) struct Core {
     /// Whether listings come in no order and by whole directories.
     pub(super) is_directory_bucket: bool,
     pub(super) endpoint: Endpoint,
+    /// The endpoint for a person, with the proxy in front of it.
+    pub(super) address: String,
     pub(super) user_agent: String,
     /// What the settings put on requests.
     pub(super) headers: RequestHeaders,
@@ -86,7 +88,7 @@ impl Core {
     }
 
     fn at(&self, operation: Operation) -> Operation {
-        operation.at(&self.endpoint.origin, &self.endpoint.signing_region)
+        operation.at(&self.address, &self.endpoint.signing_region)
     }
 
     /// The headers that each request of the data path carries. The SDK's get theirs from an interceptor.

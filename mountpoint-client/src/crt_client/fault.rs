@@ -52,10 +52,14 @@ impl Operation {
     pub(super) fn unreachable(&self, why: &str) -> ClientError {
         let hint = if why.contains("CaUsedAsEndEntity") {
             "the server shows a CA certificate where its own is expected"
+        } else if why.contains("InvalidContentType") {
+            "the server speaks no TLS there; if it is an HTTP port, use http://"
+        } else if why.contains("expired") {
+            "the server's certificate has expired, or this machine's clock is wrong"
         } else if why.contains("certificate") || why.contains("TLS") {
-            "the server's certificate must be for this name and from an authority that is trusted here"
+            "the server's certificate must be for this name and from an authority that is trusted here (--ca-bundle)"
         } else {
-            "check --endpoint-url, the network and the proxy in between"
+            "check --endpoint-url, the network and the proxy in between (https_proxy, http_proxy, no_proxy)"
         };
         let what = format!("cannot reach {}: {why}; {hint}", self.origin);
         self.error(ErrorKind::Unreachable, &what)

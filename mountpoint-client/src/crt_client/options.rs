@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::encryption::{ServerSideEncryption, SseCustomerKey};
 use crate::credentials::CredentialsMode;
 use crate::endpoint::{BucketType, EndpointQuestion};
+use crate::instance::{MetadataUse, instance_throughput_gbps};
+use crate::network::ProxySettings;
 use crate::retry::{ATTEMPTS_MAX, REQUEST_DEADLINE};
 
 /// Settings of a [`CrtClient`](super::CrtClient). Resolved by the caller; no environment variable is read for them.
@@ -41,14 +43,20 @@ pub struct CrtClientOptions {
     pub sse_customer_key: Option<SseCustomerKey>,
     /// Who asks.
     pub credentials: CredentialsMode,
-    /// What the network can carry, in gigabits per second; decides the number of connections.
-    pub throughput_target_gbps: f64,
+    /// What the network can carry, in gigabits per second; decides the number of connections. `None`: what the type
+    /// of this EC2 instance says, else 10.
+    pub throughput_target_gbps: Option<f64>,
     /// Longest range of one GET, in bytes; longer ones are refused.
     pub part_size_max: usize,
     /// PEM certificates that replace the trust store of the operating system.
     pub ca_bundle: Option<Vec<u8>>,
-    /// Interfaces to spread the reads over; empty lets the kernel choose.
+    /// Interfaces to spread the requests over; empty lets the kernel choose.
     pub network_interfaces: Vec<String>,
+    /// Whether the metadata service of an EC2 instance is asked for region and type. For credentials, the AWS
+    /// variables decide.
+    pub instance_metadata: MetadataUse,
+    /// Proxies between here and S3, and the services that give credentials.
+    pub proxy: ProxySettings,
     /// Attempts of one request, the first included.
     pub max_attempts: u32,
     /// No retry begins later than this after a request began or bytes last arrived.
@@ -79,10 +87,12 @@ impl CrtClientOptions {
             sse: None,
             sse_customer_key: None,
             credentials: CredentialsMode::Default { profile: None },
-            throughput_target_gbps: THROUGHPUT_TARGET_GBPS,
+            throughput_target_gbps: None,
             part_size_max: PART_SIZE_MAX,
             ca_bundle: None,
             network_interfaces: Vec::new(),
+            instance_metadata: MetadataUse::Auto,
+            proxy: ProxySettings::default(),
             max_attempts: ATTEMPTS_MAX,
             request_deadline: REQUEST_DEADLINE,
             connections: None,
@@ -114,10 +124,14 @@ impl CrtClientOptions {
         }
     }
 
-    /// Connections of one interface.
-    pub(super) fn connections(&self) -> u32 {
+    /// Connections of one interface, on an instance of this type, if it is one.
+    pub(super) fn connections(&self, instance_type: Option<&str>) -> u32 {
         let wanted = self.connections.unwrap_or_else(|| {
-            let wanted = (self.throughput_target_gbps / GBPS_PER_CONNECTION).ceil();
+            let gbps = self
+                .throughput_target_gbps
+                .or_else(|| instance_type.and_then(instance_throughput_gbps))
+                .unwrap_or(THROUGHPUT_DEFAULT_GBPS);
+            let wanted = (gbps / GBPS_PER_CONNECTION).ceil();
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -130,7 +144,8 @@ impl CrtClientOptions {
     }
 }
 
-const THROUGHPUT_TARGET_GBPS: f64 = 10.0;
+/// Where nobody knows.
+const THROUGHPUT_DEFAULT_GBPS: f64 = 10.0;
 /// Costs nothing by itself: the blocks are the memory.
 const PART_SIZE_MAX: usize = 64 * 1024 * 1024;
 
@@ -165,19 +180,29 @@ mod tests {
 
     #[test]
     fn connections_follow_the_target_within_bounds() {
-        for (gbps, explicit, connections) in [
-            (10.0, None, 128),
-            (100.0, None, 250),
-            (1e9, None, 2048),
-            (f64::NAN, None, 128),
-            (-1.0, None, 128),
-            (10.0, Some(300), 300),
-            (10.0, Some(1), 128),
+        for (gbps, explicit, instance_type, connections) in [
+            (None, None, None, 128),
+            (Some(10.0), None, None, 128),
+            (Some(100.0), None, None, 250),
+            (Some(1e9), None, None, 2048),
+            (Some(f64::NAN), None, None, 128),
+            (Some(-1.0), None, None, 128),
+            (Some(10.0), Some(300), None, 300),
+            (Some(10.0), Some(1), None, 128),
+            (None, None, Some("c6in.32xlarge"), 500),
+            (None, None, Some("p5.48xlarge"), 2048),
+            (None, None, Some("t3.micro"), 128),
+            (None, None, Some("unknown.size"), 128),
+            (Some(100.0), None, Some("c6in.32xlarge"), 250),
         ] {
             let mut options = CrtClientOptions::new("b");
             options.throughput_target_gbps = gbps;
             options.connections = explicit;
-            assert_eq!(options.connections(), connections, "{gbps} {explicit:?}");
+            assert_eq!(
+                options.connections(instance_type),
+                connections,
+                "{gbps:?} {explicit:?} {instance_type:?}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Headers that the mount's settings put on requests: who pays, who must own the bucket, which key encrypts.
+//! Headers that the mount's settings put on requests: who asks, who pays, who must own the bucket, which key encrypts.
 //!
 //! One table for both ways to S3. Knows the operations' names and nothing else of a request.
 
@@ -17,6 +17,7 @@ use crate::{ClientError, ErrorKind};
 /// What a mount's requests carry besides what they ask for.
 #[derive(Clone)]
 pub(super) struct RequestHeaders {
+    user_agent: String,
     requester_pays: bool,
     expected_bucket_owner: Option<String>,
     sse: Option<ServerSideEncryption>,
@@ -28,6 +29,7 @@ type Header = (&'static str, String);
 impl RequestHeaders {
     pub(super) fn new(options: &CrtClientOptions) -> Self {
         Self {
+            user_agent: options.user_agent.clone(),
             requester_pays: options.requester_pays,
             expected_bucket_owner: options.expected_bucket_owner.clone(),
             sse: options.sse.clone(),
@@ -194,7 +196,23 @@ impl Intercept for RequestHeaders {
         }
         Ok(())
     }
+
+    /// The user agent is not signed, and the SDK's own name for itself stays behind ours.
+    fn modify_before_transmit(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let headers = context.request_mut().headers_mut();
+        let sdk = headers.get(USER_AGENT).unwrap_or_default();
+        let user_agent = format!("{} {sdk}", self.user_agent);
+        headers.try_insert(USER_AGENT, user_agent)?;
+        Ok(())
+    }
 }
+
+const USER_AGENT: &str = "user-agent";
 
 #[cfg(test)]
 mod tests {

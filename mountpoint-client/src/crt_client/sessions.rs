@@ -5,18 +5,19 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::future::ProvideCredentials as ProvideCredentialsFuture;
 use aws_credential_types::provider::{ProvideCredentials, Result as ProviderResult};
-use aws_sdk_s3::config::{Builder as SdkConfig, Region};
+use aws_sdk_s3::config::Region;
 use aws_sdk_s3::types::ServerSideEncryption as SdkEncryption;
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use super::connect::sdk_client;
+use super::connect::sdk_config;
 use super::core::{Call, Core, reading, refused};
 use super::encryption::ServerSideEncryption;
 use super::fault::{Fault, Operation};
@@ -61,7 +62,7 @@ impl Sessions {
     pub(super) fn new(opener: Opener, runtime: Handle) -> Self {
         let failure = Arc::clone(&opener.failure);
         Self {
-            credentials: CredentialsCache::renewing(RENEW_BEFORE, opener, runtime),
+            credentials: CredentialsCache::over(opener, runtime),
             failure,
         }
     }
@@ -103,8 +104,8 @@ pub(super) struct Opener {
 impl Opener {
     pub(super) async fn new(
         options: &CrtClientOptions,
+        http: SharedHttpClient,
         region: &Region,
-        config: &SdkConfig,
         keys: CredentialsCache,
     ) -> Result<Self, ClientError> {
         let question = EndpointQuestion {
@@ -112,9 +113,10 @@ impl Opener {
             ..options.endpoint_question(region.as_ref())
         };
         let endpoint = Endpoint::resolve(&question).await?;
+        let config = sdk_config(http, region.clone(), &endpoint, Some(keys.clone()));
         let operation = Operation::on_bucket("CreateSession", &options.bucket);
         Ok(Self {
-            sdk: sdk_client(config.clone(), &endpoint, Some(keys.clone())),
+            sdk: aws_sdk_s3::Client::from_conf(config.build()),
             keys,
             bucket: options.bucket.clone(),
             operation: operation.at(&endpoint.origin, &endpoint.signing_region),
@@ -185,6 +187,3 @@ impl fmt::Debug for Opener {
             .finish_non_exhaustive()
     }
 }
-
-/// S3's sessions live for five minutes; a renewal takes a request.
-const RENEW_BEFORE: Duration = Duration::from_secs(60);

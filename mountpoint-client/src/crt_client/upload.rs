@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use mountpoint_crt_sys::{Cancel, Message, ResponseHead};
+use parking_lot::Mutex;
 
 use super::core::{Call, Core, refused, writing};
 use super::fault::{self, Fault, Operation};
@@ -96,14 +97,19 @@ async fn send(
     check: impl Fn(&Operation, &ResponseHead) -> Result<(), Fault>,
 ) -> Result<ETag, ClientError> {
     let call = Call::slow(operation.clone());
+    // The network interface that failed the last attempt.
+    let avoided = Mutex::new(None);
     let attempt = || async {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let lane = core.data.lane(body.len() as u64);
+        let lane = core.data.lane(body.len() as u64, *avoided.lock());
         let answered = Box::new(move |outcome| drop(sender.send(outcome)));
         let sent = lane.patient().send(message.clone(), body.clone(), answered);
         let mut sent = CancelOnDrop(Some(sent));
         let answer = receiver.await;
         sent.0 = None;
+        if let Ok(outcome) = &answer {
+            *avoided.lock() = lane.ended(outcome.as_ref().err());
+        }
         match answer {
             Ok(Ok(response)) => {
                 check(&operation, &response.head)?;

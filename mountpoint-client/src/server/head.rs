@@ -25,6 +25,7 @@ pub(super) struct Head {
     /// Algorithm and scope of the signature.
     pub(super) signature: Option<String>,
     pub(super) settings: Vec<(&'static str, String)>,
+    pub(super) access_key: Option<String>,
 }
 
 impl Head {
@@ -45,6 +46,7 @@ impl Head {
                 .as_deref()
                 .and_then(signature_scope),
             settings: settings(&parts.headers),
+            access_key: access_key(&parts.headers),
             key: key.to_owned(),
             bucket: bucket.to_owned(),
         }
@@ -71,7 +73,8 @@ fn settings(headers: &HeaderMap) -> Vec<(&'static str, String)> {
     found.collect()
 }
 
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 13] = [
+    "user-agent",
     "x-amz-request-payer",
     "x-amz-expected-bucket-owner",
     "x-amz-source-expected-bucket-owner",
@@ -85,6 +88,14 @@ const SETTINGS: [&str; 12] = [
     "x-amz-copy-source-server-side-encryption-customer-key",
     "x-amz-copy-source-server-side-encryption-customer-key-md5",
 ];
+
+/// The public half of the keys that the request is signed with.
+fn access_key(headers: &HeaderMap) -> Option<String> {
+    let authorization = text(headers, &header::AUTHORIZATION)?;
+    let (_, credential) = authorization.split_once("Credential=")?;
+    let (access_key, _) = credential.split_once('/')?;
+    Some(access_key.to_owned())
+}
 
 /// A range that names both ends. Others depend on the object's size; the answer's `Content-Range` tells.
 fn whole_range(headers: &HeaderMap) -> Option<Range<u64>> {

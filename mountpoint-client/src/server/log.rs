@@ -54,6 +54,8 @@ pub struct RequestRecord {
     /// Headers by which a client's settings reach the server: payer, owner, encryption, session. Keys too: a
     /// test's server sees test keys.
     pub settings: Vec<(&'static str, String)>,
+    /// Access key that it was signed with; `None` if it was not.
+    pub access_key: Option<String>,
     /// HTTP status of the answer; 0 if there was none.
     pub status: u16,
     /// Bytes of the answer's body that were handed to the connection.
@@ -216,6 +218,7 @@ impl RequestLog {
                 if_match: head.if_match.clone(),
                 signature: head.signature.clone(),
                 settings: head.settings.clone(),
+                access_key: head.access_key.clone(),
                 status: 0,
                 bytes_sent: 0,
                 complete: false,
