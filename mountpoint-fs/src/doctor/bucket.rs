@@ -50,6 +50,15 @@ pub(super) fn region(region: &str, source: &RegionSource) -> Finding {
     }
 }
 
+/// The proxy that requests go through, without its login.
+pub(super) fn proxy(proxy: Option<&str>) -> Finding {
+    let found = match proxy {
+        Some(proxy) => format!("{proxy}, by a variable"),
+        None => "none on the way to this endpoint".to_owned(),
+    };
+    Finding::ok(Area::Bucket, "proxy", found)
+}
+
 /// Whether anything answers.
 pub(super) fn reached(endpoint: &str, head: &AnswerHead) -> Finding {
     let server = match &head.server {
@@ -174,6 +183,9 @@ mod tests {
 
     #[test]
     fn answers_and_none() {
+        expect(&[proxy(None)], "proxy", Level::Ok, "none");
+        let row = proxy(Some("http://p:3128"));
+        expect(&[row], "proxy", Level::Ok, "http://p:3128");
         let head = AnswerHead {
             status: 200,
             round_trip: Duration::from_millis(12),

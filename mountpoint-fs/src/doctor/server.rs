@@ -67,6 +67,8 @@ impl Visit<'_> {
             source.as_deref(),
         ));
         report.looking_at("bucket");
+        let proxy = self.options.proxy.for_url(client.endpoint());
+        report.add(bucket::proxy(proxy.map(ToString::to_string).as_deref()));
         let Some((client, probe)) = self.reach(client, report).await else {
             return;
         };

@@ -108,6 +108,7 @@ fn a_good_bucket() {
         ("/dev/fuse", "ok: can be opened"),
         ("mount point", "ok: "),
         ("credentials", "ok: from environment"),
+        ("proxy", "ok: none"),
         ("endpoint", "answered in"),
         ("clock", "ok: within"),
         ("region", "ok: us-east-1"),
