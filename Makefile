@@ -9,6 +9,7 @@ PROFILE ?= release
 CARGO ?= cargo
 APT_BUILD := cmake clang libclang-dev pkg-config fuse3
 APT_TEST := $(APT_BUILD) python3
+APT_BENCH := $(APT_BUILD) libfuse3-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PROFILE_DIR := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 
@@ -22,18 +23,23 @@ VERSITYGW_VERSION := v1.8.0
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-.PHONY: packages
-packages: ## Install the Debian packages that building and mounting need
-	@missing=(); for package in $(APT_BUILD); do \
+# Installs those of the named Debian packages that are missing.
+define apt_install
+	@missing=(); for package in $(1); do \
 	  dpkg-query -W -f '$${Status}' "$$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$$package"); done; \
 	if [ $${#missing[@]} -gt 0 ]; then \
 	  echo "installing $${missing[*]}"; \
 	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}"; fi
+endef
+
+.PHONY: packages
+packages: ## Install the Debian packages that building and mounting need
+	$(call apt_install,$(APT_BUILD))
 	@test -e /dev/fuse || { echo "there is no /dev/fuse: load the kernel module with 'modprobe fuse'" >&2; exit 1; }
 
 .PHONY: build
 build: packages ## Build mount-s3 into target/release
-	$(CARGO) build --locked --profile $(PROFILE) --package mountpoint-fs --bin mount-s3
+	$(CARGO) build --locked --profile $(PROFILE) --workspace --bin mount-s3
 
 .PHONY: demo
 demo: packages ## Mount a bucket of an embedded S3 server and look around (CHECK=1: verify and exit)
@@ -56,10 +62,7 @@ container: ## Build a container image with docker or podman (CONTAINER=podman)
 
 .PHONY: test-packages
 test-packages: packages
-	@missing=(); for package in $(APT_TEST); do \
-	  dpkg-query -W -f '$${Status}' "$$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$$package"); done; \
-	if [ $${#missing[@]} -gt 0 ]; then \
-	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}"; fi
+	$(call apt_install,$(APT_TEST))
 
 .PHONY: test-servers
 test-servers: $(TOOLS)/minio $(TOOLS)/versitygw ## Build the independent S3 servers that the tests talk to
@@ -97,14 +100,16 @@ test: test-packages test-servers ## Everything that CI runs: lints, units, contr
 # The peer's crates are a workspace of their own: what they build with decides nothing here.
 PEER_MOUNTPOINT := benchmark/peers/mountpoint-s3
 
+.PHONY: bench-packages
+bench-packages: packages
+	$(call apt_install,$(APT_BENCH))
+
 .PHONY: bench-peers
-bench-peers: ## Install the other peers of the benchmark: rclone and s3fs
-	@for package in rclone s3fs; do \
-	  dpkg-query -W -f '$${Status}' "$$package" 2>/dev/null | grep -q 'ok installed' || \
-	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends rclone s3fs; break; }; done
+bench-peers: ## Install more peers for the benchmark: rclone and s3fs
+	$(call apt_install,rclone s3fs)
 
 .PHONY: bench
-bench: packages ## Measure mount-s3 beside mountpoint-s3 and every peer in PATH (WORKLOAD=seq, ROUNDS=3)
+bench: bench-packages ## Measure mount-s3 beside mountpoint-s3 and every peer in PATH (WORKLOAD=seq, ROUNDS=3)
 	$(CARGO) build --locked --release --workspace --bins
 	$(CARGO) build --locked --release --manifest-path $(PEER_MOUNTPOINT)/Cargo.toml
 	target/release/benchmark --mount-s3 target/release/mount-s3 \

@@ -91,11 +91,9 @@ mod tests {
     fn buckets_and_bounds_agree() {
         for nanoseconds in (0..100_000).chain([1 << 40, (1 << 40) + 12_345]) {
             let index = bucket(nanoseconds);
-            assert!(lower_bound(index) as usize <= nanoseconds, "{nanoseconds}");
-            assert!(
-                lower_bound(index + 1) as usize > nanoseconds,
-                "{nanoseconds}"
-            );
+            let nanoseconds = u64::try_from(nanoseconds).unwrap();
+            assert!(lower_bound(index) <= nanoseconds, "{nanoseconds}");
+            assert!(lower_bound(index + 1) > nanoseconds, "{nanoseconds}");
         }
     }
 

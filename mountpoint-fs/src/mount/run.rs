@@ -125,10 +125,6 @@ impl Start<'_> {
     }
 
     /// The mount and what goes with it, and remarks for the terminal.
-    #[expect(
-        clippy::type_complexity,
-        reason = "taken apart at once by the only caller"
-    )]
     fn mount(
         &self,
         target: MountTarget,
