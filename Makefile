@@ -52,6 +52,16 @@ demo: packages ## Mount a bucket of an embedded S3 server and look around (CHECK
 install: build ## Install mount-s3 into /usr/local/bin
 	$(SUDO) install -s -m 0755 target/$(PROFILE_DIR)/mount-s3 /usr/local/bin/mount-s3
 
+PACKAGES := target/packages
+
+.PHONY: deb
+deb: build ## Build the Debian package into target/packages
+	mountpoint-fs/packaging/deb.sh target/$(PROFILE_DIR)/mount-s3 $(PACKAGES)
+
+.PHONY: container
+container: ## Build a container image with docker or podman (CONTAINER=podman)
+	$(or $(CONTAINER),docker) build --file mountpoint-fs/packaging/Containerfile --tag mount-s3 .
+
 .PHONY: test-packages
 test-packages: packages
 	$(call apt_install,$(APT_TEST))

@@ -11,6 +11,8 @@ pub mod credentials;
 pub mod crt_client;
 pub mod endpoint;
 pub mod error;
+pub mod instance;
+pub mod network;
 pub mod object_client;
 pub mod retry;
 #[cfg(feature = "server")]
@@ -18,7 +20,8 @@ pub mod server;
 pub mod sim;
 pub mod types;
 
-pub use crt_client::{CrtClient, CrtClientOptions};
+pub use crt_client::{CrtClient, CrtClientOptions, ServerSideEncryption, SseCustomerKey};
+pub use endpoint::BucketType;
 pub use error::{ClientError, ErrorKind};
 pub use object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 pub use sim::SimClient;

@@ -15,17 +15,21 @@ use sys::aws_s3_meta_request_type as request_type;
 
 use crate::block::BlockFill;
 use crate::buffer_pool::new_pool;
-use crate::credentials::Signer;
 use crate::endpoint::Endpoint;
 use crate::exchange::{Cancel, Delivery, Exchange, start};
+use crate::express;
 use crate::ffi::{Handle, cursor};
 use crate::get::Get;
 use crate::hook;
 use crate::http::RequestHead;
 use crate::retry::no_retry;
 use crate::send::Send;
+use crate::signing::Signer;
 use crate::tls::TlsConnectionOptions;
-use crate::{CrtError, GetHandler, Message, RangedGet, Runtime, SendHandler, Signing, TlsOptions};
+use crate::{
+    CrtError, GetHandler, Message, ProxyOptions, RangedGet, Runtime, SendHandler, Signing,
+    TlsOptions,
+};
 
 /// The CRT derives sizes of its own from its memory limit, none of which is used: blocks are the memory.
 const MEMORY_LIMIT: u64 = 1 << 30;
@@ -48,6 +52,8 @@ pub struct ClientOptions {
     /// A connection that moves less than 1 B/s for this long is closed. Whole seconds, at least one.
     pub stall_timeout: Duration,
     pub network_interface: Option<String>,
+    /// `None`: connections go to the endpoint itself.
+    pub proxy: Option<ProxyOptions>,
 }
 
 /// One S3 client of the CRT. Cheap to clone.
@@ -201,22 +207,23 @@ fn new_client(
     let signer = Signer::new(allocator, &options.signing)?;
     let signing_config = signer.config();
     let retry_strategy = no_retry(allocator)?;
-    let tls = endpoint
-        .is_tls()
-        .then(|| {
-            TlsConnectionOptions::new(
-                allocator,
-                &options.tls,
-                options.connect_timeout * TLS_ROUND_TRIPS,
-            )
-        })
+    let new_tls = || {
+        let negotiation_max = options.connect_timeout * TLS_ROUND_TRIPS;
+        TlsConnectionOptions::new(allocator, &options.tls, negotiation_max)
+    };
+    let tls = endpoint.is_tls().then(new_tls).transpose()?;
+    let proxy = options.proxy.as_ref();
+    let proxy_tls = proxy
+        .filter(|proxy| proxy.is_tls)
+        .map(|proxy| new_tls()?.named(allocator, &proxy.host))
         .transpose()?;
+    let proxy = proxy.map(|proxy| proxy.to_c(proxy_tls.as_ref(), tls.is_some()));
     let interfaces: Vec<_> = options
         .network_interface
         .iter()
         .map(|name| cursor(name.as_bytes()))
         .collect();
-    let no_proxy = sys::proxy_env_var_settings {
+    let no_environment = sys::proxy_env_var_settings {
         env_var_type: sys::aws_http_proxy_env_var_type::AWS_HPEV_DISABLE,
         ..Default::default()
     };
@@ -241,7 +248,10 @@ fn new_client(
         throughput_target_gbps: options.throughput_target_gbps,
         memory_limit_in_bytes: MEMORY_LIMIT,
         retry_strategy: retry_strategy.as_ptr(),
-        proxy_ev_settings: &raw const no_proxy,
+        proxy_ev_settings: &raw const no_environment,
+        proxy_options: proxy.as_ref().map_or(std::ptr::null_mut(), |proxy| {
+            std::ptr::from_ref(proxy).cast_mut()
+        }),
         connect_timeout_ms: u32::try_from(options.connect_timeout.as_millis())
             .unwrap_or(u32::MAX)
             .max(1),
@@ -249,6 +259,8 @@ fn new_client(
         network_interface_names_array: interfaces.as_ptr(),
         num_network_interface_names: interfaces.len(),
         buffer_pool_factory_fn: Some(new_pool),
+        enable_s3express: signer.is_express(),
+        s3express_provider_override_factory: Some(express::new_provider),
         ..Default::default()
     };
     // SAFETY: everything that the config points to lives during the call; C copies it or takes references.

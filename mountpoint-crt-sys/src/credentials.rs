@@ -114,84 +114,10 @@ impl fmt::Debug for CredentialsReply {
     }
 }
 
-/// How requests are signed.
-#[derive(Clone)]
-pub enum Signing {
-    /// Not at all.
-    Unsigned,
-    /// AWS Signature Version 4, without the body's hash.
-    SigV4 {
-        region: String,
-        /// "s3" or "s3express".
-        service: String,
-        source: Arc<dyn CredentialsSource>,
-    },
-}
-
-impl fmt::Debug for Signing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unsigned => f.write_str("Unsigned"),
-            Self::SigV4 {
-                region, service, ..
-            } => write!(f, "SigV4({region}, {service})"),
-        }
-    }
-}
-
-/// What the CRT signs with: a provider, and the settings that refer to it.
-pub(crate) struct Signer<'a> {
-    provider: Handle<sys::aws_credentials_provider>,
-    region: &'a str,
-    service: &'a str,
-}
-
-impl<'a> Signer<'a> {
-    pub(crate) fn new(allocator: Allocator, signing: &'a Signing) -> Result<Self, CrtError> {
-        let (provider, region, service) = match signing {
-            Signing::Unsigned => (anonymous(allocator)?, "us-east-1", "s3"),
-            Signing::SigV4 {
-                region,
-                service,
-                source,
-            } => (
-                delegate(allocator, Arc::clone(source))?,
-                region.as_str(),
-                service.as_str(),
-            ),
-        };
-        Ok(Self {
-            provider,
-            region,
-            service,
-        })
-    }
-
-    pub(crate) fn region(&self) -> &str {
-        self.region
-    }
-
-    /// The settings, good as long as self. Keys go into the signature as they are on the wire, encoded once,
-    /// because S3 knows keys such as `a//b` and `a/../b`; bodies are not signed, over plain HTTP neither.
-    pub(crate) fn config(&self) -> sys::aws_signing_config_aws {
-        let mut config = sys::aws_signing_config_aws::default();
-        let (config_ptr, provider) = (&raw mut config, self.provider.as_ptr());
-        // SAFETY: fills the struct with values and pointers to what self owns.
-        unsafe {
-            sys::aws_s3_init_default_signing_config(
-                config_ptr,
-                cursor(self.region.as_bytes()),
-                provider,
-            );
-        };
-        config.service = cursor(self.service.as_bytes());
-        config.flags.set_use_double_uri_encode(0);
-        config.flags.set_should_normalize_uri_path(0);
-        config
-    }
-}
-
-fn anonymous(allocator: Allocator) -> Result<Handle<sys::aws_credentials_provider>, CrtError> {
+/// A provider of no keys: requests are not signed.
+pub(crate) fn anonymous(
+    allocator: Allocator,
+) -> Result<Handle<sys::aws_credentials_provider>, CrtError> {
     // SAFETY: no options are given.
     let raw =
         unsafe { sys::aws_credentials_provider_new_anonymous(allocator.as_ptr(), ptr::null()) };
@@ -205,7 +131,8 @@ struct Delegate {
     source: Arc<dyn CredentialsSource>,
 }
 
-fn delegate(
+/// A provider that asks `source`.
+pub(crate) fn delegate(
     allocator: Allocator,
     source: Arc<dyn CredentialsSource>,
 ) -> Result<Handle<sys::aws_credentials_provider>, CrtError> {

@@ -45,7 +45,7 @@ pub enum ErrorKind {
     Refused,
     /// The server answered with a status that is not a success, or with an error in a successful answer.
     Response,
-    /// No connection: refused, unreachable, timed out while connecting.
+    /// No connection: refused by the server or the proxy, unreachable, timed out while connecting.
     Connect,
     /// The host name has no address, or the resolver failed.
     Dns,
@@ -178,6 +178,7 @@ const CONNECT: &[i32] = &[
     io::AWS_IO_SOCKET_INVALID_ADDRESS as i32,
     io::AWS_IO_SOCKET_UNSUPPORTED_ADDRESS_FAMILY as i32,
     io::AWS_IO_SOCKET_INVALID_OPTIONS as i32,
+    http::AWS_ERROR_HTTP_PROXY_CONNECT_FAILED as i32,
 ];
 
 const DNS: &[i32] = &[

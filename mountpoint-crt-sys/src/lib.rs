@@ -13,6 +13,7 @@ mod credentials;
 mod endpoint;
 mod error;
 mod exchange;
+mod express;
 mod ffi;
 pub mod fuse_device;
 mod get;
@@ -20,21 +21,25 @@ mod hook;
 mod http;
 mod log;
 pub mod process;
+mod proxy;
 mod request;
 mod retry;
 mod runtime;
 mod send;
+mod signing;
 mod tls;
 
 #[cfg(test)]
 mod tests;
 
 pub use client::{Client, ClientOptions};
-pub use credentials::{Credentials, CredentialsReply, CredentialsSource, Signing};
+pub use credentials::{Credentials, CredentialsReply, CredentialsSource};
 pub use error::{CrtError, ErrorKind};
 pub use exchange::Cancel;
+pub use proxy::ProxyOptions;
 pub use request::{
     Failure, GetHandler, Message, RangedGet, Refused, Response, ResponseHead, SendHandler,
 };
 pub use runtime::{Runtime, RuntimeOptions};
+pub use signing::Signing;
 pub use tls::TlsOptions;

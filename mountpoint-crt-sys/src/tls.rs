@@ -44,6 +44,20 @@ impl TlsConnectionOptions {
         Ok(Self(connection))
     }
 
+    /// The same with the name that the server's certificate must be for.
+    pub(crate) fn named(mut self, allocator: Allocator, name: &str) -> Result<Self, CrtError> {
+        let name = cursor(name.as_bytes());
+        // SAFETY: filled by `new`; copies the name.
+        check(unsafe {
+            sys::aws_tls_connection_options_set_server_name(
+                &raw mut self.0,
+                allocator.as_ptr(),
+                &raw const name,
+            )
+        })?;
+        Ok(self)
+    }
+
     pub(crate) fn as_ptr(&self) -> *const sys::aws_tls_connection_options {
         &raw const self.0
     }

@@ -8,14 +8,15 @@
 #[expect(dead_code, reason = "the unit tests use more of it")]
 mod server;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 use mountpoint_crt_sys::{
-    Client, ClientOptions, Failure, GetHandler, RangedGet, Refused, ResponseHead, Runtime,
-    RuntimeOptions, Signing, TlsOptions,
+    Client, ClientOptions, Credentials, CredentialsReply, CredentialsSource, Failure, GetHandler,
+    RangedGet, Refused, ResponseHead, Runtime, RuntimeOptions, Signing, TlsOptions,
 };
 use parking_lot::{Mutex, MutexGuard};
 use server::Server;
@@ -67,6 +68,7 @@ fn options(server: &Server) -> ClientOptions {
         connect_timeout: Duration::from_secs(1),
         stall_timeout: Duration::from_secs(3),
         network_interface: None,
+        proxy: None,
     }
 }
 
@@ -133,6 +135,52 @@ fn two_hundred_clients_leak_nothing() {
             drop(client);
             (0..3).for_each(|_| succeeds(&receiver));
         }
+    }
+    drop(runtime);
+    assert_eq!(live.load(Ordering::Relaxed), 0);
+    assert_eq!(pool.bytes_in_use(), 0);
+}
+
+/// Session keys, at once.
+struct Keys;
+
+impl CredentialsSource for Keys {
+    fn fetch(&self, reply: CredentialsReply) {
+        reply.send(Ok(Credentials {
+            access_key_id: "AKID".into(),
+            secret_access_key: "secret".into(),
+            session_token: Some("token".into()),
+            expires: None,
+        }));
+    }
+}
+
+#[test]
+fn signing_leaks_nothing() {
+    let (_alone, runtime, live) = counting();
+    let pool = BlockPool::new(0);
+    let server = server();
+    let (sender, receiver) = channel();
+    for signing in [
+        Signing::S3Express {
+            region: "eu-test-1".into(),
+            source: Arc::new(Keys),
+        },
+        Signing::SigV4a {
+            regions: "*".into(),
+            service: "s3".into(),
+            source: Arc::new(Keys),
+        },
+    ] {
+        let options = ClientOptions {
+            signing,
+            ..options(&server)
+        };
+        drop(Client::new(&runtime, &options).unwrap());
+        let client = Client::new(&runtime, &options).unwrap();
+        (0..3).for_each(|i| get(&client, &pool, i, 100_000, &sender));
+        drop(client);
+        (0..3).for_each(|_| succeeds(&receiver));
     }
     drop(runtime);
     assert_eq!(live.load(Ordering::Relaxed), 0);

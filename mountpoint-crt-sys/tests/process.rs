@@ -121,6 +121,7 @@ fn client(runtime: &Runtime, server: &Server) -> Client {
         connect_timeout: Duration::from_secs(1),
         stall_timeout: Duration::from_secs(1),
         network_interface: None,
+        proxy: None,
     };
     Client::new(runtime, &options).unwrap()
 }

@@ -117,6 +117,8 @@ pub enum Server {
     SimDirectory,
     /// The embedded server of this crate.
     Embedded,
+    /// A directory bucket of the embedded server.
+    EmbeddedDirectory,
     /// minio.
     Minio,
     /// versitygw on a POSIX directory.
@@ -131,7 +133,7 @@ impl Server {
     fn gaps(self) -> &'static [Gap] {
         match self {
             Self::Sim | Self::Embedded => &[GENERAL_PURPOSE],
-            Self::SimDirectory => &SIM_DIRECTORY,
+            Self::SimDirectory | Self::EmbeddedDirectory => &DIRECTORY,
             Self::Minio => &MINIO,
             Self::Versitygw => &VERSITYGW,
             Self::Garage => &GARAGE,
@@ -146,7 +148,7 @@ const fn gap(capability: Capability, reason: &'static str) -> Gap {
 
 const GENERAL_PURPOSE: Gap = gap(Capability::Rename, "only directory buckets rename");
 
-const SIM_DIRECTORY: [Gap; 3] = [
+const DIRECTORY: [Gap; 3] = [
     gap(
         Capability::OrderedListing,
         "directory buckets list in no order",

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use mountpoint_crt_sys::block::BlockFill;
 use tokio::runtime::Handle;
 
-use super::core::{Core, refused};
+use super::core::Core;
 use super::flight::Flight;
 use super::options::CrtClientOptions;
-use super::{connect, listing, multipart, objects, upload};
+use super::{connect, listing, multipart, objects, rename, sessions, upload};
 use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 use crate::types::{
     BucketInfo, Checksum, ChecksumAlgorithm, CopySource, DeleteFailure, ETag, GetRequest, Key,
@@ -22,7 +22,7 @@ use crate::{ClientError, ErrorKind};
 
 /// A bucket on S3 or a server that speaks its protocol. Cheap to clone.
 #[derive(Clone)]
-pub struct CrtClient(Arc<Core>);
+pub struct CrtClient(pub(super) Arc<Core>);
 
 impl CrtClient {
     /// Finds region and credentials and starts the client. Sends nothing to the bucket.
@@ -40,10 +40,21 @@ impl CrtClient {
         }
     }
 
-    /// The region that requests are signed for.
+    /// The region that requests are signed for; `*` for all.
     #[must_use]
     pub fn region(&self) -> &str {
-        &self.0.region
+        &self.0.endpoint.signing_region
+    }
+
+    /// For what asks more of a server than [`ObjectClient`] does.
+    pub(super) fn core(&self) -> &Core {
+        &self.0
+    }
+
+    /// Where the credentials came from, as a short text without secrets; `None` if requests are not signed.
+    #[must_use]
+    pub fn credentials_source(&self) -> Option<String> {
+        self.0.credentials.as_ref()?.source()
     }
 }
 
@@ -51,7 +62,6 @@ impl fmt::Debug for CrtClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CrtClient")
             .field("bucket", &self.0.bucket)
-            .field("region", &self.0.region)
             .field("endpoint", &self.0.endpoint)
             .field("admission", &self.0.admission)
             .finish_non_exhaustive()
@@ -151,25 +161,11 @@ impl ObjectClient for CrtClient {
         objects::copy(&self.0, source, destination, condition)
     }
 
-    fn rename(&self, source: &Key, _destination: &Key, _condition: PutCondition) -> Pending<()> {
-        let what = if self.0.is_directory_bucket() {
-            "this version of Mountpoint does not rename in directory buckets yet"
-        } else {
-            "only directory buckets can rename an object"
-        };
-        refused(
-            self.0
-                .on_key("RenameObject", source)
-                .error(ErrorKind::Unsupported, what),
-        )
+    fn rename(&self, source: &Key, destination: &Key, condition: PutCondition) -> Pending<()> {
+        rename::rename(&self.0, source, destination, condition)
     }
 
     fn create_session(&self) -> Pending<()> {
-        let what = "this version of Mountpoint signs each request to a directory bucket and opens no session yet";
-        refused(
-            self.0
-                .on_bucket("CreateSession")
-                .error(ErrorKind::Unsupported, what),
-        )
+        sessions::create(&self.0)
     }
 }

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
+use aws_config::imds;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
-    AppName, BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation,
-    ResponseChecksumValidation, StalledStreamProtectionConfig,
+    BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+    StalledStreamProtectionConfig,
 };
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
-use mountpoint_crt_sys::{ClientOptions, Runtime, RuntimeOptions, Signing, TlsOptions};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use mountpoint_crt_sys::{
+    ClientOptions, CredentialsSource, Runtime, RuntimeOptions, Signing, TlsOptions,
+};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -25,34 +26,93 @@ use super::options::{
     CONNECT_TIMEOUT, CONTROL_IN_FLIGHT_MAX, CrtClientOptions, GBPS_PER_CONNECTION,
     READ_AHEAD_PERCENT, READ_AHEAD_QUEUE_MAX, READ_STALL,
 };
-use crate::credentials::{CredentialsCache, CredentialsMode, find_region};
-use crate::endpoint::{Endpoint, EndpointQuestion};
-use crate::retry::{Pace, RetryPolicy};
+use super::request_headers::RequestHeaders;
+use super::sessions::{Opener, Sessions};
+use crate::credentials::{
+    ChainOptions, CredentialsCache, CredentialsMode, credentials_cache, find_region,
+};
+use crate::endpoint::{Endpoint, SigningAlgorithm, region_of_arn};
+use crate::instance::{instance_throughput_gbps, instance_type, metadata_client};
+use crate::network::{
+    HttpOptions, Interfaces, ProbeTarget, Proxy, ProxySettings, authorities, http_client, trust,
+    url_address,
+};
+use crate::retry::RetryPolicy;
 use crate::{ClientError, ErrorKind};
 
 /// Makes the shared part of a client. Runs in a task of `runtime`.
 pub(super) async fn connect(
+    mut options: CrtClientOptions,
+    runtime: Handle,
+) -> Result<Core, ClientError> {
+    if let Some(bundle) = &options.ca_bundle {
+        options.ca_bundle = Some(authorities(bundle)?);
+    }
+    let metadata = metadata_client(http(&options, ProxySettings::default(), None)?);
+    let look_up = async {
+        let region = region(&options, &metadata).await;
+        let endpoint = Endpoint::resolve(&options.endpoint_question(region.as_ref())).await?;
+        RequestHeaders::checked(&options, &endpoint)?;
+        let credentials = credentials(&options, &region, metadata.clone(), &runtime).await?;
+        Ok::<_, ClientError>((endpoint, region, credentials))
+    };
+    let (found, instance_type) = tokio::join!(look_up, instance_type_needed(&options, &metadata));
+    let (endpoint, region, credentials) = found?;
+    let found = Found {
+        endpoint,
+        region,
+        credentials,
+        instance_type,
+    };
+    connect_at(found, options, runtime).await
+}
+
+/// What must be known of the world before there is a client.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) endpoint: Endpoint,
+    pub(super) region: Region,
+    pub(super) credentials: Option<CredentialsCache>,
+    pub(super) instance_type: Option<String>,
+}
+
+/// The same where all that is known.
+pub(super) async fn connect_at(
+    found: Found,
     options: CrtClientOptions,
     runtime: Handle,
 ) -> Result<Core, ClientError> {
-    let region = region(&options).await;
-    let question = EndpointQuestion {
-        bucket: &options.bucket,
-        region: region.as_ref(),
-        endpoint_url: options.endpoint_url.as_deref(),
-        force_path_style: options.force_path_style,
-    };
-    let endpoint = Endpoint::resolve(&question).await?;
-    let credentials = CredentialsCache::new(&options.credentials, &region, runtime.clone()).await;
-    if let Some(credentials) = &credentials {
-        credentials
-            .check()
-            .await
-            .map_err(|error| named(&options, error))?;
+    let Found {
+        endpoint,
+        region,
+        mut credentials,
+        ..
+    } = found;
+    let headers = RequestHeaders::checked(&options, &endpoint)?;
+    let connections = options.connections(found.instance_type.as_deref());
+    let proxy = options.proxy.for_url(&endpoint.origin);
+    let target = probe_target(&endpoint, proxy)?;
+    let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
+    let interfaces = Arc::new(interfaces);
+    let http = http(
+        &options,
+        options.proxy.clone(),
+        Some(Arc::clone(&interfaces)),
+    )?;
+    let mut sessions = None;
+    if endpoint.signing_algorithm == SigningAlgorithm::S3Express
+        && let Some(keys) = credentials.take()
+    {
+        let opener = Opener::new(&options, http.clone(), &region, keys).await?;
+        let opened = Sessions::new(opener, runtime.clone());
+        credentials = Some(opened.credentials());
+        sessions = Some(opened);
     }
-    let sdk = sdk_client(&options, region.clone(), credentials.clone())?;
-    let data = data_clients(&options, &endpoint, credentials.as_ref())?;
-    let connections = options.connections() as usize * data.count();
+    let config = sdk_config(http, region, &endpoint, credentials.clone());
+    let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
+    let plan = client_options(&options, &endpoint, credentials.as_ref(), connections);
+    let data = data_clients(&options, &plan, interfaces)?;
+    let connections = connections as usize * data.count();
     Ok(Core {
         control: Semaphore::new(CONTROL_IN_FLIGHT_MAX),
         was_reached: AtomicBool::new(false),
@@ -60,9 +120,12 @@ pub(super) async fn connect(
             connections * READ_AHEAD_PERCENT as usize / 100,
             READ_AHEAD_QUEUE_MAX,
         ),
+        is_directory_bucket: options.is_directory_bucket(),
         bucket: options.bucket,
-        region: region.to_string(),
+        address: address(&endpoint, proxy),
         endpoint,
+        headers,
+        sessions,
         user_agent: options.user_agent,
         part_size_max: options.part_size_max,
         sdk,
@@ -74,8 +137,52 @@ pub(super) async fn connect(
         },
         runtime,
         started: Instant::now(),
-        pace: Mutex::new(Pace::default()),
+        pace: Mutex::default(),
+        suspicion: Mutex::default(),
     })
+}
+
+/// The endpoint for a person, with the proxy in front of it.
+fn address(endpoint: &Endpoint, proxy: Option<&Proxy>) -> String {
+    match proxy {
+        Some(proxy) => format!("{} through the proxy {proxy}", endpoint.origin),
+        None => endpoint.origin.clone(),
+    }
+}
+
+/// How the SDK's requests leave the machine.
+fn http(
+    options: &CrtClientOptions,
+    proxies: ProxySettings,
+    interfaces: Option<Arc<Interfaces>>,
+) -> Result<SharedHttpClient, ClientError> {
+    Ok(http_client(HttpOptions {
+        tls: trust(options.ca_bundle.as_deref())?,
+        proxies,
+        interfaces,
+    }))
+}
+
+/// Credentials that were looked up once, so that a mount without any fails at once; `None` for unsigned requests.
+pub(super) async fn credentials(
+    options: &CrtClientOptions,
+    region: &Region,
+    metadata: imds::Client,
+    runtime: &Handle,
+) -> Result<Option<CredentialsCache>, ClientError> {
+    let chain = ChainOptions {
+        mode: &options.credentials,
+        region,
+        http: http(options, options.proxy.beyond_this_machine(), None)?,
+        metadata,
+    };
+    let Some(credentials) = credentials_cache(chain, runtime.clone()).await else {
+        return Ok(None);
+    };
+    match credentials.check().await {
+        Ok(()) => Ok(Some(credentials)),
+        Err(error) => Err(named(options, error)),
+    }
 }
 
 /// The error with the profile's name: the SDK does not tell which one is missing.
@@ -89,7 +196,10 @@ fn named(options: &CrtClientOptions, mut error: ClientError) -> ClientError {
     error
 }
 
-async fn region(options: &CrtClientOptions) -> Region {
+async fn region(options: &CrtClientOptions, metadata: &imds::Client) -> Region {
+    if let Some(region) = region_of_arn(&options.bucket) {
+        return Region::new(region.to_owned());
+    }
     if let Some(region) = &options.region {
         return Region::new(region.clone());
     }
@@ -97,14 +207,41 @@ async fn region(options: &CrtClientOptions) -> Region {
         CredentialsMode::Default { profile } => profile.as_deref(),
         CredentialsMode::Unsigned | CredentialsMode::Static(_) => None,
     };
-    let found = find_region(profile, options.endpoint_url.is_some()).await;
+    let asks = is_of_aws(options) && options.instance_metadata.asks();
+    let found = find_region(profile, asks.then(|| metadata.clone())).await;
     found.unwrap_or_else(|| Region::from_static(REGION_DEFAULT))
+}
+
+/// The type of this instance, where the number of connections depends on it.
+async fn instance_type_needed(
+    options: &CrtClientOptions,
+    metadata: &imds::Client,
+) -> Option<String> {
+    let is_needed = options.throughput_target_gbps.is_none() && options.connections.is_none();
+    if !is_needed || !is_of_aws(options) {
+        return None;
+    }
+    let found = instance_type(options.instance_metadata, metadata).await;
+    if let Some(instance_type) = &found {
+        let gbps = instance_throughput_gbps(instance_type);
+        tracing::debug!(instance_type, ?gbps, "running on EC2");
+    }
+    found
+}
+
+/// Whether requests go to AWS, so that this machine may well be one of its instances. Interface endpoints of a VPC are
+/// given as URLs, too.
+fn is_of_aws(options: &CrtClientOptions) -> bool {
+    let host = |url: &String| url_address(url).map(|(host, _)| host.to_ascii_lowercase());
+    let host = options.endpoint_url.as_ref().map(host);
+    let is_of_aws = |host: String| AWS_DOMAINS.iter().any(|domain| host.ends_with(domain));
+    host.is_none_or(|host| host.is_some_and(is_of_aws))
 }
 
 fn data_clients(
     options: &CrtClientOptions,
-    endpoint: &Endpoint,
-    credentials: Option<&CredentialsCache>,
+    client: &ClientOptions,
+    interfaces: Arc<Interfaces>,
 ) -> Result<DataClients, ClientError> {
     let runtime_options = RuntimeOptions {
         event_loop_threads: options.event_loop_threads,
@@ -116,70 +253,80 @@ fn data_clients(
             format!("cannot start the AWS Common Runtime: {error}"),
         )
     })?;
+    DataClients::new(&runtime, client, interfaces)
+}
+
+/// What the CRT's clients are made from, but for the interface.
+fn client_options(
+    options: &CrtClientOptions,
+    endpoint: &Endpoint,
+    credentials: Option<&CredentialsCache>,
+    connections: u32,
+) -> ClientOptions {
     let signing = match credentials {
         None => Signing::Unsigned,
-        Some(credentials) => Signing::SigV4 {
-            region: endpoint.signing_region.clone(),
-            service: endpoint.signing_service.clone(),
-            source: Arc::new(credentials.clone()),
-        },
+        Some(credentials) => signing(endpoint, Arc::new(credentials.clone())),
     };
-    let client = |network_interface: Option<String>| ClientOptions {
+    let proxy = options.proxy.for_url(&endpoint.origin);
+    ClientOptions {
         endpoint: endpoint.origin.clone(),
-        signing: signing.clone(),
+        signing,
         tls: TlsOptions {
             ca_bundle: options.ca_bundle.clone(),
         },
-        throughput_target_gbps: f64::from(options.connections()) * GBPS_PER_CONNECTION,
+        throughput_target_gbps: f64::from(connections) * GBPS_PER_CONNECTION,
         part_size_max: options.part_size_max,
         connect_timeout: CONNECT_TIMEOUT,
         stall_timeout: READ_STALL,
-        network_interface,
-    };
-    let each = match &*options.network_interfaces {
-        [] => vec![client(None)],
-        names => names
-            .iter()
-            .map(|name| client(Some(name.clone())))
-            .collect(),
-    };
-    DataClients::new(&runtime, each)
+        network_interface: None,
+        proxy: proxy.map(|proxy| proxy.options().clone()),
+    }
 }
 
-/// The SDK's client, without retries of its own: they are ours.
-fn sdk_client(
-    options: &CrtClientOptions,
-    region: Region,
-    credentials: Option<CredentialsCache>,
-) -> Result<aws_sdk_s3::Client, ClientError> {
-    let mut trust = TrustStore::default();
-    if let Some(pem) = &options.ca_bundle {
-        if !pem.windows(PEM_MARK.len()).any(|window| window == PEM_MARK) {
-            let what = "the CA bundle holds no certificate in PEM format";
-            return Err(ClientError::new(ErrorKind::InvalidRequest, what));
-        }
-        trust = TrustStore::empty().with_pem_certificate(pem.clone());
+/// Where a probe of an interface connects to: what the data clients connect to.
+fn probe_target(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<ProbeTarget, ClientError> {
+    let (host, port) = match proxy {
+        Some(proxy) => proxy.address(),
+        None => url_address(&endpoint.origin).ok_or_else(|| {
+            let what = format!("endpoint {} has no valid host name", endpoint.origin);
+            ClientError::new(ErrorKind::InvalidRequest, what)
+        })?,
+    };
+    Ok(ProbeTarget { host, port })
+}
+
+fn signing(endpoint: &Endpoint, source: Arc<dyn CredentialsSource>) -> Signing {
+    let (region, service) = (
+        endpoint.signing_region.clone(),
+        endpoint.signing_service.clone(),
+    );
+    match endpoint.signing_algorithm {
+        SigningAlgorithm::SigV4 => Signing::SigV4 {
+            region,
+            service,
+            source,
+        },
+        SigningAlgorithm::SigV4a => Signing::SigV4a {
+            regions: region,
+            service,
+            source,
+        },
+        SigningAlgorithm::S3Express => Signing::S3Express { region, source },
     }
-    let tls = TlsContext::builder()
-        .with_trust_store(trust)
-        .build()
-        .map_err(|error| {
-            ClientError::new(
-                ErrorKind::InvalidRequest,
-                format!("the CA bundle cannot be used: {error}"),
-            )
-        })?;
-    let http = aws_smithy_http_client::Builder::new()
-        .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
-        .tls_context(tls)
-        .pool_idle_timeout(POOL_IDLE)
-        .build_https();
+}
+
+/// How the SDK sends: to our endpoint, with our keys, without retries of its own, since they are ours.
+pub(super) fn sdk_config(
+    http: SharedHttpClient,
+    region: Region,
+    endpoint: &Endpoint,
+    credentials: Option<CredentialsCache>,
+) -> aws_sdk_s3::config::Builder {
     let mut config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .http_client(http)
         .region(region)
-        .force_path_style(options.force_path_style)
-        .disable_s3_express_session_auth(true)
+        .endpoint_resolver(endpoint.clone())
         .retry_config(RetryConfig::disabled())
         .timeout_config(
             TimeoutConfig::builder()
@@ -189,30 +336,23 @@ fn sdk_client(
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
-        .identity_cache(IdentityCache::no_cache())
-        .app_name(app_name(&options.user_agent));
-    if let Some(url) = &options.endpoint_url {
-        config = config.endpoint_url(url);
-    }
+        .identity_cache(IdentityCache::no_cache());
     config = match credentials {
-        Some(credentials) => config.credentials_provider(credentials),
+        // With a provider of sessions given, the SDK opens none of its own.
+        Some(credentials) => config
+            .credentials_provider(credentials.clone())
+            .express_credentials_provider(credentials),
         None => config.allow_no_auth(),
     };
-    Ok(aws_sdk_s3::Client::from_conf(config.build()))
+    config
 }
 
-/// The user agent as the SDK accepts it: a few characters are not allowed.
-fn app_name(user_agent: &str) -> AppName {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    let name: String = user_agent
-        .chars()
-        .map(|c| if allowed(c) { c } else { '-' })
-        .collect();
-    AppName::new(name).unwrap_or_else(|_| AppName::new("mountpoint").expect("letters are allowed"))
-}
-
-const PEM_MARK: &[u8] = b"-----BEGIN CERTIFICATE-----";
+/// The domains of AWS's partitions.
+const AWS_DOMAINS: [&str; 4] = [
+    ".amazonaws.com",
+    ".amazonaws.com.cn",
+    ".api.aws",
+    ".amazonwebservices.com.cn",
+];
 /// Region of requests where nothing names one, as in the AWS tools.
 const REGION_DEFAULT: &str = "us-east-1";
-/// S3 closes idle connections after some 20 s; reusing one just then costs a retry.
-const POOL_IDLE: Duration = Duration::from_secs(15);

@@ -20,6 +20,8 @@ use super::admission::Admission;
 use super::data::DataClients;
 use super::fault::{Fault, Operation};
 use super::options::{CONTROL_ATTEMPT_MAX, SLOW_ATTEMPT_MAX};
+use super::request_headers::RequestHeaders;
+use super::sessions::Sessions;
 use crate::credentials::CredentialsCache;
 use crate::endpoint::Endpoint;
 use crate::retry::{FailedAttempt, Pace, RetryPolicy};
@@ -29,16 +31,24 @@ use crate::{ClientError, ErrorKind, Pending};
 /// The shared part of a client.
 pub(super) struct Core {
     pub(super) bucket: String,
-    pub(super) region: String,
+    /// Whether listings come in no order and by whole directories.
+    pub(super) is_directory_bucket: bool,
     pub(super) endpoint: Endpoint,
+    /// The endpoint for a person, with the proxy in front of it.
+    pub(super) address: String,
     pub(super) user_agent: String,
+    /// What the settings put on requests.
+    pub(super) headers: RequestHeaders,
     /// Longest range of one GET, in bytes.
     pub(super) part_size_max: usize,
     /// Control requests.
     pub(super) sdk: aws_sdk_s3::Client,
     /// Object data.
     pub(super) data: DataClients,
+    /// What requests are signed with: the user's keys, or those of a session.
     pub(super) credentials: Option<CredentialsCache>,
+    /// Sessions, where requests are signed with them: S3 Express.
+    pub(super) sessions: Option<Sessions>,
     pub(super) policy: RetryPolicy,
     pub(super) admission: Admission,
     /// One permit for each control request in flight, so that they have a bound as data has.
@@ -49,20 +59,80 @@ pub(super) struct Core {
     pub(super) started: Instant,
     /// Held for a few instructions; no other lock is taken under it.
     pub(super) pace: Mutex<Pace>,
+    /// As `pace`.
+    pub(super) suspicion: Mutex<Suspicion>,
+}
+
+/// When keys were last replaced on the mere suspicion that they have expired.
+#[derive(Debug, Default)]
+pub(super) struct Suspicion(Option<Duration>);
+
+impl Suspicion {
+    /// Whether they may be now. It costs a look-up, so not for each answer of a server that always says no.
+    fn may_ask(&mut self, now: Duration) -> bool {
+        let rests = self.0.is_some_and(|last| now < last + SUSPICION_GAP);
+        if !rests {
+            self.0 = Some(now);
+        }
+        !rests
+    }
 }
 
 impl Core {
-    /// Whether the bucket is a directory bucket (S3 Express), by its reserved suffix.
-    pub(super) fn is_directory_bucket(&self) -> bool {
-        self.bucket.ends_with("--x-s3")
-    }
-
     pub(super) fn on_key(&self, name: &'static str, key: &Key) -> Operation {
-        Operation::on_key(name, &self.bucket, key).at(&self.endpoint.origin, &self.region)
+        self.at(Operation::on_key(name, &self.bucket, key))
     }
 
     pub(super) fn on_bucket(&self, name: &'static str) -> Operation {
-        Operation::on_bucket(name, &self.bucket).at(&self.endpoint.origin, &self.region)
+        self.at(Operation::on_bucket(name, &self.bucket))
+    }
+
+    fn at(&self, operation: Operation) -> Operation {
+        operation.at(&self.address, &self.endpoint.signing_region)
+    }
+
+    /// The headers that each request of the data path carries. The SDK's get theirs from an interceptor.
+    pub(super) fn headers_of(&self, operation: &str) -> Vec<(String, String)> {
+        let mut headers = vec![("User-Agent".to_owned(), self.user_agent.clone())];
+        let more = self.headers.of(operation).into_iter();
+        headers.extend(more.map(|(name, value)| (name.to_owned(), value)));
+        headers
+    }
+
+    /// The fault if an answer says that the object is encrypted otherwise than was asked for.
+    pub(super) fn check_encryption(
+        &self,
+        operation: &Operation,
+        algorithm: Option<&str>,
+        key_id: Option<&str>,
+    ) -> Result<(), Fault> {
+        let checked = self.headers.check_encryption(algorithm, key_id);
+        checked.map_err(|what| operation.error(ErrorKind::InvalidResponse, &what).into())
+    }
+
+    /// The fault, or why there is no session to sign with if that is behind it.
+    pub(super) fn explain(&self, fault: Fault) -> Fault {
+        match &self.sessions {
+            Some(sessions) => sessions.explain(fault),
+            None => fault,
+        }
+    }
+
+    /// Whether a refusal without a reason is likely for keys, those of `generation`, that have expired.
+    ///
+    /// S3 refuses expired keys with 400, an expired session with 403. Without a session, 403 is common: whoever may
+    /// not list a bucket is told so for each key that is not there.
+    fn suspects_keys(&self, fault: &Fault, generation: u64) -> bool {
+        let is_typical = match fault.error.status {
+            Some(400) => true,
+            Some(403) => self.sessions.is_some(),
+            _ => false,
+        };
+        if !fault.is_mute || !is_typical {
+            return false;
+        }
+        let are_replaced = generation != self.credentials_generation();
+        are_replaced || self.suspicion.lock().may_ask(self.started.elapsed())
     }
 
     /// How long a request that is ready now must wait, because the server said to slow down.
@@ -119,7 +189,7 @@ impl Core {
                     self.succeeded();
                     return Ok(output);
                 }
-                Err(fault) => fault,
+                Err(fault) => self.explain(fault),
             };
             match attempts.failed(self, &fault) {
                 Some(wait) => tokio::time::sleep(wait).await,
@@ -199,7 +269,10 @@ impl Attempts {
         if fault.error.kind == ErrorKind::Throttled {
             core.pace.lock().throttled(core.started.elapsed());
         }
-        if fault.expired && !self.has_refreshed && core.credentials.is_some() {
+        if !self.has_refreshed
+            && core.credentials.is_some()
+            && (fault.expired || core.suspects_keys(fault, self.generation))
+        {
             self.has_refreshed = true;
             core.refresh(self.generation);
             return Some(Duration::ZERO);
@@ -301,3 +374,6 @@ impl<T> Drop for Task<T> {
         }
     }
 }
+
+/// Keys live for minutes at least; those that a look-up brings are not suspected again at once.
+const SUSPICION_GAP: Duration = Duration::from_secs(10);

@@ -1,110 +1,141 @@
-//! The CRT's clients: one for each network interface, and where the next request goes.
+//! The CRT's clients: for each network interface one that is quick to give a connection up, and one that is patient.
 //!
-//! Invariant: an interface's outstanding bytes are the sum of its live [`Lane`]s.
+//! Which interface a request takes is [`Interfaces`]' choice; what became of the request is its news.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use mountpoint_crt_sys::{Client, ClientOptions, CrtError, Runtime};
+use mountpoint_crt_sys::{
+    Client, ClientOptions, CrtError, ErrorKind as CrtErrorKind, Failure, Runtime,
+};
 
 use super::options::PATIENT_STALL;
+use crate::network::{Interfaces, Lane as Place};
 use crate::{ClientError, ErrorKind};
 
 /// All data clients. At least one.
 #[derive(Debug)]
 pub(super) struct DataClients {
-    interfaces: Vec<Arc<Interface>>,
+    interfaces: Arc<Interfaces>,
+    /// In the order of [`Place::index`].
+    each: Vec<Arc<Clients>>,
 }
 
-/// One network interface, or the kernel's choice of one.
+/// The clients of one interface.
 #[derive(Debug)]
-struct Interface {
+struct Clients {
     /// Kept so that the patient client can be made later. The CRT's clients hold it too.
     runtime: Runtime,
     options: ClientOptions,
     reads: Client,
     /// For uploads and for what stalled; made when first needed, since many mounts never do.
     patient: OnceLock<Client>,
-    outstanding: AtomicU64,
 }
 
 impl DataClients {
-    /// One client for each set of options.
-    pub(super) fn new(runtime: &Runtime, each: Vec<ClientOptions>) -> Result<Self, ClientError> {
-        let interface = |options: ClientOptions| -> Result<_, ClientError> {
+    /// Clients with these options, but for the interface.
+    pub(super) fn new(
+        runtime: &Runtime,
+        options: &ClientOptions,
+        interfaces: Arc<Interfaces>,
+    ) -> Result<Self, ClientError> {
+        let clients = |name: Option<&str>| -> Result<_, ClientError> {
+            let options = ClientOptions {
+                network_interface: name.map(str::to_owned),
+                ..options.clone()
+            };
             let reads =
                 Client::new(runtime, &options).map_err(|error| start_failed(&options, &error))?;
-            Ok(Arc::new(Interface {
+            Ok(Arc::new(Clients {
                 runtime: runtime.clone(),
                 options,
                 reads,
                 patient: OnceLock::new(),
-                outstanding: AtomicU64::new(0),
             }))
         };
-        let interfaces = each
-            .into_iter()
-            .map(interface)
-            .collect::<Result<Vec<_>, _>>()?;
-        assert!(!interfaces.is_empty(), "the caller asks for at least one");
-        Ok(Self { interfaces })
+        let each = interfaces.names().map(clients).collect::<Result<_, _>>()?;
+        Ok(Self { interfaces, each })
     }
 
     /// How many interfaces there are.
     pub(super) fn count(&self) -> usize {
-        self.interfaces.len()
+        self.each.len()
     }
 
-    /// The interface with the least to do, for a request of `bytes`.
-    pub(super) fn lane(&self, bytes: u64) -> Lane {
-        let least = self
-            .interfaces
-            .iter()
-            .min_by_key(|interface| interface.outstanding.load(Ordering::Relaxed));
-        let interface = Arc::clone(least.expect("there is at least one interface"));
-        interface.outstanding.fetch_add(bytes, Ordering::Relaxed);
-        Lane { interface, bytes }
+    /// A place for a request of `bytes`, on another interface than `avoided` if there is a good one.
+    pub(super) fn lane(&self, bytes: u64, avoided: Option<usize>) -> Lane {
+        let place = self.interfaces.lane(bytes, avoided);
+        let clients = Arc::clone(&self.each[place.index()]);
+        Lane { place, clients }
     }
 }
 
 /// A request's place on an interface, given back on drop.
 #[derive(Debug)]
 pub(super) struct Lane {
-    interface: Arc<Interface>,
-    bytes: u64,
+    place: Place,
+    clients: Arc<Clients>,
 }
 
 impl Lane {
     /// The client that notices a stalled connection soon.
     pub(super) fn quick(&self) -> &Client {
-        &self.interface.reads
+        &self.clients.reads
     }
 
     /// The client that gives the server time.
     pub(super) fn patient(&self) -> &Client {
-        if let Some(client) = self.interface.patient.get() {
+        let clients = &self.clients;
+        if let Some(client) = clients.patient.get() {
             return client;
         }
         let options = ClientOptions {
             stall_timeout: PATIENT_STALL,
-            ..self.interface.options.clone()
+            ..clients.options.clone()
         };
-        match Client::new(&self.interface.runtime, &options) {
-            Ok(client) => self.interface.patient.get_or_init(|| client),
+        match Client::new(&clients.runtime, &options) {
+            Ok(client) => clients.patient.get_or_init(|| client),
             Err(error) => {
                 tracing::warn!("cannot start another client, using the impatient one: {error}");
-                &self.interface.reads
+                &clients.reads
             }
         }
     }
-}
 
-impl Drop for Lane {
-    fn drop(&mut self) {
-        self.interface
-            .outstanding
-            .fetch_sub(self.bytes, Ordering::Relaxed);
+    /// The answer to a request; `None` if the interface dies before it comes.
+    pub(super) async fn unless_dead<T>(
+        &self,
+        answer: &mut (impl Future<Output = T> + Unpin),
+    ) -> Option<T> {
+        self.place.unless_dead(answer).await
+    }
+
+    /// The interface that the request is on.
+    pub(super) fn interface(&self) -> usize {
+        self.place.index()
+    }
+
+    /// The request ended, with this failure or well. Returns the interface that the next attempt is to avoid.
+    pub(super) fn ended(&self, failure: Option<&Failure>) -> Option<usize> {
+        let Some(failure) = failure else {
+            self.place.succeeded();
+            return None;
+        };
+        match failure.error.kind() {
+            CrtErrorKind::Response | CrtErrorKind::Refused => self.place.succeeded(),
+            CrtErrorKind::Connect
+            | CrtErrorKind::Tls
+            | CrtErrorKind::Timeout
+            | CrtErrorKind::Connection => {
+                self.place.failed();
+                return Some(self.place.index());
+            }
+            CrtErrorKind::Cancelled
+            | CrtErrorKind::Dns
+            | CrtErrorKind::Credentials
+            | CrtErrorKind::Other => {}
+        }
+        None
     }
 }
 
@@ -112,7 +143,7 @@ fn start_failed(options: &ClientOptions, error: &CrtError) -> ClientError {
     let interface = options
         .network_interface
         .as_deref()
-        .map(|name| format!(" on network interface {name} (is there such a one?)"))
+        .map(|name| format!(" on network interface {name}"))
         .unwrap_or_default();
     let what = format!(
         "cannot start the S3 client for {}{interface}: {error}",

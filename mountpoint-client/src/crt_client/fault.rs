@@ -52,10 +52,14 @@ impl Operation {
     pub(super) fn unreachable(&self, why: &str) -> ClientError {
         let hint = if why.contains("CaUsedAsEndEntity") {
             "the server shows a CA certificate where its own is expected"
+        } else if why.contains("InvalidContentType") {
+            "the server speaks no TLS there; if it is an HTTP port, use http://"
+        } else if why.contains("expired") {
+            "the server's certificate has expired, or this machine's clock is wrong"
         } else if why.contains("certificate") || why.contains("TLS") {
-            "the server's certificate must be for this name and from an authority that is trusted here"
+            "the server's certificate must be for this name and from an authority that is trusted here (--ca-bundle)"
         } else {
-            "check --endpoint-url, the network and the proxy in between"
+            "check --endpoint-url, the network and the proxy in between (https_proxy, http_proxy, no_proxy)"
         };
         let what = format!("cannot reach {}: {why}; {hint}", self.origin);
         self.error(ErrorKind::Unreachable, &what)
@@ -75,6 +79,8 @@ pub(super) struct Fault {
     pub(super) retry_after: Option<Duration>,
     /// The server said that the credentials have expired.
     pub(super) expired: bool,
+    /// The server refused without a reason: answers to HEAD have no body.
+    pub(super) is_mute: bool,
 }
 
 impl From<ClientError> for Fault {
@@ -83,6 +89,7 @@ impl From<ClientError> for Fault {
             error,
             retry_after: None,
             expired: false,
+            is_mute: false,
         }
     }
 }
@@ -112,6 +119,7 @@ impl ErrorAnswer<'_> {
             (_, ErrorKind::InvalidRequest)
                 if self.status == 400
                     && self.code.is_none()
+                    && operation.region != ANY_REGION
                     && self.region.is_some_and(|region| region != operation.region) =>
             {
                 ErrorKind::WrongRegion(self.region())
@@ -124,7 +132,11 @@ impl ErrorAnswer<'_> {
             (None, Some(message)) => text::printable(message),
             (None, None) => "the server answered without a reason".to_owned(),
         };
-        if let Some(hint) = self.hint(&kind) {
+        let hint = match session_hint(operation, &kind) {
+            Some(hint) => Some(hint.to_owned()),
+            None => self.hint(&kind),
+        };
+        if let Some(hint) = hint {
             what.push_str("; ");
             what.push_str(&hint);
         }
@@ -134,6 +146,7 @@ impl ErrorAnswer<'_> {
                 .retry_after
                 .and_then(|s| s.parse().ok())
                 .map(Duration::from_secs),
+            is_mute: self.code.is_none() && self.message.is_none(),
             expired: matches!(
                 self.code,
                 Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
@@ -237,6 +250,18 @@ impl ErrorAnswer<'_> {
     }
 }
 
+/// What to do where no session can be opened.
+fn session_hint(operation: &Operation, kind: &ErrorKind) -> Option<&'static str> {
+    match kind {
+        _ if operation.name != "CreateSession" => None,
+        ErrorKind::Denied => Some("the credentials need s3express:CreateSession on the bucket"),
+        ErrorKind::Unsupported => Some(
+            "the server knows no directory buckets: if this is not one, say --bucket-type general-purpose",
+        ),
+        _ => None,
+    }
+}
+
 /// The fault behind a failed request of the CRT.
 pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
     // Where no status line came, or one that makes no sense, the status is 0.
@@ -276,6 +301,9 @@ fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fau
     }
     .fault(operation)
 }
+
+/// The set of regions of a multi-region access point: no region is a wrong one.
+const ANY_REGION: &str = "*";
 
 #[cfg(test)]
 mod tests {

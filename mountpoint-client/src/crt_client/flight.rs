@@ -47,6 +47,8 @@ struct State {
     is_cancelled: bool,
     /// An attempt stalled: the next gives the server more time.
     is_patient: bool,
+    /// The network interface that failed the last attempt.
+    avoided: Option<usize>,
 }
 
 enum Phase {
@@ -56,7 +58,7 @@ enum Phase {
     Flying {
         asked: Range<u64>,
         /// Counts as outstanding on its interface until it is dropped.
-        _lane: Lane,
+        lane: Lane,
         cancel: Option<Cancel>,
     },
     /// The observer knows the outcome, or is about to.
@@ -92,6 +94,7 @@ impl Flight {
                 ticket: None,
                 is_cancelled: false,
                 is_patient: false,
+                avoided: None,
             }),
             request,
             observer,
@@ -160,7 +163,7 @@ impl Flight {
         };
         let missing = (fill.capacity() - fill.filled()) as u64;
         let asked = self.request.range.end - missing..self.request.range.end;
-        let mut headers = vec![("User-Agent".to_owned(), self.core.user_agent.clone())];
+        let mut headers = self.core.headers_of("GetObject");
         if let Some(version) = &state.version {
             headers.push(("If-Match".to_owned(), version.as_str().to_owned()));
         }
@@ -169,7 +172,7 @@ impl Flight {
             headers,
             range: asked.clone(),
         };
-        let lane = self.core.data.lane(missing);
+        let lane = self.core.data.lane(missing, state.avoided);
         let client = if state.is_patient {
             lane.patient()
         } else {
@@ -180,7 +183,7 @@ impl Flight {
         let attempt = state.attempts.made();
         state.phase = Phase::Flying {
             asked,
-            _lane: lane,
+            lane,
             cancel: None,
         };
         drop(state);
@@ -243,12 +246,14 @@ impl Flight {
     fn attempt_finished(self: &Arc<Self>, fill: BlockFill, outcome: Result<ResponseHead, Failure>) {
         let is_full = fill.filled() == fill.capacity();
         let mut state = self.state.lock();
-        let asked = match std::mem::replace(&mut state.phase, Phase::Done) {
-            Phase::Flying { asked, .. } => asked,
+        let (asked, lane) = match std::mem::replace(&mut state.phase, Phase::Done) {
+            Phase::Flying { asked, lane, .. } => (asked, lane),
             Phase::Waiting(_) | Phase::Done => {
                 unreachable!("an attempt finishes once, and nothing else ends it")
             }
         };
+        state.avoided = lane.ended(outcome.as_ref().err());
+        drop(lane);
         let output = state.output.clone();
         let fault = match (outcome, output) {
             (Ok(_), Some(output)) if is_full => {
@@ -305,7 +310,7 @@ impl Flight {
         if failure.error.kind() == CrtErrorKind::Timeout {
             state.is_patient = true;
         }
-        let mut fault = fault::of_crt(&operation, &failure);
+        let mut fault = self.core.explain(fault::of_crt(&operation, &failure));
         if fault.error.status == Some(RANGE_NOT_SATISFIABLE) && state.version.is_some() {
             let what = "the object has become shorter than the range asked for";
             fault.error = operation

@@ -8,19 +8,29 @@ use std::sync::Arc;
 use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 use aws_sdk_s3::types::{EncodingType, Object};
 
-use super::core::{Call, Core, reading};
+use super::core::{Call, Core, reading, refused};
 use super::fault::{Fault, Operation};
 use super::objects::{etag, invalid, system_time};
 use super::sdk_fault::of_sdk;
 use super::text::decode_form;
-use crate::Pending;
 use crate::types::{Key, ListOutput, ListRequest, ObjectInfo};
+use crate::{ErrorKind, Pending};
 
 pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput> {
+    let operation = core.on_bucket("ListObjectsV2");
+    let delimiter = request.delimiter.as_deref();
+    if core.is_directory_bucket
+        && let Err(what) = check_whole_directory(&request.prefix, delimiter)
+    {
+        return refused(operation.error(ErrorKind::InvalidRequest, what));
+    }
+    if core.is_directory_bucket && request.start_after.is_some() {
+        let what = "a directory bucket lists in no order, so from no key on";
+        return refused(operation.error(ErrorKind::InvalidRequest, what));
+    }
     let core_of_task = Arc::clone(core);
     reading(core, async move {
         let core = core_of_task;
-        let operation = core.on_bucket("ListObjectsV2");
         let attempt = || async {
             let call = core
                 .sdk
@@ -44,6 +54,20 @@ pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput
         };
         core.retry(Call::quick(operation.clone()), attempt).await
     })
+}
+
+/// What a directory bucket can list: a directory and what is below it.
+pub(super) fn check_whole_directory(
+    prefix: &str,
+    delimiter: Option<&str>,
+) -> Result<(), &'static str> {
+    if !matches!(delimiter, None | Some("" | "/")) {
+        return Err("a directory bucket knows no delimiter but /");
+    }
+    if !prefix.is_empty() && !prefix.ends_with('/') {
+        return Err("a directory bucket lists whole directories: the prefix must end with /");
+    }
+    Ok(())
 }
 
 /// What a page is read against.

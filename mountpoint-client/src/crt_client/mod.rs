@@ -14,6 +14,7 @@ mod client;
 mod connect;
 mod core;
 mod data;
+mod encryption;
 mod fault;
 mod flight;
 mod head;
@@ -21,9 +22,17 @@ mod listing;
 mod multipart;
 mod objects;
 mod options;
+mod probe;
+mod rename;
+mod request_headers;
 mod sdk_fault;
+mod sessions;
+#[cfg(all(test, feature = "server"))]
+mod tests;
 mod text;
 mod upload;
 
 pub use client::CrtClient;
+pub use encryption::{ServerSideEncryption, SseCustomerKey};
 pub use options::CrtClientOptions;
+pub use probe::{AnswerHead, ListingShape, Probe};

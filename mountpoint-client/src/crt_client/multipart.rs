@@ -7,17 +7,19 @@ use std::sync::Arc;
 
 use aws_sdk_s3::types::{
     ChecksumAlgorithm as SdkAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart,
-    EncodingType, Part as SdkPart, StorageClass,
+    EncodingType, Part as SdkPart, ServerSideEncryption as SdkEncryption, StorageClass,
 };
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use super::core::{Call, Core, reading, refused, writing};
 use super::fault::{Fault, Operation};
-use super::objects::{condition_headers, copy_source, etag, invalid};
+use super::listing::check_whole_directory;
+use super::objects::{condition_headers, etag, invalid};
 use super::sdk_fault::of_sdk;
 use super::text::decode_form;
 use super::upload::object_headers;
+use crate::endpoint::copy_source;
 use crate::types::{
     Checksum, ChecksumAlgorithm, CopySource, Key, ObjectHeaders, Part, PartNumber, PutCondition,
     PutOutput, Upload,
@@ -63,6 +65,8 @@ pub(super) fn create(
                 .send()
                 .await
                 .map_err(|error| of_sdk(&operation, &error))?;
+            let algorithm = output.server_side_encryption().map(SdkEncryption::as_str);
+            core.check_encryption(&operation, algorithm, output.ssekms_key_id())?;
             match output.upload_id().filter(|id| !id.is_empty()) {
                 Some(id) => Ok(Upload {
                     key: key.clone(),
@@ -99,7 +103,7 @@ pub(super) fn copy_part(
                 .key(upload.key.as_str())
                 .upload_id(&upload.upload_id)
                 .part_number(i32::from(number.0))
-                .copy_source(copy_source(&core, &source.key))
+                .copy_source(copy_source(&core.bucket, source.key.as_str()))
                 .copy_source_range(format!("bytes={}-{}", range.start, range.end - 1))
                 .set_copy_source_if_match(
                     source
@@ -273,10 +277,15 @@ fn part_checksum(part: &SdkPart) -> Option<Checksum> {
 }
 
 pub(super) fn list_uploads(core: &Arc<Core>, prefix: &str) -> Pending<Vec<Upload>> {
+    let operation = core.on_bucket("ListMultipartUploads");
+    if core.is_directory_bucket
+        && let Err(what) = check_whole_directory(prefix, None)
+    {
+        return refused(operation.error(ErrorKind::InvalidRequest, what));
+    }
     let (core_of_task, prefix) = (Arc::clone(core), prefix.to_owned());
     reading(core, async move {
         let core = core_of_task;
-        let operation = core.on_bucket("ListMultipartUploads");
         let mut uploads = Vec::new();
         let mut marker = (None, None);
         for _ in 0..UPLOAD_PAGES_MAX {

@@ -5,12 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::primitives::DateTime;
-use aws_sdk_s3::types::{Delete, ObjectIdentifier};
+use aws_sdk_s3::types::{Delete, ObjectIdentifier, ServerSideEncryption as SdkEncryption};
 
 use super::core::{Call, Core, reading, refused, writing};
 use super::fault::{ErrorAnswer, Fault, Operation};
 use super::sdk_fault::of_sdk;
-use crate::endpoint::encode_key;
+use crate::endpoint::copy_source;
 use crate::types::{
     BucketInfo, CopySource, DeleteFailure, ETag, Key, ObjectInfo, PutCondition, PutOutput,
 };
@@ -187,7 +187,7 @@ pub(super) fn copy(
                 .copy_object()
                 .bucket(&core.bucket)
                 .key(destination.as_str())
-                .copy_source(copy_source(&core, &source.key))
+                .copy_source(copy_source(&core.bucket, source.key.as_str()))
                 .set_copy_source_if_match(
                     source
                         .if_match
@@ -200,6 +200,8 @@ pub(super) fn copy(
                 .send()
                 .await
                 .map_err(|error| of_sdk(&operation, &error))?;
+            let algorithm = output.server_side_encryption().map(SdkEncryption::as_str);
+            core.check_encryption(&operation, algorithm, output.ssekms_key_id())?;
             let result = output.copy_object_result();
             Ok(PutOutput {
                 etag: etag(&operation, result.and_then(|result| result.e_tag()))?,
@@ -207,11 +209,6 @@ pub(super) fn copy(
         };
         core.retry(Call::slow(operation.clone()), attempt).await
     })
-}
-
-/// `x-amz-copy-source`: the SDK sends it as it is.
-pub(super) fn copy_source(core: &Core, key: &Key) -> String {
-    format!("{}/{}", core.bucket, encode_key(key.as_str()))
 }
 
 /// `If-Match` and `If-None-Match` of a write.

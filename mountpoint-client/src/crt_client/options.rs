@@ -2,30 +2,61 @@
 
 use std::time::Duration;
 
+use super::encryption::{ServerSideEncryption, SseCustomerKey};
 use crate::credentials::CredentialsMode;
+use crate::endpoint::{BucketType, EndpointQuestion};
+use crate::instance::{MetadataUse, instance_throughput_gbps};
+use crate::network::ProxySettings;
 use crate::retry::{ATTEMPTS_MAX, REQUEST_DEADLINE};
 
 /// Settings of a [`CrtClient`](super::CrtClient). Resolved by the caller; no environment variable is read for them.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own that the user gives"
+)]
 pub struct CrtClientOptions {
-    /// Bucket name or access point ARN.
+    /// Bucket name, access point alias, or ARN of an access point of any kind.
     pub bucket: String,
-    /// Region of the bucket; `None` looks into the AWS configuration, then takes `us-east-1`.
+    /// Kind of the bucket; `None` tells it by the name.
+    pub bucket_type: Option<BucketType>,
+    /// Region of the bucket; `None` looks into the AWS configuration, then takes `us-east-1`. An ARN that names a
+    /// region overrides it.
     pub region: Option<String>,
     /// Endpoint instead of AWS's, with its scheme.
     pub endpoint_url: Option<String>,
     /// Whether the bucket goes into the path instead of the host name.
     pub force_path_style: bool,
+    /// Whether requests go through the nearest edge location.
+    pub transfer_acceleration: bool,
+    /// Whether the endpoint has IPv6 addresses too.
+    pub dual_stack: bool,
+    /// Whether the endpoint's cryptography is FIPS 140 validated.
+    pub fips: bool,
+    /// Whether this account pays for its requests instead of the bucket's owner.
+    pub requester_pays: bool,
+    /// Account that must own the bucket, or S3 refuses.
+    pub expected_bucket_owner: Option<String>,
+    /// How S3 encrypts what is written; `None` leaves it to the bucket.
+    pub sse: Option<ServerSideEncryption>,
+    /// Key that the user keeps, for reading and writing (SSE-C).
+    pub sse_customer_key: Option<SseCustomerKey>,
     /// Who asks.
     pub credentials: CredentialsMode,
-    /// What the network can carry, in gigabits per second; decides the number of connections.
-    pub throughput_target_gbps: f64,
+    /// What the network can carry, in gigabits per second; decides the number of connections. `None`: what the type
+    /// of this EC2 instance says, else 10.
+    pub throughput_target_gbps: Option<f64>,
     /// Longest range of one GET, in bytes; longer ones are refused.
     pub part_size_max: usize,
     /// PEM certificates that replace the trust store of the operating system.
     pub ca_bundle: Option<Vec<u8>>,
-    /// Interfaces to spread the reads over; empty lets the kernel choose.
+    /// Interfaces to spread the requests over; empty lets the kernel choose.
     pub network_interfaces: Vec<String>,
+    /// Whether the metadata service of an EC2 instance is asked for region and type. For credentials, the AWS
+    /// variables decide.
+    pub instance_metadata: MetadataUse,
+    /// Proxies between here and S3, and the services that give credentials.
+    pub proxy: ProxySettings,
     /// Attempts of one request, the first included.
     pub max_attempts: u32,
     /// No retry begins later than this after a request began or bytes last arrived.
@@ -44,14 +75,24 @@ impl CrtClientOptions {
     pub fn new(bucket: impl Into<String>) -> Self {
         Self {
             bucket: bucket.into(),
+            bucket_type: None,
             region: None,
             endpoint_url: None,
             force_path_style: false,
+            transfer_acceleration: false,
+            dual_stack: false,
+            fips: false,
+            requester_pays: false,
+            expected_bucket_owner: None,
+            sse: None,
+            sse_customer_key: None,
             credentials: CredentialsMode::Default { profile: None },
-            throughput_target_gbps: THROUGHPUT_TARGET_GBPS,
+            throughput_target_gbps: None,
             part_size_max: PART_SIZE_MAX,
             ca_bundle: None,
             network_interfaces: Vec::new(),
+            instance_metadata: MetadataUse::Auto,
+            proxy: ProxySettings::default(),
             max_attempts: ATTEMPTS_MAX,
             request_deadline: REQUEST_DEADLINE,
             connections: None,
@@ -60,10 +101,39 @@ impl CrtClientOptions {
         }
     }
 
-    /// Connections of one interface.
-    pub(super) fn connections(&self) -> u32 {
+    /// Whether the bucket is a directory bucket, as far as the user's word or its name tell.
+    #[must_use]
+    pub fn is_directory_bucket(&self) -> bool {
+        let told = self.bucket_type;
+        told.unwrap_or_else(|| BucketType::of_name(&self.bucket)) == BucketType::Directory
+    }
+
+    /// What decides where requests go.
+    pub(super) fn endpoint_question<'a>(&'a self, region: &'a str) -> EndpointQuestion<'a> {
+        // Another vendor's server may have a bucket that is only called like a directory bucket; AWS has none.
+        let is_foreign = self.endpoint_url.is_some() && !self.is_directory_bucket();
+        let is_signed = !matches!(self.credentials, CredentialsMode::Unsigned);
+        EndpointQuestion {
+            bucket: &self.bucket,
+            region,
+            endpoint_url: self.endpoint_url.as_deref(),
+            force_path_style: self.force_path_style,
+            dual_stack: self.dual_stack,
+            fips: self.fips,
+            transfer_acceleration: self.transfer_acceleration,
+            sessions: is_signed && !is_foreign,
+        }
+    }
+
+    /// Connections of one interface, on an instance of this type, if it is one.
+    #[must_use]
+    pub fn connections(&self, instance_type: Option<&str>) -> u32 {
         let wanted = self.connections.unwrap_or_else(|| {
-            let wanted = (self.throughput_target_gbps / GBPS_PER_CONNECTION).ceil();
+            let gbps = self
+                .throughput_target_gbps
+                .or_else(|| instance_type.and_then(instance_throughput_gbps))
+                .unwrap_or(THROUGHPUT_DEFAULT_GBPS);
+            let wanted = (gbps / GBPS_PER_CONNECTION).ceil();
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -76,7 +146,8 @@ impl CrtClientOptions {
     }
 }
 
-const THROUGHPUT_TARGET_GBPS: f64 = 10.0;
+/// Where nobody knows.
+const THROUGHPUT_DEFAULT_GBPS: f64 = 10.0;
 /// Costs nothing by itself: the blocks are the memory.
 const PART_SIZE_MAX: usize = 64 * 1024 * 1024;
 
@@ -111,19 +182,29 @@ mod tests {
 
     #[test]
     fn connections_follow_the_target_within_bounds() {
-        for (gbps, explicit, connections) in [
-            (10.0, None, 128),
-            (100.0, None, 250),
-            (1e9, None, 2048),
-            (f64::NAN, None, 128),
-            (-1.0, None, 128),
-            (10.0, Some(300), 300),
-            (10.0, Some(1), 128),
+        for (gbps, explicit, instance_type, connections) in [
+            (None, None, None, 128),
+            (Some(10.0), None, None, 128),
+            (Some(100.0), None, None, 250),
+            (Some(1e9), None, None, 2048),
+            (Some(f64::NAN), None, None, 128),
+            (Some(-1.0), None, None, 128),
+            (Some(10.0), Some(300), None, 300),
+            (Some(10.0), Some(1), None, 128),
+            (None, None, Some("c6in.32xlarge"), 500),
+            (None, None, Some("p5.48xlarge"), 2048),
+            (None, None, Some("t3.micro"), 128),
+            (None, None, Some("unknown.size"), 128),
+            (Some(100.0), None, Some("c6in.32xlarge"), 250),
         ] {
             let mut options = CrtClientOptions::new("b");
             options.throughput_target_gbps = gbps;
             options.connections = explicit;
-            assert_eq!(options.connections(), connections, "{gbps} {explicit:?}");
+            assert_eq!(
+                options.connections(instance_type),
+                connections,
+                "{gbps:?} {explicit:?} {instance_type:?}"
+            );
         }
     }
 }

@@ -9,10 +9,12 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use mountpoint_crt_sys::{Cancel, Message, ResponseHead};
+use parking_lot::Mutex;
 
 use super::core::{Call, Core, refused, writing};
 use super::fault::{self, Fault, Operation};
 use crate::endpoint::encode_query;
+use crate::network::DEAD_INTERFACE;
 use crate::types::{
     Checksum, ETag, Key, ObjectHeaders, Part, PartNumber, PutCondition, PutOutput, PutRequest,
     Upload,
@@ -33,7 +35,15 @@ pub(super) fn put(core: &Arc<Core>, request: PutRequest) -> Pending<PutOutput> {
     };
     let core_of_task = Arc::clone(core);
     writing(core, async move {
-        let etag = send(&core_of_task, operation, message, request.body).await?;
+        let core = core_of_task;
+        let check = |operation: &Operation, head: &ResponseHead| {
+            core.check_encryption(
+                operation,
+                head.header("x-amz-server-side-encryption"),
+                head.header("x-amz-server-side-encryption-aws-kms-key-id"),
+            )
+        };
+        let etag = send(&core, operation, message, request.body, check).await?;
         Ok(PutOutput { etag })
     })
 }
@@ -46,7 +56,7 @@ pub(super) fn put_part(
     checksum: Option<Checksum>,
 ) -> Pending<Part> {
     let operation = core.on_key("UploadPart", &upload.key);
-    let mut headers = vec![("User-Agent".to_owned(), core.user_agent.clone())];
+    let mut headers = core.headers_of("UploadPart");
     headers.extend(checksum.map(checksum_header));
     let path = part_path(core, &upload.key, number, &upload.upload_id);
     let message = Message {
@@ -58,7 +68,9 @@ pub(super) fn put_part(
     let size = body.len() as u64;
     let core_of_task = Arc::clone(core);
     writing(core, async move {
-        let etag = send(&core_of_task, operation, message, body).await?;
+        // How the object is encrypted was said when the upload began.
+        let check = |_: &Operation, _: &ResponseHead| Ok(());
+        let etag = send(&core_of_task, operation, message, body, check).await?;
         Ok(Part {
             number,
             etag,
@@ -77,24 +89,36 @@ fn part_path(core: &Core, key: &Key, number: PartNumber, upload_id: &str) -> Str
     )
 }
 
-/// Sends until it is answered; returns the answer's ETag.
+/// Sends until it is answered; returns the ETag of an answer that `check` finds nothing wrong with.
 async fn send(
     core: &Core,
     operation: Operation,
     message: Message,
     body: Bytes,
+    check: impl Fn(&Operation, &ResponseHead) -> Result<(), Fault>,
 ) -> Result<ETag, ClientError> {
     let call = Call::slow(operation.clone());
+    // The network interface that failed the last attempt.
+    let avoided = Mutex::new(None);
     let attempt = || async {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let lane = core.data.lane(body.len() as u64);
+        let (sender, mut receiver) = tokio::sync::oneshot::channel();
+        let lane = core.data.lane(body.len() as u64, *avoided.lock());
         let answered = Box::new(move |outcome| drop(sender.send(outcome)));
         let sent = lane.patient().send(message.clone(), body.clone(), answered);
         let mut sent = CancelOnDrop(Some(sent));
-        let answer = receiver.await;
+        let Some(answer) = lane.unless_dead(&mut receiver).await else {
+            *avoided.lock() = Some(lane.interface());
+            return Err(operation.error(ErrorKind::Transient, DEAD_INTERFACE).into());
+        };
         sent.0 = None;
+        if let Ok(outcome) = &answer {
+            *avoided.lock() = lane.ended(outcome.as_ref().err());
+        }
         match answer {
-            Ok(Ok(response)) => etag_of(&operation, &response.head),
+            Ok(Ok(response)) => {
+                check(&operation, &response.head)?;
+                etag_of(&operation, &response.head)
+            }
             Ok(Err(failure)) => Err(fault::of_crt(&operation, &failure)),
             Err(_) => Err(operation
                 .error(ErrorKind::Transient, "the request was dropped")
@@ -125,7 +149,7 @@ fn etag_of(operation: &Operation, head: &ResponseHead) -> Result<ETag, Fault> {
 }
 
 fn headers_of(core: &Core, request: &PutRequest) -> Result<Vec<(String, String)>, String> {
-    let mut headers = vec![("User-Agent".to_owned(), core.user_agent.clone())];
+    let mut headers = core.headers_of("PutObject");
     match &request.condition {
         PutCondition::None => {}
         PutCondition::Match(etag) => {

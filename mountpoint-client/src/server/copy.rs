@@ -109,6 +109,8 @@ impl Store {
         bucket.replace(&input.key, &conditions, object)?;
         Ok(S3Response::new(CopyObjectOutput {
             copy_object_result: Some(result),
+            server_side_encryption: input.server_side_encryption,
+            ssekms_key_id: input.ssekms_key_id,
             ..CopyObjectOutput::default()
         }))
     }

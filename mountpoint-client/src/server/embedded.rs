@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
+use super::express::Sessions;
 use super::faults::Faults;
 use super::http;
 use super::log::{LogMode, RequestLog};
@@ -34,6 +35,8 @@ pub struct ServerOptions {
     pub worker_threads: usize,
     /// How much its log keeps.
     pub log: LogMode,
+    /// How long a session of a directory bucket lasts.
+    pub session_lifetime: Duration,
 }
 
 impl Default for ServerOptions {
@@ -44,6 +47,8 @@ impl Default for ServerOptions {
             region: "us-east-1".to_owned(),
             worker_threads: 2,
             log: LogMode::Full,
+            // As S3's.
+            session_lifetime: Duration::from_secs(300),
         }
     }
 }
@@ -57,6 +62,7 @@ impl fmt::Debug for ServerOptions {
             region,
             worker_threads,
             log,
+            session_lifetime,
         } = self;
         let access_key = credentials.as_ref().map(|(access_key, _)| access_key);
         f.debug_struct("ServerOptions")
@@ -65,6 +71,7 @@ impl fmt::Debug for ServerOptions {
             .field("region", region)
             .field("worker_threads", worker_threads)
             .field("log", log)
+            .field("session_lifetime", session_lifetime)
             .finish()
     }
 }
@@ -75,6 +82,7 @@ pub struct Server {
     store: Arc<Store>,
     log: Arc<RequestLog>,
     faults: Arc<Faults>,
+    sessions: Arc<Sessions>,
     stop: watch::Sender<bool>,
     main: Option<JoinHandle<()>>,
 }
@@ -91,10 +99,12 @@ impl Server {
         let store = Arc::new(Store::default());
         let log = Arc::new(RequestLog::new(options.log));
         let faults = Arc::new(Faults::default());
+        let sessions = Arc::new(Sessions::new(options.session_lifetime));
         let verifies = options.credentials.is_some();
         let mut s3 = S3ServiceBuilder::new(Operations {
             store: Arc::clone(&store),
             region: options.region,
+            sessions: Arc::clone(&sessions),
         });
         if let Some((access_key, secret_key)) = options.credentials {
             s3.set_auth(KeyPair {
@@ -107,6 +117,7 @@ impl Server {
             s3: s3.build(),
             log: log_of_service,
             faults: faults_of_service,
+            sessions: Arc::clone(&sessions),
             verifies,
         };
         let runtime = runtime(options.worker_threads.max(1))?;
@@ -124,6 +135,7 @@ impl Server {
             store,
             log,
             faults,
+            sessions,
             stop,
             main: Some(main),
         })
@@ -161,6 +173,11 @@ impl Server {
     #[must_use]
     pub fn log(&self) -> &RequestLog {
         &self.log
+    }
+
+    /// Ends every session of its directory buckets, before their time.
+    pub fn end_sessions(&self) {
+        self.sessions.end_all();
     }
 
     /// The rules by which it misbehaves.

@@ -22,6 +22,10 @@ pub(super) struct Head {
     pub(super) prefix: Option<String>,
     pub(super) range: Option<Range<u64>>,
     pub(super) if_match: Option<String>,
+    /// Algorithm and scope of the signature.
+    pub(super) signature: Option<String>,
+    pub(super) settings: Vec<(&'static str, String)>,
+    pub(super) access_key: Option<String>,
 }
 
 impl Head {
@@ -38,6 +42,11 @@ impl Head {
             query: query.to_owned(),
             range: whole_range(&parts.headers),
             if_match: text(&parts.headers, &header::IF_MATCH),
+            signature: text(&parts.headers, &header::AUTHORIZATION)
+                .as_deref()
+                .and_then(signature_scope),
+            settings: settings(&parts.headers),
+            access_key: access_key(&parts.headers),
             key: key.to_owned(),
             bucket: bucket.to_owned(),
         }
@@ -46,6 +55,46 @@ impl Head {
 
 fn text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+/// `AWS4-HMAC-SHA256 Credential=KEY/DATE/REGION/SERVICE/aws4_request, …` without the key, the date and the rest.
+fn signature_scope(authorization: &str) -> Option<String> {
+    let (algorithm, rest) = authorization.split_once(" Credential=")?;
+    let mut scope = rest.split(',').next()?.splitn(3, '/');
+    Some(format!("{algorithm} {}", scope.nth(2)?))
+}
+
+/// The headers that a client's settings put on its requests, as far as they are there.
+fn settings(headers: &HeaderMap) -> Vec<(&'static str, String)> {
+    let found = SETTINGS.iter().filter_map(|&name| {
+        let value = headers.get(name)?.to_str().ok()?;
+        Some((name, value.to_owned()))
+    });
+    found.collect()
+}
+
+const SETTINGS: [&str; 13] = [
+    "user-agent",
+    "x-amz-request-payer",
+    "x-amz-expected-bucket-owner",
+    "x-amz-source-expected-bucket-owner",
+    "x-amz-region-set",
+    "x-amz-s3session-token",
+    "x-amz-server-side-encryption",
+    "x-amz-server-side-encryption-aws-kms-key-id",
+    "x-amz-server-side-encryption-customer-algorithm",
+    "x-amz-server-side-encryption-customer-key",
+    "x-amz-server-side-encryption-customer-key-md5",
+    "x-amz-copy-source-server-side-encryption-customer-key",
+    "x-amz-copy-source-server-side-encryption-customer-key-md5",
+];
+
+/// The public half of the keys that the request is signed with.
+fn access_key(headers: &HeaderMap) -> Option<String> {
+    let authorization = text(headers, &header::AUTHORIZATION)?;
+    let (_, credential) = authorization.split_once("Credential=")?;
+    let (access_key, _) = credential.split_once('/')?;
+    Some(access_key.to_owned())
 }
 
 /// A range that names both ends. Others depend on the object's size; the answer's `Content-Range` tells.
@@ -123,7 +172,7 @@ fn classify(method: &Method, (bucket, key): (&str, &str), query: &str, is_copy: 
 }
 
 /// Undoes percent-encoding. What is not valid stays as it is: this is for the log, `s3s` refuses it.
-fn percent_decode(text: &str) -> String {
+pub(super) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {

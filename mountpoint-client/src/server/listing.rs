@@ -15,6 +15,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, dto, s3_error};
 
+use super::express::{is_directory_bucket, listing_order};
 use super::object::{Object, Restore};
 use super::store::Store;
 
@@ -73,6 +74,35 @@ impl Listing<'_> {
                     last = Some((key.to_string(), false));
                 }
                 page.objects.push((key.clone(), Arc::clone(object)));
+            }
+        }
+        page
+    }
+
+    /// A page of a directory bucket's listing. Costs as much as the whole listing.
+    fn unordered_page(&self, objects: &BTreeMap<Box<str>, Arc<Object>>) -> Page {
+        let all = Listing {
+            after: "",
+            after_is_prefix: false,
+            len_max: usize::MAX,
+            ..*self
+        };
+        let all = all.page(objects);
+        let mut entries: Vec<_> = all
+            .objects
+            .into_iter()
+            .map(|(key, object)| (key.into_string(), Some(object)))
+            .chain(all.prefixes.into_iter().map(|prefix| (prefix, None)))
+            .filter(|(name, _)| self.after.is_empty() || listing_order(name, self.after).is_gt())
+            .collect();
+        entries.sort_unstable_by(|(a, _), (b, _)| listing_order(a, b));
+        let mut page = Page::default();
+        let more = entries.len() > self.len_max;
+        for (name, object) in entries.into_iter().take(self.len_max) {
+            page.next = more.then(|| (name.clone(), object.is_none()));
+            match object {
+                Some(object) => page.objects.push((name.into_boxed_str(), object)),
+                None => page.prefixes.push(name),
             }
         }
         page
@@ -241,6 +271,18 @@ fn restore_status(restore: Restore) -> RestoreStatus {
     }
 }
 
+fn check_whole_directory(input: &ListObjectsV2Input) -> S3Result<()> {
+    let prefix = input.prefix.as_deref().unwrap_or_default();
+    let is_slash = matches!(input.delimiter.as_deref(), None | Some("" | "/"));
+    if !is_slash || !(prefix.is_empty() || prefix.ends_with('/')) || input.start_after.is_some() {
+        return Err(s3_error!(
+            InvalidArgument,
+            "A directory bucket lists by whole directories, with the delimiter / and from the start"
+        ));
+    }
+    Ok(())
+}
+
 impl Store {
     pub(super) fn list_objects_v2(
         &self,
@@ -254,6 +296,10 @@ impl Store {
             Some(token) => from_token(token)?,
             None => (input.start_after.clone().unwrap_or_default(), false),
         };
+        let is_unordered = is_directory_bucket(&input.bucket);
+        if is_unordered {
+            check_whole_directory(&input)?;
+        }
         let listing = Listing {
             prefix: input.prefix.as_deref().unwrap_or_default(),
             delimiter: input
@@ -264,7 +310,10 @@ impl Store {
             after_is_prefix,
             len_max: usize::try_from(len_max).unwrap_or(0),
         };
-        let page = listing.page(&bucket.objects.read());
+        let page = match is_unordered {
+            true => listing.unordered_page(&bucket.objects.read()),
+            false => listing.page(&bucket.objects.read()),
+        };
         let attributes = input.optional_object_attributes.unwrap_or_default();
         let with_restore = attributes
             .iter()

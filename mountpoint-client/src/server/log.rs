@@ -49,6 +49,13 @@ pub struct RequestRecord {
     pub prefix: Option<String>,
     /// `If-Match` header.
     pub if_match: Option<String>,
+    /// Algorithm and scope of the signature: `AWS4-HMAC-SHA256 us-east-1/s3/aws4_request`.
+    pub signature: Option<String>,
+    /// Headers by which a client's settings reach the server: payer, owner, encryption, session. Keys too: a
+    /// test's server sees test keys.
+    pub settings: Vec<(&'static str, String)>,
+    /// Access key that it was signed with; `None` if it was not.
+    pub access_key: Option<String>,
     /// HTTP status of the answer; 0 if there was none.
     pub status: u16,
     /// Bytes of the answer's body that were handed to the connection.
@@ -59,6 +66,15 @@ pub struct RequestRecord {
     pub duration: Duration,
     /// Requests for the same operation in flight when it arrived, itself included.
     pub in_flight: u64,
+}
+
+impl RequestRecord {
+    /// One of the [`RequestRecord::settings`].
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        let found = self.settings.iter().find(|(found, _)| *found == name);
+        found.map(|(_, value)| value.as_str())
+    }
 }
 
 /// Counters of one operation, since the start or the last [`RequestLog::clear`].
@@ -200,6 +216,9 @@ impl RequestLog {
                 query: head.query.clone(),
                 prefix: head.prefix.clone(),
                 if_match: head.if_match.clone(),
+                signature: head.signature.clone(),
+                settings: head.settings.clone(),
+                access_key: head.access_key.clone(),
                 status: 0,
                 bytes_sent: 0,
                 complete: false,

@@ -4,7 +4,8 @@
 //! ([`Store::put_synthetic`]); a log of every request; and [`Faults`] that make it misbehave. As far as it
 //! goes it behaves as S3's documentation says; whatever it does not do is answered with 501.
 //!
-//! It knows nothing of the client. Path style only, one region, no versions, no access control lists.
+//! It knows nothing of the client. Path style only, one region, no versions, no access control lists. A bucket
+//! whose name ends with `--x-s3` is a directory bucket; a server that verifies signatures has none of those.
 //!
 //! Invariant: an object is replaced as a whole, so every answer comes from one version. It runs on threads
 //! of its own, named `s3-server…`, and stops when [`Server`] is dropped.
@@ -18,6 +19,7 @@ mod conditions;
 mod content;
 mod copy;
 mod embedded;
+mod express;
 mod faults;
 mod head;
 mod http;

@@ -148,6 +148,8 @@ impl Store {
             checksum_algorithm: algorithm
                 .map(|algorithm| ChecksumAlgorithm::from_static(algorithm.as_str())),
             checksum_type,
+            server_side_encryption: input.server_side_encryption,
+            ssekms_key_id: input.ssekms_key_id,
             ..CreateMultipartUploadOutput::default()
         }))
     }

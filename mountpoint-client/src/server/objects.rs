@@ -72,6 +72,8 @@ impl Store {
         };
         let mut output = PutObjectOutput {
             e_tag: Some(dto::ETag::Strong(tag.text())),
+            server_side_encryption: input.server_side_encryption.take(),
+            ssekms_key_id: input.ssekms_key_id.take(),
             ..Default::default()
         };
         set_checksum!(output, Some(&received.checksum));

@@ -9,6 +9,7 @@ use s3s::auth::{S3Auth, SecretKey};
 use s3s::dto::*;
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 
+use super::express::{Sessions, rename_source};
 use super::objects::quirks;
 use super::store::Store;
 
@@ -16,6 +17,7 @@ use super::store::Store;
 pub(super) struct Operations {
     pub(super) store: Arc<Store>,
     pub(super) region: String,
+    pub(super) sessions: Arc<Sessions>,
 }
 
 /// The one pair of keys that may sign.
@@ -109,7 +111,19 @@ impl S3 for Operations {
         self.store.head_object(request)
     }
 
+    async fn create_session(
+        &self,
+        request: S3Request<CreateSessionInput>,
+    ) -> Answer<CreateSessionOutput> {
+        self.store.require_bucket(&request.input.bucket)?;
+        self.sessions.create(request)
+    }
+
     async fn put_object(&self, request: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
+        if let Some(source) = rename_source(&request) {
+            // `s3s` knows no RenameObject; it takes the request for a PutObject, as the destructive servers do.
+            return self.store.rename_object(&source, request.input);
+        }
         refuse_unknown(&request)?;
         self.store.put_object(request).await
     }

@@ -16,6 +16,7 @@ use s3s::{S3Error, S3ErrorCode};
 
 use super::body::{AnswerBody, BodyFault};
 use super::chunked;
+use super::express::Sessions;
 use super::faults::{Faults, HeadFault, Plan, Quirks};
 use super::head::{Head, content_range};
 use super::log::{RequestLog, Ticket};
@@ -25,6 +26,7 @@ pub(super) struct Service {
     pub(super) s3: S3Service,
     pub(super) log: Arc<RequestLog>,
     pub(super) faults: Arc<Faults>,
+    pub(super) sessions: Arc<Sessions>,
     /// Whether `s3s` checks signatures; otherwise they are taken off, as it refuses what it cannot check.
     pub(super) verifies: bool,
 }
@@ -59,8 +61,8 @@ impl Service {
                 ..plan.as_ref().map(|plan| plan.quirks).unwrap_or_default()
             });
             let response = match &plan {
-                None => this.operate(parts, body).await?,
-                Some(plan) => this.misbehave(plan, parts, body).await?,
+                None => this.operate(&head, parts, body).await?,
+                Some(plan) => this.misbehave(plan, &head, parts, body).await?,
             };
             let fault = plan.map(|plan| plan.body).unwrap_or_default();
             Ok(finish(response, ticket, is_head, fault))
@@ -70,6 +72,7 @@ impl Service {
     async fn misbehave(
         &self,
         plan: &Plan,
+        head: &Head,
         parts: Parts,
         body: Incoming,
     ) -> Result<Response<s3s::Body>, NoAnswer> {
@@ -85,7 +88,7 @@ impl Service {
         if let Some((status, code)) = plan.error {
             return error(status, code);
         }
-        let mut response = self.operate(parts, body).await?;
+        let mut response = self.operate(head, parts, body).await?;
         if let Some((status, code)) = plan.error_afterwards {
             return error(status, code);
         }
@@ -95,9 +98,13 @@ impl Service {
 
     async fn operate(
         &self,
+        head: &Head,
         mut parts: Parts,
         body: Incoming,
     ) -> Result<Response<s3s::Body>, NoAnswer> {
+        if let Err(error) = self.sessions.check(head, &parts.headers) {
+            return to_response(error);
+        }
         let mut body = s3s::Body::from(body);
         drop_unusable_range(&mut parts.headers);
         if !self.verifies {
@@ -154,6 +161,10 @@ fn error(status: u16, code: &'static str) -> Result<Response<s3s::Body>, NoAnswe
     let mut error = S3Error::with_message(code, "by a fault rule");
     error
         .set_status_code(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+    to_response(error)
+}
+
+fn to_response(error: S3Error) -> Result<Response<s3s::Body>, NoAnswer> {
     error
         .to_http_response()
         .map_err(|_| NoAnswer("the error could not be written"))

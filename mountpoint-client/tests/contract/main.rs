@@ -15,14 +15,19 @@ use servers::{ACCESS_KEY, BUCKET, Program, SECRET_KEY};
 
 /// Runs every case through `CrtClient` against the server at `endpoint`.
 #[track_caller]
-#[expect(clippy::print_stdout, reason = "what is skipped must be seen")]
 fn check(server: Server, endpoint: &str) {
+    check_bucket(server, endpoint, BUCKET);
+}
+
+#[track_caller]
+#[expect(clippy::print_stdout, reason = "what is skipped must be seen")]
+fn check_bucket(server: Server, endpoint: &str, bucket: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .expect("a runtime can be started");
-    let mut options = CrtClientOptions::new(BUCKET);
+    let mut options = CrtClientOptions::new(bucket);
     options.region = Some("us-east-1".to_owned());
     options.endpoint_url = Some(endpoint.to_owned());
     options.force_path_style = true;
@@ -57,6 +62,15 @@ fn embedded() {
     .unwrap();
     server.store().create_bucket(BUCKET);
     check(Server::Embedded, &server.url());
+}
+
+#[cfg(feature = "server")]
+#[test]
+fn embedded_directory_bucket() {
+    use mountpoint_client::server::Server as Embedded;
+    let bucket = "contract--usw2-az1--x-s3";
+    let server = Embedded::start_with_bucket(bucket).unwrap();
+    check_bucket(Server::EmbeddedDirectory, &server.url(), bucket);
 }
 
 #[test]

@@ -5,9 +5,10 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::types::{
-    Checksum, ETag, ListRequest, ObjectHeaders, Part, PartNumber, PutCondition, PutRequest, Upload,
+    Checksum, CopySource, ETag, ListRequest, ObjectHeaders, Part, PartNumber, PutCondition,
+    PutRequest, Upload,
 };
-use mountpoint_client::{ErrorKind, ObjectClient};
+use mountpoint_client::{ErrorKind, ObjectClient, ServerSideEncryption};
 
 fn put(condition: PutCondition) -> PutRequest {
     PutRequest {
@@ -416,4 +417,46 @@ fn rename_sends_nothing() {
     .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
     assert!(server.requests().is_empty());
+}
+
+#[test]
+fn an_answer_that_tells_of_another_encryption_is_an_error() {
+    let server = Server::start(|request, _| {
+        let reply = Reply::new(200)
+            .header("ETag", "\"new\"")
+            .header("x-amz-server-side-encryption", "AES256");
+        let body = match request.header("x-amz-copy-source") {
+            Some(_) => "<CopyObjectResult><ETag>\"new\"</ETag></CopyObjectResult>",
+            None if request.method == "POST" => {
+                "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
+            }
+            None => "",
+        };
+        reply.body(body)
+    });
+    let outcomes = |sse: ServerSideEncryption| {
+        let mut options = Fixture::options(server.address);
+        options.sse = Some(sse);
+        let fixture = Fixture::with(options);
+        let client = &fixture.client;
+        let source = CopySource {
+            key: key("a"),
+            if_match: None,
+        };
+        let condition = PutCondition::None;
+        [
+            block_on(client.put(put(condition.clone()))).map(drop),
+            block_on(client.copy(source, &key("b"), condition)).map(drop),
+            block_on(client.create_upload(&key("c"), ObjectHeaders::default(), None)).map(drop),
+        ]
+    };
+    for outcome in outcomes(ServerSideEncryption::Aes256) {
+        outcome.expect("it is encrypted as it was asked for");
+    }
+    for outcome in outcomes(ServerSideEncryption::Kms { key_id: None }) {
+        let error = outcome.expect_err("it is encrypted otherwise");
+        assert_eq!(error.kind, ErrorKind::InvalidResponse, "{error}");
+        assert!(error.message.contains("aws:kms was asked for"), "{error}");
+    }
+    assert_eq!(server.requests().len(), 6);
 }

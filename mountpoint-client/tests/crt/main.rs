@@ -1,5 +1,7 @@
-//! `CrtClient` against servers that are scripted answer by answer.
+//! `CrtClient` against servers that are scripted answer by answer, or the embedded one with its log.
 
+#[cfg(feature = "server")]
+mod buckets;
 mod control;
 mod get;
 mod support;

@@ -24,6 +24,7 @@ pub(crate) fn options(endpoint: &str) -> ClientOptions {
         connect_timeout: Duration::from_secs(1),
         stall_timeout: Duration::from_secs(3),
         network_interface: None,
+        proxy: None,
     }
 }
 

@@ -17,7 +17,7 @@ use mountpoint_client::crt_client::{CrtClient, CrtClientOptions};
 use mountpoint_client::server::Server;
 use mountpoint_fs::config::{FsConfig, ReadConfig};
 use mountpoint_fs::fuse::MountOptions;
-use mountpoint_fs::mount::{FuseTuning, MountedBucket};
+use mountpoint_fs::mount::{FuseTuning, MountTarget, MountedBucket};
 
 /// Mounts a bucket of an embedded S3 server and shows what that is like.
 #[derive(Debug, Parser)]
@@ -116,7 +116,7 @@ fn mount(server: &Server, directory: &Path) -> Result<MountedBucket, Failure> {
     Ok(MountedBucket::over(
         Arc::new(client),
         runtime,
-        directory,
+        MountTarget::Directory(directory.to_owned()),
         &fs,
         &access,
         FuseTuning::default(),

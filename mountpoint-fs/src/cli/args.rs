@@ -1,19 +1,15 @@
-//! The flags, with mountpoint-s3's names, meanings and defaults.
+//! What `mount-s3 BUCKET_NAME DIRECTORY` takes, with mountpoint-s3's names, meanings and defaults.
 //!
-//! A flag that is here works. doc/CONFIGURATION.md has a row for each; a test compares the two.
+//! A flag that is here works, or is refused with a reason ([`LaterFlags`]). doc/CONFIGURATION.md has a row for each;
+//! a test compares the two, and both with mountpoint-s3's list.
 
 use std::path::PathBuf;
 
-use clap::{Parser, value_parser};
+use clap::Parser;
 
-use super::BucketArg;
-
-/// Where a flag stands in `--help`.
-const BUCKET: &str = "Bucket options";
-const CREDENTIALS: &str = "AWS credentials options";
-const MOUNT: &str = "Mount options";
-const CLIENT: &str = "Client options";
-const LOGGING: &str = "Logging options";
+use super::{
+    BucketArg, BucketFlags, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags, MountFlags,
+};
 
 /// Version and commit, for `--version`.
 const VERSION: &str = concat!(
@@ -29,128 +25,82 @@ const VERSION: &str = concat!(
 /// ordinary user), or end the process with SIGTERM.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mount-s3", version = VERSION, max_term_width = 110, after_help = EXAMPLES)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line that we are compatible with"
-)]
 pub struct CliArgs {
-    /// Bucket to mount: its name, or s3://BUCKET/PREFIX/
+    /// Bucket to mount: its name, s3://BUCKET/PREFIX/, or the ARN or alias of an access point
     #[arg(value_name = "BUCKET_NAME")]
     pub bucket: BucketArg,
 
-    /// Directory to mount it at; it must exist
+    /// Directory to mount it at, which must exist; or /dev/fd/N, an open descriptor of /dev/fuse
     #[arg(value_name = "DIRECTORY")]
     pub directory: PathBuf,
 
-    /// Mount only the keys under this prefix; must end with '/' [default: the whole bucket]
-    #[arg(long, help_heading = BUCKET, value_name = "PREFIX", value_parser = parse_prefix)]
-    pub prefix: Option<String>,
-
-    /// AWS region of the bucket [default: AWS_REGION, the profile's region, or us-east-1]
-    #[arg(long, help_heading = BUCKET, value_name = "REGION", value_parser = parse_region)]
-    pub region: Option<String>,
-
-    /// URL of an S3-compatible server, such as http://127.0.0.1:9000 [default: AWS_ENDPOINT_URL, or the
-    /// region's endpoint]
-    #[arg(long, help_heading = BUCKET, value_name = "URL", value_parser = parse_endpoint)]
-    pub endpoint_url: Option<String>,
-
-    /// Address the bucket as https://ENDPOINT/BUCKET instead of https://BUCKET.ENDPOINT; most S3-compatible
-    /// servers need it
-    #[arg(long, help_heading = BUCKET)]
-    pub force_path_style: bool,
-
-    /// Send requests without a signature, for public buckets
-    #[arg(long, help_heading = CREDENTIALS, conflicts_with = "profile")]
-    pub no_sign_request: bool,
-
-    /// Profile of ~/.aws/config to take credentials from
-    #[arg(long, help_heading = CREDENTIALS, value_name = "NAME")]
-    pub profile: Option<String>,
-
     /// Stay in the foreground and log to the terminal
-    #[arg(short, long, help_heading = MOUNT)]
+    #[arg(short, long)]
     pub foreground: bool,
 
-    /// Mount read-only
-    #[arg(long, help_heading = MOUNT)]
-    pub read_only: bool,
+    /// Which bucket, and how it is addressed.
+    #[command(flatten)]
+    pub bucket_flags: BucketFlags,
 
-    /// Unmount when the process ends, however it ends
-    #[arg(long, help_heading = MOUNT)]
-    pub auto_unmount: bool,
+    /// Who asks.
+    #[command(flatten)]
+    pub credentials: CredentialsFlags,
 
-    /// Let root use the mount, besides its owner
-    #[arg(long, help_heading = MOUNT, conflicts_with = "allow_other")]
-    pub allow_root: bool,
+    /// What the mount looks like, and who may use it.
+    #[command(flatten)]
+    pub mount: MountFlags,
 
-    /// Let every user use the mount; an ordinary user needs user_allow_other in /etc/fuse.conf
-    #[arg(long, help_heading = MOUNT)]
-    pub allow_other: bool,
+    /// How requests reach S3.
+    #[command(flatten)]
+    pub client: ClientFlags,
 
-    /// Owner of files and directories [default: the current user]
-    #[arg(long, help_heading = MOUNT, value_name = "UID")]
-    pub uid: Option<u32>,
+    /// What is logged.
+    #[command(flatten)]
+    pub logging: LoggingFlags,
 
-    /// Group of files and directories [default: the current group]
-    #[arg(long, help_heading = MOUNT, value_name = "GID")]
-    pub gid: Option<u32>,
+    /// What is refused.
+    #[command(flatten)]
+    pub later: LaterFlags,
 
-    /// Permission bits of directories, in octal [default: 0755]
-    #[arg(long, help_heading = MOUNT, value_name = "MODE", value_parser = parse_mode)]
-    pub dir_mode: Option<u16>,
-
-    /// Permission bits of files, in octal [default: 0644]
-    #[arg(long, help_heading = MOUNT, value_name = "MODE", value_parser = parse_mode)]
-    pub file_mode: Option<u16>,
-
-    /// Throughput to plan connections for, in Gbit/s
-    #[arg(long, help_heading = CLIENT, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..=3200))]
-    pub maximum_throughput_gbps: u32,
-
-    /// Most threads that take requests from the kernel; none of them ever waits for S3
-    #[arg(long, help_heading = CLIENT, value_name = "N", default_value_t = 16, value_parser = value_parser!(u16).range(1..=1024))]
-    pub max_threads: u16,
-
-    /// Largest range of one GET, in bytes
-    #[arg(long, help_heading = CLIENT, value_name = "SIZE", default_value_t = 8_388_608, value_parser = value_parser!(u64).range(1_048_576..=268_435_456))]
-    pub read_part_size: u64,
-
-    /// Memory for data that was read and read ahead, in MiB [default: a quarter of the machine's or the
-    /// cgroup's, at most 8 GiB]
-    #[arg(long, help_heading = CLIENT, value_name = "MiB", value_parser = value_parser!(u64).range(64..=1_048_576))]
-    pub memory_target: Option<u64>,
-
-    /// Log to files in this directory instead of syslog; it is made if need be
-    #[arg(short, long, help_heading = LOGGING, value_name = "DIRECTORY")]
-    pub log_directory: Option<PathBuf>,
-
-    /// Log debug messages
-    #[arg(short, long, help_heading = LOGGING)]
-    pub debug: bool,
-
-    /// Log debug messages of the AWS Common Runtime too
-    #[arg(long, help_heading = LOGGING)]
-    pub debug_crt: bool,
-
-    /// Log nothing
-    #[arg(long, help_heading = LOGGING, conflicts_with_all = ["log_directory", "debug", "debug_crt"])]
-    pub no_log: bool,
+    /// Whether the flags come from `/etc/fstab`.
+    #[arg(skip)]
+    pub is_fstab: bool,
 }
 
 impl CliArgs {
     /// The prefix, from the flag or from the URI; empty for the whole bucket.
     ///
     /// # Errors
-    /// A text for the user, if both give one.
+    /// A text for the user, if both may give one.
     pub fn prefix(&self) -> Result<&str, String> {
-        match (&self.prefix, self.bucket.prefix.as_str()) {
-            (Some(_), uri) if !uri.is_empty() => Err(
+        match &self.bucket_flags.prefix {
+            Some(_) if self.bucket.is_uri => Err(
                 "give the prefix either by --prefix or in the s3:// URI, not by both".to_owned(),
             ),
-            (Some(flag), _) => Ok(flag),
-            (None, uri) => Ok(uri),
+            Some(flag) => Ok(flag),
+            None => Ok(&self.bucket.prefix),
         }
+    }
+
+    /// Why this version does not mount what these arguments ask for; empty if it does.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<String> {
+        match self.later.conflict() {
+            Some(conflict) => vec![conflict.to_owned()],
+            None => self.later.refusals(),
+        }
+    }
+
+    /// What is done in another way than the arguments say.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.later.warnings();
+        if self.credentials.no_sign_request && self.credentials.profile.is_some() {
+            warnings.push(
+                "--no-sign-request asks without credentials: --profile has no effect".to_owned(),
+            );
+        }
+        warnings
     }
 }
 
@@ -162,66 +112,24 @@ Examples:
   mount-s3 my-bucket /mnt/data --endpoint-url http://127.0.0.1:9000 --force-path-style
                                                         a bucket of an S3-compatible server
   mount-s3 open-data /mnt/data --no-sign-request        a public bucket
+  mount-s3 arn:aws:s3:us-east-1:123456789012:accesspoint/team /mnt/data
+                                                        an access point
   umount /mnt/data                                      the end of it
+
+In /etc/fstab, flags are options without their dashes, and '\\' stands before a ',', '\\' or '\"' of a value:
+  s3://my-bucket/imagenet/  /mnt/data  mount-s3  _netdev,nosuid,nodev,ro,allow-other,region=eu-central-1  0  0
+
+Helper commands (a bucket of such a name is s3://doctor):
+  mount-s3 doctor [BUCKET]                              what works here, what does not, what to do
+  mount-s3 completions bash|zsh|fish                    completions for a shell, on standard output
+  mount-s3 man                                          the manual page, on standard output
 
 Credentials come from the usual places: AWS_ACCESS_KEY_ID, ~/.aws, SSO, a container's or an instance's role.
 All flags and variables: doc/CONFIGURATION.md. When something is wrong: doc/TROUBLESHOOTING.md.";
 
-fn parse_prefix(text: &str) -> Result<String, String> {
-    match text {
-        "" => {
-            Err("a prefix cannot be empty; leave --prefix out to mount the whole bucket".to_owned())
-        }
-        _ if !text.ends_with('/') => Err(format!("a prefix must end with '/': --prefix {text}/")),
-        _ if text.len() > 1023 => {
-            Err("a prefix must be shorter than an S3 key: at most 1023 bytes".to_owned())
-        }
-        _ => Ok(text.to_owned()),
-    }
-}
-
-fn parse_region(text: &str) -> Result<String, String> {
-    let valid = !text.is_empty()
-        && text.len() <= 63
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    if valid {
-        Ok(text.to_owned())
-    } else {
-        Err("a region is a name such as us-east-1".to_owned())
-    }
-}
-
-fn parse_endpoint(text: &str) -> Result<String, String> {
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return Err(format!(
-            "an endpoint is a URL with a scheme: http://{text} or https://{text}"
-        ));
-    };
-    if !matches!(scheme, "http" | "https") {
-        return Err(format!(
-            "the scheme of an endpoint is http or https, not {scheme}"
-        ));
-    }
-    let authority = rest.trim_end_matches('/');
-    if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
-        return Err(
-            "an endpoint is a scheme, a host and a port, with no path: http://127.0.0.1:9000"
-                .to_owned(),
-        );
-    }
-    Ok(format!("{scheme}://{authority}"))
-}
-
-fn parse_mode(text: &str) -> Result<u16, String> {
-    match u16::from_str_radix(text, 8) {
-        Ok(mode) if mode <= 0o777 => Ok(mode),
-        _ => Err("a mode is an octal number from 0 to 0777, such as 0755".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::CommandFactory as _;
 
     use super::*;
 
@@ -249,6 +157,7 @@ mod tests {
         check("s3://bucket/a/b/ /mnt", Ok("a/b/"));
         check("s3://bucket /mnt", Ok(""));
         check("s3://bucket/a/ /mnt --prefix b/", Err("not by both"));
+        check("s3://bucket /mnt --prefix b/", Err("not by both"));
         check("bucket /mnt --prefix a", Err("must end with '/'"));
         check("bucket", Err("DIRECTORY"));
         check("Bucket_! /mnt", Err("bucket name"));
@@ -262,20 +171,165 @@ mod tests {
         );
         check("bucket /mnt --endpoint-url http://h/path", Err("no path"));
         check("bucket /mnt --endpoint-url http://127.0.0.1:9000/", Ok(""));
+    }
+
+    #[test]
+    fn values_of_flags() {
+        check("bucket /mnt --bucket-type directory", Ok(""));
+        check("bucket /mnt --bucket-type general-purpose", Ok(""));
+        check(
+            "bucket /mnt --bucket-type outpost",
+            Err("general-purpose, directory"),
+        );
+        check("bucket /mnt --expected-bucket-owner 12", Err("12 digits"));
         check("bucket /mnt --file-mode 888", Err("octal"));
         check("bucket /mnt --dir-mode 7777", Err("octal"));
         check("bucket /mnt --dir-mode 0750 --file-mode 640", Ok(""));
-        check("bucket /mnt --max-threads 0", Err("1..=1024"));
+        check("bucket /mnt --uid 0", Err("1.."));
+        check("bucket /mnt --gid 0", Err("1.."));
+        check("bucket /mnt --uid 1 --gid 1", Ok(""));
+        check("bucket /mnt --max-threads 0", Err("1.."));
+        check("bucket /mnt --max-threads 100000", Ok(""));
         check("bucket /mnt --maximum-throughput-gbps x", Err("invalid"));
+        check("bucket /mnt --maximum-throughput-gbps 0", Err("1.."));
+        check("bucket /mnt --memory-target 511", Err("512.."));
+        check("bucket /mnt --memory-target 512", Ok(""));
+        check(
+            "bucket /mnt --part-size 8388608 --read-part-size 8388608",
+            Err("cannot be used"),
+        );
+        check(
+            "bucket /mnt --write-part-size 8388608 --part-size 8388608",
+            Err("cannot be used"),
+        );
+        check(
+            "bucket /mnt --read-part-size 8388608 --write-part-size 8388608",
+            Ok(""),
+        );
+        check("bucket /mnt --part-size 5368709121", Err("5368709120"));
+        check("bucket /mnt --bind eth0 --bind eth1", Ok(""));
+        check("bucket /mnt --bind no/interface", Err("ip link"));
         check(
             "bucket /mnt --allow-root --allow-other",
             Err("cannot be used with"),
         );
+        check("bucket /mnt --no-sign-request --profile p", Ok(""));
+        check("bucket /mnt --region us_east", Err("us-east-1"));
+        check("bucket /mnt --no-log", Ok(""));
+        check("bucket /mnt --no-log --debug", Err("cannot be used with"));
         check(
-            "bucket /mnt --no-sign-request --profile p",
+            "bucket /mnt --no-log --debug-crt",
             Err("cannot be used with"),
         );
-        check("bucket /mnt --region us_east", Err("us-east-1"));
+        check("bucket /mnt --no-log -l /tmp", Err("cannot be used with"));
+        check(
+            "bucket /mnt --no-log --log-metrics",
+            Err("cannot be used with"),
+        );
         check("bucket /mnt --no-such-flag", Err("--no-such-flag"));
+    }
+
+    #[test]
+    fn syntax_of_refused_flags() {
+        check("bucket /mnt --sse aws:kms", Ok(""));
+        check("bucket /mnt --sse AES256", Ok(""));
+        check("bucket /mnt --sse aes256", Err("aws:kms:dsse"));
+        check(
+            "bucket /mnt --sse-kms-key-id arn:aws:kms:r:1:key/x",
+            Err("--sse"),
+        );
+        check(
+            "bucket /mnt --sse aws:kms --sse-kms-key-id alias/x",
+            Err("ARN"),
+        );
+        check("bucket /mnt --upload-checksums crc64nvme", Ok(""));
+        check(
+            "bucket /mnt --upload-checksums md5",
+            Err("crc32c, crc64nvme, off"),
+        );
+        check("bucket /mnt --write-part-size 5242879", Err("5242880"));
+        check("bucket /mnt --max-cache-size 1", Err("--cache"));
+        check("bucket /mnt --cache /c --max-cache-size 0", Ok(""));
+        check("bucket /mnt --cache-block-size 1", Err("--cache"));
+        check(
+            "bucket /mnt --cache-xz b--use1-az4--x-s3 --cache-block-size 1",
+            Ok(""),
+        );
+        check(
+            "bucket /mnt --cache-xz s3://b--use1-az4--x-s3/p/",
+            Err("without a prefix"),
+        );
+        check(
+            "bucket /mnt --metadata-ttl soon",
+            Err("'minimal' or 'indefinite'"),
+        );
+        check(
+            "bucket /mnt --otlp-export-interval 60",
+            Err("--otlp-endpoint"),
+        );
+        check(
+            "bucket /mnt --otlp-endpoint http://h:4318 --otlp-export-interval 0",
+            Err("1.."),
+        );
+    }
+
+    #[track_caller]
+    fn check_refused(args: &str, flags: &[&str]) {
+        let all = ["mount-s3", "bucket", "/mnt"]
+            .into_iter()
+            .chain(args.split(' '));
+        let refusals = CliArgs::try_parse_from(all).unwrap().refusals();
+        assert_eq!(refusals.len(), flags.len(), "{args}: {refusals:?}");
+        for (flag, refusal) in flags.iter().zip(&refusals) {
+            assert!(refusal.starts_with(flag), "{args}: {refusal}");
+            assert!(!refusal.contains('\n'), "{args}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn each_later_flag_is_refused() {
+        check_refused("--read-only", &[]);
+        check_refused("--metadata-ttl minimal --negative-metadata-ttl 0", &[]);
+        check_refused(
+            "--sse AES256 --sse-kms-key-id arn:aws:kms:r:1:key/x",
+            &["--sse-kms-key-id cannot"],
+        );
+        check_refused(
+            "--allow-delete --allow-overwrite",
+            &["--allow-delete is", "--allow-overwrite is"],
+        );
+        for args in [
+            "--allow-delete",
+            "--allow-overwrite",
+            "--incremental-upload",
+            "--storage-class GLACIER_IR",
+            "--sse AES256",
+            "--upload-checksums off",
+            "--infer-content-type",
+            "--write-part-size 8388608",
+            "--cache /c",
+            "--metadata-ttl 60",
+            "--metadata-ttl indefinite",
+            "--negative-metadata-ttl 60",
+            "--cache-xz b--use1-az4--x-s3",
+            "--log-metrics",
+            "--otlp-endpoint http://h:4318",
+        ] {
+            check_refused(args, &[args.split(' ').next().unwrap()]);
+        }
+        check_refused(
+            "--sse aws:kms --sse-kms-key-id arn:aws:kms:r:1:key/x",
+            &["--sse ", "--sse-kms-key-id "],
+        );
+        check_refused(
+            "--cache /c --max-cache-size 1",
+            &["--cache ", "--max-cache-size "],
+        );
+        check_refused(
+            "--cache /c --cache-block-size 1",
+            &["--cache ", "--cache-block-size "],
+        );
+        let otlp = "--otlp-endpoint http://h --otlp-export-interval 9";
+        check_refused(otlp, &["--otlp-endpoint ", "--otlp-export-interval "]);
     }
 }

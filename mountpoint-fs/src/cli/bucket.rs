@@ -1,14 +1,16 @@
-//! The first argument: a bucket's name, or `s3://BUCKET/PREFIX/`.
+//! The first argument: a bucket's name, the ARN or alias of an access point, or `s3://BUCKET/PREFIX/`.
 
 use std::str::FromStr;
 
-/// A checked bucket argument.
+/// A checked bucket argument. Which kind of bucket an ARN or a name stands for is the client's knowledge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketArg {
-    /// The bucket's name.
+    /// The bucket's name, or the ARN or alias of an access point.
     pub name: String,
     /// From the URI; empty, or ends with `/`.
     pub prefix: String,
+    /// Whether it was an `s3://` URI, which may have a prefix of its own.
+    pub is_uri: bool,
 }
 
 /// Why an argument is no bucket; the text says what to do.
@@ -17,41 +19,97 @@ pub enum BucketArgError {
     /// Not a legal name.
     #[error("'{0}' is not a bucket name: 3 to 255 letters, digits, '.', '-' or '_'")]
     Name(String),
+    /// A name with a slash, but without `s3://`.
+    #[error("'{0}' is not a bucket name; a bucket with a prefix is written s3://{0}")]
+    PathWithoutScheme(String),
     /// A prefix without its slash.
     #[error("the prefix in an s3:// URI must end with '/': s3://{0}/")]
     Prefix(String),
-    /// ARNs are names of access points.
+    /// URIs name buckets.
     #[error(
-        "'{0}' is an ARN; access points are not supported by this version, name the bucket itself"
+        "an ARN cannot stand in an s3:// URI; give the ARN alone, and the prefix with --prefix"
     )]
+    ArnInUri,
+    /// Not the shape of an ARN.
+    #[error("'{0}' is not an ARN of S3: arn:PARTITION:s3:REGION:ACCOUNT:accesspoint/NAME")]
     Arn(String),
+    /// A bucket needs no ARN.
+    #[error("this ARN names a bucket; give its name: {0}")]
+    ArnOfBucket(String),
 }
 
 impl FromStr for BucketArg {
     type Err = BucketArgError;
 
     fn from_str(text: &str) -> Result<Self, BucketArgError> {
-        let (name, prefix) = match text.strip_prefix("s3://") {
-            Some(uri) => uri.split_once('/').unwrap_or((uri, "")),
-            None => (text, ""),
+        let Some(uri) = text.strip_prefix("s3://") else {
+            let name = if text.starts_with("arn:") {
+                check_arn(text)?
+            } else {
+                check_name(text)?
+            };
+            return Ok(Self {
+                name: name.to_owned(),
+                prefix: String::new(),
+                is_uri: false,
+            });
         };
-        if name.starts_with("arn:") {
-            return Err(BucketArgError::Arn(name.to_owned()));
+        if uri.starts_with("arn:") {
+            return Err(BucketArgError::ArnInUri);
         }
-        // Old buckets of us-east-1 may have up to 255 characters, capitals and underscores.
-        let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
-        if !(3..=255).contains(&name.len()) || !name.bytes().all(legal) {
-            return Err(BucketArgError::Name(name.to_owned()));
-        }
+        let (name, prefix) = uri.split_once('/').unwrap_or((uri, ""));
+        check_name(name)?;
         if !prefix.is_empty() && !prefix.ends_with('/') {
             return Err(BucketArgError::Prefix(format!("{name}/{prefix}")));
         }
         Ok(Self {
             name: name.to_owned(),
             prefix: prefix.to_owned(),
+            is_uri: true,
         })
     }
 }
+
+/// Old buckets of us-east-1 may have up to 255 characters, capitals and underscores.
+fn check_name(name: &str) -> Result<&str, BucketArgError> {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    if (3..=255).contains(&name.len()) && name.bytes().all(legal) {
+        return Ok(name);
+    }
+    let (first, rest) = name.split_once('/').unwrap_or((name, ""));
+    if !rest.is_empty() && check_name(first).is_ok() {
+        let slash = if rest.ends_with('/') { "" } else { "/" };
+        return Err(BucketArgError::PathWithoutScheme(format!("{name}{slash}")));
+    }
+    Err(BucketArgError::Name(name.to_owned()))
+}
+
+/// The shape of an ARN of a service that speaks S3. What it names is resolved by the client.
+fn check_arn(arn: &str) -> Result<&str, BucketArgError> {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b':' | b'/' | b'.' | b'-' | b'_');
+    let fields: Vec<&str> = arn.splitn(6, ':').collect();
+    let [_, partition, service, region, account, resource] = fields[..] else {
+        return Err(BucketArgError::Arn(arn.to_owned()));
+    };
+    if service == "s3" && region.is_empty() && account.is_empty() && check_name(resource).is_ok() {
+        return Err(BucketArgError::ArnOfBucket(resource.to_owned()));
+    }
+    let shaped = partition.starts_with("aws")
+        && ARN_SERVICES.contains(&service)
+        && !account.is_empty()
+        && resource.contains(['/', ':'])
+        && arn.len() <= ARN_LEN_MAX
+        && arn.bytes().all(legal);
+    if shaped {
+        Ok(arn)
+    } else {
+        Err(BucketArgError::Arn(arn.to_owned()))
+    }
+}
+
+const ARN_SERVICES: [&str; 4] = ["s3", "s3-object-lambda", "s3-outposts", "s3express"];
+/// AWS's bound of any ARN.
+const ARN_LEN_MAX: usize = 2048;
 
 #[cfg(test)]
 mod tests {
@@ -62,14 +120,12 @@ mod tests {
         let parsed = text.parse::<BucketArg>().map_err(|error| error.to_string());
         match expected {
             Ok((name, prefix)) => {
-                assert_eq!(
-                    parsed,
-                    Ok(BucketArg {
-                        name: name.to_owned(),
-                        prefix: prefix.to_owned()
-                    }),
-                    "{text}"
-                );
+                let wanted = BucketArg {
+                    name: name.to_owned(),
+                    prefix: prefix.to_owned(),
+                    is_uri: text.starts_with("s3://"),
+                };
+                assert_eq!(parsed, Ok(wanted), "{text}");
             }
             Err(part) => assert!(
                 parsed.as_ref().is_err_and(|e| e.contains(part)),
@@ -79,17 +135,60 @@ mod tests {
     }
 
     #[test]
-    fn bucket_arguments() {
+    fn bucket_names_and_uris() {
         check("bucket", Ok(("bucket", "")));
         check("my.bucket-1_x", Ok(("my.bucket-1_x", "")));
+        check("bucket--use1-az4--x-s3", Ok(("bucket--use1-az4--x-s3", "")));
+        check("point-alias-s3alias", Ok(("point-alias-s3alias", "")));
         check("s3://bucket", Ok(("bucket", "")));
         check("s3://bucket/", Ok(("bucket", "")));
         check("s3://bucket/a/b/", Ok(("bucket", "a/b/")));
+        check(
+            "s3://bucket--use1-az4--x-s3/a/",
+            Ok(("bucket--use1-az4--x-s3", "a/")),
+        );
+        check("s3://doctor", Ok(("doctor", "")));
         check("s3://bucket/a", Err("must end with '/': s3://bucket/a/"));
         check("ab", Err("not a bucket name"));
         check("", Err("not a bucket name"));
-        check("bucket/prefix", Err("not a bucket name"));
+        check("bucket/prefix", Err("is written s3://bucket/prefix/"));
+        check("bucket/", Err("not a bucket name"));
         check("s3://", Err("not a bucket name"));
-        check("arn:aws:s3:us-east-1:1:accesspoint/x", Err("access points"));
+        check("s3:///a/", Err("not a bucket name"));
+        check("https://bucket.s3.amazonaws.com", Err("not a bucket name"));
+    }
+
+    #[test]
+    fn arns() {
+        for arn in [
+            "arn:aws:s3:us-east-1:123456789012:accesspoint/x",
+            "arn:aws:s3:us-east-1:123456789012:accesspoint:x",
+            "arn:aws-cn:s3:cn-north-1:123456789012:accesspoint/x",
+            "arn:aws:s3::123456789012:accesspoint/mfzwi23gnjvgw.mrap",
+            "arn:aws:s3-object-lambda:us-east-1:123456789012:accesspoint/x",
+            "arn:aws:s3-outposts:us-east-1:123456789012:outpost/op-1/accesspoint/x",
+        ] {
+            check(arn, Ok((arn, "")));
+            check(&format!("s3://{arn}"), Err("cannot stand in an s3:// URI"));
+            check(
+                &format!("s3://{arn}/a/"),
+                Err("cannot stand in an s3:// URI"),
+            );
+        }
+        check("arn:aws:s3:::bucket", Err("give its name: bucket"));
+        check(
+            "arn:aws:ec2:us-east-1:123456789012:instance/x",
+            Err("not an ARN of S3"),
+        );
+        check(
+            "arn:aws:s3:us-east-1:123456789012:x",
+            Err("not an ARN of S3"),
+        );
+        check("arn:aws:s3", Err("not an ARN of S3"));
+        check("arn:", Err("not an ARN of S3"));
+        check(
+            "arn:aws:s3:us-east-1:123456789012:accesspoint/x y",
+            Err("not an ARN of S3"),
+        );
     }
 }

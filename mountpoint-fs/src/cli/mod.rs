@@ -1,7 +1,28 @@
 //! The command line of `mount-s3`: parsing and checking, and nothing that touches the outside.
+//!
+//! One struct of flags for each heading of `--help`. [`Invocation`] tells what the arguments ask for.
 
 mod args;
 mod bucket;
+mod bucket_flags;
+mod client_flags;
+mod credentials_flags;
+mod fstab;
+mod generate;
+mod invocation;
+mod later_flags;
+mod logging_flags;
+mod mount_flags;
+mod values;
 
 pub use args::CliArgs;
 pub use bucket::{BucketArg, BucketArgError};
+pub use bucket_flags::{BucketFlags, BucketTypeArg};
+pub use client_flags::ClientFlags;
+pub use credentials_flags::CredentialsFlags;
+pub use generate::man_page;
+pub use invocation::{Invocation, Shell};
+pub use later_flags::{LaterFlags, Sse, UploadChecksums};
+pub use logging_flags::LoggingFlags;
+pub use mount_flags::MountFlags;
+pub use values::TimeToLive;

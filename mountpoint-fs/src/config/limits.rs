@@ -23,8 +23,15 @@ pub const SHUTDOWN_ABORT: Duration = Duration::from_secs(2);
 /// How long the end of the process waits for requests that are still in progress.
 pub const SHUTDOWN_RUNTIME: Duration = Duration::from_secs(1);
 
-/// How long the terminal waits for a background process to have mounted; the reference's bound.
+/// How long a start may take; the reference's bound. `MOUNTPOINT_START_TIMEOUT` changes it.
 pub const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How much earlier than [`START_TIMEOUT`] the requests of a start are given up, as a divisor of it: the process that
+/// made them tells better than the terminal that waits for it what they were.
+pub const START_RESERVE_SHARE: u32 = 10;
+
+/// How long a background process that is told to end may take before it is killed.
+pub const START_END_MAX: Duration = Duration::from_secs(2);
 
 /// FUSE's `max_background`: 64 measured 25 % faster than 16 on 16 parallel buffered streams, 256 no faster still.
 pub const MAX_BACKGROUND: u16 = 64;
@@ -70,6 +77,16 @@ pub const SMALL_FILE_MAX: u64 = 1 << 20;
 /// Smallest range asked for ahead of a reader; below it a request costs more CPU than its bytes (FACTS.md).
 pub const PART_MIN: u64 = 128 << 10;
 
+/// Largest range of one GET; `--read-part-size` may ask for more. One connection takes seconds for it, and no reader
+/// is faster for a longer one: its window is cut into parts.
+pub const PART_MAX: u64 = 256 << 20;
+
+/// Largest file of trusted certificates; the system's own is about 0.2 MB.
+pub const CA_BUNDLE_MAX: u64 = 16 << 20;
+
+/// Largest file that may hold a customer's key: its base64 is 44 bytes.
+pub const KEY_FILE_MAX: u64 = 1 << 10;
+
 /// Parts a window is cut into: one being read, one complete, two in the air.
 pub const PARTS_PER_WINDOW: u64 = 4;
 
@@ -100,3 +117,18 @@ pub const READER_QUIET: Duration = Duration::from_millis(500);
 
 /// Least read memory that is worth having: a quarter is kept for demand and must serve the largest READ.
 pub const READ_MEMORY_MIN: u64 = 4 * READ_SIZE_MAX as u64;
+
+/// How long the doctor looks at something on this machine that may hang: a directory, a helper program.
+pub const DOCTOR_LOCAL: Duration = Duration::from_secs(2);
+
+/// How long the doctor waits for region and credentials: an SSO or assume-role provider makes a few requests.
+pub const DOCTOR_CONNECT: Duration = Duration::from_secs(8);
+
+/// How long the doctor waits for one answer of the server.
+pub const DOCTOR_STEP: Duration = Duration::from_secs(5);
+
+/// How long the doctor asks the server in all. With the rest of it, a dead endpoint takes less than 20 s.
+pub const DOCTOR_SERVER: Duration = Duration::from_secs(15);
+
+/// Attempts of one request of the doctor's: more would hide what a mount meets.
+pub const DOCTOR_ATTEMPTS: u32 = 3;

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
-use super::mount_point::{MountError, MountOptions};
+use super::mount_error::MountError;
+use super::mount_point::MountOptions;
 
 /// A helper that waits for the end of this process, and unmounts then.
 #[derive(Debug)]
@@ -123,12 +124,13 @@ fn refusal(directory: &Path, message: &str) -> MountError {
     if is_about_device && message.contains("No such") || message.contains("modprobe") {
         return MountError::NoDevice;
     }
-    let message = if message.is_empty() {
-        "it did not say why"
-    } else {
-        message
-    }
-    .to_owned();
+    let message = match message {
+        "" => "fusermount3 did not say why".to_owned(),
+        _ if message.contains("no write access") || message.contains("not owned") => {
+            format!("{message}; an ordinary user needs a directory of their own")
+        }
+        _ => message.to_owned(),
+    };
     MountError::Fusermount {
         directory: directory.to_owned(),
         message,

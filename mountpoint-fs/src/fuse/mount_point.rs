@@ -10,9 +10,13 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, umount2};
+use nix::sys::stat::{SFlag, stat};
 use nix::unistd::geteuid;
 
 use super::fusermount::{self, AutoUnmount};
+use super::guard::Guard;
+use super::inherited;
+use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
 
 /// How to mount.
@@ -52,97 +56,31 @@ impl MountOptions {
     }
 }
 
-/// Why a directory could not be mounted on, and what to do about it.
-#[derive(Debug, thiserror::Error)]
-pub enum MountError {
-    /// There is no such directory.
-    #[error("mount point {0:?} does not exist: create it first")]
-    Missing(PathBuf),
-    /// It is a file.
-    #[error("mount point {0:?} is not a directory")]
-    NotADirectory(PathBuf),
-    /// Something is mounted there.
-    #[error(
-        "mount point {directory:?} is already mounted ({source_name}, type {kind}): \
-         unmount it first (umount, or fusermount3 -u), or choose another directory"
-    )]
-    AlreadyMounted {
-        /// Where.
-        directory: PathBuf,
-        /// What.
-        source_name: String,
-        /// File system type.
-        kind: String,
-    },
-    /// A program uses it in a way that does not allow a mount.
-    #[error("mount point {0:?} is busy")]
-    Busy(PathBuf),
-    /// It cannot be looked at.
-    #[error("mount point {directory:?} cannot be used: {error}")]
-    Unusable {
-        /// Where.
-        directory: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// There is no `/dev/fuse`.
-    #[error(
-        "/dev/fuse does not exist: load the kernel module (modprobe fuse) and install the package fuse3; \
-         in a container, start it with --device /dev/fuse --cap-add SYS_ADMIN"
-    )]
-    NoDevice,
-    /// `/dev/fuse` cannot be opened, or mounting is not allowed.
-    #[error(
-        "{action} was not allowed ({error}): in a container, start it with --device /dev/fuse --cap-add SYS_ADMIN"
-    )]
-    NotAllowed {
-        /// What was tried.
-        action: &'static str,
-        /// Why not.
-        error: io::Error,
-    },
-    /// `/dev/fuse` is root's alone.
-    #[error(
-        "/dev/fuse may not be opened by this user: as root, allow it (chmod 666 /dev/fuse; \
-         the udev rule of the package fuse3 does so), or mount as root"
-    )]
-    DeviceOfRoot,
-    /// The helper for ordinary users is not installed.
-    #[error("fusermount3 was not found: install the package fuse3, or mount as root")]
-    NoFusermount,
-    /// The system does not let users share their mounts.
-    #[error(
-        "--allow-other and --allow-root need the line user_allow_other in /etc/fuse.conf, \
-         or mounting as root"
-    )]
-    UserAllowOther,
-    /// The helper refused, with its own words.
-    #[error("fusermount3 could not mount on {directory:?}: {message}")]
-    Fusermount {
-        /// Where.
-        directory: PathBuf,
-        /// What it said.
-        message: String,
-    },
-    /// The mount system call failed otherwise.
-    #[error("mounting on {directory:?} failed: {error}")]
-    System {
-        /// Where.
-        directory: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-}
-
 /// Mounts on `directory`. Nothing is served yet: programs that look at it wait.
 pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountError> {
-    let directory = check_directory(directory)?;
+    let directory = check_mount_point(directory)?;
+    if !is_empty(&directory) {
+        tracing::warn!(
+            ?directory,
+            "the mount point is not empty: what lies there is hidden until it is unmounted"
+        );
+    }
     let owner = options.allow_root.then(|| geteuid().as_raw());
     let (device, helper) = if geteuid().is_root() && !options.auto_unmount {
         (mount_as_root(&directory, options)?, None)
     } else {
-        let (device, auto_unmount) = fusermount::mount(&directory, options)?;
-        (device, Some(auto_unmount))
+        let is_guarded = needs_guard(options);
+        let options = MountOptions {
+            auto_unmount: options.auto_unmount && !is_guarded,
+            ..options.clone()
+        };
+        let (device, auto_unmount) = fusermount::mount(&directory, &options)?;
+        let helper = if is_guarded {
+            Some(Helper::Guard(guard(&directory)?))
+        } else {
+            auto_unmount.map(Helper::Fusermount)
+        };
+        (device, helper)
     };
     let number = MountInfo::at(&directory)
         .ok()
@@ -152,12 +90,30 @@ pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountErr
     let place = Place {
         directory,
         number,
-        _auto_unmount: helper.flatten(),
+        _helper: helper,
     };
     Ok(Mount {
         device,
         owner,
         place: Some(place),
+    })
+}
+
+/// Whether `fusermount3` could not unmount for a process that was killed; [`guard`](super::guard) says why.
+fn needs_guard(options: &MountOptions) -> bool {
+    let is_shared = options.allow_other || options.allow_root;
+    options.auto_unmount && !is_shared && !geteuid().is_root()
+}
+
+/// The guard of a mount that was just made; without it, the mount is given up.
+fn guard(directory: &Path) -> Result<Guard, MountError> {
+    Guard::start(directory).map_err(|error| {
+        // The reason why there is no guard is what the user must see.
+        fusermount::unmount(directory, true).ok();
+        MountError::System {
+            directory: directory.to_owned(),
+            error: io::Error::other(format!("--auto-unmount needs /bin/sh: {error}")),
+        }
     })
 }
 
@@ -176,13 +132,19 @@ struct Place {
     directory: PathBuf,
     /// `None` if the mount is not visible in this process's mount table.
     number: Option<DeviceNumber>,
-    _auto_unmount: Option<AutoUnmount>,
+    _helper: Option<Helper>,
+}
+
+/// Unmounts when this process is killed; dropped after the mount itself.
+#[derive(Debug)]
+enum Helper {
+    Fusermount(#[expect(dead_code, reason = "held for its drop")] AutoUnmount),
+    Guard(#[expect(dead_code, reason = "held for its drop")] Guard),
 }
 
 impl Mount {
-    /// A mount that the parent process made; it passed the open device as `/dev/fd/N`.
-    #[must_use]
-    pub fn from_device(device: OwnedFd) -> Self {
+    /// A mount that somebody else made.
+    pub(super) fn from_device(device: OwnedFd) -> Self {
         Self {
             device,
             owner: None,
@@ -190,14 +152,19 @@ impl Mount {
         }
     }
 
-    /// A mount that only `owner` and root may use.
-    #[cfg(test)]
+    /// A mount that somebody else made, and that only `owner` and root may use.
     pub(super) fn for_owner(device: OwnedFd, owner: u32) -> Self {
         Self {
             device,
             owner: Some(owner),
             place: None,
         }
+    }
+
+    /// Whether somebody else made it, and will unmount it.
+    #[must_use]
+    pub fn is_passed(&self) -> bool {
+        self.place.is_none()
     }
 
     /// Whether the directory still shows this mount. False for a mount that somebody else made.
@@ -268,7 +235,10 @@ impl Place {
 }
 
 /// The directory's canonical name, if something can be mounted there.
-fn check_directory(directory: &Path) -> Result<PathBuf, MountError> {
+///
+/// # Errors
+/// With what is wrong with it.
+pub fn check_mount_point(directory: &Path) -> Result<PathBuf, MountError> {
     let unusable = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => MountError::Missing(directory.to_owned()),
         _ => MountError::Unusable {
@@ -276,15 +246,30 @@ fn check_directory(directory: &Path) -> Result<PathBuf, MountError> {
             error,
         },
     };
+    // Without a slash at its end: looking at "automounted/" would make systemd mount it, and wait for us.
+    let absolute: PathBuf = std::path::absolute(directory)
+        .map_err(unusable)?
+        .components()
+        .collect();
     // Before the directory is touched: if a dead or stuck mount is there, touching it fails or waits for ever.
-    check_not_mounted(&std::path::absolute(directory).map_err(unusable)?)?;
-    let canonical = directory.canonicalize().map_err(unusable)?;
+    check_not_mounted(&absolute)?;
+    let canonical = absolute.canonicalize().map_err(unusable)?;
     check_not_mounted(&canonical)?;
-    if fs::metadata(&canonical).map_err(unusable)?.is_dir() {
+    // Not `fs::metadata`: its statx triggers an automount, stat does not.
+    let mode = stat(&canonical)
+        .map_err(|errno| unusable(errno.into()))?
+        .st_mode;
+    if SFlag::from_bits_truncate(mode) & SFlag::S_IFMT == SFlag::S_IFDIR {
         Ok(canonical)
     } else {
         Err(MountError::NotADirectory(canonical))
     }
+}
+
+/// Whether a mount would hide something. Looks into no autofs: that would trigger it.
+fn is_empty(directory: &Path) -> bool {
+    let is_mount = MountInfo::at(directory).is_ok_and(|mount| mount.is_some());
+    is_mount || fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
 }
 
 fn check_not_mounted(directory: &Path) -> Result<(), MountError> {
@@ -340,7 +325,8 @@ fn mount_as_root(directory: &Path, options: &MountOptions) -> Result<OwnedFd, Mo
 
 fn open_device() -> Result<OwnedFd, MountError> {
     match fs::File::options().read(true).write(true).open("/dev/fuse") {
-        Ok(device) => Ok(device.into()),
+        Ok(device) if inherited::is_fuse_device(&device) => Ok(device.into()),
+        Ok(_) => Err(MountError::NotTheDevice),
         Err(error) => Err(match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::ENOENT | Errno::ENODEV | Errno::ENXIO) => MountError::NoDevice,
             _ => MountError::NotAllowed {
@@ -384,41 +370,43 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let missing = directory.path().join("missing");
         assert!(matches!(
-            check_directory(&missing),
+            check_mount_point(&missing),
             Err(MountError::Missing(_))
         ));
         let file = directory.path().join("file");
         fs::write(&file, "x").unwrap();
         assert!(matches!(
-            check_directory(&file),
+            check_mount_point(&file),
             Err(MountError::NotADirectory(_))
         ));
         let below = file.join("below");
         assert!(matches!(
-            check_directory(&below),
+            check_mount_point(&below),
             Err(MountError::Unusable { .. })
         ));
         assert!(matches!(
-            check_directory(Path::new("/proc")),
+            check_mount_point(Path::new("/proc")),
             Err(MountError::AlreadyMounted { .. })
         ));
         let link = directory.path().join("link");
         std::os::unix::fs::symlink("/proc", &link).unwrap();
         assert!(matches!(
-            check_directory(&link),
+            check_mount_point(&link),
             Err(MountError::AlreadyMounted { .. })
         ));
-        check_directory(directory.path()).unwrap();
+        check_mount_point(directory.path()).unwrap();
     }
 
     #[test]
     fn messages_say_what_to_do() {
         let directory = PathBuf::from("/mnt/x");
         for (error, expected) in [
-            (MountError::Missing(directory.clone()), "create it first"),
+            (MountError::Missing(directory.clone()), "mkdir -p /mnt/x"),
             (MountError::NoDevice, "modprobe fuse"),
             (MountError::NoFusermount, "install the package fuse3"),
             (MountError::UserAllowOther, "/etc/fuse.conf"),
+            (MountError::Busy(directory.clone()), "fuser -vm /mnt/x"),
+            (MountError::NotPassed(7), "descriptor 7 is not open"),
         ] {
             let message = error.to_string();
             assert!(message.contains(expected), "{message}");

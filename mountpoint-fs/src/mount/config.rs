@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::crt_client::CrtClientOptions;
 
 use super::Environment;
+use super::client_options::{client_options, read_part_size};
+use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::CliArgs;
 use crate::config::{FsConfig, ReadConfig, limits};
 
@@ -46,6 +47,8 @@ pub struct MountConfig {
     pub fuse: FuseTuning,
     /// Who may use it.
     pub access: crate::fuse::MountOptions,
+    /// What is done in another way than the user may think; to be told before the terminal is left.
+    pub warnings: Vec<String>,
 }
 
 impl MountConfig {
@@ -54,60 +57,93 @@ impl MountConfig {
     /// # Errors
     /// A text for the user.
     pub fn resolve(args: &CliArgs, environment: &Environment) -> Result<Self, String> {
-        let prefix = args.prefix()?.to_owned();
-        let max_background = environment.max_background.unwrap_or(limits::MAX_BACKGROUND);
-        let congestion = environment
-            .congestion_threshold
-            .unwrap_or_else(|| congestion_threshold(max_background));
-        if congestion > max_background {
-            return Err(format!(
-                "UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD={congestion} is above max_background {max_background}"
-            ));
+        let refusals = args.refusals();
+        if !refusals.is_empty() {
+            return Err(refusals.join("; "));
         }
+        let prefix = args.prefix()?.to_owned();
+        let mut client = client_options(
+            &args.bucket,
+            &args.bucket_flags,
+            &args.credentials,
+            &args.client,
+            environment,
+        )?;
+        if args.is_fstab {
+            client.user_agent.push_str(" mp-fstab");
+        }
+        let mount = &args.mount;
+        let mut warnings = args.warnings();
+        warnings.extend_from_slice(&environment.warnings);
         Ok(Self {
             directory: args.directory.clone(),
-            client: client_options(args, environment)?,
+            client,
             fs: FsConfig {
                 prefix,
-                uid: args.uid.unwrap_or_else(|| nix::unistd::getuid().as_raw()),
-                gid: args.gid.unwrap_or_else(|| nix::unistd::getgid().as_raw()),
-                dir_mode: args.dir_mode.unwrap_or(0o755),
-                file_mode: args.file_mode.unwrap_or(0o644),
-                read: read_config(args, environment),
+                uid: mount.uid.unwrap_or_else(|| nix::unistd::getuid().as_raw()),
+                gid: mount.gid.unwrap_or_else(|| nix::unistd::getgid().as_raw()),
+                dir_mode: mount.dir_mode.unwrap_or(0o755),
+                file_mode: mount.file_mode.unwrap_or(0o644),
+                read: read_config(args, environment)?,
             },
-            fuse: FuseTuning {
-                max_background,
-                congestion_threshold: congestion,
-                threads: limits::SESSION_THREADS.min(usize::from(args.max_threads)),
-                clone_descriptors: environment.clone_fuse_fd,
-            },
+            fuse: fuse_tuning(args, environment)?,
             access: crate::fuse::MountOptions {
                 source_name: "mountpoint-s3".to_owned(),
-                allow_other: args.allow_other,
-                allow_root: args.allow_root,
-                auto_unmount: args.auto_unmount,
+                allow_other: mount.allow_other,
+                allow_root: mount.allow_root,
+                auto_unmount: mount.auto_unmount,
                 // Writing lands with a later version; until then the kernel is told, so that every tool knows.
                 read_only: true,
             },
+            warnings,
         })
     }
+}
+
+fn fuse_tuning(args: &CliArgs, environment: &Environment) -> Result<FuseTuning, String> {
+    let max_background = environment.max_background.unwrap_or(limits::MAX_BACKGROUND);
+    let congestion = environment
+        .congestion_threshold
+        .unwrap_or_else(|| congestion_threshold(max_background));
+    if congestion > max_background {
+        return Err(format!(
+            "{}={congestion} is above max_background, which is {max_background}; set {} as well",
+            CONGESTION_THRESHOLD[0], MAX_BACKGROUND[0]
+        ));
+    }
+    let threads_max = usize::try_from(args.client.max_threads).unwrap_or(usize::MAX);
+    Ok(FuseTuning {
+        max_background,
+        congestion_threshold: congestion,
+        threads: limits::SESSION_THREADS.min(threads_max),
+        clone_descriptors: environment.clone_fuse_fd,
+    })
 }
 
 fn congestion_threshold(max_background: u16) -> u16 {
     (max_background / 4 * 3).max(1)
 }
 
-fn read_config(args: &CliArgs, environment: &Environment) -> ReadConfig {
-    let memory_max = args
-        .memory_target
-        .map_or_else(|| memory_default(memory_available()), |mib| mib << 20);
-    ReadConfig {
+fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, String> {
+    let available = memory_available();
+    let memory_max = match args.client.memory_target {
+        None => memory_default(available),
+        Some(mib) if mib << 20 > available => {
+            return Err(format!(
+                "--memory-target {mib} is more than the {} MiB that this machine or its control group (cgroup) allows; \
+                 give less, or raise the group's limit",
+                available >> 20
+            ));
+        }
+        Some(mib) => mib << 20,
+    };
+    Ok(ReadConfig {
         memory_max,
-        part_size: args.read_part_size,
+        part_size: read_part_size(&args.client),
         window_max: environment
             .prefetch_window_max
             .unwrap_or_else(|| ReadConfig::default().window_max),
-    }
+    })
 }
 
 /// A quarter, so that applications keep the rest; within bounds that make sense.
@@ -121,49 +157,8 @@ fn memory_default(available: u64) -> u64 {
 /// Memory of the machine or of the control group, whichever is less, in bytes.
 fn memory_available() -> u64 {
     let machine = nix::sys::sysinfo::sysinfo().map_or(u64::MAX, |info| info.ram_total());
-    let group = [
-        "/sys/fs/cgroup/memory.max",
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    ]
-    .iter()
-    .find_map(|path| {
-        std::fs::read_to_string(path)
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    });
+    let group = super::memory_limit::memory_limit();
     machine.min(group.unwrap_or(u64::MAX))
-}
-
-fn client_options(args: &CliArgs, environment: &Environment) -> Result<CrtClientOptions, String> {
-    let mut options = CrtClientOptions::new(&args.bucket.name);
-    options.region = args.region.clone().or_else(|| environment.region.clone());
-    options.endpoint_url = args
-        .endpoint_url
-        .clone()
-        .or_else(|| environment.endpoint_url.clone());
-    options.force_path_style = args.force_path_style;
-    options.credentials = if args.no_sign_request {
-        CredentialsMode::Unsigned
-    } else {
-        CredentialsMode::Default {
-            profile: args.profile.clone(),
-        }
-    };
-    options.throughput_target_gbps = f64::from(args.maximum_throughput_gbps);
-    options.part_size_max =
-        usize::try_from(args.read_part_size).map_err(|error| error.to_string())?;
-    options.event_loop_threads = environment.event_loop_threads;
-    if let Some(path) = &environment.ca_bundle {
-        let read = std::fs::read(path)
-            .map_err(|error| format!("cannot read AWS_CA_BUNDLE={path}: {error}"));
-        options.ca_bundle = Some(read?);
-    }
-    if let Some(attempts) = environment.max_attempts {
-        options.max_attempts = attempts;
-    }
-    Ok(options)
 }
 
 #[cfg(test)]

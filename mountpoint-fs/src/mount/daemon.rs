@@ -1,28 +1,31 @@
 //! Going into the background, and telling the terminal how the start went.
 //!
-//! The parent waits on a pipe for one message of the child: [`MOUNTED`], or the reason why not. A child that dies
-//! without a word closes the pipe, which the parent takes for a failure as well. Forks before any thread exists.
+//! The parent waits on a pipe for one message of the child: [`MOUNTED`] and remarks, or the reason why not. A child
+//! that dies without a word closes the pipe, which the parent takes for a failure as well. Forks before any thread
+//! exists. Until the directory is mounted the child stays in its parent's process group: Ctrl-C ends both, and an
+//! autofs that serves this group, as systemd's does, lets the child mount over itself.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::time::Duration;
 
 use mountpoint_crt_sys::process::{Fork, fork_child};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, pipe2, setsid};
 
 use crate::config::limits;
 
-/// The child's message that the directory is mounted; a reason is never this byte.
-const MOUNTED: &[u8] = b"\0";
+/// The child's message that the directory is mounted; a reason never begins with this byte.
+const MOUNTED: u8 = 0;
 
 /// Which side of the fork this process is.
 #[derive(Debug)]
 pub(super) enum Side {
-    /// The parent, after the child has told how it went.
-    Parent(Result<(), String>),
+    /// The parent, after the child has told how it went: remarks, or why not.
+    Parent(Result<String, String>),
     /// The child, which goes on and reports.
     Child(Reporter),
 }
@@ -42,93 +45,95 @@ impl Reporter {
         self.0.is_some()
     }
 
-    /// Tells the parent that the directory is mounted, and lets go of the terminal.
-    pub(super) fn mounted(&mut self) -> io::Result<()> {
+    /// Tells the parent that the directory is mounted, and lets go of the terminal: leads a session of its own.
+    ///
+    /// # Errors
+    /// When the parent is gone: whoever started this has given up.
+    pub(super) fn mounted(&mut self, remarks: &str) -> io::Result<()> {
         let Some(mut pipe) = self.0.take() else {
             return Ok(());
         };
-        pipe.write_all(MOUNTED)?;
-        drop(pipe);
-        let null = File::options().read(true).write(true).open("/dev/null")?;
-        nix::unistd::dup2_stdin(&null)?;
-        nix::unistd::dup2_stdout(&null)?;
-        nix::unistd::dup2_stderr(&null)?;
-        Ok(())
+        setsid()?;
+        pipe.write_all(&[&[MOUNTED], remarks.as_bytes()].concat())?;
+        let_go_of_terminal()
     }
 
     /// Tells the parent why not. Returns whether there was one to tell.
     pub(super) fn failed(&mut self, reason: &str) -> bool {
-        self.0
+        let told = self
+            .0
             .take()
-            .is_some_and(|mut pipe| pipe.write_all(reason.as_bytes()).is_ok())
+            .is_some_and(|mut pipe| pipe.write_all(reason.as_bytes()).is_ok());
+        // What this process does until it ends keeps nobody waiting who reads its output.
+        told && let_go_of_terminal().is_ok()
     }
 }
 
-/// Forks; the child becomes leader of a session of its own and goes on, the parent waits for its report.
-pub(super) fn daemonise() -> io::Result<Side> {
+fn let_go_of_terminal() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdin(&null)?;
+    nix::unistd::dup2_stdout(&null)?;
+    nix::unistd::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// Forks; the child goes on, the parent waits for its report for at most `time_max`.
+pub(super) fn daemonise(time_max: Duration) -> io::Result<Side> {
     let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
     match fork_child()? {
         Fork::Parent { child_pid } => {
             drop(writer);
+            let child = Pid::from_raw(child_pid);
             Ok(Side::Parent(wait_for_report(
                 File::from(reader),
-                Pid::from_raw(child_pid),
+                child,
+                time_max,
             )))
         }
         Fork::Child => {
             drop(reader);
-            setsid()?;
             Ok(Side::Child(Reporter(Some(File::from(writer)))))
         }
     }
 }
 
-fn wait_for_report(mut pipe: File, child: Pid) -> Result<(), String> {
-    let timeout = PollTimeout::try_from(limits::START_TIMEOUT).unwrap_or(PollTimeout::MAX);
+fn wait_for_report(mut pipe: File, child: Pid, time_max: Duration) -> Result<String, String> {
+    let timeout = PollTimeout::try_from(time_max).unwrap_or(PollTimeout::MAX);
     let ready = poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)], timeout);
     if ready == Ok(0) {
-        let killed = kill(child, Signal::SIGTERM);
-        let seconds = limits::START_TIMEOUT.as_secs();
+        end(child);
         return Err(format!(
-            "not mounted after {seconds} s; the background process was ended{}. Run with --foreground --debug to see \
-             what it waits for",
-            killed
-                .err()
-                .map_or_else(String::new, |errno| format!(" ({errno})"))
+            "not mounted after {} s; the background process was ended. Run with --foreground --debug to see what it \
+             waits for",
+            time_max.as_secs()
         ));
     }
     let mut report = Vec::new();
     pipe.read_to_end(&mut report)
         .map_err(|error| format!("lost the background process: {error}"))?;
-    match report.as_slice() {
-        MOUNTED => Ok(()),
-        [] => Err(
+    match report.split_first() {
+        Some((&MOUNTED, remarks)) => Ok(String::from_utf8_lossy(remarks).into_owned()),
+        None => Err(
             "the background process died while mounting; run with --foreground --debug to see why"
                 .to_owned(),
         ),
-        reason => Err(String::from_utf8_lossy(reason).into_owned()),
+        Some(_) => Err(String::from_utf8_lossy(&report).into_owned()),
     }
 }
 
-/// A file that holds the process number while the mount lives.
-#[derive(Debug)]
-pub(super) struct PidFile(std::path::PathBuf);
-
-impl PidFile {
-    /// Writes it.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
-        std::fs::write(path, format!("{}\n", std::process::id()))?;
-        Ok(Self(path.to_owned()))
-    }
-}
-
-impl Drop for PidFile {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::warn!(
-                "could not remove the PID file {}: {error}",
-                self.0.display()
-            );
+/// Ends a child that reports nothing: it is asked, so that it can unmount, and then made to.
+fn end(child: Pid) {
+    // Each of these fails only if the child is gone.
+    kill(child, Signal::SIGTERM).ok();
+    let polls = limits::START_END_MAX.as_millis() / END_POLL.as_millis();
+    for _ in 0..polls {
+        if waitpid(child, Some(WaitPidFlag::WNOHANG)) != Ok(WaitStatus::StillAlive) {
+            return;
         }
+        std::thread::sleep(END_POLL);
     }
+    kill(child, Signal::SIGKILL).ok();
 }
+
+/// How often a child that should end is looked at.
+const END_POLL: Duration = Duration::from_millis(10);

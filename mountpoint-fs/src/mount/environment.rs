@@ -2,23 +2,29 @@
 //!
 //! The AWS credential chain reads its own variables; everything that Mountpoint itself listens to is here, under
 //! its name, parsed once. doc/CONFIGURATION.md has a row for each.
+//!
+//! mountpoint-s3 calls some of its variables `UNSTABLE_…` or `EXPERIMENTAL_…`. They work, and each has a name that
+//! stays: the same without that word. The name that stays wins.
 
+use std::fmt;
 use std::str::FromStr;
+
+use mountpoint_client::network::ProxySettings;
 
 /// Variables that Mountpoint reads, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// `UNSTABLE_MOUNTPOINT_MAX_BACKGROUND`: FUSE's `max_background`.
+    /// `MOUNTPOINT_MAX_BACKGROUND`: FUSE's `max_background`.
     pub max_background: Option<u16>,
-    /// `UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD`: FUSE's congestion threshold.
+    /// `MOUNTPOINT_CONGESTION_THRESHOLD`: FUSE's congestion threshold.
     pub congestion_threshold: Option<u16>,
-    /// `UNSTABLE_MOUNTPOINT_CLONE_FUSE_FD`: one cloned descriptor for each session thread.
+    /// `MOUNTPOINT_CLONE_FUSE_FD`: one cloned descriptor for each session thread.
     pub clone_fuse_fd: bool,
-    /// `UNSTABLE_MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE`: largest prefetch window of a stream, in bytes.
+    /// `MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE`: largest prefetch window of a stream, in bytes.
     pub prefetch_window_max: Option<u64>,
-    /// `UNSTABLE_MOUNTPOINT_PID_FILE`: where to write the process number.
+    /// `MOUNTPOINT_PID_FILE`: where to write the process number.
     pub pid_file: Option<String>,
-    /// `UNSTABLE_CRT_EVENTLOOP_THREADS`: threads that move bytes from the network.
+    /// `MOUNTPOINT_EVENTLOOP_THREADS`: threads that move bytes from the network.
     pub event_loop_threads: Option<u16>,
     /// `MOUNTPOINT_LOG`: a tracing filter.
     pub log_filter: Option<String>,
@@ -30,25 +36,131 @@ pub struct Environment {
     pub endpoint_url: Option<String>,
     /// `AWS_CA_BUNDLE`: a PEM file that replaces the machine's trust store.
     pub ca_bundle: Option<String>,
+    /// `AWS_EC2_METADATA_SERVICE_ENDPOINT`: whether somebody said where the metadata service is. The SDK reads it itself.
+    pub ec2_metadata_named: bool,
+    /// `AWS_EC2_METADATA_DISABLED`: whether the instance's metadata service is not to be asked.
+    pub ec2_metadata_disabled: bool,
+    /// `https_proxy`, `http_proxy`, `no_proxy` and their capitals.
+    pub proxy: ProxySettings,
+    /// `MOUNTPOINT_START_TIMEOUT`: how long a start may take, in seconds.
+    pub start_timeout: Option<u64>,
+    /// `NOTIFY_SOCKET`: where systemd wants to hear that the mount is there.
+    pub notify_socket: Option<String>,
+    /// What the user should know about variables that are set.
+    pub warnings: Vec<String>,
 }
 
+/// Names of one setting; the first that is set wins.
+type Names = [&'static str];
+
+/// Names of FUSE's `max_background`.
+pub(super) const MAX_BACKGROUND: [&str; 2] = [
+    "MOUNTPOINT_MAX_BACKGROUND",
+    "UNSTABLE_MOUNTPOINT_MAX_BACKGROUND",
+];
+/// Names of FUSE's congestion threshold.
+pub(super) const CONGESTION_THRESHOLD: [&str; 2] = [
+    "MOUNTPOINT_CONGESTION_THRESHOLD",
+    "UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD",
+];
+/// Names of the switch for cloned descriptors.
+pub(super) const CLONE_FUSE_FD: [&str; 2] = [
+    "MOUNTPOINT_CLONE_FUSE_FD",
+    "UNSTABLE_MOUNTPOINT_CLONE_FUSE_FD",
+];
+/// Names of the largest prefetch window.
+pub(super) const MAX_PREFETCH_WINDOW_SIZE: [&str; 2] = [
+    "MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE",
+    "UNSTABLE_MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE",
+];
+/// Names of the PID file.
+pub(super) const PID_FILE: [&str; 2] = ["MOUNTPOINT_PID_FILE", "UNSTABLE_MOUNTPOINT_PID_FILE"];
+/// Names of the number of event loop threads.
+pub(super) const EVENTLOOP_THREADS: [&str; 2] = [
+    "MOUNTPOINT_EVENTLOOP_THREADS",
+    "UNSTABLE_CRT_EVENTLOOP_THREADS",
+];
+
+const LOG: [&str; 1] = ["MOUNTPOINT_LOG"];
+const MAX_ATTEMPTS: [&str; 1] = ["AWS_MAX_ATTEMPTS"];
+const REGION: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+const ENDPOINT_URL: [&str; 2] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
+const CA_BUNDLE: [&str; 1] = ["AWS_CA_BUNDLE"];
+const EC2_METADATA_DISABLED: [&str; 1] = ["AWS_EC2_METADATA_DISABLED"];
+const EC2_METADATA_ENDPOINT: [&str; 1] = ["AWS_EC2_METADATA_SERVICE_ENDPOINT"];
+const HTTPS_PROXY: [&str; 2] = ["https_proxy", "HTTPS_PROXY"];
+const HTTP_PROXY: [&str; 2] = ["http_proxy", "HTTP_PROXY"];
+const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
+const START_TIMEOUT: [&str; 1] = [Environment::START_TIMEOUT];
+const NOTIFY_SOCKET: [&str; 1] = ["NOTIFY_SOCKET"];
+
+/// Variables of mountpoint-s3 that change nothing here yet, or never will, and why.
+const WITHOUT_EFFECT: [(&str, &str); 12] = [
+    ("MOUNTPOINT_DISABLE_CACHE_CLEANUP", NO_CACHE),
+    ("UNSTABLE_MOUNTPOINT_DISABLE_CACHE_CLEANUP", NO_CACHE),
+    ("MOUNTPOINT_CACHE_KEY", NO_CACHE),
+    ("UNSTABLE_MOUNTPOINT_CACHE_KEY", NO_CACHE),
+    ("MOUNTPOINT_OTLP_METRICS_TEMPORALITY_PREFERENCE", NO_METRICS),
+    (
+        "EXPERIMENTAL_MOUNTPOINT_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+        NO_METRICS,
+    ),
+    ("MOUNTPOINT_NO_DOWNLOAD_INTEGRITY_VALIDATION", NO_CHECKSUM),
+    (
+        "EXPERIMENTAL_MOUNTPOINT_NO_DOWNLOAD_INTEGRITY_VALIDATION",
+        NO_CHECKSUM,
+    ),
+    (
+        "AWS_CRT_S3_MEMORY_LIMIT_IN_GIB",
+        "--memory-target sets how much memory reads may take",
+    ),
+    (
+        "AWS_CRT_S3_MAX_PARTS_PENDING_READ",
+        "this version does not upload",
+    ),
+    (
+        "AWS_PROXY_NO_VERIFY_PEER",
+        "a proxy's certificate is always checked; --ca-bundle can trust it",
+    ),
+    ("_RJEM_MALLOC_CONF", "this program does not use jemalloc"),
+];
+
+const NO_CACHE: &str = "this version has no disk cache";
+const NO_METRICS: &str = "this version has no metrics";
+const NO_CHECKSUM: &str = "this version computes no checksum that could be left out";
+
 impl Environment {
-    /// Every variable that is read, in the order of the fields; the documentation's list is compared with it.
-    pub const NAMES: [&str; 13] = [
-        "UNSTABLE_MOUNTPOINT_MAX_BACKGROUND",
-        "UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD",
-        "UNSTABLE_MOUNTPOINT_CLONE_FUSE_FD",
-        "UNSTABLE_MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE",
-        "UNSTABLE_MOUNTPOINT_PID_FILE",
-        "UNSTABLE_CRT_EVENTLOOP_THREADS",
-        "MOUNTPOINT_LOG",
-        "AWS_MAX_ATTEMPTS",
-        "AWS_REGION",
-        "AWS_DEFAULT_REGION",
-        "AWS_ENDPOINT_URL_S3",
-        "AWS_ENDPOINT_URL",
-        "AWS_CA_BUNDLE",
-    ];
+    /// Named in messages about a start that took too long.
+    pub(super) const START_TIMEOUT: &str = "MOUNTPOINT_START_TIMEOUT";
+
+    /// Every variable that is read; the documentation's list is compared with it.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let effective: [&Names; 18] = [
+            &MAX_BACKGROUND,
+            &CONGESTION_THRESHOLD,
+            &CLONE_FUSE_FD,
+            &MAX_PREFETCH_WINDOW_SIZE,
+            &PID_FILE,
+            &EVENTLOOP_THREADS,
+            &LOG,
+            &MAX_ATTEMPTS,
+            &REGION,
+            &ENDPOINT_URL,
+            &CA_BUNDLE,
+            &EC2_METADATA_DISABLED,
+            &EC2_METADATA_ENDPOINT,
+            &HTTPS_PROXY,
+            &HTTP_PROXY,
+            &NO_PROXY,
+            &START_TIMEOUT,
+            &NOTIFY_SOCKET,
+        ];
+        effective
+            .into_iter()
+            .flatten()
+            .copied()
+            .chain(WITHOUT_EFFECT.iter().map(|(name, _)| *name))
+    }
 
     /// The process's environment.
     ///
@@ -67,65 +179,130 @@ impl Environment {
     /// # Errors
     /// A text for the user that names the variable and what it takes.
     pub fn parse(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let text = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let environment = Self {
-            max_background: number(&text, "UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", 1, 65535)?,
-            congestion_threshold: number(
-                &text,
-                "UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD",
-                1,
-                65535,
-            )?,
-            clone_fuse_fd: flag(&text, "UNSTABLE_MOUNTPOINT_CLONE_FUSE_FD")?,
-            prefetch_window_max: number(
-                &text,
-                "UNSTABLE_MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE",
-                1 << 20,
-                1 << 40,
-            )?,
-            pid_file: text("UNSTABLE_MOUNTPOINT_PID_FILE"),
-            event_loop_threads: number(&text, "UNSTABLE_CRT_EVENTLOOP_THREADS", 1, 1024)?,
-            log_filter: text("MOUNTPOINT_LOG"),
-            max_attempts: number(&text, "AWS_MAX_ATTEMPTS", 1, 100)?,
-            region: text("AWS_REGION").or_else(|| text("AWS_DEFAULT_REGION")),
-            endpoint_url: text("AWS_ENDPOINT_URL_S3").or_else(|| text("AWS_ENDPOINT_URL")),
-            ca_bundle: text("AWS_CA_BUNDLE"),
+        let mut variables = Variables {
+            find: &|name| variable(name).filter(|value| !value.is_empty()),
+            warnings: Vec::new(),
         };
+        let environment = Self {
+            max_background: variables.number(&MAX_BACKGROUND, 1, 65535)?,
+            congestion_threshold: variables.number(&CONGESTION_THRESHOLD, 1, 65535)?,
+            clone_fuse_fd: variables.flag(&CLONE_FUSE_FD)?,
+            prefetch_window_max: variables.number(&MAX_PREFETCH_WINDOW_SIZE, 1 << 20, 1 << 40)?,
+            pid_file: variables.renamed_text(&PID_FILE),
+            event_loop_threads: variables.number(&EVENTLOOP_THREADS, 1, 1024)?,
+            log_filter: variables.text(&LOG),
+            max_attempts: variables.number(&MAX_ATTEMPTS, 1, 100)?,
+            region: variables.text(&REGION),
+            endpoint_url: variables.text(&ENDPOINT_URL),
+            ca_bundle: variables.text(&CA_BUNDLE),
+            // As every AWS tool reads it: anything but "true" is no.
+            ec2_metadata_disabled: variables
+                .text(&EC2_METADATA_DISABLED)
+                .is_some_and(|value| value.eq_ignore_ascii_case("true")),
+            ec2_metadata_named: variables.text(&EC2_METADATA_ENDPOINT).is_some(),
+            proxy: variables.proxy()?,
+            start_timeout: variables.number(&START_TIMEOUT, 1, 3600)?,
+            notify_socket: variables.text(&NOTIFY_SOCKET),
+            warnings: Vec::new(),
+        };
+        variables.warn_of_those_without_effect();
         if let (Some(threshold), Some(background)) =
             (environment.congestion_threshold, environment.max_background)
             && threshold > background
         {
             return Err(format!(
-                "UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD={threshold} is above \
-                 UNSTABLE_MOUNTPOINT_MAX_BACKGROUND={background}; it must be at most that"
+                "{}={threshold} is above {}={background}; it must be at most that",
+                variables.used(&CONGESTION_THRESHOLD),
+                variables.used(&MAX_BACKGROUND)
             ));
         }
-        Ok(environment)
+        Ok(Self {
+            warnings: variables.warnings,
+            ..environment
+        })
     }
 }
 
-fn number<T: FromStr + PartialOrd + std::fmt::Display>(
-    text: &impl Fn(&str) -> Option<String>,
-    name: &str,
-    min: T,
-    max: T,
-) -> Result<Option<T>, String> {
-    let Some(value) = text(name) else {
-        return Ok(None);
-    };
-    match value.parse::<T>() {
-        Ok(number) if number >= min && number <= max => Ok(Some(number)),
-        _ => Err(format!(
-            "{name}={value} is not a number from {min} to {max}"
-        )),
-    }
+/// A look at the environment that collects what is worth a warning.
+struct Variables<'a> {
+    find: &'a dyn Fn(&str) -> Option<String>,
+    warnings: Vec<String>,
 }
 
-fn flag(text: &impl Fn(&str) -> Option<String>, name: &str) -> Result<bool, String> {
-    match text(name).as_deref() {
-        None | Some("0" | "false") => Ok(false),
-        Some("1" | "true") => Ok(true),
-        Some(value) => Err(format!("{name}={value} is neither true nor false")),
+impl Variables<'_> {
+    /// The value of the first name that is set, with that name.
+    fn named(&self, names: &'static Names) -> Option<(&'static str, String)> {
+        names
+            .iter()
+            .find_map(|name| Some((*name, (self.find)(name)?)))
+    }
+
+    fn text(&self, names: &'static Names) -> Option<String> {
+        self.named(names).map(|(_, value)| value)
+    }
+
+    /// The name that is in use, for a message.
+    fn used(&self, names: &'static Names) -> &'static str {
+        self.named(names).map_or(names[0], |(name, _)| name)
+    }
+
+    /// A setting whose name changed; two names with two values are worth a warning.
+    fn renamed(&mut self, names: &'static Names) -> Option<(&'static str, String)> {
+        let (name, value) = self.named(names)?;
+        for other in names.iter().filter(|other| **other != name) {
+            if (self.find)(other).is_some_and(|other| other != value) {
+                self.warnings.push(format!(
+                    "{name}={value} is used and {other}, its old name, is not: set one of them"
+                ));
+            }
+        }
+        Some((name, value))
+    }
+
+    fn renamed_text(&mut self, names: &'static Names) -> Option<String> {
+        self.renamed(names).map(|(_, value)| value)
+    }
+
+    fn number<T: FromStr + PartialOrd + fmt::Display>(
+        &mut self,
+        names: &'static Names,
+        min: T,
+        max: T,
+    ) -> Result<Option<T>, String> {
+        let Some((name, value)) = self.renamed(names) else {
+            return Ok(None);
+        };
+        match value.parse::<T>() {
+            Ok(number) if number >= min && number <= max => Ok(Some(number)),
+            _ => Err(format!(
+                "{name}={value} is not a number from {min} to {max}"
+            )),
+        }
+    }
+
+    fn flag(&mut self, names: &'static Names) -> Result<bool, String> {
+        match self.renamed(names) {
+            None => Ok(false),
+            Some((name, value)) => match value.to_ascii_lowercase().as_str() {
+                "0" | "false" => Ok(false),
+                "1" | "true" => Ok(true),
+                _ => Err(format!("{name}={value} is neither true nor false")),
+            },
+        }
+    }
+
+    fn proxy(&self) -> Result<ProxySettings, String> {
+        let (http, https) = (self.text(&HTTP_PROXY), self.text(&HTTPS_PROXY));
+        let no_proxy = self.text(&NO_PROXY);
+        ProxySettings::parse(http.as_deref(), https.as_deref(), no_proxy.as_deref())
+    }
+
+    fn warn_of_those_without_effect(&mut self) {
+        for (name, why) in WITHOUT_EFFECT {
+            if (self.find)(name).is_some() {
+                self.warnings.push(format!("{name} has no effect: {why}"));
+            }
+        }
     }
 }
 
@@ -149,13 +326,20 @@ mod tests {
         }
     }
 
+    fn none() -> Environment {
+        Environment::default()
+    }
+
+    fn some(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
     #[test]
     fn variables() {
-        let none = Environment::default;
         check(&[], Ok(none()));
         check(&[("AWS_REGION", "")], Ok(none()));
         let region = |r: &str| Environment {
-            region: Some(r.to_owned()),
+            region: some(r),
             ..none()
         };
         check(&[("AWS_DEFAULT_REGION", "a")], Ok(region("a")));
@@ -163,33 +347,119 @@ mod tests {
             &[("AWS_DEFAULT_REGION", "a"), ("AWS_REGION", "b")],
             Ok(region("b")),
         );
-        let background = Environment {
-            max_background: Some(100),
+        let endpoint_url = some("http://a");
+        check(
+            &[("AWS_ENDPOINT_URL", "http://a")],
+            Ok(Environment {
+                endpoint_url,
+                ..none()
+            }),
+        );
+        for (value, ec2_metadata_disabled) in [
+            ("true", true),
+            ("TRUE", true),
+            ("false", false),
+            ("1", false),
+        ] {
+            let expected = Environment {
+                ec2_metadata_disabled,
+                ..none()
+            };
+            check(&[("AWS_EC2_METADATA_DISABLED", value)], Ok(expected));
+        }
+        check(
+            &[("AWS_MAX_ATTEMPTS", "0")],
+            Err("AWS_MAX_ATTEMPTS=0 is not a number from 1 to 100"),
+        );
+        let notify_socket = some("/run/systemd/notify");
+        check(
+            &[("NOTIFY_SOCKET", "/run/systemd/notify")],
+            Ok(Environment {
+                notify_socket,
+                ..none()
+            }),
+        );
+    }
+
+    #[test]
+    fn proxies() {
+        let variables = [("HTTPS_PROXY", "http://user:secret@p:3128")];
+        let find = |name: &str| Some(variables.iter().find(|(n, _)| *n == name)?.1.to_owned());
+        let environment = Environment::parse(find).unwrap();
+        assert!(environment.proxy.for_url("https://s3").is_some());
+        assert!(environment.proxy.for_url("http://s3").is_none());
+        let shown = format!("{environment:?}");
+        assert!(!shown.contains("secret"), "{shown}");
+        check(&[("http_proxy", "socks5://p")], Err("http_proxy: "));
+    }
+
+    /// A variable of mountpoint-s3 and the name that stays.
+    #[test]
+    fn names_that_stay() {
+        for [stable, old] in [
+            MAX_BACKGROUND,
+            CONGESTION_THRESHOLD,
+            MAX_PREFETCH_WINDOW_SIZE,
+            EVENTLOOP_THREADS,
+        ] {
+            check(&[(old, "0")], Err(&format!("{old}=0 is not")));
+            check(&[(old, "many")], Err(&format!("{old}=many is not")));
+            check(
+                &[(stable, "0"), (old, "1")],
+                Err(&format!("{stable}=0 is not")),
+            );
+        }
+        for name in CLONE_FUSE_FD {
+            check(
+                &[(name, "True")],
+                Ok(Environment {
+                    clone_fuse_fd: true,
+                    ..none()
+                }),
+            );
+            check(&[(name, "maybe")], Err("neither true nor false"));
+        }
+        let [stable, old] = PID_FILE;
+        let pid_file = |path: &str| Environment {
+            pid_file: some(path),
+            ..none()
+        };
+        check(&[(old, "/a")], Ok(pid_file("/a")));
+        check(&[(stable, "/a")], Ok(pid_file("/a")));
+        check(&[(stable, "/a"), (old, "/a")], Ok(pid_file("/a")));
+        let warning =
+            format!("{stable}=/a is used and {old}, its old name, is not: set one of them");
+        let expected = Environment {
+            warnings: vec![warning],
+            ..pid_file("/a")
+        };
+        check(&[(old, "/b"), (stable, "/a")], Ok(expected));
+    }
+
+    #[test]
+    fn congestion_threshold_within_max_background() {
+        check(
+            &[(MAX_BACKGROUND[1], "10"), (CONGESTION_THRESHOLD[0], "11")],
+            Err(
+                "MOUNTPOINT_CONGESTION_THRESHOLD=11 is above UNSTABLE_MOUNTPOINT_MAX_BACKGROUND=10",
+            ),
+        );
+        let expected = Environment {
+            max_background: Some(10),
+            congestion_threshold: Some(10),
             ..none()
         };
         check(
-            &[("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "100")],
-            Ok(background),
+            &[(MAX_BACKGROUND[0], "10"), (CONGESTION_THRESHOLD[0], "10")],
+            Ok(expected),
         );
-        check(
-            &[("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "0")],
-            Err("from 1 to 65535"),
-        );
-        check(
-            &[("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "many")],
-            Err("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND=many"),
-        );
-        check(
-            &[
-                ("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "10"),
-                ("UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD", "11"),
-            ],
-            Err("at most that"),
-        );
-        check(
-            &[("UNSTABLE_MOUNTPOINT_CLONE_FUSE_FD", "maybe")],
-            Err("neither true nor false"),
-        );
-        check(&[("AWS_MAX_ATTEMPTS", "0")], Err("from 1 to 100"));
+    }
+
+    #[test]
+    fn variables_without_effect_are_named() {
+        for (name, why) in WITHOUT_EFFECT {
+            let warnings = vec![format!("{name} has no effect: {why}")];
+            check(&[(name, "x")], Ok(Environment { warnings, ..none() }));
+        }
     }
 }

@@ -1,70 +1,169 @@
-//! Where log lines go: the terminal in the foreground, syslog or files in the background.
+//! Where log lines go, and which: the terminal in the foreground, syslog or files in the background.
+//!
+//! SIGUSR2 makes the log more talkative, level by level, and after the last quiet again. Threads: `log-level` waits
+//! for that signal.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, IsTerminal as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
 
+use signal_hook::consts::SIGUSR2;
+use signal_hook::iterator::Signals;
 use syslog_tracing::{Facility, Options, Syslog};
 use time::format_description::well_known::Rfc3339;
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 use super::Environment;
-use crate::cli::CliArgs;
+use crate::cli::LoggingFlags;
 
-/// Starts logging. `in_background` tells that there is no terminal.
+/// Starts logging. `in_background` tells that there is no terminal. Returns a remark for the user, or nothing.
 ///
 /// # Errors
 /// A text for the user.
 pub(super) fn start(
-    args: &CliArgs,
+    args: &LoggingFlags,
     environment: &Environment,
     in_background: bool,
-) -> Result<(), String> {
+) -> Result<String, String> {
     if args.no_log {
-        return Ok(());
+        // There is no level to change, but the signal must not end the process.
+        signal_hook::flag::register(SIGUSR2, Arc::new(AtomicBool::new(false)))
+            .map_err(|error| format!("cannot take signals: {error}"))?;
+        return Ok(String::new());
     }
     let filter = filter(args, environment)?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_target(true)
-        .with_thread_names(true);
-    if let Some(directory) = &args.log_directory {
+    let level = filter.max_level_hint();
+    let (filter, handle) = reload::Layer::new(filter);
+    let layer = fmt::layer().with_target(true).with_thread_names(true);
+    let mut remark = String::new();
+    let layer: BoxedLayer = if let Some(directory) = &args.log_directory {
         let file = create_log_file(directory).map_err(|error| {
             format!(
-                "cannot write a log file in {}: {error}",
+                "cannot write a log file in {}: {error}; name a directory that you may write to with --log-directory",
                 directory.display()
             )
         })?;
-        builder.with_ansi(false).with_writer(file).finish().init();
+        layer.with_ansi(false).with_writer(file).boxed()
     } else if in_background {
+        if !is_syslog_there() {
+            NO_SYSLOG.clone_into(&mut remark);
+        }
         let syslog = Syslog::new(c"mount-s3", Options::LOG_PID, Facility::Daemon)
             .ok_or("syslog is in use already; log to files with --log-directory")?;
-        builder
+        layer
             .with_ansi(false)
             .without_time()
             .with_level(false)
             .with_writer(syslog)
-            .finish()
-            .init();
+            .boxed()
     } else {
-        builder
+        layer
             .with_ansi(io::stderr().is_terminal())
             .with_writer(io::stderr)
-            .finish()
-            .init();
-    }
-    Ok(())
+            .boxed()
+    };
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(layer)
+        .init();
+    change_with_signal(handle, level).map_err(|error| format!("cannot take signals: {error}"))?;
+    Ok(remark)
 }
 
-fn filter(args: &CliArgs, environment: &Environment) -> Result<EnvFilter, String> {
+type Filtered = tracing_subscriber::layer::Layered<reload::Layer<EnvFilter, Registry>, Registry>;
+type BoxedLayer = Box<dyn Layer<Filtered> + Send + Sync>;
+
+/// Said on the terminal; lines are not kept, unless a syslog daemon comes up later.
+const NO_SYSLOG: &str = "there is no syslog here (/dev/log), so that the log is lost; keep it in files with \
+                         --log-directory DIRECTORY, or stay in the foreground";
+
+/// Whether somebody listens at `/dev/log`. One that wants a stream does too.
+fn is_syslog_there() -> bool {
+    let connected = UnixDatagram::unbound().and_then(|socket| socket.connect("/dev/log"));
+    !connected.is_err_and(|error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::NotFound
+                | io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::PermissionDenied
+        )
+    })
+}
+
+/// Moves the level on with each SIGUSR2, from what the command line chose.
+fn change_with_signal(
+    handle: reload::Handle<EnvFilter, Registry>,
+    chosen: Option<LevelFilter>,
+) -> io::Result<()> {
+    let mut signals = Signals::new([SIGUSR2])?;
+    let mut level = chosen.and_then(LevelFilter::into_level);
+    let change = move || {
+        for _ in signals.forever() {
+            let next = after(level);
+            match handle.reload(EnvFilter::new(directives(next))) {
+                Ok(()) => announce(next),
+                Err(error) => tracing::warn!("the log level cannot be changed: {error}"),
+            }
+            level = Some(next);
+        }
+    };
+    thread::Builder::new()
+        .name("log-level".to_owned())
+        .spawn(change)
+        .map(drop)
+}
+
+/// The next level: more talkative, and quiet after the last.
+fn after(level: Option<Level>) -> Level {
+    match level {
+        Some(Level::ERROR) => Level::WARN,
+        Some(Level::WARN) => Level::INFO,
+        Some(Level::INFO) => Level::DEBUG,
+        Some(Level::DEBUG) => Level::TRACE,
+        Some(_) | None => Level::ERROR,
+    }
+}
+
+/// A filter that shows what is of use at `level`: other people's libraries stay quieter than ours.
+fn directives(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "error",
+        Level::WARN => WARN,
+        Level::INFO => "info,aws_config=error,aws_smithy_http_client=error",
+        Level::DEBUG => DEBUG,
+        _ => "info,mountpoint_fs=trace,mountpoint_client=trace,mount_s3=trace,crt=debug",
+    }
+}
+
+/// The libraries tell their callers of the errors that they warn of, and so do we.
+const WARN: &str = "warn,aws_config=error,aws_smithy_http_client=error";
+const DEBUG: &str = "info,mountpoint_fs=debug,mountpoint_client=debug,mount_s3=debug,crt=warn";
+
+/// Says so at that very level, so that it is seen.
+fn announce(level: Level) {
+    match level {
+        Level::ERROR => tracing::error!("log level is now error (SIGUSR2)"),
+        Level::WARN => tracing::warn!("log level is now warn (SIGUSR2)"),
+        Level::INFO => tracing::info!("log level is now info (SIGUSR2)"),
+        Level::DEBUG => tracing::debug!("log level is now debug (SIGUSR2)"),
+        _ => tracing::trace!("log level is now trace (SIGUSR2)"),
+    }
+}
+
+fn filter(args: &LoggingFlags, environment: &Environment) -> Result<EnvFilter, String> {
     let directives = match (&environment.log_filter, args.debug, args.debug_crt) {
         (Some(filter), ..) => filter.clone(),
-        (None, false, false) => "warn,aws_config=error".to_owned(),
-        (None, true, false) => {
-            "info,mountpoint_fs=debug,mountpoint_client=debug,mount_s3=debug,crt=warn".to_owned()
-        }
+        (None, false, false) => WARN.to_owned(),
+        (None, true, false) => DEBUG.to_owned(),
         (None, false, true) => "warn,crt=debug".to_owned(),
         (None, true, true) => {
             "info,mountpoint_fs=debug,mountpoint_client=debug,mount_s3=debug,crt=debug".to_owned()
@@ -107,6 +206,28 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn levels_go_round() {
+        let mut level = None;
+        let mut seen = Vec::new();
+        for _ in 0..6 {
+            let next = after(level);
+            seen.push(next);
+            let hint = EnvFilter::new(directives(next)).max_level_hint();
+            assert_eq!(hint, Some(LevelFilter::from_level(next)));
+            level = Some(next);
+        }
+        let all = [
+            Level::ERROR,
+            Level::WARN,
+            Level::INFO,
+            Level::DEBUG,
+            Level::TRACE,
+        ];
+        assert_eq!(seen[..5], all);
+        assert_eq!(seen[5], Level::ERROR);
+    }
 
     #[test]
     fn log_files_are_private() {

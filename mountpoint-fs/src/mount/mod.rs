@@ -1,15 +1,23 @@
 //! The process: from the command line to a mounted directory, and to its end.
 
+mod client_options;
 mod config;
+mod connect;
 mod daemon;
 mod environment;
 mod logging;
+mod memory_limit;
+mod notify;
+mod pid_file;
 mod run;
 mod serve;
 mod start_error;
+mod target;
 
+pub use client_options::client_options;
 pub use config::{FuseTuning, MountConfig};
 pub use environment::Environment;
 pub use run::run;
 pub use serve::MountedBucket;
 pub use start_error::StartError;
+pub use target::MountTarget;

@@ -4,29 +4,42 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::Parser as _;
-
-use super::daemon::{PidFile, Reporter, Side, daemonise};
-use super::{Environment, MountConfig, MountedBucket, StartError, logging};
-use crate::cli::CliArgs;
+use super::daemon::{Reporter, Side, daemonise};
+use super::notify::Notifier;
+use super::pid_file::PidFile;
+use super::target::Wishes;
+use super::{Environment, MountConfig, MountTarget, MountedBucket, StartError, logging};
+use crate::cli::{CliArgs, Invocation, man_page};
+use crate::config::limits;
 
 /// Runs `mount-s3` with these arguments. The exit code is 0 when the directory was mounted (in the background) or
-/// was unmounted again (in the foreground), 1 when something failed, 2 when the command line is wrong.
+/// was unmounted again (in the foreground), 1 when something failed, 2 when the command line is wrong. `doctor` runs
+/// the helper command of that name, which is above this layer, with its arguments.
 #[must_use]
-pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let args = match CliArgs::try_parse_from(arguments) {
-        Ok(args) => args,
+pub fn run(
+    arguments: impl Iterator<Item = OsString>,
+    doctor: impl FnOnce(Vec<OsString>) -> ExitCode,
+) -> ExitCode {
+    let invocation = match Invocation::parse(arguments) {
+        Ok(invocation) => invocation,
         Err(error) => {
             // `--help` and `--version` come this way as well, with code 0. Nobody is left to tell that telling failed.
             error.print().ok();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    match start(&args) {
+    let result = match invocation {
+        Invocation::Mount(args) => start(&args),
+        Invocation::Completions(shell) => Ok(print(&shell.completions())),
+        Invocation::Man => Ok(print(&man_page())),
+        Invocation::Doctor(arguments) => Ok(doctor(arguments)),
+    };
+    match result {
         Ok(code) => code,
         Err(reason) => {
-            complain(&reason);
+            tell(&reason);
             ExitCode::FAILURE
         }
     }
@@ -34,79 +47,142 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn start(args: &CliArgs) -> Result<ExitCode, String> {
     let environment = Environment::read()?;
+    let wishes = Wishes {
+        read_only: args.mount.read_only,
+        auto_unmount: args.mount.auto_unmount,
+        allow_root: args.mount.allow_root,
+    };
+    // First of all, as long as a descriptor that is open can only have been passed to us.
+    let target =
+        MountTarget::resolve(&args.directory, wishes).map_err(|error| error.to_string())?;
     let config = MountConfig::resolve(args, &environment)?;
-    if args.foreground {
-        return serve(args, &environment, &config, Reporter::foreground());
+    for warning in &config.warnings {
+        tell(&format!("warning: {warning}"));
     }
-    match daemonise().map_err(|error| format!("cannot go into the background: {error}"))? {
-        Side::Parent(Ok(())) => {
-            let (bucket, directory) = (&args.bucket.name, args.directory.display());
+    let time_max = environment
+        .start_timeout
+        .map_or(limits::START_TIMEOUT, Duration::from_secs);
+    let start = Start {
+        args,
+        environment: &environment,
+        config: &config,
+        time_max,
+    };
+    if args.foreground {
+        return start.serve(target, Reporter::foreground());
+    }
+    match daemonise(time_max).map_err(|error| format!("cannot go into the background: {error}"))? {
+        Side::Parent(Ok(remarks)) => {
             // The mount is there even if nobody can read this.
-            writeln!(
-                std::io::stdout(),
-                "bucket {bucket} is mounted at {directory}"
-            )
-            .ok();
+            writeln!(std::io::stdout(), "{}", start.headline()).ok();
+            if !remarks.is_empty() {
+                tell(&remarks);
+            }
             Ok(ExitCode::SUCCESS)
         }
         Side::Parent(Err(reason)) => Err(reason),
-        Side::Child(reporter) => serve(args, &environment, &config, reporter),
+        Side::Child(reporter) => start.serve(target, reporter),
     }
 }
 
-fn serve(
-    args: &CliArgs,
-    environment: &Environment,
-    config: &MountConfig,
-    mut reporter: Reporter,
-) -> Result<ExitCode, String> {
-    let mounted = logging::start(args, environment, reporter.is_daemon())
-        .map_err(StartError::from)
-        .and_then(|()| MountedBucket::start(config));
-    let mounted = match mounted {
-        Ok(mounted) => mounted,
-        Err(error) if reporter.is_daemon() => {
-            tracing::error!("{error}");
-            // The parent prints the reason.
-            reporter.failed(&error.to_string());
+/// A start that went well.
+struct Started {
+    mounted: MountedBucket,
+    pid_file: Option<PidFile>,
+    notifier: Notifier,
+    /// For the terminal; empty for none.
+    remarks: String,
+}
+
+/// What a start is made from.
+struct Start<'a> {
+    args: &'a CliArgs,
+    environment: &'a Environment,
+    config: &'a MountConfig,
+    time_max: Duration,
+}
+
+impl Start<'_> {
+    /// Mounts, tells, serves to the end.
+    fn serve(&self, target: MountTarget, mut reporter: Reporter) -> Result<ExitCode, String> {
+        let Started {
+            mounted,
+            pid_file,
+            notifier,
+            remarks,
+        } = match self.mount(target, reporter.is_daemon()) {
+            Ok(started) => started,
+            Err(error) if reporter.is_daemon() => {
+                tracing::error!("{error}");
+                // The parent prints the reason.
+                reporter.failed(&error.to_string());
+                return Ok(ExitCode::FAILURE);
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        if !reporter.is_daemon() {
+            let headline = self.headline();
+            writeln!(std::io::stdout(), "{headline}; Ctrl-C unmounts it").ok();
+            notifier.ready(&headline);
+        }
+        if let Err(error) = reporter.mounted(&remarks) {
+            tracing::error!("mounted, but whoever asked for it is gone ({error}): unmounting");
+            mounted.end();
             return Ok(ExitCode::FAILURE);
         }
-        Err(error) => return Err(error.to_string()),
-    };
-    let pid_file = environment
-        .pid_file
-        .as_deref()
-        .map(|path| PidFile::create(Path::new(path)))
-        .transpose();
-    let pid_file = pid_file.map_err(|error| format!("cannot write the PID file: {error}"));
-    let pid_file = match pid_file {
-        Ok(pid_file) => pid_file,
-        Err(reason) => {
-            mounted.end();
-            return if reporter.failed(&reason) {
-                Ok(ExitCode::FAILURE)
-            } else {
-                Err(reason)
-            };
+        let end = mounted.wait();
+        notifier.stopping();
+        mounted.finish(end);
+        drop(pid_file);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The mount and what goes with it.
+    fn mount(&self, target: MountTarget, is_daemon: bool) -> Result<Started, StartError> {
+        let remarks = logging::start(&self.args.logging, self.environment, is_daemon)?;
+        let notifier = Notifier::new(self.environment.notify_socket.as_deref())
+            .map_err(|error| StartError::new(format!("NOTIFY_SOCKET names no socket: {error}")))?;
+        let time_max = self.time_max - self.time_max / limits::START_RESERVE_SHARE;
+        let mounted = MountedBucket::start(self.config, target, time_max)?;
+        match self.pid_file() {
+            Ok(pid_file) => Ok(Started {
+                mounted,
+                pid_file,
+                notifier,
+                remarks,
+            }),
+            Err(error) => {
+                mounted.end();
+                Err(error)
+            }
         }
-    };
-    if !reporter.is_daemon() {
-        let (bucket, directory) = (&args.bucket.name, args.directory.display());
-        writeln!(
-            std::io::stdout(),
-            "bucket {bucket} is mounted at {directory}; Ctrl-C unmounts it"
-        )
-        .ok();
     }
-    if let Err(error) = reporter.mounted() {
-        tracing::warn!("mounted, but cannot tell the terminal: {error}");
+
+    fn pid_file(&self) -> Result<Option<PidFile>, StartError> {
+        let Some(path) = self.environment.pid_file.as_deref() else {
+            return Ok(None);
+        };
+        let created = PidFile::create(Path::new(path)).map_err(|error| {
+            StartError::new(format!(
+                "cannot write the PID file {path}: {error}; its directory must exist and be writable"
+            ))
+        });
+        created.map(Some)
     }
-    mounted.serve();
-    drop(pid_file);
-    Ok(ExitCode::SUCCESS)
+
+    fn headline(&self) -> String {
+        let (bucket, directory) = (&self.args.bucket.name, self.args.directory.display());
+        format!("bucket {bucket} is mounted at {directory}")
+    }
 }
 
-/// One line for what went wrong, and what to do about it.
-fn complain(reason: &str) {
-    writeln!(std::io::stderr(), "mount-s3: {reason}").ok();
+/// Prints a generated text. A reader that closes the pipe early (`| head`) has had enough.
+fn print(text: &[u8]) -> ExitCode {
+    std::io::stdout().write_all(text).ok();
+    ExitCode::SUCCESS
+}
+
+/// One line on the terminal.
+fn tell(text: &str) {
+    writeln!(std::io::stderr(), "mount-s3: {text}").ok();
 }

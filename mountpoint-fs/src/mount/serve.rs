@@ -3,28 +3,27 @@
 //! Start: check the bucket with one request, mount, answer the kernel. End: by `umount` from outside, or by a
 //! signal; a signal ends the process in bounded time even with open files ([`limits::SHUTDOWN_DRAIN`]).
 
-use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Duration;
 
-use mountpoint_client::crt_client::CrtClient;
-use mountpoint_client::types::ListRequest;
-use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
+use mountpoint_client::ObjectClient;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::runtime::Runtime;
 
-use super::start_error::{StartError, explain};
-use super::{FuseTuning, MountConfig};
+use super::connect::connect;
+use super::start_error::StartError;
+use super::{FuseTuning, MountConfig, MountTarget};
 use crate::clock::Clock;
 use crate::config::{FsConfig, limits};
 use crate::fs::FileSystem;
-use crate::fuse::{Connection, Mount, MountOptions, Session, SessionOptions};
+use crate::fuse::{Connection, Mount, MountOptions, Session, SessionError, SessionOptions};
 
 /// What ends a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     /// Somebody unmounted the directory.
     Unmounted,
     /// This process was told to end.
@@ -36,7 +35,7 @@ enum End {
 pub struct MountedBucket {
     mount: Mount,
     session: Arc<Session>,
-    /// To end it when users keep files open; `None` if the mount ended while it began.
+    /// To end it when users keep files open; `None` if the mount ended while it began, or was passed to us.
     connection: Option<Connection>,
     ends: Receiver<End>,
     /// Last, so that everything above is gone before the runtime is.
@@ -44,23 +43,34 @@ pub struct MountedBucket {
 }
 
 impl MountedBucket {
-    /// Connects to S3, checks the bucket and mounts it. The process's SIGINT, SIGTERM and SIGHUP end the mount.
+    /// Connects to S3, checks the bucket and mounts it; the requests of that end within `time_max`. From then on the
+    /// process's SIGINT, SIGTERM and SIGHUP end the mount.
     ///
     /// # Errors
     /// With a text for the user: what failed and what to do.
-    pub fn start(config: &MountConfig) -> Result<Self, StartError> {
-        check_directory(&config.directory)?;
+    pub fn start(
+        config: &MountConfig,
+        target: MountTarget,
+        time_max: Duration,
+    ) -> Result<Self, StartError> {
+        target.check()?;
         let runtime = new_runtime()?;
-        let client = connect(&runtime, config)?;
-        let mounted = Self::over(
+        let client = match connect(&runtime, &config.client, &config.fs.prefix, time_max) {
+            Ok(client) => client,
+            Err(error) => {
+                // Not waited for: a name may still be looked up, which takes as long as the resolver likes.
+                runtime.shutdown_background();
+                return Err(error);
+            }
+        };
+        Self::over(
             client,
             runtime,
-            &config.directory,
+            target,
             &config.fs,
             &config.access,
             config.fuse,
-        )?;
-        Ok(mounted)
+        )
     }
 
     /// Mounts the bucket of a client that is there already.
@@ -70,15 +80,23 @@ impl MountedBucket {
     pub fn over(
         client: Arc<dyn ObjectClient>,
         runtime: Runtime,
-        directory: &Path,
+        target: MountTarget,
         fs: &FsConfig,
         access: &MountOptions,
         tuning: FuseTuning,
     ) -> Result<Self, StartError> {
-        check_directory(directory)?;
         let fs = Arc::new(FileSystem::new(client, fs.clone(), Clock::monotonic()));
-        let mount = crate::fuse::mount(directory, access)
-            .map_err(|error| StartError::new(error.to_string()))?;
+        // Before there is a mount that a signal could leave behind.
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+            .map_err(|error| StartError::new(format!("cannot take signals: {error}")))?;
+        let (mount, directory) = match target {
+            MountTarget::Passed(mount) => (mount, None),
+            MountTarget::Directory(directory) => {
+                let mount = crate::fuse::mount(&directory, access)
+                    .map_err(|error| StartError::new(error.to_string()))?;
+                (mount, Some(directory))
+            }
+        };
         runtime.spawn(give_back_idle(Arc::downgrade(&fs)));
         let options = SessionOptions {
             threads: tuning.threads,
@@ -93,14 +111,12 @@ impl MountedBucket {
             Err(error) => {
                 // Best effort: the reason why it could not start is what the user must see.
                 mount.unmount(true).ok();
-                return Err(StartError::new(format!(
-                    "the kernel refused the mount: {error}"
-                )));
+                return Err(not_served(&error, mount.is_passed()));
             }
         };
-        let ends = watch(&session)
+        let ends = watch(&session, signals)
             .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
-        let connection = Connection::of(directory).ok();
+        let connection = directory.and_then(|directory| Connection::of(&directory).ok());
         Ok(Self {
             mount,
             session,
@@ -110,14 +126,25 @@ impl MountedBucket {
         })
     }
 
-    /// Serves until the directory is unmounted or the process is told to end.
+    /// Serves until the directory is unmounted or the process is told to end, and ends the mount.
     pub fn serve(self) {
-        match self.ends.recv() {
-            Ok(End::Signal(signal)) => {
+        let end = self.wait();
+        self.finish(end);
+    }
+
+    /// Serves until the directory is unmounted or the process is told to end.
+    pub(super) fn wait(&self) -> End {
+        self.ends.recv().unwrap_or(End::Unmounted)
+    }
+
+    /// What is left to do after that.
+    pub(super) fn finish(self, end: End) {
+        match end {
+            End::Signal(signal) => {
                 tracing::info!(signal, "told to end, unmounting");
                 self.end();
             }
-            Ok(End::Unmounted) | Err(_) => {
+            End::Unmounted => {
                 tracing::info!("unmounted");
                 self.close();
             }
@@ -127,6 +154,9 @@ impl MountedBucket {
     /// Unmounts and ends. With open files the name disappears at once and the files work for
     /// [`limits::SHUTDOWN_DRAIN`] more; a second signal cuts that short.
     pub fn end(self) {
+        if self.mount.is_passed() {
+            return self.abandon();
+        }
         if let Err(busy) = self.mount.unmount(false) {
             tracing::warn!(
                 "files are still open ({busy}): unmounting lazily, they end in a moment"
@@ -142,6 +172,23 @@ impl MountedBucket {
             let ended = self.ends.recv_timeout(limits::SHUTDOWN_ABORT);
             tracing::debug!(?aborted, ?ended, "connection aborted");
         }
+        self.close();
+    }
+
+    /// Ends without unmounting, which is up to whoever mounted: finishes what is in progress, for
+    /// [`limits::SHUTDOWN_DRAIN`] at most. The kernel ends the connection when the process is gone.
+    fn abandon(self) {
+        tracing::warn!(
+            "the mount was passed to this process, which cannot unmount it: its users get errors from now on"
+        );
+        let polls = limits::SHUTDOWN_DRAIN.as_millis() / DRAIN_POLL.as_millis();
+        for _ in 0..polls {
+            let is_idle = self.session.operations_in_progress() == 0;
+            if is_idle || self.ends.recv_timeout(DRAIN_POLL).is_ok() {
+                break;
+            }
+        }
+        self.session.abort_pending();
         self.close();
     }
 
@@ -169,40 +216,15 @@ fn new_runtime() -> Result<Runtime, StartError> {
         .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))
 }
 
-/// A client of the bucket, after one request that proves that the bucket can be listed. A region that nobody named
-/// is corrected once.
-fn connect(runtime: &Runtime, config: &MountConfig) -> Result<Arc<dyn ObjectClient>, StartError> {
-    let mut options = config.client.clone();
-    let explained = |options: &_, error: &ClientError| explain(options, &config.fs.prefix, error);
-    for _ in 0..2 {
-        let client = runtime
-            .block_on(CrtClient::connect(
-                options.clone(),
-                runtime.handle().clone(),
-            ))
-            .map_err(|error| explained(&options, &error))?;
-        let list = ListRequest {
-            prefix: config.fs.prefix.clone(),
-            max_keys: Some(1),
-            ..ListRequest::default()
-        };
-        match runtime.block_on(client.list(list)) {
-            Ok(_) => return Ok(Arc::new(client)),
-            Err(ClientError {
-                kind: ErrorKind::WrongRegion(Some(region)),
-                ..
-            }) if options.region.is_none() => {
-                tracing::warn!(
-                    "the bucket is in {region}; give --region {region} to save a request at start"
-                );
-                options.region = Some(region);
-            }
-            Err(error) => return Err(explained(&options, &error)),
+/// Why the kernel does not talk to us.
+fn not_served(error: &SessionError, is_passed: bool) -> StartError {
+    let hint = match error {
+        SessionError::Device(_) if is_passed => {
+            "; whoever passed the descriptor must have mounted with it, and not unmounted since"
         }
-    }
-    Err(StartError::new(
-        "the servers send us from region to region; name the bucket's with --region".to_owned(),
-    ))
+        SessionError::Device(_) | SessionError::Ended | SessionError::TooOld { .. } => "",
+    };
+    StartError::new(format!("the mount cannot be served: {error}{hint}"))
 }
 
 /// Gives back memory that nobody uses, for as long as the file system lives.
@@ -215,31 +237,9 @@ async fn give_back_idle(fs: Weak<FileSystem>) {
     }
 }
 
-fn check_directory(directory: &Path) -> Result<(), StartError> {
-    let shown = directory.display();
-    match std::fs::metadata(directory) {
-        Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err(StartError::new(format!(
-            "the mount point {shown} is not a directory"
-        ))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(StartError::new(
-            format!("the mount point {shown} does not exist; make it with `mkdir -p {shown}`"),
-        )),
-        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
-            Err(StartError::new(format!(
-                "the mount point {shown} holds a dead mount (its process is gone); clean up with `umount -l {shown}`"
-            )))
-        }
-        Err(error) => Err(StartError::new(format!(
-            "cannot use the mount point {shown}: {error}"
-        ))),
-    }
-}
-
 /// Watches for both ends of a mount, each on a thread of its own.
-fn watch(session: &Arc<Session>) -> std::io::Result<Receiver<End>> {
+fn watch(session: &Arc<Session>, mut signals: Signals) -> std::io::Result<Receiver<End>> {
     let (sender, ends) = sync_channel(ENDS_MAX);
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let on_signal: SyncSender<End> = sender.clone();
     thread::Builder::new()
         .name("signals".to_owned())
@@ -262,3 +262,6 @@ fn watch(session: &Arc<Session>) -> std::io::Result<Receiver<End>> {
 
 /// Ends that may wait to be read: a few signals and the unmount.
 const ENDS_MAX: usize = 4;
+
+/// How often a passed mount that ends is looked at.
+const DRAIN_POLL: Duration = Duration::from_millis(10);

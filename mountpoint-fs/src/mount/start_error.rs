@@ -35,21 +35,33 @@ impl fmt::Debug for StartError {
 
 impl std::error::Error for StartError {}
 
+/// ` at URL`, where the user named one, ` through the proxy URL`, where there is one.
+pub(super) fn place(options: &CrtClientOptions) -> String {
+    let url = options.endpoint_url.as_deref();
+    let mut place = url.map_or_else(String::new, |url| format!(" at {url}"));
+    let asked = url.unwrap_or("https://s3.amazonaws.com");
+    if let Some(proxy) = options.proxy.for_url(asked) {
+        place.push_str(&format!(" through the proxy {proxy}"));
+    }
+    place
+}
+
 /// What the first request's failure means for somebody who wants to mount a bucket.
 pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientError) -> StartError {
     let bucket = &options.bucket;
-    let at = options
-        .endpoint_url
-        .as_deref()
-        .map_or_else(String::new, |url| format!(" at {url}"));
+    let at = place(options);
     let text = match &error.kind {
         ErrorKind::NoSuchBucket | ErrorKind::NotFound => format!(
             "bucket '{bucket}' does not exist{at}: {error}. Check its name, --region and --endpoint-url"
         ),
         ErrorKind::Denied => format!(
-            "no permission to list bucket '{bucket}'{at}: {error}. The credentials need s3:ListBucket on the bucket \
-             (for the prefix '{prefix}') and s3:GetObject on its objects"
+            "no permission to list bucket '{bucket}'{at}: {error}. The credentials need s3:ListBucket on the bucket{} \
+             and s3:GetObject on its objects",
+            for_prefix(prefix)
         ),
+        ErrorKind::Credentials if error.message.contains("RequestTimeTooSkewed") => {
+            format!("the clock of this machine is wrong: {error}")
+        }
         // The client's text has the hint: it is useful in the log of a mount as well.
         ErrorKind::Credentials => {
             format!("no valid AWS credentials for bucket '{bucket}': {error}")
@@ -61,6 +73,12 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
             format!("bucket '{bucket}' is in another region: {error}. Name it with --region")
         }
         ErrorKind::Unreachable => format!("cannot reach the S3 server{at}: {error}"),
+        // What a server that waits for TLS answers is no HTTP.
+        ErrorKind::Transient if error.message.contains("invalid HTTP version") => {
+            format!(
+                "what answers{at} speaks no HTTP: {error}. If it is an HTTPS port, use https://"
+            )
+        }
         ErrorKind::Transient | ErrorKind::Throttled => {
             format!("the S3 server{at} fails: {error}. Try again, and ask who runs the server")
         }
@@ -69,7 +87,22 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
                 "what answers{at} is no S3 server, or its answer was damaged: {error}. Check --endpoint-url"
             )
         }
-        _ => format!("cannot list bucket '{bucket}'{at}: {error}"),
+        ErrorKind::Unsupported => format!(
+            "the server{at} cannot list bucket '{bucket}': {error}. Mountpoint needs a server with ListObjectsV2"
+        ),
+        // Without a status it is not the server who complains.
+        _ if error.status.is_none() => format!("cannot use bucket '{bucket}'{at}: {error}"),
+        _ => format!(
+            "cannot list bucket '{bucket}'{at}: {error}. Check the bucket's name, --region and --endpoint-url"
+        ),
     };
     StartError(text)
+}
+
+fn for_prefix(prefix: &str) -> String {
+    if prefix.is_empty() {
+        String::new()
+    } else {
+        format!(" (for the prefix '{prefix}')")
+    }
 }

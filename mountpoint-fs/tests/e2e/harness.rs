@@ -167,9 +167,20 @@ pub(crate) fn wait_for_exit(child: &mut Child, patience: Duration) -> ExitStatus
     }
 }
 
+/// Waits until something holds, and fails the test if it does not come to.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Whether something is mounted at this directory.
 pub(crate) fn is_mounted(directory: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    // This thread may have a mount namespace of its own.
+    let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     let directory = directory.to_str().unwrap();
     mounts
         .lines()

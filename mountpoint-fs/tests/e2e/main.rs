@@ -8,12 +8,22 @@
     reason = "a test fails by panicking, reads the real clock and starts threads"
 )]
 
+mod autofs;
+mod background;
+mod command_line;
+mod directory_bucket;
+mod doctor;
 mod faults;
+mod fstab;
 mod harness;
 mod lifecycle;
+mod machine;
+mod package;
+mod passed_device;
 mod reading;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
+mod sharing;
 mod start_errors;
 mod tools;

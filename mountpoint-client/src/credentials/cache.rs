@@ -1,0 +1,354 @@
+//! One cache of credentials for both the SDK and the CRT.
+//!
+//! Invariant: at most one look-up is under way; keys are renewed before they expire, in the background as long
+//! as the old ones are good. The answer from the cache is immediate, on whatever thread asks; look-ups run on
+//! the client's tokio runtime. Knows no request. Never prints a secret.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::future::ProvideCredentials as ProvideCredentialsFuture;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
+use mountpoint_crt_sys::{Credentials as CrtCredentials, CredentialsReply, CredentialsSource};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use super::renewal::renew_before;
+use super::source::Sources;
+use crate::{ClientError, ErrorKind};
+
+/// The credentials of one client. Cheap to clone.
+#[derive(Clone)]
+pub struct CredentialsCache(Arc<Inner>);
+
+struct Inner {
+    provider: SharedCredentialsProvider,
+    sources: Sources,
+    runtime: Handle,
+    /// Guards nothing that blocks: it is held for a few instructions, never while a provider works.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    current: Option<Current>,
+    /// Grows with every change of `current`.
+    generation: u64,
+    lookup: Lookup,
+    /// Where the last keys came from.
+    source: Option<Arc<str>>,
+}
+
+/// The keys in use.
+struct Current {
+    keys: Credentials,
+    /// They are renewed when they are good for less than this.
+    renew_before: Duration,
+}
+
+/// What a look-up is doing, and who waits for it.
+#[derive(Default)]
+enum Lookup {
+    /// None is under way; after a failed renewal the next waits until then.
+    #[default]
+    Idle,
+    Resting(Instant),
+    Running(Vec<Waiter>),
+}
+
+type Answer = Result<Credentials, Arc<CredentialsError>>;
+type Waiter = Box<dyn FnOnce(Answer) + Send>;
+
+impl CredentialsCache {
+    /// The cache over any provider.
+    pub fn over(provider: impl ProvideCredentials + 'static, runtime: Handle) -> Self {
+        Self::described(provider, Sources::default(), runtime)
+    }
+
+    /// The cache over a provider whose credentials come from one of `sources`.
+    pub(super) fn described(
+        provider: impl ProvideCredentials + 'static,
+        sources: Sources,
+        runtime: Handle,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            provider: SharedCredentialsProvider::new(provider),
+            sources,
+            runtime,
+            state: Mutex::new(State::default()),
+        }))
+    }
+
+    /// The cache over keys of sessions that other keys open.
+    pub(crate) fn of_sessions(
+        provider: impl ProvideCredentials + 'static,
+        keys: Self,
+        runtime: Handle,
+    ) -> Self {
+        let sources = Sources {
+            opened_with: Some(keys),
+            ..Sources::default()
+        };
+        Self::described(provider, sources, runtime)
+    }
+
+    /// Where the last credentials came from, as a short text without secrets: `environment`, `profile dev (SSO)`,
+    /// `instance role web`. `None` before the first were found.
+    #[must_use]
+    pub fn source(&self) -> Option<String> {
+        if let Some(keys) = &self.0.sources.opened_with {
+            return keys.source();
+        }
+        self.0.state.lock().source.as_deref().map(str::to_owned)
+    }
+
+    /// Looks credentials up, so that a mount without any fails at once and says why.
+    pub async fn check(&self) -> Result<(), ClientError> {
+        self.provide()
+            .await
+            .map(drop)
+            .map_err(|error| explain(&error, self.0.sources.profile.as_deref()))
+    }
+
+    /// Names the credentials that a request which starts now will use; for [`CredentialsCache::invalidate`].
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.0.state.lock().generation
+    }
+
+    /// The server refused the credentials of `generation` as expired: the next request gets others, if there are any.
+    pub fn invalidate(&self, generation: u64) {
+        let mut state = self.0.state.lock();
+        if state.generation == generation && state.current.take().is_some() {
+            state.generation += 1;
+        }
+    }
+
+    pub(super) async fn provide(&self) -> Answer {
+        let (send, receive) = tokio::sync::oneshot::channel();
+        self.ask(Box::new(move |answer| drop(send.send(answer))));
+        receive.await.unwrap_or_else(|_| {
+            Err(Arc::new(CredentialsError::not_loaded(
+                "the client is shutting down",
+            )))
+        })
+    }
+
+    /// Answers `waiter` at once if there are usable credentials, else when the look-up is done.
+    fn ask(&self, waiter: Waiter) {
+        let mut state = self.0.state.lock();
+        let usable = state.current.as_ref().and_then(Current::usable);
+        if let Some((keys, is_due)) = usable {
+            if is_due {
+                self.renew(&mut state);
+            }
+            drop(state);
+            waiter(Ok(keys));
+            return;
+        }
+        match &mut state.lookup {
+            Lookup::Running(waiters) => waiters.push(waiter),
+            Lookup::Idle | Lookup::Resting(_) => {
+                state.lookup = Lookup::Running(vec![waiter]);
+                self.spawn_lookup();
+            }
+        }
+    }
+
+    /// A look-up in the background, unless one is under way or failed a moment ago.
+    fn renew(&self, state: &mut State) {
+        match &state.lookup {
+            Lookup::Running(_) => return,
+            Lookup::Resting(until) if Instant::now() < *until => return,
+            Lookup::Idle | Lookup::Resting(_) => {}
+        }
+        state.lookup = Lookup::Running(Vec::new());
+        self.spawn_lookup();
+    }
+
+    fn spawn_lookup(&self) {
+        let guard = LookupGuard(Some(self.clone()));
+        drop(self.0.runtime.spawn(async move {
+            let cache = guard.cache();
+            let found =
+                tokio::time::timeout(LOOKUP_TIMEOUT, cache.0.provider.provide_credentials()).await;
+            let found =
+                found.unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(LOOKUP_TIMEOUT)));
+            let source = match &found {
+                Ok(keys) => Some(cache.0.sources.describe(keys).await),
+                Err(_) => None,
+            };
+            guard.finish(found.map_err(Arc::new), source.as_deref());
+        }));
+    }
+
+    fn finish(&self, answer: Answer, source: Option<&str>) {
+        let mut state = self.0.state.lock();
+        let next = match &answer {
+            Ok(keys) => {
+                let lifetime = left(keys);
+                tracing::debug!(
+                    ?lifetime,
+                    "credentials from {}",
+                    source.unwrap_or("a provider")
+                );
+                state.source = source.map(Arc::from);
+                state.current = Some(Current {
+                    keys: keys.clone(),
+                    renew_before: renew_before(lifetime),
+                });
+                state.generation += 1;
+                Lookup::Idle
+            }
+            Err(error) => {
+                tracing::warn!("cannot look up credentials: {}", chain_text(error));
+                Lookup::Resting(Instant::now() + RENEW_GAP)
+            }
+        };
+        let finished = std::mem::replace(&mut state.lookup, next);
+        drop(state);
+        if let Lookup::Running(waiters) = finished {
+            for waiter in waiters {
+                waiter(answer.clone());
+            }
+        }
+    }
+}
+
+impl Current {
+    /// The keys, if they are good now, and whether it is time to renew them.
+    fn usable(&self) -> Option<(Credentials, bool)> {
+        let left = left(&self.keys);
+        (left > Duration::ZERO).then(|| (self.keys.clone(), left < self.renew_before))
+    }
+}
+
+/// Answers the waiters even if the look-up panics or the runtime ends.
+struct LookupGuard(Option<CredentialsCache>);
+
+impl LookupGuard {
+    fn cache(&self) -> CredentialsCache {
+        self.0
+            .clone()
+            .expect("taken only by finish, which consumes the guard")
+    }
+
+    fn finish(mut self, answer: Answer, source: Option<&str>) {
+        if let Some(cache) = self.0.take() {
+            cache.finish(answer, source);
+        }
+    }
+}
+
+impl Drop for LookupGuard {
+    fn drop(&mut self) {
+        if let Some(cache) = self.0.take() {
+            let error = CredentialsError::unhandled("the look-up of credentials broke off");
+            cache.finish(Err(Arc::new(error)), None);
+        }
+    }
+}
+
+impl fmt::Debug for CredentialsCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CredentialsCache")
+            .field("generation", &self.generation())
+            .finish_non_exhaustive()
+    }
+}
+
+/// For the SDK.
+impl ProvideCredentials for CredentialsCache {
+    fn provide_credentials<'a>(&'a self) -> ProvideCredentialsFuture<'a>
+    where
+        Self: 'a,
+    {
+        ProvideCredentialsFuture::new(async {
+            self.provide()
+                .await
+                .map_err(|error| CredentialsError::provider_error(chain_text(&error)))
+        })
+    }
+}
+
+/// For the CRT. Answers on the calling thread if the cache can.
+impl CredentialsSource for CredentialsCache {
+    fn fetch(&self, reply: CredentialsReply) {
+        self.ask(Box::new(move |answer| {
+            reply.send(
+                answer
+                    .map(|keys| to_crt(&keys))
+                    .map_err(|error| chain_text(&error)),
+            );
+        }));
+    }
+}
+
+fn to_crt(keys: &Credentials) -> CrtCredentials {
+    CrtCredentials {
+        access_key_id: keys.access_key_id().to_owned(),
+        secret_access_key: keys.secret_access_key().to_owned(),
+        session_token: keys.session_token().map(str::to_owned),
+        expires: keys.expiry(),
+    }
+}
+
+/// How long the keys are good for; a long time if they do not expire.
+fn left(keys: &Credentials) -> Duration {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "expiry is wall-clock time, set by another machine"
+    )]
+    let now = SystemTime::now();
+    keys.expiry().map_or(Duration::MAX, |expiry| {
+        expiry.duration_since(now).unwrap_or_default()
+    })
+}
+
+fn explain(error: &CredentialsError, profile: Option<&str>) -> ClientError {
+    let why = chain_text(error);
+    let is_login = LOGIN_MARKS.iter().any(|mark| why.contains(mark));
+    let hint = match (is_login, profile) {
+        (true, Some(profile)) => format!("log in again: aws sso login --profile {profile}"),
+        (true, None) => "log in again: aws sso login".to_owned(),
+        (false, _) => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, check the profile, \
+             or use --no-sign-request for a public bucket"
+            .to_owned(),
+    };
+    let text = format!("no usable AWS credentials: {why}; {hint}");
+    ClientError::new(ErrorKind::Credentials, text)
+}
+
+/// An error with what caused it, on one line; the SDK's errors say little without.
+pub(crate) fn chain_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    // A message is one line; some of the SDK's are lists.
+    text.split_inclusive('\n')
+        .map(str::trim)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// How the SDK and IAM Identity Center say that a session is over, or was never begun.
+const LOGIN_MARKS: [&str; 3] = ["access token", "SSO token", "UnauthorizedException"];
+/// One look-up; an SSO or assume-role provider makes a few requests.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(30);
+/// After a renewal that failed: a provider that has no answer now is not asked at each request.
+const RENEW_GAP: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

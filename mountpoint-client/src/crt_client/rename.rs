@@ -1,0 +1,48 @@
+//! RenameObject: the same object under another name, at once. Directory buckets only.
+//!
+//! A server that does not know it takes the request for a PutObject of nothing and empties the destination. So it is
+//! sent only to a server that has opened a session, and no server but S3 Express does.
+
+use std::sync::Arc;
+
+use super::core::{Call, Core, refused, writing};
+use super::objects::condition_headers;
+use super::sdk_fault::of_sdk;
+use crate::endpoint::encode_key;
+use crate::types::{Key, PutCondition};
+use crate::{ErrorKind, Pending};
+
+pub(super) fn rename(
+    core: &Arc<Core>,
+    source: &Key,
+    destination: &Key,
+    condition: PutCondition,
+) -> Pending<()> {
+    let operation = core.on_key("RenameObject", source);
+    if core.sessions.is_none() {
+        let what = "only directory buckets can rename an object";
+        return refused(operation.error(ErrorKind::Unsupported, what));
+    }
+    let (core_of_task, source) = (Arc::clone(core), encode_key(source.as_str()));
+    let destination = destination.clone();
+    // By it S3 recognises a repetition of what it has done already.
+    let token = format!("{:032x}", rand::random::<u128>());
+    writing(core, async move {
+        let core = core_of_task;
+        let attempt = || async {
+            let (if_match, if_none_match) = condition_headers(&condition);
+            let call = core
+                .sdk
+                .rename_object()
+                .bucket(&core.bucket)
+                .key(destination.as_str())
+                .rename_source(&source)
+                .client_token(&token)
+                .set_destination_if_match(if_match)
+                .set_destination_if_none_match(if_none_match);
+            let output = call.send().await;
+            output.map(drop).map_err(|error| of_sdk(&operation, &error))
+        };
+        core.retry(Call::quick(operation.clone()), attempt).await
+    })
+}

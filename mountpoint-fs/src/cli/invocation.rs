@@ -1,0 +1,132 @@
+//! What the arguments ask for: a mount, as flags or as a line of `/etc/fstab`, or a helper command.
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory as _, Parser, ValueEnum};
+
+use super::{CliArgs, fstab};
+
+/// What `mount-s3` was called for.
+#[derive(Clone, Debug)]
+pub enum Invocation {
+    /// Mount a bucket.
+    Mount(Box<CliArgs>),
+    /// Look at this machine and a bucket; the arguments after the word, which `doctor` parses itself.
+    Doctor(Vec<OsString>),
+    /// Print what a shell needs to complete flags.
+    Completions(Shell),
+    /// Print the manual page.
+    Man,
+}
+
+/// A shell that completions can be made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// GNU Bash
+    Bash,
+    /// Z shell
+    Zsh,
+    /// fish
+    Fish,
+}
+
+impl Invocation {
+    /// Sorts the arguments, of which the first is the program's name.
+    ///
+    /// The five arguments of mount(8) are a mount whatever the bucket is called. Otherwise the first argument selects
+    /// a helper command; a bucket of that name is mounted as `s3://doctor`.
+    ///
+    /// # Errors
+    /// What clap has to say: the usage, the version, or what is wrong.
+    pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let arguments: Vec<OsString> = arguments.collect();
+        if let Some(translated) = fstab::translate(&arguments) {
+            let translated =
+                translated.map_err(|error| CliArgs::command().error(error.kind(), error))?;
+            let mut args = CliArgs::try_parse_from(translated)?;
+            args.is_fstab = true;
+            return Ok(Self::Mount(Box::new(args)));
+        }
+        match arguments.get(1).and_then(|first| first.to_str()) {
+            Some("doctor") => Ok(Self::Doctor(arguments[2..].to_vec())),
+            Some("completions") => {
+                let args = CompletionsArgs::try_parse_from(&arguments[1..])?;
+                Ok(Self::Completions(args.shell))
+            }
+            Some("man") => {
+                ManArgs::try_parse_from(&arguments[1..])?;
+                Ok(Self::Man)
+            }
+            _ => Ok(Self::Mount(Box::new(CliArgs::try_parse_from(arguments)?))),
+        }
+    }
+}
+
+/// Print the completions of mount-s3 for a shell.
+///
+/// For this session of bash: source <(mount-s3 completions bash)
+#[derive(Clone, Debug, Parser)]
+#[command(name = "completions", bin_name = "mount-s3 completions")]
+struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Print the manual page of mount-s3; read it with `mount-s3 man | man -l -`.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "man", bin_name = "mount-s3 man")]
+struct ManArgs {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(arguments: &str, expected: Result<&str, &str>) {
+        let arguments = ["mount-s3"]
+            .into_iter()
+            .chain(arguments.split(' '))
+            .map(OsString::from);
+        let shown = match Invocation::parse(arguments) {
+            Ok(Invocation::Mount(args)) => Ok(format!(
+                "mount {} at {}{}{}",
+                args.bucket.name,
+                args.directory.display(),
+                if args.mount.read_only { " ro" } else { "" },
+                if args.is_fstab { " by fstab" } else { "" }
+            )),
+            Ok(Invocation::Doctor(rest)) => Ok(format!("doctor {}", rest.len())),
+            Ok(Invocation::Completions(shell)) => Ok(format!("{shell:?}")),
+            Ok(Invocation::Man) => Ok("man".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        match (&shown, expected) {
+            (Ok(shown), Ok(expected)) => assert_eq!(shown, expected),
+            (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+            _ => panic!("{shown:?} {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn invocations() {
+        check("bucket /mnt", Ok("mount bucket at /mnt"));
+        check("s3://doctor /mnt", Ok("mount doctor at /mnt"));
+        check("s3://man /mnt", Ok("mount man at /mnt"));
+        check("doctor", Ok("doctor 0"));
+        check("doctor bucket --region r", Ok("doctor 3"));
+        check("completions zsh", Ok("Zsh"));
+        check("completions tcsh", Err("bash, zsh, fish"));
+        check("completions", Err("SHELL"));
+        check("man", Ok("man"));
+        check("man x", Err("unexpected"));
+        check(
+            "bucket /mnt -o ro,_netdev",
+            Ok("mount bucket at /mnt ro by fstab"),
+        );
+        check("doctor /mnt -o rw", Ok("mount doctor at /mnt by fstab"));
+        check("bucket /mnt -o typo", Err("--typo"));
+        check("bucket /mnt -o ro,rw", Err("ro"));
+        check("bucket /mnt -o ro --debug", Err("-o"));
+    }
+}

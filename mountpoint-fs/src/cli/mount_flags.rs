@@ -1,0 +1,46 @@
+//! What the mount looks like, and who may use it.
+
+use clap::{Args, value_parser};
+
+use super::values::parse_mode;
+
+/// Flags under "Mount options".
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Mount options")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line that we are compatible with"
+)]
+pub struct MountFlags {
+    /// Mount read-only; this version always does
+    #[arg(long)]
+    pub read_only: bool,
+
+    /// Unmount when the process ends, however it ends
+    #[arg(long)]
+    pub auto_unmount: bool,
+
+    /// Let root use the mount, besides its owner
+    #[arg(long, conflicts_with = "allow_other")]
+    pub allow_root: bool,
+
+    /// Let every user use the mount; an ordinary user needs user_allow_other in /etc/fuse.conf
+    #[arg(long)]
+    pub allow_other: bool,
+
+    /// Owner of files and directories [default: the current user]
+    #[arg(long, value_name = "UID", value_parser = value_parser!(u32).range(1..))]
+    pub uid: Option<u32>,
+
+    /// Group of files and directories [default: the current group]
+    #[arg(long, value_name = "GID", value_parser = value_parser!(u32).range(1..))]
+    pub gid: Option<u32>,
+
+    /// Permission bits of directories, in octal [default: 0755]
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    pub dir_mode: Option<u16>,
+
+    /// Permission bits of files, in octal [default: 0644]
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    pub file_mode: Option<u16>,
+}

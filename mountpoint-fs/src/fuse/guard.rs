@@ -1,0 +1,47 @@
+//! Unmounting when this process is killed, where `fusermount3` cannot be left to do it.
+//!
+//! Its own `auto_unmount` opens the mount point as root first, to see whether it is dead, and root may not do that to
+//! an ordinary user's mount that is shared with nobody. So a shell of the user's own waits instead. Invariant: it
+//! unmounts when, and only when, this process ends without having said goodbye.
+
+use std::io::{self, PipeWriter, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// The shell that waits.
+#[derive(Debug)]
+pub(super) struct Guard {
+    /// It sees this end close.
+    lifeline: PipeWriter,
+    shell: Child,
+}
+
+impl Guard {
+    /// Guards the mount at `directory`.
+    pub(super) fn start(directory: &Path) -> io::Result<Self> {
+        let (theirs, lifeline) = io::pipe()?;
+        let shell = Command::new("/bin/sh")
+            .args(["-c", SCRIPT, "mount-s3-guard"])
+            .arg(directory)
+            .current_dir("/")
+            .stdin(theirs)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Ctrl-C is for the process that is guarded.
+            .process_group(0)
+            .spawn()?;
+        Ok(Self { lifeline, shell })
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let told = self.lifeline.write_all(b"goodbye\n");
+        let ended = told.and_then(|()| self.shell.wait());
+        tracing::debug!(?ended, "the guard of the mount is dismissed");
+    }
+}
+
+/// A goodbye is a line; the end of the input without one is the end of the process.
+const SCRIPT: &str = "trap '' HUP INT TERM; read -r goodbye || exec fusermount3 -u -z -- \"$1\"";

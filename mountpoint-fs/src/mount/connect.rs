@@ -1,0 +1,102 @@
+//! A client of the bucket, after one request that proves that the bucket can be listed.
+//!
+//! Everything here is bounded by the time that a start may take, so that whoever waits is told what for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mountpoint_client::crt_client::{CrtClient, CrtClientOptions};
+use mountpoint_client::types::ListRequest;
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
+use tokio::runtime::Runtime;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout_at};
+
+use super::start_error::{StartError, explain, place};
+
+/// A client of the bucket. A region that nobody named is corrected once.
+pub(super) fn connect(
+    runtime: &Runtime,
+    options: &CrtClientOptions,
+    prefix: &str,
+    time_max: Duration,
+) -> Result<Arc<dyn ObjectClient>, StartError> {
+    let mut attempt = Attempt {
+        runtime,
+        options: options.clone(),
+        prefix,
+        deadline: runtime.block_on(async { Instant::now() }) + time_max,
+        time_max,
+    };
+    for _ in 0..REGIONS_MAX {
+        let client = attempt.client()?;
+        match attempt.list(&client)? {
+            Ok(()) => return Ok(client),
+            Err(ClientError {
+                kind: ErrorKind::WrongRegion(Some(region)),
+                ..
+            }) if attempt.options.region.is_none() => {
+                tracing::warn!(
+                    "the bucket is in {region}; give --region {region} to save a request at start"
+                );
+                attempt.options.region = Some(region);
+            }
+            Err(error) => return Err(explain(&attempt.options, prefix, &error)),
+        }
+    }
+    Err(StartError::new(
+        "the servers send us from region to region; name the bucket's with --region".to_owned(),
+    ))
+}
+
+struct Attempt<'a> {
+    runtime: &'a Runtime,
+    options: CrtClientOptions,
+    prefix: &'a str,
+    deadline: Instant,
+    time_max: Duration,
+}
+
+impl Attempt<'_> {
+    /// What `future` yields, if it does so in time.
+    fn bounded<T>(&self, future: impl Future<Output = T>) -> Result<T, Elapsed> {
+        // Inside the runtime's context, which a timer needs.
+        self.runtime
+            .block_on(async { timeout_at(self.deadline, future).await })
+    }
+
+    fn client(&self) -> Result<Arc<dyn ObjectClient>, StartError> {
+        let connecting = CrtClient::connect(self.options.clone(), self.runtime.handle().clone());
+        match self.bounded(connecting) {
+            Ok(Ok(client)) => Ok(Arc::new(client)),
+            Ok(Err(error)) => Err(explain(&self.options, self.prefix, &error)),
+            Err(_) => Err(StartError::new(format!(
+                "no AWS credentials or region within {:?}: what provides them (a profile's credential_process, a role, \
+                 instance metadata) does not answer; check it, or set {} to wait longer",
+                self.time_max,
+                super::Environment::START_TIMEOUT,
+            ))),
+        }
+    }
+
+    fn list(&self, client: &Arc<dyn ObjectClient>) -> Result<Result<(), ClientError>, StartError> {
+        let list = client.list(ListRequest {
+            prefix: self.prefix.to_owned(),
+            max_keys: Some(1),
+            ..ListRequest::default()
+        });
+        match self.bounded(list) {
+            Ok(answer) => Ok(answer.map(drop)),
+            Err(_) => Err(StartError::new(format!(
+                "the S3 server{} did not answer within {:?}; check --endpoint-url, the network and the proxy in \
+                 between, or set {} to wait longer",
+                place(&self.options),
+                self.time_max,
+                super::Environment::START_TIMEOUT,
+            ))),
+        }
+    }
+}
+
+/// The region asked first, and the one it names.
+const REGIONS_MAX: usize = 2;

@@ -1,0 +1,159 @@
+//! The command line as a user types it: helper commands, refused flags, warnings.
+
+use std::process::Output;
+
+use crate::harness::{BUCKET, Mounted, is_mounted, mount_s3, put, read, server};
+
+#[track_caller]
+fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains(stdout),
+        "{output:?}"
+    );
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains(stderr),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn helper_commands_print_and_end() {
+    for (args, code, stdout, stderr) in [
+        (&["--version"][..], 0, "mount-s3 ", ""),
+        (&["--help"], 0, "Not in this version", ""),
+        (&["completions", "bash"], 0, "complete -F", ""),
+        (&["completions", "zsh"], 0, "#compdef mount-s3", ""),
+        (&["completions", "fish"], 0, "complete -c mount-s3", ""),
+        (&["completions", "--help"], 0, "mount-s3 completions", ""),
+        (&["completions", "tcsh"], 2, "", "bash, zsh, fish"),
+        (&["man"], 0, ".TH mount-s3", ""),
+    ] {
+        check(
+            &mount_s3().args(args).output().unwrap(),
+            code,
+            stdout,
+            stderr,
+        );
+    }
+}
+
+/// A bucket may be called like a helper command.
+#[test]
+fn buckets_with_the_names_of_helper_commands() {
+    let server = server();
+    for name in ["doctor", "completions", "man"] {
+        server.store().create_bucket(name);
+        server.store().put(name, "file", name.as_bytes().to_vec());
+        let mut command = mount_s3();
+        command.args([
+            &format!("s3://{name}"),
+            "--force-path-style",
+            "--endpoint-url",
+            &server.url(),
+        ]);
+        let mounted = Mounted::start(command);
+        assert_eq!(read(&mounted.join("file")), name.as_bytes());
+    }
+}
+
+#[test]
+fn a_refused_flag_mounts_nothing() {
+    let server = server();
+    let directory = tempfile::tempdir().unwrap();
+    for (flags, message) in [
+        (
+            &["--allow-delete"][..],
+            "--allow-delete is not in this version, which mounts read-only",
+        ),
+        (
+            &["--cache", "/tmp"],
+            "--cache is not in this version, which keeps content in memory",
+        ),
+        (
+            &["--metadata-ttl", "60"],
+            "--metadata-ttl is not in this version",
+        ),
+        (
+            &["--sse", "AES256", "--log-metrics"],
+            "leave the flag out; --log-metrics is not",
+        ),
+    ] {
+        let output = mount_s3()
+            .args([
+                BUCKET,
+                directory.path().to_str().unwrap(),
+                "--endpoint-url",
+                &server.url(),
+            ])
+            .args(flags)
+            .output()
+            .unwrap();
+        check(&output, 1, "", message);
+        assert_eq!(
+            output.stderr.iter().filter(|byte| **byte == b'\n').count(),
+            1,
+            "{output:?}"
+        );
+        assert!(!is_mounted(directory.path()));
+    }
+}
+
+/// What is done in another way than asked for is told on the terminal, and mounted.
+#[test]
+fn warnings_reach_the_terminal() {
+    let server = server();
+    put(&server, "file", "x");
+    let directory = tempfile::tempdir().unwrap();
+    let output = mount_s3()
+        .args([
+            BUCKET,
+            directory.path().to_str().unwrap(),
+            "--endpoint-url",
+            &server.url(),
+        ])
+        .args(["--force-path-style", "--metadata-ttl", "0"])
+        .env("UNSTABLE_MOUNTPOINT_CACHE_KEY", "x")
+        .env("MOUNTPOINT_MAX_BACKGROUND", "32")
+        .env("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "16")
+        .output()
+        .unwrap();
+    let unmounted = crate::harness::run("umount", &[directory.path().to_str().unwrap()]);
+    assert!(unmounted.status.success(), "{output:?}");
+    for warning in [
+        "mount-s3: warning: --metadata-ttl 0 means 'minimal'",
+        "mount-s3: warning: UNSTABLE_MOUNTPOINT_CACHE_KEY has no effect: this version has no disk cache",
+        "mount-s3: warning: MOUNTPOINT_MAX_BACKGROUND=32 is used",
+    ] {
+        check(&output, 0, "is mounted at", warning);
+    }
+}
+
+/// Data and control requests carry what the flags say.
+#[test]
+fn flags_reach_the_server() {
+    let server = server();
+    put(&server, "file", "x");
+    let flags = [
+        "--user-agent-prefix",
+        "tool/1",
+        "--requester-pays",
+        "--expected-bucket-owner",
+        "123456789012",
+    ];
+    let mounted = Mounted::new(&server, &flags);
+    assert_eq!(read(&mounted.join("file")), b"x");
+    let records = server.log().snapshot();
+    assert!(records.iter().any(|record| record.key == "file"));
+    for record in records {
+        let user_agent = record.setting("user-agent").unwrap();
+        assert!(user_agent.starts_with("tool/1 mountpoint/"), "{record:?}");
+        assert_eq!(
+            record.setting("x-amz-request-payer"),
+            Some("requester"),
+            "{record:?}"
+        );
+        let owner = record.setting("x-amz-expected-bucket-owner");
+        assert_eq!(owner, Some("123456789012"), "{record:?}");
+    }
+}

@@ -1,0 +1,135 @@
+//! The Debian package: built from this very binary, installed into a root of its own, and run there.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::harness::{ACCESS_KEY, SECRET_KEY, put, run, server};
+
+const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging");
+
+/// Builds the package, without the compression that takes most of the time.
+fn build(folder: &Path) -> String {
+    let output = Command::new(format!("{PACKAGING}/deb.sh"))
+        .arg(env!("CARGO_BIN_EXE_mount-s3"))
+        .arg(folder)
+        .env("COMPRESSION", "none")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A root directory as Debian makes it, with the package installed and nothing else.
+fn install(root: &Path, package: &str) {
+    for directory in ["usr/sbin", "var/lib/dpkg/info", "var/lib/dpkg/updates"] {
+        std::fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    for file in ["var/lib/dpkg/status", "var/lib/dpkg/available"] {
+        std::fs::write(root.join(file), "").unwrap();
+    }
+    symlink("usr/sbin", root.join("sbin")).unwrap();
+    let output = Command::new("dpkg")
+        .arg(format!("--root={}", root.display()))
+        .arg(format!("--log={}", root.join("dpkg.log").display()))
+        .args(["--force-depends", "--install", package])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Runs a script with this directory as its root, and with a few programs of the machine.
+fn in_root(root: &Path, script: &str) -> Output {
+    let outside = format!(
+        "cd {}
+        mkdir -p dev proc etc/ssl usr/lib usr/lib64 usr/bin
+        ln -s usr/lib lib; ln -s usr/lib64 lib64; ln -s usr/bin bin
+        for program in bash cat mount umount; do
+          touch usr/bin/$program
+          mount --bind $(command -v $program) usr/bin/$program
+        done
+        for directory in /dev /proc /etc/ssl /usr/lib /usr/lib64; do
+          [ ! -d $directory ] || mount --rbind $directory .$directory
+        done
+        exec chroot . /usr/bin/bash -euo pipefail -c \"$SCRIPT\"",
+        root.display()
+    );
+    let output = Command::new("unshare")
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "bash",
+            "-euo",
+            "pipefail",
+            "-c",
+            &outside,
+        ])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
+        .env("SCRIPT", script)
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+        .stdin(Stdio::null())
+        .output();
+    output.unwrap()
+}
+
+#[test]
+fn the_package_installs_and_mounts() {
+    let server = server();
+    put(&server, "file", "x");
+    let folder = tempfile::tempdir().unwrap();
+    let package = build(folder.path());
+    let root = folder.path().join("root");
+    install(&root, &package);
+
+    let shared = root.join("usr/share");
+    let man = run(
+        "zcat",
+        &[shared.join("man/man1/mount-s3.1.gz").to_str().unwrap()],
+    );
+    assert!(String::from_utf8_lossy(&man.stdout).contains(".TH mount-s3"));
+    assert!(shared.join("man/man8/mount.mount-s3.8.gz").exists());
+    let completions = shared.join("bash-completion/completions/mount-s3");
+    let checked = run("bash", &["-n", completions.to_str().unwrap()]);
+    assert!(checked.status.success(), "{checked:?}");
+    for file in [
+        "zsh/vendor-completions/_mount-s3",
+        "fish/vendor_completions.d/mount-s3.fish",
+        "doc/mountpoint-fs/copyright",
+        "doc/mountpoint-fs/CONFIGURATION.md",
+    ] {
+        assert!(shared.join(file).metadata().unwrap().len() > 500, "{file}");
+    }
+    let crates = std::fs::read_to_string(shared.join("doc/mountpoint-fs/crates")).unwrap();
+    assert!(crates.contains("clap v"), "{crates}");
+
+    std::fs::create_dir_all(root.join("etc")).unwrap();
+    std::fs::create_dir_all(root.join("mnt")).unwrap();
+    let line = format!(
+        "test-bucket /mnt mount-s3 _netdev,ro,endpoint-url={},force-path-style 0 0\n",
+        server.url()
+    );
+    std::fs::write(root.join("etc/fstab"), line).unwrap();
+    let output = in_root(
+        &root,
+        "mount-s3 --version; mount -a; cat /mnt/file; umount /mnt",
+    );
+    assert!(output.status.success(), "{output:?}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.starts_with("mount-s3 "), "{stdout}");
+    assert!(stdout.ends_with('x'), "{stdout}");
+}
+
+#[test]
+fn the_container_is_built_with_this_toolchain() {
+    let file = |path: &str| std::fs::read_to_string(format!("{PACKAGING}/{path}")).unwrap();
+    let toolchain = file("../../rust-toolchain.toml");
+    let channel = toolchain.split('"').nth(1).unwrap();
+    let minor = channel.rsplit_once('.').unwrap().0;
+    let container = file("Containerfile");
+    assert!(container.contains(&format!("rust:{minor}-")), "{channel}");
+    assert!(container.contains("mountpoint-fs/packaging/deb.sh"));
+}

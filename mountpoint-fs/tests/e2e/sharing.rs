@@ -1,0 +1,206 @@
+//! Who may use a mount, whose files they seem to be, and what is left when its process is killed.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Command;
+
+use mountpoint_client::server::Server;
+use nix::mount::{MntFlags, umount2};
+use nix::sys::signal::Signal;
+
+use crate::harness::{BUCKET, Mounted, is_mounted, put, run, server, wait_until};
+use crate::machine::{Somebody, fuse_conf, fuse_device, in_private_namespace};
+
+/// Arguments that mount the server's bucket.
+fn bucket_of<'a>(server_url: &'a str, command: &mut Command) {
+    let args = [BUCKET, "--endpoint-url", server_url, "--force-path-style"];
+    command.args::<[&'a str; 4], _>(args);
+}
+
+/// Mounted by root, in the background, at a directory that everybody can reach.
+fn mount_as_root(server: &Server, at: &Somebody, args: &[&str]) {
+    let mut command = crate::harness::mount_s3();
+    bucket_of(&server.url(), &mut command);
+    let output = command.arg(at.directory()).args(args).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn unmount(somebody: &Somebody) {
+    umount2(&somebody.directory(), MntFlags::empty()).unwrap();
+}
+
+#[test]
+fn who_may_read_a_mount_of_root() {
+    let server = server();
+    put(&server, "file", "x");
+    let (at, other) = (Somebody::new("daemon"), Somebody::new("nobody"));
+    let file = at.directory().join("file");
+    for (args, others_may) in [
+        (vec![], false),
+        (vec!["--allow-root"], false),
+        (vec!["--allow-other"], true),
+    ] {
+        mount_as_root(&server, &at, &[&["--no-log"], &*args].concat());
+        let (root, others) = (std::fs::read(&file).is_ok(), other.can_read(&file));
+        unmount(&at);
+        assert!(root, "{args:?}");
+        assert_eq!(others, others_may, "{args:?}");
+    }
+}
+
+#[test]
+fn who_may_read_a_mount_of_an_ordinary_user() {
+    let server = server();
+    put(&server, "file", "x");
+    in_private_namespace(|| {
+        let (owner, other) = (Somebody::new("nobody"), Somebody::new("daemon"));
+        fuse_device(owner.root(), 0o666);
+        fuse_conf(owner.root(), "user_allow_other\n");
+        let file = owner.directory().join("file");
+        for (args, root_may, others_may) in [
+            (vec![], false, false),
+            (vec!["--allow-root"], true, false),
+            (vec!["--allow-other"], true, true),
+        ] {
+            let mut command = owner.mount_s3();
+            bucket_of(&server.url(), &mut command);
+            command.arg(owner.directory()).arg("--no-log").args(&args);
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{args:?} {output:?}");
+            let seen = (
+                owner.can_read(&file),
+                std::fs::read(&file).is_ok(),
+                other.can_read(&file),
+            );
+            let unmounted = owner
+                .command("fusermount3")
+                .arg("-u")
+                .arg(owner.directory())
+                .output()
+                .unwrap();
+            assert_eq!(seen, (true, root_may, others_may), "{args:?}");
+            assert!(unmounted.status.success(), "{unmounted:?}");
+        }
+    });
+}
+
+#[test]
+fn a_killed_process_unmounts_with_auto_unmount() {
+    let server = server();
+    put(&server, "file", "x");
+    let mounted = Mounted::new(&server, &["--auto-unmount"]);
+    let directory = mounted.path().to_owned();
+    assert_eq!(std::fs::read(mounted.join("file")).unwrap(), b"x");
+    let (status, _) = mounted.signal(Signal::SIGKILL);
+    assert!(!status.success());
+    wait_until("the end of the mount", || !is_mounted(&directory));
+    // Left if it was still mounted when the handle of the test let go of it.
+    std::fs::remove_dir(&directory).ok();
+}
+
+/// In the background, as an ordinary user.
+#[test]
+fn a_killed_process_of_an_ordinary_user_unmounts_with_auto_unmount() {
+    let server = server();
+    put(&server, "file", "x");
+    in_private_namespace(|| {
+        let owner = Somebody::new("nobody");
+        fuse_device(owner.root(), 0o666);
+        let pid_file = owner.root().join("mnt.pid");
+        std::fs::set_permissions(
+            owner.root(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o777),
+        )
+        .unwrap();
+        let mut command = owner.mount_s3();
+        bucket_of(&server.url(), &mut command);
+        command
+            .arg(owner.directory())
+            .args(["--auto-unmount", "--no-log"])
+            .env("UNSTABLE_MOUNTPOINT_PID_FILE", &pid_file);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(owner.can_read(&owner.directory().join("file")));
+        let pid = std::fs::read_to_string(&pid_file).unwrap();
+        assert!(run("kill", &["-KILL", pid.trim()]).status.success());
+        wait_until("the end of the mount", || !is_mounted(&owner.directory()));
+    });
+}
+
+#[test]
+fn owner_group_and_modes_are_what_the_flags_say() {
+    let server = server();
+    put(&server, "dir/file", "x");
+    let check = |args: &[&str], uid, gid, dir_mode, file_mode| {
+        let mounted = Mounted::new(&server, args);
+        for (path, mode) in [("", dir_mode), ("dir", dir_mode), ("dir/file", file_mode)] {
+            let found = std::fs::metadata(mounted.join(path)).unwrap();
+            assert_eq!(
+                (found.uid(), found.gid(), found.mode() & 0o7777),
+                (uid, gid, mode),
+                "{args:?} {path}"
+            );
+        }
+    };
+    check(&[], 0, 0, 0o755, 0o644);
+    check(
+        &["--uid", "1234", "--gid", "4321"],
+        1234,
+        4321,
+        0o755,
+        0o644,
+    );
+    check(
+        &["--dir-mode", "0500", "--file-mode", "0440"],
+        0,
+        0,
+        0o500,
+        0o440,
+    );
+}
+
+/// The kernel checks the modes: `--allow-other` alone does not open a file to everybody.
+#[test]
+fn modes_are_enforced() {
+    let server = server();
+    put(&server, "file", "x");
+    let (at, other) = (Somebody::new("daemon"), Somebody::new("nobody"));
+    let file = at.directory().join("file");
+    let uid = other.user.uid.to_string();
+    for (args, may) in [
+        (vec!["--file-mode", "0600"], false),
+        (vec!["--file-mode", "0600", "--uid", &uid], true),
+    ] {
+        mount_as_root(
+            &server,
+            &at,
+            &[&["--no-log", "--allow-other"], &*args].concat(),
+        );
+        let found = other.can_read(&file);
+        unmount(&at);
+        assert_eq!(found, may, "{args:?}");
+    }
+}
+
+#[test]
+fn the_mount_table_shows_what_it_is() {
+    let server = server();
+    let mounted = Mounted::new(&server, &["--read-only", "--allow-other"]);
+    let table = std::fs::read_to_string("/proc/thread-self/mounts").unwrap();
+    let directory = mounted.path().to_str().unwrap();
+    let line = table
+        .lines()
+        .find(|line| line.split(' ').nth(1) == Some(directory))
+        .unwrap();
+    let options: Vec<&str> = line.split(' ').nth(3).unwrap().split(',').collect();
+    for option in [
+        "ro",
+        "nosuid",
+        "nodev",
+        "noatime",
+        "default_permissions",
+        "allow_other",
+    ] {
+        assert!(options.contains(&option), "{option}: {line}");
+    }
+    assert!(line.starts_with("mountpoint-s3 "), "{line}");
+}

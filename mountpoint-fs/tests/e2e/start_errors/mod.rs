@@ -1,0 +1,195 @@
+//! Ways to start wrong: one clear message with what to do, the right exit code, no hang, no panic, no secret.
+//!
+//! Each table is a file, each row is run in the foreground and in the background, a few rows at a time.
+
+#![expect(clippy::too_many_lines, reason = "tables are long")]
+
+mod bucket;
+mod command_line;
+mod credentials;
+mod environment;
+mod fuse;
+mod mount_point;
+mod network;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::{PATIENCE, SECRET_KEY, mount_s3, run, wait_for_exit};
+
+/// What must never be printed, whatever goes wrong.
+pub(super) const TOKEN: &str = "test-session-token";
+pub(super) const PROXY_PASSWORD: &str = "test-proxy-password";
+const SECRETS: [&str; 3] = [SECRET_KEY, TOKEN, PROXY_PASSWORD];
+
+/// A way to start wrong.
+pub(super) struct Row {
+    what: String,
+    args: Vec<OsString>,
+    variables: Vec<(String, OsString)>,
+    code: i32,
+    /// The message and the hint.
+    texts: Vec<&'static str>,
+}
+
+impl Row {
+    /// A start that ends with 1 and says this.
+    pub(super) fn new(what: &str, texts: &[&'static str]) -> Self {
+        Self {
+            what: what.to_owned(),
+            args: Vec::new(),
+            variables: Vec::new(),
+            code: 1,
+            texts: texts.to_vec(),
+        }
+    }
+
+    /// A command line that cannot be meant.
+    pub(super) fn usage(what: &str, texts: &[&'static str]) -> Self {
+        Self {
+            code: 2,
+            ..Self::new(what, texts)
+        }
+    }
+
+    /// More arguments.
+    pub(super) fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// One more variable; an empty one is as good as none.
+    pub(super) fn variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.to_owned(), value.into()));
+        self
+    }
+}
+
+/// Runs rows with a plain `mount-s3`.
+pub(super) fn check_all(rows: &[Row]) {
+    check_all_as(rows, mount_s3);
+}
+
+/// Runs rows, some at the same time, with what `program` makes. Every row is run, also after one that fails.
+pub(super) fn check_all_as(rows: &[Row], program: impl Fn() -> Command + Sync) {
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let checked = catch_unwind(AssertUnwindSafe(|| check(row, &program)));
+                    failed.fetch_add(usize::from(checked.is_err()), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner();
+    assert_eq!(failed, 0, "rows failed, of {}; see above", rows.len());
+}
+
+/// Runs one row.
+#[expect(
+    clippy::print_stdout,
+    reason = "with --nocapture, every message can be read"
+)]
+pub(super) fn check(row: &Row, program: &impl Fn() -> Command) {
+    for foreground in [true, false] {
+        let mut command = program();
+        command
+            .args(&row.args)
+            .envs(row.variables.iter().map(|(name, value)| (name, value)));
+        if foreground {
+            command.arg("--foreground");
+        }
+        let shown = format!("{} (foreground {foreground})", row.what);
+        let start = Instant::now();
+        let (code, stdout, stderr) = end_of(command, &shown);
+        let took = start.elapsed();
+        println!("{took:?} {shown}: {stderr}");
+        assert_eq!(code, Some(row.code), "{shown}: {stderr}");
+        for text in &row.texts {
+            assert!(
+                stderr.contains(text),
+                "{shown}: {text:?} is not in: {stderr}"
+            );
+        }
+        assert_eq!(stdout, "", "{shown}");
+        for unwanted in ["panicked", "stack backtrace", "RUST_BACKTRACE"] {
+            assert!(!stderr.contains(unwanted), "{shown}: {stderr}");
+        }
+        for secret in SECRETS {
+            assert!(!stderr.contains(secret), "{shown}: {stderr}");
+        }
+        if row.code == 1 {
+            // In the foreground the log comes to the same place.
+            let is_one_line = stderr.lines().any(|line| {
+                line.starts_with("mount-s3: ") && row.texts.iter().all(|text| line.contains(text))
+            });
+            assert!(is_one_line, "{shown}: the reason is one line: {stderr}");
+            if !foreground {
+                assert_eq!(stderr.lines().count(), 1, "{shown}: {stderr}");
+            }
+        }
+        // Twenty times what the slowest row takes on an idle machine.
+        assert!(took < PATIENCE * 2, "{shown} took {took:?}");
+    }
+}
+
+/// Exit code, output and messages of a start that must end, and is ended if it does not.
+fn end_of(mut command: Command, shown: &str) -> (Option<i32>, String, String) {
+    let root = tempfile::tempdir().unwrap();
+    let (out, err) = (root.path().join("out"), root.path().join("err"));
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(File::create(&out).unwrap())
+        .stderr(File::create(&err).unwrap())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > PATIENCE {
+            // One that mounted after all unmounts.
+            kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).ok();
+            wait_for_exit(&mut child, PATIENCE);
+            panic!(
+                "{shown} did not end: {}",
+                std::fs::read_to_string(&err).unwrap()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let text = |path: &Path| std::fs::read_to_string(path).unwrap();
+    (child.wait().unwrap().code(), text(&out), text(&err))
+}
+
+/// A directory to mount at, which a start that went well after all is removed from.
+pub(super) struct Target(tempfile::TempDir);
+
+impl Target {
+    pub(super) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if crate::harness::is_mounted(self.path()) {
+            run("umount", &["-l", self.path().to_str().unwrap()]);
+        }
+    }
+}
+
+/// Rows that run at the same time; most of them wait, for a timeout or for each other.
+const AT_ONCE: usize = 6;
