@@ -1,9 +1,9 @@
 //! How far ahead of its reader one stream asks.
 //!
 //! Pure: owns no buffer, makes no request, reads no clock; told how the reader moves, it says a size. Time is cut
-//! into epochs: one lasts until the reader has consumed one window. At its end a window whose reader had to wait
-//! grows, as long as that pays: if the mount is no faster than two epochs ago, the window shrinks to a quarter,
-//! stays there if the mount is as fast with that, and rests for a number of epochs. So it settles near the
+//! into epochs: one lasts until the reader has consumed one window, and long enough for a rate to mean something. At
+//! its end a window whose reader had to wait grows, as long as that pays: if the mount is no faster for it, the window
+//! shrinks to half of what it was, stays there if the mount is as fast with that, and rests for a number of epochs. So it settles near the
 //! bandwidth-delay product of a distant store, and stays small, in the CPU's caches, where the machine is the limit.
 //! What counts is the mount, all of its readers: one among many grows faster with any larger window, at the others'
 //! cost.
@@ -47,21 +47,20 @@ impl Epoch {
     }
 
     /// Bytes per second of all readers since it began.
-    fn rate(&self, access: &Access) -> Option<f64> {
+    fn rate(&self, access: &Access) -> f64 {
         let seconds = access.now.saturating_sub(self.began).as_secs_f64();
-        let consumed = access.consumed.saturating_sub(self.consumed);
-        (seconds > 0.0).then(|| consumed as f64 / seconds)
+        access.consumed.saturating_sub(self.consumed) as f64 / seconds
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// With the mount's bytes per second in the last epoch and in the one before, where they are known.
-    Growing([Option<f64>; 2]),
-    /// It shrank, and must be as fast as before after so many epochs.
-    Checking { epochs: u32, rate: f64, size: u64 },
-    /// It does not change for so many epochs.
+    /// It does not change for so many epochs; after those it grows when its reader has to wait.
     Resting(u32),
+    /// It grew from `size`, with which the mount had this rate, and must be faster for it.
+    Probing { rate: f64, size: u64 },
+    /// It shrank from `size`, and must be as fast as before after so many epochs.
+    Checking { epochs: u32, rate: f64, size: u64 },
 }
 
 impl Window {
@@ -76,7 +75,7 @@ impl Window {
             size,
             size_max,
             epoch,
-            phase: Phase::Growing([None; 2]),
+            phase: Phase::Resting(0),
             rest_next: REST_MIN,
         }
     }
@@ -101,7 +100,8 @@ impl Window {
     pub(super) fn advance(&mut self, end: u64, access: &Access, size_max: u64) {
         self.epoch.stalled |= access.waits;
         self.size_max = size_max.max(PART_MIN);
-        if end >= self.epoch.end {
+        let is_long_enough = access.now.saturating_sub(self.epoch.began) >= EPOCH_MIN;
+        if end >= self.epoch.end && is_long_enough {
             self.finish_epoch(end, access);
         }
         self.size = self.size.min(self.size_max);
@@ -116,14 +116,24 @@ impl Window {
     fn finish_epoch(&mut self, end: u64, access: &Access) {
         let rate = self.epoch.rate(access);
         self.phase = match self.phase {
-            Phase::Growing(rates) if self.epoch.stalled => self.grow(rate, rates),
-            Phase::Growing([last, _]) => Phase::Growing([rate, last]),
+            Phase::Resting(0) => self.grow(2, rate),
+            Phase::Resting(epochs) => Phase::Resting(epochs - 1),
+            Phase::Probing { rate: before, .. } if rate >= before * GAIN_MIN => {
+                self.rest_next = REST_MIN;
+                let is_far = rate >= before * GAIN_FAR;
+                self.grow(if is_far { 4 } else { 2 }, rate)
+            }
+            Phase::Probing { rate, size } => {
+                self.size = (size / 2).max(WINDOW_INITIAL_MAX.min(size));
+                let epochs = CHECK_EPOCHS;
+                Phase::Checking { epochs, rate, size }
+            }
             Phase::Checking {
                 epochs: 1,
                 rate: before,
                 size,
             } => {
-                if rate.is_some_and(|rate| rate * GAIN_MIN < before) {
+                if rate * GAIN_MIN < before {
                     self.size = size;
                 }
                 self.rest()
@@ -133,35 +143,19 @@ impl Window {
                 rate,
                 size,
             },
-            Phase::Resting(1) => Phase::Growing([None; 2]),
-            Phase::Resting(epochs) => Phase::Resting(epochs - 1),
         };
         self.size = self.size.min(self.size_max);
         self.epoch = Epoch::new(end + self.size, access);
     }
 
-    /// Grows, or shrinks if growing did not pay.
-    fn grow(&mut self, rate: Option<f64>, [last, before_last]: [Option<f64>; 2]) -> Phase {
-        if self.size >= self.size_max {
-            return Phase::Growing([None; 2]);
+    /// Grows if its reader had to wait and it may.
+    fn grow(&mut self, factor: u64, rate: f64) -> Phase {
+        if !self.epoch.stalled || self.size >= self.size_max {
+            return Phase::Resting(0);
         }
-        let gain_over = |earlier: Option<f64>| Some(rate? / earlier?);
-        match (gain_over(before_last), rate) {
-            (Some(gain), Some(rate)) if gain < GAIN_MIN => {
-                let size = self.size;
-                self.size = (size / 4).max(PART_MIN);
-                Phase::Checking {
-                    epochs: 2,
-                    rate,
-                    size,
-                }
-            }
-            _ => {
-                let is_far = gain_over(last).is_some_and(|gain| gain >= GAIN_FAR);
-                self.size *= if is_far { 4 } else { 2 };
-                Phase::Growing([rate, last])
-            }
-        }
+        let size = self.size;
+        self.size *= factor;
+        Phase::Probing { rate, size }
     }
 
     fn rest(&mut self) -> Phase {
@@ -171,17 +165,23 @@ impl Window {
     }
 }
 
-/// Growing twice pays if it makes the reader a tenth faster.
+/// Shortest epoch: a rate measured over less tells how threads were scheduled, not how fast the mount is.
+const EPOCH_MIN: Duration = Duration::from_millis(100);
+
+/// Growing pays if it makes the mount a tenth faster.
 const GAIN_MIN: f64 = 1.1;
 
-/// A reader that becomes so much faster with each window is bound by delay alone: larger steps.
+/// A mount that becomes so much faster with a larger window is bound by delay alone: larger steps.
 const GAIN_FAR: f64 = 1.7;
+
+/// Epochs after which a window that shrank is judged.
+const CHECK_EPOCHS: u32 = 2;
 
 /// Epochs of rest after the first attempt that did not pay.
 const REST_MIN: u32 = 8;
 
-/// Longest rest, so that a window follows a store that became faster: 256 windows of 4 MiB pass in a second or two.
-const REST_MAX: u32 = 256;
+/// Longest rest: a window follows a store that became faster within some ten seconds.
+const REST_MAX: u32 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -201,19 +201,23 @@ mod tests {
     }
 
     /// Reads on in steps of 128 KiB from a store that needs `delay` for each window and never delivers more than
-    /// `rate_max` bytes a second. Returns the window's size after each epoch.
+    /// `rate_max` bytes a second. Returns the window's size after each epoch, in MiB.
     fn run(initial: u64, epochs: usize, delay: Duration, rate_max: f64, size_max: u64) -> Vec<u64> {
-        let mut window = Window::open(initial, 0, &access(true, 0, Duration::ZERO), size_max);
+        let start = access(true, 0, Duration::ZERO);
+        let mut window = Window::open(initial, 0, &start, size_max);
         let (mut now, mut end) = (Duration::ZERO, 0);
         let mut sizes = vec![window.size()];
         while sizes.len() <= epochs {
-            let epoch_end = window.epoch.end;
+            let began = window.epoch.began;
+            let until = end + window.size();
             now += delay.max(Duration::from_secs_f64(window.size() as f64 / rate_max));
-            while end < epoch_end {
+            while end < until {
                 end += 128 * KIB;
                 window.advance(end, &access(true, end, now), size_max);
             }
-            sizes.push(window.size());
+            if window.epoch.began != began {
+                sizes.push(window.size());
+            }
         }
         sizes.iter().map(|size| size / MIB).collect()
     }
@@ -222,19 +226,24 @@ mod tests {
     fn grows_up_to_its_bound_while_that_pays() {
         let delay = Duration::from_millis(30);
         assert_eq!(
-            run(MIB, 9, delay, 1e12, 256 * MIB),
-            [1, 2, 8, 32, 128, 256, 256, 256, 256, 256]
+            run(MIB, 7, delay, 1e12, 256 * MIB),
+            [1, 2, 8, 32, 128, 256, 256, 256]
         );
         assert_eq!(run(MIB, 4, delay, 1e12, 6 * MIB), [1, 2, 6, 6, 6]);
     }
 
     #[test]
     fn returns_to_where_growing_stopped_to_pay() {
-        // 1 GB/s at 1 ms: the product is 1 MB.
-        let sizes = run(256 * KIB, 40, Duration::from_millis(1), 1e9, 256 * MIB);
-        assert!(sizes.iter().all(|&size| size <= 16), "{sizes:?}");
-        let resting = sizes.iter().filter(|&&size| size <= 4).count();
-        assert!(resting > 30, "{sizes:?}");
+        // 1 GB/s at 10 ms: the product is 10 MB.
+        let sizes = run(256 * KIB, 200, Duration::from_millis(10), 1e9, 256 * MIB);
+        assert!(sizes.iter().all(|&size| size <= 32), "{sizes:?}");
+        let resting = sizes[10..].iter().filter(|&&size| size == 8 || size == 16);
+        assert!(resting.count() > 150, "{sizes:?}");
+        // The machine is the limit: it stays at what windows start with.
+        let sizes = run(4 * MIB, 200, Duration::from_micros(500), 1e9, 256 * MIB);
+        assert!(sizes.iter().all(|&size| size <= 8), "{sizes:?}");
+        let resting = sizes.iter().filter(|&&size| size == 4).count();
+        assert!(resting > 180, "{sizes:?}");
     }
 
     /// Eight readers share a rate in proportion to their windows, as those of a machine at its limit do.
@@ -263,8 +272,8 @@ mod tests {
             );
         }
         assert!(sizes.iter().all(|&size| size <= 16), "{sizes:?}");
-        let resting = sizes.iter().filter(|&&size| size <= 4).count();
-        assert!(resting > sizes.len() / 2, "{resting}");
+        let resting = sizes.iter().filter(|&&size| size <= 8).count();
+        assert!(resting > sizes.len() * 9 / 10, "{resting}");
     }
 
     #[test]
