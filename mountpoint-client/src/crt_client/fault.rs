@@ -132,7 +132,11 @@ impl ErrorAnswer<'_> {
             (None, Some(message)) => text::printable(message),
             (None, None) => "the server answered without a reason".to_owned(),
         };
-        if let Some(hint) = self.hint(&kind) {
+        let hint = match session_hint(operation, &kind) {
+            Some(hint) => Some(hint.to_owned()),
+            None => self.hint(&kind),
+        };
+        if let Some(hint) = hint {
             what.push_str("; ");
             what.push_str(&hint);
         }
@@ -243,6 +247,18 @@ impl ErrorAnswer<'_> {
             ErrorKind::Archived => "restore the object first".to_owned(),
             _ => return None,
         })
+    }
+}
+
+/// What to do where no session can be opened.
+fn session_hint(operation: &Operation, kind: &ErrorKind) -> Option<&'static str> {
+    match kind {
+        _ if operation.name != "CreateSession" => None,
+        ErrorKind::Denied => Some("the credentials need s3express:CreateSession on the bucket"),
+        ErrorKind::Unsupported => Some(
+            "the server knows no directory buckets: if this is not one, say --bucket-type general-purpose",
+        ),
+        _ => None,
     }
 }
 

@@ -294,10 +294,20 @@ fn sessions_are_replaced_before_they_expire() {
 
 #[test]
 fn why_there_is_no_session_is_told() {
-    for (status, code, kind) in [
-        (403, "AccessDenied", ErrorKind::Denied),
-        (404, "NoSuchBucket", ErrorKind::NoSuchBucket),
-        (501, "NotImplemented", ErrorKind::Unsupported),
+    for (status, code, kind, hint) in [
+        (
+            403,
+            "AccessDenied",
+            ErrorKind::Denied,
+            "need s3express:CreateSession",
+        ),
+        (404, "NoSuchBucket", ErrorKind::NoSuchBucket, ""),
+        (
+            501,
+            "NotImplemented",
+            ErrorKind::Unsupported,
+            "--bucket-type general-purpose",
+        ),
     ] {
         let server = server_of(DIRECTORY);
         let refused = Fault::Error { status, code };
@@ -315,6 +325,7 @@ fn why_there_is_no_session_is_told() {
             assert_eq!(error.kind, kind, "{error}");
             assert!(error.message.contains("CreateSession"), "{error}");
             assert!(error.message.contains(code), "{error}");
+            assert!(error.message.contains(hint), "{error}");
         }
         assert_eq!(server.log().count(Operation::GetObject), 0);
     }
