@@ -83,10 +83,26 @@ impl CredentialsCache {
         }))
     }
 
+    /// The cache over keys of sessions that other keys open.
+    pub(crate) fn of_sessions(
+        provider: impl ProvideCredentials + 'static,
+        keys: Self,
+        runtime: Handle,
+    ) -> Self {
+        let sources = Sources {
+            opened_with: Some(keys),
+            ..Sources::default()
+        };
+        Self::described(provider, sources, runtime)
+    }
+
     /// Where the last credentials came from, as a short text without secrets: `environment`, `profile dev (SSO)`,
     /// `instance role web`. `None` before the first were found.
     #[must_use]
     pub fn source(&self) -> Option<String> {
+        if let Some(keys) = &self.0.sources.opened_with {
+            return keys.source();
+        }
         self.0.state.lock().source.as_deref().map(str::to_owned)
     }
 

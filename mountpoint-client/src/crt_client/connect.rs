@@ -34,16 +34,20 @@ use crate::credentials::{
 use crate::endpoint::{Endpoint, SigningAlgorithm, region_of_arn};
 use crate::instance::{instance_throughput_gbps, instance_type, metadata_client};
 use crate::network::{
-    HttpOptions, Interfaces, ProbeTarget, Proxy, ProxySettings, http_client, trust, url_address,
+    HttpOptions, Interfaces, ProbeTarget, Proxy, ProxySettings, authorities, http_client, trust,
+    url_address,
 };
 use crate::retry::RetryPolicy;
 use crate::{ClientError, ErrorKind};
 
 /// Makes the shared part of a client. Runs in a task of `runtime`.
 pub(super) async fn connect(
-    options: CrtClientOptions,
+    mut options: CrtClientOptions,
     runtime: Handle,
 ) -> Result<Core, ClientError> {
+    if let Some(bundle) = &options.ca_bundle {
+        options.ca_bundle = Some(authorities(bundle)?);
+    }
     let metadata = metadata_client(http(&options, ProxySettings::default(), None)?);
     let look_up = async {
         let region = region(&options, &metadata).await;

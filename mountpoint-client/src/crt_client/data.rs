@@ -102,6 +102,19 @@ impl Lane {
         }
     }
 
+    /// The answer to a request; `None` if the interface dies before it comes.
+    pub(super) async fn unless_dead<T>(
+        &self,
+        answer: &mut (impl Future<Output = T> + Unpin),
+    ) -> Option<T> {
+        self.place.unless_dead(answer).await
+    }
+
+    /// The interface that the request is on.
+    pub(super) fn interface(&self) -> usize {
+        self.place.index()
+    }
+
     /// The request ended, with this failure or well. Returns the interface that the next attempt is to avoid.
     pub(super) fn ended(&self, failure: Option<&Failure>) -> Option<usize> {
         let Some(failure) = failure else {

@@ -61,8 +61,9 @@ impl Sessions {
     /// No session is opened before the first request.
     pub(super) fn new(opener: Opener, runtime: Handle) -> Self {
         let failure = Arc::clone(&opener.failure);
+        let keys = opener.keys.clone();
         Self {
-            credentials: CredentialsCache::over(opener, runtime),
+            credentials: CredentialsCache::of_sessions(opener, keys, runtime),
             failure,
         }
     }

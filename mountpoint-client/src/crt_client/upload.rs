@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::core::{Call, Core, refused, writing};
 use super::fault::{self, Fault, Operation};
 use crate::endpoint::encode_query;
+use crate::network::DEAD_INTERFACE;
 use crate::types::{
     Checksum, ETag, Key, ObjectHeaders, Part, PartNumber, PutCondition, PutOutput, PutRequest,
     Upload,
@@ -100,12 +101,15 @@ async fn send(
     // The network interface that failed the last attempt.
     let avoided = Mutex::new(None);
     let attempt = || async {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let (sender, mut receiver) = tokio::sync::oneshot::channel();
         let lane = core.data.lane(body.len() as u64, *avoided.lock());
         let answered = Box::new(move |outcome| drop(sender.send(outcome)));
         let sent = lane.patient().send(message.clone(), body.clone(), answered);
         let mut sent = CancelOnDrop(Some(sent));
-        let answer = receiver.await;
+        let Some(answer) = lane.unless_dead(&mut receiver).await else {
+            *avoided.lock() = Some(lane.interface());
+            return Err(operation.error(ErrorKind::Transient, DEAD_INTERFACE).into());
+        };
         sent.0 = None;
         if let Ok(outcome) = &answer {
             *avoided.lock() = lane.ended(outcome.as_ref().err());

@@ -21,7 +21,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use parking_lot::Mutex;
 
-use super::interfaces::{Interfaces, Lane};
+use super::interfaces::{DEAD_INTERFACE, Interfaces, Lane};
 use super::proxy::{Proxy, ProxySettings};
 
 /// What an HTTP client is made from.
@@ -116,31 +116,23 @@ impl HttpConnector for Limited {
     }
 }
 
-/// The answer, with what it tells of its interface. A connection over an interface that dies just hangs, so from time
-/// to time the interface is looked at, and the request given up if it is dead.
+/// The answer, with what it tells of its interface.
 async fn watched(
     mut answer: HttpConnectorFuture,
     lane: &Lane,
 ) -> Result<HttpResponse, ConnectorError> {
-    loop {
-        let outcome = tokio::time::timeout(LOOK_AFTER, &mut answer).await;
-        match outcome {
-            Ok(Ok(response)) => {
-                lane.succeeded();
-                return Ok(response);
-            }
-            Ok(Err(error)) => {
-                if error.is_timeout() || error.is_io() {
-                    lane.failed();
-                }
-                return Err(error);
-            }
-            Err(_) if lane.is_dead().await => {
-                let what = "the server is out of reach over this network interface";
-                return Err(ConnectorError::timeout(what.into()));
-            }
-            Err(_) => {}
+    match lane.unless_dead(&mut answer).await {
+        Some(Ok(response)) => {
+            lane.succeeded();
+            Ok(response)
         }
+        Some(Err(error)) => {
+            if error.is_timeout() || error.is_io() {
+                lane.failed();
+            }
+            Err(error)
+        }
+        None => Err(ConnectorError::timeout(DEAD_INTERFACE.into())),
     }
 }
 
@@ -185,5 +177,3 @@ impl Shared {
 
 /// S3 closes idle connections after some 20 s; reusing one just then costs a retry.
 const POOL_IDLE: Duration = Duration::from_secs(15);
-/// Most answers come sooner. As long as the CRT's connections may stall.
-const LOOK_AFTER: Duration = Duration::from_secs(3);

@@ -125,9 +125,23 @@ impl Lane {
         Interface::is_worse(&self.interface, Health::failed);
     }
 
-    /// Whether the server cannot be reached over the interface now, so that a request should go elsewhere. Asks
-    /// the network; where there is no other interface, the answer is no.
-    pub(crate) async fn is_dead(&self) -> bool {
+    /// The answer to a request; `None` if the interface dies before it comes. A connection over a dead interface just
+    /// hangs, so from time to time the interface is looked at. Where there is no other, the answer is waited for.
+    pub(crate) async fn unless_dead<T>(
+        &self,
+        answer: &mut (impl Future<Output = T> + Unpin),
+    ) -> Option<T> {
+        loop {
+            if let Ok(answer) = tokio::time::timeout(LOOK_AFTER, &mut *answer).await {
+                return Some(answer);
+            }
+            if self.is_dead().await {
+                return None;
+            }
+        }
+    }
+
+    async fn is_dead(&self) -> bool {
         let interface = &self.interface;
         let (Some(prober), Some(name)) = (&interface.prober, &interface.name) else {
             return false;
@@ -234,6 +248,11 @@ fn known() -> Vec<String> {
         .filter_map(|line| line.split_once(':'));
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }
+
+/// What is said of a request that was given up.
+pub(crate) const DEAD_INTERFACE: &str = "the server is out of reach over this network interface";
+/// Most answers come sooner. As long as the CRT's connections may stall.
+const LOOK_AFTER: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests {

@@ -14,9 +14,9 @@ mod proxy;
 mod trust;
 
 pub(crate) use http::{HttpOptions, http_client};
-pub(crate) use interfaces::{Interfaces, Lane};
+pub(crate) use interfaces::{DEAD_INTERFACE, Interfaces, Lane};
 pub use no_proxy::NoProxy;
 pub(crate) use probe::ProbeTarget;
 pub(crate) use proxy::url_address;
 pub use proxy::{Proxy, ProxySettings};
-pub(crate) use trust::trust;
+pub(crate) use trust::{authorities, trust};

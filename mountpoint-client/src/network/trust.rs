@@ -1,7 +1,7 @@
 //! Whom TLS trusts.
 //!
-//! Knows certificates, no connection. What it returns is usable: the SDK's client would panic over a certificate
-//! that it cannot read.
+//! Knows certificates, no connection. What it returns is usable: over a certificate that it cannot read the SDK's
+//! client would panic, and the CRT would refuse the whole bundle.
 
 use aws_smithy_http_client::tls::{TlsContext, TrustStore};
 use base64::Engine;
@@ -14,10 +14,9 @@ use crate::{ClientError, ErrorKind};
 
 /// Trust in the authorities of a PEM bundle, or in the operating system's.
 pub(crate) fn trust(ca_bundle: Option<&[u8]>) -> Result<TlsContext, ClientError> {
-    let refuse = |what: String| ClientError::new(ErrorKind::InvalidRequest, what);
     let store = match ca_bundle {
         None => TrustStore::default(),
-        Some(bundle) => TrustStore::empty().with_pem_certificate(usable(bundle).map_err(refuse)?),
+        Some(bundle) => TrustStore::empty().with_pem_certificate(authorities(bundle)?),
     };
     let context = TlsContext::builder().with_trust_store(store).build();
     context.map_err(|error| refuse(format!("{BUNDLE} cannot be used: {error}")))
@@ -25,12 +24,12 @@ pub(crate) fn trust(ca_bundle: Option<&[u8]>) -> Result<TlsContext, ClientError>
 
 /// The certificates of a bundle that can be authorities, in PEM form. Bundles of operating systems hold old ones that
 /// cannot; at least one must.
-fn usable(bundle: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn authorities(bundle: &[u8]) -> Result<Vec<u8>, ClientError> {
     let mut store = RootCertStore::empty();
     let mut pem = String::new();
     for certificate in CertificateDer::pem_slice_iter(bundle) {
-        let certificate =
-            certificate.map_err(|error| format!("{BUNDLE} is not in PEM format: {error}"))?;
+        let certificate = certificate
+            .map_err(|error| refuse(format!("{BUNDLE} is not in PEM format: {error}")))?;
         if store.add(certificate.clone()).is_ok() {
             pem.push_str("-----BEGIN CERTIFICATE-----\n");
             pem.push_str(&BASE64_STANDARD.encode(&certificate));
@@ -38,11 +37,14 @@ fn usable(bundle: &[u8]) -> Result<Vec<u8>, String> {
         }
     }
     if pem.is_empty() {
-        return Err(format!(
-            "{BUNDLE} holds no usable certificate in PEM format"
-        ));
+        let what = format!("{BUNDLE} holds no usable certificate in PEM format");
+        return Err(refuse(what));
     }
     Ok(pem.into_bytes())
+}
+
+fn refuse(what: String) -> ClientError {
+    ClientError::new(ErrorKind::InvalidRequest, what)
 }
 
 const BUNDLE: &str = "the CA bundle (--ca-bundle, AWS_CA_BUNDLE)";

@@ -99,6 +99,15 @@ fn a_bundle_is_trusted_for_data_and_control() {
 }
 
 #[test]
+fn one_bad_certificate_does_not_spoil_a_bundle() {
+    let (_server, front) = front();
+    let bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let bundle = [bad.as_bytes(), AUTHORITY].concat();
+    let endpoint = format!("https://localhost:{}", front.port());
+    client(&endpoint, Some(&bundle)).use_all().unwrap();
+}
+
+#[test]
 fn an_unknown_authority_is_explained() {
     let (_server, front) = front();
     let client = client(&format!("https://localhost:{}", front.port()), None);
