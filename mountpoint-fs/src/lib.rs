@@ -1,13 +1,13 @@
 //! Mountpoint: an S3 bucket as a local directory.
 //!
-//! Layers, each importing only those below it: process ([`mount`], [`cli`]) → kernel ([`fuse`]) → operations
-//! ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`]) → resources ([`memory`]) →
-//! leaves ([`operation`], [`config`], [`clock`], [`sync`],
-//! [`executor`]).
+//! Layers, each importing only those below it: helper commands ([`doctor`]) → process ([`mount`], [`cli`]) → kernel
+//! ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`]) → resources
+//! ([`memory`]) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
 
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod doctor;
 pub mod executor;
 pub mod fs;
 pub mod fuse;

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    mountpoint_fs::mount::run(std::env::args_os())
+    mountpoint_fs::mount::run(std::env::args_os(), mountpoint_fs::doctor::run)
 }

@@ -296,7 +296,8 @@ fn links_between_documents_lead_somewhere() {
 }
 
 /// Modules of `mountpoint-fs` from the top layer to the bottom; those of one row do not know each other.
-const LAYERS: [&[&str]; 8] = [
+const LAYERS: [&[&str]; 9] = [
+    &["doctor"],
     &["mount"],
     &["cli", "fuse"],
     &["fs"],

@@ -46,6 +46,11 @@ impl CrtClient {
         &self.0.endpoint.signing_region
     }
 
+    /// For what asks more of a server than [`ObjectClient`] does.
+    pub(super) fn core(&self) -> &Core {
+        &self.0
+    }
+
     /// Where the credentials came from, as a short text without secrets; `None` if requests are not signed.
     #[must_use]
     pub fn credentials_source(&self) -> Option<String> {

@@ -102,7 +102,8 @@ impl CrtClientOptions {
     }
 
     /// Whether the bucket is a directory bucket, as far as the user's word or its name tell.
-    pub(super) fn is_directory_bucket(&self) -> bool {
+    #[must_use]
+    pub fn is_directory_bucket(&self) -> bool {
         let told = self.bucket_type;
         told.unwrap_or_else(|| BucketType::of_name(&self.bucket)) == BucketType::Directory
     }
@@ -125,7 +126,8 @@ impl CrtClientOptions {
     }
 
     /// Connections of one interface, on an instance of this type, if it is one.
-    pub(super) fn connections(&self, instance_type: Option<&str>) -> u32 {
+    #[must_use]
+    pub fn connections(&self, instance_type: Option<&str>) -> u32 {
         let wanted = self.connections.unwrap_or_else(|| {
             let gbps = self
                 .throughput_target_gbps

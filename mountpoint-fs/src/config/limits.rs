@@ -117,3 +117,18 @@ pub const READER_QUIET: Duration = Duration::from_millis(500);
 
 /// Least read memory that is worth having: a quarter is kept for demand and must serve the largest READ.
 pub const READ_MEMORY_MIN: u64 = 4 * READ_SIZE_MAX as u64;
+
+/// How long the doctor looks at something on this machine that may hang: a directory, a helper program.
+pub const DOCTOR_LOCAL: Duration = Duration::from_secs(2);
+
+/// How long the doctor waits for region and credentials: an SSO or assume-role provider makes a few requests.
+pub const DOCTOR_CONNECT: Duration = Duration::from_secs(8);
+
+/// How long the doctor waits for one answer of the server.
+pub const DOCTOR_STEP: Duration = Duration::from_secs(5);
+
+/// How long the doctor asks the server in all. With the rest of it, a dead endpoint takes less than 20 s.
+pub const DOCTOR_SERVER: Duration = Duration::from_secs(15);
+
+/// Attempts of one request of the doctor's: more would hide what a mount meets.
+pub const DOCTOR_ATTEMPTS: u32 = 3;

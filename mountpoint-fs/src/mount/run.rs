@@ -15,9 +15,13 @@ use crate::cli::{CliArgs, Invocation, man_page};
 use crate::config::limits;
 
 /// Runs `mount-s3` with these arguments. The exit code is 0 when the directory was mounted (in the background) or
-/// was unmounted again (in the foreground), 1 when something failed, 2 when the command line is wrong.
+/// was unmounted again (in the foreground), 1 when something failed, 2 when the command line is wrong. `doctor` runs
+/// the helper command of that name, which is above this layer, with its arguments.
 #[must_use]
-pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+pub fn run(
+    arguments: impl Iterator<Item = OsString>,
+    doctor: impl FnOnce(Vec<OsString>) -> ExitCode,
+) -> ExitCode {
     let invocation = match Invocation::parse(arguments) {
         Ok(invocation) => invocation,
         Err(error) => {
@@ -30,9 +34,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Invocation::Mount(args) => start(&args),
         Invocation::Completions(shell) => Ok(print(&shell.completions())),
         Invocation::Man => Ok(print(&man_page())),
-        Invocation::Doctor(_) => Err(
-            "this build has no doctor; a bucket of that name is mounted as s3://doctor".to_owned(),
-        ),
+        Invocation::Doctor(arguments) => Ok(doctor(arguments)),
     };
     match result {
         Ok(code) => code,

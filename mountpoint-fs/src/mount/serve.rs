@@ -86,6 +86,9 @@ impl MountedBucket {
         tuning: FuseTuning,
     ) -> Result<Self, StartError> {
         let fs = Arc::new(FileSystem::new(client, fs.clone(), Clock::monotonic()));
+        // Before there is a mount that a signal could leave behind.
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+            .map_err(|error| StartError::new(format!("cannot take signals: {error}")))?;
         let (mount, directory) = match target {
             MountTarget::Passed(mount) => (mount, None),
             MountTarget::Directory(directory) => {
@@ -111,7 +114,7 @@ impl MountedBucket {
                 return Err(not_served(&error, mount.is_passed()));
             }
         };
-        let ends = watch(&session)
+        let ends = watch(&session, signals)
             .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
         let connection = directory.and_then(|directory| Connection::of(&directory).ok());
         Ok(Self {
@@ -235,9 +238,8 @@ async fn give_back_idle(fs: Weak<FileSystem>) {
 }
 
 /// Watches for both ends of a mount, each on a thread of its own.
-fn watch(session: &Arc<Session>) -> std::io::Result<Receiver<End>> {
+fn watch(session: &Arc<Session>, mut signals: Signals) -> std::io::Result<Receiver<End>> {
     let (sender, ends) = sync_channel(ENDS_MAX);
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let on_signal: SyncSender<End> = sender.clone();
     thread::Builder::new()
         .name("signals".to_owned())

@@ -12,6 +12,7 @@ mod autofs;
 mod background;
 mod command_line;
 mod directory_bucket;
+mod doctor;
 mod faults;
 mod fstab;
 mod harness;

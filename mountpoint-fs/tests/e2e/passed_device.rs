@@ -114,7 +114,9 @@ impl Drop for Launched {
 fn files_are_read_and_an_unmount_ends_it_with_0() {
     let server = server();
     put(&server, "dir/file", "hello");
-    let mut launched = Launched::new(&server, &[]);
+    // As the driver starts it.
+    let args = ["--allow-other", "--user-agent-prefix", "s3-csi-driver/2.0"];
+    let mut launched = Launched::new(&server, &args);
     let directory = launched.somebody.directory();
     let status = std::fs::read_to_string(format!("/proc/{}/status", launched.pid())).unwrap();
     let uid = format!("Uid:\t{}", launched.somebody.user.uid);

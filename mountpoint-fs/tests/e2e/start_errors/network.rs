@@ -11,6 +11,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::{PROXY_PASSWORD, Row, Target, check_all};
 use crate::harness::{BUCKET, server};
+use crate::machine::{bind, in_private_namespace};
 
 // Made with openssl for these tests: for localhost, for another name, expired in 2020; the authority's key is gone.
 const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/data/ca.pem");
@@ -18,6 +19,8 @@ const VALID: &[u8] = include_bytes!("../data/valid.pem");
 const OTHER_NAME: &[u8] = include_bytes!("../data/other-name.pem");
 const EXPIRED: &[u8] = include_bytes!("../data/expired.pem");
 const KEY: &[u8] = include_bytes!("../data/key.pem");
+
+const UNREACHABLE: &str = "cannot reach the S3 server";
 
 /// Serves connections with `answer` until the test process ends. Returns the port.
 fn listen(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
@@ -38,7 +41,7 @@ fn listen(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
 /// A web server that knows nothing of S3.
 fn web_server() -> u16 {
     listen(|mut stream| {
-        stream.read(&mut [0; 4096]).ok();
+        let _request = stream.read(&mut [0; 4096]);
         let answer =
             b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>";
         stream.write_all(answer).ok();
@@ -56,7 +59,7 @@ fn tls_server(certificate: &[u8]) -> u16 {
     let config = Arc::new(config);
     listen(move |stream| {
         let session = ServerConnection::new(Arc::clone(&config)).unwrap();
-        StreamOwned::new(session, stream).read(&mut [0; 4096]).ok();
+        let _handshake = StreamOwned::new(session, stream).read(&mut [0; 4096]);
     })
 }
 
@@ -77,7 +80,6 @@ fn networks() {
     let https = |port: u16| format!("https://localhost:{port}");
     let trusting = |row: Row| row.args(["--ca-bundle", AUTHORITY]);
     let proxy = format!("http://user:{PROXY_PASSWORD}@127.0.0.1:1");
-    const UNREACHABLE: &str = "cannot reach the S3 server";
     check_all(&[
         row(
             "nobody listens",
@@ -94,7 +96,7 @@ fn networks() {
             &hanging.url(),
             &["did not answer within", "check --endpoint-url, the network"],
         )
-        .variable("MOUNTPOINT_START_TIMEOUT", "1"),
+        .variable("MOUNTPOINT_START_TIMEOUT", "3"),
         row(
             "a server that closes connections",
             &format!("http://127.0.0.1:{closing}"),
@@ -146,4 +148,22 @@ fn networks() {
             format!("http://user:{PROXY_PASSWORD}@localhost:{}", web_server()),
         ),
     ]);
+}
+
+/// The system's resolver waits for a quarter of a minute, and cannot be interrupted: nobody waits for it.
+#[test]
+fn a_name_server_that_never_answers() {
+    let (target, root) = (Target::new(), tempfile::tempdir().unwrap());
+    let silent = std::net::UdpSocket::bind("127.0.0.77:53").unwrap();
+    let resolver = root.path().join("resolv.conf");
+    std::fs::write(&resolver, "nameserver 127.0.0.77\n").unwrap();
+    in_private_namespace(|| {
+        bind(&resolver, "/etc/resolv.conf");
+        let row = Row::new("a silent name server", &[UNREACHABLE, "timed out"])
+            .args([BUCKET, target.path().to_str().unwrap()])
+            .args(["--endpoint-url", "http://no-such-host.invalid"])
+            .variable("AWS_MAX_ATTEMPTS", "1");
+        check_all(&[row]);
+    });
+    drop(silent);
 }

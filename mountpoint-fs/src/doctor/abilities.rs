@@ -1,0 +1,267 @@
+//! What the server can do, as far as requests that change nothing tell.
+//!
+//! Pure: answers in, findings out.
+
+use mountpoint_client::crt_client::ListingShape;
+use mountpoint_client::{ClientError, ErrorKind};
+
+use super::error_text;
+use super::finding::{Area, Finding};
+
+/// How a range of an object came.
+pub(super) fn range(outcome: &Result<(), ClientError>) -> Finding {
+    const CHECK: &str = "range requests";
+    match outcome {
+        Ok(()) => Finding::ok(Area::Server, CHECK, "a range of an object came as asked"),
+        Err(error) if error.kind == ErrorKind::InvalidResponse => Finding::warning(
+            Area::Server,
+            CHECK,
+            error_text::what(error),
+            "files cannot be read over it: use a server, or a proxy, that keeps Range, Content-Range and ETag",
+        ),
+        Err(error) => unknown(CHECK, error),
+    }
+}
+
+/// What a GET of a version that does not exist was answered with.
+pub(super) fn if_match(outcome: &Result<(), ClientError>) -> Finding {
+    const CHECK: &str = "conditional reads";
+    match outcome {
+        // The client gives the status only where the server itself said no.
+        Err(error) if error.kind == ErrorKind::PreconditionFailed && error.status.is_some() => {
+            Finding::ok(Area::Server, CHECK, "If-Match is honoured")
+        }
+        Ok(()) => ignored(),
+        Err(error) if error.kind == ErrorKind::PreconditionFailed => ignored(),
+        Err(error) => unknown(CHECK, error),
+    }
+}
+
+fn ignored() -> Finding {
+    Finding::warning(
+        Area::Server,
+        "conditional reads",
+        "the server ignores If-Match; replaced objects are told by the ETags of the answers alone",
+        "nothing for reading: versions are never mixed; do not count on conditional writes there",
+    )
+}
+
+/// A page of a listing, in the order the server sent it.
+pub(super) fn listing(
+    outcome: &Result<ListingShape, ClientError>,
+    is_directory_bucket: bool,
+) -> Vec<Finding> {
+    const ORDER: &str = "listing order";
+    let shape = match outcome {
+        Ok(shape) => shape,
+        Err(error) => return vec![unknown(ORDER, error)],
+    };
+    let is_ordered = shape.keys.is_sorted_by(|a, b| a.as_bytes() < b.as_bytes());
+    let order = match (shape.keys.len(), is_ordered) {
+        (0 | 1, _) => Finding::ok(Area::Server, ORDER, "not known: too few objects"),
+        (len, true) => Finding::ok(Area::Server, ORDER, format!("{len} keys in order of bytes")),
+        (_, false) if is_directory_bucket => {
+            Finding::ok(Area::Server, ORDER, "none, as in every directory bucket")
+        }
+        (_, false) => Finding::warning(
+            Area::Server,
+            ORDER,
+            "keys are not in order of their bytes, or come twice",
+            "directories are shown in the server's order; names that come twice on a page are refused: tell who runs \
+             the server",
+        ),
+    };
+    let encoding = if shape.is_encoded {
+        Finding::ok(Area::Server, ENCODING, "keys are URL-encoded, as asked")
+    } else {
+        Finding::warning(
+            Area::Server,
+            ENCODING,
+            "keys are not URL-encoded although that was asked",
+            "avoid keys with control characters: XML cannot hold them",
+        )
+    };
+    vec![order, encoding]
+}
+
+/// Checksums that HeadObject named.
+pub(super) fn checksums(key: &str, names: &[String]) -> Finding {
+    let found = match names {
+        [] => format!("none with '{key}'; this version verifies none when it reads"),
+        names => format!(
+            "{} with '{key}'; this version verifies none when it reads",
+            names.join(", ")
+        ),
+    };
+    Finding::ok(Area::Server, "checksums", found)
+}
+
+/// Never tried: a server that does not know `?renameObject` would empty the destination.
+pub(super) fn rename(is_directory_bucket: bool) -> Finding {
+    let found = if is_directory_bucket {
+        "a directory bucket has RenameObject; this version does not write"
+    } else {
+        "RenameObject is for directory buckets only, and is never tried elsewhere"
+    };
+    Finding::ok(Area::Server, "rename", found)
+}
+
+fn unknown(check: &'static str, error: &ClientError) -> Finding {
+    Finding::warning(
+        Area::Server,
+        check,
+        format!("not known: {}", error_text::what(error)),
+        error_text::advice(error),
+    )
+}
+
+const ENCODING: &str = "listing encoding";
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::super::finding::tests::expect;
+    use super::*;
+
+    fn error(kind: ErrorKind, status: Option<u16>) -> Result<(), ClientError> {
+        let mut error = ClientError::new(kind, "because");
+        error.status = status;
+        Err(error)
+    }
+
+    #[test]
+    fn reading() {
+        for (outcome, level, text) in [
+            (Ok(()), Level::Ok, "as asked"),
+            (
+                error(ErrorKind::InvalidResponse, None),
+                Level::Warning,
+                "Content-Range",
+            ),
+            (
+                error(ErrorKind::Denied, Some(403)),
+                Level::Warning,
+                "not known",
+            ),
+        ] {
+            expect(&[range(&outcome)], "range requests", level, text);
+        }
+        for (outcome, level, text) in [
+            (
+                error(ErrorKind::PreconditionFailed, Some(412)),
+                Level::Ok,
+                "honoured",
+            ),
+            (
+                error(ErrorKind::PreconditionFailed, None),
+                Level::Warning,
+                "ignores",
+            ),
+            (Ok(()), Level::Warning, "ignores"),
+            (
+                error(ErrorKind::Transient, None),
+                Level::Warning,
+                "not known",
+            ),
+        ] {
+            expect(&[if_match(&outcome)], "conditional reads", level, text);
+        }
+    }
+
+    #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of listings")]
+    fn listings() {
+        for (keys, is_encoded, is_directory, check, level, text) in [
+            (
+                &["a", "b"][..],
+                true,
+                false,
+                "listing order",
+                Level::Ok,
+                "2 keys",
+            ),
+            (
+                &["B", "a", "é"],
+                true,
+                false,
+                "listing order",
+                Level::Ok,
+                "3 keys",
+            ),
+            (
+                &["b", "a"],
+                true,
+                false,
+                "listing order",
+                Level::Warning,
+                "not in order",
+            ),
+            (
+                &["a", "a"],
+                true,
+                false,
+                "listing order",
+                Level::Warning,
+                "twice",
+            ),
+            (
+                &["b", "a"],
+                true,
+                true,
+                "listing order",
+                Level::Ok,
+                "directory bucket",
+            ),
+            (&["a"], true, false, "listing order", Level::Ok, "too few"),
+            (&[], true, false, "listing order", Level::Ok, "too few"),
+            (
+                &["a"],
+                true,
+                false,
+                "listing encoding",
+                Level::Ok,
+                "URL-encoded",
+            ),
+            (
+                &["a"],
+                false,
+                false,
+                "listing encoding",
+                Level::Warning,
+                "XML",
+            ),
+        ] {
+            let shape = ListingShape {
+                keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+                is_encoded,
+            };
+            expect(&listing(&Ok(shape), is_directory), check, level, text);
+        }
+        let failed = Err(ClientError::new(ErrorKind::Transient, "because"));
+        expect(
+            &listing(&failed, false),
+            "listing order",
+            Level::Warning,
+            "not known",
+        );
+    }
+
+    #[test]
+    fn what_is_only_reported() {
+        let names = ["crc32c".to_owned(), "crc64nvme".to_owned()];
+        expect(
+            &[checksums("k", &names)],
+            "checksums",
+            Level::Ok,
+            "crc32c, crc64nvme",
+        );
+        expect(
+            &[checksums("k", &[])],
+            "checksums",
+            Level::Ok,
+            "none with 'k'",
+        );
+        expect(&[rename(true)], "rename", Level::Ok, "directory bucket has");
+        expect(&[rename(false)], "rename", Level::Ok, "never tried");
+    }
+}

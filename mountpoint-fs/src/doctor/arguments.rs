@@ -1,0 +1,232 @@
+//! The command line of the doctor: that of a mount, with bucket and directory left to choice.
+//!
+//! Made from the mount's own, so that it takes every flag that the mount takes.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, Parser as _};
+
+use crate::cli::CliArgs;
+
+/// What to look at, and the flags to look at it with.
+#[derive(Clone, Debug)]
+pub(super) struct Arguments {
+    /// As given; `None` to look at the machine only.
+    pub(super) bucket: Option<String>,
+    /// As given.
+    pub(super) directory: Option<PathBuf>,
+    /// Every flag that was given, in the mount's own order.
+    pub(super) flags: Vec<Flag>,
+    /// Print JSON.
+    pub(super) is_json: bool,
+    /// What the mount makes of it; bucket and directory are stand-ins where none was given.
+    pub(super) mount: CliArgs,
+}
+
+/// A flag on a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Flag {
+    /// With its dashes.
+    pub(super) name: String,
+    /// `None` for a switch.
+    pub(super) value: Option<String>,
+}
+
+impl Arguments {
+    /// Parses what stands behind the word `doctor`.
+    pub(super) fn parse(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
+        let command = command();
+        let named = std::iter::once(OsString::from(NAME)).chain(arguments);
+        let matches = command.clone().try_get_matches_from(named)?;
+        let flags = flags_given(&command, &matches);
+        let bucket = text(&matches, BUCKET);
+        let directory = text(&matches, DIRECTORY);
+        let mount = mount_arguments(
+            bucket.as_deref().unwrap_or(STAND_IN),
+            directory.as_deref().unwrap_or("/"),
+            &flags,
+        );
+        Ok(Self {
+            directory: directory.map(PathBuf::from),
+            bucket,
+            flags,
+            is_json: matches.get_flag(JSON),
+            mount: CliArgs::try_parse_from(std::iter::once(OsString::from(NAME)).chain(mount))?,
+        })
+    }
+}
+
+/// The arguments of `mount-s3` for a bucket, a directory and flags.
+pub(super) fn mount_arguments(bucket: &str, directory: &str, flags: &[Flag]) -> Vec<OsString> {
+    let flags = flags.iter().flat_map(|flag| {
+        let value = flag.value.as_deref().map(OsString::from);
+        std::iter::once(OsString::from(&flag.name)).chain(value)
+    });
+    [mountable(bucket).into(), directory.into()]
+        .into_iter()
+        .chain(flags)
+        .collect()
+}
+
+/// The bucket as the mount takes it: the words for helper commands are no buckets there.
+fn mountable(bucket: &str) -> String {
+    if HELPERS.contains(&bucket) {
+        format!("s3://{bucket}")
+    } else {
+        bucket.to_owned()
+    }
+}
+
+fn command() -> Command {
+    let optional = |arg: Arg| arg.required(false);
+    let json = Arg::new(JSON)
+        .long(JSON)
+        .action(ArgAction::SetTrue)
+        .display_order(0)
+        .help("Print the findings as JSON");
+    CliArgs::command()
+        .name(NAME)
+        .bin_name(NAME)
+        .about("Check whether this machine can mount a bucket, and say which command does it best")
+        .long_about(
+            "Check whether this machine can mount a bucket, and say which command does it best.\n\n\
+             Looks at the kernel, limits, memory and network and, if a bucket is named, at credentials, region, \
+             permissions and the server. Sends no request that changes anything. Takes the flags of a mount, and \
+             recommends a command with them. The exit code is 0 if the bucket can be mounted, 1 if not.",
+        )
+        .after_help(EXAMPLES)
+        .mut_arg(BUCKET, optional)
+        .mut_arg(DIRECTORY, optional)
+        .arg(json)
+}
+
+/// The flags of the mount's that stand on the command line, with their values as they were written.
+fn flags_given(command: &Command, matches: &ArgMatches) -> Vec<Flag> {
+    let mut flags = Vec::new();
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        let (Some(long), true) = (arg.get_long(), id != JSON) else {
+            continue;
+        };
+        // Helps and versions never get here.
+        let is_known = matches.try_contains_id(id).is_ok();
+        let is_given =
+            is_known && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
+        if !is_given {
+            continue;
+        }
+        let name = format!("--{long}");
+        if arg.get_action().takes_values() {
+            let values = matches.get_raw(id).into_iter().flatten();
+            flags.extend(values.map(|value| Flag {
+                name: name.clone(),
+                value: Some(value.to_string_lossy().into_owned()),
+            }));
+        } else {
+            flags.push(Flag { name, value: None });
+        }
+    }
+    flags
+}
+
+fn text(matches: &ArgMatches, id: &str) -> Option<String> {
+    let value = matches.get_raw(id)?.next()?;
+    Some(value.to_string_lossy().into_owned())
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  mount-s3 doctor                                       this machine alone
+  mount-s3 doctor my-bucket                             and a bucket
+  mount-s3 doctor my-bucket /mnt/data                   and a mount point
+  mount-s3 doctor my-bucket --endpoint-url http://127.0.0.1:9000 --json
+
+A bucket that is called doctor is mounted with `mount-s3 s3://doctor DIRECTORY`.";
+
+const NAME: &str = "mount-s3 doctor";
+const BUCKET: &str = "bucket";
+const DIRECTORY: &str = "directory";
+const JSON: &str = "json";
+/// Stands where no bucket was given; nothing is asked of it.
+const STAND_IN: &str = "no-bucket";
+/// Words that `mount-s3` takes for commands.
+const HELPERS: [&str; 3] = ["doctor", "completions", "man"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Arguments, clap::Error> {
+        Arguments::parse(line.split_whitespace().map(OsString::from).collect())
+    }
+
+    /// What is understood, as the mount's command line.
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        let arguments = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let bucket = arguments.bucket.as_deref().unwrap_or("-");
+        let directory = arguments
+            .directory
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |path| path.display().to_string());
+        let mount = mount_arguments(bucket, &directory, &arguments.flags);
+        let shown = mount.join(std::ffi::OsStr::new(" "));
+        assert_eq!(shown.to_str().unwrap(), expected, "{line}");
+    }
+
+    #[test]
+    fn command_lines() {
+        check("", "- -");
+        check("b-1", "b-1 -");
+        check("b-1 /mnt", "b-1 /mnt");
+        check("--json b-1 /mnt", "b-1 /mnt");
+        check("--region=r-1 b-1", "b-1 - --region r-1");
+        check(
+            "b-1 -f --no-sign-request",
+            "b-1 - --foreground --no-sign-request",
+        );
+        check(
+            "b-1 --bind eth0 --bind eth1",
+            "b-1 - --bind eth0 --bind eth1",
+        );
+        check("--profile doctor b-1", "b-1 - --profile doctor");
+        check("doctor", "s3://doctor -");
+        check("man /mnt", "s3://man /mnt");
+        check("s3://b-1/a/ /mnt", "s3://b-1/a/ /mnt");
+        assert!(parse("--json").unwrap().is_json);
+        assert!(!parse("b-1").unwrap().is_json);
+    }
+
+    #[test]
+    fn wrong_command_lines() {
+        for (line, text) in [
+            ("/mnt", "bucket name"),
+            ("b-1 /mnt more", "more"),
+            ("--no-such-flag", "--no-such-flag"),
+            ("b-1 --endpoint-url x", "http://x"),
+        ] {
+            let error = parse(line).expect_err(line).to_string();
+            assert!(error.contains(text), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_mount_takes_every_flag_of_the_doctor_but_one() {
+        let mut command = command();
+        command.build();
+        command.clone().debug_assert();
+        let mount = CliArgs::command();
+        let more: Vec<_> = command
+            .get_arguments()
+            .filter_map(Arg::get_long)
+            .filter(|long| {
+                !mount
+                    .get_arguments()
+                    .any(|arg| arg.get_long() == Some(long))
+            })
+            .filter(|long| !matches!(*long, "help" | "version"))
+            .collect();
+        assert_eq!(more, [JSON]);
+    }
+}

@@ -1,0 +1,248 @@
+//! Is the bucket there, where, and what may be done with it?
+//!
+//! Pure: answers in, findings out.
+
+use mountpoint_client::ClientError;
+use mountpoint_client::crt_client::{AnswerHead, Probe};
+use mountpoint_client::types::BucketInfo;
+
+use super::error_text;
+use super::finding::{Area, Finding};
+
+/// How the region that requests are signed for was come by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RegionSource {
+    /// By `--region` or a variable.
+    Given,
+    /// By the AWS configuration, or it is the default.
+    Found,
+    /// By the server, which was asked with this one first.
+    Corrected { from: String, was_given: bool },
+}
+
+pub(super) fn region(region: &str, source: &RegionSource) -> Finding {
+    const CHECK: &str = "region";
+    match source {
+        RegionSource::Given => Finding::ok(Area::Bucket, CHECK, format!("{region}, as given")),
+        RegionSource::Found => Finding::ok(
+            Area::Bucket,
+            CHECK,
+            format!("{region}, from the AWS configuration or by default"),
+        ),
+        RegionSource::Corrected {
+            from,
+            was_given: true,
+        } => Finding::warning(
+            Area::Bucket,
+            CHECK,
+            format!("the bucket is in {region}, not in {from} as given"),
+            format!("mount with --region {region}"),
+        ),
+        RegionSource::Corrected {
+            from,
+            was_given: false,
+        } => Finding::warning(
+            Area::Bucket,
+            CHECK,
+            format!("the bucket is in {region}; {from} was asked first, as nothing named another"),
+            format!("--region {region} saves a request at each start"),
+        ),
+    }
+}
+
+/// The proxy that requests go through, without its login.
+pub(super) fn proxy(proxy: Option<&str>) -> Finding {
+    let found = match proxy {
+        Some(proxy) => format!("{proxy}, by a variable"),
+        None => "none on the way to this endpoint".to_owned(),
+    };
+    Finding::ok(Area::Bucket, "proxy", found)
+}
+
+/// Whether anything answers.
+pub(super) fn reached(endpoint: &str, head: &AnswerHead) -> Finding {
+    let server = match &head.server {
+        Some(server) => format!(" ({server})"),
+        None => String::new(),
+    };
+    Finding::ok(
+        Area::Bucket,
+        "endpoint",
+        format!(
+            "{endpoint}{server} answered in {} ms",
+            head.round_trip.as_millis()
+        ),
+    )
+}
+
+pub(super) fn not_reached(endpoint: &str, error: Option<&ClientError>, seconds: u64) -> Finding {
+    match error {
+        Some(error) => Finding::error(
+            Area::Bucket,
+            "endpoint",
+            error_text::what(error),
+            error_text::advice(error),
+        ),
+        None => Finding::error(
+            Area::Bucket,
+            "endpoint",
+            format!("{endpoint} did not answer within {seconds} s"),
+            "check --endpoint-url, the network and the proxy in between",
+        ),
+    }
+}
+
+/// HeadBucket is not needed for a mount; what it says helps.
+pub(super) fn head_bucket(probe: &Probe<BucketInfo>) -> Finding {
+    const CHECK: &str = "HeadBucket";
+    match &probe.outcome {
+        Ok(_) => Finding::ok(Area::Bucket, CHECK, "allowed"),
+        Err(error) => Finding::warning(
+            Area::Bucket,
+            CHECK,
+            error_text::what(error),
+            error_text::advice(error),
+        ),
+    }
+}
+
+/// The request that a mount begins with decides.
+pub(super) fn list(prefix: &str, outcome: &Result<usize, ClientError>) -> Finding {
+    const CHECK: &str = "ListObjectsV2";
+    let place = match prefix {
+        "" => "the bucket".to_owned(),
+        prefix => format!("the prefix '{prefix}'"),
+    };
+    match outcome {
+        Ok(0) => Finding::ok(
+            Area::Bucket,
+            CHECK,
+            format!("allowed; {place} holds no object"),
+        ),
+        Ok(_) => Finding::ok(Area::Bucket, CHECK, format!("allowed on {place}")),
+        Err(error) => Finding::error(
+            Area::Bucket,
+            CHECK,
+            error_text::what(error),
+            error_text::advice(error),
+        ),
+    }
+}
+
+/// HeadObject or GetObject: other objects may be allowed, so a refusal is a warning.
+pub(super) fn on_object(
+    check: &'static str,
+    key: &str,
+    outcome: &Result<(), ClientError>,
+) -> Finding {
+    match outcome {
+        Ok(()) => Finding::ok(Area::Bucket, check, format!("allowed on '{key}'")),
+        Err(error) => Finding::warning(
+            Area::Bucket,
+            check,
+            error_text::what(error),
+            error_text::advice(error),
+        ),
+    }
+}
+
+/// A check that has nothing to look at.
+pub(super) fn no_object(check: &'static str) -> Finding {
+    Finding::ok(
+        Area::Bucket,
+        check,
+        "not tried: no object with a byte that can be read is among the first",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mountpoint_client::ErrorKind;
+
+    use super::super::finding::Level;
+    use super::super::finding::tests::expect;
+    use super::*;
+
+    #[test]
+    fn regions() {
+        let corrected = |was_given| RegionSource::Corrected {
+            from: "us-east-1".to_owned(),
+            was_given,
+        };
+        for (source, level, text) in [
+            (RegionSource::Given, Level::Ok, "eu-west-1, as given"),
+            (RegionSource::Found, Level::Ok, "by default"),
+            (corrected(true), Level::Warning, "not in us-east-1"),
+            (corrected(false), Level::Warning, "--region eu-west-1"),
+        ] {
+            expect(&[region("eu-west-1", &source)], "region", level, text);
+        }
+    }
+
+    #[test]
+    fn answers_and_none() {
+        expect(&[proxy(None)], "proxy", Level::Ok, "none");
+        let row = proxy(Some("http://p:3128"));
+        expect(&[row], "proxy", Level::Ok, "http://p:3128");
+        let head = AnswerHead {
+            status: 200,
+            round_trip: Duration::from_millis(12),
+            clock_ahead_s: None,
+            server: Some("AmazonS3".to_owned()),
+            checksums: Vec::new(),
+        };
+        let row = reached("https://b.s3", &head);
+        expect(
+            &[row],
+            "endpoint",
+            Level::Ok,
+            "https://b.s3 (AmazonS3) answered in 12 ms",
+        );
+        let error = ClientError::new(ErrorKind::Unreachable, "refused; plug it in");
+        let row = not_reached("http://x", Some(&error), 5);
+        expect(&[row], "endpoint", Level::Error, "refused -> plug it in");
+        expect(
+            &[not_reached("http://x", None, 5)],
+            "endpoint",
+            Level::Error,
+            "within 5 s",
+        );
+    }
+
+    #[test]
+    fn permissions() {
+        let denied = || ClientError::new(ErrorKind::Denied, "AccessDenied").with_status(403);
+        let probe = |outcome| Probe {
+            outcome,
+            head: None,
+        };
+        let row = head_bucket(&probe(Ok(BucketInfo::default())));
+        expect(&[row], "HeadBucket", Level::Ok, "allowed");
+        let row = head_bucket(&probe(Err(denied())));
+        expect(&[row], "HeadBucket", Level::Warning, "s3:ListBucket");
+        for (prefix, outcome, level, text) in [
+            ("", Ok(3), Level::Ok, "allowed on the bucket"),
+            ("a/", Ok(1), Level::Ok, "the prefix 'a/'"),
+            ("a/", Ok(0), Level::Ok, "holds no object"),
+            ("", Err(denied()), Level::Error, "HTTP 403"),
+        ] {
+            expect(&[list(prefix, &outcome)], "ListObjectsV2", level, text);
+        }
+        let row = on_object("GetObject", "k", &Err(denied()));
+        expect(&[row], "GetObject", Level::Warning, "s3:GetObject");
+        expect(
+            &[on_object("GetObject", "k", &Ok(()))],
+            "GetObject",
+            Level::Ok,
+            "'k'",
+        );
+        expect(
+            &[no_object("GetObject")],
+            "GetObject",
+            Level::Ok,
+            "not tried",
+        );
+    }
+}

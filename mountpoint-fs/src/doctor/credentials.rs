@@ -1,0 +1,76 @@
+//! Who asks, and where the credentials came from. Pure. Never shows a key.
+
+use mountpoint_client::ClientError;
+use mountpoint_client::credentials::CredentialsMode;
+
+use super::error_text;
+use super::finding::{Area, Finding};
+
+const CHECK: &str = "credentials";
+
+/// Credentials that were found, or the lack of any need for them.
+pub(super) fn found(mode: &CredentialsMode, source: Option<&str>) -> Finding {
+    let found = match (mode, source) {
+        (CredentialsMode::Unsigned, _) => "none: requests are not signed".to_owned(),
+        (_, Some(source)) => format!("from {source}"),
+        (_, None) => "found".to_owned(),
+    };
+    Finding::ok(Area::Credentials, CHECK, found)
+}
+
+/// No client, because there are no credentials.
+pub(super) fn missing(error: &ClientError) -> Finding {
+    Finding::error(
+        Area::Credentials,
+        CHECK,
+        error_text::what(error),
+        error_text::advice(error),
+    )
+}
+
+/// What provides them did not answer.
+pub(super) fn slow(seconds: u64) -> Finding {
+    Finding::error(
+        Area::Credentials,
+        CHECK,
+        format!("none within {seconds} s: what provides them does not answer"),
+        "check the profile's credential_process, the role, or the instance metadata (AWS_EC2_METADATA_DISABLED=true \
+         skips it)",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use mountpoint_client::ErrorKind;
+    use mountpoint_client::credentials::StaticKeys;
+
+    use super::super::finding::Level;
+    use super::super::finding::tests::expect;
+    use super::*;
+
+    #[test]
+    fn sources() {
+        let default = CredentialsMode::Default { profile: None };
+        let keys = CredentialsMode::Static(StaticKeys {
+            access_key_id: "AKID".to_owned(),
+            secret_access_key: "hush".to_owned(),
+            session_token: None,
+        });
+        for (mode, source, text) in [
+            (&CredentialsMode::Unsigned, None, "not signed"),
+            (&default, Some("the profile x"), "from the profile x"),
+            (&default, None, "found"),
+            (&keys, None, "found"),
+        ] {
+            let row = found(mode, source);
+            assert!(!format!("{row:?}").contains("hush"));
+            expect(&[row], "credentials", Level::Ok, text);
+        }
+        let error = ClientError::new(
+            ErrorKind::Credentials,
+            "no usable AWS credentials: x; set y",
+        );
+        expect(&[missing(&error)], "credentials", Level::Error, "-> set y");
+        expect(&[slow(8)], "credentials", Level::Error, "8 s");
+    }
+}

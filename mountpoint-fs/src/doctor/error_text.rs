@@ -1,0 +1,142 @@
+//! A client's error as a row: what happened, and what to do. Pure.
+
+use mountpoint_client::{ClientError, ErrorKind};
+
+/// What happened, without the hint that goes into [`advice`].
+pub(super) fn what(error: &ClientError) -> String {
+    let (what, hint) = parts(&error.message);
+    let what = match (hint, has_own_advice(&error.kind)) {
+        (Some(hint), true) => format!("{what}; {hint}"),
+        _ => what,
+    };
+    match error.status {
+        Some(status) => format!("{what} (HTTP {status})"),
+        None => what,
+    }
+}
+
+/// The client cannot know what a mount needs.
+fn has_own_advice(kind: &ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Denied | ErrorKind::NoSuchBucket)
+}
+
+/// What to do about it: the client's own hint, or that for the kind of error.
+pub(super) fn advice(error: &ClientError) -> String {
+    if let (_, Some(hint)) = parts(&error.message)
+        && !has_own_advice(&error.kind)
+    {
+        return hint;
+    }
+    match &error.kind {
+        ErrorKind::NoSuchBucket | ErrorKind::NotFound => {
+            "check the bucket's name, --region and --endpoint-url; S3-compatible servers need --force-path-style"
+                .to_owned()
+        }
+        ErrorKind::Denied => {
+            "the credentials need s3:ListBucket on the bucket and s3:GetObject on its objects; \
+             a public bucket needs --no-sign-request"
+                .to_owned()
+        }
+        ErrorKind::Credentials => {
+            "check the keys, --profile, and the clock of this machine".to_owned()
+        }
+        ErrorKind::WrongRegion(Some(region)) => format!("mount with --region {region}"),
+        ErrorKind::WrongRegion(None) => "name the bucket's region with --region".to_owned(),
+        ErrorKind::Unreachable => "check --endpoint-url, the network and the proxy".to_owned(),
+        ErrorKind::Throttled | ErrorKind::Transient => {
+            "try again; if it stays, ask who runs the server".to_owned()
+        }
+        ErrorKind::InvalidResponse => {
+            "check --endpoint-url: what answers there may be no S3 server".to_owned()
+        }
+        ErrorKind::Archived => "restore the object before reading it".to_owned(),
+        ErrorKind::Unsupported
+        | ErrorKind::InvalidRequest
+        | ErrorKind::PreconditionFailed
+        | ErrorKind::NoSuchUpload
+        | ErrorKind::Cancelled => "check the flags against `mount-s3 --help`".to_owned(),
+    }
+}
+
+/// A message and its hint: "what failed: why; what to do".
+pub(super) fn split_hint(message: &str) -> (&str, Option<&str>) {
+    match message.rsplit_once("; ") {
+        Some((what, hint)) => (what, Some(hint)),
+        None => (message, None),
+    }
+}
+
+/// As [`split_hint`]; the client appends the number of its attempts to the whole, and it belongs to what failed.
+fn parts(message: &str) -> (String, Option<String>) {
+    let (message, attempts) = match message.rfind(" (after ") {
+        Some(at) if message.ends_with(" attempts)") => message.split_at(at),
+        _ => (message, ""),
+    };
+    let (what, hint) = split_hint(message);
+    (format!("{what}{attempts}"), hint.map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_split() {
+        for (kind, message, status, found, hint) in [
+            (
+                ErrorKind::Unreachable,
+                "ListObjectsV2 s3://b: cannot reach http://x: refused; check this and that (after 3 attempts)",
+                None,
+                "ListObjectsV2 s3://b: cannot reach http://x: refused (after 3 attempts)",
+                "check this and that",
+            ),
+            (
+                ErrorKind::Denied,
+                "HeadBucket s3://b: AccessDenied; check this",
+                Some(403),
+                "HeadBucket s3://b: AccessDenied; check this (HTTP 403)",
+                "s3:ListBucket",
+            ),
+            (
+                ErrorKind::WrongRegion(Some("eu-west-1".to_owned())),
+                "moved",
+                Some(301),
+                "moved (HTTP 301)",
+                "--region eu-west-1",
+            ),
+            (
+                ErrorKind::NoSuchBucket,
+                "gone",
+                None,
+                "gone",
+                "--endpoint-url",
+            ),
+        ] {
+            let mut error = ClientError::new(kind, message);
+            error.status = status;
+            assert_eq!(what(&error), found);
+            assert!(advice(&error).contains(hint), "{}", advice(&error));
+        }
+    }
+
+    #[test]
+    fn every_kind_has_advice() {
+        for kind in [
+            ErrorKind::NotFound,
+            ErrorKind::NoSuchUpload,
+            ErrorKind::PreconditionFailed,
+            ErrorKind::Archived,
+            ErrorKind::Credentials,
+            ErrorKind::WrongRegion(None),
+            ErrorKind::Unsupported,
+            ErrorKind::InvalidRequest,
+            ErrorKind::InvalidResponse,
+            ErrorKind::Throttled,
+            ErrorKind::Unreachable,
+            ErrorKind::Transient,
+            ErrorKind::Cancelled,
+        ] {
+            assert!(!advice(&ClientError::new(kind, "x")).is_empty());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Whether a directory can be mounted on.
+
+use std::path::Path;
+
+use super::error_text::split_hint;
+use super::finding::{Area, Finding};
+use crate::fuse::{MountError, check_mount_point};
+
+const CHECK: &str = "mount point";
+
+/// What looking at a directory tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Usable {
+        is_empty: bool,
+    },
+    Missing,
+    Unusable(String),
+    /// `/dev/fd/N`: whoever mounts has looked at it.
+    Passed,
+}
+
+/// May wait for ever where a dead file system is on the way; the caller bounds it.
+pub(super) fn look(directory: &Path) -> State {
+    if directory.starts_with("/dev/fd") {
+        return State::Passed;
+    }
+    match check_mount_point(directory) {
+        Ok(canonical) => {
+            let is_empty =
+                std::fs::read_dir(canonical).map_or(true, |mut entries| entries.next().is_none());
+            State::Usable { is_empty }
+        }
+        Err(MountError::Missing(_)) => State::Missing,
+        Err(error) => State::Unusable(error.to_string()),
+    }
+}
+
+/// `is_given` tells that the user named the directory; `None` that looking did not end in time.
+pub(super) fn judge(directory: &Path, state: Option<&State>, is_given: bool) -> Finding {
+    let shown = directory.display();
+    match state {
+        Some(State::Usable { is_empty: true }) => Finding::ok(
+            Area::Directory,
+            CHECK,
+            format!("{shown} is an empty directory"),
+        ),
+        Some(State::Usable { is_empty: false }) => Finding::warning(
+            Area::Directory,
+            CHECK,
+            format!("{shown} is not empty: what lies there is hidden while the bucket is mounted"),
+            "choose an empty directory, unless that is meant",
+        ),
+        Some(State::Passed) => Finding::ok(
+            Area::Directory,
+            CHECK,
+            format!("{shown} is a descriptor that whoever mounts passes"),
+        ),
+        Some(State::Missing) if !is_given => Finding::ok(
+            Area::Directory,
+            CHECK,
+            format!("{shown} does not exist yet; none was given"),
+        ),
+        Some(State::Missing) => Finding::error(
+            Area::Directory,
+            CHECK,
+            format!("{shown} does not exist"),
+            format!("`mkdir -p {shown}`"),
+        ),
+        Some(State::Unusable(why)) => {
+            let (found, hint) = split_hint(why);
+            let advice = hint.unwrap_or("choose another directory");
+            Finding::error(Area::Directory, CHECK, found, advice)
+        }
+        None => Finding::error(
+            Area::Directory,
+            CHECK,
+            format!("{shown} does not answer: a dead file system is on the way to it"),
+            format!("`umount -l {shown}`, or choose another directory"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::super::finding::tests::expect;
+    use super::*;
+
+    #[test]
+    fn states() {
+        for (state, is_given, level, text) in [
+            (
+                Some(State::Usable { is_empty: true }),
+                true,
+                Level::Ok,
+                "empty",
+            ),
+            (
+                Some(State::Usable { is_empty: false }),
+                true,
+                Level::Warning,
+                "hidden",
+            ),
+            (Some(State::Missing), true, Level::Error, "mkdir -p /mnt/x"),
+            (Some(State::Missing), false, Level::Ok, "none was given"),
+            (Some(State::Passed), true, Level::Ok, "descriptor"),
+            (
+                Some(State::Unusable("x is busy; go away".to_owned())),
+                true,
+                Level::Error,
+                "-> go away",
+            ),
+            (
+                Some(State::Unusable("odd".to_owned())),
+                true,
+                Level::Error,
+                "another directory",
+            ),
+            (None, true, Level::Error, "umount -l"),
+        ] {
+            let row = judge(Path::new("/mnt/x"), state.as_ref(), is_given);
+            expect(&[row], "mount point", level, text);
+        }
+    }
+
+    #[test]
+    fn directories() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(look(directory.path()), State::Usable { is_empty: true });
+        let file = directory.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        assert_eq!(look(directory.path()), State::Usable { is_empty: false });
+        assert!(matches!(look(&file), State::Unusable(_)));
+        assert_eq!(look(&directory.path().join("absent")), State::Missing);
+        assert_eq!(look(Path::new("/dev/fd/3")), State::Passed);
+    }
+}

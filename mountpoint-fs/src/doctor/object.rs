@@ -1,0 +1,121 @@
+//! One GET of a few bytes, on the way that every read takes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use mountpoint_client::types::{ETag, GetOutput, GetRequest, Key, ObjectInfo, Priority};
+use mountpoint_client::{ClientError, ErrorKind, GetObserver, ObjectClient};
+use mountpoint_crt_sys::block::BlockPool;
+use tokio::sync::oneshot;
+
+use crate::sync::Mutex;
+
+/// The bytes to ask for: not from the start where there are more, so that a server that ignores ranges is noticed.
+pub(super) fn range_of(size: u64) -> Range<u64> {
+    let start = u64::from(size > 1);
+    start..size.min(start + RANGE_MAX)
+}
+
+/// Whether an object can be read now.
+pub(super) fn is_readable(object: &ObjectInfo) -> bool {
+    let class = object.storage_class.as_deref().unwrap_or_default();
+    let is_archived = matches!(class, "GLACIER" | "DEEP_ARCHIVE");
+    object.size > 0 && (!is_archived || object.restored)
+}
+
+/// Asks for `range` of that version and throws the bytes away.
+pub(super) async fn get(
+    client: &dyn ObjectClient,
+    key: &Key,
+    range: Range<u64>,
+    version: ETag,
+) -> Result<(), ClientError> {
+    let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+    let fill = BlockPool::new(0).allocate(len);
+    let (sender, finished) = oneshot::channel();
+    let request = GetRequest {
+        key: key.clone(),
+        range,
+        if_match: Some(version),
+        priority: Priority::Foreground,
+    };
+    let handle = client.get(request, fill, Arc::new(Finish(Mutex::new(Some(sender)))));
+    let _cancel = CancelOnDrop(Some(handle));
+    finished.await.unwrap_or_else(|_| {
+        Err(ClientError::new(
+            ErrorKind::Cancelled,
+            "the client is shutting down",
+        ))
+    })
+}
+
+/// An ETag that no object has.
+pub(super) fn absent_version() -> ETag {
+    ETag::from_header("\"00000000000000000000000000000000-doctor\"")
+}
+
+/// Ends the GET if nobody waits any longer; one that is done does not mind.
+struct CancelOnDrop(Option<mountpoint_client::GetHandle>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            handle.cancel();
+        }
+    }
+}
+
+/// Hands on how it ended. The lock is held for an instruction.
+struct Finish(Mutex<Option<oneshot::Sender<Result<(), ClientError>>>>);
+
+impl GetObserver for Finish {
+    fn progressed(&self) {}
+
+    fn finished(&self, outcome: Result<GetOutput, ClientError>) {
+        let sender = self.0.lock().take();
+        if let Some(sender) = sender {
+            // Who asked may have given up.
+            sender.send(outcome.map(drop)).ok();
+        }
+    }
+}
+
+/// Enough to be a range, little enough to cost nothing.
+const RANGE_MAX: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        for (size, expected) in [(1, 0..1), (2, 1..2), (4097, 1..4097), (1 << 40, 1..4097)] {
+            assert_eq!(range_of(size), expected, "{size}");
+        }
+    }
+
+    #[test]
+    fn objects_that_can_be_read() {
+        for (size, class, restored, expected) in [
+            (1, None, false, true),
+            (0, None, false, false),
+            (1, Some("STANDARD"), false, true),
+            (1, Some("GLACIER_IR"), false, true),
+            (1, Some("GLACIER"), false, false),
+            (1, Some("DEEP_ARCHIVE"), false, false),
+            (1, Some("GLACIER"), true, true),
+        ] {
+            let object = ObjectInfo {
+                key: Key::parse("k").unwrap(),
+                size,
+                etag: absent_version(),
+                last_modified: SystemTime::UNIX_EPOCH,
+                storage_class: class.map(str::to_owned),
+                restored,
+            };
+            assert_eq!(is_readable(&object), expected, "{object:?}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What the process may use: open files and locked memory.
+//!
+//! Pure: the text of `/proc/self/limits` in, findings out.
+
+use super::finding::{Area, Finding};
+
+#[derive(Clone, Debug)]
+pub(super) struct LimitsFacts {
+    /// `/proc/self/limits`.
+    pub(super) text: String,
+    /// Connections that the mount may open, over all interfaces.
+    pub(super) connections: u64,
+}
+
+pub(super) fn judge(facts: &LimitsFacts) -> Vec<Finding> {
+    vec![open_files(facts), locked_memory(facts)]
+}
+
+fn open_files(facts: &LimitsFacts) -> Finding {
+    const CHECK: &str = "open files";
+    let needed = facts.connections + FILES_BESIDES;
+    match soft_limit(&facts.text, "Max open files") {
+        None => Finding::warning(
+            Area::Limits,
+            CHECK,
+            "the limit cannot be read",
+            format!("make sure that `ulimit -n` shows at least {needed}"),
+        ),
+        Some(limit) if limit < needed => Finding::warning(
+            Area::Limits,
+            CHECK,
+            format!(
+                "{limit}, where {} connections are planned",
+                facts.connections
+            ),
+            format!(
+                "`ulimit -n {needed}` before mounting, or LimitNOFILE={needed} in the systemd unit"
+            ),
+        ),
+        Some(u64::MAX) => Finding::ok(Area::Limits, CHECK, "unlimited"),
+        Some(limit) => Finding::ok(
+            Area::Limits,
+            CHECK,
+            format!("{limit}; {needed} are needed at most"),
+        ),
+    }
+}
+
+fn locked_memory(facts: &LimitsFacts) -> Finding {
+    let shown = match soft_limit(&facts.text, "Max locked memory") {
+        None => "unknown".to_owned(),
+        Some(u64::MAX) => "unlimited".to_owned(),
+        Some(bytes) => format!("{} KiB", bytes / 1024),
+    };
+    Finding::ok(
+        Area::Limits,
+        "locked memory",
+        format!("{shown}; this version locks none"),
+    )
+}
+
+/// The soft limit in a row of the table; `unlimited` is the largest number.
+fn soft_limit(table: &str, name: &str) -> Option<u64> {
+    let row = table.lines().find_map(|line| line.strip_prefix(name))?;
+    match row.split_whitespace().next()? {
+        "unlimited" => Some(u64::MAX),
+        number => number.parse().ok(),
+    }
+}
+
+/// Descriptors besides connections: the device, its clones, event loops, logs, libraries.
+const FILES_BESIDES: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::super::finding::tests::expect;
+    use super::*;
+
+    fn table(files: &str, locked: &str) -> String {
+        format!(
+            "Limit                     Soft Limit           Hard Limit           Units     \n\
+             Max open files            {files:<20} 20000                files     \n\
+             Max locked memory         {locked:<20} 8388608              bytes     \n"
+        )
+    }
+
+    #[test]
+    fn limits() {
+        for (files, connections, level, text) in [
+            ("1024", 128, Level::Ok, "1024; 192"),
+            ("unlimited", 128, Level::Ok, "unlimited"),
+            ("191", 128, Level::Warning, "ulimit -n 192"),
+            ("1024", 2048, Level::Warning, "LimitNOFILE=2112"),
+            ("?", 128, Level::Warning, "cannot be read"),
+        ] {
+            let text_of_limits = table(files, "8388608");
+            let facts = LimitsFacts {
+                text: text_of_limits,
+                connections,
+            };
+            expect(&judge(&facts), "open files", level, text);
+        }
+        for (locked, text) in [
+            ("8388608", "8192 KiB"),
+            ("unlimited", "unlimited"),
+            ("", "unknown"),
+        ] {
+            let facts = LimitsFacts {
+                text: if locked.is_empty() {
+                    String::new()
+                } else {
+                    table("1024", locked)
+                },
+                connections: 128,
+            };
+            expect(&judge(&facts), "locked memory", Level::Ok, text);
+        }
+    }
+}

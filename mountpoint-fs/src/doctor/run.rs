@@ -1,0 +1,123 @@
+//! The doctor from its arguments to its exit code.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use super::arguments::Arguments;
+use super::finding::{Area, Finding};
+use super::mount_point::State;
+use super::recommendation::{Change, Place, Recommendation, directory_for};
+use super::report::Report;
+use super::{kernel, machine, memory, mount_point, mounting, network, process_limits, server};
+use crate::config::limits;
+use crate::mount::{Environment, MountConfig};
+
+/// Runs `mount-s3 doctor` with what stands behind that word. The exit code is 0 if the bucket can be mounted, or the
+/// machine can mount where no bucket is named; 1 if not; 2 when the command line is wrong.
+#[must_use]
+pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    let arguments = match Arguments::parse(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Nobody is left to tell that telling failed.
+            error.print().ok();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let mut report = Report::new(arguments.is_json);
+    let config = Environment::read()
+        .and_then(|environment| MountConfig::resolve(&arguments.mount, &environment));
+    let config = match config {
+        Ok(config) => config,
+        Err(reason) => {
+            let advice = "`mount-s3 --help` explains the flags, doc/CONFIGURATION.md the variables";
+            report.add(Finding::error(Area::Flags, "flags", reason, advice));
+            return report.finish(None);
+        }
+    };
+    let mut changes = look_at_machine(&config, &mut report);
+    let Some(bucket) = &arguments.bucket else {
+        return report.finish(None);
+    };
+    let directory = arguments.directory.as_ref().map_or_else(
+        || directory_for(bucket, machine::home().as_deref()),
+        |path| path.to_string_lossy().into_owned(),
+    );
+    let state = look_at_directory(&arguments, &directory, &mut report);
+    changes.extend(look_at_bucket(&config, &mut report));
+    changes.extend(endpoint_from_elsewhere(&arguments, &config));
+    let place = Place {
+        directory: &directory,
+        is_missing: state == Some(State::Missing),
+    };
+    let recommendation = Recommendation::new(bucket, &place, &arguments.flags, &changes);
+    report.finish(Some(&recommendation))
+}
+
+/// Returns the flags that suit the machine better.
+fn look_at_machine(config: &MountConfig, report: &mut Report) -> Vec<Change> {
+    report.looking_at("kernel");
+    for warning in &config.warnings {
+        let advice = "see doc/CONFIGURATION.md";
+        report.add(Finding::warning(Area::Flags, "flags", warning, advice));
+    }
+    report.extend(kernel::judge(&machine::kernel(config)));
+    report.extend(mounting::judge(&machine::mounting(config)));
+    report.extend(process_limits::judge(&machine::process_limits(config)));
+    let memory = memory::judge(&machine::memory(config));
+    report.extend(memory.findings);
+    report.looking_at("network");
+    let network = network::judge(&machine::network(config));
+    report.extend(network.findings);
+    let target = memory.target_mib.map(|mib| {
+        let reason = "the control group allows no more";
+        Change::value("--memory-target", mib, reason)
+    });
+    let throughput = network.throughput_gbps.map(|gbps| {
+        let reason = "the network interface carries as much";
+        Change::value("--maximum-throughput-gbps", gbps, reason)
+    });
+    target.into_iter().chain(throughput).collect()
+}
+
+fn look_at_directory(arguments: &Arguments, directory: &str, report: &mut Report) -> Option<State> {
+    report.looking_at("mount point");
+    let path = std::path::PathBuf::from(directory);
+    let looked_at = path.clone();
+    let state = machine::bounded(limits::DOCTOR_LOCAL, move || mount_point::look(&looked_at));
+    let is_given = arguments.directory.is_some();
+    report.add(mount_point::judge(&path, state.as_ref(), is_given));
+    state
+}
+
+/// Returns the flags that the bucket needs.
+fn look_at_bucket(config: &MountConfig, report: &mut Report) -> Vec<Change> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("doctor")
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let advice = "end other programs, or raise `ulimit -u`";
+            let found = format!("cannot start a thread: {error}");
+            report.add(Finding::error(Area::Limits, "threads", found, advice));
+            return Vec::new();
+        }
+    };
+    let changes = runtime.block_on(server::check(config, report));
+    runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
+    changes
+}
+
+/// The recommended command works wherever it is run, so it names what only a variable named here.
+fn endpoint_from_elsewhere(arguments: &Arguments, config: &MountConfig) -> Option<Change> {
+    const FLAG: &str = "--endpoint-url";
+    let url = config.client.endpoint_url.as_deref()?;
+    let is_given = arguments.flags.iter().any(|flag| flag.name == FLAG);
+    (!is_given).then(|| {
+        let reason = "a variable names it here, and may not where the command runs";
+        Change::value(FLAG, url, reason)
+    })
+}

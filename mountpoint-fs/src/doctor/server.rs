@@ -1,0 +1,336 @@
+//! Asks the server, step by step, and hands each answer to its judge. No request changes anything.
+//!
+//! A step that does not end in time is a finding, and so is the first one that nothing answers; then the rest is left
+//! out, so that a dead server costs the time of one step.
+
+use std::future::Future;
+use std::time::Duration;
+
+use mountpoint_client::credentials::CredentialsMode;
+use mountpoint_client::crt_client::{CrtClient, CrtClientOptions, Probe};
+use mountpoint_client::types::{BucketInfo, ETag, ListRequest, ObjectInfo};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
+use tokio::runtime::Handle;
+
+use super::bucket::RegionSource;
+use super::finding::{Area, Finding};
+use super::recommendation::Change;
+use super::report::Report;
+use super::{abilities, bucket, clock, credentials, error_text, object};
+use crate::config::limits;
+use crate::mount::MountConfig;
+
+/// Looks at the bucket. Returns the flags that the given ones lack.
+pub(super) async fn check(config: &MountConfig, report: &mut Report) -> Vec<Change> {
+    let mut options = config.client.clone();
+    options.max_attempts = options.max_attempts.min(limits::DOCTOR_ATTEMPTS);
+    options.request_deadline = limits::DOCTOR_STEP;
+    let mut visit = Visit {
+        prefix: &config.fs.prefix,
+        region: match options.region {
+            Some(_) => RegionSource::Given,
+            None => RegionSource::Found,
+        },
+        options,
+        changes: Vec::new(),
+    };
+    let whole = visit.run(report);
+    let in_time = tokio::time::timeout(limits::DOCTOR_SERVER, whole).await;
+    if in_time.is_err() {
+        let found = format!(
+            "broken off after {} s: the server is slow",
+            limits::DOCTOR_SERVER.as_secs()
+        );
+        let advice = "check the network and the proxy in between, and ask who runs the server";
+        report.add(Finding::error(Area::Server, "time", found, advice));
+    }
+    visit.changes
+}
+
+/// One look at a bucket.
+struct Visit<'a> {
+    prefix: &'a str,
+    options: CrtClientOptions,
+    region: RegionSource,
+    changes: Vec<Change>,
+}
+
+impl Visit<'_> {
+    async fn run(&mut self, report: &mut Report) {
+        report.looking_at("credentials");
+        let Some(client) = self.connect(report).await else {
+            return;
+        };
+        let source = client.credentials_source();
+        report.add(credentials::found(
+            &self.options.credentials,
+            source.as_deref(),
+        ));
+        report.looking_at("bucket");
+        let proxy = self.options.proxy.for_url(client.endpoint());
+        report.add(bucket::proxy(proxy.map(ToString::to_string).as_deref()));
+        let Some((client, probe)) = self.reach(client, report).await else {
+            return;
+        };
+        self.tell_bucket(&client, &probe, report);
+        let Some(objects) = self.list(&client, report).await else {
+            return;
+        };
+        report.looking_at("objects");
+        self.read(&client, &objects, report).await;
+    }
+
+    /// A client, which has credentials.
+    async fn connect(&self, report: &mut Report) -> Option<CrtClient> {
+        let connecting = CrtClient::connect(self.options.clone(), Handle::current());
+        match step(limits::DOCTOR_CONNECT, connecting).await {
+            Some(Ok(client)) => Some(client),
+            Some(Err(error)) if error.kind == ErrorKind::Credentials => {
+                report.add(credentials::missing(&error));
+                None
+            }
+            Some(Err(error)) => {
+                report.add(Finding::error(
+                    Area::Bucket,
+                    "client",
+                    error_text::what(&error),
+                    error_text::advice(&error),
+                ));
+                None
+            }
+            None => {
+                report.add(credentials::slow(limits::DOCTOR_CONNECT.as_secs()));
+                None
+            }
+        }
+    }
+
+    /// The first answer, after corrections of region and addressing. `None` if nothing answers.
+    async fn reach(
+        &mut self,
+        mut client: CrtClient,
+        report: &mut Report,
+    ) -> Option<(CrtClient, Probe<BucketInfo>)> {
+        let mut probe = step(limits::DOCTOR_STEP, client.probe_bucket()).await;
+        for _ in 0..CORRECTIONS_MAX {
+            let Some(corrected) = self.correct(&client, probe.as_ref()) else {
+                break;
+            };
+            let before = std::mem::replace(&mut self.options, corrected.options);
+            let connecting = CrtClient::connect(self.options.clone(), Handle::current());
+            let Some(Ok(other)) = step(limits::DOCTOR_CONNECT, connecting).await else {
+                self.options = before;
+                break;
+            };
+            let second = step(limits::DOCTOR_STEP, other.probe_bucket()).await;
+            let is_better = second.as_ref().is_some_and(|probe| probe.outcome.is_ok());
+            if !corrected.is_certain && !is_better {
+                // A guess that was wrong: the first answer tells more.
+                self.options = before;
+                break;
+            }
+            if let Some(region) = corrected.region {
+                self.region = region;
+            }
+            self.changes.push(corrected.change);
+            (client, probe) = (other, second);
+        }
+        let seconds = limits::DOCTOR_STEP.as_secs();
+        match probe {
+            Some(probe) if probe.head.is_some() => Some((client, probe)),
+            Some(probe) => {
+                let error = probe.outcome.as_ref().err();
+                report.add(bucket::not_reached(client.endpoint(), error, seconds));
+                None
+            }
+            None => {
+                report.add(bucket::not_reached(client.endpoint(), None, seconds));
+                None
+            }
+        }
+    }
+
+    /// What to try next, after an answer that suggests it.
+    fn correct(&self, client: &CrtClient, probe: Option<&Probe<BucketInfo>>) -> Option<Correction> {
+        let error = match probe.map(|probe| &probe.outcome) {
+            Some(Ok(_)) => return None,
+            Some(Err(error)) => error.kind.clone(),
+            None => ErrorKind::Unreachable,
+        };
+        let mut options = self.options.clone();
+        match error {
+            ErrorKind::WrongRegion(Some(region)) if region != client.region() => {
+                options.region = Some(region.clone());
+                let reason = format!("the bucket is in {region}");
+                Some(Correction {
+                    options,
+                    region: Some(RegionSource::Corrected {
+                        from: client.region().to_owned(),
+                        was_given: self.region == RegionSource::Given,
+                    }),
+                    change: Change::value("--region", region, reason),
+                    is_certain: true,
+                })
+            }
+            ErrorKind::Unreachable
+            | ErrorKind::NoSuchBucket
+            | ErrorKind::InvalidResponse
+            | ErrorKind::InvalidRequest
+            | ErrorKind::Denied
+                if options.endpoint_url.is_some() && !options.force_path_style =>
+            {
+                options.force_path_style = true;
+                let reason = "the server does not know the bucket by a host name";
+                Some(Correction {
+                    options,
+                    region: None,
+                    change: Change::switch("--force-path-style", reason),
+                    is_certain: false,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn tell_bucket(&self, client: &CrtClient, probe: &Probe<BucketInfo>, report: &mut Report) {
+        if let Some(head) = &probe.head {
+            report.add(bucket::reached(client.endpoint(), head));
+            let is_signed = !matches!(self.options.credentials, CredentialsMode::Unsigned);
+            report.add(clock::judge(head.clock_ahead_s, is_signed));
+        }
+        let style = |change: &Change| change.flag.name == "--force-path-style";
+        if self.changes.iter().any(style) {
+            report.add(Finding::warning(
+                Area::Bucket,
+                "addressing",
+                "the bucket is found in the path, not by a host name",
+                "mount with --force-path-style",
+            ));
+        }
+        report.add(bucket::region(client.region(), &self.region));
+        report.add(bucket::head_bucket(probe));
+    }
+
+    /// The request that a mount begins with, and a page to choose from. `None` if the bucket cannot be mounted.
+    async fn list(&self, client: &CrtClient, report: &mut Report) -> Option<Vec<ObjectInfo>> {
+        let request = ListRequest {
+            prefix: self.prefix.to_owned(),
+            max_keys: Some(OBJECTS_MAX),
+            ..ListRequest::default()
+        };
+        let listed = step(limits::DOCTOR_STEP, client.list(request)).await;
+        let listed = listed.unwrap_or_else(|| Err(slow("ListObjectsV2")));
+        let outcome = listed.map(|page| page.objects);
+        let counted = outcome.as_ref().map(Vec::len).map_err(Clone::clone);
+        report.add(bucket::list(self.prefix, &counted));
+        outcome.ok()
+    }
+
+    /// What else the server shows, with an object to look at if there is one.
+    async fn read(&self, client: &CrtClient, objects: &[ObjectInfo], report: &mut Report) {
+        let object = objects.iter().find(|object| object::is_readable(object));
+        let seen = match object {
+            Some(object) => Some(self.read_object(client, object, report).await),
+            None => {
+                report.add(bucket::no_object("HeadObject"));
+                report.add(bucket::no_object("GetObject"));
+                None
+            }
+        };
+        report.looking_at("the server's abilities");
+        let shape = client.probe_listing(self.prefix, OBJECTS_MAX);
+        let shape = step(limits::DOCTOR_STEP, shape).await;
+        let shape = shape.map_or_else(|| Err(slow("ListObjectsV2")), |probe| probe.outcome);
+        report.extend(abilities::listing(
+            &shape,
+            self.options.is_directory_bucket(),
+        ));
+        if let (Some(object), Some(seen)) = (object, seen) {
+            self.tell_object(client, object, seen, report).await;
+        }
+        report.add(abilities::rename(self.options.is_directory_bucket()));
+    }
+
+    /// Whether an object may be read.
+    async fn read_object(
+        &self,
+        client: &CrtClient,
+        object: &ObjectInfo,
+        report: &mut Report,
+    ) -> Seen {
+        let key = object.key.as_str();
+        let probe = step(limits::DOCTOR_STEP, client.probe_object(&object.key)).await;
+        let (head, answer) = match probe {
+            Some(probe) => (probe.outcome, probe.head),
+            None => (Err(slow("HeadObject")), None),
+        };
+        report.add(bucket::on_object("HeadObject", key, &head));
+        let range = get(client, object, object.etag.clone()).await;
+        report.add(bucket::on_object("GetObject", key, &range));
+        Seen {
+            checksums: head.ok().and(answer).map(|answer| answer.checksums),
+            range,
+        }
+    }
+
+    /// What the server does with requests for an object.
+    async fn tell_object(
+        &self,
+        client: &CrtClient,
+        object: &ObjectInfo,
+        seen: Seen,
+        report: &mut Report,
+    ) {
+        report.add(abilities::range(&seen.range));
+        if seen.range.is_ok() {
+            let outcome = get(client, object, object::absent_version()).await;
+            report.add(abilities::if_match(&outcome));
+        }
+        if let Some(names) = &seen.checksums {
+            report.add(abilities::checksums(object.key.as_str(), names));
+        }
+    }
+}
+
+/// Other settings to try.
+struct Correction {
+    options: CrtClientOptions,
+    /// Where it is a region.
+    region: Option<RegionSource>,
+    change: Change,
+    /// The server said so; otherwise it is a guess.
+    is_certain: bool,
+}
+
+/// What an object's requests showed.
+struct Seen {
+    /// `None` if HeadObject failed.
+    checksums: Option<Vec<String>>,
+    range: Result<(), ClientError>,
+}
+
+/// A few bytes of a version of an object.
+async fn get(client: &CrtClient, object: &ObjectInfo, version: ETag) -> Result<(), ClientError> {
+    let range = object::range_of(object.size);
+    let get = object::get(client, &object.key, range, version);
+    let outcome = step(limits::DOCTOR_STEP, get).await;
+    outcome.unwrap_or_else(|| Err(slow("GetObject")))
+}
+
+/// What `future` yields, if it does so in time.
+async fn step<T>(time_max: Duration, future: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(time_max, future).await.ok()
+}
+
+fn slow(request: &str) -> ClientError {
+    let seconds = limits::DOCTOR_STEP.as_secs();
+    ClientError::new(
+        ErrorKind::Transient,
+        format!("{request}: no answer within {seconds} s"),
+    )
+}
+
+/// Objects to look at: enough to see an order and to find one that can be read.
+const OBJECTS_MAX: u16 = 100;
+/// A region and a way of addressing.
+const CORRECTIONS_MAX: usize = 2;

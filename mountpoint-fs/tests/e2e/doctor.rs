@@ -1,0 +1,450 @@
+//! `mount-s3 doctor`: what it says of good and bad buckets, that it changes nothing, and that what it recommends works.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use mountpoint_client::server::{Fault, Operation, Rule, Server};
+
+use crate::harness::{ACCESS_KEY, BUCKET, Mounted, SECRET_KEY, mount_s3, put, read, run, server};
+
+/// The report for machines, and the exit code.
+struct Diagnosis {
+    code: Option<i32>,
+    document: serde_json::Value,
+}
+
+impl Diagnosis {
+    /// Runs the doctor with `--json`.
+    #[track_caller]
+    fn of(mut command: Command) -> Self {
+        let output = command.arg("--json").output().unwrap();
+        check_no_secret(&output);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let document =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{output:?}"));
+        Self {
+            code: output.status.code(),
+            document,
+        }
+    }
+
+    /// A row as `level: found -> advice`.
+    #[track_caller]
+    fn row(&self, check: &str) -> String {
+        let findings = self.document["findings"].as_array().unwrap();
+        let row = findings.iter().find(|row| row["check"] == check);
+        let row = row.unwrap_or_else(|| panic!("no row {check} in {}", self.document));
+        let text = |name: &str| row[name].as_str().unwrap().to_owned();
+        format!("{}: {} -> {}", text("level"), text("found"), text("advice"))
+    }
+
+    /// The recommended command without the program.
+    fn recommended(&self) -> Vec<String> {
+        let command = self.document["recommendation"]["command"].as_array();
+        let words = command.unwrap().iter().skip(1);
+        words
+            .map(|word| word.as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    fn is_mountable(&self) -> bool {
+        self.document["mountable"].as_bool().unwrap()
+    }
+}
+
+#[track_caller]
+fn check_no_secret(output: &Output) {
+    let shown = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(!shown.contains(SECRET_KEY), "{shown}");
+    assert!(!shown.contains("panicked"), "{shown}");
+}
+
+fn doctor(args: &[&str]) -> Command {
+    let mut command = mount_s3();
+    command.arg("doctor").args(args);
+    command
+}
+
+fn doctor_at(url: &str, args: &[&str]) -> Command {
+    let mut command = doctor(args);
+    command.args(["--endpoint-url", url, "--force-path-style"]);
+    command
+}
+
+/// Nothing in the log may change anything, and nothing be asked that is not needed.
+#[track_caller]
+fn check_harmless(server: &Server) {
+    for record in server.log().snapshot() {
+        let is_harmless = matches!(
+            record.operation,
+            Operation::HeadBucket
+                | Operation::ListObjectsV2
+                | Operation::HeadObject
+                | Operation::GetObject
+        );
+        assert!(is_harmless, "{record:?}");
+    }
+}
+
+#[test]
+fn a_good_bucket() {
+    let server = server();
+    for key in ["a", "b/c", "d e+f", "ü"] {
+        put(&server, key, "contents");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let diagnosis = Diagnosis::of(doctor_at(&server.url(), &[BUCKET, path]));
+    let shown = diagnosis.document.to_string();
+    assert_eq!(diagnosis.code, Some(0), "{shown}");
+    assert!(diagnosis.is_mountable(), "{shown}");
+    for (check, expected) in [
+        ("kernel version", "ok: Linux "),
+        ("/dev/fuse", "ok: can be opened"),
+        ("mount point", "ok: "),
+        ("credentials", "ok: from environment"),
+        ("proxy", "ok: none"),
+        ("endpoint", "answered in"),
+        ("clock", "ok: within"),
+        ("region", "ok: us-east-1"),
+        ("HeadBucket", "ok: allowed"),
+        ("ListObjectsV2", "ok: allowed"),
+        ("HeadObject", "ok: allowed on 'a'"),
+        ("GetObject", "ok: allowed on 'a'"),
+        ("listing order", "ok: 4 keys"),
+        ("listing encoding", "ok: "),
+        ("range requests", "ok: "),
+        ("conditional reads", "ok: If-Match is honoured"),
+        ("checksums", "ok: "),
+        ("rename", "never tried"),
+    ] {
+        let row = diagnosis.row(check);
+        assert!(row.contains(expected), "{check}: {row}");
+    }
+    assert!(server.log().count_all() <= 8, "few requests");
+    check_harmless(&server);
+
+    // Word for word, in the background as it would be typed.
+    let output = mount_s3().args(diagnosis.recommended()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(read(&directory.path().join("b/c")), b"contents");
+    let unmounted = run("umount", &[path]);
+    assert!(unmounted.status.success(), "{unmounted:?}");
+}
+
+/// The harness mounts at a directory of its own.
+fn without(words: &[String], directory: &str) -> Vec<String> {
+    let kept = words.iter().filter(|word| *word != directory);
+    kept.cloned().collect()
+}
+
+#[test]
+fn the_recommendation_adds_what_is_missing() {
+    let server = server();
+    put(&server, "file", "contents");
+    // By a name, under which the bucket has no host, and by a variable.
+    let url = server.url().replace("127.0.0.1", "localhost");
+    let mut command = doctor(&[BUCKET]);
+    command.env("AWS_ENDPOINT_URL", &url);
+    let diagnosis = Diagnosis::of(command);
+    let shown = diagnosis.document.to_string();
+    assert_eq!(diagnosis.code, Some(0), "{shown}");
+    let words = diagnosis.recommended();
+    assert_eq!(words[..2], [BUCKET.to_owned(), format!("/mnt/{BUCKET}")]);
+    for word in ["--force-path-style", "--endpoint-url", &url] {
+        assert!(words.iter().any(|w| w == word), "{word}: {shown}");
+    }
+    assert!(
+        diagnosis.row("addressing").starts_with("warning"),
+        "{shown}"
+    );
+    let mut recommended = mount_s3();
+    recommended.args(without(&words, &format!("/mnt/{BUCKET}")));
+    let mounted = Mounted::start(recommended);
+    assert_eq!(read(&mounted.join("file")), b"contents");
+}
+
+#[test]
+fn text_for_people() {
+    let server = server();
+    put(&server, "file", "contents");
+    let output = doctor_at(&server.url(), &[BUCKET]).output().unwrap();
+    check_no_secret(&output);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for part in [
+        "kernel\n  ok ",
+        "\nbucket\n",
+        "The bucket can be mounted with:\n",
+        &format!(
+            "mount-s3 {BUCKET} /mnt/{BUCKET} --endpoint-url {}",
+            server.url()
+        ),
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn this_machine_alone() {
+    let diagnosis = Diagnosis::of(doctor(&[]));
+    assert_eq!(diagnosis.code, Some(0), "{}", diagnosis.document);
+    assert!(diagnosis.row("open files").starts_with("ok"));
+    assert_eq!(
+        diagnosis.document["recommendation"],
+        serde_json::Value::Null
+    );
+    let areas = diagnosis.document["findings"].as_array().unwrap();
+    assert!(areas.iter().all(|row| row["area"] != "bucket"));
+}
+
+#[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "a table of what stands against a mount"
+)]
+fn buckets_that_cannot_be_mounted() {
+    let server = server();
+    put(&server, "file", "contents");
+    let (good, dead) = (server.url(), "http://127.0.0.1:1".to_owned());
+    let case = |url: &str, args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = doctor_at(url, args);
+        command.envs(variables.iter().copied());
+        let started = Instant::now();
+        let diagnosis = Diagnosis::of(command);
+        assert!(started.elapsed() < Duration::from_secs(20));
+        assert_eq!(diagnosis.code, Some(1), "{}", diagnosis.document);
+        assert!(!diagnosis.is_mountable());
+        diagnosis
+    };
+    let no_keys = [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", "")];
+    let wrong_keys = [("AWS_SECRET_ACCESS_KEY", "wrong")];
+    for (url, args, variables, check, expected) in [
+        (
+            &dead,
+            &[BUCKET][..],
+            &[][..],
+            "endpoint",
+            "check --endpoint-url",
+        ),
+        (
+            &good,
+            &["absent-bucket"],
+            &[],
+            "ListObjectsV2",
+            "check the bucket's name",
+        ),
+        (
+            &good,
+            &[BUCKET],
+            &wrong_keys,
+            "ListObjectsV2",
+            "credentials",
+        ),
+        (
+            &good,
+            &[BUCKET],
+            &no_keys,
+            "credentials",
+            "AWS_ACCESS_KEY_ID",
+        ),
+        (
+            &good,
+            &[BUCKET, "--no-sign-request"],
+            &[],
+            "ListObjectsV2",
+            "s3:ListBucket",
+        ),
+        (
+            &good,
+            &[BUCKET, "/no/such/directory"],
+            &[],
+            "mount point",
+            "mkdir -p",
+        ),
+        (
+            &good,
+            &[BUCKET, "--bind", "nowhere0"],
+            &[],
+            "--bind",
+            "ip link",
+        ),
+        (
+            &good,
+            &[BUCKET, "--allow-delete", "--read-only"],
+            &[],
+            "flags",
+            "leave the flag out",
+        ),
+    ] {
+        let diagnosis = case(url, args, variables);
+        let row = diagnosis.row(check);
+        assert!(row.starts_with("error"), "{check}: {row}");
+        assert!(row.contains(expected), "{check}: {row}");
+    }
+    check_harmless(&server);
+}
+
+#[test]
+fn a_server_with_weaknesses() {
+    let server = server();
+    put(&server, "archive", "contents");
+    put(&server, "file", "contents");
+    server
+        .store()
+        .set_storage_class(BUCKET, "archive", Some("DEEP_ARCHIVE"), None);
+    let deny = Fault::Error {
+        status: 403,
+        code: "AccessDenied",
+    };
+    let cases = [
+        (
+            Operation::GetObject,
+            Fault::IgnoreRange,
+            "range requests",
+            "warning",
+        ),
+        (
+            Operation::GetObject,
+            Fault::IgnoreConditions,
+            "conditional reads",
+            "warning",
+        ),
+        (
+            Operation::GetObject,
+            deny.clone(),
+            "GetObject",
+            "s3:GetObject",
+        ),
+        (Operation::HeadObject, deny.clone(), "HeadObject", "warning"),
+        (Operation::HeadBucket, deny, "HeadBucket", "warning"),
+    ];
+    for (operation, fault, check, expected) in cases {
+        let rule = server.faults().add(Rule::on(operation, fault));
+        let diagnosis = Diagnosis::of(doctor_at(&server.url(), &[BUCKET]));
+        server.faults().remove(rule);
+        let row = diagnosis.row(check);
+        assert_eq!(diagnosis.code, Some(0), "{}", diagnosis.document);
+        assert!(row.contains(expected), "{check}: {row}");
+    }
+    check_harmless(&server);
+}
+
+/// Answers as a region's server does of whose buckets one is elsewhere; its clock is slow, and it lists as it likes.
+/// Returns its URL.
+fn stubborn_server() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || answer_stubbornly(stream));
+        }
+    });
+    url
+}
+
+fn answer_stubbornly(mut stream: std::net::TcpStream) {
+    let mut request = String::new();
+    let mut lines = BufReader::new(stream.try_clone().unwrap());
+    while !request.ends_with("\r\n\r\n") {
+        if lines.read_line(&mut request).unwrap_or(0) == 0 {
+            return;
+        }
+    }
+    let date = "Date: Sat, 21 Nov 2020 12:00:00 GMT";
+    let head = if request.contains("/eu-west-1/s3/") {
+        "HTTP/1.1 200 OK"
+    } else {
+        "HTTP/1.1 301 Moved Permanently"
+    };
+    let body = if request.starts_with("HEAD") {
+        ""
+    } else {
+        "<ListBucketResult><IsTruncated>false</IsTruncated>\
+         <Contents><Key>b</Key><Size>0</Size><ETag>&quot;1&quot;</ETag></Contents>\
+         <Contents><Key>a</Key><Size>0</Size><ETag>&quot;1&quot;</ETag></Contents></ListBucketResult>"
+    };
+    let length = body.len();
+    // The client may be gone.
+    write!(
+        stream,
+        "{head}\r\n{date}\r\nServer: stubborn\r\nx-amz-bucket-region: eu-west-1\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .ok();
+}
+
+#[test]
+fn what_a_server_tells_of_itself() {
+    let url = stubborn_server();
+    for (args, region) in [
+        (&[BUCKET][..], "saves a request"),
+        (
+            &[BUCKET, "--region", "us-east-1"],
+            "not in us-east-1 as given",
+        ),
+    ] {
+        let diagnosis = Diagnosis::of(doctor_at(&url, args));
+        let shown = diagnosis.document.to_string();
+        assert_eq!(diagnosis.code, Some(0), "{shown}");
+        for (check, expected) in [
+            ("region", region),
+            ("endpoint", "(stubborn)"),
+            ("clock", "S3 refuses requests"),
+            ("GetObject", "not tried"),
+            ("listing order", "not in order"),
+            ("listing encoding", "not URL-encoded"),
+        ] {
+            let row = diagnosis.row(check);
+            assert!(row.contains(expected), "{check}: {row}");
+        }
+        let words = diagnosis.recommended();
+        let regions = words.iter().filter(|word| *word == "--region");
+        assert_eq!(regions.count(), 1, "{words:?}");
+        assert!(words.iter().any(|word| word == "eu-west-1"), "{words:?}");
+    }
+}
+
+#[test]
+fn a_server_that_does_not_answer() {
+    let server = server();
+    server
+        .faults()
+        .add(Rule::on(Operation::HeadBucket, Fault::BlackHole));
+    let started = Instant::now();
+    let diagnosis = Diagnosis::of(doctor_at(&server.url(), &[BUCKET]));
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(diagnosis.code, Some(1));
+    let row = diagnosis.row("endpoint");
+    assert!(row.contains("did not answer within 5 s"), "{row}");
+}
+
+#[test]
+fn a_bucket_that_is_called_doctor() {
+    let server = server();
+    server.store().create_bucket("doctor");
+    server.store().put("doctor", "file", &b"contents"[..]);
+    let diagnosis = Diagnosis::of(doctor_at(&server.url(), &["doctor"]));
+    assert_eq!(diagnosis.code, Some(0), "{}", diagnosis.document);
+    let words = diagnosis.recommended();
+    assert_eq!(words[..2], ["s3://doctor", "/mnt/doctor"]);
+    let mut recommended = mount_s3();
+    recommended.args(without(&words, "/mnt/doctor"));
+    let mounted = Mounted::start(recommended);
+    assert_eq!(read(&mounted.join("file")), b"contents");
+    drop(mounted);
+
+    let output = doctor(&["/mnt"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let output = doctor(&["--help"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("s3://doctor"), "{text}");
+    assert!(!text.contains(ACCESS_KEY), "{text}");
+}
