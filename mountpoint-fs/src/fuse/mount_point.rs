@@ -112,7 +112,7 @@ fn guard(directory: &Path) -> Result<Guard, MountError> {
         fusermount::unmount(directory, true).ok();
         MountError::System {
             directory: directory.to_owned(),
-            error,
+            error: io::Error::other(format!("--auto-unmount needs /bin/sh: {error}")),
         }
     })
 }

@@ -85,6 +85,15 @@ fn start(args: &CliArgs) -> Result<ExitCode, String> {
     }
 }
 
+/// A start that went well.
+struct Started {
+    mounted: MountedBucket,
+    pid_file: Option<PidFile>,
+    notifier: Notifier,
+    /// For the terminal; empty for none.
+    remarks: String,
+}
+
 /// What a start is made from.
 struct Start<'a> {
     args: &'a CliArgs,
@@ -96,8 +105,12 @@ struct Start<'a> {
 impl Start<'_> {
     /// Mounts, tells, serves to the end.
     fn serve(&self, target: MountTarget, mut reporter: Reporter) -> Result<ExitCode, String> {
-        let started = self.mount(target, reporter.is_daemon());
-        let (mounted, pid_file, notifier, remarks) = match started {
+        let Started {
+            mounted,
+            pid_file,
+            notifier,
+            remarks,
+        } = match self.mount(target, reporter.is_daemon()) {
             Ok(started) => started,
             Err(error) if reporter.is_daemon() => {
                 tracing::error!("{error}");
@@ -124,29 +137,37 @@ impl Start<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The mount and what goes with it, and remarks for the terminal.
-    fn mount(
-        &self,
-        target: MountTarget,
-        is_daemon: bool,
-    ) -> Result<(MountedBucket, Option<PidFile>, Notifier, String), StartError> {
+    /// The mount and what goes with it.
+    fn mount(&self, target: MountTarget, is_daemon: bool) -> Result<Started, StartError> {
         let remarks = logging::start(&self.args.logging, self.environment, is_daemon)?;
         let notifier = Notifier::new(self.environment.notify_socket.as_deref())
             .map_err(|error| StartError::new(format!("NOTIFY_SOCKET names no socket: {error}")))?;
         let time_max = self.time_max - self.time_max / limits::START_RESERVE_SHARE;
         let mounted = MountedBucket::start(self.config, target, time_max)?;
-        let Some(path) = self.environment.pid_file.as_deref() else {
-            return Ok((mounted, None, notifier, remarks));
-        };
-        match PidFile::create(Path::new(path)) {
-            Ok(pid_file) => Ok((mounted, Some(pid_file), notifier, remarks)),
+        match self.pid_file() {
+            Ok(pid_file) => Ok(Started {
+                mounted,
+                pid_file,
+                notifier,
+                remarks,
+            }),
             Err(error) => {
                 mounted.end();
-                Err(StartError::new(format!(
-                    "cannot write the PID file {path}: {error}; its directory must exist and be writable"
-                )))
+                Err(error)
             }
         }
+    }
+
+    fn pid_file(&self) -> Result<Option<PidFile>, StartError> {
+        let Some(path) = self.environment.pid_file.as_deref() else {
+            return Ok(None);
+        };
+        let created = PidFile::create(Path::new(path)).map_err(|error| {
+            StartError::new(format!(
+                "cannot write the PID file {path}: {error}; its directory must exist and be writable"
+            ))
+        });
+        created.map(Some)
     }
 
     fn headline(&self) -> String {

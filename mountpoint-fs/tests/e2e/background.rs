@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::harness::{
-    BUCKET, Mounted, PATIENCE, is_mounted, mount_s3, put, server, wait_for_exit, wait_until,
+    BUCKET, Mounted, PATIENCE, is_mounted, mount_s3, put, run, server, wait_for_exit, wait_until,
 };
 use crate::machine::{bare_devices, bind, fuse_device, in_private_namespace};
 
@@ -240,6 +240,38 @@ fn ctrl_c_ends_a_start_that_waits() {
     std::io::Read::read_to_string(&mut stdout, &mut rest).unwrap();
     assert_eq!(rest, "");
     assert!(!is_mounted(directory.path()));
+}
+
+/// A background process that neither mounts nor fails is made to end.
+#[test]
+fn a_start_that_is_stuck_is_ended() {
+    let server = server();
+    let rule = server
+        .faults()
+        .add(Rule::on(Operation::ListObjectsV2, Fault::BlackHole));
+    let directory = tempfile::tempdir().unwrap();
+    let starting = command(&server, directory.path(), &["--no-log"])
+        .env("MOUNTPOINT_START_TIMEOUT", "3")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the first request", || {
+        server.faults().fired(rule).is_some_and(|fired| fired > 0)
+    });
+    let child = run("pgrep", &["-P", &starting.id().to_string()]).stdout;
+    let child: i32 = String::from_utf8(child).unwrap().trim().parse().unwrap();
+    // It can do nothing any more, not even end when it is told to.
+    kill(Pid::from_raw(child), Signal::SIGSTOP).unwrap();
+    let output = starting.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("not mounted after 3 s"), "{stderr}");
+    assert!(stderr.contains("--foreground --debug"), "{stderr}");
+    wait_until("the end of the process", || {
+        let status = std::fs::read_to_string(format!("/proc/{child}/status"));
+        status.is_ok_and(|status| status.contains("State:\tZ"))
+            || !Path::new(&format!("/proc/{child}")).exists()
+    });
 }
 
 /// A start whose terminal has gone away leaves no mount behind that nobody asked for any more.

@@ -37,6 +37,21 @@ fn command_lines() {
             "s3://bucket/a",
             &["must end with '/': s3://bucket/a/"],
         ),
+        bucket(
+            "half an ARN",
+            "arn:aws:s3",
+            &["is not an ARN of S3", "accesspoint/NAME"],
+        ),
+        row(
+            "no account",
+            &["--expected-bucket-owner", "12"],
+            &["--expected-bucket-owner", "12 digits"],
+        ),
+        row(
+            "an alias for a key",
+            &["--sse", "aws:kms", "--sse-kms-key-id", "alias/x"],
+            &["--sse-kms-key-id", "named by its ARN"],
+        ),
         row(
             "an unknown flag",
             &["--no-such-flag"],
@@ -172,5 +187,42 @@ fn what_only_looking_around_tells() {
                 "leave the flag out",
             ],
         ),
+        row(
+            "an interface that does not exist",
+            &["--bind", "no-such0"],
+            &[
+                "network interface \"no-such0\" does not exist",
+                "this machine has: lo",
+            ],
+        ),
+        row(
+            "a key file that does not exist",
+            &["--sse-customer-key-file", "/no/such/key"],
+            &["cannot read --sse-customer-key-file /no/such/key"],
+        ),
+        row(
+            "acceleration at an endpoint of one's own",
+            &["--transfer-acceleration", "--endpoint-url", "http://h"],
+            &["acceleration", "--endpoint-url"],
+        ),
+        Row::new(
+            "two prefixes",
+            &["by --prefix or in the s3:// URI, not by both"],
+        )
+        .args(["s3://bucket/a/", directory, "--prefix", "b/"]),
+        Row::new(
+            "an access point without a name",
+            &["Invalid ARN", "no name was provided"],
+        )
+        .args(["arn:aws:s3:us-east-1:123456789012:accesspoint/", directory]),
+        Row::new(
+            "a directory bucket, accelerated",
+            &["directory buckets have no --transfer-acceleration"],
+        )
+        .args([
+            "bucket--use1-az4--x-s3",
+            directory,
+            "--transfer-acceleration",
+        ]),
     ]);
 }

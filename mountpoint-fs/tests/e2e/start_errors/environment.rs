@@ -1,6 +1,6 @@
 //! Variables that cannot be meant, and files that they name.
 
-use super::{Row, Target, check_all};
+use super::{PROXY_PASSWORD, Row, Target, check_all};
 use crate::harness::{BUCKET, server};
 
 #[test]
@@ -79,5 +79,24 @@ fn variables() {
             &"x".repeat(200),
             &["NOTIFY_SOCKET names no socket"],
         ),
+        row(
+            "https_proxy",
+            &format!("socks5://user:{PROXY_PASSWORD}@h:1"),
+            &[
+                "https_proxy: a proxy must be http://host:port",
+                "not socks5://",
+            ],
+        ),
+        row(
+            "http_proxy",
+            &format!("http://user:{PROXY_PASSWORD}%zz@h:1"),
+            &["http_proxy: the proxy's user or password is not properly percent-encoded"],
+        ),
+        Row::new(
+            "AWS_REGION=us east",
+            &["no endpoint for bucket", "region us east", "Invalid region"],
+        )
+        .args([BUCKET, target.path().to_str().unwrap()])
+        .variable("AWS_REGION", "us east"),
     ]);
 }
