@@ -190,7 +190,9 @@ fn start(endpoint: &str) -> Result<Connected, String> {
         profile: variable(PROFILE),
     };
     let proxy = variable(PROXY);
-    options.proxy = ProxySettings::parse(proxy.as_deref(), proxy.as_deref(), Some("127.0.0.1"))?;
+    // Only the server itself: what else is on this machine has to find its way around the proxy.
+    let no_proxy = endpoint.strip_prefix("http://");
+    options.proxy = ProxySettings::parse(proxy.as_deref(), proxy.as_deref(), no_proxy)?;
     let interfaces = variable(INTERFACES).unwrap_or_default();
     options.network_interfaces = interfaces.split_whitespace().map(str::to_owned).collect();
     options.instance_metadata = MetadataUse::Always;
