@@ -90,7 +90,8 @@ pub const KEY_FILE_MAX: u64 = 1 << 10;
 /// Parts a window is cut into: one being read, one complete, two in the air.
 pub const PARTS_PER_WINDOW: u64 = 4;
 
-/// Largest window a stream starts with.
+/// Largest window a stream starts with, and the smallest that one shrinks to by itself: small enough to stay in the
+/// caches of the CPU, large enough for a near store.
 pub const WINDOW_INITIAL_MAX: u64 = 4 << 20;
 
 /// Remembered places of one open file where a read ended. Linux has at most 64 readahead requests in the air per

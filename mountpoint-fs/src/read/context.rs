@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use mountpoint_client::ObjectClient;
 use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 
+use super::delay::LeastDelays;
 use super::reader::Inner;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
@@ -29,6 +31,7 @@ pub struct ReadContext {
     pub(super) config: ReadConfig,
     pub(super) clock: Clock,
     pub(super) budget: Arc<Budget>,
+    pub(super) least_delays: LeastDelays,
     pool: BlockPool,
     holders: Mutex<HashMap<ReaderNo, Weak<Inner>>>,
     reader_next: AtomicU64,
@@ -86,6 +89,7 @@ impl ReadContext {
             config,
             clock,
             budget: Budget::new(memory_max),
+            least_delays: LeastDelays::default(),
             pool: BlockPool::new(idle_max),
             holders: Mutex::default(),
             reader_next: AtomicU64::new(0),
@@ -147,6 +151,14 @@ impl ReadContext {
     /// Bytes that all readers have read so far, with the `len` that one reads now.
     pub(super) fn count_consumed(&self, len: u64) -> u64 {
         self.consumed.fetch_add(len, Ordering::Relaxed) + len
+    }
+
+    /// A GET of `range` that was sent when the clock said `began` has just come to its end.
+    pub(super) fn count_get(&self, range: &Range<u64>, began: Duration) {
+        let now = self.clock.now();
+        let delay = now.saturating_sub(began);
+        self.least_delays
+            .record(range.end - range.start, delay, now);
     }
 
     /// Largest window of one stream: its share of what read-ahead may hold.

@@ -1,18 +1,24 @@
-//! The least time that a GET of this mount needed to its first byte: what the store and the network take when
-//! nothing queues.
+//! The least time that a GET of this mount took, by its size: what the store and the network need when nothing queues.
 //!
-//! Knows no request and no stream; told delays, it says the least of the last one to two periods. The least of many
-//! tells distance, where an average would tell how busy this machine is. Lock-free; told on the client's threads,
-//! asked while a read is planned.
+//! Knows no request and no stream; told how long GETs took, it says the least of the last one to two periods. The
+//! least of many tells how far the store is, where an average would tell how busy this machine is. Lock-free; told on
+//! the client's threads, asked while a read is planned.
 //!
 //! Invariant: what it says was measured at most two periods ago.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The least delay of late.
+use crate::config::limits::PART_MIN;
+
+/// The least delays of late, by size.
+#[derive(Debug, Default)]
+pub(super) struct LeastDelays {
+    classes: [LeastDelay; CLASSES],
+}
+
 #[derive(Debug)]
-pub(super) struct LeastDelay {
+struct LeastDelay {
     /// Which period `current` belongs to.
     period: AtomicU64,
     /// In nanoseconds; `NONE` before the first of a period.
@@ -20,17 +26,30 @@ pub(super) struct LeastDelay {
     previous: AtomicU64,
 }
 
-impl LeastDelay {
-    pub(super) fn new() -> Self {
+impl LeastDelays {
+    /// A GET of `len` bytes took `delay`, until now.
+    pub(super) fn record(&self, len: u64, delay: Duration, now: Duration) {
+        self.classes[class(len)].record(delay, now);
+    }
+
+    /// The least that a GET of about `len` bytes took of late; `None` if there was none.
+    pub(super) fn of(&self, len: u64) -> Option<Duration> {
+        self.classes[class(len)].get()
+    }
+}
+
+impl Default for LeastDelay {
+    fn default() -> Self {
         Self {
             period: AtomicU64::new(0),
             current: AtomicU64::new(NONE),
             previous: AtomicU64::new(NONE),
         }
     }
+}
 
-    /// A GET needed `delay` to its first byte, which came `now`.
-    pub(super) fn record(&self, delay: Duration, now: Duration) {
+impl LeastDelay {
+    fn record(&self, delay: Duration, now: Duration) {
         let period = now.as_secs() / PERIOD.as_secs();
         let before = self.period.load(Ordering::Relaxed);
         // One of those who meet here turns the page; what another records meanwhile may count for either period.
@@ -49,13 +68,21 @@ impl LeastDelay {
         self.current.fetch_min(nanos, Ordering::Relaxed);
     }
 
-    /// The least of late; `None` if there was no GET yet.
-    pub(super) fn get(&self) -> Option<Duration> {
+    fn get(&self) -> Option<Duration> {
         let current = self.current.load(Ordering::Relaxed);
         let least = current.min(self.previous.load(Ordering::Relaxed));
         (least != NONE).then(|| Duration::from_nanos(least))
     }
 }
+
+/// Doublings of the smallest part.
+fn class(len: u64) -> usize {
+    let doublings = (len / PART_MIN).max(1).ilog2() as usize;
+    doublings.min(CLASSES - 1)
+}
+
+/// From 128 KiB to 16 MiB and more.
+const CLASSES: usize = 8;
 
 /// Long enough to hold a moment in which little was in the air, short enough to follow a route that changed.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -69,11 +96,16 @@ mod tests {
     /// Each case: delays as `(second, milliseconds)`, and the least that is known after them, in milliseconds.
     #[track_caller]
     fn check(delays: &[(u64, u64)], least: Option<u64>) {
-        let delay = LeastDelay::new();
+        let known = LeastDelays::default();
         for (second, millis) in delays {
-            delay.record(Duration::from_millis(*millis), Duration::from_secs(*second));
+            let delay = Duration::from_millis(*millis);
+            known.record(1 << 20, delay, Duration::from_secs(*second));
         }
-        assert_eq!(delay.get(), least.map(Duration::from_millis), "{delays:?}");
+        assert_eq!(
+            known.of(1 << 20),
+            least.map(Duration::from_millis),
+            "{delays:?}"
+        );
     }
 
     #[test]
@@ -84,5 +116,19 @@ mod tests {
         check(&[(0, 10), (31, 20)], Some(10));
         check(&[(0, 10), (31, 20), (61, 30)], Some(20));
         check(&[(0, 10), (91, 30)], Some(30));
+    }
+
+    #[test]
+    fn sizes_are_told_apart_by_doublings() {
+        for (len, other, same) in [
+            (1, PART_MIN, true),
+            (PART_MIN, 2 * PART_MIN - 1, true),
+            (PART_MIN, 2 * PART_MIN, false),
+            (8 << 20, (8 << 20) + 1, true),
+            (8 << 20, 4 << 20, false),
+            (16 << 20, 1 << 40, true),
+        ] {
+            assert_eq!(class(len) == class(other), same, "{len} {other}");
+        }
     }
 }

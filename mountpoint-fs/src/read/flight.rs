@@ -12,11 +12,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use mountpoint_client::types::GetOutput;
 use mountpoint_client::{ClientError, ErrorKind, GetObserver};
 use mountpoint_crt_sys::block::Block;
 
+use super::context::ReadContext;
 use crate::executor;
 use crate::memory::Purpose;
 use crate::sync::Mutex;
@@ -27,6 +29,10 @@ pub(super) struct Flight {
     range: Range<u64>,
     block: Block,
     purpose: Purpose,
+    /// What is told how long it took.
+    context: Arc<ReadContext>,
+    /// When it was made, by the context's clock.
+    began: Duration,
     /// `RUNNING`, `DONE` or `FAILED`.
     state: AtomicU8,
     /// Fewest valid bytes that a waiter needs; `usize::MAX` if nobody waits.
@@ -53,11 +59,18 @@ struct Waiter {
 
 impl Flight {
     /// A flight that is about to fill `block` from `range`.
-    pub(super) fn new(range: Range<u64>, block: Block, purpose: Purpose) -> Arc<Self> {
+    pub(super) fn new(
+        context: &Arc<ReadContext>,
+        range: Range<u64>,
+        block: Block,
+        purpose: Purpose,
+    ) -> Arc<Self> {
         Arc::new(Self {
             range,
             block,
             purpose,
+            context: Arc::clone(context),
+            began: context.clock.now(),
             state: AtomicU8::new(RUNNING),
             wanted: AtomicUsize::new(usize::MAX),
             waiting: Mutex::default(),
@@ -152,7 +165,12 @@ impl GetObserver for Flight {
             )),
             Err(error) => Some(error),
         };
-        let state = if error.is_some() { FAILED } else { DONE };
+        let state = if error.is_some() {
+            FAILED
+        } else {
+            self.context.count_get(&self.range, self.began);
+            DONE
+        };
         self.waiting.lock().error = error;
         self.state.store(state, Ordering::Release);
         self.wake(true);

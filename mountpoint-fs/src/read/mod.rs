@@ -5,6 +5,7 @@
 
 mod blocks;
 mod context;
+mod delay;
 mod flight;
 mod planner;
 mod reader;

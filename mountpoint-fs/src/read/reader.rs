@@ -146,6 +146,7 @@ impl Inner {
                 size: self.size,
                 part_max: self.context.config.part_size,
                 window_max: self.context.window_max(),
+                least_delays: &self.context.least_delays,
             };
             let plan = state.planner.plan(&access, &state.blocks, &bounds);
             let step = if self.start_demand(state, &plan, &mut launches) {
@@ -240,7 +241,7 @@ impl Inner {
         purpose: Purpose,
     ) -> (Arc<Flight>, BlockFill) {
         let fill = self.context.block(memory);
-        let flight = Flight::new(range.clone(), fill.block(), purpose);
+        let flight = Flight::new(&self.context, range.clone(), fill.block(), purpose);
         state.blocks.insert(range, Arc::clone(&flight));
         (flight, fill)
     }

@@ -5,6 +5,7 @@
 //! its end a window whose reader had to wait grows, as long as that pays: if the mount is no faster for it, the window
 //! shrinks to half of what it was, stays there if the mount is as fast with that, and rests for a number of epochs. So it settles near the
 //! bandwidth-delay product of a distant store, and stays small, in the CPU's caches, where the machine is the limit.
+//! A window that its reader takes many times as long for as a GET of it takes does not even try.
 //! What counts is the mount, all of its readers: one among many grows faster with any larger window, at the others'
 //! cost.
 //!
@@ -12,7 +13,7 @@
 
 use std::time::Duration;
 
-use super::planner::Access;
+use super::planner::{Access, Bounds};
 use crate::config::limits::{PART_MIN, PARTS_PER_WINDOW, WINDOW_INITIAL_MAX};
 
 /// The prefetch window of one stream, in bytes.
@@ -31,25 +32,37 @@ struct Epoch {
     began: Duration,
     /// What all readers of the mount had consumed then.
     consumed: u64,
+    /// Where its own reader was.
+    from: u64,
     end: u64,
     stalled: bool,
 }
 
 impl Epoch {
-    /// Begins now and lasts until the reader comes to `end`.
-    fn new(end: u64, access: &Access) -> Self {
+    /// Begins now, with a reader at `from`, and lasts until it has come over `len` bytes.
+    fn new(from: u64, len: u64, access: &Access) -> Self {
         Self {
             began: access.now,
             consumed: access.consumed,
-            end,
+            from,
+            end: from + len,
             stalled: false,
         }
     }
 
     /// Bytes per second of all readers since it began.
     fn rate(&self, access: &Access) -> f64 {
-        let seconds = access.now.saturating_sub(self.began).as_secs_f64();
-        access.consumed.saturating_sub(self.consumed) as f64 / seconds
+        access.consumed.saturating_sub(self.consumed) as f64 / self.seconds(access)
+    }
+
+    /// Bytes per second of its own reader, which has come to `end`.
+    fn own_rate(&self, end: u64, access: &Access) -> f64 {
+        end.saturating_sub(self.from) as f64 / self.seconds(access)
+    }
+
+    fn seconds(&self, access: &Access) -> f64 {
+        let elapsed = access.now.saturating_sub(self.began);
+        elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 }
 
@@ -57,8 +70,13 @@ impl Epoch {
 enum Phase {
     /// It does not change for so many epochs; after those it grows when its reader has to wait.
     Resting(u32),
-    /// It grew from `size`, with which the mount had this rate, and must be faster for it.
-    Probing { rate: f64, size: u64 },
+    /// It grew from `size`, with which the mount had this rate, and must be faster for it; the epoch in which its
+    /// reader consumes what the smaller window had asked for does not count.
+    Probing {
+        rate: f64,
+        size: u64,
+        settling: bool,
+    },
     /// It shrank from `size`, and must be as fast as before after so many epochs.
     Checking { epochs: u32, rate: f64, size: u64 },
 }
@@ -70,7 +88,7 @@ impl Window {
             .clamp(PART_MIN, WINDOW_INITIAL_MAX)
             .next_power_of_two()
             .min(size_max.max(PART_MIN));
-        let epoch = Epoch::new(end + size, access);
+        let epoch = Epoch::new(end, size, access);
         Self {
             size,
             size_max,
@@ -97,14 +115,31 @@ impl Window {
     }
 
     /// The reader has come to `end` with this access.
-    pub(super) fn advance(&mut self, end: u64, access: &Access, size_max: u64) {
+    pub(super) fn advance(&mut self, end: u64, access: &Access, bounds: &Bounds<'_>) {
         self.epoch.stalled |= access.waits;
-        self.size_max = size_max.max(PART_MIN);
-        let is_long_enough = access.now.saturating_sub(self.epoch.began) >= EPOCH_MIN;
-        if end >= self.epoch.end && is_long_enough {
-            self.finish_epoch(end, access);
+        self.size_max = bounds.window_max.max(PART_MIN);
+        if end >= self.epoch.end {
+            let delay = bounds.least_delays.of(self.part(bounds.part_max));
+            let lasted = access.now.saturating_sub(self.epoch.began);
+            if lasted >= self.epoch_min(delay) {
+                self.finish_epoch(end, access, delay);
+            }
         }
         self.size = self.size.min(self.size_max);
+    }
+
+    /// Whether growing has paid so far: it takes large steps then.
+    fn is_ramping(&self) -> bool {
+        self.rest_next == REST_MIN
+    }
+
+    fn epoch_min(&self, delay: Option<Duration>) -> Duration {
+        let is_distant = delay.is_some_and(|delay| delay >= DISTANT);
+        match self.phase {
+            Phase::Probing { settling: true, .. } => Duration::ZERO,
+            Phase::Resting(0) if self.is_ramping() && is_distant => Duration::ZERO,
+            _ => EPOCH_MIN,
+        }
     }
 
     /// Memory is short: half as far, and not farther for a while.
@@ -113,21 +148,25 @@ impl Window {
         self.phase = Phase::Resting(REST_MIN);
     }
 
-    fn finish_epoch(&mut self, end: u64, access: &Access) {
+    fn finish_epoch(&mut self, end: u64, access: &Access, delay: Option<Duration>) {
         let rate = self.epoch.rate(access);
+        let own_rate = self.epoch.own_rate(end, access);
+        self.epoch.stalled &= !is_ample(self.size, own_rate, delay);
         self.phase = match self.phase {
-            Phase::Resting(0) => self.grow(2, rate),
+            Phase::Resting(0) => self.grow(if self.is_ramping() { 4 } else { 2 }, rate),
             Phase::Resting(epochs) => Phase::Resting(epochs - 1),
-            Phase::Probing { rate: before, .. } if rate >= before * GAIN_MIN => {
-                self.rest_next = REST_MIN;
-                let is_far = rate >= before * GAIN_FAR;
-                self.grow(if is_far { 4 } else { 2 }, rate)
-            }
-            Phase::Probing { rate, size } => {
-                self.size = (size / 2).max(WINDOW_INITIAL_MAX.min(size));
-                let epochs = CHECK_EPOCHS;
-                Phase::Checking { epochs, rate, size }
-            }
+            Phase::Probing {
+                rate,
+                size,
+                settling: true,
+            } => Phase::Probing {
+                rate,
+                size,
+                settling: false,
+            },
+            Phase::Probing {
+                rate: before, size, ..
+            } => self.judge(size, rate / before, rate),
             Phase::Checking {
                 epochs: 1,
                 rate: before,
@@ -145,7 +184,31 @@ impl Window {
             },
         };
         self.size = self.size.min(self.size_max);
-        self.epoch = Epoch::new(end + self.size, access);
+        self.epoch = Epoch::new(end, self.size, access);
+    }
+
+    /// It has grown from `size`, which made the mount so many times as fast.
+    fn judge(&mut self, size: u64, gain: f64, rate: f64) -> Phase {
+        if gain >= GAIN_MIN {
+            self.rest_next = REST_MIN;
+            return self.grow(if gain >= GAIN_FAR { 4 } else { 2 }, rate);
+        }
+        let before = rate / gain;
+        // Parts grow with the window, and a longer part takes longer: one step may pay little and the next much.
+        if gain >= GAIN_SOME && self.size <= size * 2 && self.size < self.size_max {
+            self.size *= 2;
+            return Phase::Probing {
+                rate: before,
+                size,
+                settling: true,
+            };
+        }
+        self.size = (size / 2).max(WINDOW_INITIAL_MAX.min(size));
+        Phase::Checking {
+            epochs: CHECK_EPOCHS,
+            rate: before,
+            size,
+        }
     }
 
     /// Grows if its reader had to wait and it may.
@@ -155,7 +218,11 @@ impl Window {
         }
         let size = self.size;
         self.size *= factor;
-        Phase::Probing { rate, size }
+        Phase::Probing {
+            rate,
+            size,
+            settling: true,
+        }
     }
 
     fn rest(&mut self) -> Phase {
@@ -165,14 +232,32 @@ impl Window {
     }
 }
 
+/// Whether a window holds so much of what its reader consumes that the store's distance cannot be what it waits for.
+fn is_ample(size: u64, own_rate: f64, delay: Option<Duration>) -> bool {
+    delay.is_some_and(|delay| {
+        size >= WINDOW_INITIAL_MAX && size as f64 >= own_rate * delay.as_secs_f64() * DELAYS_MAX
+    })
+}
+
+/// Least delays of a GET of its parts that a window never needs to cover more of. While the store is the limit, a
+/// window is consumed in about one of them; beyond four it is this machine that is slow, and a larger window would
+/// only leave its caches.
+const DELAYS_MAX: f64 = 4.0;
+
 /// Shortest epoch: a rate measured over less tells how threads were scheduled, not how fast the mount is.
 const EPOCH_MIN: Duration = Duration::from_millis(100);
+
+/// Least delay of a GET from a store for which the first window is surely too small.
+const DISTANT: Duration = Duration::from_millis(10);
 
 /// Growing pays if it makes the mount a tenth faster.
 const GAIN_MIN: f64 = 1.1;
 
+/// With this much, half a tenth, it gets a second chance.
+const GAIN_SOME: f64 = 1.05;
+
 /// A mount that becomes so much faster with a larger window is bound by delay alone: larger steps.
-const GAIN_FAR: f64 = 1.7;
+const GAIN_FAR: f64 = 1.4;
 
 /// Epochs after which a window that shrank is judged.
 const CHECK_EPOCHS: u32 = 2;
@@ -186,6 +271,7 @@ const REST_MAX: u32 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::delay::LeastDelays;
 
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
@@ -198,6 +284,17 @@ mod tests {
             now,
             consumed: end,
         }
+    }
+
+    /// Comes to `end` in a mount that knows no delays.
+    fn advance(window: &mut Window, end: u64, access: &Access, window_max: u64) {
+        let bounds = Bounds {
+            size: u64::MAX,
+            part_max: 8 * MIB,
+            window_max,
+            least_delays: &LeastDelays::default(),
+        };
+        window.advance(end, access, &bounds);
     }
 
     /// Reads on in steps of 128 KiB from a store that needs `delay` for each window and never delivers more than
@@ -213,7 +310,7 @@ mod tests {
             now += delay.max(Duration::from_secs_f64(window.size() as f64 / rate_max));
             while end < until {
                 end += 128 * KIB;
-                window.advance(end, &access(true, end, now), size_max);
+                advance(&mut window, end, &access(true, end, now), size_max);
             }
             if window.epoch.began != began {
                 sizes.push(window.size());
@@ -226,22 +323,22 @@ mod tests {
     fn grows_up_to_its_bound_while_that_pays() {
         let delay = Duration::from_millis(30);
         assert_eq!(
-            run(MIB, 7, delay, 1e12, 256 * MIB),
-            [1, 2, 8, 32, 128, 256, 256, 256]
+            run(MIB, 8, delay, 1e12, 256 * MIB),
+            [1, 4, 4, 16, 16, 64, 64, 256, 256]
         );
-        assert_eq!(run(MIB, 4, delay, 1e12, 6 * MIB), [1, 2, 6, 6, 6]);
+        assert_eq!(run(MIB, 4, delay, 1e12, 6 * MIB), [1, 4, 4, 6, 6]);
     }
 
     #[test]
     fn returns_to_where_growing_stopped_to_pay() {
         // 1 GB/s at 10 ms: the product is 10 MB.
         let sizes = run(256 * KIB, 200, Duration::from_millis(10), 1e9, 256 * MIB);
-        assert!(sizes.iter().all(|&size| size <= 32), "{sizes:?}");
-        let resting = sizes[10..].iter().filter(|&&size| size == 8 || size == 16);
+        assert!(sizes.iter().all(|&size| size <= 128), "{sizes:?}");
+        let resting = sizes[16..].iter().filter(|&&size| size == 8 || size == 16);
         assert!(resting.count() > 150, "{sizes:?}");
         // The machine is the limit: it stays at what windows start with.
         let sizes = run(4 * MIB, 200, Duration::from_micros(500), 1e9, 256 * MIB);
-        assert!(sizes.iter().all(|&size| size <= 8), "{sizes:?}");
+        assert!(sizes.iter().all(|&size| size <= 16), "{sizes:?}");
         let resting = sizes.iter().filter(|&&size| size == 4).count();
         assert!(resting > 180, "{sizes:?}");
     }
@@ -261,7 +358,7 @@ mod tests {
                     consumed: consumed as u64,
                     ..access(true, *end as u64, Duration::from_millis(step))
                 };
-                window.advance(*end as u64, &access, 256 * MIB);
+                advance(window, *end as u64, &access, 256 * MIB);
             }
             sizes.push(
                 readers
@@ -277,11 +374,35 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_lasts_for_many_delays_does_not_grow() {
+        #[track_caller]
+        fn check(size_mib: u64, own_rate: f64, delay_ms: f64, expected: bool) {
+            let delay = Some(Duration::from_secs_f64(delay_ms / 1e3));
+            assert_eq!(
+                is_ample(size_mib * MIB, own_rate, delay),
+                expected,
+                "{size_mib} MiB at {own_rate}"
+            );
+        }
+        // This machine: one stream of eight, and one alone.
+        check(4, 0.15e9, 1.0, true);
+        check(4, 1.5e9, 1.0, false);
+        check(16, 1.5e9, 1.0, true);
+        // Stores that deliver a window in one delay, or in two: S3 and S3 Express.
+        check(4, 4.2e6 / 0.031, 31.0, false);
+        check(256, 268e6 / 0.226, 113.0, false);
+        check(32, 33.6e6 / 0.058, 58.0, false);
+        // Below the size that windows start with, distance does not matter.
+        check(2, 1e3, 0.001, false);
+        assert!(!is_ample(256 * MIB, 1.0, None));
+    }
+
+    #[test]
     fn a_reader_that_never_waits_keeps_its_window() {
         let mut window = Window::open(MIB, 0, &access(false, 0, Duration::ZERO), 256 * MIB);
         for step in 1..100 {
             let access = access(false, step * MIB, Duration::from_millis(step));
-            window.advance(step * MIB, &access, 256 * MIB);
+            advance(&mut window, step * MIB, &access, 256 * MIB);
         }
         assert_eq!(window.size(), MIB);
     }
@@ -307,7 +428,7 @@ mod tests {
         let mut window = Window::open(4 * MIB, 0, &access(true, 0, Duration::ZERO), 256 * MIB);
         window.shrink();
         assert_eq!(window.size(), 2 * MIB);
-        window.advance(1, &access(true, 1, Duration::ZERO), 300 * KIB);
+        advance(&mut window, 1, &access(true, 1, Duration::ZERO), 300 * KIB);
         assert_eq!(window.size(), 300 * KIB);
         for _ in 0..9 {
             window.shrink();
