@@ -32,9 +32,9 @@ impl LeastDelays {
         self.classes[class(len)].record(delay, now);
     }
 
-    /// The least that a GET of about `len` bytes took of late; `None` if there was none.
-    pub(super) fn of(&self, len: u64) -> Option<Duration> {
-        self.classes[class(len)].get()
+    /// The least that a GET of about `len` bytes took in the two periods until now; `None` if there was none.
+    pub(super) fn of(&self, len: u64, now: Duration) -> Option<Duration> {
+        self.classes[class(len)].get(now)
     }
 }
 
@@ -50,7 +50,7 @@ impl Default for LeastDelay {
 
 impl LeastDelay {
     fn record(&self, delay: Duration, now: Duration) {
-        let period = now.as_secs() / PERIOD.as_secs();
+        let period = period_of(now);
         let before = self.period.load(Ordering::Relaxed);
         // One of those who meet here turns the page; what another records meanwhile may count for either period.
         if period > before
@@ -68,11 +68,19 @@ impl LeastDelay {
         self.current.fetch_min(nanos, Ordering::Relaxed);
     }
 
-    fn get(&self) -> Option<Duration> {
+    fn get(&self, now: Duration) -> Option<Duration> {
         let current = self.current.load(Ordering::Relaxed);
-        let least = current.min(self.previous.load(Ordering::Relaxed));
+        let least = match period_of(now).saturating_sub(self.period.load(Ordering::Relaxed)) {
+            0 => current.min(self.previous.load(Ordering::Relaxed)),
+            1 => current,
+            _ => NONE,
+        };
         (least != NONE).then(|| Duration::from_nanos(least))
     }
+}
+
+fn period_of(now: Duration) -> u64 {
+    now.as_secs() / PERIOD.as_secs()
 }
 
 /// Doublings of the smallest part.
@@ -93,16 +101,16 @@ const NONE: u64 = u64::MAX;
 mod tests {
     use super::*;
 
-    /// Each case: delays as `(second, milliseconds)`, and the least that is known after them, in milliseconds.
+    /// Each case: delays as `(second, milliseconds)`, and the least that is known at a second, in milliseconds.
     #[track_caller]
-    fn check(delays: &[(u64, u64)], least: Option<u64>) {
+    fn check(delays: &[(u64, u64)], second: u64, least: Option<u64>) {
         let known = LeastDelays::default();
         for (second, millis) in delays {
             let delay = Duration::from_millis(*millis);
             known.record(1 << 20, delay, Duration::from_secs(*second));
         }
         assert_eq!(
-            known.of(1 << 20),
+            known.of(1 << 20, Duration::from_secs(second)),
             least.map(Duration::from_millis),
             "{delays:?}"
         );
@@ -110,12 +118,15 @@ mod tests {
 
     #[test]
     fn the_least_of_the_last_two_periods() {
-        check(&[], None);
-        check(&[(0, 20)], Some(20));
-        check(&[(0, 20), (1, 10), (2, 30)], Some(10));
-        check(&[(0, 10), (31, 20)], Some(10));
-        check(&[(0, 10), (31, 20), (61, 30)], Some(20));
-        check(&[(0, 10), (91, 30)], Some(30));
+        check(&[], 0, None);
+        check(&[(0, 20)], 0, Some(20));
+        check(&[(0, 20), (1, 10), (2, 30)], 2, Some(10));
+        check(&[(0, 10), (31, 20)], 31, Some(10));
+        check(&[(0, 10), (31, 20), (61, 30)], 61, Some(20));
+        check(&[(0, 10), (91, 30)], 91, Some(30));
+        check(&[(0, 10)], 59, Some(10));
+        check(&[(0, 10)], 60, None);
+        check(&[(0, 10), (31, 20)], 60, Some(20));
     }
 
     #[test]

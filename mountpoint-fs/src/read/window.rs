@@ -119,7 +119,9 @@ impl Window {
         self.epoch.stalled |= access.waits;
         self.size_max = bounds.window_max.max(PART_MIN);
         if end >= self.epoch.end {
-            let delay = bounds.least_delays.of(self.part(bounds.part_max));
+            let delay = bounds
+                .least_delays
+                .of(self.part(bounds.part_max), access.now);
             let lasted = access.now.saturating_sub(self.epoch.began);
             if lasted >= self.epoch_min(delay) {
                 self.finish_epoch(end, access, delay);
@@ -347,18 +349,18 @@ mod tests {
     #[test]
     fn readers_that_only_take_from_each_other_do_not_grow() {
         let open = || Window::open(4 * MIB, 0, &access(true, 0, Duration::ZERO), 256 * MIB);
-        let mut readers: Vec<(Window, f64)> = (0..8).map(|_| (open(), 0.0)).collect();
-        let (mut consumed, mut sizes) = (0.0, Vec::new());
+        let mut readers: Vec<(Window, u64)> = (0..8).map(|_| (open(), 0)).collect();
+        let (mut consumed, mut sizes) = (0, Vec::new());
         for step in 1..20_000_u64 {
             let total: u64 = readers.iter().map(|(window, _)| window.size()).sum();
             for (window, end) in &mut readers {
-                let bytes = 1e6 * window.size() as f64 / total as f64;
+                let bytes = MIB * window.size() / total;
                 (*end, consumed) = (*end + bytes, consumed + bytes);
                 let access = Access {
-                    consumed: consumed as u64,
-                    ..access(true, *end as u64, Duration::from_millis(step))
+                    consumed,
+                    ..access(true, *end, Duration::from_millis(step))
                 };
-                advance(window, *end as u64, &access, 256 * MIB);
+                advance(window, *end, &access, 256 * MIB);
             }
             sizes.push(
                 readers
