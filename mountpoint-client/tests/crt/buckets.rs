@@ -333,6 +333,16 @@ fn why_there_is_no_session_is_told() {
 }
 
 #[test]
+fn a_session_is_asked_for_again_when_there_is_no_answer() {
+    let server = server_of(DIRECTORY);
+    let mute = Rule::on(Operation::CreateSession, Fault::BlackHole).times(1);
+    server.faults().add(mute);
+    let fixture = fixture(&server, DIRECTORY, |_| {});
+    block_on(fixture.client.create_session()).unwrap();
+    assert_eq!(server.log().count(Operation::CreateSession), 2);
+}
+
+#[test]
 fn a_session_is_asked_for_again_when_the_server_is_busy() {
     let server = server_of(DIRECTORY);
     let busy = || Rule::on(Operation::CreateSession, Fault::SlowDown).times(1);
