@@ -19,6 +19,8 @@ use crate::{ClientError, ErrorKind};
 #[derive(Debug)]
 pub(crate) struct Interfaces {
     each: Vec<Arc<Interface>>,
+    /// Requests that were placed.
+    turn: AtomicU64,
 }
 
 /// One network interface, or the kernel's choice of one.
@@ -27,8 +29,9 @@ pub(crate) struct Interface {
     name: Option<String>,
     /// Bytes of requests in flight.
     outstanding: AtomicU64,
-    /// Bytes of all requests ever. Breaks ties, so that one request after the other goes over all interfaces in turn.
-    carried: AtomicU64,
+    /// The turn of its last request. Breaks ties, so that one request after the other goes over all interfaces in
+    /// turn; one that was down for long takes its turn again, not all that it has missed.
+    last_used: AtomicU64,
     /// A copy of the health's word, so that choosing takes no lock.
     is_up: AtomicBool,
     health: Mutex<Health>,
@@ -68,7 +71,7 @@ impl Interfaces {
                 index,
                 name,
                 outstanding: AtomicU64::new(0),
-                carried: AtomicU64::new(0),
+                last_used: AtomicU64::new(0),
                 is_up: AtomicBool::new(true),
                 health: Mutex::new(Health::default()),
                 prober: prober.clone(),
@@ -76,6 +79,7 @@ impl Interfaces {
         };
         Ok(Self {
             each: wanted.into_iter().enumerate().map(interface).collect(),
+            turn: AtomicU64::new(0),
         })
     }
 
@@ -92,12 +96,13 @@ impl Interfaces {
                 !interface.is_up.load(Ordering::Relaxed),
                 avoided == Some(interface.index),
                 interface.outstanding.load(Ordering::Relaxed),
-                interface.carried.load(Ordering::Relaxed),
+                interface.last_used.load(Ordering::Relaxed),
             )
         });
         let interface = Arc::clone(best.expect("there is at least one interface"));
         interface.outstanding.fetch_add(bytes, Ordering::Relaxed);
-        interface.carried.fetch_add(bytes.max(1), Ordering::Relaxed);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) + 1;
+        interface.last_used.store(turn, Ordering::Relaxed);
         Lane { interface, bytes }
     }
 }
@@ -272,7 +277,7 @@ mod tests {
                 index,
                 name: Some(name.to_owned()),
                 outstanding: AtomicU64::new(0),
-                carried: AtomicU64::new(0),
+                last_used: AtomicU64::new(0),
                 is_up: AtomicBool::new(true),
                 health: Mutex::default(),
                 prober: Some(Prober {
@@ -295,6 +300,19 @@ mod tests {
         drop(large);
         let turns: Vec<_> = (0..4).map(|_| interfaces.lane(10, None).index()).collect();
         assert_eq!(turns, [0, 1, 0, 1], "one after the other, each in its turn");
+    }
+
+    #[tokio::test]
+    async fn one_that_was_down_takes_its_turn_and_no_more() {
+        let interfaces = two();
+        let failing = interfaces.lane(10, None);
+        failing.failed();
+        failing.failed();
+        assert!((0..9).all(|_| interfaces.lane(1 << 20, None).index() == 1));
+        failing.succeeded();
+        drop(failing);
+        let turns: Vec<_> = (0..4).map(|_| interfaces.lane(10, None).index()).collect();
+        assert_eq!(turns, [0, 1, 0, 1]);
     }
 
     #[tokio::test]
