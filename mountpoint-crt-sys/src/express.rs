@@ -3,6 +3,9 @@
 //! The C client signs for S3 Express only if it has a provider that turns the user's keys into a session's, and its
 //! own would open sessions itself. This one hands on what it is given: our [`crate::CredentialsSource`] answers with
 //! session keys already. It is the C library's public interface for it, which the raw bindings leave out.
+//!
+//! `Vtable` and `Provider` are written down from the header of the version that `hook::CRATE_VERSION` names. Nothing
+//! compares them when they are compiled, so a test there fails when the version changes: read the header again then.
 
 use std::ptr;
 

@@ -25,7 +25,7 @@ use crate::ffi::bytes_at;
 use crate::http::read_head;
 use crate::runtime::Runtime;
 
-/// The version whose private structures this file was written against.
+/// The version whose private structures this file, and whose S3 Express interface `express.rs`, was written against.
 const CRATE_VERSION: &str = "0.17.1";
 
 /// Installs all three. The client must be new.
@@ -220,4 +220,19 @@ unsafe fn request_of<'a>(
     // SAFETY: a request keeps its meta request alive.
     let running = unsafe { running(meta_request) }?;
     Some((running, request))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CRATE_VERSION;
+
+    #[test]
+    fn the_version_that_is_built_is_the_one_this_was_written_against() {
+        let lock = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock"));
+        let expected = format!("name = \"mountpoint-s3-crt-sys\"\nversion = \"{CRATE_VERSION}\"\n");
+        assert!(
+            lock.contains(&expected),
+            "read the C headers of the new version: the hooks in this file, and in express.rs `Vtable` and `Provider`"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! Requests and their answers.
 
+use std::fmt;
 use std::ops::Range;
 
 use crate::CrtError;
@@ -13,7 +14,7 @@ pub(crate) const ERROR_BODY_MAX: usize = 64 << 10;
 pub(crate) const RESPONSE_BODY_MAX: usize = 8 << 20;
 
 /// A request with a body. Host and Content-Length are added.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Message {
     /// Exact S3 operation: "PutObject", "UploadPart", …
     pub operation: &'static str,
@@ -24,13 +25,47 @@ pub struct Message {
 }
 
 /// A GET of one range of an object. Host and Range are added.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RangedGet {
     /// Percent-encoded, with the query.
     pub path: String,
     pub headers: Vec<(String, String)>,
     /// Bytes of the object that belong in the unfilled rest of the block.
     pub range: Range<u64>,
+}
+
+/// Without the headers' values: one may be a key.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("operation", &self.operation)
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .field("headers", &Names(&self.headers))
+            .finish()
+    }
+}
+
+/// As for [`Message`].
+impl fmt::Debug for RangedGet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RangedGet")
+            .field("path", &self.path)
+            .field("headers", &Names(&self.headers))
+            .field("range", &self.range)
+            .finish()
+    }
+}
+
+/// Headers of which only the names are shown.
+struct Names<'a>(&'a [(String, String)]);
+
+impl fmt::Debug for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.0.iter().map(|(name, _)| name))
+            .finish()
+    }
 }
 
 /// The handler does not want the body.
@@ -96,4 +131,31 @@ pub struct Failure {
     pub head: Option<ResponseHead>,
     /// The error's body, cut at 64 KiB.
     pub body: Vec<u8>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_headers_are_not_shown() {
+        let headers = vec![("x-key".to_owned(), "hush".to_owned())];
+        let message = Message {
+            operation: "PutObject",
+            method: "PUT",
+            path: "/b/k".to_owned(),
+            headers: headers.clone(),
+        };
+        let get = RangedGet {
+            path: "/b/k".to_owned(),
+            headers,
+            range: 1..2,
+        };
+        let shown = format!("{message:?} {get:?}");
+        assert_eq!(
+            shown,
+            "Message { operation: \"PutObject\", method: \"PUT\", path: \"/b/k\", headers: [\"x-key\"] } \
+             RangedGet { path: \"/b/k\", headers: [\"x-key\"], range: 1..2 }"
+        );
+    }
 }

@@ -143,33 +143,23 @@ impl CredentialsCache {
         let mut state = self.0.state.lock();
         let usable = state.current.as_ref().and_then(Current::usable);
         if let Some((keys, is_due)) = usable {
-            if is_due {
-                self.renew(&mut state);
-            }
+            let is_begun = is_due && state.lookup.begin_renewal();
             drop(state);
+            if is_begun {
+                self.spawn_lookup();
+            }
             waiter(Ok(keys));
             return;
         }
-        match &mut state.lookup {
-            Lookup::Running(waiters) => waiters.push(waiter),
-            Lookup::Idle | Lookup::Resting(_) => {
-                state.lookup = Lookup::Running(vec![waiter]);
-                self.spawn_lookup();
-            }
+        let is_begun = state.lookup.wait(waiter);
+        drop(state);
+        if is_begun {
+            self.spawn_lookup();
         }
     }
 
-    /// A look-up in the background, unless one is under way or failed a moment ago.
-    fn renew(&self, state: &mut State) {
-        match &state.lookup {
-            Lookup::Running(_) => return,
-            Lookup::Resting(until) if Instant::now() < *until => return,
-            Lookup::Idle | Lookup::Resting(_) => {}
-        }
-        state.lookup = Lookup::Running(Vec::new());
-        self.spawn_lookup();
-    }
-
+    /// To be called without the lock: a runtime that has ended drops the task at once, on this thread, and the guard
+    /// answers.
     fn spawn_lookup(&self) {
         let guard = LookupGuard(Some(self.clone()));
         drop(self.0.runtime.spawn(async move {
@@ -216,6 +206,33 @@ impl CredentialsCache {
                 waiter(answer.clone());
             }
         }
+    }
+}
+
+impl Lookup {
+    /// Adds a waiter. Whether a look-up must be started for it.
+    fn wait(&mut self, waiter: Waiter) -> bool {
+        match self {
+            Self::Running(waiters) => {
+                waiters.push(waiter);
+                false
+            }
+            Self::Idle | Self::Resting(_) => {
+                *self = Self::Running(vec![waiter]);
+                true
+            }
+        }
+    }
+
+    /// Whether one must be started for which nobody waits: none is under way or failed a moment ago.
+    fn begin_renewal(&mut self) -> bool {
+        match self {
+            Self::Running(_) => return false,
+            Self::Resting(until) if Instant::now() < *until => return false,
+            Self::Idle | Self::Resting(_) => {}
+        }
+        *self = Self::Running(Vec::new());
+        true
     }
 }
 

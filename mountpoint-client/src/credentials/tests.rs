@@ -55,6 +55,32 @@ async fn one_lookup_serves_all() {
     assert_eq!(lookups.load(Ordering::SeqCst), 1);
 }
 
+#[test]
+fn a_runtime_that_has_ended_answers_with_an_error() {
+    let asker = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let ended = tokio::runtime::Runtime::new().unwrap();
+    let provider = Numbered {
+        lookups: Arc::default(),
+        lifetime: Some(Duration::from_secs(60)),
+    };
+    let with_keys = CredentialsCache::over(provider.clone(), ended.handle().clone());
+    let without = CredentialsCache::over(provider, ended.handle().clone());
+    asker.block_on(with_keys.provide()).unwrap();
+    drop(ended);
+    let error = asker.block_on(without.provide()).unwrap_err();
+    assert!(chain_text(&error).contains("broke off"), "{error:?}");
+    let mut state = with_keys.0.state.lock();
+    state.current.as_mut().unwrap().renew_before = Duration::from_secs(120);
+    drop(state);
+    asker.block_on(with_keys.provide()).unwrap();
+    assert!(matches!(
+        with_keys.0.state.lock().lookup,
+        Lookup::Resting(_)
+    ));
+}
+
 #[tokio::test]
 async fn refused_keys_are_replaced_once() {
     let (cache, lookups) = cache(None);

@@ -66,17 +66,33 @@ pub(super) fn create(
                 .await
                 .map_err(|error| of_sdk(&operation, &error))?;
             let algorithm = output.server_side_encryption().map(SdkEncryption::as_str);
-            core.check_encryption(&operation, algorithm, output.ssekms_key_id())?;
+            let checked = core.check_encryption(&operation, algorithm, output.ssekms_key_id());
             match output.upload_id().filter(|id| !id.is_empty()) {
-                Some(id) => Ok(Upload {
-                    key: key.clone(),
-                    upload_id: id.to_owned(),
-                }),
+                Some(id) => {
+                    let upload_id = id.to_owned();
+                    let key = key.clone();
+                    Ok((Upload { key, upload_id }, checked))
+                }
                 None => Err(invalid(&operation, "the answer has no upload id")),
             }
         };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        let call = Call::quick(operation.clone());
+        let (upload, checked) = core.retry(call, attempt).await?;
+        match checked {
+            Ok(()) => Ok(upload),
+            Err(fault) => {
+                give_up(&core, &upload).await;
+                Err(fault.error)
+            }
+        }
     })
+}
+
+/// Aborts an upload that nobody will hear of.
+async fn give_up(core: &Arc<Core>, upload: &Upload) {
+    if let Err(error) = abort(core, upload).await {
+        tracing::warn!("an unfinished upload stays on the server: {error}");
+    }
 }
 
 pub(super) fn copy_part(

@@ -58,6 +58,14 @@ impl RequestHeaders {
                 "an SSE-C key travels with each request: the endpoint must be https:// for that",
             );
         }
+        let is_open = endpoint.origin.starts_with("http://");
+        let proxy = options.proxy.for_url(&endpoint.origin);
+        if options.sse_customer_key.is_some() && is_open && proxy.is_some() {
+            return refuse(
+                "an SSE-C key travels with each request, and the proxy would read it: \
+                 the endpoint must be https:// or in no_proxy for that",
+            );
+        }
         Ok(Self::new(options))
     }
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
@@ -128,10 +128,10 @@ impl Opener {
 
     async fn open(&self) -> ProviderResult {
         let generation = self.keys.generation();
-        let mut opened = self.request().await;
+        let mut opened = self.attempt().await;
         if opened.as_ref().is_err_and(|fault| fault.expired) {
             self.keys.invalidate(generation);
-            opened = self.request().await;
+            opened = self.attempt().await;
         }
         let (answer, failure) = match opened {
             Ok(credentials) => (Ok(credentials), None),
@@ -142,6 +142,15 @@ impl Opener {
         };
         *self.failure.lock() = failure;
         answer
+    }
+
+    /// A request that hangs is given up, so that the retries of whoever waits for the session come to their turn.
+    async fn attempt(&self) -> Result<Credentials, Fault> {
+        let opened = tokio::time::timeout(ATTEMPT_MAX, self.request()).await;
+        opened.unwrap_or_else(|_| {
+            let what = format!("no answer within {} s", ATTEMPT_MAX.as_secs());
+            Err(self.operation.error(ErrorKind::Transient, &what).into())
+        })
     }
 
     async fn request(&self) -> Result<Credentials, Fault> {
@@ -188,3 +197,6 @@ impl fmt::Debug for Opener {
             .finish_non_exhaustive()
     }
 }
+
+/// S3 answers within milliseconds. Two of these fit into what a look-up of keys may take.
+const ATTEMPT_MAX: Duration = Duration::from_secs(5);

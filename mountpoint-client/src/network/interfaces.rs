@@ -18,7 +18,9 @@ use crate::{ClientError, ErrorKind};
 /// All interfaces of a client. At least one.
 #[derive(Debug)]
 pub(crate) struct Interfaces {
-    each: Vec<Arc<Interface>>,
+    each: Arc<[Arc<Interface>]>,
+    /// Requests that were placed.
+    turn: AtomicU64,
 }
 
 /// One network interface, or the kernel's choice of one.
@@ -27,8 +29,9 @@ pub(crate) struct Interface {
     name: Option<String>,
     /// Bytes of requests in flight.
     outstanding: AtomicU64,
-    /// Bytes of all requests ever. Breaks ties, so that one request after the other goes over all interfaces in turn.
-    carried: AtomicU64,
+    /// The turn of its last request. Breaks ties, so that one request after the other goes over all interfaces in
+    /// turn; one that was down for long takes its turn again, not all that it has missed.
+    last_used: AtomicU64,
     /// A copy of the health's word, so that choosing takes no lock.
     is_up: AtomicBool,
     health: Mutex<Health>,
@@ -68,7 +71,7 @@ impl Interfaces {
                 index,
                 name,
                 outstanding: AtomicU64::new(0),
-                carried: AtomicU64::new(0),
+                last_used: AtomicU64::new(0),
                 is_up: AtomicBool::new(true),
                 health: Mutex::new(Health::default()),
                 prober: prober.clone(),
@@ -76,6 +79,7 @@ impl Interfaces {
         };
         Ok(Self {
             each: wanted.into_iter().enumerate().map(interface).collect(),
+            turn: AtomicU64::new(0),
         })
     }
 
@@ -92,13 +96,19 @@ impl Interfaces {
                 !interface.is_up.load(Ordering::Relaxed),
                 avoided == Some(interface.index),
                 interface.outstanding.load(Ordering::Relaxed),
-                interface.carried.load(Ordering::Relaxed),
+                interface.last_used.load(Ordering::Relaxed),
             )
         });
         let interface = Arc::clone(best.expect("there is at least one interface"));
+        let all = Arc::clone(&self.each);
         interface.outstanding.fetch_add(bytes, Ordering::Relaxed);
-        interface.carried.fetch_add(bytes.max(1), Ordering::Relaxed);
-        Lane { interface, bytes }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) + 1;
+        interface.last_used.store(turn, Ordering::Relaxed);
+        Lane {
+            interface,
+            all,
+            bytes,
+        }
     }
 }
 
@@ -106,6 +116,8 @@ impl Interfaces {
 #[derive(Debug)]
 pub(crate) struct Lane {
     interface: Arc<Interface>,
+    /// This interface and those that a request can go to instead.
+    all: Arc<[Arc<Interface>]>,
     bytes: u64,
 }
 
@@ -125,8 +137,8 @@ impl Lane {
         Interface::is_worse(&self.interface, Health::failed);
     }
 
-    /// The answer to a request; `None` if the interface dies before it comes. A connection over a dead interface just
-    /// hangs, so from time to time the interface is looked at. Where there is no other, the answer is waited for.
+    /// The answer to a request; `None` if the interface dies before it comes and another one is up. A connection over a
+    /// dead interface just hangs, so from time to time the interface is looked at, while the answer is waited for.
     pub(crate) async fn unless_dead<T>(
         &self,
         answer: &mut (impl Future<Output = T> + Unpin),
@@ -135,22 +147,39 @@ impl Lane {
             if let Ok(answer) = tokio::time::timeout(LOOK_AFTER, &mut *answer).await {
                 return Some(answer);
             }
-            if self.is_dead().await {
-                return None;
+            tokio::select! {
+                biased;
+                answer = &mut *answer => return Some(answer),
+                is_lost = self.is_lost() => {
+                    if is_lost {
+                        return None;
+                    }
+                }
             }
         }
     }
 
+    /// Whether a request had better go elsewhere.
+    async fn is_lost(&self) -> bool {
+        self.is_dead().await && self.is_another_up()
+    }
+
+    /// Whether the interface is known to be dead. If so, it is out of use from now on.
     async fn is_dead(&self) -> bool {
         let interface = &self.interface;
         let (Some(prober), Some(name)) = (&interface.prober, &interface.name) else {
             return false;
         };
-        let is_dead = !prober.target.is_reached_over(name).await;
+        let is_dead = prober.target.is_reached_over(name).await == Some(false);
         if is_dead {
             Interface::is_worse(interface, Health::unreached);
         }
         is_dead
+    }
+
+    fn is_another_up(&self) -> bool {
+        let mut others = self.all.iter().filter(|it| it.index != self.index());
+        others.any(|other| other.is_up.load(Ordering::Relaxed))
     }
 }
 
@@ -191,7 +220,8 @@ impl Interface {
         drop(prober.runtime.spawn(async move {
             loop {
                 tokio::time::sleep(wait).await;
-                let was_reached = prober.target.is_reached_over(&name).await;
+                // Where names cannot be resolved, no request would get far: asked again later.
+                let was_reached = prober.target.is_reached_over(&name).await == Some(true);
                 match Self::probed(&interface, was_reached) {
                     Some(next) => wait = next,
                     None => return,
@@ -258,30 +288,51 @@ const LOOK_AFTER: Duration = Duration::from_secs(3);
 mod tests {
     use super::*;
 
-    /// Two interfaces that exist under any name: nothing is bound to them here.
+    /// Two interfaces that do not exist: requests are not bound to them here, and probes fail at once.
     fn two() -> Interfaces {
-        let runtime = Handle::current();
-        let target = ProbeTarget {
-            host: "127.0.0.1".to_owned(),
-            port: 9,
+        two_towards("127.0.0.1")
+    }
+
+    fn two_towards(host: &str) -> Interfaces {
+        let prober = Prober {
+            target: ProbeTarget {
+                host: host.to_owned(),
+                port: 9,
+            },
+            runtime: Handle::current(),
         };
-        let mut interfaces = Interfaces::new(&["lo".to_owned()], target.clone(), &runtime).unwrap();
-        interfaces.each.clear();
-        for (index, name) in ["mpt-a", "mpt-b"].into_iter().enumerate() {
-            interfaces.each.push(Arc::new(Interface {
+        let interface = |index, name: &str| {
+            Arc::new(Interface {
                 index,
                 name: Some(name.to_owned()),
                 outstanding: AtomicU64::new(0),
-                carried: AtomicU64::new(0),
+                last_used: AtomicU64::new(0),
                 is_up: AtomicBool::new(true),
                 health: Mutex::default(),
-                prober: Some(Prober {
-                    target: target.clone(),
-                    runtime: runtime.clone(),
-                }),
-            }));
+                prober: Some(prober.clone()),
+            })
+        };
+        Interfaces {
+            each: Arc::new([interface(0, "mpt-a"), interface(1, "mpt-b")]),
+            turn: AtomicU64::new(0),
         }
-        interfaces
+    }
+
+    #[tokio::test]
+    async fn a_request_is_given_up_only_where_another_interface_is_up() {
+        let is_up = |lane: &Lane| lane.interface.is_up.load(Ordering::Relaxed);
+        let unresolved = two_towards(&"x".repeat(300)).lane(1, None);
+        assert!(
+            !unresolved.is_lost().await,
+            "no address is no dead interface"
+        );
+        assert!(is_up(&unresolved));
+        let interfaces = two();
+        let (first, last) = (interfaces.lane(1, None), interfaces.lane(1, None));
+        assert!(first.is_lost().await);
+        assert!(!is_up(&first));
+        assert!(!last.is_lost().await, "there is no other to go to");
+        assert!(!is_up(&last));
     }
 
     #[tokio::test]
@@ -295,6 +346,19 @@ mod tests {
         drop(large);
         let turns: Vec<_> = (0..4).map(|_| interfaces.lane(10, None).index()).collect();
         assert_eq!(turns, [0, 1, 0, 1], "one after the other, each in its turn");
+    }
+
+    #[tokio::test]
+    async fn one_that_was_down_takes_its_turn_and_no_more() {
+        let interfaces = two();
+        let failing = interfaces.lane(10, None);
+        failing.failed();
+        failing.failed();
+        assert!((0..9).all(|_| interfaces.lane(1 << 20, None).index() == 1));
+        failing.succeeded();
+        drop(failing);
+        let turns: Vec<_> = (0..4).map(|_| interfaces.lane(10, None).index()).collect();
+        assert_eq!(turns, [0, 1, 0, 1]);
     }
 
     #[tokio::test]

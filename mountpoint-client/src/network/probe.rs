@@ -16,19 +16,18 @@ pub(crate) struct ProbeTarget {
 }
 
 impl ProbeTarget {
-    /// Whether one of the target's first addresses accepts a connection over the interface.
-    pub(super) async fn is_reached_over(&self, interface: &str) -> bool {
-        let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
-        let Ok(addresses) = found else {
-            return false;
-        };
+    /// Whether one of the target's first addresses accepts a connection over the interface. `None` if its addresses
+    /// are not known now, which says nothing of the interface: names are not resolved over it.
+    pub(super) async fn is_reached_over(&self, interface: &str) -> Option<bool> {
+        let found = tokio::net::lookup_host((self.host.as_str(), self.port));
+        let addresses = tokio::time::timeout(RESOLVE_MAX, found).await.ok()?.ok()?;
         for address in addresses.take(ADDRESSES_MAX) {
             let connected = tokio::time::timeout(CONNECT_MAX, connect(address, interface)).await;
             if matches!(connected, Ok(Ok(_))) {
-                return true;
+                return Some(true);
             }
         }
-        false
+        Some(false)
     }
 }
 
@@ -44,4 +43,35 @@ async fn connect(address: SocketAddr, interface: &str) -> io::Result<TcpStream> 
 
 /// A server of many addresses is either reachable by the first few or not over this interface.
 const ADDRESSES_MAX: usize = 3;
+/// As long as connecting to all addresses may take.
+const RESOLVE_MAX: Duration = Duration::from_secs(3);
 const CONNECT_MAX: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(host: &str, port: u16, interface: &str, expected: Option<bool>) {
+        let target = ProbeTarget {
+            host: host.to_owned(),
+            port,
+        };
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        let found = runtime.block_on(target.is_reached_over(interface));
+        assert_eq!(found, expected, "{target:?} over {interface}");
+    }
+
+    #[test]
+    fn a_name_without_an_address_says_nothing_of_the_interface() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        check("127.0.0.1", port, "lo", Some(true));
+        check("127.0.0.1", port, "none0", Some(false));
+        drop(listener);
+        check("127.0.0.1", port, "lo", Some(false));
+        // Longer than a name may be: refused without asking anybody.
+        check(&"x".repeat(300), port, "lo", None);
+    }
+}

@@ -75,13 +75,13 @@ impl Proxy {
         let is_tls = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
-            other => {
-                return Err(format!(
-                    "a proxy must be http://host:port or https://host:port, not {other}://"
-                ));
-            }
+            other => return Err(wrong_scheme(other)),
         };
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        // The authority ended within the password: what is before is no host and no port.
+        if rest[authority.len()..].contains('@') {
+            return Err("the proxy's user and password must be percent-encoded".to_owned());
+        }
         let (login, address) = match authority.rsplit_once('@') {
             Some((login, address)) => (Some(parse_login(login)?), address),
             None => (None, authority),
@@ -141,6 +141,16 @@ impl fmt::Display for Proxy {
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
+    }
+}
+
+/// Names the scheme only if it can be none but one: a login has a `:` or an `@`.
+fn wrong_scheme(scheme: &str) -> String {
+    let expected = "a proxy must be http://host:port or https://host:port";
+    if scheme.contains([':', '@']) {
+        expected.to_owned()
+    } else {
+        format!("{expected}, not {scheme}://")
     }
 }
 
@@ -248,9 +258,23 @@ mod tests {
             "http://me:hush@a b:1",
             "http://me:%zzhush@p:1",
             "http://me:hush@[::1:1",
+            "me:hush@p://",
+            "me:hush://x@p:1",
+            "http://me:p/hush@host:3128",
+            "http://me:hush?def@host",
+            "http://me:hush#def@host",
         ] {
             let error = Proxy::parse(url).unwrap_err();
             assert!(!error.contains("hush"), "{url}: {error}");
+        }
+        for url in [
+            "http://me:p/hush@host:3128",
+            "http://me:abc#def@host",
+            "http://me:123#x@proxy:1",
+            "http://me:a@b/c@proxy:1",
+        ] {
+            let error = Proxy::parse(url).unwrap_err();
+            assert!(error.ends_with("must be percent-encoded"), "{url}: {error}");
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::executor::block_on;
 use mountpoint_client::credentials::CredentialsMode;
+use mountpoint_client::network::ProxySettings;
 use mountpoint_client::server::{
     Fault, Operation, RequestRecord, Rule, Server as Embedded, ServerOptions,
 };
@@ -332,6 +333,16 @@ fn why_there_is_no_session_is_told() {
 }
 
 #[test]
+fn a_session_is_asked_for_again_when_there_is_no_answer() {
+    let server = server_of(DIRECTORY);
+    let mute = Rule::on(Operation::CreateSession, Fault::BlackHole).times(1);
+    server.faults().add(mute);
+    let fixture = fixture(&server, DIRECTORY, |_| {});
+    block_on(fixture.client.create_session()).unwrap();
+    assert_eq!(server.log().count(Operation::CreateSession), 2);
+}
+
+#[test]
 fn a_session_is_asked_for_again_when_the_server_is_busy() {
     let server = server_of(DIRECTORY);
     let busy = || Rule::on(Operation::CreateSession, Fault::SlowDown).times(1);
@@ -462,14 +473,22 @@ fn what_cannot_be_sent_is_refused_at_the_start() {
     let customer_key = |options: &mut CrtClientOptions| {
         options.sse_customer_key = Some(SseCustomerKey::new([0; 32]));
     };
+    let proxies = |no_proxy| ProxySettings::parse(Some("http://p:3128"), None, no_proxy).unwrap();
     type Change<'a> = &'a dyn Fn(&mut CrtClientOptions);
-    let cases: [(Change<'_>, &str); 4] = [
+    let cases: [(Change<'_>, &str); 5] = [
         (
             &|options| {
                 customer_key(options);
                 options.endpoint_url = Some("http://s3.example.org".to_owned());
             },
             "must be https://",
+        ),
+        (
+            &|options| {
+                customer_key(options);
+                options.proxy = proxies(None);
+            },
+            "must be https:// or in no_proxy",
         ),
         (
             &|options| {
@@ -497,6 +516,7 @@ fn what_cannot_be_sent_is_refused_at_the_start() {
     }
     connect(|options| {
         customer_key(options);
+        options.proxy = proxies(Some("127.0.0.1"));
         options.credentials = CredentialsMode::Unsigned;
     })
     .unwrap();

@@ -458,5 +458,9 @@ fn an_answer_that_tells_of_another_encryption_is_an_error() {
         assert_eq!(error.kind, ErrorKind::InvalidResponse, "{error}");
         assert!(error.message.contains("aws:kms was asked for"), "{error}");
     }
-    assert_eq!(server.requests().len(), 6);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 7);
+    let last = requests.last().unwrap();
+    assert_eq!(last.method, "DELETE", "the upload is not left behind");
+    assert!(last.target.contains("uploadId=u"), "{last:?}");
 }
