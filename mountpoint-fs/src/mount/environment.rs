@@ -30,7 +30,7 @@ pub struct Environment {
     pub log_filter: Option<String>,
     /// `AWS_MAX_ATTEMPTS`: how often a request is tried.
     pub max_attempts: Option<u32>,
-    /// `AWS_REGION`, then `AWS_DEFAULT_REGION`.
+    /// `AWS_REGION`. `AWS_DEFAULT_REGION` is a guess, as a profile's is, which the client finds: the server may correct it.
     pub region: Option<String>,
     /// `AWS_ENDPOINT_URL_S3`, then `AWS_ENDPOINT_URL`.
     pub endpoint_url: Option<String>,
@@ -83,7 +83,7 @@ pub(super) const EVENTLOOP_THREADS: [&str; 2] = [
 
 const LOG: [&str; 1] = ["MOUNTPOINT_LOG"];
 const MAX_ATTEMPTS: [&str; 1] = ["AWS_MAX_ATTEMPTS"];
-const REGION: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+const REGION: [&str; 1] = ["AWS_REGION"];
 const ENDPOINT_URL: [&str; 2] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
 const CA_BUNDLE: [&str; 1] = ["AWS_CA_BUNDLE"];
 const EC2_METADATA_DISABLED: [&str; 1] = ["AWS_EC2_METADATA_DISABLED"];
@@ -342,7 +342,7 @@ mod tests {
             region: some(r),
             ..none()
         };
-        check(&[("AWS_DEFAULT_REGION", "a")], Ok(region("a")));
+        check(&[("AWS_DEFAULT_REGION", "a")], Ok(none()));
         check(
             &[("AWS_DEFAULT_REGION", "a"), ("AWS_REGION", "b")],
             Ok(region("b")),
