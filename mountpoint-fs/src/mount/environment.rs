@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 use mountpoint_client::network::ProxySettings;
 
+use crate::cli::parse_endpoint;
+
 /// Variables that Mountpoint reads, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
@@ -32,8 +34,8 @@ pub struct Environment {
     pub max_attempts: Option<u32>,
     /// `AWS_REGION`. `AWS_DEFAULT_REGION` is a guess, as a profile's is, which the client finds: the server may correct it.
     pub region: Option<String>,
-    /// `AWS_ENDPOINT_URL_S3`, then `AWS_ENDPOINT_URL`.
-    pub endpoint_url: Option<String>,
+    /// `AWS_ENDPOINT_URL_S3`, then `AWS_ENDPOINT_URL`: a URL, or why it is none, which matters where no flag names one.
+    pub endpoint_url: Option<Result<String, String>>,
     /// `AWS_CA_BUNDLE`: a PEM file that replaces the machine's trust store.
     pub ca_bundle: Option<String>,
     /// `AWS_EC2_METADATA_SERVICE_ENDPOINT`: whether somebody said where the metadata service is. The SDK reads it itself.
@@ -193,7 +195,7 @@ impl Environment {
             log_filter: variables.text(&LOG),
             max_attempts: variables.number(&MAX_ATTEMPTS, 1, 100)?,
             region: variables.text(&REGION),
-            endpoint_url: variables.text(&ENDPOINT_URL),
+            endpoint_url: variables.endpoint_url(),
             ca_bundle: variables.text(&CA_BUNDLE),
             // As every AWS tool reads it: anything but "true" is no.
             ec2_metadata_disabled: variables
@@ -291,6 +293,12 @@ impl Variables<'_> {
         }
     }
 
+    /// The value is in no message: it may hold a password.
+    fn endpoint_url(&self) -> Option<Result<String, String>> {
+        let (name, value) = self.named(&ENDPOINT_URL)?;
+        Some(parse_endpoint(&value).map_err(|why| format!("{name}: {why}")))
+    }
+
     fn proxy(&self) -> Result<ProxySettings, String> {
         let (http, https) = (self.text(&HTTP_PROXY), self.text(&HTTPS_PROXY));
         let no_proxy = self.text(&NO_PROXY);
@@ -347,14 +355,6 @@ mod tests {
             &[("AWS_DEFAULT_REGION", "a"), ("AWS_REGION", "b")],
             Ok(region("b")),
         );
-        let endpoint_url = some("http://a");
-        check(
-            &[("AWS_ENDPOINT_URL", "http://a")],
-            Ok(Environment {
-                endpoint_url,
-                ..none()
-            }),
-        );
         for (value, ec2_metadata_disabled) in [
             ("true", true),
             ("TRUE", true),
@@ -379,6 +379,40 @@ mod tests {
                 ..none()
             }),
         );
+    }
+
+    #[test]
+    fn endpoints() {
+        let endpoint_url = Some(Ok("http://a".to_owned()));
+        let expected = Environment {
+            endpoint_url,
+            ..none()
+        };
+        check(&[("AWS_ENDPOINT_URL", "http://a/")], Ok(expected.clone()));
+        check(
+            &[
+                ("AWS_ENDPOINT_URL", "http://b"),
+                ("AWS_ENDPOINT_URL_S3", "http://a"),
+            ],
+            Ok(expected),
+        );
+        for name in ENDPOINT_URL {
+            for url in [
+                "http://user:secret@h",
+                "user:secret@h",
+                "ftp://user:secret@h",
+            ] {
+                let find = |asked: &str| (asked == name).then(|| url.to_owned());
+                let environment = Environment::parse(find).unwrap();
+                let error = environment.endpoint_url.clone().unwrap().unwrap_err();
+                assert!(
+                    error.starts_with(&format!("{name}: an endpoint is")),
+                    "{error}"
+                );
+                let shown = format!("{environment:?}");
+                assert!(!shown.contains("secret"), "{shown}");
+            }
+        }
     }
 
     #[test]
