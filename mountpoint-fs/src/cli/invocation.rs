@@ -124,6 +124,10 @@ mod tests {
             "bucket /mnt -o ro,_netdev",
             Ok("mount bucket at /mnt ro by fstab"),
         );
+        check(
+            "bucket /mnt -o prefix=",
+            Ok("mount bucket at /mnt by fstab"),
+        );
         check("doctor /mnt -o rw", Ok("mount doctor at /mnt by fstab"));
         check("bucket /mnt -o typo", Err("--typo"));
         check("bucket /mnt -o ro,rw", Err("ro"));

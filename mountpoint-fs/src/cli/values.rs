@@ -27,12 +27,12 @@ impl FromStr for TimeToLive {
     }
 }
 
+/// An empty prefix is as good as none.
 pub(super) fn parse_prefix(text: &str) -> Result<String, String> {
     match text {
-        "" => {
-            Err("a prefix cannot be empty; leave --prefix out to mount the whole bucket".to_owned())
+        _ if !text.is_empty() && !text.ends_with('/') => {
+            Err(format!("a prefix must end with '/': --prefix {text}/"))
         }
-        _ if !text.ends_with('/') => Err(format!("a prefix must end with '/': --prefix {text}/")),
         _ if text.len() > 1023 => {
             Err("a prefix must be shorter than an S3 key: at most 1023 bytes".to_owned())
         }
@@ -188,7 +188,7 @@ mod tests {
         );
         check_text(parse_user_agent, &["tool/1.0", "a b"], &["", "a\r\nb", "ä"]);
         check_text(parse_region, &["us-east-1", "aws-global"], &["", "us_east"]);
-        check_text(parse_prefix, &["a/", "a/b/"], &["", "a"]);
+        check_text(parse_prefix, &["", "a/", "a/b/"], &["a"]);
         check_text(
             parse_endpoint,
             &["http://127.0.0.1:9000", "https://[::1]:9000"],

@@ -73,11 +73,6 @@ fn command_lines() {
             &["must end with '/': --prefix x/"],
         ),
         row(
-            "an empty prefix",
-            &["--prefix", ""],
-            &["leave --prefix out"],
-        ),
-        row(
             "no region",
             &["--region", "us_east"],
             &["such as us-east-1"],
