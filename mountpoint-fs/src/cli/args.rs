@@ -255,6 +255,10 @@ mod tests {
         check("bucket /mnt --cache /c --max-cache-size 0", Ok(""));
         check("bucket /mnt --cache-block-size 1", Err("--cache"));
         check(
+            "bucket /mnt --cache /c --cache-xz b--use1-az4--x-s3",
+            Ok(""),
+        );
+        check(
             "bucket /mnt --cache-xz b--use1-az4--x-s3 --cache-block-size 1",
             Ok(""),
         );
@@ -327,6 +331,10 @@ mod tests {
         check_refused(
             "--cache /c --max-cache-size 1",
             &["--cache ", "--max-cache-size "],
+        );
+        check_refused(
+            "--cache /c --cache-xz b--use1-az4--x-s3 --cache-block-size 1",
+            &["--cache ", "--cache-xz ", "--cache-block-size "],
         );
         check_refused(
             "--cache /c --cache-block-size 1",

@@ -183,6 +183,14 @@ fn what_only_looking_around_tells() {
             ],
         ),
         row(
+            "two caches",
+            &["--cache", "/c", "--cache-xz", "b--use1-az4--x-s3"],
+            &[
+                "--cache is not in this version",
+                "--cache-xz is not in this version",
+            ],
+        ),
+        row(
             "an interface that does not exist",
             &["--bind", "no-such0"],
             &[
