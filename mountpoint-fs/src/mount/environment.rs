@@ -6,6 +6,7 @@
 //! mountpoint-s3 calls some of its variables `UNSTABLE_…` or `EXPERIMENTAL_…`. They work, and each has a name that
 //! stays: the same without that word. The name that stays wins.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::str::FromStr;
 
@@ -137,6 +138,10 @@ impl Environment {
 
     /// Every variable that is read; the documentation's list is compared with it.
     pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::effective_names().chain(WITHOUT_EFFECT.iter().map(|(name, _)| *name))
+    }
+
+    fn effective_names() -> impl Iterator<Item = &'static str> {
         let effective: [&Names; 18] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
@@ -157,11 +162,7 @@ impl Environment {
             &START_TIMEOUT,
             &NOTIFY_SOCKET,
         ];
-        effective
-            .into_iter()
-            .flatten()
-            .copied()
-            .chain(WITHOUT_EFFECT.iter().map(|(name, _)| *name))
+        effective.into_iter().flatten().copied()
     }
 
     /// The process's environment.
@@ -173,16 +174,27 @@ impl Environment {
         reason = "this is the one place that reads the environment"
     )]
     pub fn read() -> Result<Self, String> {
-        Self::parse(|name| std::env::var(name).ok())
+        Self::parse(|name| std::env::var_os(name))
     }
 
     /// What `variable` tells; an empty value is as good as none.
     ///
     /// # Errors
     /// A text for the user that names the variable and what it takes.
-    pub fn parse(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    pub fn parse(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
+        let is_text = |name: &str| variable(name).is_none_or(|value| value.to_str().is_some());
+        if let Some(name) = Self::effective_names().find(|name| !is_text(name)) {
+            return Err(format!(
+                "{name} is not UTF-8: set it to a text, or unset it"
+            ));
+        }
+        let find = |name: &str| {
+            // Without a loss: what has an effect was looked at.
+            let value = variable(name)?.to_string_lossy().into_owned();
+            (!value.is_empty()).then_some(value)
+        };
         let mut variables = Variables {
-            find: &|name| variable(name).filter(|value| !value.is_empty()),
+            find: &find,
             warnings: Vec::new(),
         };
         let environment = Self {
@@ -316,6 +328,8 @@ impl Variables<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
     use super::*;
 
     #[track_caller]
@@ -324,7 +338,7 @@ mod tests {
             variables
                 .iter()
                 .find(|(n, _)| *n == name)
-                .map(|(_, v)| (*v).to_owned())
+                .map(|(_, v)| OsString::from(v))
         };
         match (Environment::parse(find), expected) {
             (Err(error), Err(text)) => assert!(error.contains(text), "{error}"),
@@ -382,6 +396,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_text_is_named() {
+        let no_text = OsString::from_vec(b"a\xff".to_vec());
+        for name in Environment::effective_names() {
+            let find = |asked: &str| (asked == name).then(|| no_text.clone());
+            let error = Environment::parse(find).unwrap_err();
+            assert!(
+                error.starts_with(&format!("{name} is not UTF-8")),
+                "{error}"
+            );
+        }
+        let of_others = |asked: &str| (asked == "AWS_PROFILE").then(|| no_text.clone());
+        assert_eq!(Environment::parse(of_others), Ok(none()));
+        let without_effect = |asked: &str| (asked == WITHOUT_EFFECT[0].0).then(|| no_text.clone());
+        let warnings = Environment::parse(without_effect).unwrap().warnings;
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+    }
+
+    #[test]
     fn endpoints() {
         let endpoint_url = Some(Ok("http://a".to_owned()));
         let expected = Environment {
@@ -402,7 +434,7 @@ mod tests {
                 "user:secret@h",
                 "ftp://user:secret@h",
             ] {
-                let find = |asked: &str| (asked == name).then(|| url.to_owned());
+                let find = |asked: &str| (asked == name).then(|| OsString::from(url));
                 let environment = Environment::parse(find).unwrap();
                 let error = environment.endpoint_url.clone().unwrap().unwrap_err();
                 assert!(
@@ -418,7 +450,7 @@ mod tests {
     #[test]
     fn proxies() {
         let variables = [("HTTPS_PROXY", "http://user:secret@p:3128")];
-        let find = |name: &str| Some(variables.iter().find(|(n, _)| *n == name)?.1.to_owned());
+        let find = |name: &str| Some(variables.iter().find(|(n, _)| *n == name)?.1.into());
         let environment = Environment::parse(find).unwrap();
         assert!(environment.proxy.for_url("https://s3").is_some());
         assert!(environment.proxy.for_url("http://s3").is_none());

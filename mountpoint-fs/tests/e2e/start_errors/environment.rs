@@ -1,5 +1,8 @@
 //! Variables that cannot be meant, and files that they name.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
 use super::{ENDPOINT_PASSWORD, PROXY_PASSWORD, Row, Target, check_all};
 use crate::harness::{BUCKET, server};
 
@@ -20,6 +23,9 @@ fn variables() {
             .variable(name, value)
     };
     check_all(&[
+        Row::new("a region that is no text", &["AWS_REGION is not UTF-8"])
+            .args([BUCKET, target.path().to_str().unwrap()])
+            .variable("AWS_REGION", OsString::from_vec(b"a\xff".to_vec())),
         endpoint(
             "AWS_ENDPOINT_URL",
             &format!("http://user:{ENDPOINT_PASSWORD}@127.0.0.1:1"),
