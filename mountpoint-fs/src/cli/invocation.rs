@@ -130,7 +130,10 @@ mod tests {
         );
         check("doctor /mnt -o rw", Ok("mount doctor at /mnt by fstab"));
         check("bucket /mnt -o typo", Err("--typo"));
-        check("bucket /mnt -o ro,rw", Err("ro"));
+        check(
+            "bucket /mnt -o ro,rw",
+            Err("the options 'ro' and 'rw' exclude each other"),
+        );
         check("bucket /mnt -o ro --debug", Err("-o"));
     }
 }
