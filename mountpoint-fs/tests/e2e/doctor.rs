@@ -383,14 +383,27 @@ fn answer_stubbornly(mut stream: std::net::TcpStream) {
 #[test]
 fn what_a_server_tells_of_itself() {
     let url = stubborn_server();
-    for (args, region) in [
-        (&[BUCKET][..], "saves a request"),
+    for (args, variables, region) in [
+        (&[BUCKET][..], &[][..], "saves a request"),
+        (
+            &[BUCKET],
+            &[("AWS_DEFAULT_REGION", "ap-south-1")],
+            "ap-south-1, from the AWS configuration or by default, was asked first",
+        ),
+        (
+            &[BUCKET],
+            &[("AWS_REGION", "ap-south-1")],
+            "not in ap-south-1 as given",
+        ),
         (
             &[BUCKET, "--region", "us-east-1"],
+            &[],
             "not in us-east-1 as given",
         ),
     ] {
-        let diagnosis = Diagnosis::of(doctor_at(&url, args));
+        let mut command = doctor_at(&url, args);
+        command.envs(variables.iter().copied());
+        let diagnosis = Diagnosis::of(command);
         let shown = diagnosis.document.to_string();
         assert_eq!(diagnosis.code, Some(0), "{shown}");
         for (check, expected) in [
