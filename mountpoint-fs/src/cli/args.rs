@@ -73,12 +73,12 @@ impl CliArgs {
     /// # Errors
     /// A text for the user, if both may give one.
     pub fn prefix(&self) -> Result<&str, String> {
-        match &self.bucket_flags.prefix {
+        match self.bucket_flags.prefix.as_deref() {
+            None | Some("") => Ok(&self.bucket.prefix),
             Some(_) if self.bucket.is_uri => Err(
                 "give the prefix either by --prefix or in the s3:// URI, not by both".to_owned(),
             ),
             Some(flag) => Ok(flag),
-            None => Ok(&self.bucket.prefix),
         }
     }
 
@@ -154,7 +154,10 @@ mod tests {
         CliArgs::command().debug_assert();
         check("bucket /mnt", Ok(""));
         check("bucket /mnt --prefix a/b/", Ok("a/b/"));
+        check("bucket /mnt --prefix=", Ok(""));
         check("s3://bucket/a/b/ /mnt", Ok("a/b/"));
+        check("s3://bucket/a/b/ /mnt --prefix=", Ok("a/b/"));
+        check("s3://bucket /mnt --prefix=", Ok(""));
         check("s3://bucket /mnt", Ok(""));
         check("s3://bucket/a/ /mnt --prefix b/", Err("not by both"));
         check("s3://bucket /mnt --prefix b/", Err("not by both"));
@@ -252,6 +255,10 @@ mod tests {
         check("bucket /mnt --cache /c --max-cache-size 0", Ok(""));
         check("bucket /mnt --cache-block-size 1", Err("--cache"));
         check(
+            "bucket /mnt --cache /c --cache-xz b--use1-az4--x-s3",
+            Ok(""),
+        );
+        check(
             "bucket /mnt --cache-xz b--use1-az4--x-s3 --cache-block-size 1",
             Ok(""),
         );
@@ -324,6 +331,10 @@ mod tests {
         check_refused(
             "--cache /c --max-cache-size 1",
             &["--cache ", "--max-cache-size "],
+        );
+        check_refused(
+            "--cache /c --cache-xz b--use1-az4--x-s3 --cache-block-size 1",
+            &["--cache ", "--cache-xz ", "--cache-block-size "],
         );
         check_refused(
             "--cache /c --cache-block-size 1",

@@ -157,6 +157,7 @@ mod tests {
             Ok(&["--prefix=a\\b\"/", "--uid=1"]),
         );
         check("prefix=ä/", Ok(&["--prefix=ä/"]));
+        check("prefix=", Ok(&["--prefix="]));
         check("debug,,", Ok(&["--debug"]));
         check("typo", Ok(&["--typo"]));
         check("rwx", Ok(&["--rwx"]));

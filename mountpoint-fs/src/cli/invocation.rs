@@ -124,9 +124,16 @@ mod tests {
             "bucket /mnt -o ro,_netdev",
             Ok("mount bucket at /mnt ro by fstab"),
         );
+        check(
+            "bucket /mnt -o prefix=",
+            Ok("mount bucket at /mnt by fstab"),
+        );
         check("doctor /mnt -o rw", Ok("mount doctor at /mnt by fstab"));
         check("bucket /mnt -o typo", Err("--typo"));
-        check("bucket /mnt -o ro,rw", Err("ro"));
+        check(
+            "bucket /mnt -o ro,rw",
+            Err("the options 'ro' and 'rw' exclude each other"),
+        );
         check("bucket /mnt -o ro --debug", Err("-o"));
     }
 }

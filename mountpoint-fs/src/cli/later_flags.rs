@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{ArgGroup, Args, ValueEnum, value_parser};
 
 use super::client_flags::PART_MAX;
 use super::values::{TimeToLive, parse_kms_key};
@@ -14,7 +14,9 @@ use super::{BucketArg, BucketArgError};
 /// Flags under "Not in this version".
 #[derive(Clone, Debug, Default, Args)]
 #[command(
-    next_help_heading = "Not in this version: checked, then refused with what it does instead"
+    next_help_heading = "Not in this version: checked, then refused with what it does instead",
+    // A disk and a bucket may cache at the same time.
+    group = ArgGroup::new("cache_group").args(["cache", "cache_xz"]).multiple(true)
 )]
 #[expect(
     clippy::struct_excessive_bools,
@@ -58,7 +60,7 @@ pub struct LaterFlags {
     pub write_part_size: Option<u64>,
 
     /// Keep content in this directory
-    #[arg(long, value_name = "DIRECTORY", group = "cache_group")]
+    #[arg(long, value_name = "DIRECTORY")]
     pub cache: Option<PathBuf>,
 
     /// How long names and attributes are remembered; 'minimal', which this version does, is accepted
@@ -74,7 +76,7 @@ pub struct LaterFlags {
     pub max_cache_size: Option<u64>,
 
     /// Keep content in this bucket of S3 Express One Zone
-    #[arg(long, value_name = "BUCKET", group = "cache_group", value_parser = parse_cache_bucket)]
+    #[arg(long, value_name = "BUCKET", value_parser = parse_cache_bucket)]
     pub cache_xz: Option<BucketArg>,
 
     /// Block size of the caches

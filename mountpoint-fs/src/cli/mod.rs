@@ -26,3 +26,4 @@ pub use later_flags::{LaterFlags, Sse, UploadChecksums};
 pub use logging_flags::LoggingFlags;
 pub use mount_flags::MountFlags;
 pub use values::TimeToLive;
+pub(crate) use values::parse_endpoint;

@@ -27,12 +27,12 @@ impl FromStr for TimeToLive {
     }
 }
 
+/// An empty prefix is as good as none.
 pub(super) fn parse_prefix(text: &str) -> Result<String, String> {
     match text {
-        "" => {
-            Err("a prefix cannot be empty; leave --prefix out to mount the whole bucket".to_owned())
+        _ if !text.is_empty() && !text.ends_with('/') => {
+            Err(format!("a prefix must end with '/': --prefix {text}/"))
         }
-        _ if !text.ends_with('/') => Err(format!("a prefix must end with '/': --prefix {text}/")),
         _ if text.len() > 1023 => {
             Err("a prefix must be shorter than an S3 key: at most 1023 bytes".to_owned())
         }
@@ -51,7 +51,15 @@ pub(super) fn parse_region(text: &str) -> Result<String, String> {
     }
 }
 
-pub(super) fn parse_endpoint(text: &str) -> Result<String, String> {
+/// For the flag and the variables. The text of an error never holds what may be a password.
+pub(crate) fn parse_endpoint(text: &str) -> Result<String, String> {
+    if text.contains('@') {
+        return Err(
+            "an endpoint is a scheme, a host and a port, with no user: http://127.0.0.1:9000; credentials come from \
+             AWS_ACCESS_KEY_ID, a profile or a role"
+                .to_owned(),
+        );
+    }
     let Some((scheme, rest)) = text.split_once("://") else {
         return Err(format!(
             "an endpoint is a URL with a scheme: http://{text} or https://{text}"
@@ -63,7 +71,7 @@ pub(super) fn parse_endpoint(text: &str) -> Result<String, String> {
         ));
     }
     let authority = rest.trim_end_matches('/');
-    if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
+    if authority.is_empty() || authority.contains(['/', '?', '#', ' ']) {
         return Err(
             "an endpoint is a scheme, a host and a port, with no path: http://127.0.0.1:9000"
                 .to_owned(),
@@ -180,7 +188,7 @@ mod tests {
         );
         check_text(parse_user_agent, &["tool/1.0", "a b"], &["", "a\r\nb", "ä"]);
         check_text(parse_region, &["us-east-1", "aws-global"], &["", "us_east"]);
-        check_text(parse_prefix, &["a/", "a/b/"], &["", "a"]);
+        check_text(parse_prefix, &["", "a/", "a/b/"], &["a"]);
         check_text(
             parse_endpoint,
             &["http://127.0.0.1:9000", "https://[::1]:9000"],
@@ -191,8 +199,26 @@ mod tests {
                 "http://",
                 "http://h/p",
                 "http://u@h",
+                "u:secret@h",
+                "u:secret@h://h",
                 "http://h?q",
             ],
         );
+    }
+
+    #[test]
+    fn endpoints_with_a_password_are_not_shown() {
+        for text in [
+            "http://u:secret@h",
+            "u:secret@h",
+            "u:secret@h://h",
+            "ftp://u:secret@h",
+        ] {
+            let error = parse_endpoint(text).unwrap_err();
+            assert!(error.contains("with no user"), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+        let error = parse_endpoint("h:1").unwrap_err();
+        assert!(error.contains("http://h:1"), "{error}");
     }
 }

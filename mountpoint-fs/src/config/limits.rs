@@ -39,7 +39,7 @@ pub const MAX_BACKGROUND: u16 = 64;
 /// Session threads. They never wait for S3; four measured as fast as sixteen.
 pub const SESSION_THREADS: usize = 4;
 
-/// Least memory for reads by default.
+/// Least memory for reads by default, where that is at most half of what there is.
 pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
 
 /// Most memory for reads by default; `--memory-target` may ask for more.

@@ -44,7 +44,9 @@ pub(super) fn region(region: &str, source: &RegionSource) -> Finding {
         } => Finding::warning(
             Area::Bucket,
             CHECK,
-            format!("the bucket is in {region}; {from} was asked first, as nothing named another"),
+            format!(
+                "the bucket is in {region}; {from}, from the AWS configuration or by default, was asked first"
+            ),
             format!("--region {region} saves a request at each start"),
         ),
     }

@@ -36,7 +36,8 @@ pub(super) fn look(directory: &Path) -> State {
     }
 }
 
-/// `is_given` tells that the user named the directory; `None` that looking did not end in time.
+/// `is_given` tells that the user named the directory; `None` that looking did not end in time. One that nobody named
+/// does not stand against a mount.
 pub(super) fn judge(directory: &Path, state: Option<&State>, is_given: bool) -> Finding {
     let shown = directory.display();
     match state {
@@ -67,11 +68,26 @@ pub(super) fn judge(directory: &Path, state: Option<&State>, is_given: bool) -> 
             format!("{shown} does not exist"),
             format!("`mkdir -p {shown}`"),
         ),
+        Some(State::Unusable(why)) if !is_given => {
+            let (found, _) = split_hint(why);
+            Finding::warning(
+                Area::Directory,
+                CHECK,
+                format!("{found}; none was given"),
+                NAME_ANOTHER,
+            )
+        }
         Some(State::Unusable(why)) => {
             let (found, hint) = split_hint(why);
             let advice = hint.unwrap_or("choose another directory");
             Finding::error(Area::Directory, CHECK, found, advice)
         }
+        None if !is_given => Finding::warning(
+            Area::Directory,
+            CHECK,
+            format!("{shown} does not answer: a dead file system is on the way to it"),
+            NAME_ANOTHER,
+        ),
         None => Finding::error(
             Area::Directory,
             CHECK,
@@ -80,6 +96,8 @@ pub(super) fn judge(directory: &Path, state: Option<&State>, is_given: bool) -> 
         ),
     }
 }
+
+const NAME_ANOTHER: &str = "name another directory: `mount-s3 doctor BUCKET DIRECTORY`";
 
 #[cfg(test)]
 mod tests {
@@ -117,7 +135,14 @@ mod tests {
                 Level::Error,
                 "another directory",
             ),
+            (
+                Some(State::Unusable("x is busy; go away".to_owned())),
+                false,
+                Level::Warning,
+                "-> name another directory: `mount-s3 doctor BUCKET DIRECTORY`",
+            ),
             (None, true, Level::Error, "umount -l"),
+            (None, false, Level::Warning, "-> name another directory"),
         ] {
             let row = judge(Path::new("/mnt/x"), state.as_ref(), is_given);
             expect(&[row], "mount point", level, text);

@@ -28,10 +28,10 @@ pub fn client_options(
 ) -> Result<CrtClientOptions, String> {
     let mut options = CrtClientOptions::new(&bucket.name);
     options.region = flags.region.clone().or_else(|| environment.region.clone());
-    options.endpoint_url = flags
-        .endpoint_url
-        .clone()
-        .or_else(|| environment.endpoint_url.clone());
+    options.endpoint_url = match &flags.endpoint_url {
+        Some(url) => Some(url.clone()),
+        None => environment.endpoint_url.clone().transpose()?,
+    };
     options.force_path_style = flags.force_path_style;
     options.transfer_acceleration = flags.transfer_acceleration;
     options.dual_stack = flags.dual_stack;
@@ -160,7 +160,7 @@ mod tests {
     fn flags_win_over_variables_over_defaults() {
         let environment = Environment {
             region: Some("variable".to_owned()),
-            endpoint_url: Some("http://variable".to_owned()),
+            endpoint_url: Some(Ok("http://variable".to_owned())),
             ..Environment::default()
         };
         for (args, region, endpoint_url) in [
@@ -177,6 +177,12 @@ mod tests {
             assert_eq!(options.endpoint_url.as_deref(), endpoint_url, "{args}");
         }
         assert_eq!(resolve("", &Environment::default()).unwrap().region, None);
+        let bad = Environment {
+            endpoint_url: Some(Err("why".to_owned())),
+            ..Environment::default()
+        };
+        assert_eq!(resolve("", &bad).unwrap_err(), "why");
+        assert!(resolve("--endpoint-url http://flag", &bad).is_ok());
     }
 
     #[test]

@@ -146,12 +146,11 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
     })
 }
 
-/// A quarter, so that applications keep the rest; within bounds that make sense.
+/// A quarter, so that applications keep the rest; within bounds that make sense. Never more than half: in a small
+/// control group the process itself has to fit, too.
 fn memory_default(available: u64) -> u64 {
-    (available / 4).clamp(
-        limits::READ_MEMORY_DEFAULT_MIN,
-        limits::READ_MEMORY_DEFAULT_MAX,
-    )
+    let min = limits::READ_MEMORY_DEFAULT_MIN.min(available / 2);
+    (available / 4).clamp(min, limits::READ_MEMORY_DEFAULT_MAX)
 }
 
 /// Memory of the machine or of the control group, whichever is less, in bytes.
@@ -168,7 +167,10 @@ mod tests {
     #[test]
     fn a_quarter_of_memory_within_bounds() {
         for (available, expected) in [
-            (0, 256 << 20),
+            (0, 0),
+            (128 << 20, 64 << 20),
+            (256 << 20, 128 << 20),
+            (512 << 20, 256 << 20),
             (1 << 30, 256 << 20),
             (4 << 30, 1 << 30),
             (1 << 40, 8 << 30),

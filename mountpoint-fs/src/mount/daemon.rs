@@ -45,17 +45,20 @@ impl Reporter {
         self.0.is_some()
     }
 
-    /// Tells the parent that the directory is mounted, and lets go of the terminal: leads a session of its own.
+    /// Lets go of the terminal, leads a session of its own, and tells the parent that the directory is mounted: last,
+    /// so that what fails before can still be told.
     ///
     /// # Errors
-    /// When the parent is gone: whoever started this has given up.
+    /// When the process cannot go into the background, or the parent is gone: whoever started this has given up.
     pub(super) fn mounted(&mut self, remarks: &str) -> io::Result<()> {
-        let Some(mut pipe) = self.0.take() else {
+        let Some(pipe) = &mut self.0 else {
             return Ok(());
         };
         setsid()?;
+        let_go_of_terminal()?;
         pipe.write_all(&[&[MOUNTED], remarks.as_bytes()].concat())?;
-        let_go_of_terminal()
+        self.0 = None;
+        Ok(())
     }
 
     /// Tells the parent why not. Returns whether there was one to tell.

@@ -6,10 +6,13 @@
 //! mountpoint-s3 calls some of its variables `UNSTABLE_…` or `EXPERIMENTAL_…`. They work, and each has a name that
 //! stays: the same without that word. The name that stays wins.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::str::FromStr;
 
 use mountpoint_client::network::ProxySettings;
+
+use crate::cli::parse_endpoint;
 
 /// Variables that Mountpoint reads, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,10 +33,10 @@ pub struct Environment {
     pub log_filter: Option<String>,
     /// `AWS_MAX_ATTEMPTS`: how often a request is tried.
     pub max_attempts: Option<u32>,
-    /// `AWS_REGION`, then `AWS_DEFAULT_REGION`.
+    /// `AWS_REGION`. `AWS_DEFAULT_REGION` is a guess, as a profile's is, which the client finds: the server may correct it.
     pub region: Option<String>,
-    /// `AWS_ENDPOINT_URL_S3`, then `AWS_ENDPOINT_URL`.
-    pub endpoint_url: Option<String>,
+    /// `AWS_ENDPOINT_URL_S3`, then `AWS_ENDPOINT_URL`: a URL, or why it is none, which matters where no flag names one.
+    pub endpoint_url: Option<Result<String, String>>,
     /// `AWS_CA_BUNDLE`: a PEM file that replaces the machine's trust store.
     pub ca_bundle: Option<String>,
     /// `AWS_EC2_METADATA_SERVICE_ENDPOINT`: whether somebody said where the metadata service is. The SDK reads it itself.
@@ -83,7 +86,7 @@ pub(super) const EVENTLOOP_THREADS: [&str; 2] = [
 
 const LOG: [&str; 1] = ["MOUNTPOINT_LOG"];
 const MAX_ATTEMPTS: [&str; 1] = ["AWS_MAX_ATTEMPTS"];
-const REGION: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+const REGION: [&str; 1] = ["AWS_REGION"];
 const ENDPOINT_URL: [&str; 2] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
 const CA_BUNDLE: [&str; 1] = ["AWS_CA_BUNDLE"];
 const EC2_METADATA_DISABLED: [&str; 1] = ["AWS_EC2_METADATA_DISABLED"];
@@ -135,6 +138,10 @@ impl Environment {
 
     /// Every variable that is read; the documentation's list is compared with it.
     pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::effective_names().chain(WITHOUT_EFFECT.iter().map(|(name, _)| *name))
+    }
+
+    fn effective_names() -> impl Iterator<Item = &'static str> {
         let effective: [&Names; 18] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
@@ -155,11 +162,7 @@ impl Environment {
             &START_TIMEOUT,
             &NOTIFY_SOCKET,
         ];
-        effective
-            .into_iter()
-            .flatten()
-            .copied()
-            .chain(WITHOUT_EFFECT.iter().map(|(name, _)| *name))
+        effective.into_iter().flatten().copied()
     }
 
     /// The process's environment.
@@ -171,16 +174,27 @@ impl Environment {
         reason = "this is the one place that reads the environment"
     )]
     pub fn read() -> Result<Self, String> {
-        Self::parse(|name| std::env::var(name).ok())
+        Self::parse(|name| std::env::var_os(name))
     }
 
     /// What `variable` tells; an empty value is as good as none.
     ///
     /// # Errors
     /// A text for the user that names the variable and what it takes.
-    pub fn parse(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    pub fn parse(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
+        let is_text = |name: &str| variable(name).is_none_or(|value| value.to_str().is_some());
+        if let Some(name) = Self::effective_names().find(|name| !is_text(name)) {
+            return Err(format!(
+                "{name} is not UTF-8: set it to a text, or unset it"
+            ));
+        }
+        let find = |name: &str| {
+            // Without a loss: what has an effect was looked at.
+            let value = variable(name)?.to_string_lossy().into_owned();
+            (!value.is_empty()).then_some(value)
+        };
         let mut variables = Variables {
-            find: &|name| variable(name).filter(|value| !value.is_empty()),
+            find: &find,
             warnings: Vec::new(),
         };
         let environment = Self {
@@ -193,7 +207,7 @@ impl Environment {
             log_filter: variables.text(&LOG),
             max_attempts: variables.number(&MAX_ATTEMPTS, 1, 100)?,
             region: variables.text(&REGION),
-            endpoint_url: variables.text(&ENDPOINT_URL),
+            endpoint_url: variables.endpoint_url(),
             ca_bundle: variables.text(&CA_BUNDLE),
             // As every AWS tool reads it: anything but "true" is no.
             ec2_metadata_disabled: variables
@@ -291,6 +305,12 @@ impl Variables<'_> {
         }
     }
 
+    /// The value is in no message: it may hold a password.
+    fn endpoint_url(&self) -> Option<Result<String, String>> {
+        let (name, value) = self.named(&ENDPOINT_URL)?;
+        Some(parse_endpoint(&value).map_err(|why| format!("{name}: {why}")))
+    }
+
     fn proxy(&self) -> Result<ProxySettings, String> {
         let (http, https) = (self.text(&HTTP_PROXY), self.text(&HTTPS_PROXY));
         let no_proxy = self.text(&NO_PROXY);
@@ -308,6 +328,8 @@ impl Variables<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
     use super::*;
 
     #[track_caller]
@@ -316,7 +338,7 @@ mod tests {
             variables
                 .iter()
                 .find(|(n, _)| *n == name)
-                .map(|(_, v)| (*v).to_owned())
+                .map(|(_, v)| OsString::from(v))
         };
         match (Environment::parse(find), expected) {
             (Err(error), Err(text)) => assert!(error.contains(text), "{error}"),
@@ -342,18 +364,10 @@ mod tests {
             region: some(r),
             ..none()
         };
-        check(&[("AWS_DEFAULT_REGION", "a")], Ok(region("a")));
+        check(&[("AWS_DEFAULT_REGION", "a")], Ok(none()));
         check(
             &[("AWS_DEFAULT_REGION", "a"), ("AWS_REGION", "b")],
             Ok(region("b")),
-        );
-        let endpoint_url = some("http://a");
-        check(
-            &[("AWS_ENDPOINT_URL", "http://a")],
-            Ok(Environment {
-                endpoint_url,
-                ..none()
-            }),
         );
         for (value, ec2_metadata_disabled) in [
             ("true", true),
@@ -382,9 +396,61 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_text_is_named() {
+        let no_text = OsString::from_vec(b"a\xff".to_vec());
+        for name in Environment::effective_names() {
+            let find = |asked: &str| (asked == name).then(|| no_text.clone());
+            let error = Environment::parse(find).unwrap_err();
+            assert!(
+                error.starts_with(&format!("{name} is not UTF-8")),
+                "{error}"
+            );
+        }
+        let of_others = |asked: &str| (asked == "AWS_PROFILE").then(|| no_text.clone());
+        assert_eq!(Environment::parse(of_others), Ok(none()));
+        let without_effect = |asked: &str| (asked == WITHOUT_EFFECT[0].0).then(|| no_text.clone());
+        let warnings = Environment::parse(without_effect).unwrap().warnings;
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+    }
+
+    #[test]
+    fn endpoints() {
+        let endpoint_url = Some(Ok("http://a".to_owned()));
+        let expected = Environment {
+            endpoint_url,
+            ..none()
+        };
+        check(&[("AWS_ENDPOINT_URL", "http://a/")], Ok(expected.clone()));
+        check(
+            &[
+                ("AWS_ENDPOINT_URL", "http://b"),
+                ("AWS_ENDPOINT_URL_S3", "http://a"),
+            ],
+            Ok(expected),
+        );
+        for name in ENDPOINT_URL {
+            for url in [
+                "http://user:secret@h",
+                "user:secret@h",
+                "ftp://user:secret@h",
+            ] {
+                let find = |asked: &str| (asked == name).then(|| OsString::from(url));
+                let environment = Environment::parse(find).unwrap();
+                let error = environment.endpoint_url.clone().unwrap().unwrap_err();
+                assert!(
+                    error.starts_with(&format!("{name}: an endpoint is")),
+                    "{error}"
+                );
+                let shown = format!("{environment:?}");
+                assert!(!shown.contains("secret"), "{shown}");
+            }
+        }
+    }
+
+    #[test]
     fn proxies() {
         let variables = [("HTTPS_PROXY", "http://user:secret@p:3128")];
-        let find = |name: &str| Some(variables.iter().find(|(n, _)| *n == name)?.1.to_owned());
+        let find = |name: &str| Some(variables.iter().find(|(n, _)| *n == name)?.1.into());
         let environment = Environment::parse(find).unwrap();
         assert!(environment.proxy.for_url("https://s3").is_some());
         assert!(environment.proxy.for_url("http://s3").is_none());

@@ -24,8 +24,9 @@ impl Notifier {
         Ok(Self(Some(address)))
     }
 
-    /// The mount serves.
+    /// The mount serves. A line of the status, which has the directory's name in it, is no field of its own.
     pub(super) fn ready(&self, status: &str) {
+        let status = status.replace('\n', " ");
         self.tell(&format!("READY=1\nSTATUS={status}"));
     }
 
@@ -54,7 +55,7 @@ mod tests {
     #[track_caller]
     fn check(listener: &UnixDatagram, name: &str) {
         let notifier = Notifier::new(Some(name)).unwrap();
-        notifier.ready("all is well");
+        notifier.ready("all is\nwell");
         notifier.stopping();
         for expected in ["READY=1\nSTATUS=all is well", "STOPPING=1"] {
             let mut buffer = [0; 100];

@@ -1,6 +1,7 @@
 //! A file that holds the process number while the mount lives.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Removes the file when it is dropped, unless another process has written itself into it.
@@ -23,11 +24,7 @@ impl PidFile {
         if is_own {
             let mut new = path.clone().into_os_string();
             new.push(format!(".{}", std::process::id()));
-            std::fs::write(&new, &content)?;
-            if let Err(error) = std::fs::rename(&new, &path) {
-                std::fs::remove_file(&new)?;
-                return Err(error);
-            }
+            replace(&path, Path::new(&new), &content)?;
         } else {
             std::fs::write(&path, &content)?;
         }
@@ -37,6 +34,23 @@ impl PidFile {
             is_own,
         })
     }
+}
+
+/// Writes `new`, which must not be there, and renames it to `path`; or leaves nothing, and tells the first error.
+fn replace(path: &Path, new: &Path, content: &str) -> io::Result<()> {
+    let created = File::options().write(true).create_new(true).open(new);
+    let mut file = created.map_err(|error| {
+        let shown = new.display();
+        io::Error::new(error.kind(), format!("{shown}: {error}"))
+    })?;
+    let replaced = file
+        .write_all(content.as_bytes())
+        .and_then(|()| std::fs::rename(new, path));
+    if replaced.is_err() {
+        // Best effort: why it could not be written is what the user must see.
+        std::fs::remove_file(new).ok();
+    }
+    replaced
 }
 
 impl Drop for PidFile {
@@ -77,6 +91,33 @@ mod tests {
         std::fs::write(&path, "1\n").unwrap();
         drop(file);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n");
+    }
+
+    #[test]
+    fn what_lies_in_the_way_is_not_written_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, victim) = (
+            directory.path().join("pid"),
+            directory.path().join("victim"),
+        );
+        std::fs::write(&victim, "x").unwrap();
+        let new = directory.path().join(format!("pid.{}", std::process::id()));
+        std::os::unix::fs::symlink(&victim, &new).unwrap();
+        let error = PidFile::create(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert!(error.to_string().contains(new.to_str().unwrap()), "{error}");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "x");
+        assert!(new.is_symlink() && !path.exists());
+    }
+
+    #[test]
+    fn a_failed_replacement_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, new) = (directory.path().join("pid"), directory.path().join("new"));
+        std::fs::create_dir(&path).unwrap();
+        let error = replace(&path, &new, "1\n").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+        assert!(!new.exists());
     }
 
     #[test]

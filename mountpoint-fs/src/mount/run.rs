@@ -1,7 +1,7 @@
 //! `main` without the exit: parses, goes into the background, mounts, serves, ends.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -126,8 +126,13 @@ impl Start<'_> {
             notifier.ready(&headline);
         }
         if let Err(error) = reporter.mounted(&remarks) {
-            tracing::error!("mounted, but whoever asked for it is gone ({error}): unmounting");
+            let why = match error.kind() {
+                ErrorKind::BrokenPipe => "whoever asked for it is gone".to_owned(),
+                _ => format!("cannot go into the background: {error}"),
+            };
+            tracing::error!("mounted, but {why}: unmounting");
             mounted.end();
+            reporter.failed(&why);
             return Ok(ExitCode::FAILURE);
         }
         let end = mounted.wait();

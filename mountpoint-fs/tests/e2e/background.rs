@@ -171,6 +171,27 @@ fn the_background_logs_to_syslog() {
     });
 }
 
+/// Mounted, but not into the background: that is told, and unmounted.
+#[test]
+fn a_terminal_that_cannot_be_left_is_a_failure() {
+    let server = server();
+    in_private_namespace(|| {
+        let (directory, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        bare_devices();
+        fuse_device(root.path(), 0o600);
+        let mut command = command(&server, directory.path(), &["--no-log"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::piped());
+        std::fs::remove_file("/dev/null").ok();
+        let child = command.spawn().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("cannot go into the background"), "{stderr}");
+        assert!(!is_mounted(directory.path()), "{stderr}");
+    });
+}
+
 #[test]
 fn where_there_is_no_syslog_the_terminal_says_so() {
     let server = server();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
 
 use crate::harness::{ACCESS_KEY, BUCKET, Mounted, SECRET_KEY, mount_s3, put, read, run, server};
+use crate::machine::{bind, in_private_namespace};
 
 /// The report for machines, and the exit code.
 struct Diagnosis {
@@ -383,14 +384,27 @@ fn answer_stubbornly(mut stream: std::net::TcpStream) {
 #[test]
 fn what_a_server_tells_of_itself() {
     let url = stubborn_server();
-    for (args, region) in [
-        (&[BUCKET][..], "saves a request"),
+    for (args, variables, region) in [
+        (&[BUCKET][..], &[][..], "saves a request"),
+        (
+            &[BUCKET],
+            &[("AWS_DEFAULT_REGION", "ap-south-1")],
+            "ap-south-1, from the AWS configuration or by default, was asked first",
+        ),
+        (
+            &[BUCKET],
+            &[("AWS_REGION", "ap-south-1")],
+            "not in ap-south-1 as given",
+        ),
         (
             &[BUCKET, "--region", "us-east-1"],
+            &[],
             "not in us-east-1 as given",
         ),
     ] {
-        let diagnosis = Diagnosis::of(doctor_at(&url, args));
+        let mut command = doctor_at(&url, args);
+        command.envs(variables.iter().copied());
+        let diagnosis = Diagnosis::of(command);
         let shown = diagnosis.document.to_string();
         assert_eq!(diagnosis.code, Some(0), "{shown}");
         for (check, expected) in [
@@ -423,6 +437,28 @@ fn a_server_that_does_not_answer() {
     assert_eq!(diagnosis.code, Some(1));
     let row = diagnosis.row("endpoint");
     assert!(row.contains("did not answer within 5 s"), "{row}");
+}
+
+#[test]
+fn a_chosen_directory_that_is_in_use_does_not_stand_against_a_mount() {
+    let server = server();
+    put(&server, "file", "contents");
+    in_private_namespace(|| {
+        let (root, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let chosen = format!("/mnt/{BUCKET}");
+        bind(root.path(), "/mnt");
+        std::fs::create_dir(&chosen).unwrap();
+        bind(other.path(), &chosen);
+        for (args, code, level, advice) in [
+            (&[BUCKET][..], 0, "warning: ", "name another directory"),
+            (&[BUCKET, &chosen], 1, "error: ", "umount"),
+        ] {
+            let diagnosis = Diagnosis::of(doctor_at(&server.url(), args));
+            assert_eq!(diagnosis.code, Some(code), "{}", diagnosis.document);
+            let row = diagnosis.row("mount point");
+            assert!(row.starts_with(level) && row.contains(advice), "{row}");
+        }
+    });
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::harness::{ACCESS_KEY, SECRET_KEY, put, run, server};
+use nix::sys::signal::Signal;
+
+use crate::harness::{ACCESS_KEY, Mounted, SECRET_KEY, is_mounted, put, run, server};
 
 const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging");
 
@@ -132,4 +134,50 @@ fn the_container_is_built_with_this_toolchain() {
     let container = file("Containerfile");
     assert!(container.contains(&format!("rust:{minor}-")), "{channel}");
     assert!(container.contains("mountpoint-fs/packaging/deb.sh"));
+}
+
+/// What the unit runs after the end of the process, as systemd would.
+fn after_the_end(result: &str, directory: &Path) {
+    let unit = std::fs::read_to_string(format!("{PACKAGING}/mount-s3@.service")).unwrap();
+    let line = unit
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("ExecStopPost=-/bin/sh -c '")?
+                .strip_suffix('\'')
+        })
+        .unwrap();
+    Command::new("/bin/sh")
+        .args(["-c", &line.replace("$$", "$")])
+        .env("SERVICE_RESULT", result)
+        .env("DIRECTORY", directory)
+        .stdin(Stdio::null())
+        .status()
+        .unwrap();
+}
+
+#[test]
+fn the_unit_unmounts_what_a_killed_process_left_and_nothing_else() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    let directory = mounted.path().to_owned();
+    // A second unit for the same directory, whose start failed.
+    after_the_end("exit-code", &directory);
+    assert!(is_mounted(&directory));
+    let (status, _) = mounted.signal(Signal::SIGKILL);
+    assert!(!status.success());
+    for result in ["exit-code", "success"] {
+        after_the_end(result, &directory);
+        assert!(is_mounted(&directory), "{result}");
+    }
+    after_the_end("signal", &directory);
+    assert!(!is_mounted(&directory));
+
+    let other = tempfile::tempdir().unwrap();
+    let path = other.path().to_str().unwrap();
+    let made = run("mount", &["-t", "tmpfs", "tmpfs", path]);
+    assert!(made.status.success(), "{made:?}");
+    after_the_end("signal", other.path());
+    let is_left = is_mounted(other.path());
+    run("umount", &[path]);
+    assert!(is_left);
 }

@@ -73,11 +73,6 @@ fn command_lines() {
             &["must end with '/': --prefix x/"],
         ),
         row(
-            "an empty prefix",
-            &["--prefix", ""],
-            &["leave --prefix out"],
-        ),
-        row(
             "no region",
             &["--region", "us_east"],
             &["such as us-east-1"],
@@ -185,6 +180,14 @@ fn what_only_looking_around_tells() {
             &[
                 "--allow-delete is not in this version",
                 "leave the flag out",
+            ],
+        ),
+        row(
+            "two caches",
+            &["--cache", "/c", "--cache-xz", "b--use1-az4--x-s3"],
+            &[
+                "--cache is not in this version",
+                "--cache-xz is not in this version",
             ],
         ),
         row(

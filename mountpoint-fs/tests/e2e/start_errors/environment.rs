@@ -1,6 +1,9 @@
 //! Variables that cannot be meant, and files that they name.
 
-use super::{PROXY_PASSWORD, Row, Target, check_all};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
+use super::{ENDPOINT_PASSWORD, PROXY_PASSWORD, Row, Target, check_all};
 use crate::harness::{BUCKET, server};
 
 #[test]
@@ -14,7 +17,30 @@ fn variables() {
             .args(["--endpoint-url", &server.url(), "--force-path-style"])
             .variable(name, value)
     };
+    let endpoint = |name: &str, value: &str, texts: &[&'static str]| {
+        Row::new(&format!("{name}={value}"), texts)
+            .args([BUCKET, target.path().to_str().unwrap()])
+            .variable(name, value)
+    };
     check_all(&[
+        Row::new("a region that is no text", &["AWS_REGION is not UTF-8"])
+            .args([BUCKET, target.path().to_str().unwrap()])
+            .variable("AWS_REGION", OsString::from_vec(b"a\xff".to_vec())),
+        endpoint(
+            "AWS_ENDPOINT_URL",
+            &format!("http://user:{ENDPOINT_PASSWORD}@127.0.0.1:1"),
+            &["AWS_ENDPOINT_URL: an endpoint is", "with no user"],
+        ),
+        endpoint(
+            "AWS_ENDPOINT_URL",
+            &format!("user:{ENDPOINT_PASSWORD}@127.0.0.1:1"),
+            &["AWS_ENDPOINT_URL: an endpoint is", "with no user"],
+        ),
+        endpoint(
+            "AWS_ENDPOINT_URL_S3",
+            "http://127.0.0.1:1/path",
+            &["AWS_ENDPOINT_URL_S3: an endpoint is", "with no path"],
+        ),
         row(
             "UNSTABLE_MOUNTPOINT_MAX_BACKGROUND",
             "lots",

@@ -28,7 +28,8 @@ use crate::harness::{PATIENCE, SECRET_KEY, mount_s3, run, wait_for_exit};
 /// What must never be printed, whatever goes wrong.
 pub(super) const TOKEN: &str = "test-session-token";
 pub(super) const PROXY_PASSWORD: &str = "test-proxy-password";
-const SECRETS: [&str; 3] = [SECRET_KEY, TOKEN, PROXY_PASSWORD];
+pub(super) const ENDPOINT_PASSWORD: &str = "test-endpoint-password";
+const SECRETS: [&str; 4] = [SECRET_KEY, TOKEN, PROXY_PASSWORD, ENDPOINT_PASSWORD];
 
 /// A way to start wrong.
 pub(super) struct Row {
