@@ -393,6 +393,11 @@ fn what_a_server_tells_of_itself() {
         ),
         (
             &[BUCKET],
+            &[("AWS_REGION", "")],
+            "us-east-1, from the AWS configuration or by default, was asked first",
+        ),
+        (
+            &[BUCKET],
             &[("AWS_REGION", "ap-south-1")],
             "not in ap-south-1 as given",
         ),
