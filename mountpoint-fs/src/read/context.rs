@@ -114,7 +114,7 @@ impl ReadContext {
             budget_peak: self.budget.peak(),
             budget_limit: self.budget.limit(),
             readers_holding: self.holders.lock().len(),
-            streams: self.streams.load(Ordering::Relaxed),
+            streams: self.stream_count(),
         }
     }
 
@@ -161,9 +161,14 @@ impl ReadContext {
             .record(range.end - range.start, delay, now);
     }
 
+    /// Streams of all readers.
+    pub(super) fn stream_count(&self) -> usize {
+        self.streams.load(Ordering::Relaxed)
+    }
+
     /// Largest window of one stream: its share of what read-ahead may hold.
     pub(super) fn window_max(&self) -> u64 {
-        let streams = self.streams.load(Ordering::Relaxed).max(1) as u64;
+        let streams = self.stream_count().max(1) as u64;
         self.config
             .window_max
             .min(self.budget.ahead_max() / streams)

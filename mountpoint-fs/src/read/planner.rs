@@ -43,6 +43,8 @@ pub(super) struct Bounds<'a> {
     pub(super) part_max: u64,
     /// Largest window: the setting, or the stream's share of the memory.
     pub(super) window_max: u64,
+    /// Streams of the whole mount.
+    pub(super) streams: usize,
     /// What GETs of this mount take at least.
     pub(super) least_delays: &'a LeastDelays,
 }
@@ -311,6 +313,7 @@ mod tests {
                 size: self.size,
                 part_max: 8 * MIB,
                 window_max: 256 * MIB,
+                streams: 1,
                 least_delays: &self.least_delays,
             };
             let plan = self.planner.plan(&access, &self.blocks, &bounds);

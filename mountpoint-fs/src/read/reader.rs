@@ -146,6 +146,7 @@ impl Inner {
                 size: self.size,
                 part_max: self.context.config.part_size,
                 window_max: self.context.window_max(),
+                streams: self.context.stream_count(),
                 least_delays: &self.context.least_delays,
             };
             let plan = state.planner.plan(&access, &state.blocks, &bounds);

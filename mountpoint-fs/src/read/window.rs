@@ -123,7 +123,7 @@ impl Window {
                 .least_delays
                 .of(self.part(bounds.part_max), access.now);
             let lasted = access.now.saturating_sub(self.epoch.began);
-            if lasted >= self.epoch_min(delay) {
+            if lasted >= self.epoch_min(delay, bounds.streams) {
                 self.finish_epoch(end, access, delay);
             }
         }
@@ -135,8 +135,9 @@ impl Window {
         self.rest_next == REST_MIN
     }
 
-    fn epoch_min(&self, delay: Option<Duration>) -> Duration {
-        let is_distant = delay.is_some_and(|delay| delay >= DISTANT);
+    fn epoch_min(&self, delay: Option<Duration>, streams: usize) -> Duration {
+        // Streams that begin together delay each other's first GETs; one alone sees the store's own delay.
+        let is_distant = streams <= 1 && delay.is_some_and(|delay| delay >= DISTANT);
         match self.phase {
             Phase::Probing { settling: true, .. } => Duration::ZERO,
             Phase::Resting(0) if self.is_ramping() && is_distant => Duration::ZERO,
@@ -294,6 +295,7 @@ mod tests {
             size: u64::MAX,
             part_max: 8 * MIB,
             window_max,
+            streams: 1,
             least_delays: &LeastDelays::default(),
         };
         window.advance(end, access, &bounds);
