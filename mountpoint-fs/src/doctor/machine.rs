@@ -16,7 +16,7 @@ use super::mounting::{Helper, MountingFacts};
 use super::network::{Interface, NetworkFacts};
 use super::process_limits::LimitsFacts;
 use crate::config::limits;
-use crate::mount::MountConfig;
+use crate::mount::{MountConfig, memory_groups};
 
 pub(super) fn kernel(config: &MountConfig) -> KernelFacts {
     let release = text("/proc/sys/kernel/osrelease");
@@ -135,41 +135,16 @@ fn helper() -> Helper {
     }
 }
 
-/// The groups around this process that have memory files, innermost first. In a container the names are those
-/// outside, and the files those at the root: names that do not exist are passed over.
+/// Those of the groups around this process that are to be seen here, innermost first.
 fn groups(memberships: &str) -> Vec<Group> {
-    let mut groups = Vec::new();
-    for line in memberships.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else {
-            continue;
-        };
-        let (root, limit, usage) = match controllers {
-            "" => (
-                PathBuf::from("/sys/fs/cgroup"),
-                "memory.max",
-                "memory.current",
-            ),
-            names if names.split(',').any(|name| name == "memory") => (
-                PathBuf::from("/sys/fs/cgroup/memory"),
-                "memory.limit_in_bytes",
-                "memory.usage_in_bytes",
-            ),
-            _ => continue,
-        };
-        let innermost = root.join(group.trim_start_matches('/'));
-        let folders = innermost
-            .ancestors()
-            .take_while(|folder| folder.starts_with(&root));
-        groups.extend(folders.take(GROUPS_MAX).filter_map(|folder| {
-            Some(Group {
-                path: folder.display().to_string(),
-                limit: text(folder.join(limit))?,
-                usage: text(folder.join(usage)),
-            })
-        }));
-    }
-    groups
+    let seen = memory_groups(memberships).into_iter().filter_map(|group| {
+        Some(Group {
+            path: group.limit.parent()?.display().to_string(),
+            limit: text(&group.limit)?,
+            usage: text(&group.usage),
+        })
+    });
+    seen.collect()
 }
 
 fn interfaces() -> Vec<Interface> {
@@ -232,8 +207,6 @@ const HELPER_PLACES: [&str; 3] = [
 const SET_UID: u32 = 0o4000;
 /// The largest file that is read, a kernel's build configuration, has some 300 KiB.
 const FILE_LEN_MAX: u64 = 1 << 20;
-/// Nesting of control groups; systemd and container runtimes make fewer than ten.
-const GROUPS_MAX: usize = 64;
 /// Container hosts have hundreds.
 const INTERFACES_MAX: usize = 4096;
 

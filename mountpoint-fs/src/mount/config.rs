@@ -156,7 +156,7 @@ fn memory_default(available: u64) -> u64 {
 /// Memory of the machine or of the control group, whichever is less, in bytes.
 fn memory_available() -> u64 {
     let machine = nix::sys::sysinfo::sysinfo().map_or(u64::MAX, |info| info.ram_total());
-    let group = super::memory_limit::memory_limit();
+    let group = super::control_group::memory_limit();
     machine.min(group.unwrap_or(u64::MAX))
 }
 

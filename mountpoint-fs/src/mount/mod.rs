@@ -3,10 +3,10 @@
 mod client_options;
 mod config;
 mod connect;
+mod control_group;
 mod daemon;
 mod environment;
 mod logging;
-mod memory_limit;
 mod notify;
 mod pid_file;
 mod run;
@@ -16,6 +16,7 @@ mod target;
 
 pub use client_options::client_options;
 pub use config::{FuseTuning, MountConfig};
+pub use control_group::{MemoryGroup, memory_groups};
 pub use environment::Environment;
 pub use run::run;
 pub use serve::MountedBucket;

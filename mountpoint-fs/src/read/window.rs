@@ -3,9 +3,9 @@
 //! Pure: owns no buffer, makes no request, reads no clock; told how the reader moves, it says a size. Time is cut
 //! into epochs: one lasts until the reader has consumed one window, and long enough for a rate to mean something. At
 //! its end a window whose reader had to wait grows, as long as that pays: if the mount is no faster for it, the window
-//! shrinks to half of what it was, stays there if the mount is as fast with that, and rests for a number of epochs. So it settles near the
-//! bandwidth-delay product of a distant store, and stays small, in the CPU's caches, where the machine is the limit.
-//! A window that its reader takes many times as long for as a GET of it takes does not even try.
+//! shrinks to half of what it was, stays there if the mount is as fast with that, and rests for a number of epochs. So
+//! it settles near the bandwidth-delay product of a distant store, and stays small, in the CPU's caches, where the
+//! machine is the limit. A window that its reader takes many times as long for as a GET of it takes does not even try.
 //! What counts is the mount, all of its readers: one among many grows faster with any larger window, at the others'
 //! cost.
 //!
@@ -169,7 +169,7 @@ impl Window {
             },
             Phase::Probing {
                 rate: before, size, ..
-            } => self.judge(size, rate / before, rate),
+            } => self.judge(size, before, rate),
             Phase::Checking {
                 epochs: 1,
                 rate: before,
@@ -190,15 +190,15 @@ impl Window {
         self.epoch = Epoch::new(end, self.size, access);
     }
 
-    /// It has grown from `size`, which made the mount so many times as fast.
-    fn judge(&mut self, size: u64, gain: f64, rate: f64) -> Phase {
-        if gain >= GAIN_MIN {
+    /// It has grown from `size`, with which the mount had the rate `before`.
+    fn judge(&mut self, size: u64, before: f64, rate: f64) -> Phase {
+        if rate >= before * GAIN_MIN {
             self.rest_next = REST_MIN;
-            return self.grow(if gain >= GAIN_FAR { 4 } else { 2 }, rate);
+            let is_far = rate >= before * GAIN_FAR;
+            return self.grow(if is_far { 4 } else { 2 }, rate);
         }
-        let before = rate / gain;
         // Parts grow with the window, and a longer part takes longer: one step may pay little and the next much.
-        if gain >= GAIN_SOME && self.size <= size * 2 && self.size < self.size_max {
+        if rate >= before * GAIN_SOME && self.size <= size * 2 && self.size < self.size_max {
             self.size *= 2;
             return Phase::Probing {
                 rate: before,
