@@ -3,11 +3,11 @@
 //! Each test lives in a mount namespace of its own, where `/sbin` holds nothing but the link to the binary.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use mountpoint_client::server::Server;
 
-use crate::harness::{ACCESS_KEY, SECRET_KEY, put, server};
+use crate::harness::{put, script_in_namespace, server};
 
 /// Runs a script in a mount namespace; `$DIR` is an empty directory and `$DIR/fstab` holds `fstab`.
 fn in_namespace(server: &Server, fstab: &str, script: &str) -> Output {
@@ -21,23 +21,8 @@ fn in_namespace(server: &Server, fstab: &str, script: &str) -> Output {
         "mount -t tmpfs tmpfs /sbin\nln -s {} /sbin/mount.mount-s3\ncd {path}\n{script}",
         env!("CARGO_BIN_EXE_mount-s3")
     );
-    let output = Command::new("unshare")
-        .args([
-            "--mount",
-            "--propagation",
-            "private",
-            "bash",
-            "-euo",
-            "pipefail",
-            "-c",
-            &script,
-        ])
-        .env_clear()
+    let output = script_in_namespace(&script)
         .env("PATH", "/usr/bin:/bin")
-        .env("AWS_EC2_METADATA_DISABLED", "true")
-        .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-        .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-        .stdin(Stdio::null())
         .output();
     output.unwrap()
 }

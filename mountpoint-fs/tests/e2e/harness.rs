@@ -32,7 +32,20 @@ pub(crate) fn server() -> Server {
 
 /// `mount-s3` with credentials and nothing else of this machine's AWS set-up.
 pub(crate) fn mount_s3() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mount-s3"));
+    with_keys(env!("CARGO_BIN_EXE_mount-s3"))
+}
+
+/// A shell script in a mount namespace of its own, with the server's keys; it ends with the first command that fails.
+pub(crate) fn script_in_namespace(script: &str) -> Command {
+    let mut command = with_keys("unshare");
+    command.args(["--mount", "--propagation", "private"]);
+    command.args(["bash", "-euo", "pipefail", "-c", script]);
+    command
+}
+
+/// A program whose environment holds the server's keys and little else.
+fn with_keys(program: &str) -> Command {
+    let mut command = Command::new(program);
     command
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{ACCESS_KEY, Mounted, SECRET_KEY, is_mounted, put, run, server};
+use crate::harness::{Mounted, is_mounted, put, run, script_in_namespace, server};
 
 const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging");
 
@@ -56,24 +56,9 @@ fn in_root(root: &Path, script: &str) -> Output {
         exec chroot . /usr/bin/bash -euo pipefail -c \"$SCRIPT\"",
         root.display()
     );
-    let output = Command::new("unshare")
-        .args([
-            "--mount",
-            "--propagation",
-            "private",
-            "bash",
-            "-euo",
-            "pipefail",
-            "-c",
-            &outside,
-        ])
-        .env_clear()
+    let output = script_in_namespace(&outside)
         .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
         .env("SCRIPT", script)
-        .env("AWS_EC2_METADATA_DISABLED", "true")
-        .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-        .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-        .stdin(Stdio::null())
         .output();
     output.unwrap()
 }
