@@ -26,6 +26,8 @@ pub struct ReadConfig {
     pub part_size: u64,
     /// Largest prefetch window of one stream, in bytes.
     pub window_max: u64,
+    /// Whether a GET that is late is sent a second time.
+    pub hedging: bool,
 }
 
 impl Default for ReadConfig {
@@ -34,6 +36,7 @@ impl Default for ReadConfig {
             memory_max: 1 << 30,
             part_size: 8 << 20,
             window_max: 256 << 20,
+            hedging: true,
         }
     }
 }

@@ -143,6 +143,7 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
         window_max: environment
             .prefetch_window_max
             .unwrap_or_else(|| ReadConfig::default().window_max),
+        hedging: environment.hedging.unwrap_or(true),
     })
 }
 

@@ -26,4 +26,5 @@ mod requests;
 mod servers;
 mod sharing;
 mod start_errors;
+mod tail;
 mod tools;
