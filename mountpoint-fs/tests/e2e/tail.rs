@@ -9,7 +9,7 @@ use crate::harness::{BUCKET, Mounted, PATIENCE, server};
 
 const SIZE: u64 = 2 << 30;
 /// The least that is asked for of a file that is read here and there.
-const LEN: u64 = 4096;
+const LEN: usize = 4096;
 /// Reads from which the mount learns what is usual, and saves up for second requests.
 const LEARNING: u64 = 1000;
 /// Reads of which one of a hundred is never answered.
@@ -30,9 +30,9 @@ fn open(mounted: &Mounted) -> File {
 
 #[track_caller]
 fn read(file: &File, offset: u64) {
-    let mut buffer = [0; LEN as usize];
+    let mut buffer = [0; LEN];
     file.read_exact_at(&mut buffer, offset).unwrap();
-    let expected = synthetic_bytes(5, offset..offset + LEN);
+    let expected = synthetic_bytes(5, offset..offset + LEN as u64);
     assert!(buffer.as_slice() == expected, "wrong bytes at {offset}");
 }
 
