@@ -20,6 +20,7 @@ mod lifecycle;
 mod machine;
 mod package;
 mod passed_device;
+mod read_mode;
 mod reading;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
