@@ -101,6 +101,10 @@ pub const TRACKS_MAX: usize = 32;
 /// Streams of one open file that are read ahead at the same time.
 pub const STREAMS_MAX: usize = 16;
 
+/// Runs of a strided or backward reader that are asked for ahead: at 20 ms a request, as many a second as a machine
+/// that takes 1 ms for each can use.
+pub const STRIDE_RUNS_MAX: usize = 16;
+
 /// Shortest run of bytes, read out of order, that read-ahead leaves out; shorter ones would splinter requests.
 pub const ISLAND_MIN: u64 = 64 << 10;
 

@@ -307,6 +307,7 @@ mod tests {
         Access {
             range: end..end + 1,
             waits,
+            is_alone: true,
             now,
             consumed: end,
         }
