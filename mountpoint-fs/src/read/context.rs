@@ -162,6 +162,12 @@ impl ReadContext {
         self.consumed.fetch_add(len, Ordering::Relaxed) + len
     }
 
+    /// Bytes that all readers have read so far.
+    #[must_use]
+    pub fn consumed(&self) -> u64 {
+        self.consumed.load(Ordering::Relaxed)
+    }
+
     /// A GET of `range` that was sent when the clock said `began` has just come to its end.
     pub(super) fn count_get(&self, range: &Range<u64>, began: Duration) {
         let now = self.clock.now();

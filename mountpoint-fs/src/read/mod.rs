@@ -11,6 +11,7 @@ mod hedge;
 mod hedger;
 mod planner;
 mod reader;
+mod stride;
 mod tracks;
 mod window;
 
