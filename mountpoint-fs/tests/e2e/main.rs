@@ -27,6 +27,7 @@ mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
 mod sharing;
+mod small_files;
 mod start_errors;
 mod tail;
 mod tools;
