@@ -144,13 +144,13 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
         window_max: environment
             .prefetch_window_max
             .unwrap_or_else(|| ReadConfig::default().window_max),
-        hedging: environment.hedging.unwrap_or(true),
         mode: match args.mount.read_mode {
             ReadModeArg::Auto => ReadMode::Auto,
             ReadModeArg::Cached => ReadMode::Cached,
             ReadModeArg::Direct => ReadMode::Direct,
         },
         machine_memory: available,
+        hedging: environment.hedging.unwrap_or(true),
     })
 }
 
