@@ -164,6 +164,12 @@ impl FileSystem {
         }
     }
 
+    /// Pages of listings that are held ahead of their readers or in the air, of all open directories.
+    #[must_use]
+    pub fn listing_pages_ahead(&self) -> usize {
+        self.namespace.listing_pages_ahead()
+    }
+
     /// How many inodes there are besides the root: those the kernel knows and those that are open.
     #[must_use]
     pub fn inode_count(&self) -> usize {

@@ -13,6 +13,7 @@ mod attributes;
 mod inode;
 mod inode_table;
 mod joined;
+mod key_scale;
 mod listing;
 mod lookup;
 mod names;
@@ -22,11 +23,12 @@ mod names;
 )]
 mod namespace;
 mod page;
+mod ranges;
 mod recent;
 mod version;
 
 pub use attributes::AttributeStyle;
-pub use listing::Listing;
+pub use listing::{AheadBudget, Listing};
 pub use namespace::{Namespace, OpenVersion};
 pub use page::{Listed, Page};
 pub use version::{Found, Version};

@@ -24,7 +24,7 @@ use super::attributes::AttributeStyle;
 use super::inode::{Moment, Observed};
 use super::inode_table::{InodeTable, View};
 use super::joined::Joins;
-use super::listing::Listing;
+use super::listing::{AheadBudget, Listing};
 use super::lookup::{self, Answer};
 use super::names;
 use super::page::{Listed, Page};
@@ -43,6 +43,7 @@ pub struct Namespace {
     style: AttributeStyle,
     table: InodeTable,
     recent: RecentPages,
+    listing_ahead: AheadBudget,
     lookups: Joins<(InodeNo, Arc<str>), Result<Answer, FsError>>,
 }
 
@@ -70,6 +71,7 @@ impl Namespace {
             style: AttributeStyle::new(config, mounted),
             table: InodeTable::new(config.prefix.clone()),
             recent: RecentPages::default(),
+            listing_ahead: AheadBudget::default(),
             lookups: Joins::new(),
         }
     }
@@ -222,6 +224,7 @@ impl Namespace {
             Arc::clone(&self.client),
             self.clock.clone(),
             prefix,
+            &self.listing_ahead,
         ))
     }
 
@@ -277,6 +280,12 @@ impl Namespace {
                 (now + FILE_TTL.min(DIRECTORY_TTL)).into(),
             );
         }
+    }
+
+    /// Pages of listings that are held ahead of their readers or in the air.
+    #[must_use]
+    pub fn listing_pages_ahead(&self) -> usize {
+        self.listing_ahead.pages()
     }
 
     /// How many inodes there are besides the root: those the kernel knows and those that are open.

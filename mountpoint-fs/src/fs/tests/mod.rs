@@ -1,5 +1,6 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
+mod large;
 mod listing;
 mod lookup;
 mod model;
@@ -29,7 +30,7 @@ const READ: OpenOptions = OpenOptions {
 struct Mount {
     bucket: Arc<SimClient>,
     clock: Clock,
-    fs: FileSystem,
+    fs: Arc<FileSystem>,
 }
 
 impl Mount {
@@ -68,7 +69,11 @@ impl Mount {
             file_mode: 0o644,
             read: ReadConfig::default(),
         };
-        let fs = FileSystem::new(Arc::clone(&bucket) as _, config, clock.clone());
+        let fs = Arc::new(FileSystem::new(
+            Arc::clone(&bucket) as _,
+            config,
+            clock.clone(),
+        ));
         Self { bucket, clock, fs }
     }
 
