@@ -1,5 +1,6 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
+mod concurrent;
 mod large;
 mod listing;
 mod lookup;
