@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::kernel::{Answered, Kernel};
 use crate::clock::Clock;
-use crate::config::{FsConfig, ReadConfig};
+use crate::config::{FsConfig, NamesConfig, ReadConfig};
 use crate::fs::FileSystem;
 use crate::fuse::{Mount, Session, SessionError, SessionOptions};
 
@@ -142,6 +142,7 @@ fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
         gid: 1001,
         dir_mode: 0o755,
         file_mode: 0o640,
+        names: NamesConfig::default(),
         read: ReadConfig::default(),
     };
     Arc::new(FileSystem::new(
