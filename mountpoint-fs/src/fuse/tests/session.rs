@@ -326,6 +326,9 @@ fn what_does_not_exist_is_said_so() {
 #[test]
 fn an_operation_that_waits_blocks_no_other() {
     let mut served = Served::new(Time::Manual);
+    for index in 0..20 {
+        served.client.put_object(&format!("n{index}"), "x");
+    }
     // More than there are session threads.
     let waiting: Vec<_> = (0..20)
         .map(|index| served.send(LOOKUP, ROOT, &c_string(&format!("n{index}"))))
