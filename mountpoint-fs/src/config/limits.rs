@@ -123,11 +123,34 @@ pub const TRACKS_MAX: usize = 32;
 /// Streams of one open file that are read ahead at the same time.
 pub const STREAMS_MAX: usize = 16;
 
+/// Runs of a strided or backward reader that are asked for ahead: at 20 ms a request, as many a second as a machine
+/// that takes 1 ms for each can use.
+pub const STRIDE_RUNS_MAX: usize = 16;
+
 /// Shortest run of bytes, read out of order, that read-ahead leaves out; shorter ones would splinter requests.
 pub const ISLAND_MIN: u64 = 64 << 10;
 
 /// Blocks that one reply may be made of; far below the kernel's `IOV_MAX` of 1024.
 pub const SLICES_MAX: usize = 256;
+
+/// Smallest file whose replies may bypass the page cache by choice of ours: below it nothing is to be gained.
+pub const DIRECT_FILE_MIN: u64 = 8 << 20;
+
+/// A file that would take more than this share of the memory is worth a direct reply the first time it is read: one
+/// in so many bytes.
+pub const DIRECT_MEMORY_SHARE: u64 = 32;
+
+/// Reads from this size on are as fast directly as through the page cache, measured: 64 KiB.
+pub const DIRECT_READ_MIN: u32 = 64 << 10;
+
+/// Large files whose last read is remembered; about 50 bytes each.
+pub const DIRECT_FILES_REMEMBERED: usize = 8192;
+
+/// Programs whose habit of reading is remembered.
+pub const DIRECT_PROGRAMS_REMEMBERED: usize = 256;
+
+/// The kernel's read-ahead where it cannot be raised: Linux's default, in bytes.
+pub const READAHEAD_DEFAULT: u32 = 128 << 10;
 
 /// After this time without a read, a file's blocks are given back.
 pub const READER_IDLE: Duration = Duration::from_secs(10);

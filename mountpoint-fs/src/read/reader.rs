@@ -10,7 +10,7 @@
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mountpoint_client::types::{ETag, GetRequest, Key, Priority};
@@ -41,6 +41,8 @@ pub(super) struct Inner {
     size: u64,
     /// When it was last read, in milliseconds of the context's clock.
     used_at_ms: AtomicU64,
+    /// Reads that wait for their bytes.
+    waiting: AtomicUsize,
     /// Lock "H": held for look-ups and planning, never while waiting, sending or giving memory back.
     state: Mutex<State>,
 }
@@ -59,6 +61,22 @@ struct State {
 struct Piece {
     flight: Arc<Flight>,
     bytes: Range<usize>,
+}
+
+/// A read that waits, counted for as long as it does.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What the first look at a read's bytes has come to.
@@ -95,6 +113,7 @@ impl Reader {
                 etag,
                 size,
                 used_at_ms: AtomicU64::new(0),
+                waiting: AtomicUsize::new(0),
                 state,
             }),
         }
@@ -124,10 +143,15 @@ impl Reader {
 
 impl Inner {
     async fn read(self: &Arc<Self>, range: Range<u64>) -> Result<ReadData, FsError> {
-        let pieces = match self.begin(&range) {
+        let begun = match self.begin(&range) {
             Step::Ready(data) => return Ok(data),
-            Step::Pending(pieces) => pieces,
-            Step::NoMemory => self.fetch_exactly(&range).await,
+            Step::Pending(pieces) => Some(pieces),
+            Step::NoMemory => None,
+        };
+        let _waiting = Waiting::new(&self.waiting);
+        let pieces = match begun {
+            Some(pieces) => pieces,
+            None => self.fetch_exactly(&range).await,
         };
         match wait(&pieces).await {
             Ok(()) => Ok(data_of(pieces)),
@@ -157,6 +181,7 @@ impl Inner {
             let access = Access {
                 range: range.clone(),
                 waits: !is_ready,
+                is_alone: self.waiting.load(Ordering::Relaxed) == 0,
                 now,
                 consumed,
             };

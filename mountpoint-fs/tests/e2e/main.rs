@@ -21,6 +21,7 @@ mod machine;
 mod metadata;
 mod package;
 mod passed_device;
+mod read_mode;
 mod reading;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]

@@ -72,7 +72,7 @@ fn stat_and_listing_vouch_for_no_open() {
     let opened = now(mount.fs.open(ino, READ)).unwrap();
     assert_eq!(mount.requests(), (0, 0, 1));
     // Its bytes have come with it.
-    assert_eq!(now(mount.fs.read(opened.handle, 0, 100)).unwrap().len(), 12);
+    assert_eq!(now(mount.fs.read(opened.handle, 0, 100, true)).unwrap().len(), 12);
     assert_eq!(mount.requests(), (0, 0, 0));
     // A lookup that was answered from the listing. The kernel has the pages of the first open.
     assert_eq!(mount.walk("a"), ino);
@@ -127,7 +127,7 @@ fn attributes_that_are_trusted_open_a_file() {
     assert_eq!(mount.requests(), (0, 0, 0));
     // Reading finds out, and from then on the name is asked for.
     assert!(matches!(
-        now(mount.fs.read(opened.handle, 0, 1)),
+        now(mount.fs.read(opened.handle, 0, 1, true)),
         Err(FsError::Stale(_))
     ));
     assert!(matches!(
@@ -214,7 +214,7 @@ fn opens_that_are_refused() {
     let (file, directory) = (mount.walk("a"), mount.walk("d"));
     let write = OpenOptions {
         write: true,
-        direct: false,
+        ..READ
     };
     assert!(matches!(
         now(mount.fs.open(file, write)),
@@ -247,7 +247,7 @@ fn opens_that_are_refused() {
         });
     }
     assert!(matches!(
-        now(mount.fs.read(HandleNo(77), 0, 1)),
+        now(mount.fs.read(HandleNo(77), 0, 1, true)),
         Err(FsError::BadHandle)
     ));
     let mut sink = Sink::new(1);
