@@ -8,11 +8,12 @@ pub const READ_SIZE_MAX: u32 = 1 << 20;
 /// Longest name of one directory entry, in bytes. Linux refuses longer ones before it asks us (`NAME_MAX`).
 pub const NAME_LEN_MAX: usize = 255;
 
-/// How long attributes of a file may be stale by default; the reference promises at most 1 s for changed objects.
+/// How long names and attributes may be stale by default (`--metadata-ttl minimal`); the reference promises at most 1 s
+/// for changed objects.
 pub const FILE_TTL: Duration = Duration::from_secs(1);
 
-/// How long a directory entry may be stale by default.
-pub const DIRECTORY_TTL: Duration = Duration::from_secs(1);
+/// Memory of one inode with a name of 29 bytes, all tables included, in bytes; a test counts it.
+pub const INODE_BYTES_MAX: usize = 256;
 
 /// How long SIGTERM waits for operations in progress before it unmounts lazily.
 pub const SHUTDOWN_DRAIN: Duration = Duration::from_secs(5);
@@ -71,9 +72,30 @@ pub const LIST_HELD_PAGES_MAX: usize = 4;
 /// The bound in force is shorter: what that lookup itself took. See `namespace::Namespace::open`.
 pub const OPEN_FRESH_MAX: Duration = Duration::from_millis(100);
 
-/// Pages of listings that answer lookups while their names are valid. `du` and `find` read a whole directory before
-/// they look at its first entry; 32 pages are what S3 lists in one validity at 30 ms a page, and about 6 MB.
-pub const RECENT_PAGES_MAX: usize = 32;
+/// Names on pages of listings that answer lookups while they are valid. `du` and `find` read a whole directory before
+/// they look at its first entry; 32 full pages are what S3 lists in one validity at 30 ms a page, and about 6 MB.
+pub const RECENT_NAMES_MAX: usize = 32_000;
+
+/// Pages of listings that answer lookups: what is found below a name is a page for each directory.
+pub const RECENT_PAGES_MAX: usize = 4_096;
+
+/// Keys that the LIST of a lookup asks for: the name itself, and what is below it as far as it goes, which answers the
+/// lookups that come next. 100 keys are 30 KB, and cost S3 no more time than one does.
+pub const LOOKUP_KEYS: u16 = 100;
+
+/// Lookups of one directory's names, one after the other or at once, that ask for a name each. The next one asks for
+/// the directory: a program that knows its files' names looks at many of them.
+pub const CROWD_LOOKUPS: u32 = 8;
+
+/// Most lookups between two listings that turned out to be of no use to a directory's lookups.
+pub const CROWD_LOOKUPS_MAX: u32 = 1 << 20;
+
+/// Directories whose lookups are counted.
+pub const CROWDS_MAX: usize = 1_024;
+
+/// Largest file that `open` fetches instead of asking for its version: one request that brings both. It is what the
+/// kernel would read first; an application that opens a file and does not read it wastes no more.
+pub const OPEN_FETCH_MAX: u64 = 128 << 10;
 
 /// How old a page of a listing may be when its attributes are handed out as valid. A reader that pauses longer
 /// between two pages still gets the names, and the kernel asks again for what it wants to know of them.
@@ -116,11 +138,34 @@ pub const TRACKS_MAX: usize = 32;
 /// Streams of one open file that are read ahead at the same time.
 pub const STREAMS_MAX: usize = 16;
 
+/// Runs of a strided or backward reader that are asked for ahead: at 20 ms a request, as many a second as a machine
+/// that takes 1 ms for each can use.
+pub const STRIDE_RUNS_MAX: usize = 16;
+
 /// Shortest run of bytes, read out of order, that read-ahead leaves out; shorter ones would splinter requests.
 pub const ISLAND_MIN: u64 = 64 << 10;
 
 /// Blocks that one reply may be made of; far below the kernel's `IOV_MAX` of 1024.
 pub const SLICES_MAX: usize = 256;
+
+/// Smallest file whose replies may bypass the page cache by choice of ours: below it nothing is to be gained.
+pub const DIRECT_FILE_MIN: u64 = 8 << 20;
+
+/// A file that would take more than this share of the memory is worth a direct reply the first time it is read: one
+/// in so many bytes.
+pub const DIRECT_MEMORY_SHARE: u64 = 32;
+
+/// Reads from this size on are as fast directly as through the page cache, measured: 64 KiB.
+pub const DIRECT_READ_MIN: u32 = 64 << 10;
+
+/// Large files whose last read is remembered; about 50 bytes each.
+pub const DIRECT_FILES_REMEMBERED: usize = 8192;
+
+/// Programs whose habit of reading is remembered.
+pub const DIRECT_PROGRAMS_REMEMBERED: usize = 256;
+
+/// The kernel's read-ahead where it cannot be raised: Linux's default, in bytes.
+pub const READAHEAD_DEFAULT: u32 = 128 << 10;
 
 /// After this time without a read, a file's blocks are given back.
 pub const READER_IDLE: Duration = Duration::from_secs(10);

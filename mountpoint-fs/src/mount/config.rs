@@ -8,7 +8,8 @@ use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::CliArgs;
-use crate::config::{FsConfig, ReadConfig, limits};
+use crate::cli::ReadModeArg;
+use crate::config::{FsConfig, ReadConfig, ReadMode, limits};
 
 /// What the kernel is told at mount time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,7 @@ impl MountConfig {
                 gid: mount.gid.unwrap_or_else(|| nix::unistd::getgid().as_raw()),
                 dir_mode: mount.dir_mode.unwrap_or(0o755),
                 file_mode: mount.file_mode.unwrap_or(0o644),
+                names: args.metadata.names_config(),
                 read: read_config(args, environment)?,
             },
             fuse: fuse_tuning(args, environment)?,
@@ -143,6 +145,12 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
         window_max: environment
             .prefetch_window_max
             .unwrap_or_else(|| ReadConfig::default().window_max),
+        mode: match args.mount.read_mode {
+            ReadModeArg::Auto => ReadMode::Auto,
+            ReadModeArg::Cached => ReadMode::Cached,
+            ReadModeArg::Direct => ReadMode::Direct,
+        },
+        machine_memory: available,
     })
 }
 

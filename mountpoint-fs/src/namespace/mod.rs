@@ -10,6 +10,7 @@
 //! Runs on whatever thread polls it.
 
 mod attributes;
+mod crowd;
 mod inode;
 mod inode_table;
 mod joined;
@@ -22,13 +23,17 @@ mod names;
     reason = "the file is named after the type it defines"
 )]
 mod namespace;
+mod open;
+mod packed;
 mod page;
 mod ranges;
 mod recent;
+mod subtree;
 mod version;
 
 pub use attributes::AttributeStyle;
 pub use listing::{AheadBudget, Listing};
-pub use namespace::{Namespace, OpenVersion};
+pub use namespace::Namespace;
+pub use open::{OpenVersion, Proof};
 pub use page::{Listed, Page};
 pub use version::{Found, Version};

@@ -81,6 +81,7 @@ impl ReadContext {
             memory_max: config.memory_max.max(READ_MEMORY_MIN),
             part_size: config.part_size.max(PART_MIN),
             window_max: config.window_max.max(PART_MIN),
+            ..config
         };
         let memory_max = config.memory_max;
         let idle_max = usize::try_from(memory_max / POOL_IDLE_SHARE).unwrap_or(usize::MAX);
@@ -151,6 +152,12 @@ impl ReadContext {
     /// Bytes that all readers have read so far, with the `len` that one reads now.
     pub(super) fn count_consumed(&self, len: u64) -> u64 {
         self.consumed.fetch_add(len, Ordering::Relaxed) + len
+    }
+
+    /// Bytes that all readers have read so far.
+    #[must_use]
+    pub fn consumed(&self) -> u64 {
+        self.consumed.load(Ordering::Relaxed)
     }
 
     /// A GET of `range` that was sent when the clock said `began` has just come to its end.

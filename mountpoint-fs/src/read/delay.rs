@@ -36,6 +36,12 @@ impl LeastDelays {
     pub(super) fn of(&self, len: u64, now: Duration) -> Option<Duration> {
         self.classes[class(len)].get(now)
     }
+
+    /// The least that a GET of any size took in the two periods until now: at least what the way to the store and
+    /// back takes.
+    pub(super) fn least(&self, now: Duration) -> Option<Duration> {
+        self.classes.iter().filter_map(|class| class.get(now)).min()
+    }
 }
 
 impl Default for LeastDelay {

@@ -9,6 +9,7 @@ mod delay;
 mod flight;
 mod planner;
 mod reader;
+mod stride;
 mod tracks;
 mod window;
 

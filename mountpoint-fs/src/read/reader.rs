@@ -10,7 +10,7 @@
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mountpoint_client::types::{ETag, GetRequest, Key, Priority};
@@ -41,6 +41,8 @@ pub(super) struct Inner {
     size: u64,
     /// When it was last read, in milliseconds of the context's clock.
     used_at_ms: AtomicU64,
+    /// Reads that wait for their bytes.
+    waiting: AtomicUsize,
     /// Lock "H": held for look-ups and planning, never while waiting, sending or giving memory back.
     state: Mutex<State>,
 }
@@ -61,6 +63,22 @@ struct Piece {
     bytes: Range<usize>,
 }
 
+/// A read that waits, counted for as long as it does.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What the first look at a read's bytes has come to.
 enum Step {
     /// All there.
@@ -69,6 +87,15 @@ enum Step {
     Pending(Vec<Piece>),
     /// No memory for what must be asked for.
     NoMemory,
+}
+
+/// What stays here of what was fetched.
+#[derive(Clone, Copy)]
+enum Keep {
+    /// The caller has it.
+    Nothing,
+    /// A later read takes it.
+    Blocks,
 }
 
 /// GETs that are planned and not yet sent.
@@ -86,6 +113,7 @@ impl Reader {
                 etag,
                 size,
                 used_at_ms: AtomicU64::new(0),
+                waiting: AtomicUsize::new(0),
                 state,
             }),
         }
@@ -102,14 +130,28 @@ impl Reader {
         }
         self.inner.read(offset..end).await
     }
+
+    /// Fetches all bytes of a small object and keeps them for the read that comes next. Fails like that read would.
+    pub async fn fetch_whole(&self) -> Result<(), FsError> {
+        let range = 0..self.inner.size;
+        let pieces = self.inner.fetch(&range, Keep::Blocks).await;
+        wait(&pieces)
+            .await
+            .map_err(|(error, _)| self.inner.fs_error(error))
+    }
 }
 
 impl Inner {
     async fn read(self: &Arc<Self>, range: Range<u64>) -> Result<ReadData, FsError> {
-        let pieces = match self.begin(&range) {
+        let begun = match self.begin(&range) {
             Step::Ready(data) => return Ok(data),
-            Step::Pending(pieces) => pieces,
-            Step::NoMemory => self.fetch_exactly(&range).await,
+            Step::Pending(pieces) => Some(pieces),
+            Step::NoMemory => None,
+        };
+        let _waiting = Waiting::new(&self.waiting);
+        let pieces = match begun {
+            Some(pieces) => pieces,
+            None => self.fetch_exactly(&range).await,
         };
         match wait(&pieces).await {
             Ok(()) => Ok(data_of(pieces)),
@@ -139,6 +181,7 @@ impl Inner {
             let access = Access {
                 range: range.clone(),
                 waits: !is_ready,
+                is_alone: self.waiting.load(Ordering::Relaxed) == 0,
                 now,
                 consumed,
             };
@@ -181,6 +224,10 @@ impl Inner {
 
     /// Asks for what is missing of `range` and for nothing else, when there is memory for it.
     async fn fetch_exactly(self: &Arc<Self>, range: &Range<u64>) -> Vec<Piece> {
+        self.fetch(range, Keep::Nothing).await
+    }
+
+    async fn fetch(self: &Arc<Self>, range: &Range<u64>, keep: Keep) -> Vec<Piece> {
         let len = range.end - range.start;
         let place = self.context.budget.reserve(len);
         self.context.make_room();
@@ -195,7 +242,13 @@ impl Inner {
                 launches.push(self.prepare(state, gap, share, Purpose::Demand));
             }
             let pieces = state.pieces(range);
-            state.blocks.remove_inside(range, &mut removed);
+            match keep {
+                Keep::Nothing => state.blocks.remove_inside(range, &mut removed),
+                Keep::Blocks => {
+                    self.touch();
+                    self.hold(state);
+                }
+            }
             pieces
         };
         drop((memory, removed));

@@ -687,7 +687,7 @@ proptest! {
         part_size in 100_000u64..1_000_000,
         fail_every in 3u32..50,
     ) {
-        let config = ReadConfig { memory_max: 4 * MIB, part_size, window_max: 2 * MIB };
+        let config = ReadConfig { memory_max: 4 * MIB, part_size, window_max: 2 * MIB, ..ReadConfig::default() };
         let bucket = Bucket::with(SimOptions::default(), config);
         bucket.client.add_fault(FaultRule {
             operation: Some(Operation::GetObject),

@@ -19,8 +19,10 @@ mod fstab;
 mod harness;
 mod lifecycle;
 mod machine;
+mod metadata;
 mod package;
 mod passed_device;
+mod read_mode;
 mod reading;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
