@@ -29,4 +29,5 @@ mod requests;
 mod servers;
 mod sharing;
 mod start_errors;
+mod tail;
 mod tools;
