@@ -20,6 +20,7 @@ mod harness;
 mod lifecycle;
 mod machine;
 mod metadata;
+mod memory;
 mod package;
 mod passed_device;
 mod read_mode;
@@ -28,6 +29,7 @@ mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
 mod sharing;
+mod small_files;
 mod start_errors;
 mod tail;
 mod tools;
