@@ -13,6 +13,7 @@ use std::str::FromStr;
 use mountpoint_client::network::ProxySettings;
 
 use crate::cli::parse_endpoint;
+use crate::fuse::Transport;
 
 /// Variables that Mountpoint reads, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Environment {
     pub congestion_threshold: Option<u16>,
     /// `MOUNTPOINT_CLONE_FUSE_FD`: one cloned descriptor for each session thread.
     pub clone_fuse_fd: bool,
+    /// `MOUNTPOINT_FUSE_TRANSPORT`: how requests travel from the kernel.
+    pub fuse_transport: Transport,
     /// `MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE`: largest prefetch window of a stream, in bytes.
     pub prefetch_window_max: Option<u64>,
     /// `MOUNTPOINT_PID_FILE`: where to write the process number.
@@ -84,6 +87,7 @@ pub(super) const EVENTLOOP_THREADS: [&str; 2] = [
     "UNSTABLE_CRT_EVENTLOOP_THREADS",
 ];
 
+const FUSE_TRANSPORT: [&str; 1] = ["MOUNTPOINT_FUSE_TRANSPORT"];
 const LOG: [&str; 1] = ["MOUNTPOINT_LOG"];
 const MAX_ATTEMPTS: [&str; 1] = ["AWS_MAX_ATTEMPTS"];
 const REGION: [&str; 1] = ["AWS_REGION"];
@@ -142,10 +146,11 @@ impl Environment {
     }
 
     fn effective_names() -> impl Iterator<Item = &'static str> {
-        let effective: [&Names; 18] = [
+        let effective: [&Names; 19] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
             &CLONE_FUSE_FD,
+            &FUSE_TRANSPORT,
             &MAX_PREFETCH_WINDOW_SIZE,
             &PID_FILE,
             &EVENTLOOP_THREADS,
@@ -201,6 +206,7 @@ impl Environment {
             max_background: variables.number(&MAX_BACKGROUND, 1, 65535)?,
             congestion_threshold: variables.number(&CONGESTION_THRESHOLD, 1, 65535)?,
             clone_fuse_fd: variables.flag(&CLONE_FUSE_FD)?,
+            fuse_transport: variables.choice(&FUSE_TRANSPORT)?,
             prefetch_window_max: variables.number(&MAX_PREFETCH_WINDOW_SIZE, 1 << 20, 1 << 40)?,
             pid_file: variables.renamed_text(&PID_FILE),
             event_loop_threads: variables.number(&EVENTLOOP_THREADS, 1, 1024)?,
@@ -292,6 +298,18 @@ impl Variables<'_> {
                 "{name}={value} is not a number from {min} to {max}"
             )),
         }
+    }
+
+    fn choice<T: FromStr<Err = String> + Default>(
+        &self,
+        names: &'static Names,
+    ) -> Result<T, String> {
+        let Some((name, value)) = self.named(names) else {
+            return Ok(T::default());
+        };
+        value
+            .parse()
+            .map_err(|why| format!("{name}={value} cannot be used: {why}"))
     }
 
     fn flag(&mut self, names: &'static Names) -> Result<bool, String> {
@@ -392,6 +410,26 @@ mod tests {
                 notify_socket,
                 ..none()
             }),
+        );
+    }
+
+    #[test]
+    fn transports() {
+        for (value, fuse_transport) in [
+            ("auto", Transport::Auto),
+            ("dev-fuse", Transport::DevFuse),
+            ("io-uring", Transport::IoUring),
+            ("", Transport::Auto),
+        ] {
+            let expected = Environment {
+                fuse_transport,
+                ..none()
+            };
+            check(&[("MOUNTPOINT_FUSE_TRANSPORT", value)], Ok(expected));
+        }
+        check(
+            &[("MOUNTPOINT_FUSE_TRANSPORT", "uring")],
+            Err("MOUNTPOINT_FUSE_TRANSPORT=uring cannot be used: it is none of auto, dev-fuse and"),
         );
     }
 

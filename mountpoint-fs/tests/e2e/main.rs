@@ -27,3 +27,4 @@ mod servers;
 mod sharing;
 mod start_errors;
 mod tools;
+mod transport;
