@@ -192,7 +192,7 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
         .filter_map(|arg| arg.get_long())
         .filter(|long| !REFERENCE.iter().any(|row| row.0 == *long))
         .collect();
-    assert_eq!(ours, ["fips", "sse-customer-key-file"]);
+    assert_eq!(ours, ["fips", "sse-customer-key-file", "read-mode"]);
 }
 
 #[test]
@@ -302,7 +302,7 @@ const LAYERS: [&[&str]; 9] = [
     &["cli", "fuse"],
     &["fs"],
     &["namespace", "handle"],
-    &["read"],
+    &["read", "read_mode"],
     &["memory"],
     &["operation"],
     &["config", "clock", "executor", "sync"],

@@ -24,6 +24,6 @@ pub use generate::man_page;
 pub use invocation::{Invocation, Shell};
 pub use later_flags::{LaterFlags, Sse, UploadChecksums};
 pub use logging_flags::LoggingFlags;
-pub use mount_flags::MountFlags;
+pub use mount_flags::{MountFlags, ReadModeArg};
 pub use values::TimeToLive;
 pub(crate) use values::parse_endpoint;

@@ -95,7 +95,7 @@ impl Dispatcher {
             }
             _ => {}
         }
-        match self.later(ino, operation) {
+        match self.later(header, operation) {
             Some(pending) => Answer::Later(pending),
             None => Answer::Now(self.now(ino, operation)),
         }
@@ -120,7 +120,8 @@ impl Dispatcher {
     }
 
     /// Operations that may have to wait.
-    fn later(self: &Arc<Self>, ino: InodeNo, operation: &Operation<'_>) -> Option<PendingReply> {
+    fn later(self: &Arc<Self>, header: &Header, operation: &Operation<'_>) -> Option<PendingReply> {
+        let ino = InodeNo(header.node);
         let this = Arc::clone(self);
         Some(match *operation {
             Operation::Lookup { name } => {
@@ -139,7 +140,7 @@ impl Dispatcher {
                 })
             }),
             Operation::Open { flags } => {
-                let options = open_options(flags);
+                let options = open_options(flags, header.pid);
                 Box::pin(async move {
                     let result = this.fs.open(ino, options).await;
                     this.opened(ino, options, result)
@@ -149,8 +150,12 @@ impl Dispatcher {
                 handle,
                 offset,
                 size,
+                fills_cache,
             } => Box::pin(async move {
-                let result = this.fs.read(HandleNo(handle), offset, size).await;
+                let result = this
+                    .fs
+                    .read(HandleNo(handle), offset, size, fills_cache)
+                    .await;
                 this.reply(Step::Read, ino, result, Reply::Data)
             }),
             Operation::OpenDirectory => Box::pin(async move {
@@ -250,11 +255,12 @@ impl Dispatcher {
 }
 
 /// `open(2)`'s flags in the file system's words.
-fn open_options(flags: u32) -> OpenOptions {
+fn open_options(flags: u32, process: u32) -> OpenOptions {
     let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
     OpenOptions {
         write: is_set(libc::O_ACCMODE) || is_set(libc::O_TRUNC),
         direct: is_set(libc::O_DIRECT),
+        process,
     }
 }
 
@@ -291,8 +297,8 @@ mod tests {
                 keep_cache: false,
             };
             let options = OpenOptions {
-                write: false,
                 direct,
+                ..OpenOptions::default()
             };
             let reply = dispatcher.opened(InodeNo(2), options, Ok(opened));
             let Reply::Fixed(body) = reply else {
@@ -316,8 +322,12 @@ mod tests {
     fn flags_of_open() {
         let check = |flags: libc::c_int, write, direct| {
             assert_eq!(
-                open_options(flags.cast_unsigned()),
-                OpenOptions { write, direct },
+                open_options(flags.cast_unsigned(), 7),
+                OpenOptions {
+                    write,
+                    direct,
+                    process: 7
+                },
                 "{flags:#o}"
             );
         };

@@ -108,7 +108,7 @@ impl Session {
             owner: mount.owner(),
             can_map_direct,
         };
-        let dispatcher = Dispatcher::new(fs, rules, &Clock::monotonic());
+        let dispatcher = Dispatcher::new(Arc::clone(&fs), rules, &Clock::monotonic());
         let parked = Arc::new(Parked::default());
         let server = || {
             let starter = Starter::new(&parked, &options.runtime);
@@ -131,7 +131,7 @@ impl Session {
             threads.push(builder.spawn(move || worker.run())?);
         }
         if let Some(number) = mount.device_number() {
-            readahead::raise(number);
+            fs.set_readahead(readahead::raise(number));
         }
         Ok(Self {
             parked,

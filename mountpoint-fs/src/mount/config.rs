@@ -8,7 +8,8 @@ use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::CliArgs;
-use crate::config::{FsConfig, ReadConfig, limits};
+use crate::cli::ReadModeArg;
+use crate::config::{FsConfig, ReadConfig, ReadMode, limits};
 use crate::fuse::Transport;
 
 /// What the kernel is told at mount time.
@@ -153,6 +154,13 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
         window_max: environment
             .prefetch_window_max
             .unwrap_or_else(|| ReadConfig::default().window_max),
+        mode: match args.mount.read_mode {
+            ReadModeArg::Auto => ReadMode::Auto,
+            ReadModeArg::Cached => ReadMode::Cached,
+            ReadModeArg::Direct => ReadMode::Direct,
+        },
+        machine_memory: available,
+        hedging: environment.hedging.unwrap_or(true),
     })
 }
 

@@ -143,7 +143,7 @@ fn opens_that_are_refused() {
     let (file, directory) = (mount.walk("a"), mount.walk("d"));
     let write = OpenOptions {
         write: true,
-        direct: false,
+        ..READ
     };
     assert!(matches!(
         now(mount.fs.open(file, write)),
@@ -176,7 +176,7 @@ fn opens_that_are_refused() {
         });
     }
     assert!(matches!(
-        now(mount.fs.read(HandleNo(77), 0, 1)),
+        now(mount.fs.read(HandleNo(77), 0, 1, true)),
         Err(FsError::BadHandle)
     ));
     let mut sink = Sink::new(1);
