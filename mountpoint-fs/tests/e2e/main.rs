@@ -33,3 +33,4 @@ mod small_files;
 mod start_errors;
 mod tail;
 mod tools;
+mod transport;
