@@ -162,7 +162,10 @@ fn requests_are_spread_and_a_dead_interface_is_left_out_until_it_lives() {
         (0..20).for_each(|_| child.check("elsewhere", "ok"));
     });
     // Stray packets of what was before, or of the kernel's own, are few.
-    assert!(sent[0] < sent[1] / 4, "second GETs go another way: {sent:?}");
+    assert!(
+        sent[0] < sent[1] / 4,
+        "second GETs go another way: {sent:?}"
+    );
 
     run(&format!("ip link set {} down", ways.outer(0)));
     for command in ["put", "head", "get", "put", "head", "get"] {
