@@ -19,6 +19,7 @@ use super::dispatch::{Answer, Dispatcher, Rules};
 use super::errno::Access;
 use super::init::{self, Negotiation, Wishes};
 use super::mount_point::Mount;
+use super::notices;
 use super::readahead;
 use super::task::{Parked, Starter, panic_message};
 use super::wire::{
@@ -101,6 +102,7 @@ impl Session {
             owner: mount.owner(),
             can_map_direct,
         };
+        notices::start(&fs, &channel)?;
         let dispatcher = Dispatcher::new(Arc::clone(&fs), rules, &Clock::monotonic());
         let parked = Arc::new(Parked::default());
         let mut threads = Vec::new();

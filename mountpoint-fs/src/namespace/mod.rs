@@ -11,6 +11,7 @@
 
 mod attributes;
 mod crowd;
+mod extended;
 mod inode;
 mod inode_table;
 mod joined;

@@ -72,7 +72,12 @@ fn stat_and_listing_vouch_for_no_open() {
     let opened = now(mount.fs.open(ino, READ)).unwrap();
     assert_eq!(mount.requests(), (0, 0, 1));
     // Its bytes have come with it.
-    assert_eq!(now(mount.fs.read(opened.handle, 0, 100, true)).unwrap().len(), 12);
+    assert_eq!(
+        now(mount.fs.read(opened.handle, 0, 100, true))
+            .unwrap()
+            .len(),
+        12
+    );
     assert_eq!(mount.requests(), (0, 0, 0));
     // A lookup that was answered from the listing. The kernel has the pages of the first open.
     assert_eq!(mount.walk("a"), ino);
@@ -112,6 +117,7 @@ fn attributes_that_are_trusted_open_a_file() {
         ttl: Duration::from_secs(60),
         negative_ttl: Duration::from_secs(60),
         opens_unasked: true,
+        ..NamesConfig::default()
     };
     let mount = Mount::with_names(names, &["a"]);
     let ino = mount.walk("a");
