@@ -60,6 +60,8 @@ pub struct ReadConfig {
     pub mode: ReadMode,
     /// Memory of the machine or its control group, in bytes: more than that no page cache can hold.
     pub machine_memory: u64,
+    /// Whether a GET that is late is sent a second time.
+    pub hedging: bool,
 }
 
 /// Which way replies to reads take. `O_DIRECT` always asks for direct ones.
@@ -82,6 +84,7 @@ impl Default for ReadConfig {
             window_max: 256 << 20,
             mode: ReadMode::default(),
             machine_memory: 16 << 30,
+            hedging: true,
         }
     }
 }

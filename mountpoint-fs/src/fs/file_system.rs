@@ -59,6 +59,11 @@ impl FileSystem {
         self.reading.give_back_idle();
     }
 
+    /// Sends second GETs for those that are late, for as long as the file system lives. A task of a tokio runtime.
+    pub fn hedge(&self) -> impl Future<Output = ()> + Send + use<> {
+        ReadContext::hedge(Arc::downgrade(&self.reading))
+    }
+
     /// Finds `name` in a directory and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         self.namespace.lookup(parent, name).await

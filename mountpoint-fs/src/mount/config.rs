@@ -151,6 +151,7 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
             ReadModeArg::Direct => ReadMode::Direct,
         },
         machine_memory: available,
+        hedging: environment.hedging.unwrap_or(true),
     })
 }
 

@@ -98,6 +98,7 @@ impl MountedBucket {
             }
         };
         runtime.spawn(give_back_idle(Arc::downgrade(&fs)));
+        runtime.spawn(fs.hedge());
         let options = SessionOptions {
             threads: tuning.threads,
             clone_descriptors: tuning.clone_descriptors,

@@ -90,13 +90,13 @@ fn period_of(now: Duration) -> u64 {
 }
 
 /// Doublings of the smallest part.
-fn class(len: u64) -> usize {
+pub(super) fn class(len: u64) -> usize {
     let doublings = (len / PART_MIN).max(1).ilog2() as usize;
     doublings.min(CLASSES - 1)
 }
 
 /// From 128 KiB to 16 MiB and more.
-const CLASSES: usize = 8;
+pub(super) const CLASSES: usize = 8;
 
 /// Long enough to hold a moment in which little was in the air, short enough to follow a route that changed.
 const PERIOD: Duration = Duration::from_secs(30);

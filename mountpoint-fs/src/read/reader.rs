@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mountpoint_client::types::{ETag, GetRequest, Key, Priority};
-use mountpoint_client::{ClientError, ErrorKind, GetObserver};
+use mountpoint_client::types::{ETag, Key};
+use mountpoint_client::{ClientError, ErrorKind};
 use mountpoint_crt_sys::block::BlockFill;
 
 use super::blocks::BlockMap;
@@ -215,7 +215,7 @@ impl Inner {
         };
         drop(removed);
         if !launches.is_empty() {
-            self.launch(launches);
+            launch(launches);
             self.context.make_room();
             self.context.sweep(now);
         }
@@ -252,7 +252,7 @@ impl Inner {
             pieces
         };
         drop((memory, removed));
-        self.launch(launches);
+        launch(launches);
         pieces
     }
 
@@ -295,30 +295,15 @@ impl Inner {
         purpose: Purpose,
     ) -> (Arc<Flight>, BlockFill) {
         let fill = self.context.block(memory);
-        let flight = Flight::new(&self.context, range.clone(), fill.block(), purpose);
+        let flight = Flight::new(
+            &self.context,
+            (&self.key, &self.etag),
+            range.clone(),
+            fill.block(),
+            purpose,
+        );
         state.blocks.insert(range, Arc::clone(&flight));
         (flight, fill)
-    }
-
-    /// Sends GETs. Called with no lock held: a client may tell the observer before it returns.
-    fn launch(&self, launches: Launches) {
-        for (flight, fill) in launches {
-            let request = GetRequest {
-                key: self.key.clone(),
-                range: flight.range().clone(),
-                if_match: Some(self.etag.clone()),
-                priority: match flight.purpose() {
-                    Purpose::Demand => Priority::Foreground,
-                    Purpose::ReadAhead => Priority::ReadAhead,
-                },
-            };
-            // Dropping the handle lets the GET finish: closing its connection costs more than a part.
-            drop(
-                self.context
-                    .client
-                    .get(request, fill, flight as Arc<dyn GetObserver>),
-            );
-        }
     }
 
     /// Gives back blocks, the demanded ones only or all; the latter forgets the streams too. Replies made of them
@@ -341,10 +326,7 @@ impl Inner {
                 self.context.remove_holder(holder);
             }
         }
-        removed
-            .iter()
-            .map(|flight| flight.block().capacity() as u64)
-            .sum()
+        removed.iter().map(|flight| flight.len() as u64).sum()
     }
 
     /// When it was last read.
@@ -433,12 +415,11 @@ impl State {
 
     /// `range`, which is all here.
     fn data(&self, range: &Range<u64>) -> ReadData {
-        let slices = self.blocks.overlapping(range.clone());
-        ReadData {
-            slices: slices
-                .map(|(_, flight)| (flight.block().clone(), share_of(flight, range)))
-                .collect(),
+        let mut slices = Vec::with_capacity(1);
+        for (_, flight) in self.blocks.overlapping(range.clone()) {
+            flight.add_slices(share_of(flight, range), &mut slices);
         }
+        ReadData { slices }
     }
 
     /// The blocks that `range` is in or will be.
@@ -457,6 +438,13 @@ impl State {
         let planner = &self.planner;
         self.blocks
             .remove_if(|held, _| !planner.wants(held), removed);
+    }
+}
+
+/// Sends GETs. Called with no lock held: a client may tell the observer before it returns.
+fn launch(launches: Launches) {
+    for (flight, fill) in launches {
+        flight.launch(fill);
     }
 }
 
@@ -480,10 +468,9 @@ async fn wait(pieces: &[Piece]) -> Result<(), (ClientError, Purpose)> {
 }
 
 fn data_of(pieces: Vec<Piece>) -> ReadData {
-    let slices = pieces
-        .into_iter()
-        .map(|Piece { flight, bytes }| (flight.block().clone(), bytes));
-    ReadData {
-        slices: slices.collect(),
+    let mut slices = Vec::with_capacity(pieces.len());
+    for Piece { flight, bytes } in pieces {
+        flight.add_slices(bytes, &mut slices);
     }
+    ReadData { slices }
 }

@@ -28,4 +28,5 @@ mod requests;
 mod servers;
 mod sharing;
 mod start_errors;
+mod tail;
 mod tools;

@@ -1,5 +1,7 @@
 //! Readers over a simulated bucket: exact requests, bytes, waiting, memory and failures.
 
+mod hedging;
+
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
