@@ -238,6 +238,18 @@ impl FileSystem {
         }
     }
 
+    /// Pages of listings that are held ahead of their readers or in the air, of all open directories.
+    #[must_use]
+    pub fn listing_pages_ahead(&self) -> usize {
+        self.namespace.listing_pages_ahead()
+    }
+
+    /// How often a listing met a key that cannot be shown; the log names one of each directory.
+    #[must_use]
+    pub fn hidden_keys(&self) -> u64 {
+        self.namespace.hidden_keys()
+    }
+
     /// How many inodes there are besides the root: those the kernel knows and those that are open.
     #[must_use]
     pub fn inode_count(&self) -> usize {

@@ -12,9 +12,11 @@
 mod attributes;
 mod crowd;
 mod extended;
+mod hidden;
 mod inode;
 mod inode_table;
 mod joined;
+mod key_scale;
 mod listing;
 mod lookup;
 mod names;
@@ -26,12 +28,13 @@ mod namespace;
 mod open;
 mod packed;
 mod page;
+mod ranges;
 mod recent;
 mod subtree;
 mod version;
 
 pub use attributes::AttributeStyle;
-pub use listing::Listing;
+pub use listing::{AheadBudget, Listing};
 pub use namespace::Namespace;
 pub use open::{OpenVersion, Proof};
 pub use page::{Listed, Page};

@@ -23,10 +23,11 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use super::attributes::AttributeStyle;
 use super::crowd::{Ask, Crowds};
 use super::extended::{self, ExtendedAttribute, RecentDetails};
+use super::hidden::HiddenKeys;
 use super::inode::{Moment, Observed};
 use super::inode_table::{InodeTable, View};
 use super::joined::Joins;
-use super::listing::Listing;
+use super::listing::{AheadBudget, Listing};
 use super::lookup::{self, Answer};
 use super::names;
 use super::open::{HowToProve, OpenVersion, Opening, Proof};
@@ -54,10 +55,12 @@ pub struct Namespace {
     stale_names: SyncSender<StaleName>,
     /// Until somebody takes it.
     stale_names_taker: Mutex<Option<Receiver<StaleName>>>,
+    hidden: Arc<HiddenKeys>,
     details: RecentDetails,
     heads: Joins<Key, Result<Arc<ObjectDetails>, FsError>>,
     /// Listings that lookups wait for, by the directory's prefix.
     gatherings: Joins<Arc<str>, Result<Gathering, FsError>>,
+    listing_ahead: AheadBudget,
 }
 
 /// A page of a directory that was listed for lookups.
@@ -88,7 +91,9 @@ impl Namespace {
             table: InodeTable::new(config.prefix.clone()),
             recent: Arc::default(),
             crowds: Arc::default(),
+            listing_ahead: AheadBudget::default(),
             lookups: Joins::new(),
+            hidden: Arc::default(),
             details: RecentDetails::default(),
             heads: Joins::new(),
             gatherings: Joins::new(),
@@ -326,6 +331,8 @@ impl Namespace {
             Arc::clone(&self.client),
             self.clock.clone(),
             prefix,
+            &self.listing_ahead,
+            &self.hidden,
         ))
     }
 
@@ -376,6 +383,12 @@ impl Namespace {
         }
     }
 
+    /// Pages of listings that are held ahead of their readers or in the air.
+    #[must_use]
+    pub fn listing_pages_ahead(&self) -> usize {
+        self.listing_ahead.pages()
+    }
+
     /// How many inodes there are besides the root: those the kernel knows and those that are open.
     #[must_use]
     pub fn inode_count(&self) -> usize {
@@ -400,6 +413,12 @@ impl Namespace {
         self.table.idle_files(surplus.min(count), self.now())
     }
 
+    /// How often a listing met a key that cannot be shown.
+    #[must_use]
+    pub fn hidden_keys(&self) -> u64 {
+        self.hidden.count()
+    }
+
     /// How long the kernel may keep the absence of a name.
     #[must_use]
     pub fn negative_ttl(&self) -> Duration {
@@ -411,7 +430,7 @@ impl Namespace {
         self.recent.expire(self.now());
     }
 
-    /// Asks S3 what `name` is, or waits with others who ask. What else the answer tells is kept for other lookups.
+    /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older than the question. What else the answer tells is kept for other lookups.
     async fn find(&self, prefix: &str, name: &str) -> Result<Answer, FsError> {
         let key = names::file_key(prefix, name)?;
         let begin = || {
@@ -437,6 +456,16 @@ impl Namespace {
                 })
             }
         };
+        let mut is_own = false;
+        let begin_own = || {
+            is_own = true;
+            begin()
+        };
+        let answer = self.lookups.join(key.clone(), begin_own).await?;
+        if is_own || answer.found.is_some() {
+            return Ok(answer);
+        }
+        // Others had asked before: what was written since is not in the answer. Whatever is in the air now is younger.
         self.lookups.join(key.clone(), begin).await
     }
 

@@ -16,7 +16,7 @@ impl InodeNo {
 }
 
 /// One open, from `open` or `opendir` to `release` or `releasedir`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandleNo(pub u64);
 
 /// The two kinds of inode there are.

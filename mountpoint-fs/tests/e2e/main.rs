@@ -11,6 +11,7 @@
 mod autofs;
 mod background;
 mod command_line;
+mod directories;
 mod directory_bucket;
 mod doctor;
 mod faults;

@@ -1,5 +1,7 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
+mod concurrent;
+mod large;
 mod listing;
 mod lookup;
 mod model;
@@ -30,7 +32,7 @@ const READ: OpenOptions = OpenOptions {
 struct Mount {
     bucket: Arc<SimClient>,
     clock: Clock,
-    fs: FileSystem,
+    fs: Arc<FileSystem>,
 }
 
 impl Mount {
@@ -83,7 +85,11 @@ impl Mount {
             names,
             read: ReadConfig::default(),
         };
-        let fs = FileSystem::new(Arc::clone(&bucket) as _, config, clock.clone());
+        let fs = Arc::new(FileSystem::new(
+            Arc::clone(&bucket) as _,
+            config,
+            clock.clone(),
+        ));
         Self { bucket, clock, fs }
     }
 
