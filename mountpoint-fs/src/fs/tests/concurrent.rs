@@ -236,7 +236,7 @@ impl Model {
                 }
             }
             Step::Answer(index) | Step::Fail(index) => {
-                self.answer(index, matches!(step, Step::Fail(_)))
+                self.answer(index, matches!(step, Step::Fail(_)));
             }
             Step::Interrupt(index) => {
                 if let Some(index) = index.checked_rem(self.in_the_air.len()) {
@@ -268,7 +268,7 @@ impl Model {
         let reading = Reading {
             ino,
             path,
-            plus: index % 2 == 0,
+            plus: index.is_multiple_of(2),
             offset: 0,
             changes: self.history.len(),
             names: Vec::new(),
