@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::limits::FILE_TTL;
+use super::limits::{FILE_TTL, INODES_MAX};
 
 /// Settings of names, attributes and open files.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct NamesConfig {
     pub negative_ttl: Duration,
     /// Whether `open` trusts attributes that are valid. If not, it sees the newest version.
     pub opens_unasked: bool,
+    /// Inodes above which the kernel is asked to forget some.
+    pub inodes_max: usize,
 }
 
 impl Default for NamesConfig {
@@ -40,6 +42,7 @@ impl Default for NamesConfig {
             ttl: FILE_TTL,
             negative_ttl: Duration::ZERO,
             opens_unasked: false,
+            inodes_max: INODES_MAX,
         }
     }
 }
