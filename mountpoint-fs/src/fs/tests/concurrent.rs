@@ -236,7 +236,7 @@ impl Model {
                 }
             }
             Step::Answer(index) | Step::Fail(index) => {
-                self.answer(index, matches!(step, Step::Fail(_)))
+                self.answer(index, matches!(step, Step::Fail(_)));
             }
             Step::Interrupt(index) => {
                 if let Some(index) = index.checked_rem(self.in_the_air.len()) {
@@ -268,7 +268,7 @@ impl Model {
         let reading = Reading {
             ino,
             path,
-            plus: index % 2 == 0,
+            plus: index.is_multiple_of(2),
             offset: 0,
             changes: self.history.len(),
             names: Vec::new(),
@@ -346,8 +346,15 @@ impl Model {
         {
             return;
         }
+        // What is below holds a directory in the kernel, also when its name is gone.
+        let below = format!("{}/", self.inodes[&ino].0);
+        let mut others = self.counts.keys();
+        let is_parent = others.any(|other| self.inodes[other].0.starts_with(&below));
         let left = self.counts.get_mut(&ino).unwrap();
-        let count = count.min(*left);
+        let count = count.min(*left - u64::from(is_parent));
+        if count == 0 {
+            return;
+        }
         *left -= count;
         if *left == 0 {
             self.counts.remove(&ino);
