@@ -42,6 +42,28 @@ pub const MAX_BACKGROUND: u16 = 128;
 /// Session threads. They never wait for S3; four measured as fast as sixteen.
 pub const SESSION_THREADS: usize = 4;
 
+/// Threads that serve FUSE over io_uring, at most: what `--max-threads` is by default. One for each core up to that.
+pub const RING_THREADS_DEFAULT: usize = 16;
+
+/// Cores up to which FUSE over io_uring is used: each costs 64 entries of a megabyte of address space.
+pub const RING_QUEUES_MAX: usize = 64;
+
+/// Entries of all io_uring queues together, and so requests that may be in progress: with 2 cores as many as 1,000
+/// waiting readers need, with 64 cores 64 for each. An entry that nobody used costs about 1 KiB, in the kernel.
+pub const RING_ENTRIES_MAX: usize = 4096;
+
+/// Entries of one io_uring queue. While so many requests of one core wait for S3, its next one waits as well.
+pub const RING_DEPTH_MAX: usize = 512;
+
+/// Memory for replies on their way to the kernel over io_uring, shared by the queue threads.
+pub const RING_MEMORY_MAX: usize = 32 << 20;
+
+/// Least such memory of a queue thread: one reply of the largest size that is being taken, and the next one.
+pub const RING_MEMORY_MIN: usize = 2 * READ_SIZE_MAX as usize;
+
+/// After this time without a request, an io_uring queue gives back the memory of its replies.
+pub const RING_IDLE: Duration = Duration::from_secs(1);
+
 /// Least memory for reads by default, where that is at most half of what there is.
 pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
 

@@ -19,6 +19,7 @@ mod fstab;
 mod harness;
 mod lifecycle;
 mod machine;
+mod memory;
 mod metadata;
 mod package;
 mod passed_device;
@@ -28,6 +29,8 @@ mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
 mod sharing;
+mod small_files;
 mod start_errors;
 mod tail;
 mod tools;
+mod transport;
