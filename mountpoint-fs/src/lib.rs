@@ -17,4 +17,5 @@ pub mod mount;
 pub mod namespace;
 pub mod operation;
 pub mod read;
+pub mod read_mode;
 pub mod sync;

@@ -152,8 +152,14 @@ const REFERENCE: [(&str, Option<char>, bool, &str, Standing); 52] = [
     ("debug-crt", None, false, "off", Works),
     ("no-log", None, false, "off", Works),
     ("cache", None, true, "none", Refused),
-    ("metadata-ttl", None, true, "`minimal`", Refused),
-    ("negative-metadata-ttl", None, true, "`minimal`", Refused),
+    ("metadata-ttl", None, true, "`minimal`", Works),
+    (
+        "negative-metadata-ttl",
+        None,
+        true,
+        "that of `--metadata-ttl`",
+        Works,
+    ),
     (
         "max-cache-size",
         None,
@@ -192,7 +198,7 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
         .filter_map(|arg| arg.get_long())
         .filter(|long| !REFERENCE.iter().any(|row| row.0 == *long))
         .collect();
-    assert_eq!(ours, ["fips", "sse-customer-key-file"]);
+    assert_eq!(ours, ["fips", "sse-customer-key-file", "read-mode"]);
 }
 
 #[test]
@@ -302,7 +308,7 @@ const LAYERS: [&[&str]; 9] = [
     &["cli", "fuse"],
     &["fs"],
     &["namespace", "handle"],
-    &["read"],
+    &["read", "read_mode"],
     &["memory"],
     &["operation"],
     &["config", "clock", "executor", "sync"],

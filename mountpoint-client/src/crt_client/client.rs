@@ -78,12 +78,20 @@ impl ObjectClient for CrtClient {
         Flight::start(&self.0, request, into, observer)
     }
 
+    fn is_throttled(&self) -> bool {
+        self.0.is_throttled()
+    }
+
     fn head(&self, key: &Key) -> Pending<ObjectInfo> {
         objects::head(&self.0, key)
     }
 
     fn list(&self, request: ListRequest) -> Pending<ListOutput> {
         listing::list(&self.0, request)
+    }
+
+    fn lists_in_order(&self) -> bool {
+        !self.0.is_directory_bucket
     }
 
     fn head_bucket(&self) -> Pending<BucketInfo> {

@@ -140,6 +140,11 @@ impl Core {
         self.pace.lock().start(self.started.elapsed())
     }
 
+    /// Whether the server has said of late to slow down.
+    pub(super) fn is_throttled(&self) -> bool {
+        self.pace.lock().is_throttled()
+    }
+
     /// A request succeeded.
     pub(super) fn succeeded(&self) {
         self.was_reached.store(true, Ordering::Relaxed);

@@ -26,6 +26,12 @@ impl ObjectClient for SimClient {
         self.start_get(request, into, observer)
     }
 
+    fn is_throttled(&self) -> bool {
+        self.shared
+            .is_throttled
+            .load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     fn head(&self, key: &Key) -> Pending<ObjectInfo> {
         let key = key.clone();
         let record = RequestRecord::new(Operation::HeadObject, key.as_str());
@@ -35,6 +41,10 @@ impl ObjectClient for SimClient {
     fn list(&self, request: ListRequest) -> Pending<ListOutput> {
         let record = RequestRecord::new(Operation::ListObjectsV2, &request.prefix);
         self.submit(record, move |store| store.list(&request))
+    }
+
+    fn lists_in_order(&self) -> bool {
+        !self.shared.options.directory_bucket
     }
 
     fn head_bucket(&self) -> Pending<BucketInfo> {

@@ -8,11 +8,12 @@ pub const READ_SIZE_MAX: u32 = 1 << 20;
 /// Longest name of one directory entry, in bytes. Linux refuses longer ones before it asks us (`NAME_MAX`).
 pub const NAME_LEN_MAX: usize = 255;
 
-/// How long attributes of a file may be stale by default; the reference promises at most 1 s for changed objects.
+/// How long names and attributes may be stale by default (`--metadata-ttl minimal`); the reference promises at most 1 s
+/// for changed objects.
 pub const FILE_TTL: Duration = Duration::from_secs(1);
 
-/// How long a directory entry may be stale by default.
-pub const DIRECTORY_TTL: Duration = Duration::from_secs(1);
+/// Memory of one inode with a name of 29 bytes, all tables included, in bytes; a test counts it.
+pub const INODE_BYTES_MAX: usize = 256;
 
 /// How long SIGTERM waits for operations in progress before it unmounts lazily.
 pub const SHUTDOWN_DRAIN: Duration = Duration::from_secs(5);
@@ -33,11 +34,35 @@ pub const START_RESERVE_SHARE: u32 = 10;
 /// How long a background process that is told to end may take before it is killed.
 pub const START_END_MAX: Duration = Duration::from_secs(2);
 
-/// FUSE's `max_background`: 64 measured 25 % faster than 16 on 16 parallel buffered streams, 256 no faster still.
-pub const MAX_BACKGROUND: u16 = 64;
+/// FUSE's `max_background`. It bounds asynchronous direct reads, too: 4 KiB reads 128 deep from a store 20 ms away came
+/// to 2,600 a second with 64, the reference's value, and to 4,600 with 128; 256 measured no faster, and streams through
+/// the page cache are as fast with either.
+pub const MAX_BACKGROUND: u16 = 128;
 
 /// Session threads. They never wait for S3; four measured as fast as sixteen.
 pub const SESSION_THREADS: usize = 4;
+
+/// Threads that serve FUSE over io_uring, at most: what `--max-threads` is by default. One for each core up to that.
+pub const RING_THREADS_DEFAULT: usize = 16;
+
+/// Cores up to which FUSE over io_uring is used: each costs 64 entries of a megabyte of address space.
+pub const RING_QUEUES_MAX: usize = 64;
+
+/// Entries of all io_uring queues together, and so requests that may be in progress: with 2 cores as many as 1,000
+/// waiting readers need, with 64 cores 64 for each. An entry that nobody used costs about 1 KiB, in the kernel.
+pub const RING_ENTRIES_MAX: usize = 4096;
+
+/// Entries of one io_uring queue. While so many requests of one core wait for S3, its next one waits as well.
+pub const RING_DEPTH_MAX: usize = 512;
+
+/// Memory for replies on their way to the kernel over io_uring, shared by the queue threads.
+pub const RING_MEMORY_MAX: usize = 32 << 20;
+
+/// Least such memory of a queue thread: one reply of the largest size that is being taken, and the next one.
+pub const RING_MEMORY_MIN: usize = 2 * READ_SIZE_MAX as usize;
+
+/// After this time without a request, an io_uring queue gives back the memory of its replies.
+pub const RING_IDLE: Duration = Duration::from_secs(1);
 
 /// Least memory for reads by default, where that is at most half of what there is.
 pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
@@ -52,13 +77,49 @@ pub const LIST_PAGE_KEYS: u16 = 1000;
 /// sends more than a thousand times what was asked for is refused.
 pub const LIST_PAGE_ENTRIES_MAX: usize = (1 << 20) - 2;
 
+/// LISTs that one listing of a large directory has in the air. At 50 ms a request, 16 bring 320,000 names a second,
+/// about what readdirplus takes; S3 slows nobody down for it.
+pub const LIST_REQUESTS_MAX: usize = 16;
+
+/// Pages that one listing holds ahead of its reader, or has in the air: three for each request. A page of short names
+/// takes about 0.2 MB.
+pub const LIST_AHEAD_PAGES_MAX: usize = 3 * LIST_REQUESTS_MAX;
+
+/// Pages that all listings of a mount hold ahead of their readers, about 40 MB. Where that is too few, each goes on
+/// with the page that its reader waits for.
+pub const LIST_AHEAD_MOUNT_MAX: usize = 4 * LIST_AHEAD_PAGES_MAX;
+
+/// Pages that one listing holds behind its reader: two readers of one descriptor have two each.
+pub const LIST_HELD_PAGES_MAX: usize = 4;
+
 /// How long an answer of `lookup` is at most good enough for the `open` that follows it in the same system call.
 /// The bound in force is shorter: what that lookup itself took. See `namespace::Namespace::open`.
 pub const OPEN_FRESH_MAX: Duration = Duration::from_millis(100);
 
-/// Pages of listings that answer lookups while their names are valid. `du` and `find` read a whole directory before
-/// they look at its first entry; 32 pages are what S3 lists in one validity at 30 ms a page, and about 6 MB.
-pub const RECENT_PAGES_MAX: usize = 32;
+/// Names on pages of listings that answer lookups while they are valid. `du` and `find` read a whole directory before
+/// they look at its first entry; 32 full pages are what S3 lists in one validity at 30 ms a page, and about 6 MB.
+pub const RECENT_NAMES_MAX: usize = 32_000;
+
+/// Pages of listings that answer lookups: what is found below a name is a page for each directory.
+pub const RECENT_PAGES_MAX: usize = 4_096;
+
+/// Keys that the LIST of a lookup asks for: the name itself, and what is below it as far as it goes, which answers the
+/// lookups that come next. 100 keys are 30 KB, and cost S3 no more time than one does.
+pub const LOOKUP_KEYS: u16 = 100;
+
+/// Lookups of one directory's names, one after the other or at once, that ask for a name each. The next one asks for
+/// the directory: a program that knows its files' names looks at many of them.
+pub const CROWD_LOOKUPS: u32 = 8;
+
+/// Most lookups between two listings that turned out to be of no use to a directory's lookups.
+pub const CROWD_LOOKUPS_MAX: u32 = 1 << 20;
+
+/// Directories whose lookups are counted.
+pub const CROWDS_MAX: usize = 1_024;
+
+/// Largest file that `open` fetches instead of asking for its version: one request that brings both. It is what the
+/// kernel would read first; an application that opens a file and does not read it wastes no more.
+pub const OPEN_FETCH_MAX: u64 = 128 << 10;
 
 /// How old a page of a listing may be when its attributes are handed out as valid. A reader that pauses longer
 /// between two pages still gets the names, and the kernel asks again for what it wants to know of them.
@@ -101,11 +162,34 @@ pub const TRACKS_MAX: usize = 32;
 /// Streams of one open file that are read ahead at the same time.
 pub const STREAMS_MAX: usize = 16;
 
+/// Runs of a strided or backward reader that are asked for ahead: at 20 ms a request, as many a second as a machine
+/// that takes 1 ms for each can use.
+pub const STRIDE_RUNS_MAX: usize = 16;
+
 /// Shortest run of bytes, read out of order, that read-ahead leaves out; shorter ones would splinter requests.
 pub const ISLAND_MIN: u64 = 64 << 10;
 
 /// Blocks that one reply may be made of; far below the kernel's `IOV_MAX` of 1024.
 pub const SLICES_MAX: usize = 256;
+
+/// Smallest file whose replies may bypass the page cache by choice of ours: below it nothing is to be gained.
+pub const DIRECT_FILE_MIN: u64 = 8 << 20;
+
+/// A file that would take more than this share of the memory is worth a direct reply the first time it is read: one
+/// in so many bytes.
+pub const DIRECT_MEMORY_SHARE: u64 = 32;
+
+/// Reads from this size on are as fast directly as through the page cache, measured: 64 KiB.
+pub const DIRECT_READ_MIN: u32 = 64 << 10;
+
+/// Large files whose last read is remembered; about 50 bytes each.
+pub const DIRECT_FILES_REMEMBERED: usize = 8192;
+
+/// Programs whose habit of reading is remembered.
+pub const DIRECT_PROGRAMS_REMEMBERED: usize = 256;
+
+/// The kernel's read-ahead where it cannot be raised: Linux's default, in bytes.
+pub const READAHEAD_DEFAULT: u32 = 128 << 10;
 
 /// After this time without a read, a file's blocks are given back.
 pub const READER_IDLE: Duration = Duration::from_secs(10);
@@ -115,6 +199,22 @@ pub const POOL_IDLE_SHARE: u64 = 8;
 
 /// After this time without a read, a file's blocks go first when another file needs memory.
 pub const READER_QUIET: Duration = Duration::from_millis(500);
+
+/// First GETs for each second one that is sent because the first is late: 2 % more requests at most.
+pub const HEDGE_SHARE: u32 = 50;
+
+/// Second GETs that may be saved up: as many as stall at once when one of several servers or network interfaces dies.
+pub const HEDGE_BURST: u32 = 16;
+
+/// No GET is late before this: a busy machine takes as long to notice that bytes have come.
+pub const HEDGE_DELAY_MIN: Duration = Duration::from_millis(10);
+
+/// How often late GETs are looked for while readers wait.
+pub const HEDGE_TICK: Duration = Duration::from_millis(5);
+
+/// GETs that are watched at once. Those that are over count until they are looked at; 16,384 are as many as 400,000
+/// reads a second leave behind in four times the least delay.
+pub const HEDGE_WATCHED_MAX: usize = 16 << 10;
 
 /// Least read memory that is worth having: a quarter is kept for demand and must serve the largest READ.
 pub const READ_MEMORY_MIN: u64 = 4 * READ_SIZE_MAX as u64;

@@ -1,5 +1,9 @@
 //! What the file system is told at start-up. Resolved once, by `mount`; never changed while mounted.
 
+use std::time::Duration;
+
+use super::limits::FILE_TTL;
+
 /// Settings of names, attributes and open files.
 #[derive(Clone, Debug)]
 pub struct FsConfig {
@@ -13,8 +17,31 @@ pub struct FsConfig {
     pub dir_mode: u16,
     /// Permission bits of files.
     pub file_mode: u16,
+    /// How long names are trusted, and how many are kept.
+    pub names: NamesConfig,
     /// Settings of the read path.
     pub read: ReadConfig,
+}
+
+/// Settings of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamesConfig {
+    /// How long a name and its attributes are answered for (`--metadata-ttl`).
+    pub ttl: Duration,
+    /// How long the kernel may keep the absence of a name (`--negative-metadata-ttl`).
+    pub negative_ttl: Duration,
+    /// Whether `open` trusts attributes that are valid. If not, it sees the newest version.
+    pub opens_unasked: bool,
+}
+
+impl Default for NamesConfig {
+    fn default() -> Self {
+        Self {
+            ttl: FILE_TTL,
+            negative_ttl: Duration::ZERO,
+            opens_unasked: false,
+        }
+    }
 }
 
 /// Settings of the read path.
@@ -26,6 +53,24 @@ pub struct ReadConfig {
     pub part_size: u64,
     /// Largest prefetch window of one stream, in bytes.
     pub window_max: u64,
+    /// Whether replies pass through the kernel's page cache (`--read-mode`).
+    pub mode: ReadMode,
+    /// Memory of the machine or its control group, in bytes: more than that no page cache can hold.
+    pub machine_memory: u64,
+    /// Whether a GET that is late is sent a second time.
+    pub hedging: bool,
+}
+
+/// Which way replies to reads take. `O_DIRECT` always asks for direct ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadMode {
+    /// Chosen for each open, by the file's size and by how it and its reader's program were seen to read.
+    #[default]
+    Auto,
+    /// Through the page cache: best for small reads and for what is read again.
+    Cached,
+    /// Straight to the application: best for large reads of what is read once.
+    Direct,
 }
 
 impl Default for ReadConfig {
@@ -34,6 +79,9 @@ impl Default for ReadConfig {
             memory_max: 1 << 30,
             part_size: 8 << 20,
             window_max: 256 << 20,
+            mode: ReadMode::default(),
+            machine_memory: 16 << 30,
+            hedging: true,
         }
     }
 }

@@ -6,23 +6,23 @@
 
 use std::ffi::OsStr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use mountpoint_client::ObjectClient;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
-use super::open_mode::OpenMode;
 use crate::clock::Clock;
 use crate::config::FsConfig;
 use crate::config::limits::NAME_LEN_MAX;
 use crate::handle::{HandleTable, OpenFile};
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Proof};
 use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
     StatFs,
 };
 use crate::read::{ReadContext, Reader};
+use crate::read_mode::ReadModes;
 
 /// A mounted bucket. Every operation may be called from any thread and never blocks it: what must wait for S3
 /// or memory is a future. Shared as `Arc<FileSystem>`.
@@ -30,6 +30,7 @@ use crate::read::{ReadContext, Reader};
 pub struct FileSystem {
     namespace: Namespace,
     reading: Arc<ReadContext>,
+    read_modes: Arc<ReadModes>,
     files: HandleTable<OpenFile>,
     directories: HandleTable<OpenDirectory>,
 }
@@ -39,10 +40,12 @@ impl FileSystem {
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
+        let read_modes = ReadModes::new(config.read.mode, config.read.machine_memory);
         let reading = ReadContext::new(client, config.read, clock);
         Self {
             namespace,
             reading,
+            read_modes,
             files: HandleTable::default(),
             directories: HandleTable::default(),
         }
@@ -51,12 +54,24 @@ impl FileSystem {
     /// Gives back memory that nobody has used for a while. To be called every
     /// [`READER_IDLE`](crate::config::limits::READER_IDLE).
     pub fn give_back_idle(&self) {
+        self.namespace.give_back_idle();
         self.reading.give_back_idle();
+    }
+
+    /// Sends second GETs for those that are late, for as long as the file system lives. A task of a tokio runtime.
+    pub fn hedge(&self) -> impl Future<Output = ()> + Send + use<> {
+        ReadContext::hedge(Arc::downgrade(&self.reading))
     }
 
     /// Finds `name` in a directory and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         self.namespace.lookup(parent, name).await
+    }
+
+    /// How long the kernel may keep the absence of a name that [`FileSystem::lookup`] did not find.
+    #[must_use]
+    pub fn negative_ttl(&self) -> Duration {
+        self.namespace.negative_ttl()
     }
 
     /// Gives back `count` lookups of an inode; an inode without lookups is dropped.
@@ -79,33 +94,51 @@ impl FileSystem {
         if options.write {
             return Err(FsError::ReadOnly);
         }
-        let opened = self.namespace.open(ino).await?;
+        let opened = self.namespace.open(ino, options.direct).await?;
+        let (key, etag) = (opened.key, opened.version.etag);
         let reader = Reader::new(
             Arc::clone(&self.reading),
-            opened.key,
-            opened.version.etag,
+            key.clone(),
+            etag.clone(),
             opened.version.size,
         );
-        let handle = self.files.insert(OpenFile { ino, reader });
-        let OpenMode {
-            direct_io,
-            keep_cache,
-        } = OpenMode::choose(options);
+        if opened.proof == Proof::Fetch
+            && let Err(error) = reader.fetch_whole().await
+        {
+            if matches!(error, FsError::Stale(_)) {
+                self.namespace.distrust(ino);
+            }
+            return Err(error);
+        }
+        self.namespace.opened(ino)?;
+        let (direct_io, watch) = self.read_modes.open(
+            (key.as_str(), etag.as_str()),
+            opened.version.size,
+            options,
+            self.reading.consumed(),
+        );
+        let handle = self.files.insert(OpenFile { ino, reader, watch });
         Ok(Opened {
             handle,
             direct_io,
-            keep_cache,
+            // An inode is one version of an object, so pages of it are never of another.
+            keep_cache: true,
         })
     }
 
-    /// Reads up to `size` bytes; fewer only at the end of the file.
+    /// Reads up to `size` bytes; fewer only at the end of the file. `fills_cache` tells that the kernel asks for
+    /// pages, not an application for bytes.
     pub async fn read(
         &self,
         handle: HandleNo,
         offset: u64,
         size: u32,
+        fills_cache: bool,
     ) -> Result<ReadData, FsError> {
         let file = self.files.get(handle)?;
+        if let Some(watch) = &file.watch {
+            watch.see(offset, size, fills_cache);
+        }
         let outcome = file.reader.read(offset, size).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
             self.namespace.distrust(file.ino);
@@ -116,6 +149,9 @@ impl FileSystem {
     /// Closes a file.
     pub fn release(&self, handle: HandleNo) {
         if let Some(file) = self.files.remove(handle) {
+            if let Some(watch) = &file.watch {
+                self.read_modes.close(watch, self.reading.consumed());
+            }
             self.namespace.close(file.ino);
         }
     }
@@ -153,6 +189,11 @@ impl FileSystem {
         }
     }
 
+    /// The kernel was told to read so many bytes ahead.
+    pub fn set_readahead(&self, bytes: u32) {
+        self.read_modes.set_readahead(bytes);
+    }
+
     /// Size of the file system: as good as endless.
     #[must_use]
     pub fn statfs(&self) -> StatFs {
@@ -162,6 +203,12 @@ impl FileSystem {
             blocks: u64::MAX / 4096,
             name_len_max,
         }
+    }
+
+    /// Pages of listings that are held ahead of their readers or in the air, of all open directories.
+    #[must_use]
+    pub fn listing_pages_ahead(&self) -> usize {
+        self.namespace.listing_pages_ahead()
     }
 
     /// How many inodes there are besides the root: those the kernel knows and those that are open.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use tracing::Level;
 
-use super::device::Reply;
 use super::errno::{Access, Step, errno, level};
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
+use super::reply::Reply;
 use super::task::PendingReply;
 use super::wire::{DirectoryBuffer, Fixed, Header, Modification, Operation, Request};
 use crate::clock::Clock;
@@ -95,7 +95,7 @@ impl Dispatcher {
             }
             _ => {}
         }
-        match self.later(ino, operation) {
+        match self.later(header, operation) {
             Some(pending) => Answer::Later(pending),
             None => Answer::Now(self.now(ino, operation)),
         }
@@ -120,13 +120,18 @@ impl Dispatcher {
     }
 
     /// Operations that may have to wait.
-    fn later(self: &Arc<Self>, ino: InodeNo, operation: &Operation<'_>) -> Option<PendingReply> {
+    fn later(self: &Arc<Self>, header: &Header, operation: &Operation<'_>) -> Option<PendingReply> {
+        let ino = InodeNo(header.node);
         let this = Arc::clone(self);
         Some(match *operation {
             Operation::Lookup { name } => {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let result = this.fs.lookup(ino, &name).await;
+                    let negative_ttl = this.fs.negative_ttl();
+                    if !negative_ttl.is_zero() && matches!(result, Err(FsError::NotFound)) {
+                        return Reply::Fixed(Fixed::absence(negative_ttl));
+                    }
                     this.reply(Step::Lookup, ino, result, |entry| {
                         Reply::Fixed(Fixed::entry(&entry))
                     })
@@ -139,7 +144,7 @@ impl Dispatcher {
                 })
             }),
             Operation::Open { flags } => {
-                let options = open_options(flags);
+                let options = open_options(flags, header.pid);
                 Box::pin(async move {
                     let result = this.fs.open(ino, options).await;
                     this.opened(ino, options, result)
@@ -149,8 +154,12 @@ impl Dispatcher {
                 handle,
                 offset,
                 size,
+                fills_cache,
             } => Box::pin(async move {
-                let result = this.fs.read(HandleNo(handle), offset, size).await;
+                let result = this
+                    .fs
+                    .read(HandleNo(handle), offset, size, fills_cache)
+                    .await;
                 this.reply(Step::Read, ino, result, Reply::Data)
             }),
             Operation::OpenDirectory => Box::pin(async move {
@@ -250,11 +259,12 @@ impl Dispatcher {
 }
 
 /// `open(2)`'s flags in the file system's words.
-fn open_options(flags: u32) -> OpenOptions {
+fn open_options(flags: u32, process: u32) -> OpenOptions {
     let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
     OpenOptions {
         write: is_set(libc::O_ACCMODE) || is_set(libc::O_TRUNC),
         direct: is_set(libc::O_DIRECT),
+        process,
     }
 }
 
@@ -264,7 +274,7 @@ mod tests {
     use mountpoint_client::sim::SimOptions;
 
     use super::*;
-    use crate::config::{FsConfig, ReadConfig};
+    use crate::config::{FsConfig, NamesConfig, ReadConfig};
 
     #[test]
     fn files_that_could_not_be_mapped_are_not_opened_past_the_page_cache() {
@@ -276,6 +286,7 @@ mod tests {
                 gid: 0,
                 dir_mode: 0o755,
                 file_mode: 0o644,
+                names: NamesConfig::default(),
                 read: ReadConfig::default(),
             };
             let fs = Arc::new(FileSystem::new(client, config, Clock::manual()));
@@ -291,8 +302,8 @@ mod tests {
                 keep_cache: false,
             };
             let options = OpenOptions {
-                write: false,
                 direct,
+                ..OpenOptions::default()
             };
             let reply = dispatcher.opened(InodeNo(2), options, Ok(opened));
             let Reply::Fixed(body) = reply else {
@@ -316,8 +327,12 @@ mod tests {
     fn flags_of_open() {
         let check = |flags: libc::c_int, write, direct| {
             assert_eq!(
-                open_options(flags.cast_unsigned()),
-                OpenOptions { write, direct },
+                open_options(flags.cast_unsigned(), 7),
+                OpenOptions {
+                    write,
+                    direct,
+                    process: 7
+                },
                 "{flags:#o}"
             );
         };

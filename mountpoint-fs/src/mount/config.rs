@@ -8,7 +8,9 @@ use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::CliArgs;
-use crate::config::{FsConfig, ReadConfig, limits};
+use crate::cli::ReadModeArg;
+use crate::config::{FsConfig, ReadConfig, ReadMode, limits};
+use crate::fuse::Transport;
 
 /// What the kernel is told at mount time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,10 @@ pub struct FuseTuning {
     pub congestion_threshold: u16,
     /// Session threads.
     pub threads: usize,
+    /// How requests travel from the kernel.
+    pub transport: Transport,
+    /// Most threads that serve FUSE over io_uring.
+    pub ring_threads: usize,
     /// Whether each session thread has its own descriptor.
     pub clone_descriptors: bool,
 }
@@ -29,6 +35,8 @@ impl Default for FuseTuning {
             max_background: limits::MAX_BACKGROUND,
             congestion_threshold: congestion_threshold(limits::MAX_BACKGROUND),
             threads: limits::SESSION_THREADS,
+            transport: Transport::default(),
+            ring_threads: limits::RING_THREADS_DEFAULT,
             clone_descriptors: false,
         }
     }
@@ -84,6 +92,7 @@ impl MountConfig {
                 gid: mount.gid.unwrap_or_else(|| nix::unistd::getgid().as_raw()),
                 dir_mode: mount.dir_mode.unwrap_or(0o755),
                 file_mode: mount.file_mode.unwrap_or(0o644),
+                names: args.metadata.names_config(),
                 read: read_config(args, environment)?,
             },
             fuse: fuse_tuning(args, environment)?,
@@ -92,6 +101,7 @@ impl MountConfig {
                 allow_other: mount.allow_other,
                 allow_root: mount.allow_root,
                 auto_unmount: mount.auto_unmount,
+                transport: environment.fuse_transport,
                 // Writing lands with a later version; until then the kernel is told, so that every tool knows.
                 read_only: true,
             },
@@ -116,6 +126,8 @@ fn fuse_tuning(args: &CliArgs, environment: &Environment) -> Result<FuseTuning, 
         max_background,
         congestion_threshold: congestion,
         threads: limits::SESSION_THREADS.min(threads_max),
+        transport: environment.fuse_transport,
+        ring_threads: threads_max,
         clone_descriptors: environment.clone_fuse_fd,
     })
 }
@@ -143,6 +155,13 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
         window_max: environment
             .prefetch_window_max
             .unwrap_or_else(|| ReadConfig::default().window_max),
+        mode: match args.mount.read_mode {
+            ReadModeArg::Auto => ReadMode::Auto,
+            ReadModeArg::Cached => ReadMode::Cached,
+            ReadModeArg::Direct => ReadMode::Direct,
+        },
+        machine_memory: available,
+        hedging: environment.hedging.unwrap_or(true),
     })
 }
 

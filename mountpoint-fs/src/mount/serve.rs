@@ -98,8 +98,11 @@ impl MountedBucket {
             }
         };
         runtime.spawn(give_back_idle(Arc::downgrade(&fs)));
+        runtime.spawn(fs.hedge());
         let options = SessionOptions {
             threads: tuning.threads,
+            transport: tuning.transport,
+            ring_threads: tuning.ring_threads,
             clone_descriptors: tuning.clone_descriptors,
             max_background: tuning.max_background,
             congestion_threshold: tuning.congestion_threshold,
