@@ -12,6 +12,7 @@ mod generate;
 mod invocation;
 mod later_flags;
 mod logging_flags;
+mod metadata_flags;
 mod mount_flags;
 mod values;
 
@@ -24,6 +25,7 @@ pub use generate::man_page;
 pub use invocation::{Invocation, Shell};
 pub use later_flags::{LaterFlags, Sse, UploadChecksums};
 pub use logging_flags::LoggingFlags;
+pub use metadata_flags::MetadataFlags;
 pub use mount_flags::{MountFlags, ReadModeArg};
 pub use values::TimeToLive;
 pub(crate) use values::parse_endpoint;

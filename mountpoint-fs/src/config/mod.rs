@@ -3,4 +3,4 @@
 pub mod limits;
 mod settings;
 
-pub use settings::{FsConfig, ReadConfig, ReadMode};
+pub use settings::{FsConfig, NamesConfig, ReadConfig, ReadMode};

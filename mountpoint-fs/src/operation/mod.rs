@@ -8,5 +8,5 @@ mod types;
 pub use error::FsError;
 pub use types::{
     Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo, OpenOptions,
-    Opened, ReadData, StatFs,
+    Opened, ReadData, Slices, StatFs,
 };

@@ -111,19 +111,17 @@ impl ReadModes {
     }
 
     /// How a file is read, and so how its program reads.
-    pub(super) fn note(&self, file: FileId, program: Option<ProgramId>, seen: ReadSize) {
+    pub(super) fn note(&self, file: FileId, program: ProgramId, seen: ReadSize) {
         let mut past = self.past.lock();
         past.files.touch(file).read_size = Some(seen);
-        if let Some(program) = program {
-            *past.programs.touch(program) = Some(seen);
-        }
+        *past.programs.touch(program) = Some(seen);
     }
 
     /// What is known of a file, which is counted as open from now on.
-    fn open_known(&self, file: FileId, program: Option<ProgramId>, consumed: u64) -> Known {
+    fn open_known(&self, file: FileId, program: ProgramId, consumed: u64) -> Known {
         let mut past = self.past.lock();
         let since = |then: Option<u64>| then.map(|then| consumed.saturating_sub(then));
-        let habit = program.and_then(|program| *past.programs.get(program)?);
+        let habit = past.programs.get(program).copied().flatten();
         let rereads = past.rereads.are_many();
         let entry = past.files.touch(file);
         let known = Known {

@@ -13,7 +13,7 @@ use crate::config::limits::DIRECT_READ_MIN;
 pub struct ReadWatch {
     pub(super) modes: Arc<ReadModes>,
     pub(super) file: FileId,
-    pub(super) program: Option<ProgramId>,
+    pub(super) program: ProgramId,
     pub(super) is_direct: bool,
     /// Reads seen so far.
     reads: AtomicU32,
@@ -25,7 +25,7 @@ impl ReadWatch {
     pub(super) fn new(
         modes: Arc<ReadModes>,
         file: FileId,
-        program: Option<ProgramId>,
+        program: ProgramId,
         is_direct: bool,
     ) -> Self {
         Self {

@@ -71,10 +71,6 @@ fn a_refused_flag_mounts_nothing() {
             "--cache is not in this version, which keeps content in memory",
         ),
         (
-            &["--metadata-ttl", "60"],
-            "--metadata-ttl is not in this version",
-        ),
-        (
             &["--sse", "AES256", "--log-metrics"],
             "leave the flag out; --log-metrics is not",
         ),
