@@ -88,7 +88,7 @@ fn other_tests_pass_over_io_uring() {
         "faults::",
         "lifecycle::",
         "passed_device::",
-        "requests::",
+        "requests::parallel_reads",
         "sharing::",
         "tools::tools_on_the_embedded_server",
     ];
