@@ -82,12 +82,13 @@ fn ring_threads(mounted: &Mounted) -> usize {
 /// The tests that say most about a transport, in a process of their own whose mounts all have rings.
 #[test]
 fn other_tests_pass_over_io_uring() {
-    const TESTS: [&str; 7] = [
+    const TESTS: [&str; 8] = [
         "reading::",
+        "read_mode::",
         "faults::",
         "lifecycle::",
         "passed_device::",
-        "requests::",
+        "requests::parallel_reads",
         "sharing::",
         "tools::tools_on_the_embedded_server",
     ];
