@@ -55,7 +55,10 @@ fn a_mount_on_an_autofs_does_not_wait_for_it() {
         let status = wait_for_exit(&mut mounting, PATIENCE);
         assert_eq!(status.code(), Some(0));
         assert_eq!(std::fs::read(root.path().join("file")).unwrap(), b"x");
-        umount2(root.path(), MntFlags::empty()).unwrap();
+        // A process that another test is about to start may still have the file open.
+        wait_until("an unmount", || {
+            umount2(root.path(), MntFlags::empty()).is_ok()
+        });
         drop(asked);
         umount2(root.path(), MntFlags::MNT_DETACH).unwrap();
     });
