@@ -31,7 +31,12 @@ use crate::limit::{ClientLimit, FuseLimit};
 use crate::server::Setup;
 
 #[derive(Debug, Parser)]
-#[command(name = "benchmark", about, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "benchmark",
+    version,
+    about,
+    args_conflicts_with_subcommands = true
+)]
 struct CommandLine {
     #[command(subcommand)]
     helper: Option<Helper>,

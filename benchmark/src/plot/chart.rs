@@ -242,13 +242,13 @@ impl Chart {
         picture.text((right, top + 10.0), &unit, ending(GREY))?;
         let (first, last) = (top + PANEL_TITLE - 8.0, top + height(panel) - 6.0);
         picture.line((start - 1.0, first), (start - 1.0, last), PALE)?;
-        for (index, (row, bar)) in panel.iter().zip(bars).enumerate() {
+        for (index, (row, bar)) in panel.iter().zip(&bars).enumerate() {
             let y = first + 2.0 + BAR * index as f64;
             let middle = y + (BAR - 4.0) / 2.0;
             picture.text((start - 7.0, middle), &shortened(&row.system), ending(DARK))?;
             match bar {
                 Some(bar) => {
-                    draw_bar(picture, bar, y, scale, colour_of(systems, &row.system))?;
+                    draw_bar(picture, *bar, y, scale, colour_of(systems, &row.system))?;
                 }
                 None if row.error.is_some() => {
                     picture.text((start + 6.0, middle), "failed", words(12.0, RED))?;
@@ -256,9 +256,15 @@ impl Chart {
                 None => picture.text((start + 6.0, middle), "–", words(12.0, GREY))?,
             }
         }
-        limit.map_or(Ok(()), |limit| {
-            picture.dashes(scale.place(limit), (first, last), DARK)
-        })
+        if let Some(limit) = limit {
+            picture.dashes(scale.place(limit), (first, last), DARK)?;
+        }
+        for (index, bar) in bars.iter().enumerate() {
+            if let Some(bar) = bar {
+                draw_value(picture, *bar, first + 2.0 + BAR * index as f64, scale)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -301,11 +307,16 @@ fn draw_bar(
             picture.line((end, middle - 3.0), (end, middle + 3.0), DARK)?;
         }
     }
+    Ok(())
+}
+
+/// The value behind its bar, on white, so that a limit's line does not cross it.
+fn draw_value(picture: &mut Picture<'_>, bar: Bar, y: f64, scale: Scale) -> Result<()> {
     let right = scale.place(bar.end()) + 5.0;
     let text = digits(bar.value);
-    // On white, so that a limit's line does not cross it.
     let width = 7.2 * text.len() as f64;
     picture.rectangle((right - 1.0, y), (width, BAR - 4.0), WHITE)?;
+    let middle = y + (BAR - 4.0) / 2.0;
     picture.text((right, middle), &text, words(12.0, DARK))
 }
 

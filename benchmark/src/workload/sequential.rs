@@ -5,6 +5,8 @@ use crate::dataset::{Dataset, KIB, MIB};
 
 const STREAMS: [u64; 4] = [1, 4, 8, 32];
 const BLOCKS: [u64; 2] = [256 * KIB, MIB];
+/// Streams of programs that have read nothing before, buffered.
+const STREAMS_FIRST: [u64; 2] = [1, 8];
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
     let mut rows = Vec::new();
@@ -14,6 +16,15 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
                 rows.push(row(data, streams, block, mode));
             }
         }
+    }
+    for streams in STREAMS_FIRST {
+        let row = row(data, streams, 256 * KIB, Mode::Buffered);
+        rows.push(Workload {
+            name: format!("{}-first", row.name),
+            before: None,
+            description: format!("{}, the first that the program reads", row.description),
+            ..row
+        });
     }
     rows
 }
