@@ -12,7 +12,7 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::ClientError;
 use crate::types::{
-    BucketInfo, ChecksumAlgorithm, CopySource, DeleteFailure, GetOutput, GetRequest, Key,
+    BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, Description, GetOutput, GetRequest, Key,
     ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput,
     PutRequest, Upload,
 };
@@ -70,6 +70,9 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
 
     /// HeadObject.
     fn head(&self, key: &Key) -> Pending<ObjectInfo>;
+
+    /// HeadObject, with all that the object carries.
+    fn describe(&self, key: &Key) -> Pending<Description>;
 
     /// One page of ListObjectsV2.
     fn list(&self, request: ListRequest) -> Pending<ListOutput>;
@@ -135,6 +138,7 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
         source: CopySource,
         destination: &Key,
         condition: PutCondition,
+        headers: CopyHeaders,
     ) -> Pending<PutOutput>;
 
     /// RenameObject: directory buckets only, elsewhere [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)

@@ -302,7 +302,7 @@ const LAYERS: [&[&str]; 9] = [
     &["cli", "fuse"],
     &["fs"],
     &["namespace", "handle"],
-    &["read"],
+    &["read", "mutate"],
     &["memory"],
     &["operation"],
     &["config", "clock", "executor", "sync"],

@@ -9,7 +9,7 @@ use mountpoint_crt_sys::block::BlockPool;
 
 use crate::object_client::Pending;
 use crate::types::{
-    CopySource, ETag, GetOutput, GetRequest, Key, ListRequest, ObjectHeaders, ObjectInfo, Part,
+    CopyHeaders, CopySource, ETag, GetOutput, GetRequest, Key, ListRequest, ObjectHeaders, ObjectInfo, Part,
     PartNumber, Priority, PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind, GetHandle, ObjectClient};
@@ -244,6 +244,9 @@ impl Bucket {
             source,
             &self.key(destination)?,
             condition,
+            CopyHeaders::Same {
+                storage_class: None,
+            },
         )))
     }
 

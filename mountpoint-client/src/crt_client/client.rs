@@ -14,7 +14,7 @@ use super::options::CrtClientOptions;
 use super::{connect, listing, multipart, objects, rename, sessions, upload};
 use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 use crate::types::{
-    BucketInfo, Checksum, ChecksumAlgorithm, CopySource, DeleteFailure, ETag, GetRequest, Key,
+    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, Description, ETag, GetRequest, Key,
     ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput,
     PutRequest, Upload,
 };
@@ -90,6 +90,10 @@ impl ObjectClient for CrtClient {
         objects::head_bucket(&self.0)
     }
 
+    fn describe(&self, key: &Key) -> Pending<Description> {
+        objects::describe(&self.0, key)
+    }
+
     fn put(&self, request: PutRequest) -> Pending<PutOutput> {
         upload::put(&self.0, request)
     }
@@ -157,8 +161,9 @@ impl ObjectClient for CrtClient {
         source: CopySource,
         destination: &Key,
         condition: PutCondition,
+        headers: CopyHeaders,
     ) -> Pending<PutOutput> {
-        objects::copy(&self.0, source, destination, condition)
+        objects::copy(&self.0, source, destination, condition, headers)
     }
 
     fn rename(&self, source: &Key, destination: &Key, condition: PutCondition) -> Pending<()> {

@@ -3,20 +3,42 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use aws_sdk_s3::operation::copy_object::builders::CopyObjectFluentBuilder;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::primitives::DateTime;
-use aws_sdk_s3::types::{Delete, ObjectIdentifier, ServerSideEncryption as SdkEncryption};
+use aws_sdk_s3::types::{
+    Delete, MetadataDirective, ObjectIdentifier, ServerSideEncryption as SdkEncryption, StorageClass,
+};
 
 use super::core::{Call, Core, reading, refused, writing};
 use super::fault::{ErrorAnswer, Fault, Operation};
 use super::sdk_fault::of_sdk;
+use super::upload::object_headers;
 use crate::endpoint::copy_source;
 use crate::types::{
-    BucketInfo, CopySource, DeleteFailure, ETag, Key, ObjectInfo, PutCondition, PutOutput,
+    BucketInfo, CopyHeaders, CopySource, DeleteFailure, Description, ETag, Key, ObjectHeaders,
+    ObjectInfo, PutCondition, PutOutput,
 };
 use crate::{ErrorKind, Pending};
 
 pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
+    head_as(core, key, object_info)
+}
+
+pub(super) fn describe(core: &Arc<Core>, key: &Key) -> Pending<Description> {
+    head_as(core, key, |operation, key, output| {
+        Ok(Description {
+            info: object_info(operation, key, output)?,
+            headers: carried(output),
+        })
+    })
+}
+
+fn head_as<T: Send + 'static>(
+    core: &Arc<Core>,
+    key: &Key,
+    read: fn(&Operation, &Key, &HeadObjectOutput) -> Result<T, Fault>,
+) -> Pending<T> {
     let (core_of_task, key) = (Arc::clone(core), key.clone());
     reading(core, async move {
         let core = core_of_task;
@@ -31,10 +53,31 @@ pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
                 .send()
                 .await
                 .map_err(|error| of_sdk(&operation, &error))?;
-            object_info(&operation, &key, &output)
+            read(&operation, &key, &output)
         };
         core.retry(Call::quick(operation.clone()), attempt).await
     })
+}
+
+/// What an object carries besides its bytes.
+fn carried(output: &HeadObjectOutput) -> ObjectHeaders {
+    let text = |value: Option<&str>| value.filter(|value| !value.is_empty()).map(str::to_owned);
+    let mut metadata: Vec<(String, String)> = output
+        .metadata()
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    metadata.sort_unstable();
+    ObjectHeaders {
+        content_type: text(output.content_type()),
+        storage_class: text(output.storage_class().map(StorageClass::as_str)),
+        metadata,
+        cache_control: text(output.cache_control()),
+        content_disposition: text(output.content_disposition()),
+        content_encoding: text(output.content_encoding()),
+        content_language: text(output.content_language()),
+    }
 }
 
 fn object_info(
@@ -175,7 +218,14 @@ pub(super) fn copy(
     source: CopySource,
     destination: &Key,
     condition: PutCondition,
+    headers: CopyHeaders,
 ) -> Pending<PutOutput> {
+    if let CopyHeaders::New(headers) = &headers
+        && let Err(what) = object_headers(headers)
+    {
+        let operation = core.on_key("CopyObject", destination);
+        return refused(operation.error(ErrorKind::InvalidRequest, &what));
+    }
     let (core_of_task, destination) = (Arc::clone(core), destination.clone());
     writing(core, async move {
         let core = core_of_task;
@@ -196,7 +246,7 @@ pub(super) fn copy(
                 )
                 .set_if_match(if_match)
                 .set_if_none_match(if_none_match);
-            let output = call
+            let output = with_headers(call, &headers)
                 .send()
                 .await
                 .map_err(|error| of_sdk(&operation, &error))?;
@@ -209,6 +259,24 @@ pub(super) fn copy(
         };
         core.retry(Call::slow(operation.clone()), attempt).await
     })
+}
+
+/// What the copy carries.
+fn with_headers(call: CopyObjectFluentBuilder, headers: &CopyHeaders) -> CopyObjectFluentBuilder {
+    match headers {
+        CopyHeaders::Same { storage_class } => {
+            call.set_storage_class(storage_class.as_deref().map(StorageClass::from))
+        }
+        CopyHeaders::New(headers) => call
+            .metadata_directive(MetadataDirective::Replace)
+            .set_storage_class(headers.storage_class.as_deref().map(StorageClass::from))
+            .set_metadata(Some(headers.metadata.iter().cloned().collect()))
+            .set_content_type(headers.content_type.clone())
+            .set_cache_control(headers.cache_control.clone())
+            .set_content_disposition(headers.content_disposition.clone())
+            .set_content_encoding(headers.content_encoding.clone())
+            .set_content_language(headers.content_language.clone()),
+    }
 }
 
 /// `If-Match` and `If-None-Match` of a write.

@@ -168,6 +168,17 @@ pub(super) fn object_headers(headers: &ObjectHeaders) -> Result<Vec<(String, Str
     if let Some(content_type) = &headers.content_type {
         all.push(("Content-Type".to_owned(), content_type.clone()));
     }
+    let others = [
+        ("Cache-Control", &headers.cache_control),
+        ("Content-Disposition", &headers.content_disposition),
+        ("Content-Encoding", &headers.content_encoding),
+        ("Content-Language", &headers.content_language),
+    ];
+    for (name, value) in others {
+        if let Some(value) = value {
+            all.push((name.to_owned(), value.clone()));
+        }
+    }
     if let Some(class) = &headers.storage_class {
         all.push(("x-amz-storage-class".to_owned(), class.clone()));
     }

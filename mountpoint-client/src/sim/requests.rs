@@ -8,7 +8,7 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::object_client::Pending;
 use crate::types::{
-    BucketInfo, Checksum, ChecksumAlgorithm, CopySource, DeleteFailure, ETag, GetRequest, Key,
+    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, Description, ETag, GetRequest, Key,
     ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput,
     PutRequest, Upload,
 };
@@ -30,6 +30,12 @@ impl ObjectClient for SimClient {
         let key = key.clone();
         let record = RequestRecord::new(Operation::HeadObject, key.as_str());
         self.submit(record, move |store| store.head(&key))
+    }
+
+    fn describe(&self, key: &Key) -> Pending<Description> {
+        let key = key.clone();
+        let record = RequestRecord::new(Operation::HeadObject, key.as_str());
+        self.submit(record, move |store| store.describe(&key))
     }
 
     fn list(&self, request: ListRequest) -> Pending<ListOutput> {
@@ -138,11 +144,12 @@ impl ObjectClient for SimClient {
         source: CopySource,
         destination: &Key,
         condition: PutCondition,
+        headers: CopyHeaders,
     ) -> Pending<PutOutput> {
         let destination = destination.clone();
         let record = RequestRecord::new(Operation::CopyObject, destination.as_str());
         self.submit(record, move |store| {
-            store.copy(&source, &destination, &condition)
+            store.copy(&source, &destination, &condition, headers)
         })
     }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::types::{
-    BucketInfo, Checksum, CopySource, DeleteFailure, ETag, GetOutput, Key, ObjectHeaders,
-    ObjectInfo, PutCondition, PutOutput, PutRequest,
+    BucketInfo, Checksum, CopyHeaders, CopySource, DeleteFailure, Description, ETag, GetOutput,
+    Key, ObjectHeaders, ObjectInfo, PutCondition, PutOutput, PutRequest,
 };
 use crate::{ClientError, ErrorKind};
 
@@ -114,6 +114,14 @@ impl Store {
         Ok(object.head())
     }
 
+    pub(super) fn describe(&self, key: &Key) -> Result<Description, ClientError> {
+        let object = self.object(key).ok_or_else(|| no_such_key(key.as_str()))?;
+        Ok(Description {
+            info: object.head(),
+            headers: object.headers.clone(),
+        })
+    }
+
     pub(super) fn head_bucket(&self) -> BucketInfo {
         BucketInfo {
             region: self.region.clone(),
@@ -168,9 +176,16 @@ impl Store {
         source: &CopySource,
         destination: &Key,
         condition: &PutCondition,
+        headers: CopyHeaders,
     ) -> Result<PutOutput, ClientError> {
         let object = Arc::clone(self.copy_source(source)?);
-        if source.key == *destination {
+        let is_unchanged = matches!(
+            headers,
+            CopyHeaders::Same {
+                storage_class: None
+            }
+        );
+        if source.key == *destination && is_unchanged {
             let what = "a copy to itself that changes nothing";
             return Err(refuse(ErrorKind::InvalidRequest, "InvalidRequest", what));
         }
@@ -180,10 +195,14 @@ impl Store {
         let content = object.content.clone();
         let etag = content.etag();
         // The storage class is not copied: S3 stores a copy in the class that the request names.
-        let headers = ObjectHeaders {
-            storage_class: None,
-            ..object.headers.clone()
+        let headers = match headers {
+            CopyHeaders::Same { storage_class } => ObjectHeaders {
+                storage_class,
+                ..object.headers.clone()
+            },
+            CopyHeaders::New(headers) => headers,
         };
+        check_headers(&headers)?;
         Ok(self.write(destination, content, etag, headers))
     }
 

@@ -133,3 +133,35 @@ pub const DOCTOR_SERVER: Duration = Duration::from_secs(15);
 
 /// Attempts of one request of the doctor's: more would hide what a mount meets.
 pub const DOCTOR_ATTEMPTS: u32 = 3;
+
+/// Names that this mount changed and that answers still in the air may be wrong about; 100 bytes each.
+pub const CHANGED_NAMES_MAX: usize = 16 << 10;
+
+/// How long a changed name is remembered: longer than pages of listings are used, so that the bound above counts.
+pub const CHANGED_NAMES_AGE_MAX: Duration = Duration::from_secs(15);
+
+/// Directories that are there although no key says so: made here or emptied here. About 250 bytes each.
+pub const KEPT_DIRECTORIES_MAX: usize = 1 << 18;
+
+/// Largest object that S3 copies in one request.
+pub const COPY_SIZE_MAX: u64 = 5 << 30;
+
+/// Part of an object that is copied in parts. S3 copies some 100 MB/s within one request, so smaller parts are faster;
+/// 512 MiB times S3's 10,000 parts is more than an object of 5 TiB needs, and larger ones get larger parts.
+pub const COPY_PART_SIZE: u64 = 512 << 20;
+
+/// Requests of one rename that are in the air at once: a directory's copies, or the parts of a copy.
+pub const COPIES_IN_FLIGHT_MAX: usize = 32;
+
+/// Attempts to rename a file whose object is replaced meanwhile.
+pub const RENAME_ATTEMPTS_MAX: u32 = 3;
+
+/// Keys of one DeleteObjects: S3's own bound.
+pub const DELETE_KEYS_MAX: usize = 1000;
+
+/// How often the log says how far the renaming of a directory has come.
+pub const RENAME_PROGRESS: Duration = Duration::from_secs(10);
+
+/// Names that one rename of a directory may move. What is known of each is held in memory (about 200 bytes) while the
+/// rename lasts, so that nothing is deleted that was not copied.
+pub const RENAME_KEYS_MAX: usize = 1 << 20;

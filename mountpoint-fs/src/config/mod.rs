@@ -5,4 +5,4 @@ mod settings;
 mod write;
 
 pub use settings::{FsConfig, ReadConfig};
-pub use write::WriteConfig;
+pub use write::{CopyLimits, WriteConfig};

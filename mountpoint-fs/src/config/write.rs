@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use mountpoint_client::types::ChecksumAlgorithm;
 
+use super::limits::{COPY_PART_SIZE, COPY_SIZE_MAX};
+
 /// What the mount may change, and how it uploads.
 #[derive(Clone, Debug)]
 #[expect(
@@ -21,6 +23,12 @@ pub struct WriteConfig {
     pub incremental_upload: bool,
     /// Existing files may be appended to by a copy on the server (`--allow-append`).
     pub allow_append: bool,
+    /// Files and directories may be renamed by a copy on the server where it cannot rename (`--allow-rename`).
+    pub allow_rename: bool,
+    /// `mkdir` stores an object that marks the directory (`--directory-markers`).
+    pub directory_markers: bool,
+    /// How large what the server copies may be.
+    pub copy_limits: CopyLimits,
     /// Size of the parts of an upload, in bytes (`--write-part-size`); `None` lets it grow with the file.
     pub part_size: Option<u64>,
     /// Checksum of uploads (`--upload-checksums`).
@@ -33,6 +41,24 @@ pub struct WriteConfig {
     pub state_directory: Option<PathBuf>,
 }
 
+/// Sizes of copies on the server. A test lowers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyLimits {
+    /// Largest object that one request copies.
+    pub whole_max: u64,
+    /// Largest part of an object that is copied in parts.
+    pub part_max: u64,
+}
+
+impl Default for CopyLimits {
+    fn default() -> Self {
+        Self {
+            whole_max: COPY_SIZE_MAX,
+            part_max: COPY_PART_SIZE,
+        }
+    }
+}
+
 impl Default for WriteConfig {
     /// As a mount without flags: new files may be made, nothing else.
     fn default() -> Self {
@@ -42,6 +68,9 @@ impl Default for WriteConfig {
             allow_overwrite: false,
             incremental_upload: false,
             allow_append: false,
+            allow_rename: false,
+            directory_markers: false,
+            copy_limits: CopyLimits::default(),
             part_size: None,
             checksum: Some(ChecksumAlgorithm::Crc32c),
             storage_class: None,

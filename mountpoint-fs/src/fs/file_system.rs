@@ -14,9 +14,10 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::open_directory::OpenDirectory;
 use super::open_mode::OpenMode;
 use crate::clock::Clock;
-use crate::config::FsConfig;
+use crate::config::{FsConfig, WriteConfig};
 use crate::config::limits::NAME_LEN_MAX;
 use crate::handle::{HandleTable, OpenFile};
+use crate::mutate::Mutator;
 use crate::namespace::Namespace;
 use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
@@ -28,7 +29,9 @@ use crate::read::{ReadContext, Reader};
 /// or memory is a future. Shared as `Arc<FileSystem>`.
 #[derive(Debug)]
 pub struct FileSystem {
-    namespace: Namespace,
+    pub(super) namespace: Namespace,
+    pub(super) write: WriteConfig,
+    pub(super) mutator: Mutator,
     reading: Arc<ReadContext>,
     files: HandleTable<OpenFile>,
     directories: HandleTable<OpenDirectory>,
@@ -39,9 +42,12 @@ impl FileSystem {
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
+        let mutator = Mutator::new(Arc::clone(&client), &config.write, clock.clone());
         let reading = ReadContext::new(client, config.read, clock);
         Self {
             namespace,
+            write: config.write,
+            mutator,
             reading,
             files: HandleTable::default(),
             directories: HandleTable::default(),

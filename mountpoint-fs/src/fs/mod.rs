@@ -1,12 +1,10 @@
 //! The file system's operations, in domain types: no FUSE message, no errno, no thread.
 
+mod change;
 mod file_system;
 mod open_directory;
 mod open_mode;
-#[allow(
-    dead_code,
-    reason = "the operations that ask come with the next changes"
-)]
+#[expect(dead_code, reason = "the operations that ask come with the next changes")]
 mod permission;
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ impl OpenDirectory {
         let mut listing = self.listing.lock().await;
         if offset == 0 {
             listing.rewind();
+            listing.set_kept(namespace.kept_children(self.ino));
         }
         let mut position = Position::of_offset(offset)?;
         let mut filler = Filler {
@@ -89,6 +90,9 @@ impl Filler<'_> {
         let entries = page.entries.iter().enumerate().skip(position.index);
         let mut has_room = true;
         for (index, listed) in entries {
+            if self.namespace.is_outdated(self.directory, listed, page) {
+                continue;
+            }
             let next_offset = Position {
                 page: position.page,
                 index: index + 1,

@@ -46,7 +46,7 @@ pub(super) struct Rules {
 /// Turns requests into operations.
 #[derive(Debug)]
 pub(super) struct Dispatcher {
-    fs: Arc<FileSystem>,
+    pub(super) fs: Arc<FileSystem>,
     rules: Rules,
     refusals: LogLimit,
     failures: LogLimit,
@@ -93,6 +93,12 @@ impl Dispatcher {
                 return unsupported(*operation)
                     .map_or(Answer::Nothing, |errno| Answer::Now(Reply::Failed(errno)));
             }
+            Operation::Mutate(mutation) => {
+                return match self.mutate(ino, mutation) {
+                    Ok(pending) => Answer::Later(pending),
+                    Err(reply) => Answer::Now(reply),
+                };
+            }
             _ => {}
         }
         match self.later(ino, operation) {
@@ -115,6 +121,7 @@ impl Dispatcher {
                 | Operation::OpenDirectory
                 | Operation::StatFs
                 | Operation::Modify(_)
+                | Operation::Mutate(_)
         );
         is_other && is_guarded
     }
@@ -216,14 +223,14 @@ impl Dispatcher {
         self.refuse(ino, Refusal::of(modification, self.rules.access))
     }
 
-    fn refuse(&self, ino: InodeNo, refusal: Refusal) -> Reply {
+    pub(super) fn refuse(&self, ino: InodeNo, refusal: Refusal) -> Reply {
         if let Some(suppressed) = self.refusals.admit() {
             tracing::warn!(inode = ino.0, errno = %refusal.errno, suppressed, "{}", refusal.reason);
         }
         Reply::Failed(refusal.errno)
     }
 
-    fn reply<T>(
+    pub(super) fn reply<T>(
         &self,
         step: Step,
         ino: InodeNo,

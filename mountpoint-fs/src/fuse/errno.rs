@@ -22,6 +22,9 @@ pub(super) fn errno(error: &FsError, access: Access) -> Errno {
         FsError::NotPermitted(_) => Errno::EPERM,
         FsError::Exists => Errno::EEXIST,
         FsError::NotEmpty => Errno::ENOTEMPTY,
+        FsError::NoSpace(_) => Errno::ENOSPC,
+        FsError::NeedsCopy(_) => Errno::EXDEV,
+        FsError::Busy(_) => Errno::EBUSY,
         FsError::TooLarge(_) => Errno::EFBIG,
         FsError::Unsupported(_) => Errno::EOPNOTSUPP,
         FsError::Denied(_) => Errno::EACCES,
@@ -58,6 +61,10 @@ pub(super) enum Step {
     Read,
     OpenDirectory,
     ReadDirectory,
+    Unlink,
+    RemoveDirectory,
+    MakeDirectory,
+    Rename,
 }
 
 impl fmt::Display for Step {
@@ -69,6 +76,10 @@ impl fmt::Display for Step {
             Self::Read => "read",
             Self::OpenDirectory => "opendir",
             Self::ReadDirectory => "readdir",
+            Self::Unlink => "unlink",
+            Self::RemoveDirectory => "rmdir",
+            Self::MakeDirectory => "mkdir",
+            Self::Rename => "rename",
         })
     }
 }
@@ -93,6 +104,9 @@ pub(super) fn level(step: Step, error: &FsError) -> Level {
         | FsError::Interrupted => Level::DEBUG,
         FsError::ReadOnly
         | FsError::NotPermitted(_)
+        | FsError::NoSpace(_)
+        | FsError::NeedsCopy(_)
+        | FsError::Busy(_)
         | FsError::TooLarge(_)
         | FsError::Denied(_)
         | FsError::Client(_) => Level::WARN,
@@ -153,6 +167,9 @@ mod tests {
         );
         check(&FsError::Exists, Errno::EEXIST, Level::DEBUG);
         check(&FsError::NotEmpty, Errno::ENOTEMPTY, Level::DEBUG);
+        check(&FsError::NoSpace("k".into()), Errno::ENOSPC, Level::WARN);
+        check(&FsError::NeedsCopy("k".into()), Errno::EXDEV, Level::WARN);
+        check(&FsError::Busy("k".into()), Errno::EBUSY, Level::WARN);
         check(&FsError::TooLarge("k".into()), Errno::EFBIG, Level::WARN);
         check(&FsError::Stale("k".into()), Errno::ESTALE, Level::WARN);
         check(&FsError::Denied("k".into()), Errno::EACCES, Level::WARN);

@@ -19,16 +19,18 @@ use crate::sync::Mutex;
 /// look-ups (a path's length of them to build a key), and nothing foreign is called under it.
 #[derive(Debug)]
 pub(super) struct InodeTable {
-    table: Mutex<Table>,
+    pub(super) table: Mutex<Table>,
     /// The mounted prefix, the root's.
     prefix: String,
 }
 
 #[derive(Debug)]
-struct Table {
+pub(super) struct Table {
     /// Boxed: a half empty table of pointers is small.
-    inodes: HashMap<InodeNo, Box<Inode>>,
+    pub(super) inodes: HashMap<InodeNo, Box<Inode>>,
     last: InodeNo,
+    /// How many directories are kept.
+    pub(super) kept: usize,
 }
 
 /// A copy of what an inode is.
@@ -58,6 +60,7 @@ impl InodeTable {
             table: Mutex::new(Table {
                 inodes,
                 last: InodeNo::ROOT,
+                kept: 0,
             }),
             prefix,
         }
@@ -219,21 +222,21 @@ impl InodeTable {
 }
 
 impl Table {
-    fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
+    pub(super) fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
         self.inodes
             .get(&ino)
             .map(Box::as_ref)
             .ok_or_else(|| unknown(ino))
     }
 
-    fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
+    pub(super) fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
         self.inodes
             .get_mut(&ino)
             .map(Box::as_mut)
             .ok_or_else(|| unknown(ino))
     }
 
-    fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
+    pub(super) fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
         match &self.inodes.get(&directory)?.body {
             Body::Directory(children) => children.get(name).copied(),
             Body::File(_) => None,
@@ -253,7 +256,7 @@ impl Table {
         Some(ino)
     }
 
-    fn create(
+    pub(super) fn create(
         &mut self,
         directory: InodeNo,
         name: &Arc<str>,
@@ -278,15 +281,17 @@ impl Table {
         ino
     }
 
-    fn detach(&mut self, ino: InodeNo) {
+    pub(super) fn detach(&mut self, ino: InodeNo) {
         let Ok(inode) = self.inode(ino) else { return };
         let (parent, name) = (inode.parent, Arc::clone(&inode.name));
+        self.unkeep(ino);
         self.unname(parent, &name, ino);
+        self.drop_unused(ino);
         self.drop_unused(parent);
     }
 
     /// Takes `name` out of `directory` if it means `ino`.
-    fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
+    pub(super) fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
         let Ok(Inode {
             body: Body::Directory(children),
             ..
@@ -303,7 +308,7 @@ impl Table {
     }
 
     /// Drops `ino` if nobody needs it, and then its parents.
-    fn drop_unused(&mut self, mut ino: InodeNo) {
+    pub(super) fn drop_unused(&mut self, mut ino: InodeNo) {
         while ino != InodeNo::ROOT && self.inode(ino).is_ok_and(Inode::is_unused) {
             let Some(inode) = self.inodes.remove(&ino) else {
                 return;

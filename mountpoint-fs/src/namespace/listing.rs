@@ -85,6 +85,12 @@ impl Listing {
         }
     }
 
+    /// Directories that are there whether S3 lists them or not. To be told before the first page is read.
+    pub fn set_kept(&mut self, names: Vec<Arc<str>>) {
+        let kept = names.into_iter().map(Listed::kept);
+        self.starts[0].held_back = kept.collect();
+    }
+
     /// Page `number`, or `None` behind the end. Asks for the page behind it.
     ///
     /// Errors are those of the request; the next call asks again.

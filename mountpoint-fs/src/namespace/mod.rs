@@ -10,6 +10,8 @@
 //! Runs on whatever thread polls it.
 
 mod attributes;
+mod change;
+mod changes;
 mod inode;
 mod inode_table;
 mod joined;
@@ -23,9 +25,11 @@ mod names;
 mod namespace;
 mod page;
 mod recent;
+mod table_changes;
 mod version;
 
 pub use attributes::AttributeStyle;
+pub use change::NameChange;
 pub use listing::Listing;
 pub use namespace::{Namespace, OpenVersion};
 pub use page::{Listed, Page};

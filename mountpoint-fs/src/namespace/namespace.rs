@@ -21,6 +21,7 @@ use mountpoint_client::types::{Key, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::attributes::AttributeStyle;
+use super::changes::Changes;
 use super::inode::{Moment, Observed};
 use super::inode_table::{InodeTable, View};
 use super::joined::Joins;
@@ -39,10 +40,11 @@ use crate::operation::{Attributes, Entry, FsError, InodeNo};
 #[derive(Debug)]
 pub struct Namespace {
     client: Arc<dyn ObjectClient>,
-    clock: Clock,
+    pub(super) clock: Clock,
     style: AttributeStyle,
-    table: InodeTable,
-    recent: RecentPages,
+    pub(super) table: InodeTable,
+    pub(super) recent: RecentPages,
+    pub(super) changes: Changes,
     lookups: Joins<(InodeNo, Arc<str>), Result<Answer, FsError>>,
 }
 
@@ -70,6 +72,7 @@ impl Namespace {
             style: AttributeStyle::new(config, mounted),
             table: InodeTable::new(config.prefix.clone()),
             recent: RecentPages::default(),
+            changes: Changes::default(),
             lookups: Joins::new(),
         }
     }
@@ -78,7 +81,10 @@ impl Namespace {
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         let name = names::parse(name)?;
         let now = self.now();
-        if let Some(recent) = self.recent.find(parent, name, now) {
+        let recent = self.recent.find(parent, name, now);
+        if let Some(recent) =
+            recent.filter(|recent| !self.changes.outdate_moment(parent, name, recent.asked))
+        {
             let Listed { name, found, .. } = recent.listed;
             let observed = Observed {
                 asked: recent.asked,
@@ -89,9 +95,12 @@ impl Namespace {
             return Ok(self.entry(&view, recent.valid_until.left(now)));
         }
         let name = Arc::from(name);
-        let Answer { found, asked, took } = self.find(parent, &name).await?;
+        let Answer { found, asked, took } = self.find_unchanged(parent, &name).await?;
         let Some(found) = found else {
-            self.gone(parent, &name);
+            if let Some(ino) = self.gone(parent, &name) {
+                let view = self.table.admit_kept(ino)?;
+                return Ok(self.entry(&view, DIRECTORY_TTL));
+            }
             return Err(FsError::NotFound);
         };
         let ttl = ttl(&found);
@@ -120,9 +129,11 @@ impl Namespace {
         if !left.is_zero() {
             return Ok(self.style.of(ino, &view.found, left));
         }
-        let Answer { found, asked, .. } = self.find(view.parent, &view.name).await?;
+        let Answer { found, asked, .. } = self.find_unchanged(view.parent, &view.name).await?;
         let Some(found) = found else {
-            self.gone(view.parent, &view.name);
+            if self.gone(view.parent, &view.name) == Some(ino) {
+                return Ok(self.style.directory(ino, DIRECTORY_TTL));
+            }
             return Err(FsError::NotFound);
         };
         // It vouches for no open: a long time may pass between a `stat` and an `open`.
@@ -300,12 +311,40 @@ impl Namespace {
         self.lookups.join((parent, Arc::clone(name)), begin).await
     }
 
-    /// Nothing is called `name` any more.
-    fn gone(&self, parent: InodeNo, name: &str) {
-        self.recent.distrust(parent, name);
-        if let Some(ino) = self.table.child(parent, name) {
-            self.table.detach(ino);
+    /// Asks until the answer is newer than any change that this mount has made to the name. A file does not hide a
+    /// directory that is kept; a directory that S3 knows need not be.
+    async fn find_unchanged(&self, parent: InodeNo, name: &Arc<str>) -> Result<Answer, FsError> {
+        loop {
+            let mut answer = self.find(parent, name).await?;
+            if self.changes.outdate(parent, name, answer.asked) {
+                continue;
+            }
+            if let Some(ino) = self.table.child(parent, name) {
+                match answer.found {
+                    Some(Found::Directory) => self.table.unkeep(ino),
+                    Some(Found::File(_)) if self.table.is_kept(ino) => answer.found = None,
+                    Some(Found::File(_)) | None => {}
+                }
+            }
+            return Ok(answer);
         }
+    }
+
+    /// Nothing in the bucket is called `name` any more. A directory that is kept stays.
+    fn gone(&self, parent: InodeNo, name: &str) -> Option<InodeNo> {
+        self.recent.distrust(parent, name);
+        let ino = self.table.child(parent, name)?;
+        if self.table.is_kept(ino) {
+            return Some(ino);
+        }
+        self.table.detach(ino);
+        None
+    }
+
+    /// Whether what a listing says of `listed` was changed by this mount since it was asked for.
+    #[must_use]
+    pub fn is_outdated(&self, directory: InodeNo, listed: &Listed, page: &Page) -> bool {
+        self.changes.outdate(directory, &listed.name, page.asked)
     }
 
     fn now(&self) -> Moment {
@@ -313,7 +352,7 @@ impl Namespace {
     }
 
     /// An answer that was asked for at `asked`, took `took`, and is handed out now.
-    fn observed(&self, asked: Duration, ttl: Duration, took: Duration) -> Observed {
+    pub(super) fn observed(&self, asked: Duration, ttl: Duration, took: Duration) -> Observed {
         let valid_until = (self.clock.now() + ttl).into();
         Observed {
             asked: asked.into(),
@@ -322,7 +361,7 @@ impl Namespace {
         }
     }
 
-    fn entry(&self, view: &View, ttl: Duration) -> Entry {
+    pub(super) fn entry(&self, view: &View, ttl: Duration) -> Entry {
         Entry {
             attributes: self.style.of(view.ino, &view.found, ttl),
             ttl,

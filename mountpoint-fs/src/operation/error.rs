@@ -38,6 +38,15 @@ pub enum FsError {
     /// The directory has entries.
     #[error("directory not empty")]
     NotEmpty,
+    /// More than this mount remembers.
+    #[error("no space: {0}")]
+    NoSpace(String),
+    /// Only a copy of the bytes would do it: the application is to make one.
+    #[error("{0}")]
+    NeedsCopy(String),
+    /// Somebody else is changing it.
+    #[error("busy: {0}")]
+    Busy(String),
     /// More than an object, or this upload, can hold.
     #[error("file too large: {0}")]
     TooLarge(String),

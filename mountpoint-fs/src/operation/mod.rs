@@ -7,6 +7,6 @@ mod types;
 
 pub use error::FsError;
 pub use types::{
-    Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo, OpenOptions,
-    Opened, ReadData, StatFs,
+    AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo,
+    OpenOptions, Opened, ReadData, RenameMode, StatFs, TimeChange,
 };

@@ -79,6 +79,46 @@ pub struct Opened {
     pub keep_cache: bool,
 }
 
+/// What `rename` does with what has the new name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenameMode {
+    /// Replaces it.
+    Replace,
+    /// Refuses (`RENAME_NOREPLACE`).
+    KeepExisting,
+}
+
+/// A new time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeChange {
+    /// That of the change.
+    Now,
+    /// Counted from 1970.
+    At {
+        /// Whole seconds, negative before 1970.
+        seconds: i64,
+        /// Nanoseconds behind them.
+        nanos: u32,
+    },
+}
+
+/// Attributes to change; `None` where one stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttributeChange {
+    /// Permission bits.
+    pub mode: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size in bytes: `truncate`.
+    pub size: Option<u64>,
+    /// Time of the last access.
+    pub atime: Option<TimeChange>,
+    /// Time of the last change.
+    pub mtime: Option<TimeChange>,
+}
+
 /// Bytes of a file as slices of blocks, in order: what one `writev` sends.
 #[derive(Clone, Debug, Default)]
 pub struct ReadData {

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::abi::{init_flags, opcode};
+use super::mutation::Mutation;
 
 /// What every request begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,8 @@ pub(in crate::fuse) enum Operation<'a> {
         handle: u64,
     },
     StatFs,
+    /// Changes names or attributes.
+    Mutate(Mutation<'a>),
     /// Changes the file system.
     Modify(Modification),
     /// Does not exist here.
@@ -93,21 +96,9 @@ pub(in crate::fuse) enum Operation<'a> {
 /// Operations that would change a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::fuse) enum Modification {
-    SetAttributes,
-    SymbolicLink,
-    HardLink,
     MakeNode,
-    MakeDirectory,
     Create,
-    Unlink,
-    RemoveDirectory,
-    Rename,
-    /// With flags that S3 has no meaning for, such as `RENAME_EXCHANGE`.
-    RenameSpecial,
     Write,
-    Allocate,
-    SetExtendedAttribute,
-    RemoveExtendedAttribute,
 }
 
 /// Operations that do not exist here, by what the application is told.
@@ -205,9 +196,10 @@ impl<'a> Operation<'a> {
             opcode::READLINK => Self::Unsupported(Unsupported::ReadLink),
             opcode::IOCTL => Self::Unsupported(Unsupported::Ioctl),
             opcode::NOTIFY_REPLY => Self::Unsupported(Unsupported::NotifyReply),
-            code => match Modification::parse(code, fields) {
+            code if Mutation::is_mutation(code) => Self::Mutate(Mutation::parse(code, fields)?),
+            code => match Modification::parse(code) {
                 Some(modification) => Self::Modify(modification),
-                // Extended attributes, locks, poll, bmap, lseek, copy_file_range, access, and whatever comes later.
+                // Extended attributes, locks, poll, bmap, lseek, access, and whatever comes later.
                 None => Self::Unsupported(Unsupported::Other),
             },
         })
@@ -215,28 +207,11 @@ impl<'a> Operation<'a> {
 }
 
 impl Modification {
-    fn parse(code: u32, fields: &mut Fields<'_>) -> Option<Self> {
+    fn parse(code: u32) -> Option<Self> {
         Some(match code {
-            opcode::SETATTR => Self::SetAttributes,
-            opcode::SYMLINK => Self::SymbolicLink,
-            opcode::LINK => Self::HardLink,
             opcode::MKNOD => Self::MakeNode,
-            opcode::MKDIR => Self::MakeDirectory,
             opcode::CREATE => Self::Create,
-            opcode::UNLINK => Self::Unlink,
-            opcode::RMDIR => Self::RemoveDirectory,
-            opcode::RENAME => Self::Rename,
-            opcode::RENAME2 => {
-                let new_directory = fields.u64();
-                match (new_directory, fields.u32()) {
-                    (Some(_), Some(0)) => Self::Rename,
-                    _ => Self::RenameSpecial,
-                }
-            }
             opcode::WRITE => Self::Write,
-            opcode::FALLOCATE => Self::Allocate,
-            opcode::SETXATTR => Self::SetExtendedAttribute,
-            opcode::REMOVEXATTR => Self::RemoveExtendedAttribute,
             _ => return None,
         })
     }
@@ -287,7 +262,7 @@ impl<'a> Forgets<'a> {
 }
 
 /// The part of a message that was not parsed yet.
-struct Fields<'a>(&'a [u8]);
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -296,11 +271,11 @@ impl<'a> Fields<'a> {
         Some(*field)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub(super) fn u32(&mut self) -> Option<u32> {
         self.take().map(u32::from_ne_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(super) fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_ne_bytes)
     }
 
@@ -329,8 +304,15 @@ impl<'a> Fields<'a> {
         Some((self.u64()?, self.u64()?, self.u32()?))
     }
 
+    /// The next `len` bytes.
+    pub(super) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
     /// A name that ends with NUL.
-    fn name(&mut self) -> Option<&'a OsStr> {
+    pub(super) fn name(&mut self) -> Option<&'a OsStr> {
         let end = self.0.iter().position(|byte| *byte == 0)?;
         let (name, rest) = self.0.split_at(end);
         self.0 = &rest[1..];
@@ -453,7 +435,6 @@ mod tests {
             37,
             40,
             46,
-            47,
             48,
             49,
             50,
@@ -469,32 +450,16 @@ mod tests {
         check(39, &[], &Operation::Unsupported(Unsupported::Ioctl));
         check(41, &[], &Operation::Unsupported(Unsupported::NotifyReply));
         for (code, modification) in [
-            (4, Modification::SetAttributes),
-            (6, Modification::SymbolicLink),
             (8, Modification::MakeNode),
-            (9, Modification::MakeDirectory),
-            (10, Modification::Unlink),
-            (11, Modification::RemoveDirectory),
-            (12, Modification::Rename),
-            (13, Modification::HardLink),
             (16, Modification::Write),
-            (21, Modification::SetExtendedAttribute),
-            (24, Modification::RemoveExtendedAttribute),
             (35, Modification::Create),
-            (43, Modification::Allocate),
         ] {
             check(code, &[0; 64], &Operation::Modify(modification));
         }
-        check(
-            45,
-            &body(&[9], &[0, 0]),
-            &Operation::Modify(Modification::Rename),
-        );
-        check(
-            45,
-            &body(&[9], &[2, 0]),
-            &Operation::Modify(Modification::RenameSpecial),
-        );
+        let unlink = Mutation::Unlink {
+            name: OsStr::new("a"),
+        };
+        check(10, b"a\0", &Operation::Mutate(unlink));
     }
 
     #[test]

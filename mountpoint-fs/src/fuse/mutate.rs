@@ -1,0 +1,74 @@
+//! Requests that change names and attributes, made into operations.
+
+use std::sync::Arc;
+
+use nix::errno::Errno;
+
+use super::device::Reply;
+use super::dispatch::Dispatcher;
+use super::errno::Step;
+use super::refusal::Refusal;
+use super::task::PendingReply;
+use super::wire::{Fixed, Mutation};
+use crate::operation::InodeNo;
+
+impl Dispatcher {
+    /// The operation that `mutation` of `ino` asks for; how it is refused where there is none.
+    pub(super) fn mutate(
+        self: &Arc<Self>,
+        ino: InodeNo,
+        mutation: &Mutation<'_>,
+    ) -> Result<PendingReply, Reply> {
+        let this = Arc::clone(self);
+        Ok(match *mutation {
+            Mutation::Unlink { name } => {
+                let name = name.to_owned();
+                Box::pin(async move {
+                    let result = this.fs.unlink(ino, &name).await;
+                    this.reply(Step::Unlink, ino, result, |()| Reply::Done)
+                })
+            }
+            Mutation::RemoveDirectory { name } => {
+                let name = name.to_owned();
+                Box::pin(async move {
+                    let result = this.fs.remove_directory(ino, &name).await;
+                    this.reply(Step::RemoveDirectory, ino, result, |()| Reply::Done)
+                })
+            }
+            Mutation::MakeDirectory { name, mode: _ } => {
+                let name = name.to_owned();
+                Box::pin(async move {
+                    let result = this.fs.make_directory(ino, &name).await;
+                    this.reply(Step::MakeDirectory, ino, result, |entry| {
+                        Reply::Fixed(Fixed::entry(&entry))
+                    })
+                })
+            }
+            Mutation::Rename { mode: None, .. } => {
+                return Err(self.refuse(ino, Refusal::RENAME_SPECIAL));
+            }
+            Mutation::Rename {
+                name,
+                new_directory,
+                new_name,
+                mode: Some(mode),
+            } => {
+                let (name, new_name) = (name.to_owned(), new_name.to_owned());
+                Box::pin(async move {
+                    let to = (InodeNo(new_directory), new_name.as_os_str());
+                    let result = this.fs.rename((ino, &name), to, mode).await;
+                    this.reply(Step::Rename, ino, result, |()| Reply::Done)
+                })
+            }
+            Mutation::SetAttributes(_) => return Err(self.refuse(ino, Refusal::SET_ATTRIBUTES)),
+            Mutation::SymbolicLink { .. } | Mutation::HardLink => {
+                return Err(self.refuse(ino, Refusal::LINK));
+            }
+            Mutation::Allocate => return Err(self.refuse(ino, Refusal::ALLOCATE)),
+            Mutation::SetExtendedAttribute { .. } | Mutation::RemoveExtendedAttribute { .. } => {
+                return Err(self.refuse(ino, Refusal::EXTENDED_ATTRIBUTE));
+            }
+            Mutation::CopyRange(_) => return Err(Reply::Failed(Errno::ENOSYS)),
+        })
+    }
+}
