@@ -105,6 +105,7 @@ fn mount(server: &Server, directory: &Path) -> Result<MountedBucket, Failure> {
         dir_mode: 0o755,
         file_mode: 0o644,
         read: ReadConfig::default(),
+        write: mountpoint_fs::config::WriteConfig::default(),
     };
     let access = MountOptions {
         source_name: "mountpoint-demo".to_owned(),

@@ -2,5 +2,7 @@
 
 pub mod limits;
 mod settings;
+mod write;
 
 pub use settings::{FsConfig, ReadConfig};
+pub use write::WriteConfig;

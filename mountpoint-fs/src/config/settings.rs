@@ -1,5 +1,7 @@
 //! What the file system is told at start-up. Resolved once, by `mount`; never changed while mounted.
 
+use super::WriteConfig;
+
 /// Settings of names, attributes and open files.
 #[derive(Clone, Debug)]
 pub struct FsConfig {
@@ -15,6 +17,8 @@ pub struct FsConfig {
     pub file_mode: u16,
     /// Settings of the read path.
     pub read: ReadConfig,
+    /// What may be changed, and how.
+    pub write: WriteConfig,
 }
 
 /// Settings of the read path.

@@ -264,7 +264,7 @@ mod tests {
     use mountpoint_client::sim::SimOptions;
 
     use super::*;
-    use crate::config::{FsConfig, ReadConfig};
+    use crate::config::{FsConfig, ReadConfig, WriteConfig};
 
     #[test]
     fn files_that_could_not_be_mapped_are_not_opened_past_the_page_cache() {
@@ -277,6 +277,7 @@ mod tests {
                 dir_mode: 0o755,
                 file_mode: 0o644,
                 read: ReadConfig::default(),
+                write: WriteConfig::default(),
             };
             let fs = Arc::new(FileSystem::new(client, config, Clock::manual()));
             let rules = Rules {

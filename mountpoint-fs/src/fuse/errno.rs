@@ -19,6 +19,10 @@ pub(super) fn errno(error: &FsError, access: Access) -> Errno {
         FsError::BadHandle => Errno::EBADF,
         FsError::Stale(_) => Errno::ESTALE,
         FsError::ReadOnly => access.refusal(),
+        FsError::NotPermitted(_) => Errno::EPERM,
+        FsError::Exists => Errno::EEXIST,
+        FsError::NotEmpty => Errno::ENOTEMPTY,
+        FsError::TooLarge(_) => Errno::EFBIG,
         FsError::Unsupported(_) => Errno::EOPNOTSUPP,
         FsError::Denied(_) => Errno::EACCES,
         FsError::Interrupted => Errno::EINTR,
@@ -83,10 +87,15 @@ pub(super) fn level(step: Step, error: &FsError) -> Level {
         | FsError::InvalidArgument(_)
         | FsError::BadHandle
         | FsError::Stale(_)
-        | FsError::ReadOnly
+        | FsError::Exists
+        | FsError::NotEmpty
         | FsError::Unsupported(_)
         | FsError::Interrupted => Level::DEBUG,
-        FsError::Denied(_) | FsError::Client(_) => Level::WARN,
+        FsError::ReadOnly
+        | FsError::NotPermitted(_)
+        | FsError::TooLarge(_)
+        | FsError::Denied(_)
+        | FsError::Client(_) => Level::WARN,
     }
 }
 
@@ -136,7 +145,15 @@ mod tests {
         check(&FsError::BadHandle, Errno::EBADF, Level::DEBUG);
         check(&FsError::Unsupported("x"), Errno::EOPNOTSUPP, Level::DEBUG);
         check(&FsError::Interrupted, Errno::EINTR, Level::DEBUG);
-        check(&FsError::ReadOnly, Errno::EROFS, Level::DEBUG);
+        check(&FsError::ReadOnly, Errno::EROFS, Level::WARN);
+        check(
+            &FsError::NotPermitted("--allow-overwrite".into()),
+            Errno::EPERM,
+            Level::WARN,
+        );
+        check(&FsError::Exists, Errno::EEXIST, Level::DEBUG);
+        check(&FsError::NotEmpty, Errno::ENOTEMPTY, Level::DEBUG);
+        check(&FsError::TooLarge("k".into()), Errno::EFBIG, Level::WARN);
         check(&FsError::Stale("k".into()), Errno::ESTALE, Level::WARN);
         check(&FsError::Denied("k".into()), Errno::EACCES, Level::WARN);
         assert_eq!(errno(&FsError::ReadOnly, Access::ReadWrite), Errno::EPERM);

@@ -8,7 +8,7 @@ use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::CliArgs;
-use crate::config::{FsConfig, ReadConfig, limits};
+use crate::config::{FsConfig, ReadConfig, WriteConfig, limits};
 
 /// What the kernel is told at mount time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,7 @@ impl MountConfig {
                 dir_mode: mount.dir_mode.unwrap_or(0o755),
                 file_mode: mount.file_mode.unwrap_or(0o644),
                 read: read_config(args, environment)?,
+                write: WriteConfig::default(),
             },
             fuse: fuse_tuning(args, environment)?,
             access: crate::fuse::MountOptions {

@@ -29,6 +29,18 @@ pub enum FsError {
     /// The mount allows no writes.
     #[error("read-only file system")]
     ReadOnly,
+    /// The mount's flags do not allow this, or the file is being written. Says which flag would allow it.
+    #[error("{0}")]
+    NotPermitted(String),
+    /// The name is taken.
+    #[error("file exists")]
+    Exists,
+    /// The directory has entries.
+    #[error("directory not empty")]
+    NotEmpty,
+    /// More than an object, or this upload, can hold.
+    #[error("file too large: {0}")]
+    TooLarge(String),
     /// An offset or a flag that this file system has no meaning for.
     #[error("invalid argument: {0}")]
     InvalidArgument(&'static str),

@@ -15,7 +15,7 @@ use mountpoint_client::sim::{Operation, RequestLog, SimOptions, Time};
 
 use super::FileSystem;
 use crate::clock::Clock;
-use crate::config::{FsConfig, ReadConfig};
+use crate::config::{FsConfig, ReadConfig, WriteConfig};
 use crate::operation::{
     DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, OpenOptions,
 };
@@ -67,6 +67,7 @@ impl Mount {
             dir_mode: 0o755,
             file_mode: 0o644,
             read: ReadConfig::default(),
+            write: WriteConfig::default(),
         };
         let fs = FileSystem::new(Arc::clone(&bucket) as _, config, clock.clone());
         Self { bucket, clock, fs }

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::clock::Clock;
-use crate::config::{FsConfig, ReadConfig};
+use crate::config::{FsConfig, ReadConfig, WriteConfig};
 use crate::fs::FileSystem;
 use crate::fuse::mount_info::MountInfo;
 use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, mount};
@@ -32,6 +32,7 @@ fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
         dir_mode: 0o755,
         file_mode: 0o644,
         read: ReadConfig::default(),
+        write: WriteConfig::default(),
     };
     let client = Arc::clone(client) as Arc<dyn ObjectClient>;
     Arc::new(FileSystem::new(client, config, Clock::monotonic()))

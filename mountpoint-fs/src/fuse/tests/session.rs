@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::kernel::{Answered, Kernel};
 use crate::clock::Clock;
-use crate::config::{FsConfig, ReadConfig};
+use crate::config::{FsConfig, ReadConfig, WriteConfig};
 use crate::fs::FileSystem;
 use crate::fuse::{Mount, Session, SessionError, SessionOptions};
 
@@ -143,6 +143,7 @@ fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
         dir_mode: 0o755,
         file_mode: 0o640,
         read: ReadConfig::default(),
+        write: WriteConfig::default(),
     };
     Arc::new(FileSystem::new(
         Arc::clone(client) as Arc<dyn ObjectClient>,
