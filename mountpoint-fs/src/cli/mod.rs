@@ -14,6 +14,7 @@ mod later_flags;
 mod logging_flags;
 mod mount_flags;
 mod values;
+mod write_flags;
 
 pub use args::CliArgs;
 pub use bucket::{BucketArg, BucketArgError};
@@ -22,8 +23,9 @@ pub use client_flags::ClientFlags;
 pub use credentials_flags::CredentialsFlags;
 pub use generate::man_page;
 pub use invocation::{Invocation, Shell};
-pub use later_flags::{LaterFlags, Sse, UploadChecksums};
+pub use later_flags::LaterFlags;
 pub use logging_flags::LoggingFlags;
 pub use mount_flags::MountFlags;
 pub use values::TimeToLive;
 pub(crate) use values::parse_endpoint;
+pub use write_flags::{Sse, UploadChecksums, WriteFlags};

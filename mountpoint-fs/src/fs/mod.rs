@@ -4,7 +4,13 @@ mod change;
 mod file_system;
 mod open_directory;
 mod open_mode;
-#[expect(dead_code, reason = "the operations that ask come with the next changes")]
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "the operations that ask come with the next changes"
+    )
+)]
 mod permission;
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use mountpoint_client::crt_client::CrtClientOptions;
+use mountpoint_client::types::ChecksumAlgorithm;
 
 use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
-use crate::cli::CliArgs;
-use crate::config::{FsConfig, ReadConfig, WriteConfig, limits};
+use crate::cli::{CliArgs, UploadChecksums};
+use crate::config::{CopyLimits, FsConfig, ReadConfig, WriteConfig, limits};
 
 /// What the kernel is told at mount time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,7 @@ impl MountConfig {
             &args.client,
             environment,
         )?;
+        client.sse = super::client_options::encryption(&args.write);
         if args.is_fstab {
             client.user_agent.push_str(" mp-fstab");
         }
@@ -85,7 +87,7 @@ impl MountConfig {
                 dir_mode: mount.dir_mode.unwrap_or(0o755),
                 file_mode: mount.file_mode.unwrap_or(0o644),
                 read: read_config(args, environment)?,
-                write: WriteConfig::default(),
+                write: write_config(args, environment),
             },
             fuse: fuse_tuning(args, environment)?,
             access: crate::fuse::MountOptions {
@@ -93,8 +95,7 @@ impl MountConfig {
                 allow_other: mount.allow_other,
                 allow_root: mount.allow_root,
                 auto_unmount: mount.auto_unmount,
-                // Writing lands with a later version; until then the kernel is told, so that every tool knows.
-                read_only: true,
+                read_only: mount.read_only,
             },
             warnings,
         })
@@ -146,6 +147,40 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
             .unwrap_or_else(|| ReadConfig::default().window_max),
     })
 }
+
+fn write_config(args: &CliArgs, environment: &Environment) -> WriteConfig {
+    let write = &args.write;
+    let part_size = write.write_part_size.or_else(|| {
+        args.client
+            .write_part_size()
+            .map(|size| size.max(WRITE_PART_MIN))
+    });
+    WriteConfig {
+        read_only: args.mount.read_only,
+        allow_delete: write.allow_delete,
+        allow_overwrite: write.allow_overwrite,
+        incremental_upload: write.incremental_upload,
+        allow_append: write.allow_append,
+        allow_rename: write.allow_rename,
+        directory_markers: write.directory_markers,
+        copy_limits: CopyLimits::default(),
+        part_size,
+        checksum: match write.upload_checksums {
+            None | Some(UploadChecksums::Crc32c) => Some(ChecksumAlgorithm::Crc32c),
+            Some(UploadChecksums::Crc64nvme) => Some(ChecksumAlgorithm::Crc64Nvme),
+            Some(UploadChecksums::Off) => None,
+        },
+        storage_class: write.storage_class.clone(),
+        infer_content_type: write.infer_content_type,
+        state_directory: write
+            .state_directory
+            .clone()
+            .or_else(|| environment.state_directory()),
+    }
+}
+
+/// S3 takes no smaller parts.
+const WRITE_PART_MIN: u64 = 5 << 20;
 
 /// A quarter, so that applications keep the rest; within bounds that make sense. Never more than half: in a small
 /// control group the process itself has to fit, too.

@@ -14,4 +14,4 @@ mod tree;
 
 
 pub use mutator::Mutator;
-pub use rename::Target;
+pub use rename::{Moved, Target};

@@ -63,11 +63,7 @@ fn a_refused_flag_mounts_nothing() {
     let directory = tempfile::tempdir().unwrap();
     for (flags, message) in [
         (
-            &["--allow-delete"][..],
-            "--allow-delete is not in this version, which mounts read-only",
-        ),
-        (
-            &["--cache", "/tmp"],
+            &["--cache", "/tmp"][..],
             "--cache is not in this version, which keeps content in memory",
         ),
         (
@@ -75,7 +71,7 @@ fn a_refused_flag_mounts_nothing() {
             "--metadata-ttl is not in this version",
         ),
         (
-            &["--sse", "AES256", "--log-metrics"],
+            &["--metadata-ttl", "60", "--log-metrics"],
             "leave the flag out; --log-metrics is not",
         ),
     ] {

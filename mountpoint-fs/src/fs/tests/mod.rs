@@ -1,9 +1,11 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
+mod changing;
 mod listing;
 mod lookup;
 mod model;
 mod opening;
+mod renaming;
 mod threads;
 
 use std::ffi::OsStr;
@@ -55,6 +57,11 @@ impl Mount {
     }
 
     fn with_options(options: SimOptions, prefix: &str, keys: &[&str]) -> Self {
+        Self::with_write(options, prefix, keys, WriteConfig::default())
+    }
+
+    /// A mount that may change things.
+    fn with_write(options: SimOptions, prefix: &str, keys: &[&str], write: WriteConfig) -> Self {
         let bucket = Arc::new(SimClient::new(options));
         for key in keys {
             bucket.put_object(key, format!("content of {key}"));
@@ -67,7 +74,7 @@ impl Mount {
             dir_mode: 0o755,
             file_mode: 0o644,
             read: ReadConfig::default(),
-            write: WriteConfig::default(),
+            write,
         };
         let fs = FileSystem::new(Arc::clone(&bucket) as _, config, clock.clone());
         Self { bucket, clock, fs }
