@@ -1,5 +1,6 @@
 //! The file system's operations, in domain types: no FUSE message, no errno, no thread.
 
+mod attribute_change;
 mod change;
 mod file_system;
 mod open_directory;

@@ -52,6 +52,13 @@ const OVERWRITE: &str = "an existing file is not replaced without --allow-overwr
 const APPEND: &str = "an existing file is not appended to without --allow-append \
                       (or --incremental-upload on a directory bucket)";
 const DELETE: &str = "a file is not removed without --allow-delete";
+/// What is told of an attribute that S3 does not keep by itself.
+pub(super) fn not_kept(attribute: &str) -> FsError {
+    FsError::NotPermitted(format!(
+        "{attribute} cannot be changed: S3 keeps none, and objects carry it only with --posix-metadata"
+    ))
+}
+
 const REMOVE_DIRECTORY: &str = "a directory is not removed without --allow-delete";
 
 #[cfg(test)]

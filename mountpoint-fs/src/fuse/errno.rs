@@ -65,6 +65,7 @@ pub(super) enum Step {
     RemoveDirectory,
     MakeDirectory,
     Rename,
+    SetAttributes,
 }
 
 impl fmt::Display for Step {
@@ -80,6 +81,7 @@ impl fmt::Display for Step {
             Self::RemoveDirectory => "rmdir",
             Self::MakeDirectory => "mkdir",
             Self::Rename => "rename",
+            Self::SetAttributes => "setattr",
         })
     }
 }

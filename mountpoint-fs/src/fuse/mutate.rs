@@ -60,7 +60,12 @@ impl Dispatcher {
                     this.reply(Step::Rename, ino, result, |()| Reply::Done)
                 })
             }
-            Mutation::SetAttributes(_) => return Err(self.refuse(ino, Refusal::SET_ATTRIBUTES)),
+            Mutation::SetAttributes(change) => Box::pin(async move {
+                let result = this.fs.set_attributes(ino, change).await;
+                this.reply(Step::SetAttributes, ino, result, |attributes| {
+                    Reply::Fixed(Fixed::attributes(&attributes))
+                })
+            }),
             Mutation::SymbolicLink { .. } | Mutation::HardLink => {
                 return Err(self.refuse(ino, Refusal::LINK));
             }

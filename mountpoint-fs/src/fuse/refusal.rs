@@ -42,12 +42,6 @@ impl Refusal {
                  whiteout behind",
     };
 
-    /// A change of attributes.
-    pub(super) const SET_ATTRIBUTES: Self = Self {
-        errno: Errno::EPERM,
-        reason: "changing mode, owner, times or size was refused: writing comes with a later version",
-    };
-
     /// A hard link, or a symbolic one.
     pub(super) const LINK: Self = Self {
         errno: Errno::EPERM,

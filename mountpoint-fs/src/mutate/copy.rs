@@ -68,6 +68,18 @@ impl Mutator {
         destination: &Key,
         condition: PutCondition,
     ) -> Result<ETag, ClientError> {
+        let all = 0..source.info.size;
+        self.copy_range(source, all, destination, condition).await
+    }
+
+    /// Makes `range` of the version `source`, which is not empty, the whole of `destination`.
+    pub(super) async fn copy_range(
+        &self,
+        source: &Description,
+        range: Range<u64>,
+        destination: &Key,
+        condition: PutCondition,
+    ) -> Result<ETag, ClientError> {
         let headers = source.headers.clone();
         let upload = self.client.create_upload(destination, headers, None).await?;
         let guard = Unfinished {
@@ -75,7 +87,7 @@ impl Mutator {
             upload: Some(&upload),
         };
         let copied = async {
-            let parts = self.copy_parts(source, &upload).await?;
+            let parts = self.copy_parts(source, range, &upload).await?;
             self.client.complete_upload(&upload, parts, condition).await
         };
         match copied.await {
@@ -98,15 +110,18 @@ impl Mutator {
     async fn copy_parts(
         &self,
         source: &Description,
+        range: Range<u64>,
         upload: &Upload,
     ) -> Result<Vec<Part>, ClientError> {
-        let mut rest = (1..).zip(parts(source.info.size, self.limits.part_max));
+        let len = range.end - range.start;
+        let mut rest = (1..).zip(parts(len, self.limits.part_max));
         let mut in_the_air = FuturesUnordered::new();
         let mut copied = Vec::new();
         loop {
             let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
-            in_the_air.extend(rest.by_ref().take(free).map(|(number, range)| {
+            in_the_air.extend(rest.by_ref().take(free).map(|(number, part)| {
                 let number = PartNumber(number);
+                let range = range.start + part.start..range.start + part.end;
                 self.client
                     .copy_part(upload, number, source_of(source), range)
             }));

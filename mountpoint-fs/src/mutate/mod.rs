@@ -5,6 +5,7 @@
 //!
 //! Runs on whatever thread polls it.
 
+mod attributes;
 mod copy;
 mod directory;
 mod fault;

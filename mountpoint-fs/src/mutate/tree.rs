@@ -1,8 +1,9 @@
 //! Renaming a directory: every object below its prefix.
 //!
 //! First everything is copied, then what was copied is deleted, but for what a listing between the two says is another
-//! version by then. So at any moment every object has at least one of its names. What an interrupted rename left is no obstacle to the next:
-//! objects that the new directory has in the same version are not copied again, and are all it may hold.
+//! version by then. So at any moment every object has at least one of its names. What an interrupted rename left is no
+//! obstacle to the next: objects that the new directory has in the same version are not copied again. It may hold others
+//! only if all that is left in the old one is in it, too: then only deletions were not done, and nothing can be lost.
 //!
 //! On a bucket that can rename, each object is renamed by itself.
 
@@ -27,7 +28,7 @@ use crate::operation::FsError;
 impl Mutator {
     /// Moves everything below the prefix `from` to the prefix `to`. Both end with `/`.
     ///
-    /// [`FsError::NotEmpty`] if there is anything below `to` that is not there from an earlier attempt.
+    /// [`FsError::NotEmpty`] if there is anything below `to` that an earlier attempt cannot have left there.
     pub async fn rename_directory(&self, from: &str, to: &str) -> Result<(), FsError> {
         if !self.allow_rename && self.content(from).await? != Content::Nothing {
             // A directory is moved name by name, which takes its time: nobody is to be surprised by it.
@@ -244,7 +245,10 @@ impl Moves {
         }
         // The marker of an empty directory is replaced with it.
         there.retain(|key, _| key.as_str() != to);
-        if there.is_empty() {
+        // An earlier attempt that stopped while it deleted has left what is not deleted yet, all of it copied.
+        let mut objects = all.iter().filter(|one| one.to.as_str() != to).peekable();
+        let is_half_deleted = objects.peek().is_some() && objects.all(|one| one.is_copied);
+        if there.is_empty() || is_half_deleted {
             let from = from.to_owned();
             Ok(Self { from, all })
         } else {

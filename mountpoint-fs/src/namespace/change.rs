@@ -155,7 +155,7 @@ impl NameChange<'_> {
             .rename(ino, to.directory, &to.name, version)
     }
 
-    /// The file has another version now, whose bytes are the same.
+    /// The file has another version now: its bytes are the same as far as both have any.
     pub fn replaced_in_place(mut self, version: Version) -> Result<(), FsError> {
         let (ino, _) = self.file()?;
         self.settle();

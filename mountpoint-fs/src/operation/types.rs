@@ -102,6 +102,20 @@ pub enum TimeChange {
     },
 }
 
+impl TimeChange {
+    /// Whether it changes nothing where the time is `time`.
+    #[must_use]
+    pub fn is(self, time: SystemTime) -> bool {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH);
+        match (self, since) {
+            (Self::At { seconds, nanos }, Ok(since)) => {
+                u64::try_from(seconds) == Ok(since.as_secs()) && nanos == since.subsec_nanos()
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Attributes to change; `None` where one stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChange {

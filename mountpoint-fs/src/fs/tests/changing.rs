@@ -242,14 +242,46 @@ fn what_was_opened_is_read_or_is_stale() {
         now(mount.fs.open(a, READ)).unwrap(),
         now(mount.fs.open(a, READ)).unwrap(),
     );
-    let data = now(mount.fs.read(read.handle, 0, 100)).unwrap();
+    now(mount.fs.read(read.handle, 0, 4)).unwrap();
     unlink(&mount, ROOT, "a").unwrap();
     // What is held is still served; what is not is gone.
-    let again = now(mount.fs.read(read.handle, 0, 100)).unwrap();
-    assert_eq!(again.len(), data.len());
+    assert_eq!(now(mount.fs.read(read.handle, 4, 100)).unwrap().len(), 8);
     let gone = now(mount.fs.read(unread.handle, 0, 100));
     assert!(matches!(gone, Err(FsError::Stale(_))), "{gone:?}");
     assert!(now(mount.fs.attributes(a)).is_ok());
     mount.fs.release(read.handle);
     mount.fs.release(unread.handle);
+}
+
+#[test]
+fn touch_and_truncate_make_a_new_version_of_the_same_inode() {
+    use crate::operation::{AttributeChange, TimeChange};
+    let mount = writable(&["a"]);
+    let a = mount.walk("a");
+    let before = now(mount.fs.attributes(a)).unwrap();
+    let set = |change| now(mount.fs.set_attributes(a, change));
+    let touch = AttributeChange {
+        mtime: Some(TimeChange::Now),
+        ..AttributeChange::default()
+    };
+    let touched = set(touch).unwrap();
+    assert_eq!(touched.ino, a);
+    mount.clock.advance(Duration::from_secs(2));
+    assert!(now(mount.fs.attributes(a)).unwrap().mtime > before.mtime);
+    for size in [7, 3, 0] {
+        let shorten = AttributeChange {
+            size: Some(size),
+            ..AttributeChange::default()
+        };
+        assert_eq!(set(shorten).unwrap().size, size);
+        let stored = mount.bucket.object("a").unwrap().content.to_vec();
+        assert_eq!(stored, b"content of a"[..usize::try_from(size).unwrap()]);
+        assert_eq!(mount.walk("a"), a);
+    }
+    // Without leave to replace, the bytes and the time stay.
+    let mount = Mount::immediate(&["a"]);
+    let a = mount.walk("a");
+    let error = now(mount.fs.set_attributes(a, touch)).unwrap_err();
+    assert!(matches!(&error, FsError::NotPermitted(text) if text.contains("--allow-overwrite")));
+    assert_eq!(mount.bucket.log().count(Operation::CopyObject), 0);
 }

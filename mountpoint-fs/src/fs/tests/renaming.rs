@@ -35,7 +35,7 @@ fn directory_bucket(keys: &[&str], write: WriteConfig) -> Mount {
 
 fn content(mount: &Mount, key: &str) -> Option<String> {
     let object = mount.bucket.object(key)?;
-    let bytes = object.content.to_bytes();
+    let bytes = object.content.to_vec();
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -134,7 +134,7 @@ fn without_the_flag_the_application_copies_if_it_may_delete() {
 fn a_directory_bucket_renames_by_itself() {
     let mount = directory_bucket(&["a", "b"], WriteConfig::default());
     mount.walk("a");
-    mount.bucket.take_log();
+    mount.requests();
     let outcome = rename(&mount, (ROOT, "a"), (ROOT, "b"), KeepExisting);
     assert!(outcome.is_err());
     rename(&mount, (ROOT, "a"), (ROOT, "c"), Replace).unwrap();
@@ -172,7 +172,7 @@ fn a_large_object_is_copied_in_parts() {
     let log = mount.bucket.take_log();
     assert_eq!(log.count(Operation::UploadPartCopy), 3);
     let after = mount.bucket.object("b").unwrap();
-    assert_eq!(after.content.to_bytes(), before.content.to_bytes());
+    assert_eq!(after.content.to_vec(), before.content.to_vec());
     assert_ne!(after.etag, before.etag, "a copy in parts is another version");
     assert_eq!(mount.walk("b"), a, "and the same file");
     assert_eq!(mount.bucket.keys(), ["b"]);
@@ -192,10 +192,10 @@ fn each_request_of_a_rename_may_fail_and_nothing_is_lost() {
     for nth in 1.. {
         let mount = writable(&["a"]);
         mount.walk("a");
-        mount.bucket.take_log();
+        mount.requests();
         mount.bucket.add_fault(FaultRule {
             operation: None,
-            when: When::Nth(nth),
+            when: When::Every(nth),
             fault: Fault::Fail(ErrorKind::Transient),
         });
         let outcome = rename(&mount, (ROOT, "a"), (ROOT, "b"), Replace);
@@ -269,10 +269,10 @@ fn a_directory_rename_that_fails_anywhere_goes_on_when_it_is_repeated() {
     for nth in [1, 2, 3, 4, 5, 40, 600, 1103, 1104, 1105, 1106, 1107, 1108] {
         let mount = writable(&keys);
         mount.walk("d");
-        mount.bucket.take_log();
+        mount.requests();
         mount.bucket.add_fault(FaultRule {
             operation: None,
-            when: When::Nth(nth),
+            when: When::Every(nth),
             fault: Fault::Fail(ErrorKind::Transient),
         });
         let outcome = rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace);

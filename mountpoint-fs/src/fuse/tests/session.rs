@@ -65,7 +65,7 @@ impl Served {
             time,
             ..SimOptions::default()
         }));
-        let fs = file_system(&client);
+        let fs = file_system(&client, read_only);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .build()
@@ -135,7 +135,7 @@ impl Served {
     }
 }
 
-fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
+fn file_system(client: &Arc<SimClient>, read_only: bool) -> Arc<FileSystem> {
     let config = FsConfig {
         prefix: String::new(),
         uid: 1000,
@@ -143,7 +143,10 @@ fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
         dir_mode: 0o755,
         file_mode: 0o640,
         read: ReadConfig::default(),
-        write: WriteConfig::default(),
+        write: WriteConfig {
+            read_only,
+            ..WriteConfig::default()
+        },
     };
     Arc::new(FileSystem::new(
         Arc::clone(client) as Arc<dyn ObjectClient>,
@@ -296,7 +299,7 @@ fn what_changes_the_bucket_is_refused() {
         served.client.put_object("f", "x");
         let file = served.lookup(ROOT, "f");
         served.check(UNLINK, ROOT, &c_string("f"), unlink);
-        served.check(SETATTR, file, &[0; 88], setattr);
+        served.check(SETATTR, file, &setattr_in(libc::S_IFREG | 0o600), setattr);
         served.check(
             OPEN,
             file,
@@ -305,6 +308,14 @@ fn what_changes_the_bucket_is_refused() {
         );
         served.end();
     }
+}
+
+/// `fuse_setattr_in` of a `chmod`.
+fn setattr_in(mode: u32) -> Vec<u8> {
+    let mut body = vec![0; 88];
+    body[0] = 1;
+    body[68..72].copy_from_slice(&mode.to_ne_bytes());
+    body
 }
 
 #[test]
@@ -597,7 +608,7 @@ fn old_and_new_kernels() {
         }
         let client = Arc::new(SimClient::new(SimOptions::default()));
         let mount = Mount::from_device(device);
-        let session = Session::start(file_system(&client), &mount, session_options(&runtime));
+        let session = Session::start(file_system(&client, false), &mount, session_options(&runtime));
         (session, kernel)
     };
     let (session, kernel) = start(&[&[7, 19, 0, 0]]);
@@ -627,7 +638,7 @@ fn a_connection_that_never_begins() {
     drop(kernel);
     let client = Arc::new(SimClient::new(SimOptions::default()));
     let mount = Mount::from_device(device);
-    let session = Session::start(file_system(&client), &mount, session_options(&runtime));
+    let session = Session::start(file_system(&client, false), &mount, session_options(&runtime));
     assert!(matches!(session, Err(SessionError::Ended)));
 }
 

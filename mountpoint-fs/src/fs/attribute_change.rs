@@ -1,0 +1,169 @@
+//! chmod, chown, utimes and truncate.
+//!
+//! What S3 keeps by itself of a file is its size and when it was written. A change to what an attribute is already
+//! succeeds; one that cannot be kept fails and says which flag would keep it.
+
+use mountpoint_client::types::Description;
+
+use super::FileSystem;
+use super::permission::{Change, not_kept, permit};
+use crate::namespace::{NameChange, Version};
+use crate::operation::{AttributeChange, Attributes, FileKind, FsError, InodeNo, TimeChange};
+
+impl FileSystem {
+    /// Changes attributes; all of them or none.
+    pub async fn set_attributes(
+        &self,
+        ino: InodeNo,
+        change: AttributeChange,
+    ) -> Result<Attributes, FsError> {
+        permit(&self.write, Change::Attributes)?;
+        let now = self.attributes(ino).await?;
+        let wanted = Wanted::of(&change, &now)?;
+        match wanted {
+            Wanted::Nothing => return Ok(now),
+            Wanted::Touch | Wanted::Shorten(_) => permit(&self.write, Change::Overwrite)?,
+        }
+        let name = self.namespace.change_inode(ino)?;
+        let object = self.object(&name).await?;
+        let (etag, size) = match wanted {
+            Wanted::Shorten(size) => (self.mutator.shorten(&object, size).await?, size),
+            Wanted::Touch | Wanted::Nothing => {
+                let headers = object.headers.clone();
+                let etag = self.mutator.replace_headers(&object, headers).await?;
+                (etag, object.info.size)
+            }
+        };
+        name.replaced_in_place(Version {
+            size,
+            etag,
+            ..Version::from(&object.info)
+        })?;
+        self.attributes(ino).await
+    }
+
+    /// The object that a change is about, in the version that the inode is.
+    async fn object(&self, name: &NameChange<'_>) -> Result<Description, FsError> {
+        let (_, known) = name.file()?;
+        let object = self.mutator.describe(name.key()).await?;
+        if known.is_same(&Version::from(&object.info)) {
+            Ok(object)
+        } else {
+            Err(FsError::Stale(format!("{} was replaced", name.key())))
+        }
+    }
+}
+
+/// What a change comes to without attributes of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// Everything is so already.
+    Nothing,
+    /// The time of the last change is to be now.
+    Touch,
+    /// The file is to have only so many bytes.
+    Shorten(u64),
+}
+
+impl Wanted {
+    fn of(change: &AttributeChange, now: &Attributes) -> Result<Self, FsError> {
+        let differs = |wanted: Option<u32>, is: u32| wanted.is_some_and(|wanted| wanted != is);
+        if change.mode.is_some_and(|mode| mode != now.mode) {
+            return Err(not_kept("the mode (--file-mode and --dir-mode set it for all)"));
+        }
+        if differs(change.uid, now.uid) || differs(change.gid, now.gid) {
+            return Err(not_kept("the owner (--uid and --gid set it for all)"));
+        }
+        match change.size {
+            Some(size) if now.kind == FileKind::File && size < now.size => {
+                return Ok(Self::Shorten(size));
+            }
+            Some(size) if size > now.size => {
+                return Err(FsError::NotPermitted(
+                    "a file cannot be made longer but by writing at its end, when it is made or with --allow-append"
+                        .to_owned(),
+                ));
+            }
+            Some(_) | None => {}
+        }
+        match (change.mtime, change.atime) {
+            (None, None) => Ok(Self::Nothing),
+            (Some(TimeChange::Now), _) if now.kind == FileKind::File => Ok(Self::Touch),
+            (Some(time), _) if time.is(now.mtime) => Ok(Self::Nothing),
+            // The kernel shows the time of the last change for that of the last access.
+            (None, Some(time)) if time.is(now.mtime) => Ok(Self::Nothing),
+            _ => Err(not_kept("the time")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn what_a_change_comes_to() {
+        let now = Attributes {
+            ino: InodeNo(2),
+            kind: FileKind::File,
+            size: 100,
+            mtime: SystemTime::UNIX_EPOCH + Duration::new(50, 7),
+            mode: 0o644,
+            nlink: 1,
+            uid: 10,
+            gid: 20,
+            ttl: Duration::ZERO,
+        };
+        let none = AttributeChange::default();
+        #[track_caller]
+        fn check(change: AttributeChange, now: &Attributes, expected: Result<Wanted, &str>) {
+            match (Wanted::of(&change, now), expected) {
+                (Ok(wanted), Ok(expected)) => assert_eq!(wanted, expected, "{change:?}"),
+                (Err(FsError::NotPermitted(text)), Err(part)) => {
+                    assert!(text.contains(part), "{change:?}: {text}");
+                }
+                (other, expected) => panic!("{change:?}: {other:?}, not {expected:?}"),
+            }
+        }
+        let mode = |mode| AttributeChange {
+            mode: Some(mode),
+            ..none
+        };
+        let size = |size| AttributeChange {
+            size: Some(size),
+            ..none
+        };
+        let mtime = |mtime| AttributeChange {
+            mtime: Some(mtime),
+            ..none
+        };
+        let owner = |uid, gid| AttributeChange { uid, gid, ..none };
+        let at = |seconds, nanos| TimeChange::At { seconds, nanos };
+        check(none, &now, Ok(Wanted::Nothing));
+        check(mode(0o644), &now, Ok(Wanted::Nothing));
+        check(mode(0o600), &now, Err("--posix-metadata"));
+        check(owner(Some(10), Some(20)), &now, Ok(Wanted::Nothing));
+        check(owner(Some(11), None), &now, Err("--posix-metadata"));
+        check(owner(None, Some(21)), &now, Err("--uid and --gid"));
+        check(size(100), &now, Ok(Wanted::Nothing));
+        check(size(0), &now, Ok(Wanted::Shorten(0)));
+        check(size(99), &now, Ok(Wanted::Shorten(99)));
+        check(size(101), &now, Err("--allow-append"));
+        check(mtime(TimeChange::Now), &now, Ok(Wanted::Touch));
+        check(mtime(at(50, 7)), &now, Ok(Wanted::Nothing));
+        check(mtime(at(50, 8)), &now, Err("--posix-metadata"));
+        check(mtime(at(-50, 7)), &now, Err("--posix-metadata"));
+        let accessed = AttributeChange {
+            atime: Some(TimeChange::Now),
+            ..none
+        };
+        check(accessed, &now, Err("--posix-metadata"));
+        let directory = Attributes {
+            kind: FileKind::Directory,
+            ..now
+        };
+        check(mtime(TimeChange::Now), &directory, Err("--posix-metadata"));
+    }
+}
