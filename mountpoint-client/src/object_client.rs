@@ -12,9 +12,9 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::ClientError;
 use crate::types::{
-    BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, Description, GetOutput, GetRequest, Key,
-    ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput,
-    PutRequest, Upload,
+    BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, Description, GetOutput,
+    GetRequest, Key, ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber,
+    PutCondition, PutOutput, PutRequest, Upload,
 };
 
 /// A request in progress that owns all it needs.

@@ -9,8 +9,8 @@ use mountpoint_crt_sys::block::BlockPool;
 
 use crate::object_client::Pending;
 use crate::types::{
-    CopyHeaders, CopySource, ETag, GetOutput, GetRequest, Key, ListRequest, ObjectHeaders, ObjectInfo, Part,
-    PartNumber, Priority, PutCondition, PutOutput, PutRequest, Upload,
+    CopyHeaders, CopySource, ETag, GetOutput, GetRequest, Key, ListRequest, ObjectHeaders,
+    ObjectInfo, Part, PartNumber, Priority, PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind, GetHandle, ObjectClient};
 

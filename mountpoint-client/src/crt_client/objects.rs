@@ -7,7 +7,8 @@ use aws_sdk_s3::operation::copy_object::builders::CopyObjectFluentBuilder;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::primitives::DateTime;
 use aws_sdk_s3::types::{
-    Delete, MetadataDirective, ObjectIdentifier, ServerSideEncryption as SdkEncryption, StorageClass,
+    Delete, MetadataDirective, ObjectIdentifier, ServerSideEncryption as SdkEncryption,
+    StorageClass,
 };
 
 use super::core::{Call, Core, reading, refused, writing};

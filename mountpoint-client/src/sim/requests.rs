@@ -8,9 +8,9 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::object_client::Pending;
 use crate::types::{
-    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, Description, ETag, GetRequest, Key,
-    ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput,
-    PutRequest, Upload,
+    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, Description,
+    ETag, GetRequest, Key, ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber,
+    PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind, GetHandle, GetObserver, ObjectClient};
 

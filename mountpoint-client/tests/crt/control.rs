@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::types::{
-    Checksum, CopyHeaders, CopySource, ETag, ListRequest, ObjectHeaders, Part, PartNumber, PutCondition,
-    PutRequest, Upload,
+    Checksum, CopyHeaders, CopySource, ETag, ListRequest, ObjectHeaders, Part, PartNumber,
+    PutCondition, PutRequest, Upload,
 };
 use mountpoint_client::{ErrorKind, ObjectClient, ServerSideEncryption};
 

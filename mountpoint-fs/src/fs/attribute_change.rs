@@ -69,7 +69,9 @@ impl Wanted {
     fn of(change: &AttributeChange, now: &Attributes) -> Result<Self, FsError> {
         let differs = |wanted: Option<u32>, is: u32| wanted.is_some_and(|wanted| wanted != is);
         if change.mode.is_some_and(|mode| mode != now.mode) {
-            return Err(not_kept("the mode (--file-mode and --dir-mode set it for all)"));
+            return Err(not_kept(
+                "the mode (--file-mode and --dir-mode set it for all)",
+            ));
         }
         if differs(change.uid, now.uid) || differs(change.gid, now.gid) {
             return Err(not_kept("the owner (--uid and --gid set it for all)"));

@@ -81,7 +81,10 @@ impl Mutator {
         condition: PutCondition,
     ) -> Result<ETag, ClientError> {
         let headers = source.headers.clone();
-        let upload = self.client.create_upload(destination, headers, None).await?;
+        let upload = self
+            .client
+            .create_upload(destination, headers, None)
+            .await?;
         let guard = Unfinished {
             mutator: self,
             upload: Some(&upload),

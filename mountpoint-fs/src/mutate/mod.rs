@@ -13,6 +13,5 @@ mod mutator;
 mod rename;
 mod tree;
 
-
 pub use mutator::Mutator;
 pub use rename::{Moved, Target};

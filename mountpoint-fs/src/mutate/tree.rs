@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
+use mountpoint_client::ErrorKind;
 use mountpoint_client::types::{
     Description, Key, ListRequest, ObjectHeaders, ObjectInfo, PutCondition,
 };
-use mountpoint_client::ErrorKind;
 
 use super::Mutator;
 use super::directory::Content;

@@ -130,15 +130,18 @@ impl NameChange<'_> {
         let observed = namespace
             .observed(namespace.clock.now(), DIRECTORY_TTL, Duration::ZERO)
             .vouching_for_none();
-        let view =
-            namespace
-                .table
-                .make_directory(self.directory, &self.name, observed, is_kept)?;
+        let view = namespace
+            .table
+            .make_directory(self.directory, &self.name, observed, is_kept)?;
         Ok(namespace.entry(&view, DIRECTORY_TTL))
     }
 
     /// What had the name has the name `to` now. `version` is that of a file under its new name.
-    pub fn moved(mut self, mut to: NameChange<'_>, version: Option<Version>) -> Result<(), FsError> {
+    pub fn moved(
+        mut self,
+        mut to: NameChange<'_>,
+        version: Option<Version>,
+    ) -> Result<(), FsError> {
         let (ino, _) = self.known.clone().ok_or(FsError::NotFound)?;
         self.settle();
         to.settle();
@@ -150,9 +153,7 @@ impl NameChange<'_> {
         let observed = namespace.observed(now, FILE_TTL, Duration::ZERO);
         let version = version.map(|version| (version, observed.vouching_for_none()));
         namespace.table.keep(self.directory);
-        namespace
-            .table
-            .rename(ino, to.directory, &to.name, version)
+        namespace.table.rename(ino, to.directory, &to.name, version)
     }
 
     /// The file has another version now: its bytes are the same as far as both have any.

@@ -10,6 +10,7 @@
 
 mod autofs;
 mod background;
+mod changing;
 mod command_line;
 mod directory_bucket;
 mod doctor;

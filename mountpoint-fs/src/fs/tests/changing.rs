@@ -45,11 +45,17 @@ fn a_file_goes_with_one_request_and_is_not_seen_again() {
     unlink(&mount, ROOT, "a").unwrap();
     assert_eq!(mount.requests(), (0, 0, 1));
     assert!(matches!(mount.lookup(ROOT, "a"), Err(FsError::NotFound)));
-    assert!(matches!(now(mount.fs.attributes(a)), Err(FsError::Stale(_))));
+    assert!(matches!(
+        now(mount.fs.attributes(a)),
+        Err(FsError::Stale(_))
+    ));
     assert_eq!(mount.bucket.keys(), ["d/f"]);
     assert!(matches!(unlink(&mount, ROOT, "a"), Err(FsError::NotFound)));
     mount.walk("d");
-    assert!(matches!(unlink(&mount, ROOT, "d"), Err(FsError::IsADirectory)));
+    assert!(matches!(
+        unlink(&mount, ROOT, "d"),
+        Err(FsError::IsADirectory)
+    ));
 }
 
 #[test]
@@ -140,10 +146,13 @@ fn made_directories_are_there_and_leave_nothing_in_the_bucket() {
     mount.clock.advance(Duration::from_secs(60));
     assert_eq!(mount.walk("a"), a);
     let long = "n".repeat(255);
-    let deep = [&long, &long, &long].into_iter().fold(a, |parent, name| {
-        mkdir(&mount, parent, name).unwrap()
-    });
-    assert!(matches!(mkdir(&mount, deep, &long), Err(FsError::NameTooLong)));
+    let deep = [&long, &long, &long]
+        .into_iter()
+        .fold(a, |parent, name| mkdir(&mount, parent, name).unwrap());
+    assert!(matches!(
+        mkdir(&mount, deep, &long),
+        Err(FsError::NameTooLong)
+    ));
 }
 
 #[test]

@@ -18,10 +18,7 @@ fn rename(
     to: (InodeNo, &str),
     mode: RenameMode,
 ) -> Result<(), FsError> {
-    let (from, to) = (
-        (from.0, OsStr::new(from.1)),
-        (to.0, OsStr::new(to.1)),
-    );
+    let (from, to) = ((from.0, OsStr::new(from.1)), (to.0, OsStr::new(to.1)));
     now(mount.fs.rename(from, to, mode))
 }
 
@@ -103,7 +100,10 @@ fn what_has_the_new_name_is_replaced_only_with_leave() {
     rename(&mount, (ROOT, "a"), (ROOT, "b"), Replace).unwrap();
     assert_eq!(content(&mount, "b").unwrap(), "content of a");
     assert_eq!(mount.walk("b"), a);
-    assert!(matches!(now(mount.fs.attributes(b)), Err(FsError::Stale(_))));
+    assert!(matches!(
+        now(mount.fs.attributes(b)),
+        Err(FsError::Stale(_))
+    ));
 }
 
 #[test]
@@ -173,7 +173,10 @@ fn a_large_object_is_copied_in_parts() {
     assert_eq!(log.count(Operation::UploadPartCopy), 3);
     let after = mount.bucket.object("b").unwrap();
     assert_eq!(after.content.to_vec(), before.content.to_vec());
-    assert_ne!(after.etag, before.etag, "a copy in parts is another version");
+    assert_ne!(
+        after.etag, before.etag,
+        "a copy in parts is another version"
+    );
     assert_eq!(mount.walk("b"), a, "and the same file");
     assert_eq!(mount.bucket.keys(), ["b"]);
 
@@ -220,7 +223,15 @@ fn a_directory_moves_with_all_that_is_in_it() {
     rename(&mount, (ROOT, "d"), (e, "d2"), Replace).unwrap();
     assert_eq!(
         mount.bucket.keys(),
-        ["d-not", "e/d2/", "e/d2/a", "e/d2/s/", "e/d2/s/b", "e/d2/s/t/c", "e/x"]
+        [
+            "d-not",
+            "e/d2/",
+            "e/d2/a",
+            "e/d2/s/",
+            "e/d2/s/b",
+            "e/d2/s/t/c",
+            "e/x"
+        ]
     );
     assert_eq!(mount.walk("e/d2"), d);
     assert_eq!(mount.walk("e/d2/s/t/c"), c);
@@ -263,7 +274,9 @@ fn a_directory_of_a_directory_bucket_moves_object_by_object() {
 #[test]
 fn a_directory_rename_that_fails_anywhere_goes_on_when_it_is_repeated() {
     const OBJECTS: usize = 1100;
-    let keys: Vec<String> = (0..OBJECTS).map(|number| format!("d/{number:04}")).collect();
+    let keys: Vec<String> = (0..OBJECTS)
+        .map(|number| format!("d/{number:04}"))
+        .collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let mut copied_twice = 0;
     for nth in [1, 2, 3, 4, 5, 40, 600, 1103, 1104, 1105, 1106, 1107, 1108] {
@@ -279,7 +292,10 @@ fn a_directory_rename_that_fails_anywhere_goes_on_when_it_is_repeated() {
         mount.bucket.clear_faults();
         let all = mount.bucket.keys();
         for number in 0..OBJECTS {
-            let has = |directory: &str| all.binary_search(&format!("{directory}/{number:04}")).is_ok();
+            let has = |directory: &str| {
+                all.binary_search(&format!("{directory}/{number:04}"))
+                    .is_ok()
+            };
             assert!(has("d") || has("e"), "{number} is lost after request {nth}");
         }
         if outcome.is_err() {

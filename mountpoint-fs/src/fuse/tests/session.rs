@@ -608,7 +608,11 @@ fn old_and_new_kernels() {
         }
         let client = Arc::new(SimClient::new(SimOptions::default()));
         let mount = Mount::from_device(device);
-        let session = Session::start(file_system(&client, false), &mount, session_options(&runtime));
+        let session = Session::start(
+            file_system(&client, false),
+            &mount,
+            session_options(&runtime),
+        );
         (session, kernel)
     };
     let (session, kernel) = start(&[&[7, 19, 0, 0]]);
@@ -638,7 +642,11 @@ fn a_connection_that_never_begins() {
     drop(kernel);
     let client = Arc::new(SimClient::new(SimOptions::default()));
     let mount = Mount::from_device(device);
-    let session = Session::start(file_system(&client, false), &mount, session_options(&runtime));
+    let session = Session::start(
+        file_system(&client, false),
+        &mount,
+        session_options(&runtime),
+    );
     assert!(matches!(session, Err(SessionError::Ended)));
 }
 

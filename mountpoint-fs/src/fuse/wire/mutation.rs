@@ -215,9 +215,23 @@ mod tests {
             Some(&Mutation::SymbolicLink { name, target }),
         );
         check(13, &words(&[7], &[], b"a\0"), Some(&Mutation::HardLink));
-        check(43, &words(&[1, 0, 9], &[0, 0], b""), Some(&Mutation::Allocate));
-        check(24, b"a\0", Some(&Mutation::RemoveExtendedAttribute { name }));
-        for (code, body) in [(10, &b"a"[..]), (11, b"\0"), (6, b"a\0"), (9, b"a\0"), (24, b"")] {
+        check(
+            43,
+            &words(&[1, 0, 9], &[0, 0], b""),
+            Some(&Mutation::Allocate),
+        );
+        check(
+            24,
+            b"a\0",
+            Some(&Mutation::RemoveExtendedAttribute { name }),
+        );
+        for (code, body) in [
+            (10, &b"a"[..]),
+            (11, b"\0"),
+            (6, b"a\0"),
+            (9, b"a\0"),
+            (24, b""),
+        ] {
             check(code, body, None);
         }
     }
@@ -279,13 +293,7 @@ mod tests {
             },
         );
         let now = Some(TimeChange::Now);
-        changes(
-            32 | 256,
-            AttributeChange {
-                mtime: now,
-                ..none
-            },
-        );
+        changes(32 | 256, AttributeChange { mtime: now, ..none });
         check(4, &body(0)[..80], None);
     }
 
