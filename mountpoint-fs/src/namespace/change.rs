@@ -13,7 +13,7 @@ use super::inode::Moment;
 use super::names;
 use super::namespace::Namespace;
 use super::version::{Found, Version};
-use crate::config::limits::{DIRECTORY_TTL, FILE_TTL};
+use crate::config::limits::DIRECTORY_TTL;
 use crate::operation::{Entry, FsError, InodeNo};
 
 /// A name that is about to be changed.
@@ -150,7 +150,8 @@ impl NameChange<'_> {
         if version.is_none() {
             namespace.table.distrust_below(ino, now.into());
         }
-        let observed = namespace.observed(now, FILE_TTL, Duration::ZERO);
+        // When the server says it was written is not known yet: the next who asks is told.
+        let observed = namespace.observed(now, Duration::ZERO, Duration::ZERO);
         let version = version.map(|version| (version, observed.vouching_for_none()));
         namespace.table.keep(self.directory);
         namespace.table.rename(ino, to.directory, &to.name, version)
@@ -162,7 +163,7 @@ impl NameChange<'_> {
         self.settle();
         let namespace = self.namespace;
         let observed = namespace
-            .observed(namespace.clock.now(), FILE_TTL, Duration::ZERO)
+            .observed(namespace.clock.now(), Duration::ZERO, Duration::ZERO)
             .vouching_for_none();
         namespace.table.replace(ino, version, observed)
     }
