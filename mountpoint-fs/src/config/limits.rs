@@ -8,11 +8,12 @@ pub const READ_SIZE_MAX: u32 = 1 << 20;
 /// Longest name of one directory entry, in bytes. Linux refuses longer ones before it asks us (`NAME_MAX`).
 pub const NAME_LEN_MAX: usize = 255;
 
-/// How long attributes of a file may be stale by default; the reference promises at most 1 s for changed objects.
+/// How long names and attributes may be stale by default (`--metadata-ttl minimal`); the reference promises at most 1 s
+/// for changed objects.
 pub const FILE_TTL: Duration = Duration::from_secs(1);
 
-/// How long a directory entry may be stale by default.
-pub const DIRECTORY_TTL: Duration = Duration::from_secs(1);
+/// Memory of one inode with a name of 29 bytes, all tables included, in bytes; a test counts it.
+pub const INODE_BYTES_MAX: usize = 256;
 
 /// How long SIGTERM waits for operations in progress before it unmounts lazily.
 pub const SHUTDOWN_DRAIN: Duration = Duration::from_secs(5);
@@ -56,9 +57,30 @@ pub const LIST_PAGE_ENTRIES_MAX: usize = (1 << 20) - 2;
 /// The bound in force is shorter: what that lookup itself took. See `namespace::Namespace::open`.
 pub const OPEN_FRESH_MAX: Duration = Duration::from_millis(100);
 
-/// Pages of listings that answer lookups while their names are valid. `du` and `find` read a whole directory before
-/// they look at its first entry; 32 pages are what S3 lists in one validity at 30 ms a page, and about 6 MB.
-pub const RECENT_PAGES_MAX: usize = 32;
+/// Names on pages of listings that answer lookups while they are valid. `du` and `find` read a whole directory before
+/// they look at its first entry; 32 full pages are what S3 lists in one validity at 30 ms a page, and about 6 MB.
+pub const RECENT_NAMES_MAX: usize = 32_000;
+
+/// Pages of listings that answer lookups: what is found below a name is a page for each directory.
+pub const RECENT_PAGES_MAX: usize = 4_096;
+
+/// Keys that the LIST of a lookup asks for: the name itself, and what is below it as far as it goes, which answers the
+/// lookups that come next. 100 keys are 30 KB, and cost S3 no more time than one does.
+pub const LOOKUP_KEYS: u16 = 100;
+
+/// Lookups of one directory's names, one after the other or at once, that ask for a name each. The next one asks for
+/// the directory: a program that knows its files' names looks at many of them.
+pub const CROWD_LOOKUPS: u32 = 8;
+
+/// Most lookups between two listings that turned out to be of no use to a directory's lookups.
+pub const CROWD_LOOKUPS_MAX: u32 = 1 << 20;
+
+/// Directories whose lookups are counted.
+pub const CROWDS_MAX: usize = 1_024;
+
+/// Largest file that `open` fetches instead of asking for its version: one request that brings both. It is what the
+/// kernel would read first; an application that opens a file and does not read it wastes no more.
+pub const OPEN_FETCH_MAX: u64 = 128 << 10;
 
 /// How old a page of a listing may be when its attributes are handed out as valid. A reader that pauses longer
 /// between two pages still gets the names, and the kernel asks again for what it wants to know of them.
@@ -137,8 +159,8 @@ pub const DOCTOR_ATTEMPTS: u32 = 3;
 /// Names that this mount changed and that answers still in the air may be wrong about; 100 bytes each.
 pub const CHANGED_NAMES_MAX: usize = 16 << 10;
 
-/// How long a changed name is remembered: longer than pages of listings are used, so that the bound above counts.
-pub const CHANGED_NAMES_AGE_MAX: Duration = Duration::from_secs(15);
+/// How long a changed name is remembered at least; as long as names are answered for where that is longer.
+pub const CHANGED_NAMES_AGE_MIN: Duration = Duration::from_secs(15);
 
 /// Directories that are there although no key says so: made here or emptied here. About 250 bytes each.
 pub const KEPT_DIRECTORIES_MAX: usize = 1 << 18;

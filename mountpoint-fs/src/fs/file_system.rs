@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use mountpoint_client::ObjectClient;
 use tokio::sync::Mutex as AsyncMutex;
@@ -18,7 +18,7 @@ use crate::config::limits::NAME_LEN_MAX;
 use crate::config::{FsConfig, WriteConfig};
 use crate::handle::{HandleTable, OpenFile};
 use crate::mutate::Mutator;
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Proof};
 use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
     StatFs,
@@ -57,12 +57,19 @@ impl FileSystem {
     /// Gives back memory that nobody has used for a while. To be called every
     /// [`READER_IDLE`](crate::config::limits::READER_IDLE).
     pub fn give_back_idle(&self) {
+        self.namespace.give_back_idle();
         self.reading.give_back_idle();
     }
 
     /// Finds `name` in a directory and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         self.namespace.lookup(parent, name).await
+    }
+
+    /// How long the kernel may keep the absence of a name that [`FileSystem::lookup`] did not find.
+    #[must_use]
+    pub fn negative_ttl(&self) -> Duration {
+        self.namespace.negative_ttl()
     }
 
     /// Gives back `count` lookups of an inode; an inode without lookups is dropped.
@@ -85,13 +92,22 @@ impl FileSystem {
         if options.write {
             return Err(FsError::ReadOnly);
         }
-        let opened = self.namespace.open(ino).await?;
+        let opened = self.namespace.open(ino, options.direct).await?;
         let reader = Reader::new(
             Arc::clone(&self.reading),
             opened.key,
             opened.version.etag,
             opened.version.size,
         );
+        if opened.proof == Proof::Fetch
+            && let Err(error) = reader.fetch_whole().await
+        {
+            if matches!(error, FsError::Stale(_)) {
+                self.namespace.distrust(ino);
+            }
+            return Err(error);
+        }
+        self.namespace.opened(ino)?;
         let handle = self.files.insert(OpenFile { ino, reader });
         let OpenMode {
             direct_io,

@@ -134,6 +134,10 @@ impl Dispatcher {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let result = this.fs.lookup(ino, &name).await;
+                    let negative_ttl = this.fs.negative_ttl();
+                    if !negative_ttl.is_zero() && matches!(result, Err(FsError::NotFound)) {
+                        return Reply::Fixed(Fixed::absence(negative_ttl));
+                    }
                     this.reply(Step::Lookup, ino, result, |entry| {
                         Reply::Fixed(Fixed::entry(&entry))
                     })
@@ -271,7 +275,7 @@ mod tests {
     use mountpoint_client::sim::SimOptions;
 
     use super::*;
-    use crate::config::{FsConfig, ReadConfig, WriteConfig};
+    use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 
     #[test]
     fn files_that_could_not_be_mapped_are_not_opened_past_the_page_cache() {
@@ -283,6 +287,7 @@ mod tests {
                 gid: 0,
                 dir_mode: 0o755,
                 file_mode: 0o644,
+                names: NamesConfig::default(),
                 read: ReadConfig::default(),
                 write: WriteConfig::default(),
             };

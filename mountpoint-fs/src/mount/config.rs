@@ -86,6 +86,7 @@ impl MountConfig {
                 gid: mount.gid.unwrap_or_else(|| nix::unistd::getgid().as_raw()),
                 dir_mode: mount.dir_mode.unwrap_or(0o755),
                 file_mode: mount.file_mode.unwrap_or(0o644),
+                names: args.metadata.names_config(),
                 read: read_config(args, environment)?,
                 write: write_config(args, environment),
             },

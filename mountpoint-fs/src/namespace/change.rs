@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use mountpoint_client::types::Key;
 
-use super::inode::Moment;
+use super::inode::{Moment, Observed};
 use super::names;
 use super::namespace::Namespace;
 use super::version::{Found, Version};
-use crate::config::limits::DIRECTORY_TTL;
 use crate::operation::{Entry, FsError, InodeNo};
 
 /// A name that is about to be changed.
@@ -21,6 +20,8 @@ use crate::operation::{Entry, FsError, InodeNo};
 pub struct NameChange<'a> {
     namespace: &'a Namespace,
     directory: InodeNo,
+    /// The directory's prefix.
+    prefix: String,
     name: Arc<str>,
     key: Key,
     known: Option<(InodeNo, Found)>,
@@ -31,12 +32,14 @@ impl Namespace {
     /// The name `name` in `directory`, to be changed.
     pub fn change(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
         let name: Arc<str> = Arc::from(names::parse(name)?);
-        let key = names::file_key(&self.table.directory_prefix(directory)?, &name)?;
+        let prefix = self.table.directory_prefix(directory)?;
+        let key = names::file_key(&prefix, &name)?;
         let known = self.table.child(directory, &name);
         let known = known.and_then(|ino| Some((ino, self.table.view(ino).ok()?.found)));
         Ok(NameChange {
             namespace: self,
             directory,
+            prefix,
             name,
             key,
             known,
@@ -128,12 +131,12 @@ impl NameChange<'_> {
         self.settle();
         let namespace = self.namespace;
         let observed = namespace
-            .observed(namespace.clock.now(), DIRECTORY_TTL, Duration::ZERO)
+            .observed(namespace.clock.now(), Duration::ZERO)
             .vouching_for_none();
-        let view = namespace
+        let ino = namespace
             .table
             .make_directory(self.directory, &self.name, observed, is_kept)?;
-        Ok(namespace.entry(&view, DIRECTORY_TTL))
+        Ok(namespace.entry(ino, &Found::Directory, namespace.config.ttl))
     }
 
     /// What had the name has the name `to` now. `version` is that of a file under its new name.
@@ -146,13 +149,11 @@ impl NameChange<'_> {
         self.settle();
         to.settle();
         let namespace = self.namespace;
-        let now = namespace.clock.now();
         if version.is_none() {
-            namespace.table.distrust_below(ino, now.into());
+            namespace.recent.forget_below(&format!("{}/", self.key));
+            namespace.recent.forget_below(&format!("{}/", to.key));
         }
-        // When the server says it was written is not known yet: the next who asks is told.
-        let observed = namespace.observed(now, Duration::ZERO, Duration::ZERO);
-        let version = version.map(|version| (version, observed.vouching_for_none()));
+        let version = version.as_ref().map(|version| (version, self.unseen()));
         namespace.table.keep(self.directory);
         namespace.table.rename(ino, to.directory, &to.name, version)
     }
@@ -161,11 +162,17 @@ impl NameChange<'_> {
     pub fn replaced_in_place(mut self, version: Version) -> Result<(), FsError> {
         let (ino, _) = self.file()?;
         self.settle();
-        let namespace = self.namespace;
-        let observed = namespace
-            .observed(namespace.clock.now(), Duration::ZERO, Duration::ZERO)
-            .vouching_for_none();
-        namespace.table.replace(ino, version, observed)
+        self.namespace.table.replace(ino, &version, self.unseen())
+    }
+
+    /// When the server says that a new version was written is not known yet: the next who asks is told.
+    fn unseen(&self) -> Observed {
+        let now = self.namespace.clock.now().into();
+        Observed {
+            asked: now,
+            valid_until: now,
+            fresh_until: Moment::START,
+        }
     }
 
     /// From now on older answers are not believed.
@@ -175,7 +182,7 @@ impl NameChange<'_> {
         namespace
             .changes
             .record(self.directory, &self.name, namespace.clock.now());
-        namespace.recent.distrust(self.directory, &self.name);
+        namespace.recent.distrust(&self.prefix, &self.name);
     }
 }
 
@@ -185,7 +192,7 @@ impl Drop for NameChange<'_> {
         if self.is_open {
             self.settle();
             if let Some((ino, _)) = self.known {
-                self.namespace.table.invalidate(ino, Moment::START);
+                self.namespace.table.invalidate(ino);
             }
         }
     }

@@ -12,15 +12,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::inode::Moment;
-use crate::config::limits::{CHANGED_NAMES_AGE_MAX, CHANGED_NAMES_MAX};
+use crate::config::limits::{CHANGED_NAMES_AGE_MIN, CHANGED_NAMES_MAX};
 use crate::operation::InodeNo;
 use crate::sync::Mutex;
 
 /// The changes. The lock guards them alone and no other is taken under it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Changes {
     /// The latest change, on the mount's clock in nanoseconds: most answers are newer and need no lock.
     latest: AtomicU64,
+    age_max: Duration,
     changes: Mutex<Table>,
 }
 
@@ -36,11 +37,20 @@ struct Table {
 }
 
 impl Changes {
+    /// For names that are answered for `ttl` at most.
+    pub(super) fn new(ttl: Duration) -> Self {
+        Self {
+            latest: AtomicU64::new(0),
+            age_max: CHANGED_NAMES_AGE_MIN.max(ttl),
+            changes: Mutex::default(),
+        }
+    }
+
     /// `name` in `directory` was changed, at `now` at the latest.
     pub(super) fn record(&self, directory: InodeNo, name: &Arc<str>, now: Duration) {
         let mut table = self.changes.lock();
         while let Some((at, _)) = table.in_order.front() {
-            let is_old = *at + CHANGED_NAMES_AGE_MAX < now;
+            let is_old = at.saturating_add(self.age_max) < now;
             if !is_old && table.in_order.len() < CHANGED_NAMES_MAX {
                 break;
             }
@@ -100,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_was_asked_before_a_change_is_outdated() {
-        let changes = Changes::default();
+        let changes = Changes::new(Duration::ZERO);
         changes.record(D, &Arc::from("a"), at(5));
         assert!(changes.outdate(D, "a", at(4)));
         assert!(changes.outdate_moment(D, "a", at(4).into()));
@@ -114,9 +124,9 @@ mod tests {
 
     #[test]
     fn is_bounded_and_forgets_on_the_safe_side() {
-        let changes = Changes::default();
+        let changes = Changes::new(Duration::ZERO);
         changes.record(D, &Arc::from("old"), at(1));
-        let later = at(2) + CHANGED_NAMES_AGE_MAX;
+        let later = at(2) + CHANGED_NAMES_AGE_MIN;
         for number in 0..2 * CHANGED_NAMES_MAX {
             changes.record(D, &Arc::from(format!("{number}")), later);
         }

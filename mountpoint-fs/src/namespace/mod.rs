@@ -12,6 +12,7 @@
 mod attributes;
 mod change;
 mod changes;
+mod crowd;
 mod inode;
 mod inode_table;
 mod joined;
@@ -23,14 +24,18 @@ mod names;
     reason = "the file is named after the type it defines"
 )]
 mod namespace;
+mod open;
+mod packed;
 mod page;
 mod recent;
+mod subtree;
 mod table_changes;
 mod version;
 
 pub use attributes::AttributeStyle;
 pub use change::NameChange;
 pub use listing::Listing;
-pub use namespace::{Namespace, OpenVersion};
+pub use namespace::Namespace;
+pub use open::{OpenVersion, Proof};
 pub use page::{Listed, Page};
 pub use version::{Found, Version};

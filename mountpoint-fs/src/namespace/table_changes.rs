@@ -1,21 +1,31 @@
 //! What changes made through this mount do to the table of inodes.
 //!
 //! A directory may be *kept*: it was made here, or what was in it was removed through this mount. It is there although
-//! no key says so, until it is removed or the mount ends.
+//! no key says so, until it is removed or the mount ends; and so are the directories that it is in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::inode::{Body, Inode, Moment, Observed};
-use super::inode_table::{InodeTable, Table, View};
+use super::inode_table::{Admitted, InodeTable, Table};
+use super::packed::PackedVersion;
 use super::version::{Found, Version};
 use crate::config::limits::KEPT_DIRECTORIES_MAX;
-use crate::operation::{FsError, InodeNo};
+use crate::operation::{FileKind, FsError, InodeNo};
+
+/// Which directories are kept.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// How many are kept themselves.
+    count: usize,
+    /// Of each directory with kept ones below it, the names in it that lead to them.
+    below: HashMap<InodeNo, BTreeSet<InodeNo>>,
+}
 
 impl InodeTable {
-    /// The directory `ino` is there whatever S3 says. `false` if there are too many of those.
-    pub(super) fn keep(&self, ino: InodeNo) -> bool {
-        self.table.lock().keep(ino)
+    /// The directory `ino` is there whatever S3 says, unless there are too many of those.
+    pub(super) fn keep(&self, ino: InodeNo) {
+        self.table.lock().keep(ino);
     }
 
     /// S3 says by now that the directory is there.
@@ -33,26 +43,21 @@ impl InodeTable {
     /// The directories in `directory` that are there whatever S3 says, in order of name.
     pub(super) fn kept_children(&self, directory: InodeNo) -> Vec<Arc<str>> {
         let table = self.table.lock();
-        if table.kept == 0 {
-            return Vec::new();
-        }
-        let Ok(Inode {
-            body: Body::Directory(children),
-            ..
-        }) = table.inode(directory)
-        else {
-            return Vec::new();
-        };
-        let kept = children.iter().filter(|(_, ino)| table.is_kept(**ino));
-        let mut names: Vec<Arc<str>> = kept.map(|(name, _)| Arc::clone(name)).collect();
+        let kept = table.kept.below.get(&directory).into_iter().flatten();
+        let mut names: Vec<Arc<str>> = kept
+            .filter_map(|ino| Some(Arc::from(&*table.inode(*ino).ok()?.name)))
+            .collect();
         names.sort_unstable();
         names
     }
 
     /// A kept directory for the kernel: raises its lookup count by one.
-    pub(super) fn admit_kept(&self, ino: InodeNo) -> Result<View, FsError> {
-        self.table.lock().inode_mut(ino)?.lookups += 1;
-        self.view(ino)
+    pub(super) fn admit_kept(&self, ino: InodeNo) -> Result<Admitted, FsError> {
+        let mut table = self.table.lock();
+        let inode = table.inode_mut(ino)?;
+        inode.lookups += 1;
+        let found = inode.found();
+        Ok(Admitted { ino, found })
     }
 
     /// Gives `ino` another name; what had that name is detached. `version` replaces a file's: the bytes are the same,
@@ -61,42 +66,43 @@ impl InodeTable {
         &self,
         ino: InodeNo,
         directory: InodeNo,
-        name: &Arc<str>,
-        version: Option<(Version, Observed)>,
+        name: &str,
+        version: Option<(&Version, Observed)>,
     ) -> Result<(), FsError> {
         let mut table = self.table.lock();
-        let (old_directory, old_name) = {
-            let inode = table.inode(ino)?;
-            (inode.parent, Arc::clone(&inode.name))
-        };
+        if table.inode(directory)?.kind() != FileKind::Directory {
+            return Err(FsError::NotADirectory);
+        }
         if let Some(replaced) = table.child(directory, name) {
             if replaced == ino {
                 return Ok(());
             }
             table.detach(replaced);
         }
+        let inode = table.inode(ino)?;
+        let (old_directory, old_name) = (inode.parent, inode.name.clone());
+        table.unlink_kept(ino);
         table.unname(old_directory, &old_name, ino);
-        let children = match &mut table.inode_mut(directory)?.body {
-            Body::Directory(children) => children,
-            Body::File(_) => return Err(FsError::NotADirectory),
-        };
-        children.insert(Arc::clone(name), ino);
         let inode = table.inode_mut(ino)?;
         inode.parent = directory;
-        inode.name = Arc::clone(name);
+        inode.name = Box::from(name);
         if let (Body::File(known), Some((version, observed))) = (&mut inode.body, version) {
-            *known = version;
+            *known = PackedVersion::pack(version);
             inode.observed = observed;
+        }
+        table.name(directory, name, ino);
+        if table.is_kept(ino) {
+            table.link_kept(ino);
         }
         table.drop_unused(old_directory);
         Ok(())
     }
 
-    /// The file `ino` has another version, whose bytes are the same.
+    /// The file `ino` has another version, whose bytes are the same as far as both have any.
     pub(super) fn replace(
         &self,
         ino: InodeNo,
-        version: Version,
+        version: &Version,
         observed: Observed,
     ) -> Result<(), FsError> {
         let mut table = self.table.lock();
@@ -104,34 +110,18 @@ impl InodeTable {
         inode.observed = observed;
         match &mut inode.body {
             Body::File(known) => {
-                *known = version;
+                *known = PackedVersion::pack(version);
                 Ok(())
             }
-            Body::Directory(_) => Err(FsError::IsADirectory),
+            Body::Directory { .. } => Err(FsError::IsADirectory),
         }
     }
 
-    /// What is known of `ino` is not valid any longer than until then.
-    pub(super) fn invalidate(&self, ino: InodeNo, valid_until: Moment) {
+    /// What is known of `ino` is not valid any more.
+    pub(super) fn invalidate(&self, ino: InodeNo) {
         if let Ok(inode) = self.table.lock().inode_mut(ino) {
-            inode.observed.valid_until = valid_until;
+            inode.observed.valid_until = Moment::START;
             inode.observed.fresh_until = Moment::START;
-        }
-    }
-
-    /// The inodes below `ino` are no longer known to be what their names mean; directories stay as they are.
-    pub(super) fn distrust_below(&self, ino: InodeNo, now: Moment) {
-        let mut table = self.table.lock();
-        let mut to_visit = vec![ino];
-        while let Some(current) = to_visit.pop() {
-            let Ok(inode) = table.inode_mut(current) else {
-                continue;
-            };
-            inode.observed.valid_until = now;
-            inode.observed.fresh_until = Moment::START;
-            if let Body::Directory(children) = &inode.body {
-                to_visit.extend(children.values());
-            }
         }
     }
 
@@ -139,19 +129,18 @@ impl InodeTable {
     pub(super) fn make_directory(
         &self,
         directory: InodeNo,
-        name: &Arc<str>,
+        name: &str,
         observed: Observed,
         is_kept: bool,
-    ) -> Result<View, FsError> {
+    ) -> Result<InodeNo, FsError> {
         let mut table = self.table.lock();
-        match table.inode(directory)?.body {
-            Body::File(_) => return Err(FsError::NotADirectory),
-            Body::Directory(_) if table.child(directory, name).is_some() => {
-                return Err(FsError::Exists);
-            }
-            Body::Directory(_) => {}
+        if table.inode(directory)?.kind() != FileKind::Directory {
+            return Err(FsError::NotADirectory);
         }
-        if is_kept && table.kept >= KEPT_DIRECTORIES_MAX {
+        if table.child(directory, name).is_some() {
+            return Err(FsError::Exists);
+        }
+        if is_kept && table.kept.count >= KEPT_DIRECTORIES_MAX {
             return Err(FsError::NoSpace(format!(
                 "{KEPT_DIRECTORIES_MAX} empty directories are remembered already; --directory-markers stores them \
                  in the bucket"
@@ -162,59 +151,91 @@ impl InodeTable {
         if is_kept {
             table.keep(ino);
         }
-        drop(table);
-        self.view(ino)
+        Ok(ino)
     }
 }
 
 impl Table {
-    fn keep(&mut self, ino: InodeNo) -> bool {
-        let is_full = self.kept >= KEPT_DIRECTORIES_MAX;
+    fn keep(&mut self, ino: InodeNo) {
+        let is_full = self.kept.count >= KEPT_DIRECTORIES_MAX;
         match self.inode_mut(ino) {
-            Ok(inode) if inode.is_kept => true,
-            Ok(inode) if !is_full && ino != InodeNo::ROOT => {
+            Ok(inode) if !inode.is_kept && !is_full && ino != InodeNo::ROOT => {
                 inode.is_kept = true;
-                self.kept += 1;
-                true
+                self.kept.count += 1;
+                self.link_kept(ino);
             }
-            Ok(_) => ino == InodeNo::ROOT,
-            Err(_) => false,
+            Ok(_) | Err(_) => {}
         }
     }
 
-    pub(super) fn unkeep(&mut self, ino: InodeNo) {
+    fn unkeep(&mut self, ino: InodeNo) {
         if let Ok(inode) = self.inode_mut(ino)
             && std::mem::replace(&mut inode.is_kept, false)
         {
-            self.kept -= 1;
+            self.kept.count -= 1;
+            if !self.is_kept(ino) {
+                self.unlink_kept(ino);
+            }
+        }
+    }
+
+    /// Neither `ino` nor any directory below it is kept any more.
+    pub(super) fn unkeep_all(&mut self, ino: InodeNo) {
+        if !self.is_kept(ino) {
+            return;
+        }
+        self.unlink_kept(ino);
+        let mut to_visit = vec![ino];
+        while let Some(current) = to_visit.pop() {
+            to_visit.extend(self.kept.below.remove(&current).into_iter().flatten());
+            if let Ok(inode) = self.inode_mut(current)
+                && std::mem::replace(&mut inode.is_kept, false)
+            {
+                self.kept.count -= 1;
+                if current != ino {
+                    self.drop_unused(current);
+                }
+            }
         }
     }
 
     fn is_kept(&self, ino: InodeNo) -> bool {
-        if self.kept == 0 {
-            return false;
-        }
-        let mut to_visit = vec![ino];
-        while let Some(inode) = to_visit.pop().and_then(|ino| self.inodes.get(&ino)) {
-            if inode.is_kept {
-                return true;
-            }
-            if let Body::Directory(children) = &inode.body {
-                to_visit.extend(directories(&self.inodes, children));
-            }
-        }
-        false
+        self.kept.below.contains_key(&ino) || self.inode(ino).is_ok_and(|inode| inode.is_kept)
     }
-}
 
-fn directories<'a>(
-    inodes: &'a HashMap<InodeNo, Box<Inode>>,
-    children: &'a HashMap<Arc<str>, InodeNo>,
-) -> impl Iterator<Item = InodeNo> + 'a {
-    children.values().copied().filter(|ino| {
-        let body = inodes.get(ino).map(|inode| &inode.body);
-        matches!(body, Some(Body::Directory(_)))
-    })
+    /// Every directory that `ino` is in leads to it.
+    fn link_kept(&mut self, mut ino: InodeNo) {
+        while ino != InodeNo::ROOT {
+            let Ok(&Inode { parent, .. }) = self.inode(ino) else {
+                return;
+            };
+            if !self.kept.below.entry(parent).or_default().insert(ino) {
+                return;
+            }
+            ino = parent;
+        }
+    }
+
+    /// The directories that `ino` is in do not lead to it, and are not there for its sake.
+    fn unlink_kept(&mut self, mut ino: InodeNo) {
+        while ino != InodeNo::ROOT {
+            let Ok(&Inode { parent, .. }) = self.inode(ino) else {
+                return;
+            };
+            let Some(leading) = self.kept.below.get_mut(&parent) else {
+                return;
+            };
+            leading.remove(&ino);
+            if !leading.is_empty() {
+                return;
+            }
+            self.kept.below.remove(&parent);
+            if self.is_kept(parent) {
+                return;
+            }
+            ino = parent;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -243,13 +264,12 @@ mod tests {
 
     fn file(table: &InodeTable, directory: InodeNo, name: &str) -> InodeNo {
         let found = Found::File(version(name));
-        let view = table.admit(directory, &Arc::from(name), &found, SEEN);
+        let view = table.admit(directory, name, &found, SEEN);
         view.unwrap().ino
     }
 
     fn directory(table: &InodeTable, parent: InodeNo, name: &str) -> InodeNo {
-        let view = table.make_directory(parent, &Arc::from(name), SEEN, true);
-        view.unwrap().ino
+        table.make_directory(parent, name, SEEN, true).unwrap()
     }
 
     #[test]
@@ -267,6 +287,8 @@ mod tests {
         table.detach(b);
         assert_eq!(table.len(), 0);
         assert!(!table.is_kept(a));
+        assert!(table.table.lock().kept.below.is_empty());
+        assert_eq!(table.table.lock().kept.count, 0);
     }
 
     #[test]
@@ -276,17 +298,24 @@ mod tests {
         let b = directory(&table, a, "b");
         let f = file(&table, b, "f");
         let replaced = file(&table, z, "c");
-        table.rename(b, z, &Arc::from("c"), None).unwrap();
+        let e = directory(&table, b, "e");
+        table.rename(b, z, "c", None).unwrap();
+        assert!(table.is_kept(z));
+        assert_eq!(table.kept_children(z), [Arc::from("c")]);
+        assert!(table.kept_children(a).is_empty());
+        table.forget(e, 1);
+        table.detach(e);
         assert_eq!(table.directory_prefix(b).unwrap(), "p/z/c/");
         assert_eq!(table.view(f).unwrap().parent, b);
         assert!(!table.view(replaced).unwrap().is_attached);
         assert_eq!(table.child(a, "b"), None);
         assert_eq!(table.child(z, "c"), Some(b));
-        let moved = Some((version("other"), SEEN));
-        table.rename(f, a, &Arc::from("g"), moved).unwrap();
+        let other = version("other");
+        let moved = Some((&other, SEEN));
+        table.rename(f, a, "g", moved).unwrap();
         assert_eq!(table.view(f).unwrap().found, Found::File(version("other")));
         assert_eq!(table.child(a, "g"), Some(f));
-        table.rename(f, a, &Arc::from("g"), None).unwrap();
+        table.rename(f, a, "g", None).unwrap();
         assert!(table.view(f).unwrap().is_attached);
     }
 }

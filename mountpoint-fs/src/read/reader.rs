@@ -71,6 +71,15 @@ enum Step {
     NoMemory,
 }
 
+/// What stays here of what was fetched.
+#[derive(Clone, Copy)]
+enum Keep {
+    /// The caller has it.
+    Nothing,
+    /// A later read takes it.
+    Blocks,
+}
+
 /// GETs that are planned and not yet sent.
 type Launches = Vec<(Arc<Flight>, BlockFill)>;
 
@@ -101,6 +110,15 @@ impl Reader {
             return Ok(ReadData::default());
         }
         self.inner.read(offset..end).await
+    }
+
+    /// Fetches all bytes of a small object and keeps them for the read that comes next. Fails like that read would.
+    pub async fn fetch_whole(&self) -> Result<(), FsError> {
+        let range = 0..self.inner.size;
+        let pieces = self.inner.fetch(&range, Keep::Blocks).await;
+        wait(&pieces)
+            .await
+            .map_err(|(error, _)| self.inner.fs_error(error))
     }
 }
 
@@ -181,6 +199,10 @@ impl Inner {
 
     /// Asks for what is missing of `range` and for nothing else, when there is memory for it.
     async fn fetch_exactly(self: &Arc<Self>, range: &Range<u64>) -> Vec<Piece> {
+        self.fetch(range, Keep::Nothing).await
+    }
+
+    async fn fetch(self: &Arc<Self>, range: &Range<u64>, keep: Keep) -> Vec<Piece> {
         let len = range.end - range.start;
         let place = self.context.budget.reserve(len);
         self.context.make_room();
@@ -195,7 +217,13 @@ impl Inner {
                 launches.push(self.prepare(state, gap, share, Purpose::Demand));
             }
             let pieces = state.pieces(range);
-            state.blocks.remove_inside(range, &mut removed);
+            match keep {
+                Keep::Nothing => state.blocks.remove_inside(range, &mut removed),
+                Keep::Blocks => {
+                    self.touch();
+                    self.hold(state);
+                }
+            }
             pieces
         };
         drop((memory, removed));

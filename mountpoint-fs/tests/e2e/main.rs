@@ -19,6 +19,7 @@ mod fstab;
 mod harness;
 mod lifecycle;
 mod machine;
+mod metadata;
 mod package;
 mod passed_device;
 mod reading;

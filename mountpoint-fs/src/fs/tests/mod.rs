@@ -17,7 +17,7 @@ use mountpoint_client::sim::{Operation, RequestLog, SimOptions, Time};
 
 use super::FileSystem;
 use crate::clock::Clock;
-use crate::config::{FsConfig, ReadConfig, WriteConfig};
+use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 use crate::operation::{
     DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, OpenOptions,
 };
@@ -57,11 +57,31 @@ impl Mount {
     }
 
     fn with_options(options: SimOptions, prefix: &str, keys: &[&str]) -> Self {
-        Self::with_write(options, prefix, keys, WriteConfig::default())
+        let (names, write) = (NamesConfig::default(), WriteConfig::default());
+        Self::with_all(options, names, write, prefix, keys)
     }
 
     /// A mount that may change things.
     fn with_write(options: SimOptions, prefix: &str, keys: &[&str], write: WriteConfig) -> Self {
+        Self::with_all(options, NamesConfig::default(), write, prefix, keys)
+    }
+
+    /// A bucket that answers at once, mounted with other settings of names.
+    fn with_names(names: NamesConfig, keys: &[&str]) -> Self {
+        let options = SimOptions {
+            time: Time::Immediate,
+            ..SimOptions::default()
+        };
+        Self::with_all(options, names, WriteConfig::default(), "", keys)
+    }
+
+    fn with_all(
+        options: SimOptions,
+        names: NamesConfig,
+        write: WriteConfig,
+        prefix: &str,
+        keys: &[&str],
+    ) -> Self {
         let bucket = Arc::new(SimClient::new(options));
         for key in keys {
             bucket.put_object(key, format!("content of {key}"));
@@ -73,6 +93,7 @@ impl Mount {
             gid: 20,
             dir_mode: 0o755,
             file_mode: 0o644,
+            names,
             read: ReadConfig::default(),
             write,
         };

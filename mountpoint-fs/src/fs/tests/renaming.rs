@@ -2,9 +2,9 @@
 
 use mountpoint_client::ErrorKind;
 use mountpoint_client::sim::{Fault, FaultRule, When};
-use mountpoint_client::types::{Key, ObjectHeaders};
+use mountpoint_client::types::ObjectHeaders;
 
-use super::changing::{mkdir, writable};
+use super::changing::{drive, mkdir, writable};
 use super::*;
 use crate::config::{CopyLimits, WriteConfig};
 use crate::operation::RenameMode::{self, KeepExisting, Replace};
@@ -273,13 +273,13 @@ fn a_directory_of_a_directory_bucket_moves_object_by_object() {
 /// Fails the nth request for every n; after each failure every object has a name, and the same rename again ends it.
 #[test]
 fn a_directory_rename_that_fails_anywhere_goes_on_when_it_is_repeated() {
-    const OBJECTS: usize = 1100;
+    const OBJECTS: usize = 1010;
     let keys: Vec<String> = (0..OBJECTS)
         .map(|number| format!("d/{number:04}"))
         .collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let mut copied_twice = 0;
-    for nth in [1, 2, 3, 4, 5, 40, 600, 1103, 1104, 1105, 1106, 1107, 1108] {
+    for nth in [1, 3, 5, 600, 1013, 1015, 1016, 1017] {
         let mount = writable(&keys);
         mount.walk("d");
         mount.requests();
@@ -325,10 +325,7 @@ fn what_others_write_meanwhile_stays() {
             ..WriteConfig::default()
         },
     );
-    let mut looking = Box::pin(mount.fs.lookup(ROOT, OsStr::new("d")));
-    waits(&mut looking);
-    mount.bucket.deliver_all();
-    now(looking).unwrap();
+    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
     let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
     let mut renaming = Box::pin(mount.fs.rename(from, to, Replace));
     let is_copying = |mount: &Mount| {
@@ -345,17 +342,11 @@ fn what_others_write_meanwhile_stays() {
     mount.bucket.deliver_all();
     mount.bucket.put_object("d/b", "newer");
     mount.bucket.put_object("d/c", "new");
-    let outcome = loop {
-        if let Some(outcome) = (&mut renaming).now_or_never() {
-            break outcome;
-        }
-        mount.bucket.deliver_all();
-    };
+    let outcome = drive(&mount, renaming);
     assert!(matches!(outcome, Err(FsError::Busy(_))), "{outcome:?}");
     assert_eq!(content(&mount, "d/b").unwrap(), "newer");
     assert_eq!(content(&mount, "d/c").unwrap(), "new");
     assert_eq!(mount.bucket.keys(), ["d/b", "d/c", "e/a", "e/b"]);
-    assert!(Key::parse("d/b").is_some());
 }
 
 #[test]
@@ -373,10 +364,7 @@ fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
             ..WriteConfig::default()
         },
     );
-    let mut looking = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
-    waits(&mut looking);
-    mount.bucket.deliver_all();
-    now(looking).unwrap();
+    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("a"))).unwrap();
     let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
     let mut renaming = Box::pin(mount.fs.rename(from, to, Replace));
     // HEAD, COPY, and before the deletion somebody writes.
@@ -385,12 +373,7 @@ fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
         mount.bucket.deliver_all();
     }
     mount.bucket.put_object("a", "newest");
-    let outcome = loop {
-        if let Some(outcome) = (&mut renaming).now_or_never() {
-            break outcome;
-        }
-        mount.bucket.deliver_all();
-    };
+    let outcome = drive(&mount, renaming);
     outcome.unwrap();
     assert_eq!(mount.bucket.keys(), ["b"]);
     assert_eq!(content(&mount, "b").unwrap(), "newest");

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::clock::Clock;
-use crate::config::{FsConfig, ReadConfig, WriteConfig};
+use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 use crate::fs::FileSystem;
 use crate::fuse::mount_info::MountInfo;
 use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, mount};
@@ -31,6 +31,7 @@ fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
         gid: 0,
         dir_mode: 0o755,
         file_mode: 0o644,
+        names: NamesConfig::default(),
         read: ReadConfig::default(),
         write: WriteConfig::default(),
     };

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::kernel::{Answered, Kernel};
 use crate::clock::Clock;
-use crate::config::{FsConfig, ReadConfig, WriteConfig};
+use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 use crate::fs::FileSystem;
 use crate::fuse::{Mount, Session, SessionError, SessionOptions};
 
@@ -142,6 +142,7 @@ fn file_system(client: &Arc<SimClient>, read_only: bool) -> Arc<FileSystem> {
         gid: 1001,
         dir_mode: 0o755,
         file_mode: 0o640,
+        names: NamesConfig::default(),
         read: ReadConfig::default(),
         write: WriteConfig {
             read_only,
@@ -337,6 +338,9 @@ fn what_does_not_exist_is_said_so() {
 #[test]
 fn an_operation_that_waits_blocks_no_other() {
     let mut served = Served::new(Time::Manual);
+    for index in 0..20 {
+        served.client.put_object(&format!("n{index}"), "x");
+    }
     // More than there are session threads.
     let waiting: Vec<_> = (0..20)
         .map(|index| served.send(LOOKUP, ROOT, &c_string(&format!("n{index}"))))
