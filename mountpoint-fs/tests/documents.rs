@@ -206,6 +206,7 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
             "allow-append",
             "allow-rename",
             "directory-markers",
+            "posix-metadata",
             "state-directory"
         ]
     );

@@ -35,6 +35,10 @@ pub struct WriteFlags {
     #[arg(long)]
     pub directory_markers: bool,
 
+    /// Keep mode, owner, times and symbolic links in the metadata of objects, as s3fs does
+    #[arg(long)]
+    pub posix_metadata: bool,
+
     /// Append to objects of S3 Express One Zone
     #[arg(long)]
     pub incremental_upload: bool,

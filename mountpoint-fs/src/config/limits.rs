@@ -187,3 +187,6 @@ pub const RENAME_PROGRESS: Duration = Duration::from_secs(10);
 /// Names that one rename of a directory may move. What is known of each is held in memory (about 200 bytes) while the
 /// rename lasts, so that nothing is deleted that was not copied.
 pub const RENAME_KEYS_MAX: usize = 1 << 20;
+
+/// Longest target of a symbolic link, in bytes: Linux's `PATH_MAX`.
+pub const LINK_LEN_MAX: u32 = 4096;

@@ -27,6 +27,9 @@ pub struct WriteConfig {
     pub allow_rename: bool,
     /// `mkdir` stores an object that marks the directory (`--directory-markers`).
     pub directory_markers: bool,
+    /// Mode, owner, times and symbolic links are read from and stored in the metadata of objects
+    /// (`--posix-metadata`).
+    pub posix_metadata: bool,
     /// How large what the server copies may be.
     pub copy_limits: CopyLimits,
     /// Size of the parts of an upload, in bytes (`--write-part-size`); `None` lets it grow with the file.
@@ -70,6 +73,7 @@ impl Default for WriteConfig {
             allow_append: false,
             allow_rename: false,
             directory_markers: false,
+            posix_metadata: false,
             copy_limits: CopyLimits::default(),
             part_size: None,
             checksum: Some(ChecksumAlgorithm::Crc32c),

@@ -3,12 +3,20 @@
 //! What S3 keeps by itself of a file is its size and when it was written. A change to what an attribute is already
 //! succeeds; one that cannot be kept fails and says which flag would keep it.
 
-use mountpoint_client::types::Description;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, SystemTime};
+
+use mountpoint_client::types::{Description, ObjectHeaders};
 
 use super::FileSystem;
 use super::permission::{Change, not_kept, permit};
+use crate::config::limits::LINK_LEN_MAX;
 use crate::namespace::{NameChange, Version};
-use crate::operation::{AttributeChange, Attributes, FileKind, FsError, InodeNo, TimeChange};
+use crate::operation::{
+    AttributeChange, Attributes, Entry, FileKind, FsError, InodeNo, PosixAttributes, ReadData,
+    TimeChange,
+};
 
 impl FileSystem {
     /// Changes attributes; all of them or none.
@@ -19,6 +27,9 @@ impl FileSystem {
     ) -> Result<Attributes, FsError> {
         permit(&self.write, Change::Attributes)?;
         let now = self.attributes(ino).await?;
+        if self.write.posix_metadata {
+            return self.set_stored_attributes(ino, change, now).await;
+        }
         let wanted = Wanted::of(&change, &now)?;
         match wanted {
             Wanted::Nothing => return Ok(now),
@@ -42,6 +53,97 @@ impl FileSystem {
         self.attributes(ino).await
     }
 
+    /// With `--posix-metadata`: objects carry what is changed, and a directory's marker does.
+    async fn set_stored_attributes(
+        &self,
+        ino: InodeNo,
+        change: AttributeChange,
+        now: Attributes,
+    ) -> Result<Attributes, FsError> {
+        let size = AttributeChange {
+            size: change.size,
+            ..AttributeChange::default()
+        };
+        let wanted = Wanted::of(&size, &now)?;
+        let mut posix = PosixAttributes::of_attributes(&now);
+        let wall = self.wall_now();
+        apply(&change, wall, &mut posix);
+        let is_same = posix == PosixAttributes::of_attributes(&now);
+        if is_same && wanted == Wanted::Nothing {
+            return Ok(now);
+        }
+        if ino == InodeNo::ROOT {
+            return Err(FsError::NotPermitted(
+                "the attributes of the mounted directory itself are set by --dir-mode, --uid and --gid".to_owned(),
+            ));
+        }
+        let name = self.namespace.change_inode(ino)?;
+        if now.kind == FileKind::Directory {
+            let prefix = name.prefix()?;
+            self.mutator
+                .change_marker(&prefix, |headers| {
+                    posix.store(now.kind, wall, &mut headers.metadata);
+                })
+                .await?;
+            name.carries(posix);
+            name.changed();
+            return self.attributes(ino).await;
+        }
+        let mut object = self.object(&name).await?;
+        posix.store(now.kind, wall, &mut object.headers.metadata);
+        let (etag, size) = if let Wanted::Shorten(size) = wanted {
+            permit(&self.write, Change::Overwrite)?;
+            (self.mutator.shorten(&object, size).await?, size)
+        } else {
+            let headers = object.headers.clone();
+            let etag = self.mutator.replace_headers(&object, headers).await?;
+            (etag, object.info.size)
+        };
+        name.carries(posix);
+        name.replaced_in_place(Version {
+            size,
+            etag,
+            ..Version::from(&object.info)
+        })?;
+        self.attributes(ino).await
+    }
+
+    /// Makes a symbolic link: an object whose bytes are `target`, and that says what it is.
+    pub async fn symbolic_link(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        target: &OsStr,
+    ) -> Result<Entry, FsError> {
+        permit(&self.write, Change::SymbolicLink)?;
+        let change = self.namespace.change(directory, name)?;
+        if change.known().is_some() {
+            return Err(FsError::Exists);
+        }
+        let wall = self.wall_now();
+        let posix = PosixAttributes {
+            mode: Some(0o777),
+            is_link: true,
+            uid: Some(self.owner.0),
+            gid: Some(self.owner.1),
+            mtime: Some(wall),
+        };
+        let mut headers = ObjectHeaders::default();
+        posix.store(FileKind::SymbolicLink, wall, &mut headers.metadata);
+        let body = target.as_bytes().to_vec();
+        self.mutator.make(change.key(), body, headers).await?;
+        change.changed();
+        self.lookup(directory, name).await
+    }
+
+    /// Where a symbolic link leads.
+    pub async fn read_link(&self, ino: InodeNo) -> Result<ReadData, FsError> {
+        if self.attributes(ino).await?.kind != FileKind::SymbolicLink {
+            return Err(FsError::InvalidArgument("not a symbolic link"));
+        }
+        self.read_whole(ino, LINK_LEN_MAX).await
+    }
+
     /// The object that a change is about, in the version that the inode is.
     async fn object(&self, name: &NameChange<'_>) -> Result<Description, FsError> {
         let (_, known) = name.file()?;
@@ -51,6 +153,25 @@ impl FileSystem {
         } else {
             Err(FsError::Stale(format!("{} was replaced", name.key())))
         }
+    }
+}
+
+/// Makes `change` in what an object says of itself. The time of the last access is nowhere kept.
+fn apply(change: &AttributeChange, now: SystemTime, posix: &mut PosixAttributes) {
+    posix.mode = change.mode.or(posix.mode);
+    posix.uid = change.uid.or(posix.uid);
+    posix.gid = change.gid.or(posix.gid);
+    match change.mtime {
+        Some(TimeChange::Now) => posix.mtime = Some(now),
+        Some(TimeChange::At { seconds, nanos }) => {
+            let distance = Duration::new(seconds.unsigned_abs(), nanos);
+            posix.mtime = if seconds < 0 {
+                SystemTime::UNIX_EPOCH.checked_sub(Duration::from_secs(seconds.unsigned_abs()))
+            } else {
+                SystemTime::UNIX_EPOCH.checked_add(distance)
+            };
+        }
+        None => {}
     }
 }
 
@@ -101,8 +222,6 @@ impl Wanted {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
-
     use super::*;
 
     #[test]

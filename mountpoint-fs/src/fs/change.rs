@@ -11,7 +11,7 @@ use super::FileSystem;
 use super::permission::{Change, permit};
 use crate::mutate::Target;
 use crate::namespace::{Found, NameChange, Version};
-use crate::operation::{Entry, FsError, InodeNo, RenameMode};
+use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode};
 
 impl FileSystem {
     /// Removes a file.
@@ -44,7 +44,12 @@ impl FileSystem {
     }
 
     /// Makes a directory: an object that marks it, or one that this mount remembers until there is a file in it.
-    pub async fn make_directory(&self, directory: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
+    pub async fn make_directory(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        mode: u16,
+    ) -> Result<Entry, FsError> {
         permit(&self.write, Change::MakeDirectory)?;
         let change = self.namespace.change(directory, name)?;
         let prefix = change.prefix()?;
@@ -53,10 +58,32 @@ impl FileSystem {
         }
         let is_marked = self.mutator.makes_markers();
         if is_marked {
-            let headers = ObjectHeaders::default();
+            let headers = self.new_directory_headers(mode);
             self.mutator.make_marker(&prefix, headers).await?;
         }
+        if is_marked && self.write.posix_metadata {
+            change.changed();
+            return self.lookup(directory, name).await;
+        }
         change.made_directory(!is_marked)
+    }
+
+    /// What the marker of a new directory carries.
+    fn new_directory_headers(&self, mode: u16) -> ObjectHeaders {
+        let mut headers = ObjectHeaders::default();
+        if self.write.posix_metadata {
+            let now = self.wall_now();
+            let posix = PosixAttributes {
+                mode: Some(mode),
+                is_link: false,
+                uid: Some(self.owner.0),
+                gid: Some(self.owner.1),
+                mtime: Some(now),
+            };
+            posix.store(FileKind::Directory, now, &mut headers.metadata);
+            headers.content_type = Some("application/x-directory".to_owned());
+        }
+        headers
     }
 
     /// Gives a file or a directory another name.

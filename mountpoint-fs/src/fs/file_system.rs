@@ -32,6 +32,11 @@ pub struct FileSystem {
     pub(super) namespace: Namespace,
     pub(super) write: WriteConfig,
     pub(super) mutator: Mutator,
+    /// Of new files and directories.
+    pub(super) owner: (u32, u32),
+    clock: Clock,
+    /// What the wall's clock said when `clock` began.
+    started: SystemTime,
     reading: Arc<ReadContext>,
     files: HandleTable<OpenFile>,
     directories: HandleTable<OpenDirectory>,
@@ -41,13 +46,17 @@ impl FileSystem {
     /// A file system over `client`'s bucket.
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
-        let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
+        let started = wall_clock();
+        let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), started);
         let mutator = Mutator::new(Arc::clone(&client), &config.write, clock.clone());
-        let reading = ReadContext::new(client, config.read, clock);
+        let reading = ReadContext::new(client, config.read, clock.clone());
         Self {
             namespace,
             write: config.write,
             mutator,
+            owner: (config.uid, config.gid),
+            started,
+            clock,
             reading,
             files: HandleTable::default(),
             directories: HandleTable::default(),
@@ -135,6 +144,19 @@ impl FileSystem {
         outcome
     }
 
+    /// All bytes of a file that has no more than `len_max`.
+    pub(super) async fn read_whole(&self, ino: InodeNo, len_max: u32) -> Result<ReadData, FsError> {
+        let opened = self.namespace.open(ino, false).await?;
+        let (etag, size) = (opened.version.etag, opened.version.size);
+        let reader = Reader::new(Arc::clone(&self.reading), opened.key, etag, size);
+        reader.read(0, len_max).await
+    }
+
+    /// The time of day.
+    pub(super) fn wall_now(&self) -> SystemTime {
+        self.started + self.clock.now()
+    }
+
     /// Closes a file.
     pub fn release(&self, handle: HandleNo) {
         if let Some(file) = self.files.remove(handle) {
@@ -193,7 +215,7 @@ impl FileSystem {
     }
 }
 
-/// The time that directories show. Nothing is decided by it, so no test needs to own it.
+/// The time that directories and new metadata show. Nothing is decided by it, so no test needs to own it.
 #[expect(
     clippy::disallowed_methods,
     reason = "read once, at the start, to be shown to people"

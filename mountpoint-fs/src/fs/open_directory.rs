@@ -98,14 +98,15 @@ impl Filler<'_> {
                 index: index + 1,
             }
             .offset();
-            let entry = if self.plus {
+            let is_admitted = self.plus && !self.namespace.lists_names_only();
+            let entry = if is_admitted {
                 self.namespace.admit(self.directory, listed, page)?
             } else {
                 self.namespace.preview(self.directory, listed)
             };
             has_room = self.add(&listed.name, next_offset, entry);
             if !has_room {
-                if self.plus {
+                if is_admitted {
                     self.namespace.forget(entry.attributes.ino, 1);
                 }
                 break;

@@ -25,6 +25,8 @@ pub(crate) enum Change {
     Rename,
     /// Mode, owner, times or extended attributes of an existing file.
     Attributes,
+    /// A symbolic link.
+    SymbolicLink,
 }
 
 /// Whether `change` is allowed.
@@ -36,6 +38,7 @@ pub(crate) fn permit(settings: &WriteConfig, change: Change) -> Result<(), FsErr
         Change::Create | Change::MakeDirectory | Change::Rename | Change::Attributes => {
             return Ok(());
         }
+        Change::SymbolicLink => (settings.posix_metadata, SYMBOLIC_LINK),
         Change::Overwrite => (settings.allow_overwrite, OVERWRITE),
         Change::Append => (settings.incremental_upload || settings.allow_append, APPEND),
         Change::Delete => (settings.allow_delete, DELETE),
@@ -59,13 +62,14 @@ pub(super) fn not_kept(attribute: &str) -> FsError {
     ))
 }
 
+const SYMBOLIC_LINK: &str = "a symbolic link is not made without --posix-metadata";
 const REMOVE_DIRECTORY: &str = "a directory is not removed without --allow-delete";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: [Change; 8] = [
+    const ALL: [Change; 9] = [
         Change::Create,
         Change::Overwrite,
         Change::Append,
@@ -74,6 +78,7 @@ mod tests {
         Change::RemoveDirectory,
         Change::Rename,
         Change::Attributes,
+        Change::SymbolicLink,
     ];
 
     #[track_caller]
@@ -97,10 +102,12 @@ mod tests {
         check(&none, Change::Append, Some("--incremental-upload"));
         check(&none, Change::Delete, Some("--allow-delete"));
         check(&none, Change::RemoveDirectory, Some("--allow-delete"));
+        check(&none, Change::SymbolicLink, Some("--posix-metadata"));
         let all = WriteConfig {
             allow_delete: true,
             allow_overwrite: true,
             allow_append: true,
+            posix_metadata: true,
             ..none
         };
         for change in ALL {

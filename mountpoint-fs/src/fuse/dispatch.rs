@@ -164,6 +164,10 @@ impl Dispatcher {
                 let result = this.fs.read(HandleNo(handle), offset, size).await;
                 this.reply(Step::Read, ino, result, Reply::Data)
             }),
+            Operation::ReadLink => Box::pin(async move {
+                let result = this.fs.read_link(ino).await;
+                this.reply(Step::ReadLink, ino, result, Reply::Data)
+            }),
             Operation::OpenDirectory => Box::pin(async move {
                 let result = this.fs.open_directory(ino).await;
                 this.reply(Step::OpenDirectory, ino, result, |handle| {

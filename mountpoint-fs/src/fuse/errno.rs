@@ -66,6 +66,8 @@ pub(super) enum Step {
     MakeDirectory,
     Rename,
     SetAttributes,
+    SymbolicLink,
+    ReadLink,
 }
 
 impl fmt::Display for Step {
@@ -82,6 +84,8 @@ impl fmt::Display for Step {
             Self::MakeDirectory => "mkdir",
             Self::Rename => "rename",
             Self::SetAttributes => "setattr",
+            Self::SymbolicLink => "symlink",
+            Self::ReadLink => "readlink",
         })
     }
 }

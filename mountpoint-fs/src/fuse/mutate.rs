@@ -35,10 +35,13 @@ impl Dispatcher {
                     this.reply(Step::RemoveDirectory, ino, result, |()| Reply::Done)
                 })
             }
-            Mutation::MakeDirectory { name, mode: _ } => {
-                let name = name.to_owned();
+            Mutation::MakeDirectory { name, mode } => {
+                let (name, mode) = (
+                    name.to_owned(),
+                    u16::try_from(mode & 0o7777).unwrap_or_default(),
+                );
                 Box::pin(async move {
-                    let result = this.fs.make_directory(ino, &name).await;
+                    let result = this.fs.make_directory(ino, &name, mode).await;
                     this.reply(Step::MakeDirectory, ino, result, |entry| {
                         Reply::Fixed(Fixed::entry(&entry))
                     })
@@ -66,9 +69,16 @@ impl Dispatcher {
                     Reply::Fixed(Fixed::attributes(&attributes))
                 })
             }),
-            Mutation::SymbolicLink { .. } | Mutation::HardLink => {
-                return Err(self.refuse(ino, Refusal::LINK));
+            Mutation::SymbolicLink { name, target } => {
+                let (name, target) = (name.to_owned(), target.to_owned());
+                Box::pin(async move {
+                    let result = this.fs.symbolic_link(ino, &name, &target).await;
+                    this.reply(Step::SymbolicLink, ino, result, |entry| {
+                        Reply::Fixed(Fixed::entry(&entry))
+                    })
+                })
             }
+            Mutation::HardLink => return Err(self.refuse(ino, Refusal::LINK)),
             Mutation::Allocate => return Err(self.refuse(ino, Refusal::ALLOCATE)),
             Mutation::SetExtendedAttribute { .. } | Mutation::RemoveExtendedAttribute { .. } => {
                 return Err(self.refuse(ino, Refusal::EXTENDED_ATTRIBUTE));

@@ -42,10 +42,10 @@ impl Refusal {
                  whiteout behind",
     };
 
-    /// A hard link, or a symbolic one.
+    /// A hard link.
     pub(super) const LINK: Self = Self {
         errno: Errno::EPERM,
-        reason: "making a link was refused: S3 has no links",
+        reason: "making a hard link was refused: an object has one key",
     };
 
     /// `fallocate`. The kernel remembers ENOSYS.
@@ -75,7 +75,6 @@ impl Refusal {
 /// What the application is told of an operation that does not exist here; `None` where nobody waits.
 pub(super) fn unsupported(operation: Unsupported) -> Option<Errno> {
     match operation {
-        Unsupported::ReadLink => Some(Errno::EINVAL),
         Unsupported::Ioctl => Some(Errno::ENOTTY),
         Unsupported::Other => Some(Errno::ENOSYS),
         Unsupported::NotifyReply => None,

@@ -164,6 +164,7 @@ fn write_config(args: &CliArgs, environment: &Environment) -> WriteConfig {
         allow_append: write.allow_append,
         allow_rename: write.allow_rename,
         directory_markers: write.directory_markers,
+        posix_metadata: write.posix_metadata,
         copy_limits: CopyLimits::default(),
         part_size,
         checksum: match write.upload_checksums {

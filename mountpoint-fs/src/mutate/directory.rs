@@ -28,10 +28,20 @@ impl Mutator {
 
     /// Stores the object that marks the directory `prefix`. [`FsError::Exists`] if it is there.
     pub async fn make_marker(&self, prefix: &str, headers: ObjectHeaders) -> Result<(), FsError> {
-        let key = marker(prefix)?;
+        self.make(&marker(prefix)?, Vec::new(), headers).await
+    }
+
+    /// Stores a new object. [`FsError::Exists`] if there is one.
+    pub async fn make(
+        &self,
+        key: &Key,
+        body: Vec<u8>,
+        headers: ObjectHeaders,
+    ) -> Result<(), FsError> {
+        let body = Bytes::from(body);
         let request = |condition| PutRequest {
             key: key.clone(),
-            body: Bytes::new(),
+            body: body.clone(),
             condition,
             checksum: None,
             headers: headers.clone(),
@@ -39,12 +49,33 @@ impl Mutator {
         match self.client.put(request(PutCondition::Absent)).await {
             Ok(_) => Ok(()),
             Err(error) if error.kind == ErrorKind::PreconditionFailed => Err(FsError::Exists),
-            // A server without conditions: a marker that is there already is replaced by its like.
+            // A server without conditions.
             Err(error) if error.kind == ErrorKind::Unsupported => {
                 let stored = self.client.put(request(PutCondition::None)).await;
                 stored.map(drop).map_err(|error| failed(error, PUT))
             }
             Err(error) => Err(failed(error, PUT)),
+        }
+    }
+
+    /// Changes what the object that marks the directory `prefix` carries; makes it if there is none.
+    pub async fn change_marker(
+        &self,
+        prefix: &str,
+        change: impl FnOnce(&mut ObjectHeaders),
+    ) -> Result<(), FsError> {
+        match self.describe(&marker(prefix)?).await {
+            Ok(mut object) => {
+                change(&mut object.headers);
+                let headers = object.headers.clone();
+                self.replace_headers(&object, headers).await.map(drop)
+            }
+            Err(FsError::NotFound) => {
+                let mut headers = ObjectHeaders::default();
+                change(&mut headers);
+                self.make_marker(prefix, headers).await
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -13,7 +13,7 @@ use super::inode::{Moment, Observed};
 use super::names;
 use super::namespace::Namespace;
 use super::version::{Found, Version};
-use crate::operation::{Entry, FsError, InodeNo};
+use crate::operation::{Entry, FsError, InodeNo, PosixAttributes};
 
 /// A name that is about to be changed.
 #[derive(Debug)]
@@ -163,6 +163,21 @@ impl NameChange<'_> {
         let (ino, _) = self.file()?;
         self.settle();
         self.namespace.table.replace(ino, &version, self.unseen())
+    }
+
+    /// What had the name carries this now.
+    pub fn carries(&self, posix: PosixAttributes) {
+        if let Some((ino, _)) = &self.known {
+            self.namespace.table.set_posix(*ino, Some(posix));
+        }
+    }
+
+    /// The object that marks the directory says something else: whoever asks about it asks S3.
+    pub fn changed(mut self) {
+        self.settle();
+        if let Some((ino, _)) = &self.known {
+            self.namespace.table.invalidate(*ino);
+        }
     }
 
     /// When the server says that a new version was written is not known yet: the next who asks is told.

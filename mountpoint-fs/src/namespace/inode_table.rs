@@ -7,6 +7,7 @@
 //! there while the kernel knows it, a handle is open on it or a name in it means an inode; so a parent is never
 //! dropped before its children. Numbers are never used twice.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use hashbrown::HashTable;
 use super::inode::{Body, Inode, Moment, Observed};
 use super::table_changes::Kept;
 use super::version::{Found, Version};
-use crate::operation::{FileKind, FsError, InodeNo};
+use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
 use crate::sync::Mutex;
 
 /// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held for a few hash
@@ -38,6 +39,8 @@ pub(super) struct Table {
     last: InodeNo,
     /// Directories that are there although no key says so; see `table_changes`.
     pub(super) kept: Kept,
+    /// What objects say of themselves, where they are asked.
+    pub(super) posix: HashMap<InodeNo, PosixAttributes>,
 }
 
 /// A copy of what an inode is.
@@ -75,6 +78,7 @@ impl InodeTable {
             hasher: RandomState::new(),
             last: InodeNo::ROOT,
             kept: Kept::default(),
+            posix: HashMap::new(),
         };
         table.insert(Inode::new(
             InodeNo::ROOT,
@@ -368,6 +372,7 @@ impl Table {
             if let Ok(entry) = self.inodes.find_entry(hash, |inode| inode.ino == ino) {
                 entry.remove();
             }
+            self.posix.remove(&ino);
             self.shrink();
             ino = parent;
         }

@@ -45,6 +45,8 @@ pub struct Namespace {
     pub(super) clock: Clock,
     pub(super) config: NamesConfig,
     style: AttributeStyle,
+    /// Whether objects are asked what they say of themselves (`--posix-metadata`).
+    is_posix: bool,
     pub(super) table: InodeTable,
     pub(super) recent: Arc<RecentPages>,
     pub(super) changes: Changes,
@@ -76,6 +78,7 @@ impl Namespace {
             clock,
             config: config.names,
             style: AttributeStyle::new(config, mounted),
+            is_posix: config.write.posix_metadata,
             table: InodeTable::new(config.prefix.clone()),
             recent: Arc::default(),
             changes: Changes::new(config.names.ttl),
@@ -104,12 +107,18 @@ impl Namespace {
             }
         }
         let answer = self.find_unchanged(parent, &prefix, name).await?;
-        let Answer { found, asked, took } = answer;
+        let Answer {
+            found,
+            posix,
+            asked,
+            took,
+        } = answer;
         let Some(found) = found else {
             return self.absent(parent, &prefix, name);
         };
         let observed = self.observed(asked, took);
         let admitted = self.table.admit(parent, name, &found, observed)?;
+        self.table.set_posix(admitted.ino, posix);
         Ok(self.entry(admitted.ino, &admitted.found, self.config.ttl))
     }
 
@@ -136,29 +145,37 @@ impl Namespace {
         let view = self.table.view(ino)?;
         let left = view.observed.valid_until.left(self.now());
         if ino == InodeNo::ROOT || view.openers > 0 {
-            return Ok(self.style.of(ino, &view.found, self.config.ttl));
+            return Ok(self.shown(ino, &view.found, self.config.ttl));
         }
         if !view.is_attached {
             return Err(replaced(&view.name));
         }
         if !left.is_zero() {
-            return Ok(self.style.of(ino, &view.found, left));
+            return Ok(self.shown(ino, &view.found, left));
         }
         let prefix = self.table.directory_prefix(view.parent)?;
         let answer = self
             .find_unchanged(view.parent, &prefix, &view.name)
             .await?;
-        let Answer { found, asked, .. } = answer;
+        let Answer {
+            found,
+            posix,
+            asked,
+            ..
+        } = answer;
         let Some(found) = found else {
             if self.gone(view.parent, &prefix, &view.name) == Some(ino) {
-                return Ok(self.style.directory(ino, self.config.ttl));
+                return Ok(self.shown(ino, &Found::Directory, self.config.ttl));
             }
             return Err(FsError::NotFound);
         };
         // It vouches for no open: a long time may pass between a `stat` and an `open`.
         let observed = self.observed(asked, Duration::ZERO).vouching_for_none();
         match self.table.observe(ino, &found, observed) {
-            Some(view) => Ok(self.style.of(ino, &view.found, self.config.ttl)),
+            Some(view) => {
+                self.table.set_posix(ino, posix);
+                Ok(self.shown(ino, &view.found, self.config.ttl))
+            }
             None => {
                 self.recent.distrust(&prefix, &view.name);
                 Err(replaced(&view.name))
@@ -302,13 +319,14 @@ impl Namespace {
     #[must_use]
     pub fn preview(&self, directory: InodeNo, listed: &Listed) -> Entry {
         let ino = self.table.child(directory, &listed.name);
+        let ino = ino.filter(|_| !self.is_posix);
         let ino = ino.unwrap_or_else(|| provisional_ino(directory, &listed.name));
         self.entry(ino, &listed.found, Duration::ZERO)
     }
 
     /// Entries of `page` were handed out just now: for a while, lookups are answered from it.
     pub fn delivered(&self, directory: InodeNo, page: &Arc<Page>) {
-        if self.is_old(page) {
+        if self.is_posix || self.is_old(page) {
             return;
         }
         if let Ok(prefix) = self.table.directory_prefix(directory) {
@@ -343,20 +361,28 @@ impl Namespace {
             let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
             let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
             let (key, prefix) = (key.clone(), prefix.to_owned());
+            let is_posix = self.is_posix;
             async move {
                 let asked = clock.now();
                 let seen = lookup::find(&client, &prefix, &key).await?;
+                let (found, posix) = if is_posix {
+                    lookup::carried(&client, &key, seen.found).await?
+                } else {
+                    (seen.found, None)
+                };
                 let now = clock.now();
                 for below in seen.below {
-                    // A page that has nothing but the name itself helps no other lookup.
-                    if *below.prefix != *prefix || below.entries.len() > 1 {
+                    // A page that has nothing but the name itself helps no other lookup, and none says what objects
+                    // carry.
+                    if !is_posix && (*below.prefix != *prefix || below.entries.len() > 1) {
                         let entries = below.entries;
                         let page = Arc::new(Page { entries, asked });
                         recent.delivered(&below.prefix, &page, now.into(), (now + ttl).into());
                     }
                 }
                 Ok(Answer {
-                    found: seen.found,
+                    found,
+                    posix,
                     asked,
                     took: now.saturating_sub(asked),
                 })
@@ -368,6 +394,9 @@ impl Namespace {
     /// Lists the directory that `name` is in, if so many of its names are asked for that this is worth it, or if it is
     /// being listed for others. Only what was listed for this very lookup may say that a name is not there.
     async fn gather(&self, prefix: &Arc<str>, name: &str) -> Result<Option<Gathering>, FsError> {
+        if self.is_posix {
+            return Ok(None);
+        }
         let is_asked = self.lookups.is_in_the_air(&names::file_key(prefix, name)?);
         if is_asked || !self.client.lists_in_order() {
             return Ok(None);
@@ -507,9 +536,26 @@ impl Namespace {
 
     pub(super) fn entry(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Entry {
         Entry {
-            attributes: self.style.of(ino, found, ttl),
+            attributes: self.shown(ino, found, ttl),
             ttl,
         }
+    }
+
+    /// stat data of `ino`, with what its object says of itself.
+    fn shown(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Attributes {
+        let mut attributes = self.style.of(ino, found, ttl);
+        if self.is_posix
+            && let Some(posix) = self.table.posix(ino)
+        {
+            posix.show(&mut attributes);
+        }
+        attributes
+    }
+
+    /// Whether a listing does not say enough of a name: the kernel has to look it up.
+    #[must_use]
+    pub fn lists_names_only(&self) -> bool {
+        self.is_posix
     }
 
     fn listed_ttl(&self, listed: &Listed, page: &Page) -> Duration {
@@ -534,5 +580,5 @@ fn provisional_ino(directory: InodeNo, name: &str) -> InodeNo {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     (directory.0, name).hash(&mut hasher);
-    InodeNo(hasher.finish() | 1 << 63)
+    InodeNo::provisional(hasher.finish())
 }

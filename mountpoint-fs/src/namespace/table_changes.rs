@@ -11,7 +11,7 @@ use super::inode_table::{Admitted, InodeTable, Table};
 use super::packed::PackedVersion;
 use super::version::{Found, Version};
 use crate::config::limits::KEPT_DIRECTORIES_MAX;
-use crate::operation::{FileKind, FsError, InodeNo};
+use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
 
 /// Which directories are kept.
 #[derive(Debug, Default)]
@@ -23,6 +23,20 @@ pub(super) struct Kept {
 }
 
 impl InodeTable {
+    /// What the object of `ino` says of itself.
+    pub(super) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
+        self.table.lock().posix.get(&ino).copied()
+    }
+
+    /// The object of `ino` says this of itself. Dropped with the inode.
+    pub(super) fn set_posix(&self, ino: InodeNo, posix: Option<PosixAttributes>) {
+        let mut table = self.table.lock();
+        match posix {
+            Some(posix) if table.inode(ino).is_ok() => drop(table.posix.insert(ino, posix)),
+            Some(_) | None => drop(table.posix.remove(&ino)),
+        }
+    }
+
     /// The directory `ino` is there whatever S3 says, unless there are too many of those.
     pub(super) fn keep(&self, ino: InodeNo) {
         self.table.lock().keep(ino);

@@ -3,9 +3,11 @@
 //! Plain values; knows no layer.
 
 mod error;
+mod posix;
 mod types;
 
 pub use error::FsError;
+pub use posix::PosixAttributes;
 pub use types::{
     AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo,
     OpenOptions, Opened, ReadData, RenameMode, StatFs, TimeChange,

@@ -12,19 +12,35 @@ pub struct InodeNo(pub u64);
 impl InodeNo {
     /// The mounted prefix itself.
     pub const ROOT: Self = Self(1);
+
+    /// A number that no inode has, for a name that is listed and not looked up yet: inodes are counted up from 1.
+    #[must_use]
+    pub fn provisional(hash: u64) -> Self {
+        Self(hash | Self::PROVISIONAL)
+    }
+
+    /// Whether no inode has this number.
+    #[must_use]
+    pub fn is_provisional(self) -> bool {
+        self.0 & Self::PROVISIONAL != 0
+    }
+
+    const PROVISIONAL: u64 = 1 << 63;
 }
 
 /// One open, from `open` or `opendir` to `release` or `releasedir`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HandleNo(pub u64);
 
-/// The two kinds of inode there are.
+/// The kinds of inode there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// An object.
     File,
     /// A prefix.
     Directory,
+    /// An object that says it is one; only with `--posix-metadata`.
+    SymbolicLink,
 }
 
 /// stat data.
@@ -32,7 +48,7 @@ pub enum FileKind {
 pub struct Attributes {
     /// Of which inode.
     pub ino: InodeNo,
-    /// File or directory.
+    /// What it is.
     pub kind: FileKind,
     /// Size in bytes; 0 for directories.
     pub size: u64,

@@ -267,3 +267,44 @@ fn changes_on_minio() {
 fn changes_on_versitygw() {
     change_on(&Program::versitygw());
 }
+
+#[test]
+fn attributes_and_links_are_kept_in_metadata() {
+    let server = server();
+    let metadata = [
+        ("mode", "33152"),
+        ("uid", "7"),
+        ("gid", "8"),
+        ("mtime", "1000000000"),
+    ];
+    let headers = Headers {
+        metadata: metadata
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        ..Headers::default()
+    };
+    server.store().put_with(BUCKET, "d/f", "bytes", headers);
+    put(&server, "d/g", "more");
+    let flags = [
+        "--posix-metadata",
+        "--allow-delete",
+        "--allow-overwrite",
+        "--allow-rename",
+    ];
+    let mounted = Mounted::new(&server, &flags);
+    shell(
+        mounted.path(),
+        "test \"$(stat -c '%a %u %g %Y' d/f)\" = '600 7 8 1000000000' && ls -lR > /dev/null && chmod 711 d/g \
+         && chown 3:4 d/g && touch -d @1234567890.5 d/g && ln -s f d/l && ln -s nowhere broken && chmod 700 d \
+         && touch -d @99 d && mkdir -m 711 e && mv d/g e/g && cat d/l | grep -qx bytes && ! ln d/f d/h 2>/dev/null",
+    );
+    assert!(mounted.unmount().success());
+    let mounted = Mounted::new(&server, &flags);
+    shell(
+        mounted.path(),
+        "test \"$(stat -c '%a %u %g %.1Y' e/g)\" = '711 3 4 1234567890.5' && test \"$(readlink d/l)\" = f \
+         && test \"$(readlink broken)\" = nowhere && test \"$(stat -c '%a %Y' d)\" = '700 99' \
+         && test \"$(find . -type l | wc -l)\" = 2 && rm -r d e broken && test -z \"$(ls)\"",
+    );
+    assert!(keys(&server).is_empty(), "{:?}", keys(&server));
+}

@@ -32,7 +32,7 @@ fn rmdir(mount: &Mount, directory: InodeNo, name: &str) -> Result<(), FsError> {
 
 #[track_caller]
 pub(super) fn mkdir(mount: &Mount, directory: InodeNo, name: &str) -> Result<InodeNo, FsError> {
-    let made = now(mount.fs.make_directory(directory, OsStr::new(name)));
+    let made = now(mount.fs.make_directory(directory, OsStr::new(name), 0o755));
     made.map(|entry| entry.attributes.ino)
 }
 

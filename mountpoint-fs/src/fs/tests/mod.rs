@@ -5,6 +5,7 @@ mod listing;
 mod lookup;
 mod model;
 mod opening;
+mod posix;
 mod renaming;
 mod threads;
 
@@ -211,6 +212,7 @@ fn shown(entries: &[DirectoryEntry]) -> Vec<String> {
     let show = |entry: &DirectoryEntry| match entry.entry.attributes.kind {
         FileKind::Directory => format!("{}/", entry.name),
         FileKind::File => entry.name.clone(),
+        FileKind::SymbolicLink => format!("{}@", entry.name),
     };
     entries.map(show).collect()
 }

@@ -176,6 +176,7 @@ impl Fixed {
         let kind = match attributes.kind {
             FileKind::File => libc::S_IFREG,
             FileKind::Directory => libc::S_IFDIR,
+            FileKind::SymbolicLink => libc::S_IFLNK,
         };
         self.u64(attributes.ino.0)
             .u64(attributes.size)

@@ -85,6 +85,7 @@ pub(in crate::fuse) enum Operation<'a> {
         handle: u64,
     },
     StatFs,
+    ReadLink,
     /// Changes names or attributes.
     Mutate(Mutation<'a>),
     /// Changes the file system.
@@ -104,8 +105,6 @@ pub(in crate::fuse) enum Modification {
 /// Operations that do not exist here, by what the application is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::fuse) enum Unsupported {
-    /// No inode is a symbolic link.
-    ReadLink,
     /// No inode is a device.
     Ioctl,
     /// The kernel remembers and answers for itself from now on.
@@ -193,7 +192,7 @@ impl<'a> Operation<'a> {
                 handle: fields.u64()?,
             },
             opcode::STATFS => Self::StatFs,
-            opcode::READLINK => Self::Unsupported(Unsupported::ReadLink),
+            opcode::READLINK => Self::ReadLink,
             opcode::IOCTL => Self::Unsupported(Unsupported::Ioctl),
             opcode::NOTIFY_REPLY => Self::Unsupported(Unsupported::NotifyReply),
             code if Mutation::is_mutation(code) => Self::Mutate(Mutation::parse(code, fields)?),
@@ -446,7 +445,7 @@ mod tests {
         ] {
             check(code, &[], &Operation::Unsupported(Unsupported::Other));
         }
-        check(5, &[], &Operation::Unsupported(Unsupported::ReadLink));
+        check(5, &[], &Operation::ReadLink);
         check(39, &[], &Operation::Unsupported(Unsupported::Ioctl));
         check(41, &[], &Operation::Unsupported(Unsupported::NotifyReply));
         for (code, modification) in [
