@@ -1,7 +1,7 @@
 //! Mountpoint: an S3 bucket as a local directory.
 //!
 //! Layers, each importing only those below it: helper commands ([`doctor`]) → process ([`mount`], [`cli`]) → kernel
-//! ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`]) → resources
+//! ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`], [`write`]) → resources
 //! ([`memory`]) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
 
 pub mod cli;
@@ -18,3 +18,4 @@ pub mod namespace;
 pub mod operation;
 pub mod read;
 pub mod sync;
+pub mod write;

@@ -310,7 +310,7 @@ const LAYERS: [&[&str]; 9] = [
     &["cli", "fuse"],
     &["fs"],
     &["namespace", "handle"],
-    &["read"],
+    &["read", "write"],
     &["memory"],
     &["operation"],
     &["config", "clock", "executor", "sync"],

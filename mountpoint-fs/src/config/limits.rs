@@ -45,6 +45,49 @@ pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
 /// Most memory for reads by default; `--memory-target` may ask for more.
 pub const READ_MEMORY_DEFAULT_MAX: u64 = 8 << 30;
 
+/// Largest WRITE the kernel sends, in bytes.
+pub const WRITE_SIZE_MAX: usize = 1 << 20;
+
+/// Buffers of a file that is being written, in bytes, before it gets one for a whole part: a small file takes a page,
+/// and what is copied while a buffer grows is an eighth of the first part at most.
+pub const WRITE_STAGES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
+
+/// Parts of an upload, to begin with; the reference's size.
+pub const WRITE_PART_DEFAULT: u64 = 8 << 20;
+
+/// Parts that one upload may have; S3's limit.
+pub const UPLOAD_PARTS_MAX: u16 = 10_000;
+
+/// Largest part; S3's limit.
+pub const UPLOAD_PART_MAX: u64 = 5 << 30;
+
+/// Smallest part that is not the last; S3's limit.
+pub const UPLOAD_PART_MIN: u64 = 5 << 20;
+
+/// After so many parts their size doubles: ten steps to the last part, the first 8 GB in parts of 8 MiB.
+pub const UPLOAD_PART_STEP: u16 = 1000;
+
+/// Share of the mount's memory that writers may hold: one in so many bytes. The rest is always there for reads.
+pub const WRITE_MEMORY_SHARE: u64 = 2;
+
+/// Share of the writers' memory that is kept for whole parts: one in so many bytes.
+pub const WRITE_WHOLE_SHARE: u64 = 4;
+
+/// When more than this share of the writers' memory is held, one in so many bytes, buffers take no more than they need.
+pub const WRITE_PLENTY_SHARE: u64 = 4;
+
+/// How long the end of a mount waits for uploads that were begun. What is not done by then is aborted.
+pub const UPLOAD_DRAIN: Duration = Duration::from_secs(30);
+
+/// How long it then waits for the aborts.
+pub const UPLOAD_ABORT: Duration = Duration::from_secs(5);
+
+/// A journal of uploads is begun anew when it is larger than this, in bytes, and no upload is open.
+pub const JOURNAL_LEN_MAX: u64 = 64 << 10;
+
+/// Journals in the state directory that are looked at: one for each mount of this user that was killed.
+pub const JOURNAL_FILES_MAX: usize = 1000;
+
 /// Names that one LIST asks for: the most that S3 returns in a page.
 pub const LIST_PAGE_KEYS: u16 = 1000;
 

@@ -4,6 +4,7 @@
 //! FUSE message and no errno. Any future may be dropped while it waits: it has then changed nothing. Runs on whatever
 //! thread polls it and never blocks that thread.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,21 +17,30 @@ use super::open_mode::OpenMode;
 use crate::clock::Clock;
 use crate::config::FsConfig;
 use crate::config::limits::NAME_LEN_MAX;
-use crate::handle::{HandleTable, OpenFile};
+use crate::handle::{HandleTable, OpenFile, OpenWriter};
 use crate::namespace::Namespace;
 use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
     StatFs,
 };
 use crate::read::{ReadContext, Reader};
+use crate::sync::Mutex;
+use crate::write::{MemorySource, WriteContext};
+
+/// Open files that are written, by inode: the newest handle of each.
+pub(super) type Writers = HashMap<InodeNo, (HandleNo, Arc<OpenWriter>)>;
 
 /// A mounted bucket. Every operation may be called from any thread and never blocks it: what must wait for S3
 /// or memory is a future. Shared as `Arc<FileSystem>`.
 #[derive(Debug)]
 pub struct FileSystem {
-    namespace: Namespace,
-    reading: Arc<ReadContext>,
-    files: HandleTable<OpenFile>,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) reading: Arc<ReadContext>,
+    pub(super) writing: Arc<WriteContext>,
+    pub(super) clock: Clock,
+    pub(super) files: HandleTable<OpenFile>,
+    /// The lock is a leaf.
+    pub(super) writers: Arc<Mutex<Writers>>,
     directories: HandleTable<OpenDirectory>,
 }
 
@@ -39,11 +49,21 @@ impl FileSystem {
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
-        let reading = ReadContext::new(client, config.read, clock);
+        let reading = ReadContext::new(Arc::clone(&client), config.read, clock.clone());
+        let (budget, pool, make_room) = reading.memory();
+        let memory = MemorySource {
+            budget,
+            pool,
+            make_room,
+        };
+        let writing = WriteContext::new(client, config.write, clock.clone(), memory);
         Self {
-            namespace,
+            namespace: Arc::new(namespace),
             reading,
+            writing,
+            clock,
             files: HandleTable::default(),
+            writers: Arc::default(),
             directories: HandleTable::default(),
         }
     }
@@ -76,9 +96,7 @@ impl FileSystem {
     /// [`FsError::Stale`] if that is another version than the inode's: the inode's name is to be looked up again, and
     /// what that finds to be opened. Linux does so by itself when `open` says `ESTALE`.
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
-        if options.write {
-            return Err(FsError::ReadOnly);
-        }
+        self.finish_closed(ino).await?;
         let opened = self.namespace.open(ino).await?;
         let reader = Reader::new(
             Arc::clone(&self.reading),
@@ -86,7 +104,7 @@ impl FileSystem {
             opened.version.etag,
             opened.version.size,
         );
-        let handle = self.files.insert(OpenFile { ino, reader });
+        let handle = self.files.insert(OpenFile::Reading { ino, reader });
         let OpenMode {
             direct_io,
             keep_cache,
@@ -95,6 +113,7 @@ impl FileSystem {
             handle,
             direct_io,
             keep_cache,
+            flush: false,
         })
     }
 
@@ -106,17 +125,20 @@ impl FileSystem {
         size: u32,
     ) -> Result<ReadData, FsError> {
         let file = self.files.get(handle)?;
-        let outcome = file.reader.read(offset, size).await;
+        let (ino, reader) = file.reading()?;
+        let outcome = reader.read(offset, size).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
-            self.namespace.distrust(file.ino);
+            self.namespace.distrust(ino);
         }
         outcome
     }
 
     /// Closes a file.
     pub fn release(&self, handle: HandleNo) {
-        if let Some(file) = self.files.remove(handle) {
-            self.namespace.close(file.ino);
+        match self.files.remove(handle).as_deref() {
+            Some(OpenFile::Reading { ino, .. }) => self.namespace.close(*ino),
+            Some(OpenFile::Writing(open)) => self.release_writer(handle, Arc::clone(open)),
+            None => {}
         }
     }
 

@@ -7,6 +7,13 @@ use crate::config::WriteConfig;
 use crate::operation::FsError;
 
 /// A change that an application asks for.
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "removing, renaming and attributes come with the next changes"
+    )
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A file that does not exist.

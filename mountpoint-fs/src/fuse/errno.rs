@@ -15,7 +15,9 @@ pub(super) fn errno(error: &FsError, access: Access) -> Errno {
         FsError::NotADirectory => Errno::ENOTDIR,
         FsError::IsADirectory => Errno::EISDIR,
         FsError::NameTooLong => Errno::ENAMETOOLONG,
-        FsError::InvalidName(_) | FsError::InvalidArgument(_) => Errno::EINVAL,
+        FsError::InvalidName(_) | FsError::InvalidArgument(_) | FsError::NotSequential(_) => {
+            Errno::EINVAL
+        }
         FsError::BadHandle => Errno::EBADF,
         FsError::Stale(_) => Errno::ESTALE,
         FsError::ReadOnly => access.refusal(),
@@ -55,7 +57,11 @@ pub(super) enum Step {
     Lookup,
     Attributes,
     Open,
+    Create,
     Read,
+    Write,
+    Flush,
+    Sync,
     OpenDirectory,
     ReadDirectory,
 }
@@ -66,7 +72,11 @@ impl fmt::Display for Step {
             Self::Lookup => "lookup",
             Self::Attributes => "getattr",
             Self::Open => "open",
+            Self::Create => "create",
             Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "close",
+            Self::Sync => "fsync",
             Self::OpenDirectory => "opendir",
             Self::ReadDirectory => "readdir",
         })
@@ -93,6 +103,7 @@ pub(super) fn level(step: Step, error: &FsError) -> Level {
         | FsError::Interrupted => Level::DEBUG,
         FsError::ReadOnly
         | FsError::NotPermitted(_)
+        | FsError::NotSequential(_)
         | FsError::TooLarge(_)
         | FsError::Denied(_)
         | FsError::Client(_) => Level::WARN,
@@ -149,6 +160,11 @@ mod tests {
         check(
             &FsError::NotPermitted("--allow-overwrite".into()),
             Errno::EPERM,
+            Level::WARN,
+        );
+        check(
+            &FsError::NotSequential("k".into()),
+            Errno::EINVAL,
             Level::WARN,
         );
         check(&FsError::Exists, Errno::EEXIST, Level::DEBUG);

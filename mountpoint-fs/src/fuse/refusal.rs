@@ -30,11 +30,8 @@ impl Refusal {
         let (errno, reason) = match modification {
             Modification::Unlink => (Errno::EPERM, UNLINK),
             Modification::RemoveDirectory => (Errno::EPERM, REMOVE_DIRECTORY),
-            Modification::Create | Modification::MakeNode => (Errno::EPERM, CREATE),
             Modification::MakeDirectory => (Errno::EPERM, MAKE_DIRECTORY),
             Modification::SetAttributes => (Errno::EPERM, SET_ATTRIBUTES),
-            // Handles are open for reading only.
-            Modification::Write => (Errno::EBADF, WRITE),
             Modification::SymbolicLink | Modification::HardLink => (Errno::EPERM, LINK),
             Modification::Rename => (Errno::ENOSYS, RENAME),
             Modification::RenameSpecial => (Errno::EINVAL, RENAME),
@@ -44,17 +41,6 @@ impl Refusal {
             }
         };
         Self { errno, reason }
-    }
-
-    /// How opening a file for writing is refused.
-    pub(super) fn of_open_for_writing(access: Access) -> Self {
-        match access {
-            Access::ReadOnly => Self::of(Modification::Write, access),
-            Access::ReadWrite => Self {
-                errno: Errno::EPERM,
-                reason: WRITE,
-            },
-        }
     }
 }
 
@@ -72,12 +58,9 @@ const UNLINK: &str =
     "removing a file was refused: it will need --allow-delete, which a later version brings";
 const REMOVE_DIRECTORY: &str =
     "removing a directory was refused: it will need --allow-delete, which a later version brings";
-const CREATE: &str = "creating a file was refused: writing comes with a later version";
 const MAKE_DIRECTORY: &str = "making a directory was refused: writing comes with a later version";
 const SET_ATTRIBUTES: &str =
     "changing mode, owner, times or size was refused: writing comes with a later version";
-const WRITE: &str = "writing to a file was refused: it comes with a later version \
-                     (of an existing file with --allow-overwrite)";
 const LINK: &str = "making a link was refused: S3 has no links";
 const RENAME: &str = "renaming was refused: it comes with a later version";
 const ALLOCATE: &str = "fallocate was refused: S3 cannot reserve space";
@@ -93,13 +76,10 @@ mod tests {
         for (modification, errno) in [
             (Modification::Unlink, Errno::EPERM),
             (Modification::RemoveDirectory, Errno::EPERM),
-            (Modification::Create, Errno::EPERM),
-            (Modification::MakeNode, Errno::EPERM),
             (Modification::MakeDirectory, Errno::EPERM),
             (Modification::SetAttributes, Errno::EPERM),
             (Modification::SymbolicLink, Errno::EPERM),
             (Modification::HardLink, Errno::EPERM),
-            (Modification::Write, Errno::EBADF),
             (Modification::Rename, Errno::ENOSYS),
             (Modification::RenameSpecial, Errno::EINVAL),
             (Modification::Allocate, Errno::ENOSYS),
@@ -116,13 +96,5 @@ mod tests {
                 Errno::EROFS
             );
         }
-        assert_eq!(
-            Refusal::of_open_for_writing(Access::ReadWrite).errno,
-            Errno::EPERM
-        );
-        assert_eq!(
-            Refusal::of_open_for_writing(Access::ReadOnly).errno,
-            Errno::EROFS
-        );
     }
 }

@@ -74,6 +74,7 @@ impl MountConfig {
         if args.is_fstab {
             client.user_agent.push_str(" mp-fstab");
         }
+        let write = write_config(args, environment, client.endpoint_url.as_deref());
         let mount = &args.mount;
         let mut warnings = args.warnings();
         warnings.extend_from_slice(&environment.warnings);
@@ -87,7 +88,7 @@ impl MountConfig {
                 dir_mode: mount.dir_mode.unwrap_or(0o755),
                 file_mode: mount.file_mode.unwrap_or(0o644),
                 read: read_config(args, environment)?,
-                write: write_config(args, environment),
+                write,
             },
             fuse: fuse_tuning(args, environment)?,
             access: crate::fuse::MountOptions {
@@ -148,14 +149,20 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
     })
 }
 
-fn write_config(args: &CliArgs, environment: &Environment) -> WriteConfig {
+fn write_config(
+    args: &CliArgs,
+    environment: &Environment,
+    endpoint_url: Option<&str>,
+) -> WriteConfig {
     let write = &args.write;
     let part_size = write.write_part_size.or_else(|| {
         args.client
             .write_part_size()
             .map(|size| size.max(WRITE_PART_MIN))
     });
+    let bucket = format!("{} {}", args.bucket.name, endpoint_url.unwrap_or("AWS"));
     WriteConfig {
+        bucket,
         read_only: args.mount.read_only,
         allow_delete: write.allow_delete,
         allow_overwrite: write.allow_overwrite,

@@ -62,6 +62,8 @@ pub(super) struct Inode {
     pub(super) lookups: u64,
     /// Open handles.
     pub(super) openers: u32,
+    /// Handles open for writing.
+    pub(super) writers: u32,
     pub(super) observed: Observed,
     pub(super) body: Body,
 }
@@ -84,6 +86,7 @@ impl Inode {
             name,
             lookups: 0,
             openers: 0,
+            writers: 0,
             observed,
             body,
         }
@@ -129,6 +132,6 @@ impl Inode {
     /// Whether nobody needs it any more.
     pub(super) fn is_unused(&self) -> bool {
         let has_children = matches!(&self.body, Body::Directory(children) if !children.is_empty());
-        self.lookups == 0 && self.openers == 0 && !has_children
+        self.lookups == 0 && self.openers == 0 && self.writers == 0 && !has_children
     }
 }

@@ -12,23 +12,25 @@ use std::sync::Arc;
 
 use super::inode::{Body, Inode, Moment, Observed};
 use super::version::{Found, Version};
-use crate::operation::{FileKind, FsError, InodeNo};
+use crate::operation::{FileKind, FsError, InodeNo, Progress};
 use crate::sync::Mutex;
 
 /// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held for a few hash
 /// look-ups (a path's length of them to build a key), and nothing foreign is called under it.
 #[derive(Debug)]
 pub(super) struct InodeTable {
-    table: Mutex<Table>,
+    pub(super) table: Mutex<Table>,
     /// The mounted prefix, the root's.
     prefix: String,
 }
 
 #[derive(Debug)]
-struct Table {
+pub(super) struct Table {
     /// Boxed: a half empty table of pointers is small.
     inodes: HashMap<InodeNo, Box<Inode>>,
     last: InodeNo,
+    /// Files that are being written, and that S3 does not have all of. Few: beside the inodes, of which there are many.
+    pub(super) written: HashMap<InodeNo, Arc<Progress>>,
 }
 
 /// A copy of what an inode is.
@@ -40,6 +42,8 @@ pub(super) struct View {
     pub(super) found: Found,
     pub(super) observed: Observed,
     pub(super) openers: u32,
+    /// While it is being written.
+    pub(super) written: Option<Arc<Progress>>,
     /// Whether its name still means this inode.
     pub(super) is_attached: bool,
 }
@@ -58,6 +62,7 @@ impl InodeTable {
             table: Mutex::new(Table {
                 inodes,
                 last: InodeNo::ROOT,
+                written: HashMap::new(),
             }),
             prefix,
         }
@@ -89,25 +94,7 @@ impl InodeTable {
 
     /// What `ino` is.
     pub(super) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
-        let table = self.table.lock();
-        let inode = table.inode(ino)?;
-        let Inode {
-            parent,
-            observed,
-            openers,
-            ..
-        } = *inode;
-        let is_attached = ino == InodeNo::ROOT || table.child(parent, &inode.name) == Some(ino);
-        let (name, found) = (Arc::clone(&inode.name), inode.found());
-        Ok(View {
-            ino,
-            parent,
-            name,
-            found,
-            observed,
-            openers,
-            is_attached,
-        })
+        self.table.lock().view(ino)
     }
 
     /// The inode that `name` in `directory` was last known to be.
@@ -135,24 +122,8 @@ impl InodeTable {
             Some(ino) => ino,
             None => table.create(directory, name, found, observed),
         };
-        let inode = table.inode_mut(ino)?;
-        inode.lookups += 1;
-        let Inode {
-            parent,
-            observed,
-            openers,
-            ..
-        } = *inode;
-        let (name, found) = (Arc::clone(&inode.name), inode.found());
-        Ok(View {
-            ino,
-            parent,
-            name,
-            found,
-            observed,
-            openers,
-            is_attached: true,
-        })
+        table.inode_mut(ino)?.lookups += 1;
+        table.view(ino)
     }
 
     /// What a new look at the name of `ino` found. `None` if it is not this inode any more, which is then detached.
@@ -219,21 +190,42 @@ impl InodeTable {
 }
 
 impl Table {
-    fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
+    pub(super) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
+        let inode = self.inode(ino)?;
+        let Inode {
+            parent,
+            observed,
+            openers,
+            ..
+        } = *inode;
+        let is_attached = ino == InodeNo::ROOT || self.child(parent, &inode.name) == Some(ino);
+        Ok(View {
+            ino,
+            parent,
+            name: Arc::clone(&inode.name),
+            found: inode.found(),
+            observed,
+            openers,
+            written: self.written.get(&ino).map(Arc::clone),
+            is_attached,
+        })
+    }
+
+    pub(super) fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
         self.inodes
             .get(&ino)
             .map(Box::as_ref)
             .ok_or_else(|| unknown(ino))
     }
 
-    fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
+    pub(super) fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
         self.inodes
             .get_mut(&ino)
             .map(Box::as_mut)
             .ok_or_else(|| unknown(ino))
     }
 
-    fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
+    pub(super) fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
         match &self.inodes.get(&directory)?.body {
             Body::Directory(children) => children.get(name).copied(),
             Body::File(_) => None,
@@ -242,6 +234,10 @@ impl Table {
 
     /// `ino` if it may go on meaning its name after that name was `found` to be this.
     fn observe(&mut self, ino: InodeNo, found: &Found, observed: Observed) -> Option<InodeNo> {
+        if self.written.contains_key(&ino) {
+            // What S3 has is not what the file will be.
+            return Some(ino);
+        }
         let inode = self.inode_mut(ino).ok()?;
         if observed.asked < inode.observed.asked {
             inode.observed.valid_until = inode.observed.valid_until.max(observed.valid_until);
@@ -253,7 +249,7 @@ impl Table {
         Some(ino)
     }
 
-    fn create(
+    pub(super) fn create(
         &mut self,
         directory: InodeNo,
         name: &Arc<str>,
@@ -278,7 +274,7 @@ impl Table {
         ino
     }
 
-    fn detach(&mut self, ino: InodeNo) {
+    pub(super) fn detach(&mut self, ino: InodeNo) {
         let Ok(inode) = self.inode(ino) else { return };
         let (parent, name) = (inode.parent, Arc::clone(&inode.name));
         self.unname(parent, &name, ino);
@@ -303,7 +299,7 @@ impl Table {
     }
 
     /// Drops `ino` if nobody needs it, and then its parents.
-    fn drop_unused(&mut self, mut ino: InodeNo) {
+    pub(super) fn drop_unused(&mut self, mut ino: InodeNo) {
         while ino != InodeNo::ROOT && self.inode(ino).is_ok_and(Inode::is_unused) {
             let Some(inode) = self.inodes.remove(&ino) else {
                 return;

@@ -24,6 +24,7 @@ mod namespace;
 mod page;
 mod recent;
 mod version;
+mod writing;
 
 pub use attributes::AttributeStyle;
 pub use listing::Listing;

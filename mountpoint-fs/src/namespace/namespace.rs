@@ -30,6 +30,7 @@ use super::names;
 use super::page::{Listed, Page};
 use super::recent::RecentPages;
 use super::version::{Found, Version};
+use super::writing::being_written;
 use crate::clock::Clock;
 use crate::config::FsConfig;
 use crate::config::limits::{DIRECTORY_TTL, FILE_TTL, LISTING_AGE_MAX, OPEN_FRESH_MAX};
@@ -38,11 +39,11 @@ use crate::operation::{Attributes, Entry, FsError, InodeNo};
 /// All names of a mount.
 #[derive(Debug)]
 pub struct Namespace {
-    client: Arc<dyn ObjectClient>,
-    clock: Clock,
-    style: AttributeStyle,
-    table: InodeTable,
-    recent: RecentPages,
+    pub(super) client: Arc<dyn ObjectClient>,
+    pub(super) clock: Clock,
+    pub(super) style: AttributeStyle,
+    pub(super) table: InodeTable,
+    pub(super) recent: RecentPages,
     lookups: Joins<(InodeNo, Arc<str>), Result<Answer, FsError>>,
 }
 
@@ -78,6 +79,9 @@ impl Namespace {
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         let name = names::parse(name)?;
         let now = self.now();
+        if let Some(view) = self.table.admit_written(parent, name)? {
+            return Ok(self.entry(&view, FILE_TTL));
+        }
         if let Some(recent) = self.recent.find(parent, name, now) {
             let Listed { name, found, .. } = recent.listed;
             let observed = Observed {
@@ -91,7 +95,7 @@ impl Namespace {
         let name = Arc::from(name);
         let Answer { found, asked, took } = self.find(parent, &name).await?;
         let Some(found) = found else {
-            self.gone(parent, &name);
+            self.gone(parent, &name, asked);
             return Err(FsError::NotFound);
         };
         let ttl = ttl(&found);
@@ -111,6 +115,9 @@ impl Namespace {
         let view = self.table.view(ino)?;
         let now = self.now();
         let left = view.observed.valid_until.left(now);
+        if view.written.is_some() {
+            return Ok(self.entry(&view, FILE_TTL).attributes);
+        }
         if ino == InodeNo::ROOT || view.openers > 0 {
             return Ok(self.style.of(ino, &view.found, ttl(&view.found)));
         }
@@ -122,7 +129,7 @@ impl Namespace {
         }
         let Answer { found, asked, .. } = self.find(view.parent, &view.name).await?;
         let Some(found) = found else {
-            self.gone(view.parent, &view.name);
+            self.gone(view.parent, &view.name, asked);
             return Err(FsError::NotFound);
         };
         // It vouches for no open: a long time may pass between a `stat` and an `open`.
@@ -148,6 +155,7 @@ impl Namespace {
             parent,
             name,
             found,
+            written,
             is_attached,
             ..
         } = self.table.view(ino)?;
@@ -156,6 +164,9 @@ impl Namespace {
         }
         if !is_attached {
             return Err(replaced(&name));
+        }
+        if written.is_some() {
+            return Err(being_written(&name));
         }
         let key = names::file_key(&self.table.directory_prefix(parent)?, &name)?;
         let version = match self.table.take_fresh(ino, self.now()) {
@@ -300,12 +311,10 @@ impl Namespace {
         self.lookups.join((parent, Arc::clone(name)), begin).await
     }
 
-    /// Nothing is called `name` any more.
-    fn gone(&self, parent: InodeNo, name: &str) {
+    /// Nothing was called `name` when S3 was asked.
+    fn gone(&self, parent: InodeNo, name: &str, asked: Duration) {
         self.recent.distrust(parent, name);
-        if let Some(ino) = self.table.child(parent, name) {
-            self.table.detach(ino);
-        }
+        self.table.detach_unless_newer(parent, name, asked.into());
     }
 
     fn now(&self) -> Moment {
@@ -322,11 +331,12 @@ impl Namespace {
         }
     }
 
-    fn entry(&self, view: &View, ttl: Duration) -> Entry {
-        Entry {
-            attributes: self.style.of(view.ino, &view.found, ttl),
-            ttl,
-        }
+    pub(super) fn entry(&self, view: &View, ttl: Duration) -> Entry {
+        let attributes = match &view.written {
+            Some(progress) => self.style.written(view.ino, progress, ttl),
+            None => self.style.of(view.ino, &view.found, ttl),
+        };
+        Entry { attributes, ttl }
     }
 
     fn listed_ttl(&self, listed: &Listed, page: &Page) -> Duration {
@@ -349,7 +359,7 @@ fn ttl(found: &Found) -> Duration {
     }
 }
 
-fn replaced(what: &str) -> FsError {
+pub(super) fn replaced(what: &str) -> FsError {
     FsError::Stale(format!("{what} was replaced or deleted in the bucket"))
 }
 

@@ -3,10 +3,12 @@
 //! Plain values; knows no layer.
 
 mod error;
+mod progress;
 mod types;
 
 pub use error::FsError;
+pub use progress::Progress;
 pub use types::{
     Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo, OpenOptions,
-    Opened, ReadData, StatFs,
+    Opened, ReadData, StatFs, WriteOptions,
 };

@@ -68,6 +68,17 @@ pub struct OpenOptions {
     pub direct: bool,
 }
 
+/// How a file is to be opened for writing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// `O_TRUNC`: what is there goes.
+    pub truncate: bool,
+    /// `O_APPEND`: every write goes behind what is there.
+    pub append: bool,
+    /// `O_SYNC` or `O_DSYNC`: a write returns when it is stored.
+    pub synchronous: bool,
+}
+
 /// Reply to `open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
@@ -77,6 +88,8 @@ pub struct Opened {
     pub direct_io: bool,
     /// Pages cached by an earlier open are still right (`FOPEN_KEEP_CACHE`).
     pub keep_cache: bool,
+    /// `close` is to be told of, and its error to be returned.
+    pub flush: bool,
 }
 
 /// Bytes of a file as slices of blocks, in order: what one `writev` sends.

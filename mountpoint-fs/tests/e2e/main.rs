@@ -27,3 +27,5 @@ mod servers;
 mod sharing;
 mod start_errors;
 mod tools;
+mod writing;
+mod writing_ends;

@@ -65,7 +65,7 @@ impl Served {
             time,
             ..SimOptions::default()
         }));
-        let fs = file_system(&client);
+        let fs = file_system(&client, read_only);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .build()
@@ -135,7 +135,7 @@ impl Served {
     }
 }
 
-fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
+fn file_system(client: &Arc<SimClient>, read_only: bool) -> Arc<FileSystem> {
     let config = FsConfig {
         prefix: String::new(),
         uid: 1000,
@@ -143,7 +143,10 @@ fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
         dir_mode: 0o755,
         file_mode: 0o640,
         read: ReadConfig::default(),
-        write: WriteConfig::default(),
+        write: WriteConfig {
+            read_only,
+            ..WriteConfig::default()
+        },
     };
     Arc::new(FileSystem::new(
         Arc::clone(client) as Arc<dyn ObjectClient>,
@@ -315,7 +318,7 @@ fn what_does_not_exist_is_said_so() {
     served.check(9999, ROOT, &[], libc::ENOSYS);
     served.check(5, ROOT, &[], libc::EINVAL);
     served.check(39, ROOT, &[0; 32], libc::ENOTTY);
-    served.check(FLUSH, ROOT, &[0; 24], 0);
+    served.check(FLUSH, ROOT, &[0; 24], libc::EBADF);
     served.check(RELEASE, ROOT, &release_in(77), 0);
     served.check(DESTROY, 0, &[], 0);
     let statfs = served.ask(STATFS, ROOT, &[]);
@@ -597,7 +600,11 @@ fn old_and_new_kernels() {
         }
         let client = Arc::new(SimClient::new(SimOptions::default()));
         let mount = Mount::from_device(device);
-        let session = Session::start(file_system(&client), &mount, session_options(&runtime));
+        let session = Session::start(
+            file_system(&client, false),
+            &mount,
+            session_options(&runtime),
+        );
         (session, kernel)
     };
     let (session, kernel) = start(&[&[7, 19, 0, 0]]);
@@ -627,7 +634,11 @@ fn a_connection_that_never_begins() {
     drop(kernel);
     let client = Arc::new(SimClient::new(SimOptions::default()));
     let mount = Mount::from_device(device);
-    let session = Session::start(file_system(&client), &mount, session_options(&runtime));
+    let session = Session::start(
+        file_system(&client, false),
+        &mount,
+        session_options(&runtime),
+    );
     assert!(matches!(session, Err(SessionError::Ended)));
 }
 

@@ -16,6 +16,8 @@ pub(in crate::fuse) struct Header {
     pub(in crate::fuse) node: u64,
     /// Who asks. 0 where the kernel asks for itself.
     pub(in crate::fuse) uid: u32,
+    /// The thread that asks, by its number in the namespace of the process that mounted; 0 if it has none there.
+    pub(in crate::fuse) pid: u32,
 }
 
 impl Header {
@@ -66,10 +68,31 @@ pub(in crate::fuse) enum Operation<'a> {
         offset: u64,
         size: u32,
     },
-    /// `close` of one descriptor; nothing to do for a file that is only read.
-    Flush,
-    /// Nothing to do for a file or directory that is only read.
-    Sync,
+    /// Makes a file and opens it.
+    Create {
+        name: &'a OsStr,
+        flags: u32,
+    },
+    /// Makes a file, a pipe, a socket or a device.
+    MakeNode {
+        name: &'a OsStr,
+        mode: u32,
+    },
+    Write {
+        handle: u64,
+        offset: u64,
+        data: &'a [u8],
+    },
+    /// `close` of one descriptor.
+    Flush {
+        handle: u64,
+    },
+    /// `fsync` or `fdatasync`.
+    Sync {
+        handle: u64,
+    },
+    /// Nothing to do for a directory.
+    SyncDirectory,
     Release {
         handle: u64,
     },
@@ -96,15 +119,12 @@ pub(in crate::fuse) enum Modification {
     SetAttributes,
     SymbolicLink,
     HardLink,
-    MakeNode,
     MakeDirectory,
-    Create,
     Unlink,
     RemoveDirectory,
     Rename,
     /// With flags that S3 has no meaning for, such as `RENAME_EXCHANGE`.
     RenameSpecial,
-    Write,
     Allocate,
     SetExtendedAttribute,
     RemoveExtendedAttribute,
@@ -183,8 +203,14 @@ impl<'a> Operation<'a> {
                     size,
                 }
             }
-            opcode::FLUSH => Self::Flush,
-            opcode::FSYNC | opcode::FSYNCDIR => Self::Sync,
+            opcode::CREATE | opcode::MKNOD | opcode::WRITE => Self::parse_writing(code, fields)?,
+            opcode::FLUSH => Self::Flush {
+                handle: fields.u64()?,
+            },
+            opcode::FSYNC => Self::Sync {
+                handle: fields.u64()?,
+            },
+            opcode::FSYNCDIR => Self::SyncDirectory,
             opcode::RELEASE => Self::Release {
                 handle: fields.u64()?,
             },
@@ -214,15 +240,50 @@ impl<'a> Operation<'a> {
     }
 }
 
+impl<'a> Operation<'a> {
+    /// Operations of files that are written.
+    fn parse_writing(code: u32, fields: &mut Fields<'a>) -> Option<Self> {
+        Some(match code {
+            opcode::CREATE => {
+                let flags = fields.u32()?;
+                // mode, umask and flags of later protocols: the mount's own modes hold.
+                fields.take::<12>()?;
+                Self::Create {
+                    name: fields.name()?,
+                    flags,
+                }
+            }
+            opcode::MKNOD => {
+                let mode = fields.u32()?;
+                fields.take::<12>()?;
+                Self::MakeNode {
+                    name: fields.name()?,
+                    mode,
+                }
+            }
+            opcode::WRITE => {
+                let (handle, offset, size) = fields.handle_offset_size()?;
+                // Flags, lock owner, open flags and padding.
+                fields.take::<20>()?;
+                let size = usize::try_from(size).ok()?;
+                Self::Write {
+                    handle,
+                    offset,
+                    data: fields.0.get(..size)?,
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
 impl Modification {
     fn parse(code: u32, fields: &mut Fields<'_>) -> Option<Self> {
         Some(match code {
             opcode::SETATTR => Self::SetAttributes,
             opcode::SYMLINK => Self::SymbolicLink,
             opcode::LINK => Self::HardLink,
-            opcode::MKNOD => Self::MakeNode,
             opcode::MKDIR => Self::MakeDirectory,
-            opcode::CREATE => Self::Create,
             opcode::UNLINK => Self::Unlink,
             opcode::RMDIR => Self::RemoveDirectory,
             opcode::RENAME => Self::Rename,
@@ -233,7 +294,6 @@ impl Modification {
                     _ => Self::RenameSpecial,
                 }
             }
-            opcode::WRITE => Self::Write,
             opcode::FALLOCATE => Self::Allocate,
             opcode::SETXATTR => Self::SetExtendedAttribute,
             opcode::REMOVEXATTR => Self::RemoveExtendedAttribute,
@@ -311,8 +371,10 @@ impl<'a> Fields<'a> {
         let unique = self.u64()?;
         let node = self.u64()?;
         let uid = self.u32()?;
-        // gid, pid, and 4 bytes that say how long the extensions at the end are; none is asked for.
-        self.take::<12>()?;
+        let _gid = self.u32()?;
+        let pid = self.u32()?;
+        // How long the extensions at the end are; none is asked for.
+        self.take::<4>()?;
         Some((
             len,
             Header {
@@ -320,6 +382,7 @@ impl<'a> Fields<'a> {
                 unique,
                 node,
                 uid,
+                pid,
             },
         ))
     }
@@ -376,7 +439,8 @@ mod tests {
                 opcode: code,
                 unique: 70,
                 node: 9,
-                uid: 1000
+                uid: 1000,
+                pid: 1002,
             }
         );
         assert_eq!(&request.operation, expected);
@@ -420,8 +484,8 @@ mod tests {
             &body(&[5, 0, 0], &[]),
             &Operation::Release { handle: 5 },
         );
-        check(20, &body(&[5, 0], &[]), &Operation::Sync);
-        check(25, &body(&[5, 0, 0], &[]), &Operation::Flush);
+        check(20, &body(&[5, 0], &[]), &Operation::Sync { handle: 5 });
+        check(25, &body(&[5, 0, 0], &[]), &Operation::Flush { handle: 5 });
         check(27, &body(&[0], &[]), &Operation::OpenDirectory);
         let read_directory = |plus| Operation::ReadDirectory {
             handle: 6,
@@ -436,9 +500,45 @@ mod tests {
             &body(&[6, 0, 0], &[]),
             &Operation::ReleaseDirectory { handle: 6 },
         );
-        check(30, &body(&[6, 0], &[]), &Operation::Sync);
+        check(30, &body(&[6, 0], &[]), &Operation::SyncDirectory);
         check(36, &body(&[68], &[]), &Operation::Interrupt { unique: 68 });
         check(38, &[], &Operation::Destroy);
+    }
+
+    #[test]
+    fn writes_are_parsed() {
+        let named = |short: &[u32]| [body(&[], short), b"new\0".to_vec()].concat();
+        let name = OsStr::new("new");
+        check(
+            35,
+            &named(&[0x8241, 0o100_644, 0o22, 0]),
+            &Operation::Create {
+                name,
+                flags: 0x8241,
+            },
+        );
+        check(
+            8,
+            &named(&[0o10_644, 0, 0o22, 0]),
+            &Operation::MakeNode {
+                name,
+                mode: 0o10_644,
+            },
+        );
+        let head = body(&[5, 4096], &[3, 0, 0, 0, 0x8001, 0]);
+        let message = [head.as_slice(), b"abc"].concat();
+        check(
+            16,
+            &message,
+            &Operation::Write {
+                handle: 5,
+                offset: 4096,
+                data: b"abc",
+            },
+        );
+        // Less data than the request says.
+        let message = self::message(16, &[head.as_slice(), b"ab"].concat());
+        Request::parse(&message).unwrap_err();
     }
 
     #[test]
@@ -471,16 +571,13 @@ mod tests {
         for (code, modification) in [
             (4, Modification::SetAttributes),
             (6, Modification::SymbolicLink),
-            (8, Modification::MakeNode),
             (9, Modification::MakeDirectory),
             (10, Modification::Unlink),
             (11, Modification::RemoveDirectory),
             (12, Modification::Rename),
             (13, Modification::HardLink),
-            (16, Modification::Write),
             (21, Modification::SetExtendedAttribute),
             (24, Modification::RemoveExtendedAttribute),
-            (35, Modification::Create),
             (43, Modification::Allocate),
         ] {
             check(code, &[0; 64], &Operation::Modify(modification));
@@ -533,6 +630,7 @@ mod tests {
             unique: 70,
             node: 9,
             uid: 1000,
+            pid: 1002,
         });
         assert_eq!(Request::parse(&[]).unwrap_err(), Malformed { header: None });
         assert_eq!(
