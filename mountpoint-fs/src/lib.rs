@@ -17,5 +17,6 @@ pub mod mount;
 pub mod namespace;
 pub mod operation;
 pub mod read;
+pub mod read_mode;
 pub mod sync;
 pub mod write;

@@ -197,6 +197,7 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
         [
             "fips",
             "sse-customer-key-file",
+            "read-mode",
             "allow-append",
             "state-directory"
         ]
@@ -310,7 +311,7 @@ const LAYERS: [&[&str]; 9] = [
     &["cli", "fuse"],
     &["fs"],
     &["namespace", "handle"],
-    &["read", "write"],
+    &["read", "read_mode", "write"],
     &["memory"],
     &["operation"],
     &["config", "clock", "executor", "sync"],

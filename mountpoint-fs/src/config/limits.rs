@@ -33,8 +33,10 @@ pub const START_RESERVE_SHARE: u32 = 10;
 /// How long a background process that is told to end may take before it is killed.
 pub const START_END_MAX: Duration = Duration::from_secs(2);
 
-/// FUSE's `max_background`: 64 measured 25 % faster than 16 on 16 parallel buffered streams, 256 no faster still.
-pub const MAX_BACKGROUND: u16 = 64;
+/// FUSE's `max_background`. It bounds asynchronous direct reads, too: 4 KiB reads 128 deep from a store 20 ms away came
+/// to 2,600 a second with 64, the reference's value, and to 4,600 with 128; 256 measured no faster, and streams through
+/// the page cache are as fast with either.
+pub const MAX_BACKGROUND: u16 = 128;
 
 /// Session threads. They never wait for S3; four measured as fast as sixteen.
 pub const SESSION_THREADS: usize = 4;
@@ -144,11 +146,34 @@ pub const TRACKS_MAX: usize = 32;
 /// Streams of one open file that are read ahead at the same time.
 pub const STREAMS_MAX: usize = 16;
 
+/// Runs of a strided or backward reader that are asked for ahead: at 20 ms a request, as many a second as a machine
+/// that takes 1 ms for each can use.
+pub const STRIDE_RUNS_MAX: usize = 16;
+
 /// Shortest run of bytes, read out of order, that read-ahead leaves out; shorter ones would splinter requests.
 pub const ISLAND_MIN: u64 = 64 << 10;
 
 /// Blocks that one reply may be made of; far below the kernel's `IOV_MAX` of 1024.
 pub const SLICES_MAX: usize = 256;
+
+/// Smallest file whose replies may bypass the page cache by choice of ours: below it nothing is to be gained.
+pub const DIRECT_FILE_MIN: u64 = 8 << 20;
+
+/// A file that would take more than this share of the memory is worth a direct reply the first time it is read: one
+/// in so many bytes.
+pub const DIRECT_MEMORY_SHARE: u64 = 32;
+
+/// Reads from this size on are as fast directly as through the page cache, measured: 64 KiB.
+pub const DIRECT_READ_MIN: u32 = 64 << 10;
+
+/// Large files whose last read is remembered; about 50 bytes each.
+pub const DIRECT_FILES_REMEMBERED: usize = 8192;
+
+/// Programs whose habit of reading is remembered.
+pub const DIRECT_PROGRAMS_REMEMBERED: usize = 256;
+
+/// The kernel's read-ahead where it cannot be raised: Linux's default, in bytes.
+pub const READAHEAD_DEFAULT: u32 = 128 << 10;
 
 /// After this time without a read, a file's blocks are given back.
 pub const READER_IDLE: Duration = Duration::from_secs(10);
@@ -158,6 +183,22 @@ pub const POOL_IDLE_SHARE: u64 = 8;
 
 /// After this time without a read, a file's blocks go first when another file needs memory.
 pub const READER_QUIET: Duration = Duration::from_millis(500);
+
+/// First GETs for each second one that is sent because the first is late: 2 % more requests at most.
+pub const HEDGE_SHARE: u32 = 50;
+
+/// Second GETs that may be saved up: as many as stall at once when one of several servers or network interfaces dies.
+pub const HEDGE_BURST: u32 = 16;
+
+/// No GET is late before this: a busy machine takes as long to notice that bytes have come.
+pub const HEDGE_DELAY_MIN: Duration = Duration::from_millis(10);
+
+/// How often late GETs are looked for while readers wait.
+pub const HEDGE_TICK: Duration = Duration::from_millis(5);
+
+/// GETs that are watched at once. Those that are over count until they are looked at; 16,384 are as many as 400,000
+/// reads a second leave behind in four times the least delay.
+pub const HEDGE_WATCHED_MAX: usize = 16 << 10;
 
 /// Least read memory that is worth having: a quarter is kept for demand and must serve the largest READ.
 pub const READ_MEMORY_MIN: u64 = 4 * READ_SIZE_MAX as u64;

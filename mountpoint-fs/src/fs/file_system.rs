@@ -13,7 +13,6 @@ use mountpoint_client::ObjectClient;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
-use super::open_mode::OpenMode;
 use crate::clock::Clock;
 use crate::config::FsConfig;
 use crate::config::limits::NAME_LEN_MAX;
@@ -24,6 +23,7 @@ use crate::operation::{
     StatFs,
 };
 use crate::read::{ReadContext, Reader};
+use crate::read_mode::ReadModes;
 use crate::sync::Mutex;
 use crate::write::{MemorySource, WriteContext};
 
@@ -36,6 +36,7 @@ pub(super) type Writers = HashMap<InodeNo, (HandleNo, Arc<OpenWriter>)>;
 pub struct FileSystem {
     pub(super) namespace: Arc<Namespace>,
     pub(super) reading: Arc<ReadContext>,
+    read_modes: Arc<ReadModes>,
     pub(super) writing: Arc<WriteContext>,
     pub(super) clock: Clock,
     pub(super) files: HandleTable<OpenFile>,
@@ -49,6 +50,7 @@ impl FileSystem {
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
+        let read_modes = ReadModes::new(config.read.mode, config.read.machine_memory);
         let reading = ReadContext::new(Arc::clone(&client), config.read, clock.clone());
         let (budget, pool, make_room) = reading.memory();
         let memory = MemorySource {
@@ -60,6 +62,7 @@ impl FileSystem {
         Self {
             namespace: Arc::new(namespace),
             reading,
+            read_modes,
             writing,
             clock,
             files: HandleTable::default(),
@@ -72,6 +75,11 @@ impl FileSystem {
     /// [`READER_IDLE`](crate::config::limits::READER_IDLE).
     pub fn give_back_idle(&self) {
         self.reading.give_back_idle();
+    }
+
+    /// Sends second GETs for those that are late, for as long as the file system lives. A task of a tokio runtime.
+    pub fn hedge(&self) -> impl Future<Output = ()> + Send + use<> {
+        ReadContext::hedge(Arc::downgrade(&self.reading))
     }
 
     /// Finds `name` in a directory and raises its inode's lookup count by one.
@@ -98,34 +106,42 @@ impl FileSystem {
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
         self.finish_closed(ino).await?;
         let opened = self.namespace.open(ino).await?;
+        let (direct_io, watch) = self.read_modes.open(
+            (opened.key.as_str(), opened.version.etag.as_str()),
+            opened.version.size,
+            options,
+            self.reading.consumed(),
+        );
         let reader = Reader::new(
             Arc::clone(&self.reading),
             opened.key,
             opened.version.etag,
             opened.version.size,
         );
-        let handle = self.files.insert(OpenFile::Reading { ino, reader });
-        let OpenMode {
-            direct_io,
-            keep_cache,
-        } = OpenMode::choose(options);
+        let handle = self.files.insert(OpenFile::Reading { ino, reader, watch });
         Ok(Opened {
             handle,
             direct_io,
-            keep_cache,
+            // An inode is one version of an object, so pages of it are never of another.
+            keep_cache: true,
             flush: false,
         })
     }
 
-    /// Reads up to `size` bytes; fewer only at the end of the file.
+    /// Reads up to `size` bytes; fewer only at the end of the file. `fills_cache` tells that the kernel asks for
+    /// pages, not an application for bytes.
     pub async fn read(
         &self,
         handle: HandleNo,
         offset: u64,
         size: u32,
+        fills_cache: bool,
     ) -> Result<ReadData, FsError> {
         let file = self.files.get(handle)?;
-        let (ino, reader) = file.reading()?;
+        let (ino, reader, watch) = file.reading()?;
+        if let Some(watch) = watch {
+            watch.see(offset, size, fills_cache);
+        }
         let outcome = reader.read(offset, size).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
             self.namespace.distrust(ino);
@@ -136,7 +152,12 @@ impl FileSystem {
     /// Closes a file.
     pub fn release(&self, handle: HandleNo) {
         match self.files.remove(handle).as_deref() {
-            Some(OpenFile::Reading { ino, .. }) => self.namespace.close(*ino),
+            Some(OpenFile::Reading { ino, watch, .. }) => {
+                if let Some(watch) = watch {
+                    self.read_modes.close(watch, self.reading.consumed());
+                }
+                self.namespace.close(*ino);
+            }
             Some(OpenFile::Writing(open)) => self.release_writer(handle, Arc::clone(open)),
             None => {}
         }
@@ -173,6 +194,11 @@ impl FileSystem {
         if let Some(directory) = self.directories.remove(handle) {
             self.namespace.close(directory.ino);
         }
+    }
+
+    /// The kernel was told to read so many bytes ahead.
+    pub fn set_readahead(&self, bytes: u32) {
+        self.read_modes.set_readahead(bytes);
     }
 
     /// Size of the file system: as good as endless.

@@ -2,7 +2,6 @@
 
 mod file_system;
 mod open_directory;
-mod open_mode;
 mod permission;
 mod writing;
 

@@ -104,7 +104,7 @@ impl Dispatcher {
         {
             return self.write(ino, HandleNo(handle), offset, data);
         }
-        match self.later(ino, header.pid, operation) {
+        match self.later(header, operation) {
             Some(pending) => Answer::Later(pending),
             None => Answer::Now(self.now(ino, operation)),
         }
@@ -131,12 +131,8 @@ impl Dispatcher {
     }
 
     /// Operations that may have to wait.
-    fn later(
-        self: &Arc<Self>,
-        ino: InodeNo,
-        pid: u32,
-        operation: &Operation<'_>,
-    ) -> Option<PendingReply> {
+    fn later(self: &Arc<Self>, header: &Header, operation: &Operation<'_>) -> Option<PendingReply> {
+        let (ino, pid) = (InodeNo(header.node), header.pid);
         let this = Arc::clone(self);
         Some(match *operation {
             Operation::Lookup { name } => {
@@ -155,7 +151,7 @@ impl Dispatcher {
                 })
             }),
             Operation::Open { flags } => {
-                let options = open_options(flags);
+                let options = open_options(flags, header.pid);
                 Box::pin(async move {
                     let result = if options.write {
                         let options = write_options(flags);
@@ -170,8 +166,12 @@ impl Dispatcher {
                 handle,
                 offset,
                 size,
+                fills_cache,
             } => Box::pin(async move {
-                let result = this.fs.read(HandleNo(handle), offset, size).await;
+                let result = this
+                    .fs
+                    .read(HandleNo(handle), offset, size, fills_cache)
+                    .await;
                 this.reply(Step::Read, ino, result, Reply::Data)
             }),
             Operation::OpenDirectory => Box::pin(async move {
@@ -330,7 +330,7 @@ impl Dispatcher {
 }
 
 /// `open(2)`'s flags in the file system's words.
-fn open_options(flags: u32) -> OpenOptions {
+fn open_options(flags: u32, process: u32) -> OpenOptions {
     let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
     OpenOptions {
         // A file that is opened for both, and stays as it is, is only read, as in mountpoint-s3.
@@ -340,6 +340,7 @@ fn open_options(flags: u32) -> OpenOptions {
             _ => true,
         },
         direct: is_set(libc::O_DIRECT),
+        process,
     }
 }
 
@@ -404,8 +405,8 @@ mod tests {
                 flush: false,
             };
             let options = OpenOptions {
-                write: false,
                 direct,
+                ..OpenOptions::default()
             };
             let reply = dispatcher.opened(InodeNo(2), options, Ok(opened));
             let Reply::Fixed(body) = reply else {
@@ -429,8 +430,12 @@ mod tests {
     fn flags_of_open() {
         let check = |flags: libc::c_int, write, direct| {
             assert_eq!(
-                open_options(flags.cast_unsigned()),
-                OpenOptions { write, direct },
+                open_options(flags.cast_unsigned(), 7),
+                OpenOptions {
+                    write,
+                    direct,
+                    process: 7
+                },
                 "{flags:#o}"
             );
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::open_writer::OpenWriter;
 use crate::operation::{FsError, InodeNo};
 use crate::read::Reader;
+use crate::read_mode::ReadWatch;
 
 /// One open of a file: for reading or for writing, never both.
 #[derive(Debug)]
@@ -15,16 +16,18 @@ pub enum OpenFile {
         ino: InodeNo,
         /// Reads the version that was opened.
         reader: Reader,
+        /// Looks at how it is read, where that tells how to open it the next time.
+        watch: Option<ReadWatch>,
     },
     /// Of a file that is being written.
     Writing(Arc<OpenWriter>),
 }
 
 impl OpenFile {
-    /// What reads it; [`FsError::BadHandle`] if it is open for writing.
-    pub fn reading(&self) -> Result<(InodeNo, &Reader), FsError> {
+    /// What reads it, and what looks at that; [`FsError::BadHandle`] if it is open for writing.
+    pub fn reading(&self) -> Result<(InodeNo, &Reader, Option<&ReadWatch>), FsError> {
         match self {
-            Self::Reading { ino, reader } => Ok((*ino, reader)),
+            Self::Reading { ino, reader, watch } => Ok((*ino, reader, watch.as_ref())),
             Self::Writing(_) => Err(FsError::BadHandle),
         }
     }

@@ -8,8 +8,8 @@ use mountpoint_client::types::ChecksumAlgorithm;
 use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
-use crate::cli::{CliArgs, UploadChecksums};
-use crate::config::{FsConfig, ReadConfig, WriteConfig, limits};
+use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
+use crate::config::{FsConfig, ReadConfig, ReadMode, WriteConfig, limits};
 
 /// What the kernel is told at mount time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +146,13 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
         window_max: environment
             .prefetch_window_max
             .unwrap_or_else(|| ReadConfig::default().window_max),
+        mode: match args.mount.read_mode {
+            ReadModeArg::Auto => ReadMode::Auto,
+            ReadModeArg::Cached => ReadMode::Cached,
+            ReadModeArg::Direct => ReadMode::Direct,
+        },
+        machine_memory: available,
+        hedging: environment.hedging.unwrap_or(true),
     })
 }
 

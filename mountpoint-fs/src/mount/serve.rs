@@ -103,6 +103,7 @@ impl MountedBucket {
             let fs = Arc::clone(&fs);
             runtime.spawn(async move { fs.recover_uploads().await });
         }
+        runtime.spawn(fs.hedge());
         let options = SessionOptions {
             threads: tuning.threads,
             clone_descriptors: tuning.clone_descriptors,

@@ -60,12 +60,14 @@ pub struct Entry {
 }
 
 /// How a file is to be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
     /// `O_RDONLY`, `O_WRONLY` or `O_RDWR` asks for writing.
     pub write: bool,
     /// `O_DIRECT`: every read is to reach the store.
     pub direct: bool,
+    /// The thread that opens, as this process numbers it; 0 if it cannot.
+    pub process: u32,
 }
 
 /// How a file is to be opened for writing.

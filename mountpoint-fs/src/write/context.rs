@@ -11,6 +11,7 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use super::abilities::{Abilities, Uses};
 use super::content_type;
 use super::journal::Journal;
+use super::lost_answer;
 use super::memory::{MemorySource, WriteMemory};
 use super::part_plan::PartPlan;
 use super::upload::Upload;
@@ -154,6 +155,11 @@ impl WriteContext {
                 }
                 Err(error) => match self.abilities.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
+                    None if error.answer_was_lost => {
+                        let pool = self.memory.pool();
+                        let stored = lost_answer::of_put(&*self.client, pool, key, &body).await;
+                        return stored.ok_or_else(|| failed(error));
+                    }
                     None => return Err(failed(error)),
                 },
             }

@@ -124,6 +124,11 @@ impl WriteMemory {
         self.source.pool.allocate_guarded(len, grant)
     }
 
+    /// The memory itself.
+    pub(super) fn pool(&self) -> &BlockPool {
+        &self.source.pool
+    }
+
     /// Bytes that writers hold.
     pub(super) fn used(&self) -> u64 {
         self.any.used() + self.whole.used()

@@ -13,6 +13,7 @@ mod checksum;
 mod content_type;
 mod context;
 mod journal;
+mod lost_answer;
 mod memory;
 mod part_plan;
 mod upload;

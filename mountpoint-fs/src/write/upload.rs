@@ -18,6 +18,7 @@ use mountpoint_client::types::{
 use super::abilities::Uses;
 use super::background::{self, Settled};
 use super::context::{WriteContext, failed};
+use super::lost_answer;
 use super::writer::{Failure, Stored};
 use crate::operation::FsError;
 use crate::sync::Mutex;
@@ -190,6 +191,11 @@ impl Upload {
                 }
                 Err(error) => match abilities.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
+                    None if error.answer_was_lost => {
+                        let client = &*self.context.client;
+                        let stored = lost_answer::of_complete(client, &begun.upload, size).await;
+                        return stored.ok_or_else(|| failed(error));
+                    }
                     None => return Err(failed(error)),
                 },
             }

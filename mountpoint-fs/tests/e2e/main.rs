@@ -20,12 +20,14 @@ mod lifecycle;
 mod machine;
 mod package;
 mod passed_device;
+mod read_mode;
 mod reading;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
 mod sharing;
 mod start_errors;
+mod tail;
 mod tools;
 mod writing;
 mod writing_ends;

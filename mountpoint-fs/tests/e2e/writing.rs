@@ -280,6 +280,35 @@ fn every_request_of_an_upload_may_fail() {
     });
 }
 
+/// The answer of a conditional request is lost, and it is sent again: whoever writes hears of no conflict with himself.
+#[test]
+fn an_answer_that_is_lost_is_no_conflict() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    for operation in [Operation::PutObject, Operation::CompleteMultipartUpload] {
+        let lost = Fault::ErrorAfterwards {
+            status: 500,
+            code: "InternalError",
+        };
+        let rule = Rule {
+            count: Some(1),
+            ..Rule::on(operation, lost)
+        };
+        server.faults().add(rule);
+        let key = format!("{operation:?}");
+        let content = pattern(match operation {
+            Operation::PutObject => 3 * MIB,
+            _ => 9 * MIB,
+        });
+        let mut file = create(&mounted, &key);
+        for piece in content.chunks(MIB) {
+            file.write_all(piece).unwrap();
+        }
+        file.sync_all().unwrap();
+        check_stored(&server, &key, &content);
+    }
+}
+
 #[test]
 fn five_hundred_files_at_once() {
     let server = server();

@@ -174,7 +174,7 @@ fn opens_that_are_refused() {
         });
     }
     assert!(matches!(
-        now(mount.fs.read(HandleNo(77), 0, 1)),
+        now(mount.fs.read(HandleNo(77), 0, 1, true)),
         Err(FsError::BadHandle)
     ));
     let mut sink = Sink::new(1);

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use super::abi::{init_flags, opcode};
+use super::abi::{READ_LOCKOWNER, init_flags, opcode};
 
 /// What every request begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(in crate::fuse) struct Header {
     pub(in crate::fuse) node: u64,
     /// Who asks. 0 where the kernel asks for itself.
     pub(in crate::fuse) uid: u32,
-    /// The thread that asks, by its number in the namespace of the process that mounted; 0 if it has none there.
+    /// The thread that asks, as this process numbers it. 0 if it cannot, and where the kernel asks for itself.
     pub(in crate::fuse) pid: u32,
 }
 
@@ -67,6 +67,8 @@ pub(in crate::fuse) enum Operation<'a> {
         handle: u64,
         offset: u64,
         size: u32,
+        /// The kernel asks for pages, not an application for bytes.
+        fills_cache: bool,
     },
     /// Makes a file and opens it.
     Create {
@@ -197,10 +199,13 @@ impl<'a> Operation<'a> {
             },
             opcode::READ => {
                 let (handle, offset, size) = fields.handle_offset_size()?;
+                // Only reads that bypass the page cache name the owner of a lock.
+                let fills_cache = fields.u32()? & READ_LOCKOWNER == 0;
                 Self::Read {
                     handle,
                     offset,
                     size,
+                    fills_cache,
                 }
             }
             opcode::CREATE | opcode::MKNOD | opcode::WRITE => Self::parse_writing(code, fields)?,
@@ -374,7 +379,7 @@ impl<'a> Fields<'a> {
         let _gid = self.u32()?;
         let pid = self.u32()?;
         // How long the extensions at the end are; none is asked for.
-        self.take::<4>()?;
+        let _extensions = self.u32()?;
         Some((
             len,
             Header {
@@ -440,7 +445,7 @@ mod tests {
                 unique: 70,
                 node: 9,
                 uid: 1000,
-                pid: 1002,
+                pid: 1002
             }
         );
         assert_eq!(&request.operation, expected);
@@ -476,6 +481,17 @@ mod tests {
                 handle: 5,
                 offset: 4096,
                 size: 131_072,
+                fills_cache: true,
+            },
+        );
+        check(
+            15,
+            &body(&[5, 4096], &[131_072, 2]),
+            &Operation::Read {
+                handle: 5,
+                offset: 4096,
+                size: 131_072,
+                fills_cache: false,
             },
         );
         check(17, &[], &Operation::StatFs);
