@@ -14,6 +14,7 @@ pub(crate) const GIB: u64 = 1024 * MIB;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileSet {
     pub(crate) prefix: &'static str,
+    pub(crate) shape: Shape,
     pub(crate) count: u64,
     /// In bytes.
     pub(crate) size: u64,
@@ -21,10 +22,36 @@ pub(crate) struct FileSet {
     seed: u64,
 }
 
+/// How the names of a set are laid out below its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// All in one directory.
+    Flat,
+    /// [`FILES_PER_DIRECTORY`] in a directory, [`DIRECTORIES_PER_DIRECTORY`] of those in another.
+    Tree,
+    /// Each alone, two directories down: `a/b/c.txt`.
+    Deep,
+}
+
+pub(crate) const FILES_PER_DIRECTORY: u64 = 50;
+pub(crate) const DIRECTORIES_PER_DIRECTORY: u64 = 5;
+
 impl FileSet {
     /// Path of a file below the mount point, which is its key.
     pub(crate) fn key(&self, index: u64) -> String {
-        format!("{}/{index:05}", self.prefix)
+        let prefix = self.prefix;
+        match self.shape {
+            Shape::Flat => format!("{prefix}/{index:06}"),
+            Shape::Tree => {
+                let directory = index / FILES_PER_DIRECTORY;
+                let (outer, inner) = (
+                    directory / DIRECTORIES_PER_DIRECTORY,
+                    directory % DIRECTORIES_PER_DIRECTORY,
+                );
+                format!("{prefix}/{outer:03}/{inner}/{index:06}")
+            }
+            Shape::Deep => format!("{prefix}/a{index:03}/b/c.txt"),
+        }
     }
 
     pub(crate) fn seed(&self, index: u64) -> u64 {
@@ -35,6 +62,12 @@ impl FileSet {
     pub(crate) fn content(&self, index: u64, offset: u64, len: u64) -> Vec<u8> {
         synthetic_bytes(self.seed(index), offset..(offset + len).min(self.size))
     }
+
+    /// The same files, but only the first `count`.
+    pub(crate) fn first(self, count: u64) -> Self {
+        assert!(count <= self.count, "{} has fewer files", self.prefix);
+        Self { count, ..self }
+    }
 }
 
 /// Every object of a run.
@@ -42,74 +75,113 @@ impl FileSet {
 pub(crate) struct Dataset {
     /// One large file.
     pub(crate) large: FileSet,
-    /// Eight files that are read at once.
-    pub(crate) eight: FileSet,
+    /// Files that are read at once, a stream each.
+    pub(crate) streams: FileSet,
+    /// Files that fit into memory together and are read twice.
+    pub(crate) epoch: FileSet,
     /// Large files of which only the beginning is read.
     pub(crate) cold: FileSet,
     /// A directory to list.
     pub(crate) listed: FileSet,
+    /// A tree to walk.
+    pub(crate) tree: FileSet,
+    /// Files two directories down.
+    pub(crate) deep: FileSet,
+    /// A directory with very many files.
+    pub(crate) crowd: FileSet,
     /// Small files that are read whole.
     pub(crate) small: FileSet,
+    /// A folder of images in directories, one for each class.
+    pub(crate) images: FileSet,
+    /// Tables of row groups and columns.
+    pub(crate) tables: FileSet,
+    /// Archives of images.
+    pub(crate) archives: FileSet,
+    /// Weights of a model, in shards.
+    pub(crate) tensors: FileSet,
 }
+
+/// Seeds of two sets are this far apart, which is more than any set has files.
+const SEEDS_PER_SET: u64 = 1_000_000;
 
 impl Dataset {
     /// `quick` halves counts and sizes.
     pub(crate) fn new(quick: bool) -> Self {
         let part = if quick { 2 } else { 1 };
+        let mut sets = 0;
+        let mut set = |prefix, shape, count, size| {
+            sets += 1;
+            FileSet {
+                prefix,
+                shape,
+                count,
+                size,
+                seed: sets * SEEDS_PER_SET,
+            }
+        };
         Self {
-            large: FileSet {
-                prefix: "large",
-                count: 1,
-                size: 4 * GIB / part,
-                seed: 1,
-            },
-            eight: FileSet {
-                prefix: "eight",
-                count: 8,
-                size: GIB / part,
-                seed: 1000,
-            },
-            cold: FileSet {
-                prefix: "cold",
-                count: 50 / part,
-                size: GIB,
-                seed: 2000,
-            },
-            listed: FileSet {
-                prefix: "listed",
-                count: 2000 / part,
-                size: KIB,
-                seed: 3000,
-            },
-            small: FileSet {
-                prefix: "small",
-                count: 200 / part,
-                size: 100 * KIB,
-                seed: 9000,
-            },
+            large: set("large", Shape::Flat, 1, 4 * GIB / part),
+            streams: set("streams", Shape::Flat, STREAMS_MAX, GIB / part),
+            epoch: set("epoch", Shape::Flat, 8, 128 * MIB / part),
+            cold: set("cold", Shape::Flat, 50 / part, GIB),
+            listed: set("listed", Shape::Flat, 2000 / part, KIB),
+            tree: set("tree", Shape::Tree, 2000 / part, KIB),
+            deep: set("deep", Shape::Deep, 20 / part, KIB),
+            crowd: set("crowd", Shape::Flat, 100_000 / part, KIB),
+            small: set("small", Shape::Flat, 10_000 / part, 100 * KIB),
+            images: set("images", Shape::Tree, 4000 / part, 110 * KIB),
+            tables: set("tables", Shape::Flat, 16 / part, 256 * MIB),
+            archives: set("archives", Shape::Flat, 8 / part, 256 * MIB),
+            tensors: set("tensors", Shape::Flat, 4, 512 * MIB / part),
         }
     }
 
-    pub(crate) fn file_sets(&self) -> [FileSet; 5] {
-        [self.large, self.eight, self.cold, self.listed, self.small]
+    pub(crate) fn file_sets(&self) -> [FileSet; 13] {
+        [
+            self.large,
+            self.streams,
+            self.epoch,
+            self.cold,
+            self.listed,
+            self.tree,
+            self.deep,
+            self.crowd,
+            self.small,
+            self.images,
+            self.tables,
+            self.archives,
+            self.tensors,
+        ]
     }
 }
 
+/// Most streams that a workload reads at once.
+const STREAMS_MAX: u64 = 32;
+
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
-    fn no_two_objects_share_a_seed() {
+    fn no_two_objects_share_a_seed_or_a_key() {
         for quick in [false, true] {
-            let mut seeds = Vec::new();
+            let (mut seeds, mut keys, mut count) = (HashSet::new(), HashSet::new(), 0);
             for set in Dataset::new(quick).file_sets() {
+                count += usize::try_from(set.count).unwrap();
                 seeds.extend((0..set.count).map(|index| set.seed(index)));
+                keys.extend((0..set.count).map(|index| set.key(index)));
             }
-            let count = seeds.len();
-            seeds.sort_unstable();
-            seeds.dedup();
-            assert_eq!(seeds.len(), count);
+            assert_eq!((seeds.len(), keys.len()), (count, count));
         }
+    }
+
+    #[test]
+    fn names_follow_the_shape() {
+        let data = Dataset::new(false);
+        assert_eq!(data.listed.key(7), "listed/000007");
+        assert_eq!(data.tree.key(299), "tree/001/0/000299");
+        assert_eq!(data.deep.key(3), "deep/a003/b/c.txt");
     }
 }

@@ -45,14 +45,15 @@ struct Settings {
     /// The product's binary
     #[arg(long, value_name = "PROGRAM")]
     mount_s3: Option<PathBuf>,
-    /// A peer: mountpoint-s3, rclone, s3fs, geesefs or goofys, found in PATH unless a program is given;
+    /// A peer: mountpoint-s3, rclone, s3fs, geesefs, goofys or mount-s3, found in PATH unless a program is
+    /// given, with variables before and arguments behind it: `mount-s3:x=A=1 ./mount-s3 --read-mode direct`;
     /// ratios are to the first
-    #[arg(long = "peer", value_name = "NAME[=PROGRAM]")]
+    #[arg(long = "peer", value_name = "NAME[:MARK][=PROGRAM]")]
     peers: Vec<String>,
     /// Also every peer that PATH holds
     #[arg(long)]
     peers_found: bool,
-    /// all, a group (seq, rand, meta) or names, separated by commas; `list` shows them
+    /// all, a group, names, or beginnings of names with a *, separated by commas; `list` shows them
     #[arg(
         long,
         value_name = "NAME",

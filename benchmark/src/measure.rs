@@ -17,10 +17,12 @@ use crate::process;
 use crate::reader::{self, Outcome};
 use crate::server::{Requests, ServerProcess};
 use crate::system::System;
-use crate::workload::{Action, Unit, Workload};
+use crate::workload::{Action, Conditions, Unit, Workload};
 
 /// How much longer than its limit a workload may take before the system under test is killed.
-const GRACE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_secs(180);
+/// How long what comes before a workload may take, read to its end.
+const PREPARE_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// What one run used and did.
 #[derive(Clone, Debug, Serialize)]
@@ -49,6 +51,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) server: &'a mut ServerProcess,
     pub(crate) scratch: &'a Path,
     pub(crate) limit: Duration,
+    /// How the server behaves where the workload does not say.
+    pub(crate) conditions: Conditions,
     pub(crate) drop_caches: bool,
 }
 
@@ -58,27 +62,28 @@ impl Bench<'_> {
             fs::write("/proc/sys/vm/drop_caches", "3")
                 .context("cannot drop caches (needs root; --keep-caches leaves it out)")?;
         }
+        self.server
+            .behave(workload.conditions.unwrap_or(self.conditions))?;
         let mounted = Mounted::start(system, self.server.url(), self.scratch)?;
+        if let Some(before) = workload.before {
+            self.watched(&mounted, before, PREPARE_TIME_MAX)?;
+        }
+        self.server.requests_when_idle()?;
         self.server.clear()?;
         let before = self.cpu_times(&mounted)?;
-        let outcome = self.watched(&mounted, workload.action)?;
+        let outcome = self.watched(&mounted, workload.action, self.limit)?;
         let after = self.cpu_times(&mounted)?;
         let requests = self.server.requests_when_idle()?;
         let memory_peak_bytes = process::memory_peak(mounted.pid())?;
-        let (Action::Sequential { files, .. }
-        | Action::Random { files, .. }
-        | Action::FirstBytes { files }
-        | Action::Whole { files, .. }
-        | Action::Command { files, .. }) = workload.action;
-        reader::verify(mounted.directory(), files)?;
-        let latency = |share| Some(outcome.latency.quantile(share)?.as_secs_f64() * 1e6);
+        reader::verify(mounted.directory(), workload.action.files())?;
+        let microseconds = |latency: Duration| latency.as_secs_f64() * 1e6;
         Ok(Measurement {
             value: value(workload.unit, &outcome),
             elapsed_s: outcome.elapsed.as_secs_f64(),
             operations: outcome.operations,
             bytes: outcome.bytes,
-            latency_p50_us: latency(0.5),
-            latency_p99_us: latency(0.99),
+            latency_p50_us: outcome.latency_p50.map(microseconds),
+            latency_p99_us: outcome.latency_p99.map(microseconds),
             mount_cpu_s: (after.mount - before.mount).as_secs_f64(),
             total_cpu_s: (after.total - before.total).as_secs_f64(),
             memory_peak_bytes,
@@ -88,8 +93,8 @@ impl Bench<'_> {
 
     /// Carries `action` out, and kills the system if that takes much longer than it should: reads that
     /// the system does not answer can end in no other way.
-    fn watched(&self, mounted: &Mounted, action: Action) -> Result<Outcome> {
-        let (pid, limit) = (mounted.pid(), self.limit);
+    fn watched(&self, mounted: &Mounted, action: Action, limit: Duration) -> Result<Outcome> {
+        let pid = mounted.pid();
         let (ended, end) = mpsc::channel::<()>();
         let watch = thread::Builder::new()
             .name("watch".to_owned())
@@ -133,8 +138,7 @@ fn value(unit: Unit, outcome: &Outcome) -> f64 {
         Unit::GigabytesPerSecond => outcome.bytes as f64 / 1e9 / seconds,
         Unit::ReadsPerSecond | Unit::FilesPerSecond => outcome.operations as f64 / seconds,
         Unit::Milliseconds => outcome
-            .latency
-            .quantile(0.5)
+            .latency_p50
             .map_or(f64::NAN, |median| median.as_secs_f64() * 1e3),
         Unit::MillisecondsInAll => seconds * 1e3,
     }
@@ -146,13 +150,13 @@ mod tests {
 
     #[test]
     fn values_are_in_the_unit_of_the_workload() {
-        let mut outcome = Outcome {
+        let outcome = Outcome {
             elapsed: Duration::from_secs(2),
             operations: 100,
             bytes: 3_000_000_000,
-            ..Outcome::default()
+            latency_p50: Some(Duration::from_nanos(1 << 21)),
+            latency_p99: None,
         };
-        outcome.latency.record(Duration::from_nanos(1 << 21));
         let cases = [
             (Unit::GigabytesPerSecond, 1.5),
             (Unit::ReadsPerSecond, 50.0),

@@ -142,7 +142,7 @@ impl Chart {
         for ((row, bar), top) in bars.iter().zip(layout(bars)) {
             let top = top + TITLE_HEIGHT;
             if row.workload != workload {
-                workload = row.workload;
+                workload = &row.workload;
                 text(workload.to_owned(), 12, top + 2, 13)?;
             }
             let colour = position(&mut systems, &row.system) % COLOURS.len();

@@ -65,7 +65,7 @@ impl Report {
                 let _infallible = write!(
                     text,
                     "\n## {}\n\n{}",
-                    title(group),
+                    group.title(),
                     self.table(group, &rows)
                 );
             }
@@ -113,11 +113,7 @@ impl Report {
     }
 
     fn table(&self, group: Group, rows: &[&Row]) -> String {
-        let per = if group == Group::Sequential {
-            "s/GB"
-        } else {
-            "µs/op"
-        };
+        let per = if per_byte(group) { "s/GB" } else { "µs/op" };
         let mut cells = vec![vec![
             "workload".to_owned(),
             "system".to_owned(),
@@ -137,9 +133,9 @@ impl Report {
             let name = if row.workload == previous {
                 ""
             } else {
-                row.workload
+                &row.workload
             };
-            previous = row.workload;
+            previous = &row.workload;
             let mut line = vec![name.to_owned(), row.system.clone()];
             match &row.summary {
                 Some(summary) => line.extend(figures(group, row.unit, summary)),
@@ -155,17 +151,14 @@ impl Report {
     }
 }
 
-fn title(group: Group) -> &'static str {
-    match group {
-        Group::Sequential => "Sequential reads",
-        Group::Random => "Random reads",
-        Group::Metadata => "First bytes, directories, small files",
-    }
+/// Whether costs are told per GB read, or per operation.
+fn per_byte(group: Group) -> bool {
+    group == Group::Sequential
 }
 
 fn figures(group: Group, unit: &str, summary: &Summary) -> Vec<String> {
     let optional = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
-    let (mount, total) = if group == Group::Sequential {
+    let (mount, total) = if per_byte(group) {
         (summary.mount_cpu_s_per_gb, summary.total_cpu_s_per_gb)
     } else {
         (

@@ -27,7 +27,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     if settings.workload.iter().any(|name| name == "list") {
         for workload in all {
             say(&format!(
-                "{:5} {:18} {}",
+                "{:6} {:22} {}",
                 workload.group.name(),
                 workload.name,
                 workload.description
@@ -124,6 +124,7 @@ fn measure_all(
         server: &mut server,
         scratch: &scratch,
         limit: Duration::from_secs_f64(report.seconds),
+        conditions: settings.setup.conditions(),
         drop_caches: report.caches_dropped,
     };
     for workload in workloads {
@@ -150,7 +151,7 @@ fn in_turns(
             if error.is_some() {
                 continue;
             }
-            let title = format!("{:18} {round}/{rounds} {:14}", workload.name, system.name);
+            let title = format!("{:22} {round}/{rounds} {:14}", workload.name, system.name);
             match bench.measure(system, workload) {
                 Ok(measurement) => {
                     say(&format!(

@@ -15,11 +15,14 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Stopwatch;
 use crate::dataset::{BUCKET, Dataset};
 use crate::system::{ACCESS_KEY_ID, SECRET_ACCESS_KEY};
+use crate::workload::Conditions;
 
 /// Sets the counters to zero.
 const CLEAR: &str = "clear";
 /// Asks for the counters.
 const COUNT: &str = "count";
+/// Sets how it behaves; the conditions follow.
+const BEHAVE: &str = "behave";
 
 /// How long answers may still be on their way after the last read; an idle peer may keep one open.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -47,6 +50,18 @@ pub(crate) struct Setup {
     /// Time that the server waits before it answers a request, in milliseconds
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) latency_ms: u64,
+    /// Bandwidth of each answer in megabits per second; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) bandwidth_mbps: u64,
+}
+
+impl Setup {
+    pub(crate) fn conditions(self) -> Conditions {
+        Conditions {
+            latency_ms: self.latency_ms,
+            bandwidth_mbps: self.bandwidth_mbps,
+        }
+    }
 }
 
 /// A server in a child process.
@@ -62,9 +77,6 @@ impl ServerProcess {
     pub(crate) fn start(setup: Setup) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe().context("this program's path")?);
         command.arg("serve").args(setup.quick.then_some("--quick"));
-        command
-            .arg("--latency-ms")
-            .arg(setup.latency_ms.to_string());
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -97,6 +109,14 @@ impl ServerProcess {
     pub(crate) fn clear(&mut self) -> Result<()> {
         let answer = self.ask(CLEAR)?;
         ensure!(answer == CLEAR, "the server answered {answer:?}");
+        Ok(())
+    }
+
+    /// Sets how the server behaves from now on.
+    pub(crate) fn behave(&mut self, conditions: Conditions) -> Result<()> {
+        let question = format!("{BEHAVE} {}", serde_json::to_string(&conditions)?);
+        let answer = self.ask(&question)?;
+        ensure!(answer == BEHAVE, "the server answered {answer:?}");
         Ok(())
     }
 
@@ -140,13 +160,6 @@ pub(crate) fn serve(setup: Setup) -> Result<()> {
         log: LogMode::Counters,
         ..ServerOptions::default()
     })?;
-    if setup.latency_ms > 0 {
-        let fixed = Duration::from_millis(setup.latency_ms);
-        server.faults().add(Rule::always(Fault::Latency {
-            fixed,
-            jitter: Duration::ZERO,
-        }));
-    }
     server.store().create_bucket(BUCKET);
     for set in Dataset::new(setup.quick).file_sets() {
         for index in 0..set.count {
@@ -158,16 +171,39 @@ pub(crate) fn serve(setup: Setup) -> Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{}", server.url())?;
     for line in io::stdin().lock().lines() {
-        match line?.as_str() {
+        let line = line?;
+        let (question, argument) = line.split_once(' ').unwrap_or((&line, ""));
+        match question {
             CLEAR => {
                 server.log().clear();
                 writeln!(output, "{CLEAR}")?;
             }
             COUNT => writeln!(output, "{}", serde_json::to_string(&requests(&server))?)?,
+            BEHAVE => {
+                behave(&server, serde_json::from_str(argument)?);
+                writeln!(output, "{BEHAVE}")?;
+            }
             other => bail!("unknown request {other:?}"),
         }
     }
     Ok(())
+}
+
+fn behave(server: &Server, conditions: Conditions) {
+    server.faults().clear();
+    if conditions.latency_ms > 0 {
+        let fixed = Duration::from_millis(conditions.latency_ms);
+        server.faults().add(Rule::always(Fault::Latency {
+            fixed,
+            jitter: Duration::ZERO,
+        }));
+    }
+    if conditions.bandwidth_mbps > 0 {
+        let bytes_per_second = conditions.bandwidth_mbps * 1_000_000 / 8;
+        server
+            .faults()
+            .add(Rule::always(Fault::Bandwidth(bytes_per_second)));
+    }
 }
 
 fn requests(server: &Server) -> Requests {

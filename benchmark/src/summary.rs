@@ -8,10 +8,10 @@ use crate::workload::{Unit, Workload};
 /// Everything a run found.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    pub(crate) workload: &'static str,
+    pub(crate) workload: String,
     pub(crate) group: &'static str,
     pub(crate) unit: &'static str,
-    pub(crate) description: &'static str,
+    pub(crate) description: String,
     pub(crate) system: String,
     /// `None` if a round failed.
     pub(crate) summary: Option<Summary>,
@@ -51,10 +51,10 @@ impl Row {
         error: Option<String>,
     ) -> Self {
         Self {
-            workload: workload.name,
+            workload: workload.name.clone(),
             group: workload.group.name(),
             unit: workload.unit.name(),
-            description: workload.description,
+            description: workload.description.clone(),
             system: system.to_owned(),
             summary: if error.is_none() {
                 summarise(&rounds)

@@ -22,6 +22,10 @@ pub(crate) struct System {
     program: PathBuf,
     /// `{bucket}`, `{directory}` and `{url}` stand for what they say.
     arguments: &'static [&'static str],
+    /// What the command line adds to them.
+    extra: Vec<String>,
+    /// What the command line adds to its environment.
+    variables: Vec<(String, String)>,
     /// Arguments that make it print its version.
     version: &'static [&'static str],
 }
@@ -37,6 +41,7 @@ const MOUNT_S3: &[&str] = &[
 
 /// Peers with their defaults, read-only or not as they come; only address and credentials are given.
 const PEERS: &[(&str, &[&str], &[&str])] = &[
+    (PRODUCT, MOUNT_S3, &["--version"]),
     ("mountpoint-s3", MOUNT_S3, &["--version"]),
     (
         "rclone",
@@ -79,30 +84,44 @@ impl System {
             name,
             program: program.into(),
             arguments: MOUNT_S3,
+            extra: Vec::new(),
+            variables: Vec::new(),
             version: &["--version"],
         }
     }
 
-    /// `NAME` (found in `PATH`) or `NAME=PROGRAM`.
+    /// `NAME` (found in `PATH`) or `NAME=[VARIABLE=VALUE …] PROGRAM [ARGUMENT …]`.
     pub(crate) fn peer(text: &str) -> Result<Self> {
-        let (name, program) = text.split_once('=').unwrap_or((text, text));
+        let (name, words) = text.split_once('=').unwrap_or((text, text));
+        let mut words = words.split_whitespace().peekable();
+        let mut variables = Vec::new();
+        while let Some((name, value)) = words.peek().and_then(|word| variable(word)) {
+            variables.push((name.to_owned(), value.to_owned()));
+            words.next();
+        }
         // A name may carry a mark, so that two builds of one peer can be compared: `rclone:new=…`.
         let kind = name.split(':').next().unwrap_or(name);
         let Some((_, arguments, version)) = PEERS.iter().find(|(known, ..)| *known == kind) else {
             let known: Vec<_> = PEERS.iter().map(|(known, ..)| *known).collect();
             bail!("unknown peer {kind:?}; known are {}", known.join(", "));
         };
+        let Some(program) = words.next() else {
+            bail!("--peer {text:?} names no program");
+        };
         Ok(Self {
             name: name.to_owned(),
             program: program.into(),
             arguments,
+            extra: words.map(str::to_owned).collect(),
+            variables,
             version,
         })
     }
 
     /// Every known peer that `PATH` holds.
     pub(crate) fn peers_found() -> Vec<Self> {
-        let peers = PEERS.iter().filter_map(|(name, ..)| Self::peer(name).ok());
+        let names = PEERS.iter().map(|(name, ..)| *name);
+        let peers = names.filter_map(|name| Self::peer(name).ok().filter(|_| name != PRODUCT));
         peers.filter(|peer| peer.version().is_ok()).collect()
     }
 
@@ -118,7 +137,10 @@ impl System {
                     .replace("{url}", url),
             );
         }
-        command.envs(environment(url)).stdin(Stdio::null());
+        command.args(&self.extra).stdin(Stdio::null());
+        command
+            .envs(environment(url))
+            .envs(self.variables.iter().cloned());
         command
     }
 
@@ -132,6 +154,13 @@ impl System {
         let text = String::from_utf8_lossy(&text);
         Ok(text.lines().next().unwrap_or("unknown").trim().to_owned())
     }
+}
+
+/// `NAME=VALUE`, as a shell knows it.
+fn variable(word: &str) -> Option<(&str, &str)> {
+    let (name, value) = word.split_once('=')?;
+    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    (!name.is_empty() && name.chars().all(is_name)).then_some((name, value))
 }
 
 fn environment(url: &str) -> Vec<(&'static str, &OsStr)> {
@@ -164,6 +193,24 @@ mod tests {
         );
         assert_eq!(System::peer("s3fs").unwrap().program, Path::new("s3fs"));
         assert!(System::peer("other=/bin/true").is_err());
+        assert!(System::peer("rclone=").is_err());
+    }
+
+    #[test]
+    fn a_peer_may_have_variables_and_arguments() {
+        let peer = System::peer("mount-s3:x=A=1 B_2= /bin/mount-s3 --read-mode direct").unwrap();
+        let command = peer.mount_command(Path::new("/mnt/x"), "http://127.0.0.1:9");
+        let arguments: Vec<_> = command.get_args().collect();
+        assert_eq!(arguments[arguments.len() - 2..], ["--read-mode", "direct"]);
+        let value = |name: &str| {
+            let mut variables = command.get_envs();
+            variables
+                .find(|(found, _)| *found == name)
+                .and_then(|(_, value)| value)
+        };
+        assert_eq!(value("A"), Some(OsStr::new("1")));
+        assert_eq!(value("B_2"), Some(OsStr::new("")));
+        assert_eq!(command.get_program(), "/bin/mount-s3");
     }
 
     #[test]

@@ -25,6 +25,14 @@ pub trait GetObserver: Send + Sync {
     /// More bytes of the block are valid than before. Not called for the last bytes if `finished` follows at once.
     fn progressed(&self);
 
+    /// It is sent over this network interface; called before the first byte, and again for each further attempt.
+    fn sent_over(&self, _interface: usize) {}
+
+    /// Whether an attempt that failed is worth another. If not, the GET ends with the failure.
+    fn is_wanted(&self) -> bool {
+        true
+    }
+
     /// Exactly once, last. After `Ok` the whole block is valid; after `Err` the bytes that became valid stay
     /// valid (they come from the version asked for) and no more will follow.
     fn finished(&self, outcome: Result<GetOutput, ClientError>);
@@ -67,6 +75,11 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
         into: BlockFill,
         observer: Arc<dyn GetObserver>,
     ) -> GetHandle;
+
+    /// Whether the server has said of late to slow down: what could be left out is left out then.
+    fn is_throttled(&self) -> bool {
+        false
+    }
 
     /// HeadObject.
     fn head(&self, key: &Key) -> Pending<ObjectInfo>;

@@ -100,6 +100,12 @@ impl Pace {
         }
     }
 
+    /// Whether requests are spaced out now.
+    #[must_use]
+    pub fn is_throttled(&self) -> bool {
+        !self.spacing.is_zero()
+    }
+
     /// A request succeeded.
     pub fn succeeded(&mut self) {
         self.spacing = self.spacing.saturating_sub(PACE_RECOVERY);

@@ -80,6 +80,11 @@ pub enum Priority {
     Foreground,
     /// Asked for ahead of the reader; leaves a share of the connections free.
     ReadAhead,
+    /// An application is blocked on these bytes, and another GET that was to bring them is late.
+    Hedge {
+        /// The network interface of that one, which this is not to take if there is another.
+        avoid: Option<usize>,
+    },
 }
 
 /// One ranged GET.

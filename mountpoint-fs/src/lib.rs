@@ -1,8 +1,8 @@
 //! Mountpoint: an S3 bucket as a local directory.
 //!
 //! Layers, each importing only those below it: helper commands ([`doctor`]) → process ([`mount`], [`cli`]) → kernel
-//! ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`], [`mutate`]) →
-//! resources ([`memory`]) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
+//! ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`], [`write`],
+//! [`mutate`]) → resources ([`memory`]) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
 
 pub mod cli;
 pub mod clock;
@@ -18,4 +18,6 @@ pub mod mutate;
 pub mod namespace;
 pub mod operation;
 pub mod read;
+pub mod read_mode;
 pub mod sync;
+pub mod write;

@@ -203,6 +203,7 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
         [
             "fips",
             "sse-customer-key-file",
+            "read-mode",
             "allow-append",
             "allow-rename",
             "directory-markers",
@@ -319,7 +320,7 @@ const LAYERS: [&[&str]; 9] = [
     &["cli", "fuse"],
     &["fs"],
     &["namespace", "handle"],
-    &["read", "mutate"],
+    &["read", "read_mode", "write", "mutate"],
     &["memory"],
     &["operation"],
     &["config", "clock", "executor", "sync"],

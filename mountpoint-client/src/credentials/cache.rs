@@ -53,11 +53,21 @@ struct Current {
 /// What a look-up is doing, and who waits for it.
 #[derive(Default)]
 enum Lookup {
-    /// None is under way; after a failed renewal the next waits until then.
+    /// None is under way.
     #[default]
     Idle,
-    Resting(Instant),
+    /// The last one brought nothing that can be used.
+    Resting(Rest),
     Running(Vec<Waiter>),
+}
+
+/// After a look-up that brought no keys, or keys that have expired already.
+struct Rest {
+    /// When the next may begin for somebody who has no keys; until then he gets the same answer.
+    ask_again: Instant,
+    /// When the next may begin for keys that are still good.
+    renew_again: Instant,
+    answer: Answer,
 }
 
 type Answer = Result<Credentials, Arc<CredentialsError>>;
@@ -151,6 +161,14 @@ impl CredentialsCache {
             waiter(Ok(keys));
             return;
         }
+        if let Lookup::Resting(rest) = &state.lookup
+            && Instant::now() < rest.ask_again
+        {
+            let answer = rest.answer.clone();
+            drop(state);
+            waiter(answer);
+            return;
+        }
         let is_begun = state.lookup.wait(waiter);
         drop(state);
         if is_begun {
@@ -178,7 +196,7 @@ impl CredentialsCache {
 
     fn finish(&self, answer: Answer, source: Option<&str>) {
         let mut state = self.0.state.lock();
-        let next = match &answer {
+        let is_usable = match &answer {
             Ok(keys) => {
                 let lifetime = left(keys);
                 tracing::debug!(
@@ -192,12 +210,22 @@ impl CredentialsCache {
                     renew_before: renew_before(lifetime),
                 });
                 state.generation += 1;
-                Lookup::Idle
+                !lifetime.is_zero()
             }
             Err(error) => {
                 tracing::warn!("cannot look up credentials: {}", chain_text(error));
-                Lookup::Resting(Instant::now() + RENEW_GAP)
+                false
             }
+        };
+        let next = if is_usable {
+            Lookup::Idle
+        } else {
+            let now = Instant::now();
+            Lookup::Resting(Rest {
+                ask_again: now + ASK_GAP,
+                renew_again: now + RENEW_GAP,
+                answer: answer.clone(),
+            })
         };
         let finished = std::mem::replace(&mut state.lookup, next);
         drop(state);
@@ -228,7 +256,7 @@ impl Lookup {
     fn begin_renewal(&mut self) -> bool {
         match self {
             Self::Running(_) => return false,
-            Self::Resting(until) if Instant::now() < *until => return false,
+            Self::Resting(rest) if Instant::now() < rest.renew_again => return false,
             Self::Idle | Self::Resting(_) => {}
         }
         *self = Self::Running(Vec::new());
@@ -363,6 +391,9 @@ pub(crate) fn chain_text(error: &dyn std::error::Error) -> String {
 const LOGIN_MARKS: [&str; 3] = ["access token", "SSO token", "UnauthorizedException"];
 /// One look-up; an SSO or assume-role provider makes a few requests.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(30);
+/// After a look-up that brought no usable keys: a thousand operations of a mount whose login has ended are one look-up
+/// a second, and the first after the new login waits no longer than that.
+const ASK_GAP: Duration = Duration::from_secs(1);
 /// After a renewal that failed: a provider that has no answer now is not asked at each request.
 const RENEW_GAP: Duration = Duration::from_secs(10);
 

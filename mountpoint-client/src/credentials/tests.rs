@@ -138,7 +138,16 @@ async fn a_failed_renewal_rests_and_the_old_keys_stay() {
 async fn expired_keys_are_not_used() {
     let (cache, _) = cache(Some(Duration::ZERO));
     assert_eq!(key(&cache).await, "key0");
+    end_rest(&cache);
     assert_eq!(key(&cache).await, "key1");
+}
+
+/// As if the time had passed after which somebody without keys may have them looked up again.
+fn end_rest(cache: &CredentialsCache) {
+    match &mut cache.0.state.lock().lookup {
+        Lookup::Resting(rest) => rest.ask_again = Instant::now(),
+        Lookup::Idle | Lookup::Running(_) => panic!("it does not rest"),
+    }
 }
 
 #[tokio::test]
@@ -164,4 +173,45 @@ async fn no_credentials_is_explained_without_secrets() {
     };
     let shown = format!("{keys:?} {cache:?}");
     assert!(!shown.contains("hush") && !shown.contains("t0k"), "{shown}");
+}
+
+/// Has no keys, or keys that have expired.
+#[derive(Debug, Clone)]
+struct Useless {
+    lookups: Arc<AtomicU64>,
+    has_expired: bool,
+}
+
+impl ProvideCredentials for Useless {
+    fn provide_credentials<'a>(&'a self) -> ProvideCredentialsFuture<'a>
+    where
+        Self: 'a,
+    {
+        self.lookups.fetch_add(1, Ordering::SeqCst);
+        ProvideCredentialsFuture::ready(if self.has_expired {
+            let long_ago = Some(SystemTime::UNIX_EPOCH);
+            Ok(Credentials::new("old", "secret", None, long_ago, "test"))
+        } else {
+            Err(CredentialsError::not_loaded("nobody is logged in"))
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_looked_up_once_a_second() {
+    for has_expired in [false, true] {
+        let lookups = Arc::new(AtomicU64::new(0));
+        let provider = Useless {
+            lookups: Arc::clone(&lookups),
+            has_expired,
+        };
+        let cache = CredentialsCache::over(provider, Handle::current());
+        for second in 1..=3 {
+            for _ in 0..50 {
+                assert_eq!(cache.provide().await.is_ok(), has_expired);
+            }
+            assert_eq!(lookups.load(Ordering::SeqCst), second, "{has_expired}");
+            end_rest(&cache);
+        }
+    }
 }

@@ -78,6 +78,10 @@ impl ObjectClient for CrtClient {
         Flight::start(&self.0, request, into, observer)
     }
 
+    fn is_throttled(&self) -> bool {
+        self.0.is_throttled()
+    }
+
     fn head(&self, key: &Key) -> Pending<ObjectInfo> {
         objects::head(&self.0, key)
     }

@@ -140,6 +140,11 @@ impl Core {
         self.pace.lock().start(self.started.elapsed())
     }
 
+    /// Whether the server has said of late to slow down.
+    pub(super) fn is_throttled(&self) -> bool {
+        self.pace.lock().is_throttled()
+    }
+
     /// A request succeeded.
     pub(super) fn succeeded(&self) {
         self.was_reached.store(true, Ordering::Relaxed);
@@ -302,6 +307,7 @@ impl Attempts {
                 ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload
             )
         {
+            error.answer_was_lost = true;
             error
                 .message
                 .push_str("; an earlier attempt, whose answer was lost, may have succeeded");

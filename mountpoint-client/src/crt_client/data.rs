@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use mountpoint_crt_sys::{
     Client, ClientOptions, CrtError, ErrorKind as CrtErrorKind, Failure, Runtime,
 };
+use parking_lot::Mutex;
 
 use super::options::PATIENT_STALL;
 use crate::network::{Interfaces, Lane as Place};
@@ -30,6 +31,8 @@ struct Clients {
     reads: Client,
     /// For uploads and for what stalled; made when first needed, since many mounts never do.
     patient: OnceLock<Client>,
+    /// Held while that is made, so that many GETs that stall at once make one. No other lock is held then.
+    making: Mutex<()>,
 }
 
 impl DataClients {
@@ -51,6 +54,7 @@ impl DataClients {
                 options,
                 reads,
                 patient: OnceLock::new(),
+                making: Mutex::new(()),
             }))
         };
         let each = interfaces.names().map(clients).collect::<Result<_, _>>()?;
@@ -83,21 +87,26 @@ impl Lane {
         &self.clients.reads
     }
 
-    /// The client that gives the server time.
-    pub(super) fn patient(&self) -> &Client {
+    /// The client that gives the server time. Made at the first call, which takes some milliseconds: to be called with
+    /// no lock held.
+    pub(super) fn patient(&self) -> Client {
         let clients = &self.clients;
         if let Some(client) = clients.patient.get() {
-            return client;
+            return client.clone();
+        }
+        let _making = clients.making.lock();
+        if let Some(client) = clients.patient.get() {
+            return client.clone();
         }
         let options = ClientOptions {
             stall_timeout: PATIENT_STALL,
             ..clients.options.clone()
         };
         match Client::new(&clients.runtime, &options) {
-            Ok(client) => clients.patient.get_or_init(|| client),
+            Ok(client) => clients.patient.get_or_init(|| client).clone(),
             Err(error) => {
                 tracing::warn!("cannot start another client, using the impatient one: {error}");
-                &clients.reads
+                clients.reads.clone()
             }
         }
     }

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use mountpoint_crt_sys::block::BlockFill;
 use mountpoint_crt_sys::{
-    Cancel, ErrorKind as CrtErrorKind, Failure, GetHandler, RangedGet, Refused, ResponseHead,
+    Cancel, Client, ErrorKind as CrtErrorKind, Failure, GetHandler, RangedGet, Refused,
+    ResponseHead,
 };
 use parking_lot::Mutex;
 
@@ -47,7 +48,7 @@ struct State {
     is_cancelled: bool,
     /// An attempt stalled: the next gives the server more time.
     is_patient: bool,
-    /// The network interface that failed the last attempt.
+    /// The network interface that failed the last attempt, or that a late GET for the same bytes is on.
     avoided: Option<usize>,
 }
 
@@ -83,6 +84,10 @@ impl Flight {
             request.range.end - request.range.start,
             "the block is as long as the range"
         );
+        let avoided = match request.priority {
+            Priority::Hedge { avoid } => avoid,
+            Priority::Foreground | Priority::ReadAhead => None,
+        };
         let flight = Arc::new(Self {
             core: Arc::clone(core),
             state: Mutex::new(State {
@@ -94,7 +99,7 @@ impl Flight {
                 ticket: None,
                 is_cancelled: false,
                 is_patient: false,
-                avoided: None,
+                avoided,
             }),
             request,
             observer,
@@ -106,7 +111,7 @@ impl Flight {
             return GetHandle::new(|| {});
         }
         match flight.request.priority {
-            Priority::Foreground => flight.send(),
+            Priority::Foreground | Priority::Hedge { .. } => flight.send(),
             Priority::ReadAhead => {
                 if let Some(ticket) = core.admission.enter(&flight) {
                     flight.state.lock().ticket = Some(ticket);
@@ -150,6 +155,9 @@ impl Flight {
 
     /// Hands the flight to the CRT, unless it was cancelled meanwhile.
     fn launch(self: &Arc<Self>) {
+        let Some((lane, client)) = self.way() else {
+            return;
+        };
         let mut state = self.state.lock();
         if state.is_cancelled {
             return;
@@ -172,15 +180,9 @@ impl Flight {
             headers,
             range: asked.clone(),
         };
-        let lane = self.core.data.lane(missing, state.avoided);
-        let client = if state.is_patient {
-            lane.patient()
-        } else {
-            lane.quick()
-        }
-        .clone();
         state.attempts.starts(&self.core);
         let attempt = state.attempts.made();
+        let interface = lane.interface();
         state.phase = Phase::Flying {
             asked,
             lane,
@@ -188,6 +190,7 @@ impl Flight {
         };
         drop(state);
 
+        self.observer.sent_over(interface);
         let handle = client.get(get, fill, Box::new(Attempt(Arc::clone(self))));
 
         let mut state = self.state.lock();
@@ -202,6 +205,25 @@ impl Flight {
                 *cancel = Some(handle);
             }
         }
+    }
+
+    /// The way that the next attempt takes, unless there is none. Without the lock: a client may have to be made first.
+    fn way(&self) -> Option<(Lane, Client)> {
+        let (missing, avoided, is_patient) = {
+            let state = self.state.lock();
+            let Phase::Waiting(fill) = &state.phase else {
+                return None;
+            };
+            let missing = (fill.capacity() - fill.filled()) as u64;
+            (missing, state.avoided, state.is_patient)
+        };
+        let lane = self.core.data.lane(missing, avoided);
+        let client = if is_patient {
+            lane.patient()
+        } else {
+            lane.quick().clone()
+        };
+        Some((lane, client))
     }
 
     /// Ends the flight early.
@@ -245,6 +267,7 @@ impl Flight {
     /// An attempt ended: the flight is done, or the next attempt follows.
     fn attempt_finished(self: &Arc<Self>, fill: BlockFill, outcome: Result<ResponseHead, Failure>) {
         let is_full = fill.filled() == fill.capacity();
+        let is_wanted = self.observer.is_wanted();
         let mut state = self.state.lock();
         let (asked, lane) = match std::mem::replace(&mut state.phase, Phase::Done) {
             Phase::Flying { asked, lane, .. } => (asked, lane),
@@ -265,7 +288,7 @@ impl Flight {
             }
             (outcome, _) => self.fault(&mut state, outcome.err(), &fill),
         };
-        let wait = if state.is_cancelled {
+        let wait = if state.is_cancelled || !is_wanted {
             None
         } else {
             if (fill.capacity() - fill.filled()) as u64 != asked.end - asked.start {

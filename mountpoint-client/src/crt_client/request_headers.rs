@@ -37,7 +37,18 @@ impl RequestHeaders {
         }
     }
 
-    /// The same, unless the bucket or the endpoint cannot take them.
+    /// Those of a client whose requests carry what they ask for and nothing else.
+    pub(super) fn plain(options: &CrtClientOptions) -> Self {
+        Self {
+            user_agent: options.user_agent.clone(),
+            requester_pays: false,
+            expected_bucket_owner: None,
+            sse: None,
+            sse_customer_key: None,
+        }
+    }
+
+    /// Those that settings ask for, unless the bucket or the endpoint cannot take them.
     pub(super) fn checked(
         options: &CrtClientOptions,
         endpoint: &Endpoint,

@@ -22,6 +22,7 @@ use super::core::{Call, Core, reading, refused};
 use super::encryption::ServerSideEncryption;
 use super::fault::{Fault, Operation};
 use super::options::CrtClientOptions;
+use super::request_headers::RequestHeaders;
 use super::sdk_fault::of_sdk;
 use crate::credentials::{CredentialsCache, chain_text};
 use crate::endpoint::{Endpoint, EndpointQuestion};
@@ -114,7 +115,8 @@ impl Opener {
             ..options.endpoint_question(region.as_ref())
         };
         let endpoint = Endpoint::resolve(&question).await?;
-        let config = sdk_config(http, region.clone(), &endpoint, Some(keys.clone()));
+        let config = sdk_config(http, region.clone(), &endpoint, Some(keys.clone()))
+            .interceptor(RequestHeaders::plain(options));
         let operation = Operation::on_bucket("CreateSession", &options.bucket);
         Ok(Self {
             sdk: aws_sdk_s3::Client::from_conf(config.build()),

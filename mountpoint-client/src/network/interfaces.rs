@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
 
 use super::health::Health;
 use super::probe::ProbeTarget;
@@ -35,6 +36,8 @@ pub(crate) struct Interface {
     /// A copy of the health's word, so that choosing takes no lock.
     is_up: AtomicBool,
     health: Mutex<Health>,
+    /// The one task that probes it while it is down. Locked under `health`, and nothing under it.
+    recovery: Mutex<Option<AbortHandle>>,
     /// `None` where there is nothing to choose from: one interface is used, dead or alive.
     prober: Option<Prober>,
 }
@@ -74,6 +77,7 @@ impl Interfaces {
                 last_used: AtomicU64::new(0),
                 is_up: AtomicBool::new(true),
                 health: Mutex::new(Health::default()),
+                recovery: Mutex::default(),
                 prober: prober.clone(),
             })
         };
@@ -199,6 +203,14 @@ impl Interface {
         let mut health = self.health.lock();
         health.succeeded();
         self.is_up.store(true, Ordering::Relaxed);
+        self.end_recovery();
+    }
+
+    /// Ends the task that probes it, if there is one. Whoever calls it holds `health`.
+    fn end_recovery(&self) {
+        if let Some(task) = self.recovery.lock().take() {
+            task.abort();
+        }
     }
 
     /// Something went wrong. If that takes the interface down, it is probed from now on.
@@ -211,13 +223,14 @@ impl Interface {
             return;
         };
         this.is_up.store(false, Ordering::Relaxed);
-        drop(health);
         tracing::warn!(
             "network interface {name} fails: not used until it reaches the server again"
         );
         let (prober, name) = (prober.clone(), name.clone());
         let interface = Arc::downgrade(this);
-        drop(prober.runtime.spawn(async move {
+        let runtime = prober.runtime.clone();
+        this.end_recovery();
+        let task = runtime.spawn(async move {
             loop {
                 tokio::time::sleep(wait).await;
                 // Where names cannot be resolved, no request would get far: asked again later.
@@ -227,7 +240,9 @@ impl Interface {
                     None => return,
                 }
             }
-        }));
+        });
+        *this.recovery.lock() = Some(task.abort_handle());
+        drop(health);
     }
 
     /// When to probe again; never if the client is gone.
@@ -309,6 +324,7 @@ mod tests {
                 last_used: AtomicU64::new(0),
                 is_up: AtomicBool::new(true),
                 health: Mutex::default(),
+                recovery: Mutex::default(),
                 prober: Some(prober.clone()),
             })
         };
@@ -392,6 +408,32 @@ mod tests {
             1,
             "an answer came after all"
         );
+    }
+
+    #[tokio::test]
+    async fn however_often_it_fails_one_task_probes_it() {
+        let interfaces = two();
+        let lane = interfaces.lane(10, None);
+        let tasks = || Handle::current().metrics().num_alive_tasks();
+        for _ in 0..20 {
+            lane.failed();
+            lane.failed();
+            assert!(!lane.interface.is_up.load(Ordering::Relaxed));
+            lane.succeeded();
+            assert!(lane.interface.is_up.load(Ordering::Relaxed));
+        }
+        lane.failed();
+        lane.failed();
+        // Those that were ended are gone when each has had its turn.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(tasks(), 1);
+        lane.succeeded();
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(tasks(), 0);
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::channel::oneshot;
@@ -39,6 +40,8 @@ pub(super) struct Shared {
     pub(super) options: SimOptions,
     pub(super) store: Mutex<Store>,
     pub(super) desk: Mutex<Desk>,
+    /// What [`ObjectClient::is_throttled`](crate::ObjectClient::is_throttled) says.
+    pub(super) is_throttled: AtomicBool,
     timer: Option<Timer>,
 }
 
@@ -103,6 +106,7 @@ impl SimClient {
         let shared = Shared {
             store: Mutex::new(Store::new(&options)),
             desk: Mutex::new(desk),
+            is_throttled: AtomicBool::new(false),
             timer: (options.time == Time::Threaded).then(Timer::start),
             options,
         };
@@ -185,6 +189,13 @@ impl SimClient {
         self.shared.desk.lock().log.clone()
     }
 
+    /// From now on the server is said to ask for fewer requests, or no longer.
+    pub fn set_throttled(&self, is_throttled: bool) {
+        self.shared
+            .is_throttled
+            .store(is_throttled, Ordering::Relaxed);
+    }
+
     /// GETs that have not ended.
     #[must_use]
     pub fn gets_in_flight(&self) -> usize {
@@ -234,6 +245,7 @@ impl SimClient {
         desk.gets.insert(id, Arc::clone(&flight));
         desk.gets_max = desk.gets_max.max(desk.gets.len());
         drop(desk);
+        flight.observer.sent_over(0);
         let cancelled = Arc::downgrade(&flight);
         self.shared.launch(flight, latency, fault);
         GetHandle::new(move || {

@@ -35,7 +35,7 @@ pub(super) struct Flight {
     /// Its number in the request log.
     pub(super) record: u64,
     shared: Arc<Shared>,
-    observer: Arc<dyn GetObserver>,
+    pub(super) observer: Arc<dyn GetObserver>,
     state: Mutex<State>,
 }
 

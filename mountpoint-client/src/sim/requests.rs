@@ -26,6 +26,12 @@ impl ObjectClient for SimClient {
         self.start_get(request, into, observer)
     }
 
+    fn is_throttled(&self) -> bool {
+        self.shared
+            .is_throttled
+            .load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     fn head(&self, key: &Key) -> Pending<ObjectInfo> {
         let key = key.clone();
         let record = RequestRecord::new(Operation::HeadObject, key.as_str());

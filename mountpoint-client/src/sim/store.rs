@@ -144,7 +144,8 @@ impl Store {
             self.object(&key).map(|there| &**there),
             &condition,
         )?;
-        let content = Content::bytes(body);
+        // A copy, as over a network: whoever sent the bytes may have their memory back.
+        let content = Content::bytes(Bytes::copy_from_slice(&body));
         let etag = content.etag();
         Ok(self.write(&key, content, etag, headers))
     }
@@ -244,7 +245,8 @@ impl Store {
     ) -> Result<Content, ClientError> {
         check_len(body.len() as u64)?;
         check_body(&body, checksum)?;
-        Ok(Content::bytes(body))
+        // As in `put`.
+        Ok(Content::bytes(Bytes::copy_from_slice(&body)))
     }
 }
 

@@ -225,6 +225,7 @@ fn one_session_signs_every_request_of_a_directory_bucket() {
     let fixture = fixture(&server, DIRECTORY, |options| {
         options.expected_bucket_owner = Some("123456789012".to_owned());
         options.sse = Some(ServerSideEncryption::Aes256);
+        options.user_agent = "mine/1".to_owned();
     });
     one_of_each(&fixture).unwrap();
     block_on(
@@ -242,6 +243,8 @@ fn one_session_signs_every_request_of_a_directory_bucket() {
         .partition(|record| record.operation == Operation::CreateSession);
     let encryption = opening[0].setting("x-amz-server-side-encryption");
     assert_eq!(encryption, Some("AES256"));
+    let agent = opening[0].setting("user-agent").unwrap();
+    assert!(agent.starts_with("mine/1 "), "{agent}");
     let token = signed[0].setting("x-amz-s3session-token").unwrap();
     carry(&signed, "x-amz-s3session-token", token, &ALL);
     carry(&signed, "x-amz-expected-bucket-owner", "123456789012", &ALL);

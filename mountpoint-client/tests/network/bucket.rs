@@ -1,20 +1,25 @@
 //! A bucket with one object, and one request of each way that requests take.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures::executor::block_on;
+use futures::{StreamExt as _, TryStreamExt as _};
 use mountpoint_client::object_client::GetObserver;
-use mountpoint_client::server::{Server, ServerOptions};
+use mountpoint_client::server::{Server, ServerOptions, synthetic_bytes};
 use mountpoint_client::types::{
     GetOutput, GetRequest, Key, ObjectHeaders, Priority, PutCondition, PutRequest,
 };
 use mountpoint_client::{ClientError, CrtClient, CrtClientOptions, ErrorKind, ObjectClient};
-use mountpoint_crt_sys::block::BlockPool;
+use mountpoint_crt_sys::block::{Block, BlockPool};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 pub(crate) const BUCKET: &str = "bucket";
 pub(crate) const KEY: &str = "object";
+/// How the large object is read: in parts so small that each of several interfaces gets many.
+const LARGE_PART: u64 = 32 << 10;
+const LARGE_PARTS_IN_FLIGHT: usize = 32;
 const CONTENT: &[u8] = b"one two three four";
 
 /// The embedded server with the bucket.
@@ -70,19 +75,50 @@ impl Connected {
 
     /// GetObject: data from S3.
     pub(crate) fn get(&self) -> Result<(), ClientError> {
-        let into = BlockPool::new(0).allocate(CONTENT.len());
+        let block = block_on(self.range(KEY, 0..CONTENT.len() as u64))?;
+        assert_eq!(block.bytes(0..CONTENT.len()), CONTENT);
+        Ok(())
+    }
+
+    /// The whole object `large`, as synthetic bytes of seed 1, by many GETs at once.
+    pub(crate) fn get_large(&self) -> Result<(), ClientError> {
+        let key = Key::parse("large").unwrap();
+        let size = block_on(self.client.head(&key))?.size;
+        let ranges = (0..size / LARGE_PART).map(|part| {
+            let range = part * LARGE_PART..(part + 1) * LARGE_PART;
+            let get = self.range("large", range.clone());
+            async move {
+                let block = get.await?;
+                let expected = synthetic_bytes(1, range);
+                assert!(block.bytes(0..expected.len()) == expected, "wrong bytes");
+                Ok(())
+            }
+        });
+        let gets = futures::stream::iter(ranges).buffer_unordered(LARGE_PARTS_IN_FLIGHT);
+        block_on(gets.try_for_each(|()| std::future::ready(Ok(()))))
+    }
+
+    fn range(
+        &self,
+        key: &str,
+        range: Range<u64>,
+    ) -> impl Future<Output = Result<Block, ClientError>> + use<> {
+        let len = usize::try_from(range.end - range.start).unwrap();
+        let into = BlockPool::new(0).allocate(len);
         let block = into.block();
         let (sender, receiver) = oneshot::channel();
         let request = GetRequest {
-            key: key(),
-            range: 0..CONTENT.len() as u64,
+            key: Key::parse(key).unwrap(),
+            range,
             if_match: None,
             priority: Priority::Foreground,
         };
         let observer = Observer(parking_lot::Mutex::new(Some(sender)));
         drop(self.client.get(request, into, Arc::new(observer)));
-        let outcome = block_on(receiver).expect("an observer is told once");
-        outcome.map(|_| assert_eq!(block.bytes(0..CONTENT.len()), CONTENT))
+        async move {
+            let outcome = receiver.await.expect("an observer is told once");
+            outcome.map(|_| block)
+        }
     }
 
     /// PutObject: data to S3.

@@ -1,5 +1,5 @@
-//! Requests bound to network interfaces, in a network namespace with two ways to the server: both are used, one that
-//! dies is left out, and it is used again when it lives again.
+//! Requests bound to network interfaces, in a network namespace with several ways to the server: all are used, throughput
+//! grows with their number, one that dies is left out, and it is used again when it lives again.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,30 +8,32 @@ use mountpoint_client::ErrorKind;
 use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::server::Server;
 
-use crate::bucket::{check_error, connect, options, server, server_at};
+use crate::bucket::{BUCKET, check_error, connect, options, server, server_at};
 use crate::child::{Child, Setting};
 
-/// A namespace whose interfaces `way0` and `way1` lead to this one's `mptN-0` and `mptN-1`. Ends with the test.
-struct TwoWays {
+/// A namespace whose interfaces `way0`, `way1`, … lead to this one's `mptN-0`, `mptN-1`, …. Ends with the test.
+struct Ways {
     name: String,
-    /// An address of the server that both ways lead to.
+    /// An address of the server that all ways lead to.
     address: String,
+    count: u32,
 }
 
-impl TwoWays {
-    fn new(number: u8) -> Self {
+impl Ways {
+    fn new(number: u8, count: u32) -> Self {
         // Names and addresses of this process only; the range is for use within a machine.
         let id = std::process::id();
         let (high, low) = (64 + (id >> 8) % 64, id % 256);
         let this = Self {
             name: format!("mpt{id}-{number}"),
             address: format!("100.{high}.{low}.{}", 250 + number),
+            count,
         };
         let (name, address) = (&this.name, &this.address);
         run(&format!("ip netns add {name}"));
         run(&format!("ip -n {name} link set lo up"));
         run(&format!("ip address add {address}/32 dev lo"));
-        for way in 0..2 {
+        for way in 0..count {
             let (outer, net) = (this.outer(way), u32::from(number) * 16 + way * 4);
             let (here, there) = (
                 format!("100.{high}.{low}.{}", net + 1),
@@ -60,40 +62,58 @@ impl TwoWays {
         server_at(&format!("{}:0", self.address))
     }
 
-    /// A child in the namespace that uses both ways.
-    fn child(&self, server: &Server) -> Child {
+    /// Bytes go from the server over each way no faster than this.
+    fn shape(&self, mbit_per_second: u32) {
+        for way in 0..self.count {
+            let outer = self.outer(way);
+            run(&format!(
+                "tc qdisc add dev {outer} root tbf rate {mbit_per_second}mbit burst 32kb latency 1s"
+            ));
+        }
+    }
+
+    /// A child in the namespace that uses the first `count` ways.
+    fn child(&self, server: &Server, count: u32) -> Child {
         let wrapper = ["ip", "netns", "exec", &self.name];
+        let names: Vec<_> = (0..count).map(|way| format!("way{way}")).collect();
         let mut child = Setting::behind(&wrapper, &server.url())
             .variable("AWS_ACCESS_KEY_ID", "ENV")
             .variable("AWS_SECRET_ACCESS_KEY", "secret")
-            .interfaces("way0 way1")
+            .interfaces(&names.join(" "))
             .start();
         child.check("connect", "ok");
         child
     }
 
-    /// Packets that came over each way so far.
-    fn packets(&self) -> [u64; 2] {
-        [0, 1].map(|way| {
-            let path = format!("/sys/class/net/{}/statistics/rx_packets", self.outer(way));
+    /// What each way has counted so far: packets or bytes, `rx` from the client or `tx` to it.
+    fn counted(&self, counter: &str) -> Vec<u64> {
+        let of_way = |way| {
+            let path = format!("/sys/class/net/{}/statistics/{counter}", self.outer(way));
             let text = std::fs::read_to_string(path).unwrap();
             text.trim().parse().unwrap()
-        })
+        };
+        (0..self.count).map(of_way).collect()
+    }
+
+    /// How much each way has counted while `work` was done.
+    fn counted_by(&self, counter: &str, work: impl FnOnce()) -> Vec<u64> {
+        let before = self.counted(counter);
+        work();
+        let after = self.counted(counter);
+        after.iter().zip(&before).map(|(a, b)| a - b).collect()
     }
 
     /// Whether the ways carried anything while `work` was done.
-    fn used_by(&self, work: impl FnOnce()) -> [bool; 2] {
-        let before = self.packets();
-        work();
-        let after = self.packets();
-        [0, 1].map(|way| after[way] > before[way])
+    fn used_by(&self, work: impl FnOnce()) -> Vec<bool> {
+        let counted = self.counted_by("rx_packets", work);
+        counted.into_iter().map(|packets| packets > 0).collect()
     }
 }
 
-impl Drop for TwoWays {
+impl Drop for Ways {
     fn drop(&mut self) {
         // The pairs end with the namespace.
-        for way in 0..2 {
+        for way in 0..self.count {
             drop(
                 Command::new("ip")
                     .args(["link", "delete", &self.outer(way)])
@@ -126,9 +146,9 @@ fn run(command: &str) {
 
 #[test]
 fn requests_are_spread_and_a_dead_interface_is_left_out_until_it_lives() {
-    let ways = TwoWays::new(0);
+    let ways = Ways::new(0, 2);
     let server = ways.server();
-    let mut child = ways.child(&server);
+    let mut child = ways.child(&server, 2);
     for command in ["get", "head", "put"] {
         let used = ways.used_by(|| {
             for _ in 0..4 {
@@ -162,6 +182,41 @@ fn requests_are_spread_and_a_dead_interface_is_left_out_until_it_lives() {
 }
 
 #[test]
+fn throughput_grows_with_the_number_of_interfaces() {
+    let ways = Ways::new(1, 4);
+    let server = ways.server();
+    server.store().put_synthetic(BUCKET, "large", LARGE, 1);
+    ways.shape(MBIT_PER_SECOND);
+    let mut best = [1, 2, 4].map(|count| {
+        let mut child = ways.child(&server, count);
+        // The first makes the connections.
+        child.check("large", "ok");
+        let mut once = || {
+            let start = tokio::time::Instant::now();
+            let sent = ways.counted_by("tx_bytes", || child.check("large", "ok"));
+            for (way, sent) in (0_u32..).zip(&sent) {
+                let is_used = way < count;
+                let share = if is_used { LARGE / u64::from(count) } else { 0 };
+                let most = share * 3 / 2 + (64 << 10);
+                let is_even = (share * 2 / 3..most).contains(sent);
+                assert!(
+                    is_even,
+                    "{count} interfaces: way {way} carried {sent}, not {share}"
+                );
+            }
+            start.elapsed()
+        };
+        (0..3).map(|_| once()).min().unwrap()
+    });
+    best.reverse();
+    let [four, two, one] = best.map(|time| time.as_secs_f64());
+    println!("one {one:.3} s, two {two:.3} s, four {four:.3} s");
+    // 1.9 and 3.6 on a quiet machine.
+    assert!(one / two > 1.7, "{one} {two}");
+    assert!(one / four > 3.2, "{one} {four}");
+}
+
+#[test]
 fn an_interface_that_does_not_exist_is_refused_with_those_that_do() {
     let server = server();
     let mut options = options(&server.url());
@@ -178,3 +233,8 @@ fn an_interface_that_does_not_exist_is_refused_with_those_that_do() {
     options.network_interfaces.pop();
     connect(options).unwrap().use_all().unwrap();
 }
+
+/// What is read over shaped interfaces: at [`MBIT_PER_SECOND`] over one of them about a second.
+const LARGE: u64 = 4 << 20;
+/// So slow that the processor is never the limit.
+const MBIT_PER_SECOND: u32 = 32;

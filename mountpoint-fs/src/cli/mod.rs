@@ -27,7 +27,7 @@ pub use invocation::{Invocation, Shell};
 pub use later_flags::LaterFlags;
 pub use logging_flags::LoggingFlags;
 pub use metadata_flags::MetadataFlags;
-pub use mount_flags::MountFlags;
+pub use mount_flags::{MountFlags, ReadModeArg};
 pub use values::TimeToLive;
 pub(crate) use values::parse_endpoint;
 pub use write_flags::{Sse, UploadChecksums, WriteFlags};

@@ -34,8 +34,10 @@ pub const START_RESERVE_SHARE: u32 = 10;
 /// How long a background process that is told to end may take before it is killed.
 pub const START_END_MAX: Duration = Duration::from_secs(2);
 
-/// FUSE's `max_background`: 64 measured 25 % faster than 16 on 16 parallel buffered streams, 256 no faster still.
-pub const MAX_BACKGROUND: u16 = 64;
+/// FUSE's `max_background`. It bounds asynchronous direct reads, too: 4 KiB reads 128 deep from a store 20 ms away came
+/// to 2,600 a second with 64, the reference's value, and to 4,600 with 128; 256 measured no faster, and streams through
+/// the page cache are as fast with either.
+pub const MAX_BACKGROUND: u16 = 128;
 
 /// Session threads. They never wait for S3; four measured as fast as sixteen.
 pub const SESSION_THREADS: usize = 4;
@@ -45,6 +47,49 @@ pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
 
 /// Most memory for reads by default; `--memory-target` may ask for more.
 pub const READ_MEMORY_DEFAULT_MAX: u64 = 8 << 30;
+
+/// Largest WRITE the kernel sends, in bytes.
+pub const WRITE_SIZE_MAX: usize = 1 << 20;
+
+/// Buffers of a file that is being written, in bytes, before it gets one for a whole part: a small file takes a page,
+/// and what is copied while a buffer grows is an eighth of the first part at most.
+pub const WRITE_STAGES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
+
+/// Parts of an upload, to begin with; the reference's size.
+pub const WRITE_PART_DEFAULT: u64 = 8 << 20;
+
+/// Parts that one upload may have; S3's limit.
+pub const UPLOAD_PARTS_MAX: u16 = 10_000;
+
+/// Largest part; S3's limit.
+pub const UPLOAD_PART_MAX: u64 = 5 << 30;
+
+/// Smallest part that is not the last; S3's limit.
+pub const UPLOAD_PART_MIN: u64 = 5 << 20;
+
+/// After so many parts their size doubles: ten steps to the last part, the first 8 GB in parts of 8 MiB.
+pub const UPLOAD_PART_STEP: u16 = 1000;
+
+/// Share of the mount's memory that writers may hold: one in so many bytes. The rest is always there for reads.
+pub const WRITE_MEMORY_SHARE: u64 = 2;
+
+/// Share of the writers' memory that is kept for whole parts: one in so many bytes.
+pub const WRITE_WHOLE_SHARE: u64 = 4;
+
+/// When more than this share of the writers' memory is held, one in so many bytes, buffers take no more than they need.
+pub const WRITE_PLENTY_SHARE: u64 = 4;
+
+/// How long the end of a mount waits for uploads that were begun. What is not done by then is aborted.
+pub const UPLOAD_DRAIN: Duration = Duration::from_secs(30);
+
+/// How long it then waits for the aborts.
+pub const UPLOAD_ABORT: Duration = Duration::from_secs(5);
+
+/// A journal of uploads is begun anew when it is larger than this, in bytes, and no upload is open.
+pub const JOURNAL_LEN_MAX: u64 = 64 << 10;
+
+/// Journals in the state directory that are looked at: one for each mount of this user that was killed.
+pub const JOURNAL_FILES_MAX: usize = 1000;
 
 /// Names that one LIST asks for: the most that S3 returns in a page.
 pub const LIST_PAGE_KEYS: u16 = 1000;
@@ -123,11 +168,34 @@ pub const TRACKS_MAX: usize = 32;
 /// Streams of one open file that are read ahead at the same time.
 pub const STREAMS_MAX: usize = 16;
 
+/// Runs of a strided or backward reader that are asked for ahead: at 20 ms a request, as many a second as a machine
+/// that takes 1 ms for each can use.
+pub const STRIDE_RUNS_MAX: usize = 16;
+
 /// Shortest run of bytes, read out of order, that read-ahead leaves out; shorter ones would splinter requests.
 pub const ISLAND_MIN: u64 = 64 << 10;
 
 /// Blocks that one reply may be made of; far below the kernel's `IOV_MAX` of 1024.
 pub const SLICES_MAX: usize = 256;
+
+/// Smallest file whose replies may bypass the page cache by choice of ours: below it nothing is to be gained.
+pub const DIRECT_FILE_MIN: u64 = 8 << 20;
+
+/// A file that would take more than this share of the memory is worth a direct reply the first time it is read: one
+/// in so many bytes.
+pub const DIRECT_MEMORY_SHARE: u64 = 32;
+
+/// Reads from this size on are as fast directly as through the page cache, measured: 64 KiB.
+pub const DIRECT_READ_MIN: u32 = 64 << 10;
+
+/// Large files whose last read is remembered; about 50 bytes each.
+pub const DIRECT_FILES_REMEMBERED: usize = 8192;
+
+/// Programs whose habit of reading is remembered.
+pub const DIRECT_PROGRAMS_REMEMBERED: usize = 256;
+
+/// The kernel's read-ahead where it cannot be raised: Linux's default, in bytes.
+pub const READAHEAD_DEFAULT: u32 = 128 << 10;
 
 /// After this time without a read, a file's blocks are given back.
 pub const READER_IDLE: Duration = Duration::from_secs(10);
@@ -137,6 +205,22 @@ pub const POOL_IDLE_SHARE: u64 = 8;
 
 /// After this time without a read, a file's blocks go first when another file needs memory.
 pub const READER_QUIET: Duration = Duration::from_millis(500);
+
+/// First GETs for each second one that is sent because the first is late: 2 % more requests at most.
+pub const HEDGE_SHARE: u32 = 50;
+
+/// Second GETs that may be saved up: as many as stall at once when one of several servers or network interfaces dies.
+pub const HEDGE_BURST: u32 = 16;
+
+/// No GET is late before this: a busy machine takes as long to notice that bytes have come.
+pub const HEDGE_DELAY_MIN: Duration = Duration::from_millis(10);
+
+/// How often late GETs are looked for while readers wait.
+pub const HEDGE_TICK: Duration = Duration::from_millis(5);
+
+/// GETs that are watched at once. Those that are over count until they are looked at; 16,384 are as many as 400,000
+/// reads a second leave behind in four times the least delay.
+pub const HEDGE_WATCHED_MAX: usize = 16 << 10;
 
 /// Least read memory that is worth having: a quarter is kept for demand and must serve the largest READ.
 pub const READ_MEMORY_MIN: u64 = 4 * READ_SIZE_MAX as u64;

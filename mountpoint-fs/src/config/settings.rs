@@ -56,6 +56,24 @@ pub struct ReadConfig {
     pub part_size: u64,
     /// Largest prefetch window of one stream, in bytes.
     pub window_max: u64,
+    /// Whether replies pass through the kernel's page cache (`--read-mode`).
+    pub mode: ReadMode,
+    /// Memory of the machine or its control group, in bytes: more than that no page cache can hold.
+    pub machine_memory: u64,
+    /// Whether a GET that is late is sent a second time.
+    pub hedging: bool,
+}
+
+/// Which way replies to reads take. `O_DIRECT` always asks for direct ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadMode {
+    /// Chosen for each open, by the file's size and by how it and its reader's program were seen to read.
+    #[default]
+    Auto,
+    /// Through the page cache: best for small reads and for what is read again.
+    Cached,
+    /// Straight to the application: best for large reads of what is read once.
+    Direct,
 }
 
 impl Default for ReadConfig {
@@ -64,6 +82,9 @@ impl Default for ReadConfig {
             memory_max: 1 << 30,
             part_size: 8 << 20,
             window_max: 256 << 20,
+            mode: ReadMode::default(),
+            machine_memory: 16 << 30,
+            hedging: true,
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct WriteConfig {
     pub storage_class: Option<String>,
     /// Whether new objects get a content type by the extension of their name (`--infer-content-type`).
     pub infer_content_type: bool,
+    /// Which bucket this is, for the journal: its name and where it is.
+    pub bucket: String,
     /// Where unfinished uploads are remembered (`--state-directory`); `None` for nowhere.
     pub state_directory: Option<PathBuf>,
 }
@@ -79,6 +81,7 @@ impl Default for WriteConfig {
             checksum: Some(ChecksumAlgorithm::Crc32c),
             storage_class: None,
             infer_content_type: false,
+            bucket: String::new(),
             state_directory: None,
         }
     }

@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mountpoint_client::types::{Description, ObjectHeaders};
@@ -14,8 +15,8 @@ use super::permission::{Change, not_kept, permit};
 use crate::config::limits::LINK_LEN_MAX;
 use crate::namespace::{NameChange, Version};
 use crate::operation::{
-    AttributeChange, Attributes, Entry, FileKind, FsError, InodeNo, PosixAttributes, ReadData,
-    TimeChange,
+    AttributeChange, Attributes, Entry, FileKind, FsError, InodeNo, PosixAttributes, Progress,
+    ReadData, TimeChange,
 };
 
 impl FileSystem {
@@ -26,6 +27,12 @@ impl FileSystem {
         change: AttributeChange,
     ) -> Result<Attributes, FsError> {
         permit(&self.write, Change::Attributes)?;
+        if let Some(progress) = self.namespace.progress(ino) {
+            if !self.write.posix_metadata {
+                return self.set_while_written(ino, &change, &progress).await;
+            }
+            self.store_written(ino).await?;
+        }
         let now = self.attributes(ino).await?;
         if self.write.posix_metadata {
             return self.set_stored_attributes(ino, change, now).await;
@@ -141,7 +148,50 @@ impl FileSystem {
         if self.attributes(ino).await?.kind != FileKind::SymbolicLink {
             return Err(FsError::InvalidArgument("not a symbolic link"));
         }
-        self.read_whole(ino, LINK_LEN_MAX).await
+        self.read_small(ino, LINK_LEN_MAX).await
+    }
+
+    /// A file that is being written shows the time that it is given until it is stored, as in mountpoint-s3; programs
+    /// that copy files set it before they close them.
+    async fn set_while_written(
+        &self,
+        ino: InodeNo,
+        change: &AttributeChange,
+        progress: &Progress,
+    ) -> Result<Attributes, FsError> {
+        let now = self.attributes(ino).await?;
+        let without_times = AttributeChange {
+            atime: None,
+            mtime: None,
+            ..*change
+        };
+        match Wanted::of(&without_times, &now)? {
+            Wanted::Nothing => {}
+            Wanted::Touch | Wanted::Shorten(_) => {
+                return Err(FsError::NotPermitted(
+                    "a file cannot be cut while it is being written".to_owned(),
+                ));
+            }
+        }
+        let mut posix = PosixAttributes::of_attributes(&now);
+        apply(change, self.wall_now(), &mut posix);
+        if let Some(mtime) = posix.mtime {
+            progress.set_mtime(mtime);
+        }
+        self.attributes(ino).await
+    }
+
+    /// Stores what was written of `ino`: what an object carries can be changed when it is there.
+    async fn store_written(&self, ino: InodeNo) -> Result<(), FsError> {
+        let open = self
+            .writers
+            .lock()
+            .get(&ino)
+            .map(|(_, open)| Arc::clone(open));
+        match open {
+            Some(open) => open.writer.store().await.map(drop),
+            None => Ok(()),
+        }
     }
 
     /// The object that a change is about, in the version that the inode is.

@@ -4,6 +4,7 @@
 //! FUSE message and no errno. Any future may be dropped while it waits: it has then changed nothing. Runs on whatever
 //! thread polls it and never blocks that thread.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,11 +13,10 @@ use mountpoint_client::ObjectClient;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
-use super::open_mode::OpenMode;
 use crate::clock::Clock;
 use crate::config::limits::NAME_LEN_MAX;
 use crate::config::{FsConfig, WriteConfig};
-use crate::handle::{HandleTable, OpenFile};
+use crate::handle::{HandleTable, OpenFile, OpenWriter};
 use crate::mutate::Mutator;
 use crate::namespace::{Namespace, Proof};
 use crate::operation::{
@@ -24,21 +24,29 @@ use crate::operation::{
     StatFs,
 };
 use crate::read::{ReadContext, Reader};
+use crate::read_mode::ReadModes;
+use crate::sync::Mutex;
+use crate::write::{MemorySource, WriteContext};
+
+/// Open files that are written, by inode: the newest handle of each.
+pub(super) type Writers = HashMap<InodeNo, (HandleNo, Arc<OpenWriter>)>;
 
 /// A mounted bucket. Every operation may be called from any thread and never blocks it: what must wait for S3
 /// or memory is a future. Shared as `Arc<FileSystem>`.
 #[derive(Debug)]
 pub struct FileSystem {
-    pub(super) namespace: Namespace,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) reading: Arc<ReadContext>,
+    read_modes: Arc<ReadModes>,
+    pub(super) writing: Arc<WriteContext>,
+    pub(super) clock: Clock,
+    pub(super) files: HandleTable<OpenFile>,
+    /// The lock is a leaf.
+    pub(super) writers: Arc<Mutex<Writers>>,
     pub(super) write: WriteConfig,
     pub(super) mutator: Mutator,
     /// Of new files and directories.
     pub(super) owner: (u32, u32),
-    clock: Clock,
-    /// What the wall's clock said when `clock` began.
-    started: SystemTime,
-    reading: Arc<ReadContext>,
-    files: HandleTable<OpenFile>,
     directories: HandleTable<OpenDirectory>,
 }
 
@@ -46,19 +54,29 @@ impl FileSystem {
     /// A file system over `client`'s bucket.
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
-        let started = wall_clock();
-        let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), started);
+        let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
+        let read_modes = ReadModes::new(config.read.mode, config.read.machine_memory);
+        let reading = ReadContext::new(Arc::clone(&client), config.read, clock.clone());
+        let (budget, pool, make_room) = reading.memory();
+        let memory = MemorySource {
+            budget,
+            pool,
+            make_room,
+        };
         let mutator = Mutator::new(Arc::clone(&client), &config.write, clock.clone());
-        let reading = ReadContext::new(client, config.read, clock.clone());
+        let write = config.write.clone();
+        let writing = WriteContext::new(client, config.write, clock.clone(), memory);
         Self {
-            namespace,
-            write: config.write,
+            write,
             mutator,
             owner: (config.uid, config.gid),
-            started,
-            clock,
+            namespace: Arc::new(namespace),
             reading,
+            read_modes,
+            writing,
+            clock,
             files: HandleTable::default(),
+            writers: Arc::default(),
             directories: HandleTable::default(),
         }
     }
@@ -68,6 +86,11 @@ impl FileSystem {
     pub fn give_back_idle(&self) {
         self.namespace.give_back_idle();
         self.reading.give_back_idle();
+    }
+
+    /// Sends second GETs for those that are late, for as long as the file system lives. A task of a tokio runtime.
+    pub fn hedge(&self) -> impl Future<Output = ()> + Send + use<> {
+        ReadContext::hedge(Arc::downgrade(&self.reading))
     }
 
     /// Finds `name` in a directory and raises its inode's lookup count by one.
@@ -98,10 +121,14 @@ impl FileSystem {
     /// [`FsError::Stale`] if that is another version than the inode's: the inode's name is to be looked up again, and
     /// what that finds to be opened. Linux does so by itself when `open` says `ESTALE`.
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
-        if options.write {
-            return Err(FsError::ReadOnly);
-        }
+        self.finish_closed(ino).await?;
         let opened = self.namespace.open(ino, options.direct).await?;
+        let (direct_io, watch) = self.read_modes.open(
+            (opened.key.as_str(), opened.version.etag.as_str()),
+            opened.version.size,
+            options,
+            self.reading.consumed(),
+        );
         let reader = Reader::new(
             Arc::clone(&self.reading),
             opened.key,
@@ -117,35 +144,39 @@ impl FileSystem {
             return Err(error);
         }
         self.namespace.opened(ino)?;
-        let handle = self.files.insert(OpenFile { ino, reader });
-        let OpenMode {
-            direct_io,
-            keep_cache,
-        } = OpenMode::choose(options);
+        let handle = self.files.insert(OpenFile::Reading { ino, reader, watch });
         Ok(Opened {
             handle,
             direct_io,
-            keep_cache,
+            // An inode is one version of an object, so pages of it are never of another.
+            keep_cache: true,
+            flush: false,
         })
     }
 
-    /// Reads up to `size` bytes; fewer only at the end of the file.
+    /// Reads up to `size` bytes; fewer only at the end of the file. `fills_cache` tells that the kernel asks for
+    /// pages, not an application for bytes.
     pub async fn read(
         &self,
         handle: HandleNo,
         offset: u64,
         size: u32,
+        fills_cache: bool,
     ) -> Result<ReadData, FsError> {
         let file = self.files.get(handle)?;
-        let outcome = file.reader.read(offset, size).await;
+        let (ino, reader, watch) = file.reading()?;
+        if let Some(watch) = watch {
+            watch.see(offset, size, fills_cache);
+        }
+        let outcome = reader.read(offset, size).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
-            self.namespace.distrust(file.ino);
+            self.namespace.distrust(ino);
         }
         outcome
     }
 
     /// All bytes of a file that has no more than `len_max`.
-    pub(super) async fn read_whole(&self, ino: InodeNo, len_max: u32) -> Result<ReadData, FsError> {
+    pub(super) async fn read_small(&self, ino: InodeNo, len_max: u32) -> Result<ReadData, FsError> {
         let opened = self.namespace.open(ino, false).await?;
         let (etag, size) = (opened.version.etag, opened.version.size);
         let reader = Reader::new(Arc::clone(&self.reading), opened.key, etag, size);
@@ -154,13 +185,20 @@ impl FileSystem {
 
     /// The time of day.
     pub(super) fn wall_now(&self) -> SystemTime {
-        self.started + self.clock.now()
+        self.clock.wall()
     }
 
     /// Closes a file.
     pub fn release(&self, handle: HandleNo) {
-        if let Some(file) = self.files.remove(handle) {
-            self.namespace.close(file.ino);
+        match self.files.remove(handle).as_deref() {
+            Some(OpenFile::Reading { ino, watch, .. }) => {
+                if let Some(watch) = watch {
+                    self.read_modes.close(watch, self.reading.consumed());
+                }
+                self.namespace.close(*ino);
+            }
+            Some(OpenFile::Writing(open)) => self.release_writer(handle, Arc::clone(open)),
+            None => {}
         }
     }
 
@@ -195,6 +233,11 @@ impl FileSystem {
         if let Some(directory) = self.directories.remove(handle) {
             self.namespace.close(directory.ino);
         }
+    }
+
+    /// The kernel was told to read so many bytes ahead.
+    pub fn set_readahead(&self, bytes: u32) {
+        self.read_modes.set_readahead(bytes);
     }
 
     /// Size of the file system: as good as endless.

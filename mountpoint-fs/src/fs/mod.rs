@@ -4,15 +4,8 @@ mod attribute_change;
 mod change;
 mod file_system;
 mod open_directory;
-mod open_mode;
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "the operations that ask come with the next changes"
-    )
-)]
 mod permission;
+mod writing;
 
 #[cfg(test)]
 mod tests;

@@ -13,11 +13,12 @@ use super::errno::{Access, Step, errno, level};
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
 use super::task::PendingReply;
-use super::wire::{DirectoryBuffer, Fixed, Header, Modification, Operation, Request};
+use super::wire::{DirectoryBuffer, Fixed, Header, Operation, Request};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
-use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened};
+use crate::handle::Closer;
+use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions};
 
 /// What to do about a request.
 pub(super) enum Answer {
@@ -101,9 +102,17 @@ impl Dispatcher {
             }
             _ => {}
         }
-        match self.later(ino, operation) {
+        if let Operation::Write {
+            handle,
+            offset,
+            data,
+        } = *operation
+        {
+            return self.write(ino, HandleNo(handle), offset, data);
+        }
+        match self.later(header, operation) {
             Some(pending) => Answer::Later(pending),
-            None => Answer::Now(self.now(ino, operation)),
+            None => Answer::Now(self.now(operation)),
         }
     }
 
@@ -118,16 +127,18 @@ impl Dispatcher {
             Operation::Lookup { .. }
                 | Operation::GetAttributes
                 | Operation::Open { .. }
+                | Operation::Create { .. }
+                | Operation::MakeNode { .. }
                 | Operation::OpenDirectory
                 | Operation::StatFs
-                | Operation::Modify(_)
                 | Operation::Mutate(_)
         );
         is_other && is_guarded
     }
 
     /// Operations that may have to wait.
-    fn later(self: &Arc<Self>, ino: InodeNo, operation: &Operation<'_>) -> Option<PendingReply> {
+    fn later(self: &Arc<Self>, header: &Header, operation: &Operation<'_>) -> Option<PendingReply> {
+        let (ino, pid) = (InodeNo(header.node), header.pid);
         let this = Arc::clone(self);
         Some(match *operation {
             Operation::Lookup { name } => {
@@ -150,9 +161,14 @@ impl Dispatcher {
                 })
             }),
             Operation::Open { flags } => {
-                let options = open_options(flags);
+                let options = open_options(flags, header.pid);
                 Box::pin(async move {
-                    let result = this.fs.open(ino, options).await;
+                    let result = if options.write {
+                        let options = write_options(flags);
+                        this.fs.open_for_writing(ino, options, pid).await
+                    } else {
+                        this.fs.open(ino, options).await
+                    };
                     this.opened(ino, options, result)
                 })
             }
@@ -160,8 +176,12 @@ impl Dispatcher {
                 handle,
                 offset,
                 size,
+                fills_cache,
             } => Box::pin(async move {
-                let result = this.fs.read(HandleNo(handle), offset, size).await;
+                let result = this
+                    .fs
+                    .read(HandleNo(handle), offset, size, fills_cache)
+                    .await;
                 this.reply(Step::Read, ino, result, Reply::Data)
             }),
             Operation::ReadLink => Box::pin(async move {
@@ -193,23 +213,82 @@ impl Dispatcher {
                     })
                 })
             }
+            _ => return this.changing(ino, pid, operation),
+        })
+    }
+
+    /// Operations that change the bucket and may have to wait.
+    fn changing(
+        self: Arc<Self>,
+        ino: InodeNo,
+        pid: u32,
+        operation: &Operation<'_>,
+    ) -> Option<PendingReply> {
+        let this = self;
+        Some(match *operation {
+            Operation::Create { name, flags } => {
+                let name = name.to_owned();
+                Box::pin(async move {
+                    let options = write_options(flags);
+                    let result = this.fs.create(ino, &name, options, pid);
+                    this.reply(Step::Create, ino, result, |(entry, opened)| {
+                        Reply::Fixed(Fixed::created(&entry, &opened))
+                    })
+                })
+            }
+            Operation::MakeNode { name, mode } => {
+                let name = name.to_owned();
+                Box::pin(async move {
+                    let result = if mode & libc::S_IFMT == libc::S_IFREG {
+                        this.fs.make_file(ino, &name).await
+                    } else {
+                        Err(FsError::InvalidArgument(
+                            "S3 has no pipes, sockets or devices",
+                        ))
+                    };
+                    this.reply(Step::Create, ino, result, |entry| {
+                        Reply::Fixed(Fixed::entry(&entry))
+                    })
+                })
+            }
+            Operation::Flush { handle } => Box::pin(async move {
+                let closer = |opener| closer(opener, pid);
+                let result = this.fs.flush(HandleNo(handle), closer).await;
+                this.reply(Step::Flush, ino, result, |()| Reply::Done)
+            }),
+            Operation::Sync { handle } => Box::pin(async move {
+                let result = this.fs.sync(HandleNo(handle)).await;
+                this.reply(Step::Sync, ino, result, |()| Reply::Done)
+            }),
             _ => return None,
         })
     }
 
+    /// A WRITE. Bytes for which there is room go from the request into the file's buffer at once.
+    fn write(self: &Arc<Self>, ino: InodeNo, handle: HandleNo, offset: u64, data: &[u8]) -> Answer {
+        let len = u32::try_from(data.len()).expect("a request is shorter than 4 GiB");
+        let done = move |()| Reply::Fixed(Fixed::written(len));
+        if let Some(result) = self.fs.write_now(handle, offset, data) {
+            return Answer::Now(self.reply(Step::Write, ino, result, done));
+        }
+        // A second copy of file data: the request's buffer is needed for the next one while this waits for memory.
+        let (this, data) = (Arc::clone(self), data.to_vec());
+        Answer::Later(Box::pin(async move {
+            let result = this.fs.write(handle, offset, &data).await;
+            this.reply(Step::Write, ino, result, done)
+        }))
+    }
+
     /// The reply to an OPEN.
     fn opened(&self, ino: InodeNo, options: OpenOptions, result: Result<Opened, FsError>) -> Reply {
-        if options.write && matches!(result, Err(FsError::ReadOnly)) {
-            return self.refuse(ino, Refusal::of_open_for_writing(self.rules.access));
-        }
         self.reply(Step::Open, ino, result, |mut opened| {
-            opened.direct_io &= options.direct || self.rules.can_map_direct;
+            opened.direct_io &= options.write || options.direct || self.rules.can_map_direct;
             Reply::Fixed(Fixed::opened(&opened))
         })
     }
 
     /// Operations that never wait.
-    fn now(&self, ino: InodeNo, operation: &Operation<'_>) -> Reply {
+    fn now(&self, operation: &Operation<'_>) -> Reply {
         match operation {
             Operation::Release { handle } => {
                 self.fs.release(HandleNo(*handle));
@@ -220,15 +299,10 @@ impl Dispatcher {
                 Reply::Done
             }
             Operation::StatFs => Reply::Fixed(Fixed::statfs(&self.fs.statfs())),
-            Operation::Flush | Operation::Sync | Operation::Destroy => Reply::Done,
-            Operation::Modify(modification) => self.modify(ino, *modification),
+            Operation::SyncDirectory | Operation::Destroy => Reply::Done,
             // INIT a second time, or an operation of another group: the kernel is not what it was.
             _ => Reply::Failed(Errno::EIO),
         }
-    }
-
-    fn modify(&self, ino: InodeNo, modification: Modification) -> Reply {
-        self.refuse(ino, Refusal::of(modification, self.rules.access))
     }
 
     pub(super) fn refuse(&self, ino: InodeNo, refusal: Refusal) -> Reply {
@@ -265,11 +339,43 @@ impl Dispatcher {
 }
 
 /// `open(2)`'s flags in the file system's words.
-fn open_options(flags: u32) -> OpenOptions {
+fn open_options(flags: u32, process: u32) -> OpenOptions {
     let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
     OpenOptions {
-        write: is_set(libc::O_ACCMODE) || is_set(libc::O_TRUNC),
+        // A file that is opened for both, and stays as it is, is only read, as in mountpoint-s3.
+        write: match flags.cast_signed() & libc::O_ACCMODE {
+            libc::O_RDONLY => is_set(libc::O_TRUNC),
+            libc::O_RDWR => is_set(libc::O_TRUNC) || is_set(libc::O_APPEND),
+            _ => true,
+        },
         direct: is_set(libc::O_DIRECT),
+        process,
+    }
+}
+
+/// `open(2)`'s flags for a file that is written.
+fn write_options(flags: u32) -> WriteOptions {
+    let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
+    WriteOptions {
+        truncate: is_set(libc::O_TRUNC),
+        append: is_set(libc::O_APPEND),
+        // O_SYNC includes O_DSYNC.
+        synchronous: is_set(libc::O_DSYNC),
+    }
+}
+
+/// Whether the thread `closer` belongs to the process of the thread `opener`.
+fn closer(opener: u32, closer: u32) -> Closer {
+    if opener == closer || opener == 0 || closer == 0 {
+        return Closer::Opener;
+    }
+    let exists = |path: String| std::path::Path::new(&path).exists();
+    if exists(format!("/proc/{closer}/task/{opener}")) {
+        Closer::Opener
+    } else if exists(format!("/proc/{opener}")) {
+        Closer::Child
+    } else {
+        Closer::Heir
     }
 }
 
@@ -306,10 +412,11 @@ mod tests {
                 handle: HandleNo(1),
                 direct_io: true,
                 keep_cache: false,
+                flush: false,
             };
             let options = OpenOptions {
-                write: false,
                 direct,
+                ..OpenOptions::default()
             };
             let reply = dispatcher.opened(InodeNo(2), options, Ok(opened));
             let Reply::Fixed(body) = reply else {
@@ -333,15 +440,21 @@ mod tests {
     fn flags_of_open() {
         let check = |flags: libc::c_int, write, direct| {
             assert_eq!(
-                open_options(flags.cast_unsigned()),
-                OpenOptions { write, direct },
+                open_options(flags.cast_unsigned(), 7),
+                OpenOptions {
+                    write,
+                    direct,
+                    process: 7
+                },
                 "{flags:#o}"
             );
         };
         check(libc::O_RDONLY, false, false);
         check(libc::O_RDONLY | libc::O_DIRECT, false, true);
         check(libc::O_WRONLY, true, false);
-        check(libc::O_RDWR | libc::O_DIRECT, true, true);
+        check(libc::O_RDWR | libc::O_DIRECT, false, true);
+        check(libc::O_RDWR | libc::O_TRUNC, true, false);
+        check(libc::O_RDWR | libc::O_APPEND, true, false);
         check(libc::O_RDONLY | libc::O_TRUNC, true, false);
     }
 }

@@ -15,7 +15,9 @@ pub(super) fn errno(error: &FsError, access: Access) -> Errno {
         FsError::NotADirectory => Errno::ENOTDIR,
         FsError::IsADirectory => Errno::EISDIR,
         FsError::NameTooLong => Errno::ENAMETOOLONG,
-        FsError::InvalidName(_) | FsError::InvalidArgument(_) => Errno::EINVAL,
+        FsError::InvalidName(_) | FsError::InvalidArgument(_) | FsError::NotSequential(_) => {
+            Errno::EINVAL
+        }
         FsError::BadHandle => Errno::EBADF,
         FsError::Stale(_) => Errno::ESTALE,
         FsError::ReadOnly => access.refusal(),
@@ -58,7 +60,11 @@ pub(super) enum Step {
     Lookup,
     Attributes,
     Open,
+    Create,
     Read,
+    Write,
+    Flush,
+    Sync,
     OpenDirectory,
     ReadDirectory,
     Unlink,
@@ -76,7 +82,11 @@ impl fmt::Display for Step {
             Self::Lookup => "lookup",
             Self::Attributes => "getattr",
             Self::Open => "open",
+            Self::Create => "create",
             Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "close",
+            Self::Sync => "fsync",
             Self::OpenDirectory => "opendir",
             Self::ReadDirectory => "readdir",
             Self::Unlink => "unlink",
@@ -113,6 +123,7 @@ pub(super) fn level(step: Step, error: &FsError) -> Level {
         | FsError::NoSpace(_)
         | FsError::NeedsCopy(_)
         | FsError::Busy(_)
+        | FsError::NotSequential(_)
         | FsError::TooLarge(_)
         | FsError::Denied(_)
         | FsError::Client(_) => Level::WARN,
@@ -169,6 +180,11 @@ mod tests {
         check(
             &FsError::NotPermitted("--allow-overwrite".into()),
             Errno::EPERM,
+            Level::WARN,
+        );
+        check(
+            &FsError::NotSequential("k".into()),
+            Errno::EINVAL,
             Level::WARN,
         );
         check(&FsError::Exists, Errno::EEXIST, Level::DEBUG);

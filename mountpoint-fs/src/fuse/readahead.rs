@@ -6,13 +6,20 @@ use std::fs;
 
 use super::init::READAHEAD_MAX;
 use super::mount_info::DeviceNumber;
+use crate::config::limits::READAHEAD_DEFAULT;
 
-/// Raises the read-ahead of the mount with this device number, if this process may.
-pub(super) fn raise(number: DeviceNumber) {
+/// Raises the read-ahead of the mount with this device number, if this process may. Returns what it is now, in bytes.
+pub(super) fn raise(number: DeviceNumber) -> u32 {
     let path = format!("/sys/class/bdi/{number}/read_ahead_kb");
     let kib = READAHEAD_MAX >> 10;
     match fs::write(&path, kib.to_string()) {
-        Ok(()) => tracing::debug!(path, kib, "kernel read-ahead raised"),
-        Err(error) => tracing::debug!(path, %error, "kernel read-ahead stays as it is"),
+        Ok(()) => {
+            tracing::debug!(path, kib, "kernel read-ahead raised");
+            READAHEAD_MAX
+        }
+        Err(error) => {
+            tracing::debug!(path, %error, "kernel read-ahead stays as it is");
+            READAHEAD_DEFAULT
+        }
     }
 }

@@ -101,7 +101,7 @@ impl Session {
             owner: mount.owner(),
             can_map_direct,
         };
-        let dispatcher = Dispatcher::new(fs, rules, &Clock::monotonic());
+        let dispatcher = Dispatcher::new(Arc::clone(&fs), rules, &Clock::monotonic());
         let parked = Arc::new(Parked::default());
         let mut threads = Vec::new();
         for index in 0..thread_count(options.threads) {
@@ -115,7 +115,7 @@ impl Session {
             threads.push(builder.spawn(move || worker.run())?);
         }
         if let Some(number) = mount.device_number() {
-            readahead::raise(number);
+            fs.set_readahead(readahead::raise(number));
         }
         Ok(Self {
             parked,

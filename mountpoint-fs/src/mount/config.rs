@@ -8,8 +8,8 @@ use mountpoint_client::types::ChecksumAlgorithm;
 use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
-use crate::cli::{CliArgs, UploadChecksums};
-use crate::config::{CopyLimits, FsConfig, ReadConfig, WriteConfig, limits};
+use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
+use crate::config::{CopyLimits, FsConfig, ReadConfig, ReadMode, WriteConfig, limits};
 
 /// What the kernel is told at mount time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ impl MountConfig {
         if args.is_fstab {
             client.user_agent.push_str(" mp-fstab");
         }
+        let write = write_config(args, environment, client.endpoint_url.as_deref());
         let mount = &args.mount;
         let mut warnings = args.warnings();
         warnings.extend_from_slice(&environment.warnings);
@@ -88,7 +89,7 @@ impl MountConfig {
                 file_mode: mount.file_mode.unwrap_or(0o644),
                 names: args.metadata.names_config(),
                 read: read_config(args, environment)?,
-                write: write_config(args, environment),
+                write,
             },
             fuse: fuse_tuning(args, environment)?,
             access: crate::fuse::MountOptions {
@@ -146,17 +147,30 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
         window_max: environment
             .prefetch_window_max
             .unwrap_or_else(|| ReadConfig::default().window_max),
+        mode: match args.mount.read_mode {
+            ReadModeArg::Auto => ReadMode::Auto,
+            ReadModeArg::Cached => ReadMode::Cached,
+            ReadModeArg::Direct => ReadMode::Direct,
+        },
+        machine_memory: available,
+        hedging: environment.hedging.unwrap_or(true),
     })
 }
 
-fn write_config(args: &CliArgs, environment: &Environment) -> WriteConfig {
+fn write_config(
+    args: &CliArgs,
+    environment: &Environment,
+    endpoint_url: Option<&str>,
+) -> WriteConfig {
     let write = &args.write;
     let part_size = write.write_part_size.or_else(|| {
         args.client
             .write_part_size()
             .map(|size| size.max(WRITE_PART_MIN))
     });
+    let bucket = format!("{} {}", args.bucket.name, endpoint_url.unwrap_or("AWS"));
     WriteConfig {
+        bucket,
         read_only: args.mount.read_only,
         allow_delete: write.allow_delete,
         allow_overwrite: write.allow_overwrite,

@@ -26,6 +26,8 @@ pub struct Environment {
     pub clone_fuse_fd: bool,
     /// `MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE`: largest prefetch window of a stream, in bytes.
     pub prefetch_window_max: Option<u64>,
+    /// `MOUNTPOINT_HEDGING`: whether a GET that is late is sent a second time.
+    pub hedging: Option<bool>,
     /// `MOUNTPOINT_PID_FILE`: where to write the process number.
     pub pid_file: Option<String>,
     /// `MOUNTPOINT_EVENTLOOP_THREADS`: threads that move bytes from the network.
@@ -89,6 +91,7 @@ pub(super) const EVENTLOOP_THREADS: [&str; 2] = [
     "UNSTABLE_CRT_EVENTLOOP_THREADS",
 ];
 
+const HEDGING: [&str; 1] = ["MOUNTPOINT_HEDGING"];
 const LOG: [&str; 1] = ["MOUNTPOINT_LOG"];
 const MAX_ATTEMPTS: [&str; 1] = ["AWS_MAX_ATTEMPTS"];
 const REGION: [&str; 1] = ["AWS_REGION"];
@@ -149,11 +152,12 @@ impl Environment {
     }
 
     fn effective_names() -> impl Iterator<Item = &'static str> {
-        let effective: [&Names; 20] = [
+        let effective: [&Names; 21] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
             &CLONE_FUSE_FD,
             &MAX_PREFETCH_WINDOW_SIZE,
+            &HEDGING,
             &PID_FILE,
             &EVENTLOOP_THREADS,
             &LOG,
@@ -220,7 +224,8 @@ impl Environment {
         let environment = Self {
             max_background: variables.number(&MAX_BACKGROUND, 1, 65535)?,
             congestion_threshold: variables.number(&CONGESTION_THRESHOLD, 1, 65535)?,
-            clone_fuse_fd: variables.flag(&CLONE_FUSE_FD)?,
+            clone_fuse_fd: variables.flag(&CLONE_FUSE_FD)?.unwrap_or(false),
+            hedging: variables.flag(&HEDGING)?,
             prefetch_window_max: variables.number(&MAX_PREFETCH_WINDOW_SIZE, 1 << 20, 1 << 40)?,
             pid_file: variables.renamed_text(&PID_FILE),
             event_loop_threads: variables.number(&EVENTLOOP_THREADS, 1, 1024)?,
@@ -316,12 +321,12 @@ impl Variables<'_> {
         }
     }
 
-    fn flag(&mut self, names: &'static Names) -> Result<bool, String> {
+    fn flag(&mut self, names: &'static Names) -> Result<Option<bool>, String> {
         match self.renamed(names) {
-            None => Ok(false),
+            None => Ok(None),
             Some((name, value)) => match value.to_ascii_lowercase().as_str() {
-                "0" | "false" => Ok(false),
-                "1" | "true" => Ok(true),
+                "0" | "false" => Ok(Some(false)),
+                "1" | "true" => Ok(Some(true)),
                 _ => Err(format!("{name}={value} is neither true nor false")),
             },
         }

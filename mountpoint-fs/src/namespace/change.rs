@@ -13,6 +13,7 @@ use super::inode::{Moment, Observed};
 use super::names;
 use super::namespace::Namespace;
 use super::version::{Found, Version};
+use super::writing::being_written;
 use crate::operation::{Entry, FsError, InodeNo, PosixAttributes};
 
 /// A name that is about to be changed.
@@ -35,7 +36,16 @@ impl Namespace {
         let prefix = self.table.directory_prefix(directory)?;
         let key = names::file_key(&prefix, &name)?;
         let known = self.table.child(directory, &name);
-        let known = known.and_then(|ino| Some((ino, self.table.view(ino).ok()?.found)));
+        let known = match known {
+            Some(ino) => {
+                let view = self.table.view(ino)?;
+                if view.written.is_some() {
+                    return Err(being_written(&name));
+                }
+                Some((ino, view.found))
+            }
+            None => None,
+        };
         Ok(NameChange {
             namespace: self,
             directory,

@@ -16,7 +16,7 @@ use hashbrown::HashTable;
 use super::inode::{Body, Inode, Moment, Observed};
 use super::table_changes::Kept;
 use super::version::{Found, Version};
-use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
+use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};
 use crate::sync::Mutex;
 
 /// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held for a few hash
@@ -41,6 +41,8 @@ pub(super) struct Table {
     pub(super) kept: Kept,
     /// What objects say of themselves, where they are asked.
     pub(super) posix: HashMap<InodeNo, PosixAttributes>,
+    /// Files that are being written, and that S3 does not have all of. Few: beside the inodes, of which there are many.
+    pub(super) written: HashMap<InodeNo, Arc<Progress>>,
 }
 
 /// A copy of what an inode is.
@@ -51,6 +53,8 @@ pub(super) struct View {
     pub(super) found: Found,
     pub(super) observed: Observed,
     pub(super) openers: u32,
+    /// While it is being written.
+    pub(super) written: Option<Arc<Progress>>,
     /// Whether its name still means this inode.
     pub(super) is_attached: bool,
     /// Whether it was opened before: the kernel may have pages of it.
@@ -79,6 +83,7 @@ impl InodeTable {
             last: InodeNo::ROOT,
             kept: Kept::default(),
             posix: HashMap::new(),
+            written: HashMap::new(),
         };
         table.insert(Inode::new(
             InodeNo::ROOT,
@@ -119,26 +124,7 @@ impl InodeTable {
 
     /// What `ino` is.
     pub(super) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
-        let table = self.table.lock();
-        let inode = table.inode(ino)?;
-        let Inode {
-            parent,
-            observed,
-            openers,
-            was_opened,
-            ..
-        } = *inode;
-        let is_attached = ino == InodeNo::ROOT || table.child(parent, &inode.name) == Some(ino);
-        let (name, found) = (Arc::from(&*inode.name), inode.found());
-        Ok(View {
-            parent,
-            name,
-            found,
-            observed,
-            openers,
-            is_attached,
-            was_opened,
-        })
+        self.table.lock().view(ino)
     }
 
     /// The inode that `name` in `directory` was last known to be.
@@ -242,6 +228,28 @@ impl InodeTable {
 }
 
 impl Table {
+    pub(super) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
+        let inode = self.inode(ino)?;
+        let Inode {
+            parent,
+            observed,
+            openers,
+            was_opened,
+            ..
+        } = *inode;
+        let is_attached = ino == InodeNo::ROOT || self.child(parent, &inode.name) == Some(ino);
+        Ok(View {
+            parent,
+            name: Arc::from(&*inode.name),
+            found: inode.found(),
+            observed,
+            openers,
+            written: self.written.get(&ino).map(Arc::clone),
+            is_attached,
+            was_opened,
+        })
+    }
+
     fn hash_of(&self, ino: InodeNo) -> u64 {
         self.hasher.hash_one(ino)
     }
@@ -285,6 +293,10 @@ impl Table {
 
     /// `ino` if it may go on meaning its name after that name was `found` to be this.
     fn observe(&mut self, ino: InodeNo, found: &Found, observed: Observed) -> Option<InodeNo> {
+        if self.written.contains_key(&ino) {
+            // What S3 has is not what the file will be.
+            return Some(ino);
+        }
         let inode = self.inode_mut(ino).ok()?;
         if observed.asked < inode.observed.asked {
             inode.observed.valid_until = inode.observed.valid_until.max(observed.valid_until);

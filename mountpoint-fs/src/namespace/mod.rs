@@ -31,6 +31,7 @@ mod recent;
 mod subtree;
 mod table_changes;
 mod version;
+mod writing;
 
 pub use attributes::AttributeStyle;
 pub use change::NameChange;

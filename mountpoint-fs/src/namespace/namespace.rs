@@ -33,10 +33,11 @@ use super::page::{Listed, Page};
 use super::recent::{RecentEntry, RecentPages};
 use super::subtree::Subtree;
 use super::version::{Found, Version};
+use super::writing::being_written;
 use crate::clock::Clock;
 use crate::config::limits::{LIST_PAGE_KEYS, LISTING_AGE_MAX, OPEN_FRESH_MAX};
 use crate::config::{FsConfig, NamesConfig};
-use crate::operation::{Attributes, Entry, FsError, InodeNo};
+use crate::operation::{Attributes, Entry, FsError, InodeNo, Progress};
 
 /// All names of a mount.
 #[derive(Debug)]
@@ -91,6 +92,9 @@ impl Namespace {
     /// Finds `name` in the directory `parent` and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         let name = names::parse(name)?;
+        if let Some((ino, progress)) = self.table.admit_written(parent, name)? {
+            return Ok(self.written_entry(ino, &progress));
+        }
         let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
         if let Some(recent) = self.recently(parent, &prefix, name) {
             self.crowds.hit(&prefix);
@@ -144,6 +148,9 @@ impl Namespace {
     pub async fn attributes(&self, ino: InodeNo) -> Result<Attributes, FsError> {
         let view = self.table.view(ino)?;
         let left = view.observed.valid_until.left(self.now());
+        if let Some(progress) = &view.written {
+            return Ok(self.written_entry(ino, progress).attributes);
+        }
         if ino == InodeNo::ROOT || view.openers > 0 {
             return Ok(self.shown(ino, &view.found, self.config.ttl));
         }
@@ -191,6 +198,7 @@ impl Namespace {
             parent,
             name,
             found,
+            written,
             is_attached,
             observed,
             was_opened,
@@ -201,6 +209,9 @@ impl Namespace {
         };
         if !is_attached {
             return Err(replaced(&name));
+        }
+        if written.is_some() {
+            return Err(being_written(&name));
         }
         let key = names::file_key(&self.table.directory_prefix(parent)?, &name)?;
         let now = self.now();
@@ -504,7 +515,7 @@ impl Namespace {
         if self.table.is_kept(ino) {
             return Some(ino);
         }
-        self.table.detach(ino);
+        self.table.detach_unless_written(ino);
         None
     }
 
@@ -541,6 +552,14 @@ impl Namespace {
         }
     }
 
+    /// A file that is being written.
+    pub(super) fn written_entry(&self, ino: InodeNo, progress: &Progress) -> Entry {
+        Entry {
+            attributes: self.style.written(ino, progress, self.config.ttl),
+            ttl: self.config.ttl,
+        }
+    }
+
     /// stat data of `ino`, with what its object says of itself.
     fn shown(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Attributes {
         let mut attributes = self.style.of(ino, found, ttl);
@@ -571,7 +590,7 @@ impl Namespace {
     }
 }
 
-fn replaced(what: &str) -> FsError {
+pub(super) fn replaced(what: &str) -> FsError {
     FsError::Stale(format!("{what} was replaced or deleted in the bucket"))
 }
 

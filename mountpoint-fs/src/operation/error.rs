@@ -53,6 +53,10 @@ pub enum FsError {
     /// An offset or a flag that this file system has no meaning for.
     #[error("invalid argument: {0}")]
     InvalidArgument(&'static str),
+    /// The file is written from its beginning to its end, and this is not the next byte; or it was opened in a way
+    /// that asks for more than that.
+    #[error("{0}")]
+    NotSequential(String),
     /// The operation does not exist here.
     #[error("not supported: {0}")]
     Unsupported(&'static str),

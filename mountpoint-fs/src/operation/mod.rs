@@ -4,11 +4,13 @@
 
 mod error;
 mod posix;
+mod progress;
 mod types;
 
 pub use error::FsError;
 pub use posix::PosixAttributes;
+pub use progress::Progress;
 pub use types::{
     AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo,
-    OpenOptions, Opened, ReadData, RenameMode, StatFs, TimeChange,
+    OpenOptions, Opened, ReadData, RenameMode, StatFs, TimeChange, WriteOptions,
 };

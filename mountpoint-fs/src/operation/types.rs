@@ -76,12 +76,25 @@ pub struct Entry {
 }
 
 /// How a file is to be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
     /// `O_RDONLY`, `O_WRONLY` or `O_RDWR` asks for writing.
     pub write: bool,
     /// `O_DIRECT`: every read is to reach the store.
     pub direct: bool,
+    /// The thread that opens, as this process numbers it; 0 if it cannot.
+    pub process: u32,
+}
+
+/// How a file is to be opened for writing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// `O_TRUNC`: what is there goes.
+    pub truncate: bool,
+    /// `O_APPEND`: every write goes behind what is there.
+    pub append: bool,
+    /// `O_SYNC` or `O_DSYNC`: a write returns when it is stored.
+    pub synchronous: bool,
 }
 
 /// Reply to `open`.
@@ -93,6 +106,8 @@ pub struct Opened {
     pub direct_io: bool,
     /// Pages cached by an earlier open are still right (`FOPEN_KEEP_CACHE`).
     pub keep_cache: bool,
+    /// `close` is to be told of, and its error to be returned.
+    pub flush: bool,
 }
 
 /// What `rename` does with what has the new name already.

@@ -16,6 +16,7 @@ use mountpoint_client::ObjectClient;
 use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 
 use super::delay::LeastDelays;
+use super::hedger::Hedger;
 use super::reader::Inner;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
@@ -32,6 +33,7 @@ pub struct ReadContext {
     pub(super) clock: Clock,
     pub(super) budget: Arc<Budget>,
     pub(super) least_delays: LeastDelays,
+    pub(super) hedger: Hedger,
     pool: BlockPool,
     holders: Mutex<HashMap<ReaderNo, Weak<Inner>>>,
     reader_next: AtomicU64,
@@ -41,6 +43,7 @@ pub struct ReadContext {
     /// When idle readers are looked for the next time, in milliseconds of the clock.
     sweep_at_ms: AtomicU64,
     gets: AtomicU64,
+    hedges: AtomicU64,
     /// `gets` when idle memory was last given back.
     gets_at_give_back: AtomicU64,
     bytes_requested: AtomicU64,
@@ -55,6 +58,8 @@ pub(super) struct ReaderNo(u64);
 pub struct ReadStats {
     /// GETs sent so far.
     pub gets: u64,
+    /// Those of them that were sent because another was late.
+    pub hedges: u64,
     /// Bytes they asked for.
     pub bytes_requested: u64,
     /// Memory behind the blocks that are alive, in bytes; up to a quarter more than their lengths.
@@ -81,11 +86,13 @@ impl ReadContext {
             memory_max: config.memory_max.max(READ_MEMORY_MIN),
             part_size: config.part_size.max(PART_MIN),
             window_max: config.window_max.max(PART_MIN),
+            ..config
         };
         let memory_max = config.memory_max;
         let idle_max = usize::try_from(memory_max / POOL_IDLE_SHARE).unwrap_or(usize::MAX);
         Arc::new(Self {
             client,
+            hedger: Hedger::new(config.hedging),
             config,
             clock,
             budget: Budget::new(memory_max),
@@ -97,9 +104,26 @@ impl ReadContext {
             consumed: AtomicU64::new(0),
             sweep_at_ms: AtomicU64::new(0),
             gets: AtomicU64::new(0),
+            hedges: AtomicU64::new(0),
             gets_at_give_back: AtomicU64::new(0),
             bytes_requested: AtomicU64::new(0),
         })
+    }
+
+    /// The mount's memory, for those who write.
+    #[must_use]
+    pub fn memory(self: &Arc<Self>) -> (Arc<Budget>, BlockPool, Arc<dyn Fn() + Send + Sync>) {
+        let this = Arc::downgrade(self);
+        let make_room = move || {
+            if let Some(this) = this.upgrade() {
+                this.make_room();
+            }
+        };
+        (
+            Arc::clone(&self.budget),
+            self.pool.clone(),
+            Arc::new(make_room),
+        )
     }
 
     /// What has been asked for and what is held.
@@ -107,6 +131,7 @@ impl ReadContext {
     pub fn stats(&self) -> ReadStats {
         ReadStats {
             gets: self.gets.load(Ordering::Relaxed),
+            hedges: self.hedges.load(Ordering::Relaxed),
             bytes_requested: self.bytes_requested.load(Ordering::Relaxed),
             block_bytes: self.pool.bytes_in_use() as u64,
             idle_bytes: self.pool.idle_bytes() as u64,
@@ -153,12 +178,30 @@ impl ReadContext {
         self.consumed.fetch_add(len, Ordering::Relaxed) + len
     }
 
+    /// Bytes that all readers have read so far.
+    #[must_use]
+    pub fn consumed(&self) -> u64 {
+        self.consumed.load(Ordering::Relaxed)
+    }
+
     /// A GET of `range` that was sent when the clock said `began` has just come to its end.
     pub(super) fn count_get(&self, range: &Range<u64>, began: Duration) {
         let now = self.clock.now();
         let delay = now.saturating_sub(began);
-        self.least_delays
-            .record(range.end - range.start, delay, now);
+        let len = range.end - range.start;
+        self.least_delays.record(len, delay, now);
+        self.hedger.policy.ended(len, delay);
+    }
+
+    /// The first byte of such a GET has just come.
+    pub(super) fn count_first_byte(&self, range: &Range<u64>, began: Duration) {
+        let delay = self.clock.now().saturating_sub(began);
+        self.hedger.policy.began(range.end - range.start, delay);
+    }
+
+    /// A GET was sent because another is late.
+    pub(super) fn count_hedge(&self) {
+        self.hedges.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Streams of all readers.

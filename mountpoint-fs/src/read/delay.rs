@@ -36,6 +36,12 @@ impl LeastDelays {
     pub(super) fn of(&self, len: u64, now: Duration) -> Option<Duration> {
         self.classes[class(len)].get(now)
     }
+
+    /// The least that a GET of any size took in the two periods until now: at least what the way to the store and
+    /// back takes.
+    pub(super) fn least(&self, now: Duration) -> Option<Duration> {
+        self.classes.iter().filter_map(|class| class.get(now)).min()
+    }
 }
 
 impl Default for LeastDelay {
@@ -84,13 +90,13 @@ fn period_of(now: Duration) -> u64 {
 }
 
 /// Doublings of the smallest part.
-fn class(len: u64) -> usize {
+pub(super) fn class(len: u64) -> usize {
     let doublings = (len / PART_MIN).max(1).ilog2() as usize;
     doublings.min(CLASSES - 1)
 }
 
 /// From 128 KiB to 16 MiB and more.
-const CLASSES: usize = 8;
+pub(super) const CLASSES: usize = 8;
 
 /// Long enough to hold a moment in which little was in the air, short enough to follow a route that changed.
 const PERIOD: Duration = Duration::from_secs(30);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::blocks::BlockMap;
 use super::delay::LeastDelays;
+use super::stride::Stride;
 use super::tracks::{Track, Tracks};
 use super::window::Window;
 use crate::config::limits::{FIRST_RANGE, SMALL_FILE_MAX};
@@ -19,6 +20,8 @@ use crate::config::limits::{FIRST_RANGE, SMALL_FILE_MAX};
 #[derive(Debug, Default)]
 pub(super) struct Planner {
     tracks: Tracks,
+    /// Boxed, and there from the second read on that continues nothing: most files are read from end to end.
+    stride: Option<Box<Stride>>,
 }
 
 /// One read.
@@ -28,6 +31,8 @@ pub(super) struct Access {
     pub(super) range: Range<u64>,
     /// Whether some of its bytes have not arrived yet.
     pub(super) waits: bool,
+    /// Whether no other read of the file is waiting for its bytes.
+    pub(super) is_alone: bool,
     /// Now.
     pub(super) now: Duration,
     /// Bytes that all readers of the mount have read so far.
@@ -60,8 +65,16 @@ pub(super) struct Plan {
     pub(super) done: Range<u64>,
     /// Blocks that [`Planner::wants`] no longer names may go.
     pub(super) is_time_to_retire: bool,
-    /// The track that the read belongs to, for [`Planner::refuse`].
-    track: usize,
+    /// Who asks ahead, for [`Planner::refuse`].
+    asker: Asker,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asker {
+    /// The stream of the track at this index.
+    Track(usize),
+    /// The stride.
+    Stride,
 }
 
 /// How far a plan reaches, and in what steps.
@@ -90,15 +103,27 @@ impl Planner {
             ahead: Vec::new(),
             done: self.tracks.at(track).range.clone(),
             is_time_to_retire: false,
-            track,
+            asker: Asker::Track(track),
         };
+        let run = self.tracks.at(track).range.start;
+        let run_end = self.stride.as_ref().and_then(|stride| stride.run_end(run));
         let reach = if self.tracks.is_first_read() && range.start == 0 {
             self.begin(track, access, bounds)
-        } else if continues {
+        } else if continues && run_end.is_none_or(|end| range.end > end) {
             self.follow(track, access, !demand.is_empty(), bounds)
         } else {
             None
         };
+        if continues {
+            if let Some(stride) = &mut self.stride {
+                stride.go_on(range);
+            }
+        } else if !access.is_alone {
+            // Who reads at several places at once needs nobody to ask ahead.
+            plan.is_time_to_retire |= self.stride.take().is_some_and(|stride| stride.has_ahead());
+        } else if !self.tracks.is_first_read() {
+            self.step(range, blocks, bounds, &mut plan);
+        }
         if let Some(Reach {
             range: reach,
             part,
@@ -117,7 +142,11 @@ impl Planner {
 
     /// Memory for read-ahead ended at `at`: the plan's stream takes smaller steps and asks again from there.
     pub(super) fn refuse(&mut self, plan: &Plan, at: u64) {
-        let track = self.tracks.at_mut(plan.track);
+        let Asker::Track(track) = plan.asker else {
+            self.stride = None;
+            return;
+        };
+        let track = self.tracks.at_mut(track);
         track.ahead_end = at;
         if let Some(window) = &mut track.window {
             window.shrink();
@@ -127,6 +156,10 @@ impl Planner {
     /// Whether bytes of `range` were asked for ahead of a reader that has not come to them yet.
     pub(super) fn wants(&self, range: &Range<u64>) -> bool {
         self.tracks.wants(range)
+            || self
+                .stride
+                .as_ref()
+                .is_some_and(|stride| stride.wants(range))
     }
 
     /// Streams that are read ahead.
@@ -137,6 +170,29 @@ impl Planner {
     /// Forgets everything but that there were reads.
     pub(super) fn forget(&mut self) {
         self.tracks.forget();
+        self.stride = None;
+    }
+
+    /// A read that continues nothing: perhaps one of many at the same distance.
+    fn step<T>(
+        &mut self,
+        range: &Range<u64>,
+        blocks: &BlockMap<T>,
+        bounds: &Bounds<'_>,
+        plan: &mut Plan,
+    ) {
+        let stride = self.stride.get_or_insert_default();
+        let had_ahead = stride.has_ahead();
+        let asked = stride.begin(range, bounds.size, bounds.window_max);
+        plan.is_time_to_retire |= had_ahead && !stride.has_ahead();
+        if !asked.is_empty() {
+            plan.asker = Asker::Stride;
+            let unread = asked
+                .into_iter()
+                .filter(|range| !self.tracks.has_read(range));
+            let missing = unread.flat_map(|range| blocks.gaps(range));
+            plan.ahead = missing.flat_map(|gap| cut(gap, bounds.part_max)).collect();
+        }
     }
 
     /// The first read of the file, at its beginning: a small file is fetched whole; a large read is the first of
@@ -271,7 +327,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::limits::{STREAMS_MAX, TRACKS_MAX};
+    use crate::config::limits::{STREAMS_MAX, STRIDE_RUNS_MAX, TRACKS_MAX};
 
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
@@ -306,6 +362,7 @@ mod tests {
             let access = Access {
                 range: range.clone(),
                 waits,
+                is_alone: true,
                 now,
                 consumed: range.end,
             };
@@ -449,13 +506,48 @@ mod tests {
             assert_eq!(plan.ahead, []);
         }
         let mut backward = Model::new(64 * MIB);
-        (1..512)
+        (0..512)
             .rev()
             .for_each(|step| drop(backward.read(step * 128 * KIB, 128 * KIB)));
-        assert_eq!(backward.fetched, 511 * 128 * KIB);
+        assert_eq!(backward.fetched, 64 * MIB);
         let mut strided = Model::new(1 << 30);
         (1..256).for_each(|step| drop(strided.read(step * 4 * MIB, MIB)));
         assert_eq!(strided.fetched, 255 * MIB);
+    }
+
+    #[test]
+    fn runs_at_a_constant_distance_are_in_the_air_before_they_are_read() {
+        for (step_kib, run_kib, read_kib) in [
+            (1024, 128, 128),
+            (-1024, 128, 128),
+            (-128, 128, 128),
+            (16 * 1024, 4096, 1024),
+            (-16 * 1024, 4096, 1024),
+        ] {
+            let mut model = Model::new(1 << 30);
+            let (mut start, mut waits, mut asked) = (512 * 1024_i64, 0, 0);
+            for _ in 0..30 {
+                for offset in (0..run_kib).step_by(read_kib) {
+                    let from = (start + offset as i64).cast_unsigned() * KIB;
+                    let len = read_kib as u64 * KIB;
+                    waits += usize::from(!model.read(from, len).demand.is_empty());
+                    asked += len;
+                }
+                start += step_kib;
+            }
+            // The first run, the one that begins the stride, three steps; and what the last ones asked for in vain.
+            assert!(
+                waits <= 5 * run_kib / read_kib,
+                "{step_kib}: {waits} waited"
+            );
+            let learning = 3 * 4 * MIB * u64::from(run_kib > read_kib);
+            let wasted = model.fetched - asked;
+            let ahead_max = STRIDE_RUNS_MAX as u64 * run_kib as u64 * KIB;
+            assert!(
+                wasted <= learning + ahead_max,
+                "{step_kib}: {wasted} wasted"
+            );
+        }
     }
 
     /// Reads each of `streams` equal parts of the file in turn, `len` bytes at a time.
@@ -511,10 +603,11 @@ mod tests {
                 let end = (offset + len).min((n % streams + 1) * length);
                 model.read_at(offset..end, random.random_bool(0.5), Duration::ZERO);
             }
-            assert_eq!(
-                model.fetched,
-                length * streams,
-                "seed {seed}: {streams} streams, depth {depth}, {len} bytes"
+            // A chance stride may cost one read's bytes.
+            let wasted = model.fetched - length * streams;
+            assert!(
+                wasted <= len,
+                "seed {seed}: {streams} streams, depth {depth}, {len} bytes, {wasted} wasted"
             );
             assert!(model.blocks.is_empty());
         }

@@ -10,11 +10,11 @@
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mountpoint_client::types::{ETag, GetRequest, Key, Priority};
-use mountpoint_client::{ClientError, ErrorKind, GetObserver};
+use mountpoint_client::types::{ETag, Key};
+use mountpoint_client::{ClientError, ErrorKind};
 use mountpoint_crt_sys::block::BlockFill;
 
 use super::blocks::BlockMap;
@@ -41,6 +41,8 @@ pub(super) struct Inner {
     size: u64,
     /// When it was last read, in milliseconds of the context's clock.
     used_at_ms: AtomicU64,
+    /// Reads that wait for their bytes.
+    waiting: AtomicUsize,
     /// Lock "H": held for look-ups and planning, never while waiting, sending or giving memory back.
     state: Mutex<State>,
 }
@@ -59,6 +61,22 @@ struct State {
 struct Piece {
     flight: Arc<Flight>,
     bytes: Range<usize>,
+}
+
+/// A read that waits, counted for as long as it does.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What the first look at a read's bytes has come to.
@@ -95,6 +113,7 @@ impl Reader {
                 etag,
                 size,
                 used_at_ms: AtomicU64::new(0),
+                waiting: AtomicUsize::new(0),
                 state,
             }),
         }
@@ -124,10 +143,15 @@ impl Reader {
 
 impl Inner {
     async fn read(self: &Arc<Self>, range: Range<u64>) -> Result<ReadData, FsError> {
-        let pieces = match self.begin(&range) {
+        let begun = match self.begin(&range) {
             Step::Ready(data) => return Ok(data),
-            Step::Pending(pieces) => pieces,
-            Step::NoMemory => self.fetch_exactly(&range).await,
+            Step::Pending(pieces) => Some(pieces),
+            Step::NoMemory => None,
+        };
+        let _waiting = Waiting::new(&self.waiting);
+        let pieces = match begun {
+            Some(pieces) => pieces,
+            None => self.fetch_exactly(&range).await,
         };
         match wait(&pieces).await {
             Ok(()) => Ok(data_of(pieces)),
@@ -157,6 +181,7 @@ impl Inner {
             let access = Access {
                 range: range.clone(),
                 waits: !is_ready,
+                is_alone: self.waiting.load(Ordering::Relaxed) == 0,
                 now,
                 consumed,
             };
@@ -190,7 +215,7 @@ impl Inner {
         };
         drop(removed);
         if !launches.is_empty() {
-            self.launch(launches);
+            launch(launches);
             self.context.make_room();
             self.context.sweep(now);
         }
@@ -227,7 +252,7 @@ impl Inner {
             pieces
         };
         drop((memory, removed));
-        self.launch(launches);
+        launch(launches);
         pieces
     }
 
@@ -270,30 +295,15 @@ impl Inner {
         purpose: Purpose,
     ) -> (Arc<Flight>, BlockFill) {
         let fill = self.context.block(memory);
-        let flight = Flight::new(&self.context, range.clone(), fill.block(), purpose);
+        let flight = Flight::new(
+            &self.context,
+            (&self.key, &self.etag),
+            range.clone(),
+            fill.block(),
+            purpose,
+        );
         state.blocks.insert(range, Arc::clone(&flight));
         (flight, fill)
-    }
-
-    /// Sends GETs. Called with no lock held: a client may tell the observer before it returns.
-    fn launch(&self, launches: Launches) {
-        for (flight, fill) in launches {
-            let request = GetRequest {
-                key: self.key.clone(),
-                range: flight.range().clone(),
-                if_match: Some(self.etag.clone()),
-                priority: match flight.purpose() {
-                    Purpose::Demand => Priority::Foreground,
-                    Purpose::ReadAhead => Priority::ReadAhead,
-                },
-            };
-            // Dropping the handle lets the GET finish: closing its connection costs more than a part.
-            drop(
-                self.context
-                    .client
-                    .get(request, fill, flight as Arc<dyn GetObserver>),
-            );
-        }
     }
 
     /// Gives back blocks, the demanded ones only or all; the latter forgets the streams too. Replies made of them
@@ -316,10 +326,7 @@ impl Inner {
                 self.context.remove_holder(holder);
             }
         }
-        removed
-            .iter()
-            .map(|flight| flight.block().capacity() as u64)
-            .sum()
+        removed.iter().map(|flight| flight.len() as u64).sum()
     }
 
     /// When it was last read.
@@ -408,12 +415,11 @@ impl State {
 
     /// `range`, which is all here.
     fn data(&self, range: &Range<u64>) -> ReadData {
-        let slices = self.blocks.overlapping(range.clone());
-        ReadData {
-            slices: slices
-                .map(|(_, flight)| (flight.block().clone(), share_of(flight, range)))
-                .collect(),
+        let mut slices = Vec::with_capacity(1);
+        for (_, flight) in self.blocks.overlapping(range.clone()) {
+            flight.add_slices(share_of(flight, range), &mut slices);
         }
+        ReadData { slices }
     }
 
     /// The blocks that `range` is in or will be.
@@ -432,6 +438,13 @@ impl State {
         let planner = &self.planner;
         self.blocks
             .remove_if(|held, _| !planner.wants(held), removed);
+    }
+}
+
+/// Sends GETs. Called with no lock held: a client may tell the observer before it returns.
+fn launch(launches: Launches) {
+    for (flight, fill) in launches {
+        flight.launch(fill);
     }
 }
 
@@ -455,10 +468,9 @@ async fn wait(pieces: &[Piece]) -> Result<(), (ClientError, Purpose)> {
 }
 
 fn data_of(pieces: Vec<Piece>) -> ReadData {
-    let slices = pieces
-        .into_iter()
-        .map(|Piece { flight, bytes }| (flight.block().clone(), bytes));
-    ReadData {
-        slices: slices.collect(),
+    let mut slices = Vec::with_capacity(pieces.len());
+    for Piece { flight, bytes } in pieces {
+        flight.add_slices(bytes, &mut slices);
     }
+    ReadData { slices }
 }

@@ -129,6 +129,13 @@ impl Tracks {
         without(range, islands.into_iter())
     }
 
+    /// Whether some of `range` was read a short while ago.
+    pub(super) fn has_read(&self, range: &Range<u64>) -> bool {
+        self.tracks.iter().any(|track| {
+            self.is_island(track) && track.range.start < range.end && range.start < track.range.end
+        })
+    }
+
     /// Whether what the track has read is likely not to be read again by one that comes to it.
     fn is_island(&self, track: &Track) -> bool {
         !track.is_reread && (track.window.is_some() || self.reads - track.used <= ISLAND_AGE_MAX)

@@ -5,7 +5,8 @@
 //! its end a window whose reader had to wait grows, as long as that pays: if the mount is no faster for it, the window
 //! shrinks to half of what it was, stays there if the mount is as fast with that, and rests for a number of epochs. So
 //! it settles near the bandwidth-delay product of a distant store, and stays small, in the CPU's caches, where the
-//! machine is the limit. A window that its reader takes many times as long for as a GET of it takes does not even try.
+//! machine is the limit. A window that its reader takes many times as long for as a GET of it takes does not even try, and
+//! neither do those of several streams that hold many times what the mount reads while a request is on its way.
 //! What counts is the mount, all of its readers: one among many grows faster with any larger window, at the others'
 //! cost.
 //!
@@ -124,7 +125,7 @@ impl Window {
                 .of(self.part(bounds.part_max), access.now);
             let lasted = access.now.saturating_sub(self.epoch.began);
             if lasted >= self.epoch_min(delay, bounds.streams) {
-                self.finish_epoch(end, access, delay);
+                self.finish_epoch(end, access, delay, bounds);
             }
         }
         self.size = self.size.min(self.size_max);
@@ -151,10 +152,18 @@ impl Window {
         self.phase = Phase::Resting(REST_MIN);
     }
 
-    fn finish_epoch(&mut self, end: u64, access: &Access, delay: Option<Duration>) {
+    fn finish_epoch(
+        &mut self,
+        end: u64,
+        access: &Access,
+        delay: Option<Duration>,
+        bounds: &Bounds<'_>,
+    ) {
         let rate = self.epoch.rate(access);
         let own_rate = self.epoch.own_rate(end, access);
-        self.epoch.stalled &= !is_ample(self.size, own_rate, delay);
+        let distance = bounds.least_delays.least(access.now);
+        self.epoch.stalled &= !is_ample(self.size, own_rate, delay)
+            && !are_ample(self.size, bounds.streams, rate, distance);
         self.phase = match self.phase {
             Phase::Resting(0) => self.grow(if self.is_ramping() { 4 } else { 2 }, rate),
             Phase::Resting(epochs) => Phase::Resting(epochs - 1),
@@ -242,6 +251,20 @@ fn is_ample(size: u64, own_rate: f64, delay: Option<Duration>) -> bool {
     })
 }
 
+/// Whether windows of this size hold together so much of what the mount consumes that the store's distance cannot be
+/// what their readers wait for. What GETs of a part take is no measure then: many streams delay each other's.
+fn are_ample(size: u64, streams: usize, rate: f64, distance: Option<Duration>) -> bool {
+    distance.is_some_and(|distance| {
+        streams > 1
+            && size >= WINDOW_INITIAL_MAX
+            && size as f64 * streams as f64 >= rate * distance.as_secs_f64() * DISTANCES_MAX
+    })
+}
+
+/// Distances, each the least that any GET took, that the windows of several streams never need to cover more of: a
+/// GET of 8 MiB from S3 takes four to five times as long as one of 128 KiB.
+const DISTANCES_MAX: f64 = 6.0;
+
 /// Least delays of a GET of its parts that a window never needs to cover more of. While the store is the limit, a
 /// window is consumed in about one of them; beyond four it is this machine that is slow, and a larger window would
 /// only leave its caches.
@@ -284,6 +307,7 @@ mod tests {
         Access {
             range: end..end + 1,
             waits,
+            is_alone: true,
             now,
             consumed: end,
         }
@@ -399,6 +423,26 @@ mod tests {
         // Below the size that windows start with, distance does not matter.
         check(2, 1e3, 0.001, false);
         assert!(!is_ample(256 * MIB, 1.0, None));
+    }
+
+    #[test]
+    fn windows_of_many_streams_that_hold_many_distances_do_not_grow() {
+        #[track_caller]
+        fn check(size_mib: u64, streams: usize, rate: f64, distance_ms: f64, expected: bool) {
+            let distance = Some(Duration::from_secs_f64(distance_ms / 1e3));
+            let are_ample = are_ample(size_mib * MIB, streams, rate, distance);
+            assert_eq!(are_ample, expected, "{size_mib} MiB at {rate}");
+        }
+        // This machine, quiet and busy; one stream alone judges by itself.
+        check(4, 8, 1.5e9, 1.0, true);
+        check(4, 8, 1.3e9, 4.0, true);
+        check(4, 1, 0.1e9, 1.0, false);
+        // S3 Express and S3 at 25 and 100 Gbit/s.
+        check(4, 8, 3e9, 6.0, false);
+        check(16, 8, 3e9, 6.0, true);
+        check(32, 8, 3e9, 25.0, false);
+        check(128, 8, 12e9, 25.0, false);
+        assert!(!are_ample(256 * MIB, 8, 1.0, None));
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn it_goes_into_the_background() {
 fn the_kernel_sees_max_background() {
     let server = server();
     for (variables, expected) in [
-        (vec![], ("64", "48")),
+        (vec![], ("128", "96")),
         (
             vec![("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "100")],
             ("100", "75"),

@@ -22,10 +22,15 @@ mod machine;
 mod metadata;
 mod package;
 mod passed_device;
+mod programs;
+mod read_mode;
 mod reading;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
 mod sharing;
 mod start_errors;
+mod tail;
 mod tools;
+mod writing;
+mod writing_ends;

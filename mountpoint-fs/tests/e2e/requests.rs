@@ -128,6 +128,31 @@ fn parallel_reads_of_one_descriptor_are_parallel_requests() {
 }
 
 #[test]
+fn backward_and_strided_reads_are_asked_for_ahead_and_exact() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "big", 64 * MIB, 1);
+    let slow = Fault::Latency {
+        fixed: Duration::from_millis(10),
+        jitter: Duration::ZERO,
+    };
+    server.faults().add(Rule::on(Operation::GetObject, slow));
+    let mounted = Mounted::new(&server, &[]);
+    let backward: Vec<u64> = (0..64).rev().map(|step| step * 128 * KIB).collect();
+    let strided: Vec<u64> = (1..64).map(|step| step * MIB).collect();
+    for offsets in [backward, strided] {
+        let file = open(&mounted, "big", true);
+        server.log().clear();
+        let mut buffer = vec![0; 128 << 10];
+        for offset in &offsets {
+            file.read_exact_at(&mut buffer, *offset).unwrap();
+        }
+        assert_eq!(fetched(&server).0, offsets.len() as u64 * 128 * KIB);
+        let gets = server.log().counters(Operation::GetObject);
+        assert!(gets.in_flight_max > 4, "{gets:?}");
+    }
+}
+
+#[test]
 fn interleaved_streams_waste_nothing() {
     let server = server();
     for streams in [2, 4] {

@@ -250,11 +250,16 @@ fn what_was_opened_is_read_or_is_stale() {
         now(mount.fs.open(a, READ)).unwrap(),
         now(mount.fs.open(a, READ)).unwrap(),
     );
-    now(mount.fs.read(read.handle, 0, 4)).unwrap();
+    now(mount.fs.read(read.handle, 0, 4, false)).unwrap();
     unlink(&mount, ROOT, "a").unwrap();
     // What is held is still served; what is not is gone.
-    assert_eq!(now(mount.fs.read(read.handle, 4, 100)).unwrap().len(), 8);
-    let gone = now(mount.fs.read(unread.handle, 0, 100));
+    assert_eq!(
+        now(mount.fs.read(read.handle, 4, 100, false))
+            .unwrap()
+            .len(),
+        8
+    );
+    let gone = now(mount.fs.read(unread.handle, 0, 100, false));
     assert!(matches!(gone, Err(FsError::Stale(_))), "{gone:?}");
     assert!(now(mount.fs.attributes(a)).is_ok());
     mount.fs.release(read.handle);

@@ -26,6 +26,7 @@ use crate::operation::{
 const READ: OpenOptions = OpenOptions {
     write: false,
     direct: false,
+    process: 0,
 };
 
 /// A mounted bucket, time and requests in the hand of the test.

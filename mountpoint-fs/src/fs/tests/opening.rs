@@ -7,6 +7,7 @@ use mountpoint_client::sim::Operation;
 
 use super::*;
 use crate::config::limits::{FILE_TTL, OPEN_FETCH_MAX, OPEN_FRESH_MAX};
+use crate::operation::WriteOptions;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -72,7 +73,12 @@ fn stat_and_listing_vouch_for_no_open() {
     let opened = now(mount.fs.open(ino, READ)).unwrap();
     assert_eq!(mount.requests(), (0, 0, 1));
     // Its bytes have come with it.
-    assert_eq!(now(mount.fs.read(opened.handle, 0, 100)).unwrap().len(), 12);
+    assert_eq!(
+        now(mount.fs.read(opened.handle, 0, 100, false))
+            .unwrap()
+            .len(),
+        12
+    );
     assert_eq!(mount.requests(), (0, 0, 0));
     // A lookup that was answered from the listing. The kernel has the pages of the first open.
     assert_eq!(mount.walk("a"), ino);
@@ -127,7 +133,7 @@ fn attributes_that_are_trusted_open_a_file() {
     assert_eq!(mount.requests(), (0, 0, 0));
     // Reading finds out, and from then on the name is asked for.
     assert!(matches!(
-        now(mount.fs.read(opened.handle, 0, 1)),
+        now(mount.fs.read(opened.handle, 0, 1, false)),
         Err(FsError::Stale(_))
     ));
     assert!(matches!(
@@ -212,13 +218,10 @@ fn an_open_sees_the_newest_version() {
 fn opens_that_are_refused() {
     let mount = Mount::immediate(&["a", "d/b"]);
     let (file, directory) = (mount.walk("a"), mount.walk("d"));
-    let write = OpenOptions {
-        write: true,
-        direct: false,
-    };
+    let write = WriteOptions::default();
     assert!(matches!(
-        now(mount.fs.open(file, write)),
-        Err(FsError::ReadOnly)
+        now(mount.fs.open_for_writing(file, write, 0)),
+        Err(FsError::NotPermitted(_))
     ));
     assert!(matches!(
         now(mount.fs.open(directory, READ)),
@@ -247,7 +250,7 @@ fn opens_that_are_refused() {
         });
     }
     assert!(matches!(
-        now(mount.fs.read(HandleNo(77), 0, 1)),
+        now(mount.fs.read(HandleNo(77), 0, 1, true)),
         Err(FsError::BadHandle)
     ));
     let mut sink = Sink::new(1);

@@ -63,7 +63,12 @@ fn a_file_moves_with_what_it_carries() {
     assert!(now(mount.fs.attributes(a)).is_ok());
     assert!(matches!(mount.lookup(ROOT, "a"), Err(FsError::NotFound)));
     let opened = now(mount.fs.open(a, READ)).unwrap();
-    assert_eq!(now(mount.fs.read(opened.handle, 0, 99)).unwrap().len(), 12);
+    assert_eq!(
+        now(mount.fs.read(opened.handle, 0, 99, false))
+            .unwrap()
+            .len(),
+        12
+    );
     mount.fs.release(opened.handle);
 }
 

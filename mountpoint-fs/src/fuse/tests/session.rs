@@ -327,7 +327,7 @@ fn what_does_not_exist_is_said_so() {
     served.check(9999, ROOT, &[], libc::ENOSYS);
     served.check(5, ROOT, &[], libc::EINVAL);
     served.check(39, ROOT, &[0; 32], libc::ENOTTY);
-    served.check(FLUSH, ROOT, &[0; 24], 0);
+    served.check(FLUSH, ROOT, &[0; 24], libc::EBADF);
     served.check(RELEASE, ROOT, &release_in(77), 0);
     served.check(DESTROY, 0, &[], 0);
     let statfs = served.ask(STATFS, ROOT, &[]);

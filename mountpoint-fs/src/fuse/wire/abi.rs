@@ -54,6 +54,9 @@ pub(in crate::fuse) mod init_flags {
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
 }
 
+/// Flag of a READ: it names the owner of a lock, which only reads that bypass the page cache do.
+pub(super) const READ_LOCKOWNER: u32 = 1 << 1;
+
 /// Reply to OPEN: how the kernel treats the handle.
 pub(in crate::fuse) mod open_flags {
     /// Reads bypass the page cache.

@@ -13,6 +13,4 @@ pub(super) use abi::init_flags;
 pub(super) use directory::DirectoryBuffer;
 pub(super) use mutation::Mutation;
 pub(super) use reply::{Fixed, InitReply, OUT_HEADER_LEN, ReplyHeader};
-pub(super) use request::{
-    Header, InitRequest, Malformed, Modification, Operation, Request, Unsupported,
-};
+pub(super) use request::{Header, InitRequest, Malformed, Operation, Request, Unsupported};

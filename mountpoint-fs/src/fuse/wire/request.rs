@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use super::abi::{init_flags, opcode};
+use super::abi::{READ_LOCKOWNER, init_flags, opcode};
 use super::mutation::Mutation;
 
 /// What every request begins with.
@@ -17,6 +17,8 @@ pub(in crate::fuse) struct Header {
     pub(in crate::fuse) node: u64,
     /// Who asks. 0 where the kernel asks for itself.
     pub(in crate::fuse) uid: u32,
+    /// The thread that asks, as this process numbers it. 0 if it cannot, and where the kernel asks for itself.
+    pub(in crate::fuse) pid: u32,
 }
 
 impl Header {
@@ -66,11 +68,34 @@ pub(in crate::fuse) enum Operation<'a> {
         handle: u64,
         offset: u64,
         size: u32,
+        /// The kernel asks for pages, not an application for bytes.
+        fills_cache: bool,
     },
-    /// `close` of one descriptor; nothing to do for a file that is only read.
-    Flush,
-    /// Nothing to do for a file or directory that is only read.
-    Sync,
+    /// Makes a file and opens it.
+    Create {
+        name: &'a OsStr,
+        flags: u32,
+    },
+    /// Makes a file, a pipe, a socket or a device.
+    MakeNode {
+        name: &'a OsStr,
+        mode: u32,
+    },
+    Write {
+        handle: u64,
+        offset: u64,
+        data: &'a [u8],
+    },
+    /// `close` of one descriptor.
+    Flush {
+        handle: u64,
+    },
+    /// `fsync` or `fdatasync`.
+    Sync {
+        handle: u64,
+    },
+    /// Nothing to do for a directory.
+    SyncDirectory,
     Release {
         handle: u64,
     },
@@ -88,18 +113,8 @@ pub(in crate::fuse) enum Operation<'a> {
     ReadLink,
     /// Changes names or attributes.
     Mutate(Mutation<'a>),
-    /// Changes the file system.
-    Modify(Modification),
     /// Does not exist here.
     Unsupported(Unsupported),
-}
-
-/// Operations that would change a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::fuse) enum Modification {
-    MakeNode,
-    Create,
-    Write,
 }
 
 /// Operations that do not exist here, by what the application is told.
@@ -167,14 +182,23 @@ impl<'a> Operation<'a> {
             },
             opcode::READ => {
                 let (handle, offset, size) = fields.handle_offset_size()?;
+                // Only reads that bypass the page cache name the owner of a lock.
+                let fills_cache = fields.u32()? & READ_LOCKOWNER == 0;
                 Self::Read {
                     handle,
                     offset,
                     size,
+                    fills_cache,
                 }
             }
-            opcode::FLUSH => Self::Flush,
-            opcode::FSYNC | opcode::FSYNCDIR => Self::Sync,
+            opcode::CREATE | opcode::MKNOD | opcode::WRITE => Self::parse_writing(code, fields)?,
+            opcode::FLUSH => Self::Flush {
+                handle: fields.u64()?,
+            },
+            opcode::FSYNC => Self::Sync {
+                handle: fields.u64()?,
+            },
+            opcode::FSYNCDIR => Self::SyncDirectory,
             opcode::RELEASE => Self::Release {
                 handle: fields.u64()?,
             },
@@ -196,21 +220,44 @@ impl<'a> Operation<'a> {
             opcode::IOCTL => Self::Unsupported(Unsupported::Ioctl),
             opcode::NOTIFY_REPLY => Self::Unsupported(Unsupported::NotifyReply),
             code if Mutation::is_mutation(code) => Self::Mutate(Mutation::parse(code, fields)?),
-            code => match Modification::parse(code) {
-                Some(modification) => Self::Modify(modification),
-                // Extended attributes, locks, poll, bmap, lseek, access, and whatever comes later.
-                None => Self::Unsupported(Unsupported::Other),
-            },
+            // Extended attributes, locks, poll, bmap, lseek, access, and whatever comes later.
+            _ => Self::Unsupported(Unsupported::Other),
         })
     }
 }
 
-impl Modification {
-    fn parse(code: u32) -> Option<Self> {
+impl<'a> Operation<'a> {
+    /// Operations of files that are written.
+    fn parse_writing(code: u32, fields: &mut Fields<'a>) -> Option<Self> {
         Some(match code {
-            opcode::MKNOD => Self::MakeNode,
-            opcode::CREATE => Self::Create,
-            opcode::WRITE => Self::Write,
+            opcode::CREATE => {
+                let flags = fields.u32()?;
+                // mode, umask and flags of later protocols: the mount's own modes hold.
+                fields.take::<12>()?;
+                Self::Create {
+                    name: fields.name()?,
+                    flags,
+                }
+            }
+            opcode::MKNOD => {
+                let mode = fields.u32()?;
+                fields.take::<12>()?;
+                Self::MakeNode {
+                    name: fields.name()?,
+                    mode,
+                }
+            }
+            opcode::WRITE => {
+                let (handle, offset, size) = fields.handle_offset_size()?;
+                // Flags, lock owner, open flags and padding.
+                fields.take::<20>()?;
+                let size = usize::try_from(size).ok()?;
+                Self::Write {
+                    handle,
+                    offset,
+                    data: fields.0.get(..size)?,
+                }
+            }
             _ => return None,
         })
     }
@@ -285,8 +332,10 @@ impl<'a> Fields<'a> {
         let unique = self.u64()?;
         let node = self.u64()?;
         let uid = self.u32()?;
-        // gid, pid, and 4 bytes that say how long the extensions at the end are; none is asked for.
-        self.take::<12>()?;
+        let _gid = self.u32()?;
+        let pid = self.u32()?;
+        // How long the extensions at the end are; none is asked for.
+        let _extensions = self.u32()?;
         Some((
             len,
             Header {
@@ -294,6 +343,7 @@ impl<'a> Fields<'a> {
                 unique,
                 node,
                 uid,
+                pid,
             },
         ))
     }
@@ -357,7 +407,8 @@ mod tests {
                 opcode: code,
                 unique: 70,
                 node: 9,
-                uid: 1000
+                uid: 1000,
+                pid: 1002
             }
         );
         assert_eq!(&request.operation, expected);
@@ -393,6 +444,17 @@ mod tests {
                 handle: 5,
                 offset: 4096,
                 size: 131_072,
+                fills_cache: true,
+            },
+        );
+        check(
+            15,
+            &body(&[5, 4096], &[131_072, 2]),
+            &Operation::Read {
+                handle: 5,
+                offset: 4096,
+                size: 131_072,
+                fills_cache: false,
             },
         );
         check(17, &[], &Operation::StatFs);
@@ -401,8 +463,8 @@ mod tests {
             &body(&[5, 0, 0], &[]),
             &Operation::Release { handle: 5 },
         );
-        check(20, &body(&[5, 0], &[]), &Operation::Sync);
-        check(25, &body(&[5, 0, 0], &[]), &Operation::Flush);
+        check(20, &body(&[5, 0], &[]), &Operation::Sync { handle: 5 });
+        check(25, &body(&[5, 0, 0], &[]), &Operation::Flush { handle: 5 });
         check(27, &body(&[0], &[]), &Operation::OpenDirectory);
         let read_directory = |plus| Operation::ReadDirectory {
             handle: 6,
@@ -417,9 +479,45 @@ mod tests {
             &body(&[6, 0, 0], &[]),
             &Operation::ReleaseDirectory { handle: 6 },
         );
-        check(30, &body(&[6, 0], &[]), &Operation::Sync);
+        check(30, &body(&[6, 0], &[]), &Operation::SyncDirectory);
         check(36, &body(&[68], &[]), &Operation::Interrupt { unique: 68 });
         check(38, &[], &Operation::Destroy);
+    }
+
+    #[test]
+    fn writes_are_parsed() {
+        let named = |short: &[u32]| [body(&[], short), b"new\0".to_vec()].concat();
+        let name = OsStr::new("new");
+        check(
+            35,
+            &named(&[0x8241, 0o100_644, 0o22, 0]),
+            &Operation::Create {
+                name,
+                flags: 0x8241,
+            },
+        );
+        check(
+            8,
+            &named(&[0o10_644, 0, 0o22, 0]),
+            &Operation::MakeNode {
+                name,
+                mode: 0o10_644,
+            },
+        );
+        let head = body(&[5, 4096], &[3, 0, 0, 0, 0x8001, 0]);
+        let message = [head.as_slice(), b"abc"].concat();
+        check(
+            16,
+            &message,
+            &Operation::Write {
+                handle: 5,
+                offset: 4096,
+                data: b"abc",
+            },
+        );
+        // Less data than the request says.
+        let message = self::message(16, &[head.as_slice(), b"ab"].concat());
+        Request::parse(&message).unwrap_err();
     }
 
     #[test]
@@ -448,13 +546,6 @@ mod tests {
         check(5, &[], &Operation::ReadLink);
         check(39, &[], &Operation::Unsupported(Unsupported::Ioctl));
         check(41, &[], &Operation::Unsupported(Unsupported::NotifyReply));
-        for (code, modification) in [
-            (8, Modification::MakeNode),
-            (16, Modification::Write),
-            (35, Modification::Create),
-        ] {
-            check(code, &[0; 64], &Operation::Modify(modification));
-        }
         let unlink = Mutation::Unlink {
             name: OsStr::new("a"),
         };
@@ -497,6 +588,7 @@ mod tests {
             unique: 70,
             node: 9,
             uid: 1000,
+            pid: 1002,
         });
         assert_eq!(Request::parse(&[]).unwrap_err(), Malformed { header: None });
         assert_eq!(

@@ -1,5 +1,7 @@
 //! Readers over a simulated bucket: exact requests, bytes, waiting, memory and failures.
 
+mod hedging;
+
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -687,7 +689,7 @@ proptest! {
         part_size in 100_000u64..1_000_000,
         fail_every in 3u32..50,
     ) {
-        let config = ReadConfig { memory_max: 4 * MIB, part_size, window_max: 2 * MIB };
+        let config = ReadConfig { memory_max: 4 * MIB, part_size, window_max: 2 * MIB, ..ReadConfig::default() };
         let bucket = Bucket::with(SimOptions::default(), config);
         bucket.client.add_fault(FaultRule {
             operation: Some(Operation::GetObject),

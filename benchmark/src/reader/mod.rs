@@ -1,7 +1,10 @@
-//! Carries a workload out on a mount: threads that read as an application would, and commands.
+//! Carries a workload out on a mount: threads that read as an application would, `fio`, and commands.
 //!
 //! Knows nothing of servers, systems or reports. Invariant: a read that fails, or returns less than the
 //! file holds, fails the workload; nothing is measured from wrong data.
+
+mod fio;
+mod outcome;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -18,53 +21,35 @@ use rand::{Rng, SeedableRng};
 
 use crate::clock::Stopwatch;
 use crate::dataset::{FileSet, KIB};
-use crate::histogram::Histogram;
-use crate::workload::{Action, Mode};
+use crate::workload::{Action, Descriptors, Mode};
 
-/// What was read and how long it took.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) elapsed: Duration,
-    /// Reads, files, or entries listed.
-    pub(crate) operations: u64,
-    pub(crate) bytes: u64,
-    /// Of each operation; empty for commands.
-    pub(crate) latency: Histogram,
-}
-
-impl Outcome {
-    fn add(&mut self, other: &Self) {
-        self.operations += other.operations;
-        self.bytes += other.bytes;
-        self.latency.merge(&other.latency);
-    }
-
-    fn timed(&mut self, operation: impl FnOnce() -> Result<u64>) -> Result<()> {
-        let started = Stopwatch::start();
-        self.bytes += operation()?;
-        self.latency.record(started.elapsed());
-        self.operations += 1;
-        Ok(())
-    }
-}
+pub(crate) use outcome::Outcome;
+use outcome::Tally;
 
 /// Runs `action` below `root`. Reads end at the end of their files or after `limit`.
 pub(crate) fn run(action: Action, root: &Path, limit: Duration) -> Result<Outcome> {
     let clock = Stopwatch::start();
     let until = Until { clock, limit };
-    let mut outcome = match action {
+    let tally = match action {
         Action::Sequential { files, block, mode } => sequential(root, files, block, mode, until),
         Action::Random {
             files,
             block,
             threads,
+            descriptors,
             mode,
         } => {
-            let file = open(root, files, 0, mode)?;
+            let shared = open(root, files, 0, mode)?;
             in_threads(threads, |thread| {
-                random(&file, files.size, block, thread, until)
+                let own = match descriptors {
+                    Descriptors::One => None,
+                    Descriptors::Each => Some(open(root, files, 0, mode)?),
+                };
+                let file = own.as_ref().unwrap_or(&shared);
+                random(file, files.size, block, thread, until)
             })
         }
+        Action::Fio { files, job } => return fio::run(&root.join(files.key(0)), job, limit),
         Action::FirstBytes { files } => first_bytes(root, files),
         Action::Whole { files, threads } => {
             let next = AtomicU64::new(0);
@@ -76,8 +61,7 @@ pub(crate) fn run(action: Action, root: &Path, limit: Duration) -> Result<Outcom
             argument,
         } => command(program, argument, &root.join(files.prefix), files.count),
     }?;
-    outcome.elapsed = clock.elapsed();
-    Ok(outcome)
+    Ok(tally.outcome(clock.elapsed()))
 }
 
 /// Compares a few blocks of what a mount shows with what the bucket holds.
@@ -110,7 +94,7 @@ impl Until {
     }
 }
 
-fn in_threads(count: u64, work: impl Fn(u64) -> Result<Outcome> + Sync) -> Result<Outcome> {
+fn in_threads(count: u64, work: impl Fn(u64) -> Result<Tally> + Sync) -> Result<Tally> {
     let work = &work;
     thread::scope(|scope| {
         let threads: Vec<_> = (0..count)
@@ -121,7 +105,7 @@ fn in_threads(count: u64, work: impl Fn(u64) -> Result<Outcome> + Sync) -> Resul
                     .spawn_scoped(scope, move || work(index))
             })
             .collect::<Result<_, _>>()?;
-        let mut sum = Outcome::default();
+        let mut sum = Tally::default();
         for thread in threads {
             sum.add(&thread.join().map_err(|_| anyhow!("a reader panicked"))??);
         }
@@ -129,17 +113,11 @@ fn in_threads(count: u64, work: impl Fn(u64) -> Result<Outcome> + Sync) -> Resul
     })
 }
 
-fn sequential(
-    root: &Path,
-    files: FileSet,
-    block: u64,
-    mode: Mode,
-    until: Until,
-) -> Result<Outcome> {
+fn sequential(root: &Path, files: FileSet, block: u64, mode: Mode, until: Until) -> Result<Tally> {
     in_threads(files.count, |index| {
         let file = open(root, files, index, mode)?;
         let mut buffer = vec![0; length(block)];
-        let (mut outcome, mut offset) = (Outcome::default(), 0);
+        let (mut outcome, mut offset) = (Tally::default(), 0);
         while offset < files.size && !until.is_over() {
             outcome.timed(|| read_block(&file, &mut buffer, offset))?;
             offset += block;
@@ -148,10 +126,10 @@ fn sequential(
     })
 }
 
-fn random(file: &File, size: u64, block: u64, seed: u64, until: Until) -> Result<Outcome> {
+fn random(file: &File, size: u64, block: u64, seed: u64, until: Until) -> Result<Tally> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut buffer = vec![0; length(block)];
-    let mut outcome = Outcome::default();
+    let mut outcome = Tally::default();
     while !until.is_over() {
         let offset = random.random_range(0..size / block) * block;
         outcome.timed(|| read_block(file, &mut buffer, offset))?;
@@ -159,8 +137,8 @@ fn random(file: &File, size: u64, block: u64, seed: u64, until: Until) -> Result
     Ok(outcome)
 }
 
-fn first_bytes(root: &Path, files: FileSet) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
+fn first_bytes(root: &Path, files: FileSet) -> Result<Tally> {
+    let mut outcome = Tally::default();
     let mut buffer = vec![0; length(4 * KIB)];
     for index in 0..files.count {
         outcome.timed(|| read_block(&open(root, files, index, Mode::Buffered)?, &mut buffer, 0))?;
@@ -168,8 +146,8 @@ fn first_bytes(root: &Path, files: FileSet) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn whole(root: &Path, files: FileSet, next: &AtomicU64) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
+fn whole(root: &Path, files: FileSet, next: &AtomicU64) -> Result<Tally> {
+    let mut outcome = Tally::default();
     let mut buffer = vec![0; length(files.size)];
     loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
@@ -181,7 +159,7 @@ fn whole(root: &Path, files: FileSet, next: &AtomicU64) -> Result<Outcome> {
 }
 
 /// Runs `program` over a directory that must hold `count` files.
-fn command(program: &str, argument: &str, directory: &Path, count: u64) -> Result<Outcome> {
+fn command(program: &str, argument: &str, directory: &Path, count: u64) -> Result<Tally> {
     let output = Command::new(program)
         .arg(argument)
         .arg(directory)
@@ -200,9 +178,9 @@ fn command(program: &str, argument: &str, directory: &Path, count: u64) -> Resul
         lines == count + 1 || lines == 1,
         "{program} printed {lines} lines for {count} files"
     );
-    Ok(Outcome {
+    Ok(Tally {
         operations: count,
-        ..Outcome::default()
+        ..Tally::default()
     })
 }
 

@@ -1,0 +1,306 @@
+//! What is measured: tables of workloads. Knows how none of them is carried out.
+
+mod cached;
+mod metadata;
+mod random;
+mod sequential;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::{Dataset, FileSet};
+
+/// One row of the benchmark.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    pub(crate) name: String,
+    pub(crate) group: Group,
+    /// What is done first and not measured.
+    pub(crate) before: Option<Action>,
+    pub(crate) action: Action,
+    pub(crate) unit: Unit,
+    /// How the server behaves; `None` for what the command line says.
+    pub(crate) conditions: Option<Conditions>,
+    /// One sentence for the report.
+    pub(crate) description: String,
+}
+
+/// How a server behaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Conditions {
+    /// Time before each answer.
+    pub(crate) latency_ms: u64,
+    /// Of each answer's body; 0 for no limit.
+    pub(crate) bandwidth_mbps: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    Sequential,
+    Cached,
+    Random,
+    Metadata,
+}
+
+impl Group {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Sequential, Self::Cached, Self::Random, Self::Metadata];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sequential => "seq",
+            Self::Cached => "cached",
+            Self::Random => "rand",
+            Self::Metadata => "meta",
+        }
+    }
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Sequential => "Sequential reads",
+            Self::Cached => "What the page cache is for",
+            Self::Random => "Random reads",
+            Self::Metadata => "First bytes, directories, small files",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// Each file from its beginning to its end, one thread a file.
+    Sequential {
+        files: FileSet,
+        block: u64,
+        mode: Mode,
+    },
+    /// Aligned blocks anywhere in the first file.
+    Random {
+        files: FileSet,
+        block: u64,
+        threads: u64,
+        descriptors: Descriptors,
+        mode: Mode,
+    },
+    /// Open, read 4 KiB, close; one file after the other.
+    FirstBytes { files: FileSet },
+    /// Open, read all, close; files shared out among the threads.
+    Whole { files: FileSet, threads: u64 },
+    /// The first file, read by `fio`.
+    Fio { files: FileSet, job: FioJob },
+    /// A command over the directory of the files.
+    Command {
+        files: FileSet,
+        program: &'static str,
+        argument: &'static str,
+    },
+}
+
+impl Action {
+    pub(crate) fn files(&self) -> FileSet {
+        match *self {
+            Self::Sequential { files, .. }
+            | Self::Random { files, .. }
+            | Self::FirstBytes { files }
+            | Self::Whole { files, .. }
+            | Self::Fio { files, .. }
+            | Self::Command { files, .. } => files,
+        }
+    }
+}
+
+/// What `fio` is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FioJob {
+    /// `libaio`, `io_uring`, `mmap`.
+    pub(crate) engine: &'static str,
+    /// Whether blocks are read anywhere, or from the beginning.
+    pub(crate) random: bool,
+    pub(crate) block: u64,
+    /// Reads in flight.
+    pub(crate) depth: u64,
+    pub(crate) mode: Mode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Buffered,
+    /// `O_DIRECT`.
+    Direct,
+}
+
+impl Mode {
+    /// What it adds to a workload's name.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Buffered => "",
+            Self::Direct => "-direct",
+        }
+    }
+
+    fn described(self) -> &'static str {
+        match self {
+            Self::Buffered => "buffered",
+            Self::Direct => "O_DIRECT",
+        }
+    }
+}
+
+/// How threads that read one file share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Descriptors {
+    One,
+    Each,
+}
+
+/// The figure a workload is compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// 10^9 bytes per second.
+    GigabytesPerSecond,
+    ReadsPerSecond,
+    FilesPerSecond,
+    /// Median of the operations' durations.
+    Milliseconds,
+    /// The whole workload.
+    MillisecondsInAll,
+}
+
+impl Unit {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::GigabytesPerSecond => "GB/s",
+            Self::ReadsPerSecond => "IOPS",
+            Self::FilesPerSecond => "files/s",
+            Self::Milliseconds | Self::MillisecondsInAll => "ms",
+        }
+    }
+
+    /// Whether a greater value is a better one.
+    pub(crate) fn more_is_better(self) -> bool {
+        !matches!(self, Self::Milliseconds | Self::MillisecondsInAll)
+    }
+
+    /// How many times as good as `other` the value is.
+    pub(crate) fn advantage(self, value: f64, other: f64) -> f64 {
+        if self.more_is_better() {
+            value / other
+        } else {
+            other / value
+        }
+    }
+}
+
+/// Every workload.
+pub(crate) fn all(data: &Dataset) -> Vec<Workload> {
+    let tables = [
+        sequential::table,
+        cached::table,
+        random::table,
+        metadata::table,
+    ];
+    tables.iter().flat_map(|table| table(data)).collect()
+}
+
+/// The workloads that `names` ask for: `all`, a group, a workload, or the beginning of names and a `*`.
+///
+/// # Errors
+/// The first name that is none of them.
+pub(crate) fn select(all: &[Workload], names: &[String]) -> Result<Vec<Workload>, String> {
+    let asked = |workload: &Workload, name: &str| {
+        let begins = name
+            .strip_suffix('*')
+            .is_some_and(|start| workload.name.starts_with(start));
+        name == "all" || name == workload.group.name() || name == workload.name || begins
+    };
+    if let Some(name) = names
+        .iter()
+        .find(|name| !all.iter().any(|workload| asked(workload, name)))
+    {
+        return Err(name.clone());
+    }
+    let chosen = all
+        .iter()
+        .filter(|workload| names.iter().any(|name| asked(workload, name)));
+    Ok(chosen.cloned().collect())
+}
+
+/// A size as names have it: `4k`, `1m`.
+fn short(bytes: u64) -> String {
+    match bytes >> 10 {
+        kib if kib >= 1024 => format!("{}m", kib >> 10),
+        kib => format!("{kib}k"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(names: &[&str], expected: Result<&[&str], &str>) {
+        let all = all(&Dataset::new(false));
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        let found = select(&all, &names);
+        let found = found
+            .as_ref()
+            .map(|chosen| chosen.iter().map(|row| row.name.as_str()).collect());
+        let expected: Result<Vec<_>, _> = expected.map(<[_]>::to_vec);
+        assert_eq!(found.map_err(String::as_str), expected, "{names:?}");
+    }
+
+    #[test]
+    fn workloads_are_chosen_by_name_and_beginning() {
+        check(&["seq-1x1m"], Ok(&["seq-1x1m"]));
+        check(&["seq-1x1m*"], Ok(&["seq-1x1m", "seq-1x1m-direct"]));
+        check(&["seq-1x1m", "seq-1x1m"], Ok(&["seq-1x1m"]));
+        check(&["seq", "fast"], Err("fast"));
+        check(&["fast*"], Err("fast*"));
+    }
+
+    #[test]
+    fn workloads_are_chosen_by_group() {
+        let all = all(&Dataset::new(false));
+        for group in Group::ALL {
+            let chosen = select(&all, &[group.name().to_owned()]).unwrap();
+            assert!(chosen.iter().all(|workload| workload.group == group));
+            assert!(!chosen.is_empty(), "{group:?}");
+        }
+        assert_eq!(select(&all, &["all".to_owned()]).unwrap().len(), all.len());
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names = HashSet::new();
+        for group in Group::ALL {
+            assert!(names.insert(group.name().to_owned()));
+        }
+        for workload in all(&Dataset::new(true)) {
+            assert!(names.insert(workload.name.clone()), "{}", workload.name);
+        }
+    }
+
+    #[test]
+    fn blocks_divide_files() {
+        for workload in all(&Dataset::new(true)) {
+            if let Action::Sequential { files, block, .. } | Action::Random { files, block, .. } =
+                workload.action
+            {
+                assert_eq!(files.size % block, 0, "{}", workload.name);
+            }
+        }
+    }
+
+    #[test]
+    fn less_time_and_more_throughput_are_better() {
+        assert!(Unit::MillisecondsInAll.advantage(1.0, 2.0) > 1.0);
+        assert!(Unit::GigabytesPerSecond.advantage(2.0, 1.0) > 1.0);
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, expected) in [(4096, "4k"), (1 << 18, "256k"), (1 << 20, "1m")] {
+            assert_eq!(short(bytes), expected);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Files read from the beginning to the end.
+
+use super::{Action, Group, Mode, Unit, Workload, short};
+use crate::dataset::{Dataset, KIB, MIB};
+
+const STREAMS: [u64; 4] = [1, 4, 8, 32];
+const BLOCKS: [u64; 2] = [256 * KIB, MIB];
+
+pub(super) fn table(data: &Dataset) -> Vec<Workload> {
+    let mut rows = Vec::new();
+    for streams in STREAMS {
+        for block in BLOCKS {
+            for mode in [Mode::Buffered, Mode::Direct] {
+                rows.push(row(data, streams, block, mode));
+            }
+        }
+    }
+    rows
+}
+
+fn row(data: &Dataset, streams: u64, block: u64, mode: Mode) -> Workload {
+    let files = match streams {
+        1 => data.large,
+        _ => data.streams.first(streams),
+    };
+    let files_read = match streams {
+        1 => "one file".to_owned(),
+        _ => format!("{streams} files at once"),
+    };
+    Workload {
+        name: format!("seq-{streams}x{}{}", short(block), mode.suffix()),
+        group: Group::Sequential,
+        before: None,
+        action: Action::Sequential { files, block, mode },
+        unit: Unit::GigabytesPerSecond,
+        conditions: None,
+        description: format!(
+            "{files_read}, {} KiB reads, {}",
+            block / KIB,
+            mode.described()
+        ),
+    }
+}

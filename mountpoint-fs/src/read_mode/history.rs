@@ -1,0 +1,89 @@
+//! How files were read, and how programs read.
+//!
+//! Bounded: the files and programs that were seen last. What is forgotten is only a worse choice.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use super::policy::ReadSize;
+
+/// Names a version of a file: a hash of key and ETag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileId(pub(super) u64);
+
+/// Names a program: a hash of the path of its executable file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ProgramId(pub(super) u64);
+
+/// What happened to one file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FilePast {
+    pub(super) read_size: Option<ReadSize>,
+    pub(super) opens: u32,
+    /// What the mount had consumed when it was last read.
+    pub(super) read_at: Option<u64>,
+}
+
+/// The last so many things that were touched, by name.
+#[derive(Debug)]
+pub(super) struct Recent<K, V> {
+    entries: HashMap<K, (u64, V)>,
+    max: usize,
+    touches: u64,
+}
+
+impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            max,
+            touches: 0,
+        }
+    }
+
+    pub(super) fn get(&self, key: K) -> Option<&V> {
+        self.entries.get(&key).map(|(_, value)| value)
+    }
+
+    /// The entry of `key`, which is new if it was not there. Takes the place of those touched longest ago.
+    pub(super) fn touch(&mut self, key: K) -> &mut V {
+        if self.entries.len() >= self.max && !self.entries.contains_key(&key) {
+            self.forget_oldest();
+        }
+        self.touches += 1;
+        let entry = self.entries.entry(key).or_default();
+        entry.0 = self.touches;
+        &mut entry.1
+    }
+
+    /// Forgets the older half, so that the search is paid for by as many additions.
+    fn forget_oldest(&mut self) {
+        let mut ages: Vec<u64> = self.entries.values().map(|(age, _)| *age).collect();
+        let middle = ages.len() / 2;
+        let (_, median, _) = ages.select_nth_unstable(middle);
+        let median = *median;
+        self.entries.retain(|_, (age, _)| *age > median);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_what_was_touched_last() {
+        let mut recent = Recent::<u32, u32>::new(4);
+        for key in 0..4 {
+            *recent.touch(key) = key;
+        }
+        let _again = recent.touch(0);
+        *recent.touch(9) = 9;
+        assert_eq!(recent.get(9), Some(&9));
+        assert_eq!(recent.get(0), Some(&0));
+        assert_eq!(recent.get(1), None);
+        for key in 0..10_000 {
+            let _new = recent.touch(key);
+            assert!(recent.entries.len() <= 4);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The mount's memory of how files were read, and the choice at each open.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::history::{FileId, FilePast, ProgramId, Recent};
+use super::policy::{Known, ReadSize, choose, is_reread};
+use super::program::program_of;
+use super::watch::ReadWatch;
+use crate::config::ReadMode;
+use crate::config::limits::{
+    DIRECT_FILE_MIN, DIRECT_FILES_REMEMBERED, DIRECT_PROGRAMS_REMEMBERED, READAHEAD_DEFAULT,
+};
+use crate::operation::OpenOptions;
+use crate::sync::Mutex;
+
+/// Chooses between the page cache and direct replies, and learns from what comes of it.
+#[derive(Debug)]
+pub struct ReadModes {
+    mode: ReadMode,
+    /// Memory that the page cache may come to take, in bytes.
+    memory: u64,
+    /// The kernel's read-ahead, in bytes.
+    readahead: AtomicU32,
+    past: Mutex<Past>,
+}
+
+#[derive(Debug)]
+struct Past {
+    files: Recent<FileId, FilePast>,
+    programs: Recent<ProgramId, Option<ReadSize>>,
+    rereads: Rereads,
+}
+
+/// How many of the last opens were of files that the page cache could still hold.
+#[derive(Debug, Default)]
+struct Rereads {
+    opens: u32,
+    again: u32,
+}
+
+impl Rereads {
+    fn count(&mut self, is_reread: bool) {
+        if self.opens >= OPENS_COUNTED {
+            self.opens /= 2;
+            self.again /= 2;
+        }
+        self.opens += 1;
+        self.again += u32::from(is_reread);
+    }
+
+    /// Whether they are so many that files which were never read will be read again, too.
+    fn are_many(&self) -> bool {
+        self.again >= REREADS_MIN && self.again * REREADS_SHARE >= self.opens
+    }
+}
+
+impl ReadModes {
+    pub fn new(mode: ReadMode, memory: u64) -> Arc<Self> {
+        Arc::new(Self {
+            mode,
+            memory,
+            readahead: AtomicU32::new(READAHEAD_DEFAULT),
+            past: Mutex::new(Past {
+                files: Recent::new(DIRECT_FILES_REMEMBERED),
+                programs: Recent::new(DIRECT_PROGRAMS_REMEMBERED),
+                rereads: Rereads::default(),
+            }),
+        })
+    }
+
+    /// Whether an open is to be answered with direct replies, and who looks at its reads: nobody, unless they tell
+    /// something. `consumed` is what the mount has read so far.
+    pub fn open(
+        self: &Arc<Self>,
+        version: (&str, &str),
+        size: u64,
+        options: OpenOptions,
+        consumed: u64,
+    ) -> (bool, Option<ReadWatch>) {
+        let is_watched = self.mode == ReadMode::Auto && size >= DIRECT_FILE_MIN && !options.direct;
+        if !is_watched {
+            let nothing = || unreachable!("asked for files that are watched only");
+            return (choose(self.mode, options.direct, size, nothing), None);
+        }
+        let file = file_id(version);
+        let program = program_of(options.process);
+        let is_direct = choose(self.mode, options.direct, size, || {
+            self.open_known(file, program, consumed)
+        });
+        let watch = ReadWatch::new(Arc::clone(self), file, program, is_direct);
+        (is_direct, Some(watch))
+    }
+
+    /// The end of an open that `watch` looked at.
+    pub fn close(&self, watch: &ReadWatch, consumed: u64) {
+        let mut past = self.past.lock();
+        let file = past.files.touch(watch.file);
+        file.opens = file.opens.saturating_sub(1);
+        file.read_at = Some(consumed);
+    }
+
+    /// The kernel's read-ahead has been set to so many bytes.
+    pub fn set_readahead(&self, bytes: u32) {
+        self.readahead.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn readahead(&self) -> u32 {
+        self.readahead.load(Ordering::Relaxed)
+    }
+
+    /// How a file is read, and so how its program reads.
+    pub(super) fn note(&self, file: FileId, program: ProgramId, seen: ReadSize) {
+        let mut past = self.past.lock();
+        past.files.touch(file).read_size = Some(seen);
+        *past.programs.touch(program) = Some(seen);
+    }
+
+    /// What is known of a file, which is counted as open from now on.
+    fn open_known(&self, file: FileId, program: ProgramId, consumed: u64) -> Known {
+        let mut past = self.past.lock();
+        let since = |then: Option<u64>| then.map(|then| consumed.saturating_sub(then));
+        let habit = past.programs.get(program).copied().flatten();
+        let rereads = past.rereads.are_many();
+        let entry = past.files.touch(file);
+        let known = Known {
+            file: entry.read_size,
+            program: habit,
+            opens: entry.opens,
+            since_read: since(entry.read_at),
+            rereads,
+            consumed,
+            memory: self.memory,
+        };
+        entry.opens += 1;
+        past.rereads.count(is_reread(known.since_read, self.memory));
+        known
+    }
+}
+
+fn file_id(version: (&str, &str)) -> FileId {
+    let mut hasher = DefaultHasher::new();
+    version.hash(&mut hasher);
+    FileId(hasher.finish())
+}
+
+/// Opens among which files that are read again are counted; older ones count half.
+const OPENS_COUNTED: u32 = 64;
+
+/// Least number of files read again that says anything.
+const REREADS_MIN: u32 = 4;
+
+/// Least share of them: one in so many opens.
+const REREADS_SHARE: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+    const KIB: u32 = 1 << 10;
+
+    /// Opens of files of 1 GiB by this program, on a mount whose page cache may take 16 GiB.
+    struct Mount(Arc<ReadModes>);
+
+    impl Mount {
+        fn new() -> Self {
+            let modes = ReadModes::new(ReadMode::Auto, 16 * GIB);
+            modes.set_readahead(512 * KIB);
+            Self(modes)
+        }
+
+        fn open(&self, key: &str, consumed: u64) -> (bool, ReadWatch) {
+            let options = OpenOptions {
+                process: std::process::id(),
+                ..OpenOptions::default()
+            };
+            let (is_direct, watch) = self.0.open((key, "etag"), GIB, options, consumed);
+            (is_direct, watch.unwrap())
+        }
+
+        /// Opens, reads once and closes. Returns whether replies were direct.
+        fn read(&self, key: &str, size: u32, consumed: u64) -> bool {
+            let (is_direct, watch) = self.open(key, consumed);
+            for read in 0..20_u32 {
+                watch.see(u64::from(read) * u64::from(size), size, !is_direct);
+            }
+            self.0.close(&watch, consumed + GIB);
+            is_direct
+        }
+    }
+
+    #[test]
+    fn a_program_that_reads_large_pieces_is_answered_directly_from_its_second_file_on() {
+        let mount = Mount::new();
+        assert!(!mount.read("a", 512 * KIB, 0));
+        assert!(mount.read("b", 256 * KIB, GIB));
+        assert!(mount.read("c", 256 * KIB, 2 * GIB));
+    }
+
+    #[test]
+    fn a_program_that_turns_to_small_reads_is_cached_again() {
+        let mount = Mount::new();
+        assert!(!mount.read("a", 512 * KIB, 0));
+        assert!(mount.read("b", 4 * KIB, GIB));
+        assert!(!mount.read("c", 16 * KIB, 2 * GIB));
+        assert!(!mount.read("d", 512 * KIB, 3 * GIB));
+        assert!(mount.read("e", 512 * KIB, 4 * GIB));
+    }
+
+    #[test]
+    fn files_that_are_read_again_are_cached_and_so_are_the_others_then() {
+        let mount = Mount::new();
+        let files = ["a", "b", "c", "d"];
+        for (at, key) in (0..).zip(files) {
+            assert_eq!(mount.read(key, 512 * KIB, at * GIB), at > 0, "first epoch");
+        }
+        for (at, key) in (4..).zip(files) {
+            assert!(!mount.read(key, 512 * KIB, at * GIB), "second epoch");
+        }
+        assert!(!mount.read("e", 512 * KIB, 8 * GIB), "read again here");
+        for file in 0..8_u64 {
+            mount.read(&format!("new {file}"), 512 * KIB, (9 + file) * GIB);
+        }
+        assert!(mount.read("f", 512 * KIB, 17 * GIB), "not any more");
+    }
+
+    #[test]
+    fn a_map_of_a_direct_file_is_noticed() {
+        let mount = Mount::new();
+        assert!(!mount.read("a", 512 * KIB, 0));
+        let (is_direct, watch) = mount.open("b", GIB);
+        assert!(is_direct);
+        watch.see(0, 512 * KIB, true);
+        assert!(!mount.open("c", GIB).0);
+    }
+
+    #[test]
+    fn two_readers_of_one_file_share_the_page_cache() {
+        let mount = Mount::new();
+        assert!(!mount.read("a", 512 * KIB, 0));
+        let (first, _watch) = mount.open("b", GIB);
+        let (second, _watch) = mount.open("b", GIB);
+        assert_eq!((first, second), (true, false));
+    }
+}

@@ -1,0 +1,125 @@
+//! What the reads of one open tell of its reader.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::history::{FileId, ProgramId};
+use super::modes::ReadModes;
+use super::policy::ReadSize;
+use crate::config::limits::DIRECT_READ_MIN;
+
+/// Looks at the first reads of one open of a large file, and tells [`ReadModes`] what it has seen.
+#[derive(Debug)]
+pub struct ReadWatch {
+    pub(super) modes: Arc<ReadModes>,
+    pub(super) file: FileId,
+    pub(super) program: ProgramId,
+    pub(super) is_direct: bool,
+    /// Reads seen so far.
+    reads: AtomicU32,
+    /// Small ones of them.
+    small: AtomicU32,
+}
+
+impl ReadWatch {
+    pub(super) fn new(
+        modes: Arc<ReadModes>,
+        file: FileId,
+        program: ProgramId,
+        is_direct: bool,
+    ) -> Self {
+        Self {
+            modes,
+            file,
+            program,
+            is_direct,
+            reads: AtomicU32::new(0),
+            small: AtomicU32::new(0),
+        }
+    }
+
+    /// A read came in; `fills_cache` tells that it fills pages, and is not an application's own.
+    pub fn see(&self, offset: u64, size: u32, fills_cache: bool) {
+        // The common case, after the first few: one load.
+        if self.reads.load(Ordering::Relaxed) >= READS_WATCHED {
+            return;
+        }
+        let number = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
+        let seen = match (self.is_direct, fills_cache) {
+            (true, true) => {
+                self.reads.store(READS_WATCHED, Ordering::Relaxed);
+                Some(ReadSize::Mapped)
+            }
+            (true, false) => self.see_direct(number, size),
+            (false, true) if number == 1 => {
+                self.reads.store(READS_WATCHED, Ordering::Relaxed);
+                size_of_reader(offset, size, self.modes.readahead())
+            }
+            // O_DIRECT, set after the open.
+            (false, _) => None,
+        };
+        if let Some(seen) = seen {
+            self.modes.note(self.file, self.program, seen);
+        }
+    }
+
+    fn see_direct(&self, number: u32, size: u32) -> Option<ReadSize> {
+        if size < DIRECT_READ_MIN {
+            self.small.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_small = self.small.load(Ordering::Relaxed) > READS_WATCHED / 2;
+        (number == READS_WATCHED).then_some(if is_small {
+            ReadSize::Small
+        } else {
+            ReadSize::Large
+        })
+    }
+}
+
+/// What the first READ through the page cache tells of the application's.
+///
+/// At the beginning of a file Linux asks for two to four times what the application wants, or for all of its
+/// read-ahead if that wants more than a quarter of it (`get_init_ra_size` in mm/readahead.c). Anywhere else it asks
+/// for what the application wants.
+fn size_of_reader(offset: u64, size: u32, readahead: u32) -> Option<ReadSize> {
+    if offset == 0 {
+        return Some(if size >= readahead {
+            ReadSize::Large
+        } else {
+            ReadSize::Small
+        });
+    }
+    if size >= readahead {
+        Some(ReadSize::Large)
+    } else {
+        (size < DIRECT_READ_MIN).then_some(ReadSize::Small)
+    }
+}
+
+/// Reads of a direct open that are looked at.
+const READS_WATCHED: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u32 = 1 << 10;
+
+    #[test]
+    fn the_first_read_ahead_tells_the_size_of_reads() {
+        for (offset, kib, expected) in [
+            (0, 16, Some(ReadSize::Small)),
+            (0, 128, Some(ReadSize::Small)),
+            (0, 512, Some(ReadSize::Large)),
+            (4096, 4, Some(ReadSize::Small)),
+            (4096, 128, None),
+            (4096, 512, Some(ReadSize::Large)),
+        ] {
+            assert_eq!(
+                size_of_reader(offset, kib * KIB, 512 * KIB),
+                expected,
+                "{kib} KiB at {offset}"
+            );
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Requests that are late: a second one serves the read, at a bounded cost.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+
+use mountpoint_client::server::{Fault, Operation, RequestRecord, Rule, Server, synthetic_bytes};
+
+use crate::harness::{BUCKET, Mounted, PATIENCE, server};
+
+const SIZE: u64 = 2 << 30;
+/// The least that is asked for of a file that is read here and there.
+const LEN: usize = 4096;
+/// Reads from which the mount learns what is usual, and saves up for second requests.
+const LEARNING: u64 = 1000;
+/// Reads of which one of a hundred is never answered.
+const READS: u64 = 1000;
+
+/// Places of a file, in no order, each once.
+fn places(turns: std::ops::Range<u64>) -> impl Iterator<Item = u64> {
+    turns.map(|turn| ((turn + 1) * 389 % 4093) * (512 << 10))
+}
+
+fn open(mounted: &Mounted) -> File {
+    File::options()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(mounted.join("file"))
+        .unwrap()
+}
+
+#[track_caller]
+fn read(file: &File, offset: u64) {
+    let mut buffer = [0; LEN];
+    file.read_exact_at(&mut buffer, offset).unwrap();
+    let expected = synthetic_bytes(5, offset..offset + LEN as u64);
+    assert!(buffer.as_slice() == expected, "wrong bytes at {offset}");
+}
+
+/// The second of a hundred requests after the last of `hundreds` is never answered.
+fn never_answer(server: &Server, hundreds: u64) {
+    let black_hole = Rule::on(Operation::GetObject, Fault::BlackHole).times(1);
+    server.faults().add(Rule {
+        skip: hundreds * 100 + 50,
+        ..black_hole
+    });
+}
+
+#[test]
+fn a_request_that_is_never_answered_holds_up_no_read() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "file", SIZE, 5);
+    let mounted = Mounted::new(&server, &[]);
+    let file = open(&mounted);
+    places(0..LEARNING).for_each(|offset| read(&file, offset));
+    (0..READS / 100).for_each(|hundreds| never_answer(&server, hundreds));
+    places(LEARNING..LEARNING + READS).for_each(|offset| read(&file, offset));
+
+    // The client gives up what is never answered, and asks for it no more: the read has its bytes.
+    let is_over = |gets: &mountpoint_client::server::OperationCounters| gets.in_flight == 0;
+    let log = server.log();
+    assert!(log.wait_until(Operation::GetObject, PATIENCE, is_over));
+    let mut gets = log.take();
+    gets.retain(|record| record.operation == Operation::GetObject);
+    let (answered, unanswered): (Vec<_>, Vec<_>) = gets.iter().partition(|record| record.complete);
+    assert_eq!(unanswered.len() as u64, READS / 100);
+    for late in &unanswered {
+        let end = late.time + late.duration;
+        let is_instead = |other: &&&RequestRecord| other.range == late.range && other.time < end;
+        let instead = answered.iter().filter(is_instead).count();
+        assert_eq!(instead, 1, "no other GET meanwhile: {late:?}");
+        assert_eq!(late.if_match, answered[0].if_match);
+    }
+    let (reads, sent) = (LEARNING + READS, gets.len() as u64);
+    assert!(
+        sent <= reads + reads / 50,
+        "{sent} requests for {reads} reads"
+    );
+}
+
+#[test]
+fn hedging_can_be_switched_off() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "file", SIZE, 5);
+    let mounted = Mounted::with(&server, &[], |command| {
+        command.env("MOUNTPOINT_HEDGING", "false");
+    });
+    let file = open(&mounted);
+    places(0..200).for_each(|offset| read(&file, offset));
+    never_answer(&server, 0);
+    places(200..300).for_each(|offset| read(&file, offset));
+    let mut gets = server.log().take();
+    gets.retain(|record| record.operation == Operation::GetObject);
+    let unanswered = gets.iter().find(|record| !record.complete).unwrap();
+    let again = gets
+        .iter()
+        .find(|record| record.range == unanswered.range && record.complete);
+    let end = unanswered.time + unanswered.duration;
+    let pause = std::time::Duration::from_secs(1);
+    assert!(
+        again.unwrap().time + pause > end,
+        "only when the first was given up"
+    );
+}
