@@ -17,6 +17,7 @@ impl FileSystem {
     /// Removes a file.
     pub async fn unlink(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
         permit(&self.write, Change::Delete)?;
+        self.finish_closed_name(directory, name).await?;
         let change = self.namespace.change(directory, name)?;
         change.file()?;
         self.mutator.delete(change.key()).await?;
@@ -94,6 +95,8 @@ impl FileSystem {
         mode: RenameMode,
     ) -> Result<(), FsError> {
         permit(&self.write, Change::Rename)?;
+        self.finish_closed_name(from.0, from.1).await?;
+        self.finish_closed_name(to.0, to.1).await?;
         let from = self.namespace.change(from.0, from.1)?;
         let to = self.namespace.change(to.0, to.1)?;
         if from.key() == to.key() {
@@ -103,6 +106,14 @@ impl FileSystem {
             Some((_, Found::File(version))) => self.rename_file(from, to, version, mode).await,
             Some((_, Found::Directory)) => self.rename_directory(from, to, mode).await,
             None => Err(FsError::NotFound),
+        }
+    }
+
+    /// If a file of this name has been closed and is not stored yet, stores it.
+    async fn finish_closed_name(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
+        match self.namespace.written_child(directory, name) {
+            Some(ino) => self.finish_closed(ino).await,
+            None => Ok(()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Requests that change names and attributes, made into operations.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 use nix::errno::Errno;
@@ -10,7 +11,7 @@ use super::errno::Step;
 use super::refusal::Refusal;
 use super::task::PendingReply;
 use super::wire::{Fixed, Mutation};
-use crate::operation::InodeNo;
+use crate::operation::{InodeNo, RenameMode};
 
 impl Dispatcher {
     /// The operation that `mutation` of `ino` asks for; how it is refused where there is none.
@@ -56,12 +57,8 @@ impl Dispatcher {
                 new_name,
                 mode: Some(mode),
             } => {
-                let (name, new_name) = (name.to_owned(), new_name.to_owned());
-                Box::pin(async move {
-                    let to = (InodeNo(new_directory), new_name.as_os_str());
-                    let result = this.fs.rename((ino, &name), to, mode).await;
-                    this.reply(Step::Rename, ino, result, |()| Reply::Done)
-                })
+                let to = (InodeNo(new_directory), new_name);
+                this.rename((ino, name), to, mode)
             }
             Mutation::SetAttributes(change) => Box::pin(async move {
                 let result = this.fs.set_attributes(ino, change).await;
@@ -84,6 +81,21 @@ impl Dispatcher {
                 return Err(self.refuse(ino, Refusal::EXTENDED_ATTRIBUTE));
             }
             Mutation::CopyRange(_) => return Err(Reply::Failed(Errno::ENOSYS)),
+        })
+    }
+
+    fn rename(
+        self: Arc<Self>,
+        from: (InodeNo, &OsStr),
+        to: (InodeNo, &OsStr),
+        mode: RenameMode,
+    ) -> PendingReply {
+        let (ino, name) = (from.0, from.1.to_owned());
+        let (directory, new_name) = (to.0, to.1.to_owned());
+        Box::pin(async move {
+            let (from, to) = ((ino, name.as_os_str()), (directory, new_name.as_os_str()));
+            let result = self.fs.rename(from, to, mode).await;
+            self.reply(Step::Rename, ino, result, |()| Reply::Done)
         })
     }
 }

@@ -332,6 +332,11 @@ impl Namespace {
         let ino = self.table.child(directory, &listed.name);
         let ino = ino.filter(|_| !self.is_posix);
         let ino = ino.unwrap_or_else(|| provisional_ino(directory, &listed.name));
+        let ino = if self.is_posix {
+            ino.of_unknown_kind()
+        } else {
+            ino
+        };
         self.entry(ino, &listed.found, Duration::ZERO)
     }
 

@@ -111,6 +111,13 @@ impl Namespace {
         self.table.view(ino).ok()?.written
     }
 
+    /// The file `name` in `directory`, if it is being written.
+    #[must_use]
+    pub fn written_child(&self, directory: InodeNo, name: &OsStr) -> Option<InodeNo> {
+        let ino = self.table.child(directory, name.to_str()?)?;
+        self.is_being_written(ino).then_some(ino)
+    }
+
     /// The names in `directory` that are being written.
     #[must_use]
     pub fn written_names(&self, directory: InodeNo) -> Vec<Arc<str>> {

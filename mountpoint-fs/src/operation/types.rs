@@ -16,7 +16,19 @@ impl InodeNo {
     /// A number that no inode has, for a name that is listed and not looked up yet: inodes are counted up from 1.
     #[must_use]
     pub fn provisional(hash: u64) -> Self {
-        Self(hash | Self::PROVISIONAL)
+        Self(hash & !Self::UNKNOWN_KIND | Self::PROVISIONAL)
+    }
+
+    /// The same number for a name that may turn out to be a symbolic link.
+    #[must_use]
+    pub fn of_unknown_kind(self) -> Self {
+        Self(self.0 | Self::UNKNOWN_KIND)
+    }
+
+    /// Whether the name may turn out to be a symbolic link.
+    #[must_use]
+    pub fn is_of_unknown_kind(self) -> bool {
+        self.is_provisional() && self.0 & Self::UNKNOWN_KIND != 0
     }
 
     /// Whether no inode has this number.
@@ -26,6 +38,7 @@ impl InodeNo {
     }
 
     const PROVISIONAL: u64 = 1 << 63;
+    const UNKNOWN_KIND: u64 = 1 << 62;
 }
 
 /// One open, from `open` or `opendir` to `release` or `releasedir`.

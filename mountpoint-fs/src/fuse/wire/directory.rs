@@ -56,6 +56,8 @@ impl DirectorySink for DirectoryBuffer {
             self.bytes.extend_from_slice(body.as_bytes());
         }
         let kind = match attributes.kind {
+            // It may turn out to be a symbolic link.
+            FileKind::File if attributes.ino.is_of_unknown_kind() => libc::DT_UNKNOWN,
             FileKind::File => libc::DT_REG,
             FileKind::Directory => libc::DT_DIR,
             FileKind::SymbolicLink => libc::DT_LNK,
