@@ -169,6 +169,7 @@ impl FileSystem {
         Ok(self.directories.insert(OpenDirectory {
             ino,
             listing: AsyncMutex::new(listing),
+            written: Mutex::default(),
         }))
     }
 

@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use mountpoint_client::types::{ETag, Key};
 
@@ -13,6 +14,7 @@ use super::inode::{Body, Moment, Observed};
 use super::inode_table::{InodeTable, Table, View};
 use super::names;
 use super::namespace::{Namespace, replaced};
+use super::page::{Listed, Page};
 use super::version::{Found, Version};
 use crate::config::limits::FILE_TTL;
 use crate::operation::{Entry, FileKind, FsError, InodeNo, Progress};
@@ -104,10 +106,25 @@ impl Namespace {
         self.table.view(ino).ok()?.written
     }
 
-    /// The names in `directory` that are being written.
+    /// The new files in `directory` that are being written, as a page of a listing; `None` if there are none.
     #[must_use]
-    pub fn written_names(&self, directory: InodeNo) -> Vec<Arc<str>> {
-        self.table.written_names(directory)
+    pub fn written_page(&self, directory: InodeNo) -> Option<Page> {
+        let names = self.table.written_names(directory);
+        let entries = names.into_iter().map(|name| Listed {
+            name,
+            found: Found::File(Version {
+                size: 0,
+                etag: ETag::from_header(""),
+                mtime: SystemTime::UNIX_EPOCH,
+                is_archived: false,
+            }),
+            is_certain: false,
+        });
+        let page = Page {
+            entries: entries.collect(),
+            asked: self.clock.now(),
+        };
+        (!page.entries.is_empty()).then_some(page)
     }
 
     /// An answer that was asked for now, that vouches for no open.
@@ -253,9 +270,13 @@ impl InodeTable {
         let Ok(Body::Directory(children)) = table.inode(directory).map(|inode| &inode.body) else {
             return Vec::new();
         };
+        let is_new = |ino: &InodeNo| match table.inode(*ino).map(|inode| &inode.body) {
+            Ok(Body::File(version)) => version.etag.as_str().is_empty(),
+            Ok(Body::Directory(_)) | Err(_) => false,
+        };
         let mut names: Vec<_> = children
             .iter()
-            .filter(|(_, ino)| table.written.contains_key(ino))
+            .filter(|(_, ino)| table.written.contains_key(ino) && is_new(ino))
             .map(|(name, _)| Arc::clone(name))
             .collect();
         names.sort();

@@ -126,7 +126,14 @@ mod tests {
         };
         let open = begin();
         assert!(!ask(&open));
-        assert!(client.list_uploads("").now_or_never().unwrap().unwrap().is_empty());
+        assert!(
+            client
+                .list_uploads("")
+                .now_or_never()
+                .unwrap()
+                .unwrap()
+                .is_empty()
+        );
         let completed = begin();
         let body = Bytes::from_static(b"hello");
         let part = client.put_part(&completed, PartNumber(1), body, None);

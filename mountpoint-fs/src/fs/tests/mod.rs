@@ -5,6 +5,7 @@ mod lookup;
 mod model;
 mod opening;
 mod threads;
+mod writing;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
