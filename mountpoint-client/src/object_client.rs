@@ -87,6 +87,9 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     /// One page of ListObjectsV2.
     fn list(&self, request: ListRequest) -> Pending<ListOutput>;
 
+    /// Whether listings are in the order of keys and can begin behind a key. Not on directory buckets.
+    fn lists_in_order(&self) -> bool;
+
     /// HeadBucket.
     fn head_bucket(&self) -> Pending<BucketInfo>;
 

@@ -152,8 +152,14 @@ const REFERENCE: [(&str, Option<char>, bool, &str, Standing); 52] = [
     ("debug-crt", None, false, "off", Works),
     ("no-log", None, false, "off", Works),
     ("cache", None, true, "none", Refused),
-    ("metadata-ttl", None, true, "`minimal`", Refused),
-    ("negative-metadata-ttl", None, true, "`minimal`", Refused),
+    ("metadata-ttl", None, true, "`minimal`", Works),
+    (
+        "negative-metadata-ttl",
+        None,
+        true,
+        "that of `--metadata-ttl`",
+        Works,
+    ),
     (
         "max-cache-size",
         None,

@@ -34,6 +34,7 @@ fn row(data: &Dataset, streams: u64, block: u64, mode: Mode) -> Workload {
         action: Action::Sequential { files, block, mode },
         unit: Unit::GigabytesPerSecond,
         conditions: None,
+        link: None,
         description: format!(
             "{files_read}, {} KiB reads, {}",
             block / KIB,

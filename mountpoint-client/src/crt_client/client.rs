@@ -90,6 +90,10 @@ impl ObjectClient for CrtClient {
         listing::list(&self.0, request)
     }
 
+    fn lists_in_order(&self) -> bool {
+        !self.0.is_directory_bucket
+    }
+
     fn head_bucket(&self) -> Pending<BucketInfo> {
         objects::head_bucket(&self.0)
     }

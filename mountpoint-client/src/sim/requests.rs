@@ -43,6 +43,10 @@ impl ObjectClient for SimClient {
         self.submit(record, move |store| store.list(&request))
     }
 
+    fn lists_in_order(&self) -> bool {
+        !self.shared.options.directory_bucket
+    }
+
     fn head_bucket(&self) -> Pending<BucketInfo> {
         let record = RequestRecord::new(Operation::HeadBucket, "");
         self.submit(record, |store| Ok(store.head_bucket()))

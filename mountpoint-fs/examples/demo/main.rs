@@ -15,7 +15,7 @@ use clap::Parser;
 use mountpoint_client::credentials::{CredentialsMode, StaticKeys};
 use mountpoint_client::crt_client::{CrtClient, CrtClientOptions};
 use mountpoint_client::server::Server;
-use mountpoint_fs::config::{FsConfig, ReadConfig};
+use mountpoint_fs::config::{FsConfig, NamesConfig, ReadConfig};
 use mountpoint_fs::fuse::MountOptions;
 use mountpoint_fs::mount::{FuseTuning, MountTarget, MountedBucket};
 
@@ -104,6 +104,7 @@ fn mount(server: &Server, directory: &Path) -> Result<MountedBucket, Failure> {
         gid: nix::unistd::getgid().as_raw(),
         dir_mode: 0o755,
         file_mode: 0o644,
+        names: NamesConfig::default(),
         read: ReadConfig::default(),
         write: mountpoint_fs::config::WriteConfig::default(),
     };
@@ -113,6 +114,7 @@ fn mount(server: &Server, directory: &Path) -> Result<MountedBucket, Failure> {
         allow_root: false,
         auto_unmount: false,
         read_only: true,
+        transport: FuseTuning::default().transport,
     };
     Ok(MountedBucket::over(
         Arc::new(client),

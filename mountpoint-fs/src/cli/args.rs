@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use super::{
-    BucketArg, BucketFlags, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags, MountFlags,
-    WriteFlags,
+    BucketArg, BucketFlags, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags, MetadataFlags,
+    MountFlags, WriteFlags,
 };
 
 /// Version and commit, for `--version`.
@@ -51,6 +51,10 @@ pub struct CliArgs {
     /// What the mount looks like, and who may use it.
     #[command(flatten)]
     pub mount: MountFlags,
+
+    /// How long names are remembered.
+    #[command(flatten)]
+    pub metadata: MetadataFlags,
 
     /// How requests reach S3.
     #[command(flatten)]
@@ -100,7 +104,7 @@ impl CliArgs {
     /// What is done in another way than the arguments say.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.later.warnings();
+        let mut warnings = self.metadata.warnings();
         if self.credentials.no_sign_request && self.credentials.profile.is_some() {
             warnings.push(
                 "--no-sign-request asks without credentials: --profile has no effect".to_owned(),
@@ -302,16 +306,13 @@ mod tests {
     #[test]
     fn each_later_flag_is_refused() {
         check_refused("--read-only", &[]);
-        check_refused("--metadata-ttl minimal --negative-metadata-ttl 0", &[]);
+        check_refused("--metadata-ttl minimal --negative-metadata-ttl 60", &[]);
         check_refused(
             "--sse AES256 --sse-kms-key-id arn:aws:kms:r:1:key/x",
             &["--sse-kms-key-id cannot"],
         );
         for args in [
             "--cache /c",
-            "--metadata-ttl 60",
-            "--metadata-ttl indefinite",
-            "--negative-metadata-ttl 60",
             "--cache-xz b--use1-az4--x-s3",
             "--log-metrics",
             "--otlp-endpoint http://h:4318",

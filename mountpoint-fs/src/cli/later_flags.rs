@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, value_parser};
 
-use super::values::TimeToLive;
 use super::{BucketArg, BucketArgError};
 
 /// Flags under "Not in this version".
@@ -21,14 +20,6 @@ pub struct LaterFlags {
     /// Keep content in this directory
     #[arg(long, value_name = "DIRECTORY")]
     pub cache: Option<PathBuf>,
-
-    /// How long names and attributes are remembered; 'minimal', which this version does, is accepted
-    #[arg(long, value_name = "SECONDS|indefinite|minimal")]
-    pub metadata_ttl: Option<TimeToLive>,
-
-    /// How long the absence of a name is remembered; 'minimal', which this version does, is accepted
-    #[arg(long, value_name = "SECONDS|indefinite|minimal")]
-    pub negative_metadata_ttl: Option<TimeToLive>,
 
     /// Most space for --cache
     #[arg(long, value_name = "MiB", requires = "cache")]
@@ -59,17 +50,8 @@ impl LaterFlags {
     /// What a user who gave these flags must know: one text for each that this version cannot honour.
     #[must_use]
     pub fn refusals(&self) -> Vec<String> {
-        let unlike_minimal = |ttl: Option<TimeToLive>| {
-            ttl.is_some_and(|ttl| !matches!(ttl, TimeToLive::Minimal | TimeToLive::Seconds(0)))
-        };
         let given = [
             ("cache", self.cache.is_some(), NO_CACHE),
-            ("metadata-ttl", unlike_minimal(self.metadata_ttl), NO_TTL),
-            (
-                "negative-metadata-ttl",
-                unlike_minimal(self.negative_metadata_ttl),
-                NO_TTL,
-            ),
             ("max-cache-size", self.max_cache_size.is_some(), NO_CACHE),
             ("cache-xz", self.cache_xz.is_some(), NO_CACHE),
             (
@@ -93,23 +75,9 @@ impl LaterFlags {
             })
             .collect()
     }
-
-    /// Flags that are honoured in another way than they say.
-    pub(super) fn warnings(&self) -> Vec<String> {
-        let zero = |ttl: Option<TimeToLive>| ttl == Some(TimeToLive::Seconds(0));
-        [
-            ("metadata-ttl", zero(self.metadata_ttl)),
-            ("negative-metadata-ttl", zero(self.negative_metadata_ttl)),
-        ]
-        .into_iter()
-        .filter(|(_, zero)| *zero)
-        .map(|(flag, _)| format!("--{flag} 0 means 'minimal'; write --{flag} minimal"))
-        .collect()
-    }
 }
 
 const NO_CACHE: &str = "keeps content in memory only (--memory-target sets how much)";
-const NO_TTL: &str = "remembers names and attributes for 1 s (minimal)";
 const NO_METRICS: &str = "has no metrics; --debug logs what the mount does";
 
 fn parse_cache_bucket(text: &str) -> Result<BucketArg, String> {

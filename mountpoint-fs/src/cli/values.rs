@@ -1,16 +1,29 @@
 //! Values of flags: text in, checked value or a text for the user out.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 /// How long names and attributes may be remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeToLive {
-    /// As short as the kernel can make use of; what this version does.
+    /// As short as an application can make use of.
     Minimal,
     /// For ever.
     Indefinite,
     /// So many seconds.
     Seconds(u64),
+}
+
+impl TimeToLive {
+    /// The time, if it is not minimal; at most what counts as for ever, which is 136 years.
+    pub(super) fn duration(self) -> Option<Duration> {
+        let forever = u64::from(u32::MAX);
+        match self {
+            Self::Minimal | Self::Seconds(0) => None,
+            Self::Indefinite => Some(Duration::from_secs(forever)),
+            Self::Seconds(seconds) => Some(Duration::from_secs(seconds.min(forever))),
+        }
+    }
 }
 
 impl FromStr for TimeToLive {

@@ -8,11 +8,12 @@ pub const READ_SIZE_MAX: u32 = 1 << 20;
 /// Longest name of one directory entry, in bytes. Linux refuses longer ones before it asks us (`NAME_MAX`).
 pub const NAME_LEN_MAX: usize = 255;
 
-/// How long attributes of a file may be stale by default; the reference promises at most 1 s for changed objects.
+/// How long names and attributes may be stale by default (`--metadata-ttl minimal`); the reference promises at most 1 s
+/// for changed objects.
 pub const FILE_TTL: Duration = Duration::from_secs(1);
 
-/// How long a directory entry may be stale by default.
-pub const DIRECTORY_TTL: Duration = Duration::from_secs(1);
+/// Memory of one inode with a name of 29 bytes, all tables included, in bytes; a test counts it.
+pub const INODE_BYTES_MAX: usize = 256;
 
 /// How long SIGTERM waits for operations in progress before it unmounts lazily.
 pub const SHUTDOWN_DRAIN: Duration = Duration::from_secs(5);
@@ -40,6 +41,28 @@ pub const MAX_BACKGROUND: u16 = 128;
 
 /// Session threads. They never wait for S3; four measured as fast as sixteen.
 pub const SESSION_THREADS: usize = 4;
+
+/// Threads that serve FUSE over io_uring, at most: what `--max-threads` is by default. One for each core up to that.
+pub const RING_THREADS_DEFAULT: usize = 16;
+
+/// Cores up to which FUSE over io_uring is used: each costs 64 entries of a megabyte of address space.
+pub const RING_QUEUES_MAX: usize = 64;
+
+/// Entries of all io_uring queues together, and so requests that may be in progress: with 2 cores as many as 1,000
+/// waiting readers need, with 64 cores 64 for each. An entry that nobody used costs about 1 KiB, in the kernel.
+pub const RING_ENTRIES_MAX: usize = 4096;
+
+/// Entries of one io_uring queue. While so many requests of one core wait for S3, its next one waits as well.
+pub const RING_DEPTH_MAX: usize = 512;
+
+/// Memory for replies on their way to the kernel over io_uring, shared by the queue threads.
+pub const RING_MEMORY_MAX: usize = 32 << 20;
+
+/// Least such memory of a queue thread: one reply of the largest size that is being taken, and the next one.
+pub const RING_MEMORY_MIN: usize = 2 * READ_SIZE_MAX as usize;
+
+/// After this time without a request, an io_uring queue gives back the memory of its replies.
+pub const RING_IDLE: Duration = Duration::from_secs(1);
 
 /// Least memory for reads by default, where that is at most half of what there is.
 pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
@@ -97,13 +120,49 @@ pub const LIST_PAGE_KEYS: u16 = 1000;
 /// sends more than a thousand times what was asked for is refused.
 pub const LIST_PAGE_ENTRIES_MAX: usize = (1 << 20) - 2;
 
+/// LISTs that one listing of a large directory has in the air. At 50 ms a request, 16 bring 320,000 names a second,
+/// about what readdirplus takes; S3 slows nobody down for it.
+pub const LIST_REQUESTS_MAX: usize = 16;
+
+/// Pages that one listing holds ahead of its reader, or has in the air: three for each request. A page of short names
+/// takes about 0.2 MB.
+pub const LIST_AHEAD_PAGES_MAX: usize = 3 * LIST_REQUESTS_MAX;
+
+/// Pages that all listings of a mount hold ahead of their readers, about 40 MB. Where that is too few, each goes on
+/// with the page that its reader waits for.
+pub const LIST_AHEAD_MOUNT_MAX: usize = 4 * LIST_AHEAD_PAGES_MAX;
+
+/// Pages that one listing holds behind its reader: two readers of one descriptor have two each.
+pub const LIST_HELD_PAGES_MAX: usize = 4;
+
 /// How long an answer of `lookup` is at most good enough for the `open` that follows it in the same system call.
 /// The bound in force is shorter: what that lookup itself took. See `namespace::Namespace::open`.
 pub const OPEN_FRESH_MAX: Duration = Duration::from_millis(100);
 
-/// Pages of listings that answer lookups while their names are valid. `du` and `find` read a whole directory before
-/// they look at its first entry; 32 pages are what S3 lists in one validity at 30 ms a page, and about 6 MB.
-pub const RECENT_PAGES_MAX: usize = 32;
+/// Names on pages of listings that answer lookups while they are valid. `du` and `find` read a whole directory before
+/// they look at its first entry; 32 full pages are what S3 lists in one validity at 30 ms a page, and about 6 MB.
+pub const RECENT_NAMES_MAX: usize = 32_000;
+
+/// Pages of listings that answer lookups: what is found below a name is a page for each directory.
+pub const RECENT_PAGES_MAX: usize = 4_096;
+
+/// Keys that the LIST of a lookup asks for: the name itself, and what is below it as far as it goes, which answers the
+/// lookups that come next. 100 keys are 30 KB, and cost S3 no more time than one does.
+pub const LOOKUP_KEYS: u16 = 100;
+
+/// Lookups of one directory's names, one after the other or at once, that ask for a name each. The next one asks for
+/// the directory: a program that knows its files' names looks at many of them.
+pub const CROWD_LOOKUPS: u32 = 8;
+
+/// Most lookups between two listings that turned out to be of no use to a directory's lookups.
+pub const CROWD_LOOKUPS_MAX: u32 = 1 << 20;
+
+/// Directories whose lookups are counted.
+pub const CROWDS_MAX: usize = 1_024;
+
+/// Largest file that `open` fetches instead of asking for its version: one request that brings both. It is what the
+/// kernel would read first; an application that opens a file and does not read it wastes no more.
+pub const OPEN_FETCH_MAX: u64 = 128 << 10;
 
 /// How old a page of a listing may be when its attributes are handed out as valid. A reader that pauses longer
 /// between two pages still gets the names, and the kernel asks again for what it wants to know of them.

@@ -4,5 +4,5 @@ pub mod limits;
 mod settings;
 mod write;
 
-pub use settings::{FsConfig, ReadConfig, ReadMode};
+pub use settings::{FsConfig, NamesConfig, ReadConfig, ReadMode};
 pub use write::WriteConfig;

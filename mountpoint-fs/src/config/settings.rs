@@ -1,6 +1,9 @@
 //! What the file system is told at start-up. Resolved once, by `mount`; never changed while mounted.
 
+use std::time::Duration;
+
 use super::WriteConfig;
+use super::limits::FILE_TTL;
 
 /// Settings of names, attributes and open files.
 #[derive(Clone, Debug)]
@@ -15,10 +18,33 @@ pub struct FsConfig {
     pub dir_mode: u16,
     /// Permission bits of files.
     pub file_mode: u16,
+    /// How long names are trusted, and how many are kept.
+    pub names: NamesConfig,
     /// Settings of the read path.
     pub read: ReadConfig,
     /// What may be changed, and how.
     pub write: WriteConfig,
+}
+
+/// Settings of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamesConfig {
+    /// How long a name and its attributes are answered for (`--metadata-ttl`).
+    pub ttl: Duration,
+    /// How long the kernel may keep the absence of a name (`--negative-metadata-ttl`).
+    pub negative_ttl: Duration,
+    /// Whether `open` trusts attributes that are valid. If not, it sees the newest version.
+    pub opens_unasked: bool,
+}
+
+impl Default for NamesConfig {
+    fn default() -> Self {
+        Self {
+            ttl: FILE_TTL,
+            negative_ttl: Duration::ZERO,
+            opens_unasked: false,
+        }
+    }
 }
 
 /// Settings of the read path.

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use mountpoint_client::ObjectClient;
 use tokio::sync::Mutex as AsyncMutex;
@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::config::FsConfig;
 use crate::config::limits::NAME_LEN_MAX;
 use crate::handle::{HandleTable, OpenFile, OpenWriter};
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Proof};
 use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
     StatFs,
@@ -74,6 +74,7 @@ impl FileSystem {
     /// Gives back memory that nobody has used for a while. To be called every
     /// [`READER_IDLE`](crate::config::limits::READER_IDLE).
     pub fn give_back_idle(&self) {
+        self.namespace.give_back_idle();
         self.reading.give_back_idle();
     }
 
@@ -85,6 +86,12 @@ impl FileSystem {
     /// Finds `name` in a directory and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         self.namespace.lookup(parent, name).await
+    }
+
+    /// How long the kernel may keep the absence of a name that [`FileSystem::lookup`] did not find.
+    #[must_use]
+    pub fn negative_ttl(&self) -> Duration {
+        self.namespace.negative_ttl()
     }
 
     /// Gives back `count` lookups of an inode; an inode without lookups is dropped.
@@ -105,18 +112,28 @@ impl FileSystem {
     /// what that finds to be opened. Linux does so by itself when `open` says `ESTALE`.
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
         self.finish_closed(ino).await?;
-        let opened = self.namespace.open(ino).await?;
+        let opened = self.namespace.open(ino, options.direct).await?;
+        let (key, etag) = (opened.key, opened.version.etag);
+        let reader = Reader::new(
+            Arc::clone(&self.reading),
+            key.clone(),
+            etag.clone(),
+            opened.version.size,
+        );
+        if opened.proof == Proof::Fetch
+            && let Err(error) = reader.fetch_whole().await
+        {
+            if matches!(error, FsError::Stale(_)) {
+                self.namespace.distrust(ino);
+            }
+            return Err(error);
+        }
+        self.namespace.opened(ino)?;
         let (direct_io, watch) = self.read_modes.open(
-            (opened.key.as_str(), opened.version.etag.as_str()),
+            (key.as_str(), etag.as_str()),
             opened.version.size,
             options,
             self.reading.consumed(),
-        );
-        let reader = Reader::new(
-            Arc::clone(&self.reading),
-            opened.key,
-            opened.version.etag,
-            opened.version.size,
         );
         let handle = self.files.insert(OpenFile::Reading { ino, reader, watch });
         Ok(Opened {
@@ -211,6 +228,12 @@ impl FileSystem {
             blocks: u64::MAX / 4096,
             name_len_max,
         }
+    }
+
+    /// Pages of listings that are held ahead of their readers or in the air, of all open directories.
+    #[must_use]
+    pub fn listing_pages_ahead(&self) -> usize {
+        self.namespace.listing_pages_ahead()
     }
 
     /// How many inodes there are besides the root: those the kernel knows and those that are open.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use tracing::Level;
 
-use super::device::Reply;
 use super::errno::{Access, Step, errno, level};
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
+use super::reply::Reply;
 use super::task::PendingReply;
 use super::wire::{DirectoryBuffer, Fixed, Header, Modification, Operation, Request};
 use crate::clock::Clock;
@@ -139,6 +139,10 @@ impl Dispatcher {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let result = this.fs.lookup(ino, &name).await;
+                    let negative_ttl = this.fs.negative_ttl();
+                    if !negative_ttl.is_zero() && matches!(result, Err(FsError::NotFound)) {
+                        return Reply::Fixed(Fixed::absence(negative_ttl));
+                    }
                     this.reply(Step::Lookup, ino, result, |entry| {
                         Reply::Fixed(Fixed::entry(&entry))
                     })
@@ -376,7 +380,7 @@ mod tests {
     use mountpoint_client::sim::SimOptions;
 
     use super::*;
-    use crate::config::{FsConfig, ReadConfig, WriteConfig};
+    use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 
     #[test]
     fn files_that_could_not_be_mapped_are_not_opened_past_the_page_cache() {
@@ -388,6 +392,7 @@ mod tests {
                 gid: 0,
                 dir_mode: 0o755,
                 file_mode: 0o644,
+                names: NamesConfig::default(),
                 read: ReadConfig::default(),
                 write: WriteConfig::default(),
             };

@@ -22,10 +22,14 @@ mod mount_info;
 mod mount_point;
 mod readahead;
 mod refusal;
+mod reply;
+mod server;
 mod session;
 mod task;
 #[cfg(test)]
 mod tests;
+mod transport;
+mod uring;
 mod wire;
 
 pub use connection::Connection;
@@ -33,3 +37,4 @@ pub use inherited::inherit;
 pub use mount_error::MountError;
 pub use mount_point::{Mount, MountOptions, check_mount_point, mount};
 pub use session::{Session, SessionError, SessionOptions, thread_count};
+pub use transport::Transport;

@@ -1,10 +1,9 @@
 //! One inode: what the kernel may know of a name, and until when.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::version::{Found, Version};
+use super::packed::PackedVersion;
+use super::version::Found;
 use crate::operation::{FileKind, InodeNo};
 
 /// A point of the mount's clock. Half of a `Duration`: there may be millions of inodes.
@@ -53,40 +52,51 @@ impl Observed {
     }
 }
 
-/// An inode. Its key is not stored: it is the chain of its parents' names.
+/// An inode. Its key is not stored: it is the chain of its parents' names. See `limits::INODE_BYTES_MAX` for how much
+/// it may take.
 #[derive(Debug)]
 pub(super) struct Inode {
+    pub(super) ino: InodeNo,
     pub(super) parent: InodeNo,
-    pub(super) name: Arc<str>,
+    pub(super) name: Box<str>,
     /// References that the kernel holds.
     pub(super) lookups: u64,
     /// Open handles.
     pub(super) openers: u32,
-    /// Handles open for writing.
-    pub(super) writers: u32,
+    /// Whether it was opened before: the kernel may have pages of it.
+    pub(super) was_opened: bool,
     pub(super) observed: Observed,
     pub(super) body: Body,
 }
 
 #[derive(Debug)]
 pub(super) enum Body {
-    File(Version),
-    /// With the inodes that its names mean now.
-    Directory(HashMap<Arc<str>, InodeNo>),
+    File(PackedVersion),
+    Directory {
+        /// Names in it that mean an inode now.
+        children: u32,
+    },
 }
 
 impl Inode {
-    pub(super) fn new(parent: InodeNo, name: Arc<str>, found: &Found, observed: Observed) -> Self {
+    pub(super) fn new(
+        ino: InodeNo,
+        parent: InodeNo,
+        name: &str,
+        found: &Found,
+        observed: Observed,
+    ) -> Self {
         let body = match found {
-            Found::Directory => Body::Directory(HashMap::new()),
-            Found::File(version) => Body::File(version.clone()),
+            Found::Directory => Body::Directory { children: 0 },
+            Found::File(version) => Body::File(PackedVersion::pack(version)),
         };
         Self {
+            ino,
             parent,
-            name,
+            name: Box::from(name),
             lookups: 0,
             openers: 0,
-            writers: 0,
+            was_opened: false,
             observed,
             body,
         }
@@ -95,43 +105,45 @@ impl Inode {
     pub(super) fn kind(&self) -> FileKind {
         match self.body {
             Body::File(_) => FileKind::File,
-            Body::Directory(_) => FileKind::Directory,
+            Body::Directory { .. } => FileKind::Directory,
         }
     }
 
     /// What it is, as lookups say it.
     pub(super) fn found(&self) -> Found {
         match &self.body {
-            Body::File(version) => Found::File(version.clone()),
-            Body::Directory(_) => Found::Directory,
+            Body::File(version) => Found::File(version.unpack()),
+            Body::Directory { .. } => Found::Directory,
         }
     }
 
     /// Whether `found` is this very inode: the same version of a file, or a directory.
     pub(super) fn is_same(&self, found: &Found) -> bool {
         match (&self.body, found) {
-            (Body::File(known), Found::File(version)) => known.is_same(version),
-            (Body::Directory(_), Found::Directory) => true,
-            (Body::File(_), Found::Directory) | (Body::Directory(_), Found::File(_)) => false,
+            (Body::File(known), Found::File(version)) => known.unpack().is_same(version),
+            (Body::Directory { .. }, Found::Directory) => true,
+            (Body::File(_), Found::Directory) | (Body::Directory { .. }, Found::File(_)) => false,
         }
     }
 
     /// Takes over what an answer says besides the inode's identity.
     pub(super) fn observe(&mut self, found: &Found, observed: Observed) {
-        if let (Body::File(known), Found::File(version)) = (&mut self.body, found) {
+        if let (Body::File(packed), Found::File(version)) = (&mut self.body, found) {
+            let mut known = packed.unpack();
             known.mtime = version.mtime;
             known.is_archived = version.is_archived;
             // Some servers leave the quotes out of listings that `If-Match` needs.
             if !known.etag.as_str().starts_with('"') {
                 known.etag = version.etag.clone();
             }
+            *packed = PackedVersion::pack(&known);
         }
         self.observed = observed;
     }
 
     /// Whether nobody needs it any more.
     pub(super) fn is_unused(&self) -> bool {
-        let has_children = matches!(&self.body, Body::Directory(children) if !children.is_empty());
-        self.lookups == 0 && self.openers == 0 && self.writers == 0 && !has_children
+        let has_children = matches!(&self.body, Body::Directory { children } if *children > 0);
+        self.lookups == 0 && self.openers == 0 && !has_children
     }
 }

@@ -8,11 +8,15 @@
 //! dropped before its children. Numbers are never used twice.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+
+use hashbrown::HashTable;
 
 use super::inode::{Body, Inode, Moment, Observed};
 use super::version::{Found, Version};
-use crate::operation::{FileKind, FsError, InodeNo, Progress};
+use super::writing::Writing;
+use crate::operation::{FileKind, FsError, InodeNo};
 use crate::sync::Mutex;
 
 /// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held for a few hash
@@ -24,28 +28,40 @@ pub(super) struct InodeTable {
     prefix: String,
 }
 
+/// Two hash tables of one word an inode each; the keys are in the inodes.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Boxed: a half empty table of pointers is small.
-    inodes: HashMap<InodeNo, Box<Inode>>,
+    /// By number. Boxed: a half empty table of pointers is small.
+    inodes: HashTable<Box<Inode>>,
+    /// What the names of all directories mean now, by directory and name.
+    names: HashTable<InodeNo>,
+    hasher: RandomState,
     last: InodeNo,
-    /// Files that are being written, and that S3 does not have all of. Few: beside the inodes, of which there are many.
-    pub(super) written: HashMap<InodeNo, Arc<Progress>>,
+    /// Files that are open for writing. Few: beside the inodes, of which there are many.
+    pub(super) writing: HashMap<InodeNo, Writing>,
 }
 
 /// A copy of what an inode is.
 #[derive(Clone, Debug)]
 pub(super) struct View {
-    pub(super) ino: InodeNo,
     pub(super) parent: InodeNo,
     pub(super) name: Arc<str>,
     pub(super) found: Found,
     pub(super) observed: Observed,
     pub(super) openers: u32,
-    /// While it is being written.
-    pub(super) written: Option<Arc<Progress>>,
+    /// Whether it is being written: what was found is what its writer says.
+    pub(super) is_written: bool,
     /// Whether its name still means this inode.
     pub(super) is_attached: bool,
+    /// Whether it was opened before: the kernel may have pages of it.
+    pub(super) was_opened: bool,
+}
+
+/// What a name was made to mean.
+#[derive(Clone, Debug)]
+pub(super) struct Admitted {
+    pub(super) ino: InodeNo,
+    pub(super) found: Found,
 }
 
 impl InodeTable {
@@ -56,14 +72,22 @@ impl InodeTable {
             valid_until: Moment::START,
             fresh_until: Moment::START,
         };
-        let root = Inode::new(InodeNo::ROOT, Arc::from(""), &Found::Directory, forever);
-        let inodes = HashMap::from([(InodeNo::ROOT, Box::new(root))]);
+        let mut table = Table {
+            inodes: HashTable::new(),
+            names: HashTable::new(),
+            hasher: RandomState::new(),
+            last: InodeNo::ROOT,
+            writing: HashMap::new(),
+        };
+        table.insert(Inode::new(
+            InodeNo::ROOT,
+            InodeNo::ROOT,
+            "",
+            &Found::Directory,
+            forever,
+        ));
         Self {
-            table: Mutex::new(Table {
-                inodes,
-                last: InodeNo::ROOT,
-                written: HashMap::new(),
-            }),
+            table: Mutex::new(table),
             prefix,
         }
     }
@@ -74,19 +98,19 @@ impl InodeTable {
         if table.inode(ino)?.kind() != FileKind::Directory {
             return Err(FsError::NotADirectory);
         }
-        let mut names = Vec::new();
+        let mut path = Vec::new();
+        let mut len = self.prefix.len();
         let mut current = ino;
         while current != InodeNo::ROOT {
             let inode = table.inode(current)?;
-            names.push(Arc::clone(&inode.name));
+            len += inode.name.len() + 1;
+            path.push(inode);
             current = inode.parent;
         }
-        drop(table);
-        let len = self.prefix.len() + names.iter().map(|name| name.len() + 1).sum::<usize>();
         let mut prefix = String::with_capacity(len);
         prefix.push_str(&self.prefix);
-        for name in names.iter().rev() {
-            prefix.push_str(name);
+        for inode in path.iter().rev() {
+            prefix.push_str(&inode.name);
             prefix.push('/');
         }
         Ok(prefix)
@@ -109,21 +133,22 @@ impl InodeTable {
     pub(super) fn admit(
         &self,
         directory: InodeNo,
-        name: &Arc<str>,
+        name: &str,
         found: &Found,
         observed: Observed,
-    ) -> Result<View, FsError> {
+    ) -> Result<Admitted, FsError> {
         let mut table = self.table.lock();
-        let ino = match table.inode(directory)?.body {
-            Body::File(_) => return Err(FsError::NotADirectory),
-            Body::Directory(_) => table.child(directory, name),
-        };
-        let ino = match ino.and_then(|ino| table.observe(ino, found, observed)) {
+        if table.inode(directory)?.kind() != FileKind::Directory {
+            return Err(FsError::NotADirectory);
+        }
+        let known = table.child(directory, name);
+        let kept = known.and_then(|ino| table.observe(ino, found, observed));
+        let ino = match kept {
             Some(ino) => ino,
             None => table.create(directory, name, found, observed),
         };
         table.inode_mut(ino)?.lookups += 1;
-        table.view(ino)
+        table.admitted(ino)
     }
 
     /// What a new look at the name of `ino` found. `None` if it is not this inode any more, which is then detached.
@@ -158,15 +183,18 @@ impl InodeTable {
         let fresh_until = std::mem::replace(&mut inode.observed.fresh_until, Moment::START);
         match &inode.body {
             Body::File(version) if fresh_until != Moment::START && now <= fresh_until => {
-                Some(version.clone())
+                Some(version.unpack())
             }
-            Body::File(_) | Body::Directory(_) => None,
+            Body::File(_) | Body::Directory { .. } => None,
         }
     }
 
     /// A handle was opened: the inode stays until it is closed.
     pub(super) fn open(&self, ino: InodeNo) -> Result<(), FsError> {
-        self.table.lock().inode_mut(ino)?.openers += 1;
+        let mut table = self.table.lock();
+        let inode = table.inode_mut(ino)?;
+        inode.openers += 1;
+        inode.was_opened = true;
         Ok(())
     }
 
@@ -196,45 +224,70 @@ impl Table {
             parent,
             observed,
             openers,
+            was_opened,
             ..
         } = *inode;
-        let is_attached = ino == InodeNo::ROOT || self.child(parent, &inode.name) == Some(ino);
         Ok(View {
-            ino,
             parent,
-            name: Arc::clone(&inode.name),
-            found: inode.found(),
+            name: Arc::from(&*inode.name),
+            found: self.found(inode),
             observed,
             openers,
-            written: self.written.get(&ino).map(Arc::clone),
-            is_attached,
+            is_written: self.is_written(ino),
+            is_attached: ino == InodeNo::ROOT || self.child(parent, &inode.name) == Some(ino),
+            was_opened,
         })
+    }
+
+    pub(super) fn admitted(&self, ino: InodeNo) -> Result<Admitted, FsError> {
+        let found = self.found(self.inode(ino)?);
+        Ok(Admitted { ino, found })
+    }
+
+    fn hash_of(&self, ino: InodeNo) -> u64 {
+        self.hasher.hash_one(ino)
+    }
+
+    fn hash_of_name(&self, directory: InodeNo, name: &str) -> u64 {
+        self.hasher.hash_one((directory, name))
     }
 
     pub(super) fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
         self.inodes
-            .get(&ino)
+            .find(self.hash_of(ino), |inode| inode.ino == ino)
             .map(Box::as_ref)
             .ok_or_else(|| unknown(ino))
     }
 
     pub(super) fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
         self.inodes
-            .get_mut(&ino)
+            .find_mut(self.hasher.hash_one(ino), |inode| inode.ino == ino)
             .map(Box::as_mut)
             .ok_or_else(|| unknown(ino))
     }
 
     pub(super) fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
-        match &self.inodes.get(&directory)?.body {
-            Body::Directory(children) => children.get(name).copied(),
-            Body::File(_) => None,
-        }
+        let hash = self.hash_of_name(directory, name);
+        self.names
+            .find(hash, |ino| self.is_named(*ino, directory, name))
+            .copied()
+    }
+
+    fn is_named(&self, ino: InodeNo, directory: InodeNo, name: &str) -> bool {
+        self.inode(ino)
+            .is_ok_and(|inode| inode.parent == directory && *inode.name == *name)
+    }
+
+    fn insert(&mut self, inode: Inode) {
+        let hash = self.hash_of(inode.ino);
+        let hasher = &self.hasher;
+        self.inodes
+            .insert_unique(hash, Box::new(inode), |inode| hasher.hash_one(inode.ino));
     }
 
     /// `ino` if it may go on meaning its name after that name was `found` to be this.
     fn observe(&mut self, ino: InodeNo, found: &Found, observed: Observed) -> Option<InodeNo> {
-        if self.written.contains_key(&ino) {
+        if self.is_written(ino) {
             // What S3 has is not what the file will be.
             return Some(ino);
         }
@@ -252,22 +305,18 @@ impl Table {
     pub(super) fn create(
         &mut self,
         directory: InodeNo,
-        name: &Arc<str>,
+        name: &str,
         found: &Found,
         observed: Observed,
     ) -> InodeNo {
         let ino = InodeNo(self.last.0 + 1);
         self.last = ino;
-        let inode = Inode::new(directory, Arc::clone(name), found, observed);
-        let replaced = match self
-            .inodes
-            .get_mut(&directory)
-            .map(|directory| &mut directory.body)
-        {
-            Some(Body::Directory(children)) => children.insert(Arc::clone(name), ino),
-            Some(Body::File(_)) | None => unreachable!("the caller has looked"),
-        };
-        self.inodes.insert(ino, Box::new(inode));
+        let replaced = self.child(directory, name);
+        if let Some(replaced) = replaced {
+            self.unname(directory, name, replaced);
+        }
+        self.insert(Inode::new(ino, directory, name, found, observed));
+        self.name(directory, name, ino);
         if let Some(replaced) = replaced {
             self.drop_unused(replaced);
         }
@@ -276,53 +325,98 @@ impl Table {
 
     pub(super) fn detach(&mut self, ino: InodeNo) {
         let Ok(inode) = self.inode(ino) else { return };
-        let (parent, name) = (inode.parent, Arc::clone(&inode.name));
+        let (parent, name) = (inode.parent, inode.name.clone());
         self.unname(parent, &name, ino);
         self.drop_unused(parent);
     }
 
+    /// Makes `name` in `directory`, which means nothing, mean `ino`, which is called so.
+    fn name(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
+        let hash = self.hash_of_name(directory, name);
+        let Self {
+            inodes,
+            names,
+            hasher,
+            ..
+        } = self;
+        names.insert_unique(hash, ino, |ino| hash_of_named(inodes, hasher, *ino));
+        self.count_children(directory, |children| children.saturating_add(1));
+    }
+
     /// Takes `name` out of `directory` if it means `ino`.
     fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
-        let Ok(Inode {
-            body: Body::Directory(children),
+        let hash = self.hash_of_name(directory, name);
+        if let Ok(entry) = self.names.find_entry(hash, |named| *named == ino) {
+            entry.remove();
+            self.count_children(directory, |children| children.saturating_sub(1));
+        }
+    }
+
+    fn count_children(&mut self, directory: InodeNo, count: impl FnOnce(u32) -> u32) {
+        if let Ok(Inode {
+            body: Body::Directory { children },
             ..
         }) = self.inode_mut(directory)
-        else {
-            return;
-        };
-        if children.get(name) == Some(&ino) {
-            children.remove(name);
-            if children.is_empty() {
-                *children = HashMap::new();
-            }
+        {
+            *children = count(*children);
         }
     }
 
     /// Drops `ino` if nobody needs it, and then its parents.
     pub(super) fn drop_unused(&mut self, mut ino: InodeNo) {
-        while ino != InodeNo::ROOT && self.inode(ino).is_ok_and(Inode::is_unused) {
-            let Some(inode) = self.inodes.remove(&ino) else {
+        while ino != InodeNo::ROOT {
+            let Ok(inode) = self.inode(ino) else { return };
+            if !inode.is_unused() || self.writing.contains_key(&ino) {
                 return;
-            };
-            self.unname(inode.parent, &inode.name, ino);
-            ino = inode.parent;
-        }
-        if self.inodes.len() < self.inodes.capacity() / SHRINK_BELOW
-            && self.inodes.capacity() > SHRINK_ABOVE
-        {
-            self.inodes.shrink_to(self.inodes.len() * 2);
+            }
+            let (parent, name) = (inode.parent, inode.name.clone());
+            // First: what a name means must be there for as long as the name is.
+            self.unname(parent, &name, ino);
+            let hash = self.hash_of(ino);
+            if let Ok(entry) = self.inodes.find_entry(hash, |inode| inode.ino == ino) {
+                entry.remove();
+            }
+            self.shrink();
+            ino = parent;
         }
     }
+
+    /// Gives memory back if there were many more inodes once.
+    fn shrink(&mut self) {
+        let Self {
+            inodes,
+            names,
+            hasher,
+            ..
+        } = self;
+        if is_roomy(names.len(), names.capacity()) {
+            names.shrink_to(names.len() * 2, |ino| hash_of_named(inodes, hasher, *ino));
+        }
+        if is_roomy(inodes.len(), inodes.capacity()) {
+            inodes.shrink_to(inodes.len() * 2, |inode| hasher.hash_one(inode.ino));
+        }
+    }
+}
+
+/// The hash by which the name of `ino`, which has one, is found.
+fn hash_of_named(inodes: &HashTable<Box<Inode>>, hasher: &RandomState, ino: InodeNo) -> u64 {
+    let inode = inodes.find(hasher.hash_one(ino), |inode| inode.ino == ino);
+    let inode = inode.expect("a name goes before its inode");
+    hasher.hash_one((inode.parent, &*inode.name))
+}
+
+fn is_roomy(len: usize, capacity: usize) -> bool {
+    len < capacity / SHRINK_BELOW && capacity > SHRINK_ABOVE
 }
 
 fn unknown(ino: InodeNo) -> FsError {
     FsError::Stale(format!("inode {} is not known any more", ino.0))
 }
 
-/// The table gives memory back when it is filled to less than this part of its capacity…
+/// The tables give memory back when they are filled to less than this part of their capacity…
 const SHRINK_BELOW: usize = 8;
 
-/// …and has room for more than this many inodes.
+/// …and have room for more than this many inodes.
 const SHRINK_ABOVE: usize = 4096;
 
 #[cfg(test)]
@@ -332,6 +426,7 @@ mod tests {
     use mountpoint_client::types::ETag;
 
     use super::*;
+    use crate::config::limits::INODE_BYTES_MAX;
 
     const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -361,10 +456,7 @@ mod tests {
         found: &Found,
         at: u64,
     ) -> InodeNo {
-        table
-            .admit(directory, &Arc::from(name), found, seen(at))
-            .unwrap()
-            .ino
+        table.admit(directory, name, found, seen(at)).unwrap().ino
     }
 
     #[test]
@@ -441,42 +533,35 @@ mod tests {
         assert!(table.open(InodeNo(9)).is_err());
     }
 
-    /// Estimated from all allocations that belong to it: glibc adds 8 bytes to each and rounds up to 16.
+    /// All allocations that belong to it: glibc adds 8 bytes to each and rounds up to 16. One more than fits before the
+    /// tables double, which is when they are emptiest.
     #[test]
-    fn a_hundred_thousand_inodes_are_small() {
-        const COUNT: usize = 100_000;
+    fn inodes_are_small() {
+        const COUNT: usize = (1 << 16) * 7 / 8 + 1;
         let table = InodeTable::new(String::new());
+        let name = |number: usize| format!("file-name-{number:015}.bin");
         for number in 0..COUNT {
-            let etag = format!("\"{number:032x}\"");
-            admit(
-                &table,
-                ROOT,
-                &format!("file-name-{number:010}.bin"),
-                &file(&etag),
-                0,
-            );
+            let etag = format!("\"{number:032x}-7\"");
+            admit(&table, ROOT, &name(number), &file(&etag), 0);
         }
         let allocation = |bytes: usize| (bytes + 8).next_multiple_of(16);
-        // A hash table has a power of two of slots, of which seven eighths are used, and a byte for each.
-        let slots = |capacity: usize, slot: usize| (capacity * 8 / 7) * (slot + 1);
         let bytes = {
-            let inner = table.table.lock();
-            let Body::Directory(children) = &inner.inodes[&ROOT].body else {
-                unreachable!()
-            };
-            slots(inner.inodes.capacity(), size_of::<(InodeNo, Box<Inode>)>())
-                + slots(children.capacity(), size_of::<(Arc<str>, InodeNo)>())
-                + COUNT
-                    * (allocation(size_of::<Inode>()) + allocation(16 + 24) + allocation(16 + 34))
+            let table = table.table.lock();
+            table.inodes.allocation_size()
+                + table.names.allocation_size()
+                + COUNT * (allocation(size_of::<Inode>()) + allocation(name(0).len()))
         };
-        assert!(bytes / COUNT <= 300, "{} bytes each", bytes / COUNT);
+        assert!(
+            bytes / COUNT <= INODE_BYTES_MAX,
+            "{} bytes each",
+            bytes / COUNT
+        );
         for number in 0..COUNT as u64 {
             table.forget(InodeNo(number + 2), 1);
         }
         assert_eq!(table.len(), 0);
-        assert!(
-            table.table.lock().inodes.capacity() <= 2 * SHRINK_ABOVE,
-            "memory was given back"
-        );
+        let table = table.table.lock();
+        let left = table.inodes.capacity() + table.names.capacity();
+        assert!(left <= 4 * SHRINK_ABOVE, "memory was given back");
     }
 }

@@ -6,6 +6,7 @@
 //! Invariants: the future is polled by one waiter at a time, outside the lock; whoever drops out, the others are
 //! woken and one of them carries on; when the last one drops out, the future is dropped.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
@@ -62,6 +63,15 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Joins<K, T> {
             waker: None,
         };
         waiter.await
+    }
+
+    /// Whether a flight about `key` is in the air.
+    pub(super) fn is_in_the_air<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.flights.lock().contains_key(key)
     }
 
     /// How many flights are in the air.

@@ -1,13 +1,21 @@
 //! What S3 knows of a name: the requests behind a lookup.
+//!
+//! One LIST of all keys that begin with the name's key says whether it is an object, a directory or nothing, and as a
+//! rule shows what is below a directory too. Where more keys come between the object and what is below it (`a-1/…`
+//! between `a` and `a/…`) than the request asks for, a second one settles it. A directory bucket lists whole
+//! directories only: there a HEAD and a LIST are sent at once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use mountpoint_client::types::{Key, ListOutput, ListRequest};
+use mountpoint_client::types::{Key, ListOutput, ListRequest, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::names;
+use super::subtree::{Below, Subtree, Verdict};
 use super::version::{Found, Version};
+use crate::config::limits::LOOKUP_KEYS;
 use crate::operation::FsError;
 
 /// S3's answer about one name.
@@ -21,45 +29,113 @@ pub(super) struct Answer {
     pub(super) took: Duration,
 }
 
-/// Asks for the object `key` and for anything below it at once: two requests, one serial step. A directory wins, so
-/// the answer is certain as soon as the listing shows one, and never before the listing has come.
-pub(super) async fn find(client: &dyn ObjectClient, key: &Key) -> Result<Option<Found>, FsError> {
-    let Some(prefix) = names::directory_prefix(key) else {
-        return file(client.head(key).await);
-    };
-    let request = ListRequest {
-        prefix,
-        delimiter: Some("/".to_owned()),
-        max_keys: Some(1),
-        ..ListRequest::default()
-    };
-    match select(client.list(request), client.head(key)).await {
-        Either::Left((listed, head)) => {
-            if has_any(&listed.map_err(FsError::from)?) {
-                return Ok(Some(Found::Directory));
+/// What is called so, and the names that were seen on the way.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) found: Option<Found>,
+    pub(super) below: Vec<Below>,
+}
+
+/// Asks what `key` is, which is a name of the directory whose prefix is `directory`.
+pub(super) async fn find(
+    client: &Arc<dyn ObjectClient>,
+    directory: &str,
+    key: &Key,
+) -> Result<Seen, FsError> {
+    let own = names::directory_prefix(key);
+    if !client.lists_in_order() {
+        return match own {
+            Some(own) => find_in_directory_bucket(client, key, own).await,
+            None => Ok(Seen::only(file(client.head(key).await)?)),
+        };
+    }
+    let listed = client.list(keys_from(key.as_str())).await?;
+    let subtree = Subtree::new(&listed, true);
+    let below = subtree.below(directory);
+    let (found, below) = match (subtree.verdict(key.as_str(), own.as_deref()), own) {
+        (Verdict::Certain(found), _) => (found, below),
+        (Verdict::UnlessDirectory(found), Some(own)) => {
+            let listed = client.list(keys_from(&own)).await?;
+            if has_any(&listed) {
+                (
+                    Some(Found::Directory),
+                    Subtree::new(&listed, true).below(&own),
+                )
+            } else {
+                (found, below)
             }
-            file(head.await)
         }
-        Either::Right((head, listing)) => {
-            if has_any(&listing.await.map_err(FsError::from)?) {
-                return Ok(Some(Found::Directory));
-            }
-            file(head)
-        }
+        (Verdict::UnlessDirectory(found), None) => (found, below),
+    };
+    Ok(Seen {
+        found: restored(client, key, found).await?,
+        below,
+    })
+}
+
+/// A listing does not say whether an archived object has been restored; a HEAD does.
+async fn restored(
+    client: &Arc<dyn ObjectClient>,
+    key: &Key,
+    found: Option<Found>,
+) -> Result<Option<Found>, FsError> {
+    match found {
+        Some(Found::File(version)) if version.is_archived => file(client.head(key).await),
+        found => Ok(found),
     }
 }
 
-/// Whether the prefix is a directory: any key begins with it, also one that is hidden.
+/// A directory wins, so the answer is certain as soon as the listing shows one, and never before the listing has come.
+async fn find_in_directory_bucket(
+    client: &Arc<dyn ObjectClient>,
+    key: &Key,
+    own: String,
+) -> Result<Seen, FsError> {
+    match select(client.list(keys_from(&own)), client.head(key)).await {
+        Either::Left((listed, head)) => match directory(&listed?, &own) {
+            Some(seen) => Ok(seen),
+            None => Ok(Seen::only(file(head.await)?)),
+        },
+        Either::Right((head, listing)) => match directory(&listing.await?, &own) {
+            Some(seen) => Ok(seen),
+            None => Ok(Seen::only(file(head)?)),
+        },
+    }
+}
+
+/// The directory `prefix`, if any key begins with it, also one that is hidden.
+fn directory(listed: &ListOutput, prefix: &str) -> Option<Seen> {
+    has_any(listed).then(|| Seen {
+        found: Some(Found::Directory),
+        below: Subtree::new(listed, false).below(prefix),
+    })
+}
+
 fn has_any(listed: &ListOutput) -> bool {
     !listed.objects.is_empty() || !listed.common_prefixes.is_empty()
 }
 
-fn file(
-    head: Result<mountpoint_client::types::ObjectInfo, ClientError>,
-) -> Result<Option<Found>, FsError> {
+fn keys_from(prefix: &str) -> ListRequest {
+    ListRequest {
+        prefix: prefix.to_owned(),
+        max_keys: Some(LOOKUP_KEYS),
+        ..ListRequest::default()
+    }
+}
+
+fn file(head: Result<ObjectInfo, ClientError>) -> Result<Option<Found>, FsError> {
     match head {
         Ok(info) => Ok(Some(Found::File(Version::from(&info)))),
         Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+impl Seen {
+    fn only(found: Option<Found>) -> Self {
+        Self {
+            found,
+            below: Vec::new(),
+        }
     }
 }

@@ -10,9 +10,11 @@
 //! Runs on whatever thread polls it.
 
 mod attributes;
+mod crowd;
 mod inode;
 mod inode_table;
 mod joined;
+mod key_scale;
 mod listing;
 mod lookup;
 mod names;
@@ -21,13 +23,18 @@ mod names;
     reason = "the file is named after the type it defines"
 )]
 mod namespace;
+mod open;
+mod packed;
 mod page;
+mod ranges;
 mod recent;
+mod subtree;
 mod version;
 mod writing;
 
 pub use attributes::AttributeStyle;
-pub use listing::Listing;
-pub use namespace::{Namespace, OpenVersion};
+pub use listing::{AheadBudget, Listing};
+pub use namespace::Namespace;
+pub use open::{OpenVersion, Proof};
 pub use page::{Listed, Page};
 pub use version::{Found, Version};

@@ -1,59 +1,65 @@
 //! Names turned into requests, and answers into inodes.
 //!
-//! How old an answer may be: a name or attributes that the kernel was told are answered for
-//! [`DIRECTORY_TTL`]/[`FILE_TTL`] from then on; a name nobody has heard of is always asked for; and `open` asks S3 for
-//! the newest version, unless the `lookup` of the same system call has just done so. The kernel does not say which
-//! lookup that was, so each vouches for the one open that comes first, and for no longer than it took itself: an
-//! upload that was begun after the lookup takes about as long. An `open` can miss no more than an upload that ended
-//! while some lookup of the same name was under way.
+//! How old an answer may be: a name or attributes that the kernel was told are answered for `NamesConfig::ttl` from then
+//! on; a name nobody has heard of is always asked for; and `open` asks S3 for the newest version, unless the `lookup` of
+//! the same system call has just done so. The kernel does not say which lookup that was, so each vouches for the one
+//! open that comes first, and for no longer than it took itself: an upload that was begun after the lookup takes about
+//! as long. An `open` can miss no more than an upload that ended while some lookup of the same name was under way.
 //!
 //! An object that was replaced gets a new inode, so neither the kernel's page cache nor its idea of the size can mix
 //! two versions. When `open` notices, it says [`FsError::Stale`]; Linux then looks the path up again, trusting
 //! nothing, and opens what it finds. The application sees none of this.
 //!
-//! Holds no lock of its own: the table, the recent pages and the joins have theirs, one taken at a time.
+//! Holds no lock of its own: the table, the recent pages, the crowds and the joins have theirs, one taken at a time.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use mountpoint_client::types::{Key, ObjectInfo};
+use mountpoint_client::types::{Key, ListRequest, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::attributes::AttributeStyle;
+use super::crowd::{Ask, Crowds};
 use super::inode::{Moment, Observed};
 use super::inode_table::{InodeTable, View};
 use super::joined::Joins;
-use super::listing::Listing;
+use super::listing::{AheadBudget, Listing};
 use super::lookup::{self, Answer};
 use super::names;
+use super::open::{HowToProve, OpenVersion, Opening, Proof};
 use super::page::{Listed, Page};
-use super::recent::RecentPages;
+use super::recent::{RecentEntry, RecentPages};
+use super::subtree::Subtree;
 use super::version::{Found, Version};
 use super::writing::being_written;
 use crate::clock::Clock;
-use crate::config::FsConfig;
-use crate::config::limits::{DIRECTORY_TTL, FILE_TTL, LISTING_AGE_MAX, OPEN_FRESH_MAX};
+use crate::config::limits::{LIST_PAGE_KEYS, LISTING_AGE_MAX, OPEN_FRESH_MAX};
+use crate::config::{FsConfig, NamesConfig};
 use crate::operation::{Attributes, Entry, FsError, InodeNo};
 
 /// All names of a mount.
 #[derive(Debug)]
 pub struct Namespace {
-    pub(super) client: Arc<dyn ObjectClient>,
+    client: Arc<dyn ObjectClient>,
     pub(super) clock: Clock,
-    pub(super) style: AttributeStyle,
+    pub(super) config: NamesConfig,
+    style: AttributeStyle,
     pub(super) table: InodeTable,
-    pub(super) recent: RecentPages,
-    lookups: Joins<(InodeNo, Arc<str>), Result<Answer, FsError>>,
+    pub(super) recent: Arc<RecentPages>,
+    crowds: Arc<Crowds>,
+    lookups: Joins<Key, Result<Answer, FsError>>,
+    /// Listings that lookups wait for, by the directory's prefix.
+    gatherings: Joins<Arc<str>, Result<Gathering, FsError>>,
+    listing_ahead: AheadBudget,
 }
 
-/// What is needed to read an open file. Its inode stays until [`Namespace::close`].
+/// A page of a directory that was listed for lookups.
 #[derive(Clone, Debug)]
-pub struct OpenVersion {
-    /// The object.
-    pub key: Key,
-    /// The version that was opened.
-    pub version: Version,
+struct Gathering {
+    page: Arc<Page>,
+    /// Whether it has all names of the directory.
+    is_whole: bool,
 }
 
 impl Namespace {
@@ -68,41 +74,59 @@ impl Namespace {
         Self {
             client,
             clock,
+            config: config.names,
             style: AttributeStyle::new(config, mounted),
             table: InodeTable::new(config.prefix.clone()),
-            recent: RecentPages::default(),
+            recent: Arc::default(),
+            crowds: Arc::default(),
+            listing_ahead: AheadBudget::default(),
             lookups: Joins::new(),
+            gatherings: Joins::new(),
         }
     }
 
     /// Finds `name` in the directory `parent` and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         let name = names::parse(name)?;
-        let now = self.now();
-        if let Some(view) = self.table.admit_written(parent, name)? {
-            return Ok(self.entry(&view, FILE_TTL));
+        if let Some(written) = self.table.admit_written(parent, name)? {
+            return Ok(self.entry(written.ino, &written.found, self.config.ttl));
         }
-        if let Some(recent) = self.recent.find(parent, name, now) {
-            let Listed { name, found, .. } = recent.listed;
-            let observed = Observed {
-                asked: recent.asked,
-                valid_until: recent.valid_until,
-                fresh_until: Moment::START,
-            };
-            let view = self.table.admit(parent, &name, &found, observed)?;
-            return Ok(self.entry(&view, recent.valid_until.left(now)));
+        let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
+        if let Some(recent) = self.recent.find(&prefix, name, self.now()) {
+            self.crowds.hit(&prefix);
+            return self.admit_recent(parent, &recent);
         }
-        let name = Arc::from(name);
-        let Answer { found, asked, took } = self.find(parent, &name).await?;
+        if let Some(gathering) = self.gather(&prefix, name).await? {
+            if let Some(recent) = self.recent.find(&prefix, name, self.now()) {
+                self.crowds.hit(&prefix);
+                return self.admit_recent(parent, &recent);
+            }
+            if gathering.is_whole && gathering.page.find(name).is_none() {
+                self.gone(parent, &prefix, name, gathering.page.asked);
+                return Err(FsError::NotFound);
+            }
+        }
+        let Answer { found, asked, took } = self.find(&prefix, name).await?;
         let Some(found) = found else {
-            self.gone(parent, &name, asked);
+            self.gone(parent, &prefix, name, asked);
             return Err(FsError::NotFound);
         };
-        let ttl = ttl(&found);
-        let view = self
-            .table
-            .admit(parent, &name, &found, self.observed(asked, ttl, took))?;
-        Ok(self.entry(&view, ttl))
+        let observed = self.observed(asked, took);
+        let admitted = self.table.admit(parent, name, &found, observed)?;
+        Ok(self.entry(admitted.ino, &admitted.found, self.config.ttl))
+    }
+
+    /// Hands out what a page said of a name a moment ago, for as long as that is valid.
+    fn admit_recent(&self, parent: InodeNo, recent: &RecentEntry) -> Result<Entry, FsError> {
+        let observed = Observed {
+            asked: recent.asked,
+            valid_until: recent.valid_until,
+            fresh_until: Moment::START,
+        };
+        let Listed { name, found, .. } = &recent.listed;
+        let admitted = self.table.admit(parent, name, found, observed)?;
+        let left = recent.valid_until.left(self.now());
+        Ok(self.entry(admitted.ino, &admitted.found, left))
     }
 
     /// Gives back `count` lookups of an inode.
@@ -113,13 +137,9 @@ impl Namespace {
     /// stat data of `ino`. An open file's are those of the version that was opened.
     pub async fn attributes(&self, ino: InodeNo) -> Result<Attributes, FsError> {
         let view = self.table.view(ino)?;
-        let now = self.now();
-        let left = view.observed.valid_until.left(now);
-        if view.written.is_some() {
-            return Ok(self.entry(&view, FILE_TTL).attributes);
-        }
-        if ino == InodeNo::ROOT || view.openers > 0 {
-            return Ok(self.style.of(ino, &view.found, ttl(&view.found)));
+        let left = view.observed.valid_until.left(self.now());
+        if ino == InodeNo::ROOT || view.openers > 0 || view.is_written {
+            return Ok(self.style.of(ino, &view.found, self.config.ttl));
         }
         if !view.is_attached {
             return Err(replaced(&view.name));
@@ -127,63 +147,76 @@ impl Namespace {
         if !left.is_zero() {
             return Ok(self.style.of(ino, &view.found, left));
         }
-        let Answer { found, asked, .. } = self.find(view.parent, &view.name).await?;
+        let prefix = self.table.directory_prefix(view.parent)?;
+        let Answer { found, asked, .. } = self.find(&prefix, &view.name).await?;
         let Some(found) = found else {
-            self.gone(view.parent, &view.name, asked);
+            self.gone(view.parent, &prefix, &view.name, asked);
             return Err(FsError::NotFound);
         };
         // It vouches for no open: a long time may pass between a `stat` and an `open`.
-        match self.table.observe(
-            ino,
-            &found,
-            self.observed(asked, ttl(&found), Duration::ZERO)
-                .vouching_for_none(),
-        ) {
-            Some(view) => Ok(self.style.of(ino, &view.found, ttl(&found))),
+        let observed = self.observed(asked, Duration::ZERO).vouching_for_none();
+        match self.table.observe(ino, &found, observed) {
+            Some(view) => Ok(self.style.of(ino, &view.found, self.config.ttl)),
             None => {
-                self.recent.distrust(view.parent, &view.name);
+                self.recent.distrust(&prefix, &view.name);
                 Err(replaced(&view.name))
             }
         }
     }
 
-    /// The newest version of the file `ino`, which is then held open until [`Namespace::close`].
+    /// The newest version of the file `ino`, which is held open from [`Namespace::opened`] to [`Namespace::close`].
     ///
     /// [`FsError::Stale`] if the name means another version by now, or no file: the caller looks it up again.
-    pub async fn open(&self, ino: InodeNo) -> Result<OpenVersion, FsError> {
+    pub async fn open(&self, ino: InodeNo, is_direct: bool) -> Result<OpenVersion, FsError> {
         let View {
             parent,
             name,
             found,
-            written,
             is_attached,
+            is_written,
+            observed,
+            was_opened,
             ..
         } = self.table.view(ino)?;
-        if found == Found::Directory {
+        let Found::File(known) = found else {
             return Err(FsError::IsADirectory);
-        }
+        };
         if !is_attached {
             return Err(replaced(&name));
         }
-        if written.is_some() {
+        if is_written {
             return Err(being_written(&name));
         }
         let key = names::file_key(&self.table.directory_prefix(parent)?, &name)?;
-        let version = match self.table.take_fresh(ino, self.now()) {
-            Some(version) => version,
-            None => {
-                let asked = self.clock.now();
-                let head = self.client.head(&key).await;
-                self.newest(ino, &key, head, asked)?
-            }
+        let now = self.now();
+        let opening = Opening {
+            is_direct,
+            was_opened,
+            is_trusted: self.config.opens_unasked && observed.valid_until > now,
+            size: if known.is_archived { 0 } else { known.size },
+        };
+        let (version, proof) = match self.table.take_fresh(ino, now) {
+            Some(version) => (version, Proof::Known),
+            None => match opening.how_to_prove() {
+                HowToProve::Trust => (known, Proof::Known),
+                HowToProve::Fetch => (known, Proof::Fetch),
+                HowToProve::Head => {
+                    let asked = self.clock.now();
+                    let head = self.client.head(&key).await;
+                    (self.newest(ino, &key, head, asked)?, Proof::Known)
+                }
+            },
         };
         if version.is_archived {
             return Err(FsError::Denied(format!(
                 "{key} is archived; restore it to read it"
             )));
         }
-        self.table.open(ino)?;
-        Ok(OpenVersion { key, version })
+        Ok(OpenVersion {
+            key,
+            version,
+            proof,
+        })
     }
 
     /// What an open's HEAD of `ino` says: its version, or that it is stale.
@@ -199,9 +232,7 @@ impl Namespace {
             Err(error) if error.kind == ErrorKind::NotFound => None,
             Err(error) => return Err(error.into()),
         };
-        let observed = self
-            .observed(asked, FILE_TTL, Duration::ZERO)
-            .vouching_for_none();
+        let observed = self.observed(asked, Duration::ZERO).vouching_for_none();
         let view = head.and_then(|found| self.table.observe(ino, &found, observed));
         match view.map(|view| view.found) {
             Some(Found::File(version)) => Ok(version),
@@ -212,6 +243,11 @@ impl Namespace {
         }
     }
 
+    /// A handle of `ino` was opened.
+    pub fn opened(&self, ino: InodeNo) -> Result<(), FsError> {
+        self.table.open(ino)
+    }
+
     /// A handle of `ino` was closed.
     pub fn close(&self, ino: InodeNo) {
         self.table.close(ino);
@@ -220,7 +256,9 @@ impl Namespace {
     /// A read found out that `ino` is no longer what its name means: whoever comes next asks again.
     pub fn distrust(&self, ino: InodeNo) {
         if let Ok(view) = self.table.view(ino) {
-            self.recent.distrust(view.parent, &view.name);
+            if let Ok(prefix) = self.table.directory_prefix(view.parent) {
+                self.recent.distrust(&prefix, &view.name);
+            }
             self.table.detach(ino);
         }
     }
@@ -233,19 +271,14 @@ impl Namespace {
             Arc::clone(&self.client),
             self.clock.clone(),
             prefix,
+            &self.listing_ahead,
         ))
     }
 
     /// `.` and `..` of the directory `ino`.
     pub fn dots(&self, ino: InodeNo) -> Result<[Entry; 2], FsError> {
         let view = self.table.view(ino)?;
-        Ok([ino, view.parent].map(|ino| {
-            let attributes = self.style.directory(ino, DIRECTORY_TTL);
-            Entry {
-                attributes,
-                ttl: DIRECTORY_TTL,
-            }
-        }))
+        Ok([ino, view.parent].map(|ino| self.entry(ino, &Found::Directory, self.config.ttl)))
     }
 
     /// Hands out an entry that was listed on a page of `directory`, and raises its inode's lookup count by one.
@@ -256,13 +289,15 @@ impl Namespace {
         page: &Page,
     ) -> Result<Entry, FsError> {
         let ttl = self.listed_ttl(listed, page);
-        let observed = self
-            .observed(page.asked, ttl, Duration::ZERO)
-            .vouching_for_none();
-        let view = self
+        let observed = Observed {
+            asked: page.asked.into(),
+            valid_until: (self.clock.now() + ttl).into(),
+            fresh_until: Moment::START,
+        };
+        let admitted = self
             .table
             .admit(directory, &listed.name, &listed.found, observed)?;
-        Ok(self.entry(&view, ttl))
+        Ok(self.entry(admitted.ino, &admitted.found, ttl))
     }
 
     /// An entry for a reply that carries no attributes. The number is that of the inode if there is one. If not, it
@@ -271,23 +306,26 @@ impl Namespace {
     pub fn preview(&self, directory: InodeNo, listed: &Listed) -> Entry {
         let ino = self.table.child(directory, &listed.name);
         let ino = ino.unwrap_or_else(|| provisional_ino(directory, &listed.name));
-        Entry {
-            attributes: self.style.of(ino, &listed.found, Duration::ZERO),
-            ttl: Duration::ZERO,
-        }
+        self.entry(ino, &listed.found, Duration::ZERO)
     }
 
     /// Entries of `page` were handed out just now: for a while, lookups are answered from it.
     pub fn delivered(&self, directory: InodeNo, page: &Arc<Page>) {
-        if !self.is_old(page) {
-            let now = self.clock.now();
-            self.recent.delivered(
-                directory,
-                page,
-                now.into(),
-                (now + FILE_TTL.min(DIRECTORY_TTL)).into(),
-            );
+        if self.is_old(page) {
+            return;
         }
+        if let Ok(prefix) = self.table.directory_prefix(directory) {
+            let now = self.clock.now();
+            let valid_until = (now + self.config.ttl).into();
+            self.recent
+                .delivered(&prefix, page, now.into(), valid_until);
+        }
+    }
+
+    /// Pages of listings that are held ahead of their readers or in the air.
+    #[must_use]
+    pub fn listing_pages_ahead(&self) -> usize {
+        self.listing_ahead.pages()
     }
 
     /// How many inodes there are besides the root: those the kernel knows and those that are open.
@@ -296,24 +334,130 @@ impl Namespace {
         self.table.len()
     }
 
-    /// Asks S3 what `name` is, or waits with others who ask.
-    async fn find(&self, parent: InodeNo, name: &Arc<str>) -> Result<Answer, FsError> {
-        let key = names::file_key(&self.table.directory_prefix(parent)?, name)?;
-        let begin = || {
-            let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
-            async move {
-                let asked = clock.now();
-                let found = lookup::find(&*client, &key).await?;
-                let took = clock.now().saturating_sub(asked);
-                Ok(Answer { found, asked, took })
-            }
-        };
-        self.lookups.join((parent, Arc::clone(name)), begin).await
+    /// How long the kernel may keep the absence of a name.
+    #[must_use]
+    pub fn negative_ttl(&self) -> Duration {
+        self.config.negative_ttl
     }
 
-    /// Nothing was called `name` when S3 was asked.
-    fn gone(&self, parent: InodeNo, name: &str, asked: Duration) {
-        self.recent.distrust(parent, name);
+    /// Gives back memory that nobody needs any more.
+    pub fn give_back_idle(&self) {
+        self.recent.expire(self.now());
+    }
+
+    /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older than the question. What else the answer tells is kept for other lookups.
+    async fn find(&self, prefix: &str, name: &str) -> Result<Answer, FsError> {
+        let key = names::file_key(prefix, name)?;
+        let begin = || {
+            let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
+            let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
+            let (key, prefix) = (key.clone(), prefix.to_owned());
+            async move {
+                let asked = clock.now();
+                let seen = lookup::find(&client, &prefix, &key).await?;
+                let now = clock.now();
+                for below in seen.below {
+                    // A page that has nothing but the name itself helps no other lookup.
+                    if *below.prefix != *prefix || below.entries.len() > 1 {
+                        let entries = below.entries;
+                        let page = Arc::new(Page { entries, asked });
+                        recent.delivered(&below.prefix, &page, now.into(), (now + ttl).into());
+                    }
+                }
+                Ok(Answer {
+                    found: seen.found,
+                    asked,
+                    took: now.saturating_sub(asked),
+                })
+            }
+        };
+        let mut is_own = false;
+        let begin_own = || {
+            is_own = true;
+            begin()
+        };
+        let answer = self.lookups.join(key.clone(), begin_own).await?;
+        if is_own || answer.found.is_some() {
+            return Ok(answer);
+        }
+        // Others had asked before: what was written since is not in the answer. Whatever is in the air now is younger.
+        self.lookups.join(key.clone(), begin).await
+    }
+
+    /// Lists the directory that `name` is in, if so many of its names are asked for that this is worth it, or if it is
+    /// being listed for others. Only what was listed for this very lookup may say that a name is not there.
+    async fn gather(&self, prefix: &Arc<str>, name: &str) -> Result<Option<Gathering>, FsError> {
+        let is_asked = self.lookups.is_in_the_air(&names::file_key(prefix, name)?);
+        if is_asked || !self.client.lists_in_order() {
+            return Ok(None);
+        }
+        let began = self.clock.now();
+        let is_in_the_air = self.gatherings.is_in_the_air(&**prefix);
+        let start_after = if is_in_the_air {
+            None
+        } else {
+            match self.crowds.miss(prefix, began) {
+                Ask::Name => return Ok(None),
+                Ask::Directory => None,
+                Ask::DirectoryFromName => {
+                    let mut stem = name.chars();
+                    stem.next_back();
+                    Some(format!("{prefix}{}", stem.as_str()))
+                }
+            }
+        };
+        let is_begun = !is_in_the_air;
+        let begin = || self.list_for_lookups(Arc::clone(prefix), start_after);
+        match self.gatherings.join(Arc::clone(prefix), begin).await {
+            Ok(mut gathering) => {
+                gathering.is_whole &= is_begun && gathering.page.asked >= began;
+                Ok(Some(gathering))
+            }
+            // It was asked for the sake of others: this lookup asks for itself.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// One page of the directory `prefix`, which answers lookups from then on.
+    fn list_for_lookups(
+        &self,
+        prefix: Arc<str>,
+        start_after: Option<String>,
+    ) -> impl Future<Output = Result<Gathering, FsError>> + Send + 'static {
+        let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
+        let (recent, crowds) = (Arc::clone(&self.recent), Arc::clone(&self.crowds));
+        let ttl = self.config.ttl;
+        async move {
+            let asked = clock.now();
+            let is_from_start = start_after.is_none();
+            let request = ListRequest {
+                prefix: prefix.to_string(),
+                delimiter: Some("/".to_owned()),
+                max_keys: Some(LIST_PAGE_KEYS),
+                start_after,
+                continuation_token: None,
+            };
+            let listed = client.list(request).await?;
+            let is_last = listed.continuation_token.is_none();
+            if !is_last {
+                crowds.is_large(&prefix);
+            }
+            let mut below = Subtree::new(&listed, true).below(&prefix);
+            below.retain(|below| below.prefix == prefix);
+            let entries = below.pop().map(|below| below.entries).unwrap_or_default();
+            let page = Arc::new(Page { entries, asked });
+            let now = clock.now();
+            recent.delivered(&prefix, &page, now.into(), (now + ttl).into());
+            Ok(Gathering {
+                page,
+                is_whole: is_from_start && is_last,
+            })
+        }
+    }
+
+    /// Nothing was called `name` in the directory `parent`, whose prefix is `prefix`, when S3 was asked.
+    fn gone(&self, parent: InodeNo, prefix: &str, name: &str, asked: Duration) {
+        self.recent.distrust(prefix, name);
         self.table.detach_unless_newer(parent, name, asked.into());
     }
 
@@ -322,26 +466,24 @@ impl Namespace {
     }
 
     /// An answer that was asked for at `asked`, took `took`, and is handed out now.
-    fn observed(&self, asked: Duration, ttl: Duration, took: Duration) -> Observed {
-        let valid_until = (self.clock.now() + ttl).into();
+    fn observed(&self, asked: Duration, took: Duration) -> Observed {
         Observed {
             asked: asked.into(),
-            valid_until,
+            valid_until: (self.clock.now() + self.config.ttl).into(),
             fresh_until: (asked + took + took.min(OPEN_FRESH_MAX)).into(),
         }
     }
 
-    pub(super) fn entry(&self, view: &View, ttl: Duration) -> Entry {
-        let attributes = match &view.written {
-            Some(progress) => self.style.written(view.ino, progress, ttl),
-            None => self.style.of(view.ino, &view.found, ttl),
-        };
-        Entry { attributes, ttl }
+    pub(super) fn entry(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Entry {
+        Entry {
+            attributes: self.style.of(ino, found, ttl),
+            ttl,
+        }
     }
 
     fn listed_ttl(&self, listed: &Listed, page: &Page) -> Duration {
         if listed.is_certain && !self.is_old(page) {
-            ttl(&listed.found)
+            self.config.ttl
         } else {
             Duration::ZERO
         }
@@ -349,13 +491,6 @@ impl Namespace {
 
     fn is_old(&self, page: &Page) -> bool {
         self.clock.now().saturating_sub(page.asked) > LISTING_AGE_MAX
-    }
-}
-
-fn ttl(found: &Found) -> Duration {
-    match found {
-        Found::Directory => DIRECTORY_TTL,
-        Found::File(_) => FILE_TTL,
     }
 }
 

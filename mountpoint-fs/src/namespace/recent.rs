@@ -1,27 +1,37 @@
 //! Pages of listings that still answer lookups.
 //!
-//! `find` and `du` read a directory to its end and look at the entries afterwards. What they were just told of a name
-//! is valid for a while, whether the kernel kept it or not. Only presence is answered: a name that is on no page may
-//! have been created since. `open` never trusts a page.
+//! `find` and `du` read a directory to its end and look at the entries afterwards; what a lookup found below its name
+//! answers the lookups that come next. What was just told of a name is valid for a while, whether the kernel kept it or
+//! not. Only presence is answered: a name that is on no page may have been created since. `open` never trusts a page.
 //!
-//! Knows nothing of inodes' contents; bounded by [`RECENT_PAGES_MAX`].
+//! Knows nothing of inodes; bounded by [`RECENT_PAGES_MAX`] and [`RECENT_NAMES_MAX`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::inode::Moment;
 use super::page::{Listed, Page};
-use crate::config::limits::RECENT_PAGES_MAX;
-use crate::operation::InodeNo;
+use crate::config::limits::{RECENT_NAMES_MAX, RECENT_PAGES_MAX};
 use crate::sync::Mutex;
 
-/// The pages, oldest first. The lock guards the list alone and no other is taken under it.
+/// The pages. The lock guards them alone and no other is taken under it.
 #[derive(Debug, Default)]
-pub(super) struct RecentPages(Mutex<VecDeque<Recent>>);
+pub(super) struct RecentPages(Mutex<Pages>);
+
+#[derive(Debug, Default)]
+struct Pages {
+    /// By age: the first is the oldest.
+    pages: BTreeMap<u64, Recent>,
+    last: u64,
+    /// The pages of each directory, by its prefix; the last is the youngest.
+    directories: HashMap<Arc<str>, Vec<u64>>,
+    /// Names on all pages.
+    names: usize,
+}
 
 #[derive(Debug)]
 struct Recent {
-    directory: InodeNo,
+    directory: Arc<str>,
     page: Arc<Page>,
     valid_until: Moment,
 }
@@ -35,34 +45,40 @@ pub(super) struct RecentEntry {
 }
 
 impl RecentPages {
-    /// Entries of `page` were handed to the kernel and are valid for a while.
+    /// Entries of `page` of the directory whose prefix is `directory` were just handed out and are valid for a while.
     pub(super) fn delivered(
         &self,
-        directory: InodeNo,
+        directory: &str,
         page: &Arc<Page>,
         now: Moment,
         valid_until: Moment,
     ) {
-        let mut pages = self.0.lock();
-        pages.retain(|recent| recent.valid_until > now && !Arc::ptr_eq(&recent.page, page));
-        if pages.len() == RECENT_PAGES_MAX {
-            pages.pop_front();
+        if page.entries.is_empty() {
+            return;
         }
-        pages.push_back(Recent {
-            directory,
+        let mut pages = self.0.lock();
+        if let Some(known) = pages.known(directory, page) {
+            known.valid_until = valid_until;
+            return;
+        }
+        pages.make_room(page.entries.len(), now);
+        pages.insert(Recent {
+            directory: Arc::from(directory),
             page: Arc::clone(page),
             valid_until,
         });
     }
 
     /// What `name` was last said to be, if that is still valid and certain.
-    pub(super) fn find(&self, directory: InodeNo, name: &str, now: Moment) -> Option<RecentEntry> {
+    pub(super) fn find(&self, directory: &str, name: &str, now: Moment) -> Option<RecentEntry> {
         let pages = self.0.lock();
-        let mut pages = pages
+        let numbers = pages.directories.get(directory)?;
+        let mut valid = numbers
             .iter()
             .rev()
-            .filter(|recent| recent.directory == directory && recent.valid_until > now);
-        let (recent, listed) = pages.find_map(|recent| Some((recent, recent.page.find(name)?)))?;
+            .filter_map(|number| pages.pages.get(number))
+            .filter(|recent| recent.valid_until > now);
+        let (recent, listed) = valid.find_map(|recent| Some((recent, recent.page.find(name)?)))?;
         listed.is_certain.then(|| RecentEntry {
             listed: listed.clone(),
             asked: recent.page.asked.into(),
@@ -71,10 +87,79 @@ impl RecentPages {
     }
 
     /// `name` was seen to be something else: no page that has it is right any more.
-    pub(super) fn distrust(&self, directory: InodeNo, name: &str) {
-        self.0
-            .lock()
-            .retain(|recent| recent.directory != directory || recent.page.find(name).is_none());
+    pub(super) fn distrust(&self, directory: &str, name: &str) {
+        let mut pages = self.0.lock();
+        let numbers = pages.directories.get(directory).cloned();
+        for number in numbers.unwrap_or_default() {
+            if pages
+                .pages
+                .get(&number)
+                .is_some_and(|recent| recent.page.find(name).is_some())
+            {
+                pages.remove(number);
+            }
+        }
+    }
+
+    /// Drops what is valid no more.
+    pub(super) fn expire(&self, now: Moment) {
+        let mut pages = self.0.lock();
+        let expired: Vec<u64> = pages
+            .pages
+            .iter()
+            .filter(|(_, recent)| recent.valid_until <= now)
+            .map(|(number, _)| *number)
+            .collect();
+        for number in expired {
+            pages.remove(number);
+        }
+    }
+}
+
+impl Pages {
+    fn known(&mut self, directory: &str, page: &Arc<Page>) -> Option<&mut Recent> {
+        let numbers = self.directories.get(directory)?;
+        let number = *numbers.iter().rev().find(|number| {
+            self.pages
+                .get(number)
+                .is_some_and(|recent| Arc::ptr_eq(&recent.page, page))
+        })?;
+        self.pages.get_mut(&number)
+    }
+
+    /// Makes room for a page of so many names: what is expired goes first, then what is oldest.
+    fn make_room(&mut self, names: usize, now: Moment) {
+        while let Some((number, oldest)) = self.pages.first_key_value() {
+            let is_full = self.pages.len() >= RECENT_PAGES_MAX
+                || self.names.saturating_add(names) > RECENT_NAMES_MAX;
+            if !is_full && oldest.valid_until > now {
+                return;
+            }
+            let number = *number;
+            self.remove(number);
+        }
+    }
+
+    fn insert(&mut self, recent: Recent) {
+        self.last += 1;
+        let number = self.last;
+        self.names += recent.page.entries.len();
+        let numbers = self.directories.entry(Arc::clone(&recent.directory));
+        numbers.or_default().push(number);
+        self.pages.insert(number, recent);
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(recent) = self.pages.remove(&number) else {
+            return;
+        };
+        self.names -= recent.page.entries.len();
+        if let Some(numbers) = self.directories.get_mut(&recent.directory) {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                self.directories.remove(&recent.directory);
+            }
+        }
     }
 }
 
@@ -85,7 +170,7 @@ mod tests {
     use super::*;
     use crate::namespace::Found;
 
-    const D: InodeNo = InodeNo(7);
+    const D: &str = "d/";
 
     fn page(names: &[&str]) -> Arc<Page> {
         let listed = |name: &&str| Listed {
@@ -111,10 +196,7 @@ mod tests {
         assert!(recent.find(D, "c", at(0)).is_none());
         assert!(recent.find(D, "u", at(0)).is_none(), "not certain");
         assert!(recent.find(D, "a", at(1)).is_none(), "too old");
-        assert!(
-            recent.find(InodeNo(8), "a", at(0)).is_none(),
-            "another directory"
-        );
+        assert!(recent.find("e/", "a", at(0)).is_none(), "another directory");
     }
 
     #[test]
@@ -124,20 +206,42 @@ mod tests {
         recent.delivered(D, &first, at(0), at(1));
         recent.delivered(D, &first, at(1), at(2));
         recent.delivered(D, &second, at(1), at(2));
+        recent.delivered("e/", &page(&["a"]), at(1), at(2));
         assert!(recent.find(D, "b", at(1)).is_some());
         recent.distrust(D, "a");
         assert!(recent.find(D, "b", at(1)).is_none());
         assert!(recent.find(D, "c", at(1)).is_none());
+        assert!(recent.find("e/", "a", at(1)).is_some());
     }
 
     #[test]
     fn is_bounded() {
         let recent = RecentPages::default();
-        for number in 0..2 * RECENT_PAGES_MAX {
+        let count = || {
+            let pages = recent.0.lock();
+            let names: usize = pages.pages.values().map(|one| one.page.entries.len()).sum();
+            assert_eq!(pages.names, names);
+            let numbers: usize = pages.directories.values().map(Vec::len).sum();
+            assert_eq!(pages.pages.len(), numbers);
+            (pages.pages.len(), names)
+        };
+        for number in 0..RECENT_PAGES_MAX + 10 {
             recent.delivered(D, &page(&[&format!("{number}")]), at(0), at(1));
         }
-        assert_eq!(recent.0.lock().len(), RECENT_PAGES_MAX);
+        assert_eq!(count().0, RECENT_PAGES_MAX);
+        let names: Vec<String> = (0..RECENT_NAMES_MAX / 2)
+            .map(|number| format!("{number:06}"))
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for _ in 0..3 {
+            recent.delivered(D, &page(&names), at(0), at(1));
+        }
+        assert_eq!(count(), (2, RECENT_NAMES_MAX));
         recent.delivered(D, &page(&["x"]), at(5), at(6));
-        assert_eq!(recent.0.lock().len(), 1, "expired ones are dropped");
+        assert_eq!(count(), (1, 1), "expired ones are dropped");
+        recent.delivered(D, &page(&[]), at(5), at(6));
+        recent.expire(at(6));
+        assert_eq!(count(), (0, 0));
+        assert!(recent.0.lock().directories.is_empty());
     }
 }

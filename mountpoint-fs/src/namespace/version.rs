@@ -1,6 +1,6 @@
 //! What S3 says of one name.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mountpoint_client::types::{ETag, ObjectInfo};
 
@@ -20,7 +20,7 @@ pub struct Version {
     pub size: u64,
     /// S3's tag of it.
     pub etag: ETag,
-    /// When it was written.
+    /// When it was written, in whole seconds: a HEAD says no more, and a listing that does must not make a difference.
     pub mtime: SystemTime,
     /// Whether it is in an archive and has no restored copy: it can be seen but not read.
     pub is_archived: bool,
@@ -44,8 +44,15 @@ impl From<&ObjectInfo> for Version {
         Self {
             size: info.size,
             etag: info.etag.clone(),
-            mtime: info.last_modified,
+            mtime: whole_seconds(info.last_modified),
             is_archived: in_archive && !info.restored,
         }
+    }
+}
+
+fn whole_seconds(time: SystemTime) -> SystemTime {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => UNIX_EPOCH + Duration::from_secs(after.as_secs()),
+        Err(_) => time,
     }
 }

@@ -10,13 +10,13 @@ use std::time::SystemTime;
 
 use mountpoint_client::types::{ETag, Key};
 
-use super::inode::{Body, Moment, Observed};
-use super::inode_table::{InodeTable, Table, View};
+use super::inode::{Body, Inode, Moment, Observed};
+use super::inode_table::{Admitted, InodeTable, Table};
 use super::names;
 use super::namespace::{Namespace, replaced};
+use super::packed::PackedVersion;
 use super::page::{Listed, Page};
 use super::version::{Found, Version};
-use crate::config::limits::FILE_TTL;
 use crate::operation::{Entry, FileKind, FsError, InodeNo, Progress};
 
 impl Namespace {
@@ -30,10 +30,11 @@ impl Namespace {
         let name = names::parse(name)?;
         let key = names::file_key(&self.table.directory_prefix(parent)?, name)?;
         let observed = self.seen_now();
-        let view = self
+        let made = self
             .table
-            .create_written(parent, &Arc::from(name), progress, observed)?;
-        Ok((self.entry(&view, FILE_TTL), key))
+            .create_written(parent, name, progress, observed)?;
+        let entry = self.entry(made.ino, &made.found, self.config.ttl);
+        Ok((entry, key))
     }
 
     /// The file `ino` is written from now on, opened by its writer. Returns its key and the version it had.
@@ -53,7 +54,7 @@ impl Namespace {
         }
         let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
         self.table.begin_writing(ino, progress)?;
-        self.table.count_writer(ino)?;
+        self.table.count_writer(ino);
         Ok((key, version))
     }
 
@@ -71,9 +72,11 @@ impl Namespace {
             is_archived: false,
         };
         let observed = self.seen_now();
-        self.table.stored(ino, progress, version, observed);
-        if let Ok(view) = self.table.view(ino) {
-            self.recent.distrust(view.parent, &view.name);
+        self.table.stored(ino, progress, &version, observed);
+        if let Ok(view) = self.table.view(ino)
+            && let Ok(prefix) = self.table.directory_prefix(view.parent)
+        {
+            self.recent.distrust(&prefix, &view.name);
         }
     }
 
@@ -95,15 +98,13 @@ impl Namespace {
     /// Whether the file `ino` is being written, and S3 does not have it yet.
     #[must_use]
     pub fn is_being_written(&self, ino: InodeNo) -> bool {
-        self.table
-            .view(ino)
-            .is_ok_and(|view| view.written.is_some())
+        self.table.table.lock().is_written(ino)
     }
 
     /// What is being written of the file `ino`.
     #[must_use]
     pub fn progress(&self, ino: InodeNo) -> Option<Arc<Progress>> {
-        self.table.view(ino).ok()?.written
+        self.table.table.lock().progress(ino).map(Arc::clone)
     }
 
     /// The new files in `directory` that are being written, as a page of a listing; `None` if there are none.
@@ -132,10 +133,19 @@ impl Namespace {
         let now = self.clock.now();
         Observed {
             asked: now.into(),
-            valid_until: (now + FILE_TTL).into(),
+            valid_until: (now + self.config.ttl).into(),
             fresh_until: Moment::START,
         }
     }
+}
+
+/// A file that is open for writing.
+#[derive(Debug, Default)]
+pub(super) struct Writing {
+    /// Handles open for writing.
+    handles: u32,
+    /// While S3 does not have all of it.
+    progress: Option<Arc<Progress>>,
 }
 
 impl InodeTable {
@@ -144,47 +154,40 @@ impl InodeTable {
         &self,
         directory: InodeNo,
         name: &str,
-    ) -> Result<Option<View>, FsError> {
+    ) -> Result<Option<Admitted>, FsError> {
         let mut table = self.table.lock();
-        let Some(ino) = table.child(directory, name) else {
-            return Ok(None);
-        };
-        if !table.written.contains_key(&ino) {
+        if table.writing.is_empty() {
             return Ok(None);
         }
+        let Some(ino) = table.child(directory, name).filter(|ino| table.is_written(*ino)) else {
+            return Ok(None);
+        };
         table.inode_mut(ino)?.lookups += 1;
-        table.view(ino).map(Some)
+        table.admitted(ino).map(Some)
     }
 
     fn create_written(
         &self,
         directory: InodeNo,
-        name: &Arc<str>,
+        name: &str,
         progress: &Arc<Progress>,
         observed: Observed,
-    ) -> Result<View, FsError> {
+    ) -> Result<Admitted, FsError> {
         let mut table = self.table.lock();
         if table.inode(directory)?.kind() != FileKind::Directory {
             return Err(FsError::NotADirectory);
         }
         if let Some(known) = table.child(directory, name) {
-            if table.written.contains_key(&known) {
+            if table.is_written(known) {
                 return Err(being_written(name));
             }
             table.detach(known);
         }
-        let empty = Found::File(Version {
-            size: 0,
-            etag: ETag::from_header(""),
-            mtime: progress.mtime(),
-            is_archived: false,
-        });
-        let ino = table.create(directory, name, &empty, observed);
-        let inode = table.inode_mut(ino)?;
-        inode.lookups += 1;
-        inode.writers += 1;
-        table.written.insert(ino, Arc::clone(progress));
-        table.view(ino)
+        let ino = table.create(directory, name, &version_of(progress), observed);
+        table.inode_mut(ino)?.lookups += 1;
+        let progress = Some(Arc::clone(progress));
+        table.writing.insert(ino, Writing { handles: 1, progress });
+        table.admitted(ino)
     }
 
     fn begin_writing(&self, ino: InodeNo, progress: &Arc<Progress>) -> Result<(), FsError> {
@@ -193,7 +196,7 @@ impl InodeTable {
             return Ok(());
         }
         let inode = table.inode(ino)?;
-        if table.written.contains_key(&ino) {
+        if table.is_written(ino) {
             return Err(being_written(&inode.name));
         }
         if inode.openers > 0 {
@@ -202,50 +205,55 @@ impl InodeTable {
                 inode.name
             )));
         }
-        table.written.insert(ino, Arc::clone(progress));
+        table.writing.entry(ino).or_default().progress = Some(Arc::clone(progress));
         Ok(())
     }
 
-    fn count_writer(&self, ino: InodeNo) -> Result<(), FsError> {
-        self.table.lock().inode_mut(ino)?.writers += 1;
-        Ok(())
-    }
-
-    fn stored(&self, ino: InodeNo, progress: &Arc<Progress>, version: Version, observed: Observed) {
+    fn count_writer(&self, ino: InodeNo) {
         let mut table = self.table.lock();
-        if !table.is_written_with(ino, progress) {
+        table.writing.entry(ino).or_default().handles += 1;
+    }
+
+    fn stored(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        version: &Version,
+        observed: Observed,
+    ) {
+        let mut table = self.table.lock();
+        if !table.ends(ino, progress) {
             return;
         }
-        table.written.remove(&ino);
         if let Ok(inode) = table.inode_mut(ino) {
-            inode.body = Body::File(version);
+            inode.body = Body::File(PackedVersion::pack(version));
             inode.observed = observed;
         }
     }
 
     fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
         let mut table = self.table.lock();
-        if table.is_written_with(ino, progress) {
-            table.written.remove(&ino);
+        if table.ends(ino, progress) {
             table.detach(ino);
         }
     }
 
     fn unchanged(&self, ino: InodeNo, progress: &Arc<Progress>) {
-        let mut table = self.table.lock();
-        if table.is_written_with(ino, progress) {
-            table.written.remove(&ino);
-        }
+        self.table.lock().ends(ino, progress);
     }
 
     fn close_writer(&self, ino: InodeNo) {
         let mut table = self.table.lock();
-        if let Ok(inode) = table.inode_mut(ino) {
-            assert!(
-                inode.writers > 0,
-                "{ino:?} is closed more often than it was opened"
-            );
-            inode.writers -= 1;
+        let Some(writing) = table.writing.get_mut(&ino) else {
+            return;
+        };
+        assert!(
+            writing.handles > 0,
+            "{ino:?} is closed more often than it was opened"
+        );
+        writing.handles -= 1;
+        if writing.handles == 0 {
+            table.writing.remove(&ino);
             table.drop_unused(ino);
         }
     }
@@ -256,39 +264,71 @@ impl InodeTable {
         let Some(ino) = table.child(directory, name) else {
             return;
         };
-        let is_newer = table.written.contains_key(&ino)
-            || table
-                .inode(ino)
-                .is_ok_and(|inode| inode.observed.asked > asked);
-        if !is_newer {
+        let is_newer = |inode: &Inode| inode.observed.asked > asked;
+        if !table.is_written(ino) && !table.inode(ino).is_ok_and(is_newer) {
             table.detach(ino);
         }
     }
 
     fn written_names(&self, directory: InodeNo) -> Vec<Arc<str>> {
         let table = self.table.lock();
-        let Ok(Body::Directory(children)) = table.inode(directory).map(|inode| &inode.body) else {
-            return Vec::new();
+        let name_of = |(ino, writing): (&InodeNo, &Writing)| {
+            writing.progress.as_ref()?;
+            let inode = table.inode(*ino).ok()?;
+            let is_new = match inode.found() {
+                Found::File(version) => version.etag.as_str().is_empty(),
+                Found::Directory => false,
+            };
+            let is_there = table.child(directory, &inode.name) == Some(*ino);
+            (is_new && is_there).then(|| Arc::from(&*inode.name))
         };
-        let is_new = |ino: &InodeNo| match table.inode(*ino).map(|inode| &inode.body) {
-            Ok(Body::File(version)) => version.etag.as_str().is_empty(),
-            Ok(Body::Directory(_)) | Err(_) => false,
-        };
-        let mut names: Vec<_> = children
-            .iter()
-            .filter(|(_, ino)| table.written.contains_key(ino) && is_new(ino))
-            .map(|(name, _)| Arc::clone(name))
-            .collect();
+        let mut names: Vec<_> = table.writing.iter().filter_map(name_of).collect();
         names.sort();
         names
     }
 }
 
 impl Table {
-    fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
-        let written = self.written.get(&ino);
-        written.is_some_and(|written| Arc::ptr_eq(written, progress))
+    /// Whether `ino` is being written, and S3 does not have all of it.
+    pub(super) fn is_written(&self, ino: InodeNo) -> bool {
+        self.progress(ino).is_some()
     }
+
+    fn progress(&self, ino: InodeNo) -> Option<&Arc<Progress>> {
+        self.writing.get(&ino)?.progress.as_ref()
+    }
+
+    /// What `inode` is, as its writer says it, or S3.
+    pub(super) fn found(&self, inode: &Inode) -> Found {
+        match self.progress(inode.ino) {
+            Some(progress) => version_of(progress),
+            None => inode.found(),
+        }
+    }
+
+    fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        self.progress(ino)
+            .is_some_and(|written| Arc::ptr_eq(written, progress))
+    }
+
+    /// The writer with `progress` has come to its end, if it is still the one.
+    fn ends(&mut self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        let is_its = self.is_written_with(ino, progress);
+        if is_its && let Some(writing) = self.writing.get_mut(&ino) {
+            writing.progress = None;
+        }
+        is_its
+    }
+}
+
+/// A file as its writer says it: S3 has no version of it.
+fn version_of(progress: &Progress) -> Found {
+    Found::File(Version {
+        size: progress.size(),
+        etag: ETag::from_header(""),
+        mtime: progress.mtime(),
+        is_archived: false,
+    })
 }
 
 pub(super) fn being_written(name: &str) -> FsError {

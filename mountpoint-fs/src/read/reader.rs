@@ -23,7 +23,7 @@ use super::flight::Flight;
 use super::planner::{Access, Bounds, Plan, Planner};
 use crate::config::limits::SLICES_MAX;
 use crate::memory::{Purpose, Reservation};
-use crate::operation::{FsError, ReadData};
+use crate::operation::{FsError, ReadData, Slices};
 use crate::sync::Mutex;
 
 /// Reads one version of one object. Any number of reads may be in progress at once.
@@ -89,6 +89,15 @@ enum Step {
     NoMemory,
 }
 
+/// What stays here of what was fetched.
+#[derive(Clone, Copy)]
+enum Keep {
+    /// The caller has it.
+    Nothing,
+    /// A later read takes it.
+    Blocks,
+}
+
 /// GETs that are planned and not yet sent.
 type Launches = Vec<(Arc<Flight>, BlockFill)>;
 
@@ -120,6 +129,15 @@ impl Reader {
             return Ok(ReadData::default());
         }
         self.inner.read(offset..end).await
+    }
+
+    /// Fetches all bytes of a small object and keeps them for the read that comes next. Fails like that read would.
+    pub async fn fetch_whole(&self) -> Result<(), FsError> {
+        let range = 0..self.inner.size;
+        let pieces = self.inner.fetch(&range, Keep::Blocks).await;
+        wait(&pieces)
+            .await
+            .map_err(|(error, _)| self.inner.fs_error(error))
     }
 }
 
@@ -206,6 +224,10 @@ impl Inner {
 
     /// Asks for what is missing of `range` and for nothing else, when there is memory for it.
     async fn fetch_exactly(self: &Arc<Self>, range: &Range<u64>) -> Vec<Piece> {
+        self.fetch(range, Keep::Nothing).await
+    }
+
+    async fn fetch(self: &Arc<Self>, range: &Range<u64>, keep: Keep) -> Vec<Piece> {
         let len = range.end - range.start;
         let place = self.context.budget.reserve(len);
         self.context.make_room();
@@ -220,7 +242,13 @@ impl Inner {
                 launches.push(self.prepare(state, gap, share, Purpose::Demand));
             }
             let pieces = state.pieces(range);
-            state.blocks.remove_inside(range, &mut removed);
+            match keep {
+                Keep::Nothing => state.blocks.remove_inside(range, &mut removed),
+                Keep::Blocks => {
+                    self.touch();
+                    self.hold(state);
+                }
+            }
             pieces
         };
         drop((memory, removed));
@@ -387,7 +415,7 @@ impl State {
 
     /// `range`, which is all here.
     fn data(&self, range: &Range<u64>) -> ReadData {
-        let mut slices = Vec::with_capacity(1);
+        let mut slices = Slices::new();
         for (_, flight) in self.blocks.overlapping(range.clone()) {
             flight.add_slices(share_of(flight, range), &mut slices);
         }
@@ -440,7 +468,7 @@ async fn wait(pieces: &[Piece]) -> Result<(), (ClientError, Purpose)> {
 }
 
 fn data_of(pieces: Vec<Piece>) -> ReadData {
-    let mut slices = Vec::with_capacity(pieces.len());
+    let mut slices = Slices::new();
     for Piece { flight, bytes } in pieces {
         flight.add_slices(bytes, &mut slices);
     }

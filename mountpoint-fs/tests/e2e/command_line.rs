@@ -67,11 +67,7 @@ fn a_refused_flag_mounts_nothing() {
             "--cache is not in this version, which keeps content in memory",
         ),
         (
-            &["--metadata-ttl", "60"],
-            "--metadata-ttl is not in this version",
-        ),
-        (
-            &["--metadata-ttl", "60", "--log-metrics"],
+            &["--cache", "/tmp", "--log-metrics"],
             "leave the flag out; --log-metrics is not",
         ),
     ] {

@@ -11,6 +11,7 @@
 mod autofs;
 mod background;
 mod command_line;
+mod directories;
 mod directory_bucket;
 mod doctor;
 mod faults;
@@ -18,6 +19,8 @@ mod fstab;
 mod harness;
 mod lifecycle;
 mod machine;
+mod memory;
+mod metadata;
 mod package;
 mod passed_device;
 mod read_mode;
@@ -26,8 +29,10 @@ mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
 mod sharing;
+mod small_files;
 mod start_errors;
 mod tail;
 mod tools;
+mod transport;
 mod writing;
 mod writing_ends;

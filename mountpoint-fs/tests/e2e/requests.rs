@@ -8,7 +8,7 @@ use std::time::Duration;
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::harness::{BUCKET, Mounted, PATIENCE, put, read, server, shell};
+use crate::harness::{BUCKET, Mounted, PATIENCE, read, server};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -178,30 +178,6 @@ fn interleaved_streams_waste_nothing() {
         );
         assert!(bytes >= 64 * MIB);
     }
-}
-
-#[test]
-fn cold_metadata() {
-    let server = server();
-    put(&server, "a/b/c.txt", "x");
-    for index in 0..2000 {
-        put(&server, &format!("many/f{index:04}"), "x");
-    }
-    let mounted = Mounted::new(&server, &[]);
-    let count = |script: &str| {
-        server.log().clear();
-        shell(mounted.path(), script);
-        server.log().count_all()
-    };
-    assert!(
-        count("cat a/b/c.txt") <= 9,
-        "the reference needs 9 requests"
-    );
-    assert!(
-        count("ls -l many > /dev/null") <= 8,
-        "a listing answers the stats of what it listed"
-    );
-    assert!(count("test ! -e absent") <= 2);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use mountpoint_client::sim::{Content, Operation, SimObject, Time};
 use mountpoint_client::types::Key;
 
 use super::*;
-use crate::config::limits::FILE_TTL;
+use crate::config::limits::{CROWD_LOOKUPS, FILE_TTL};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -75,7 +75,7 @@ fn names_that_no_key_has_are_not_asked_for() {
     let outcome = now(mount.fs.lookup(ROOT, OsStr::from_bytes(b"\xff")));
     assert!(matches!(outcome, Err(FsError::InvalidName(_))));
     let file = mount.walk("a");
-    assert_eq!(mount.requests(), (1, 1, 0));
+    assert_eq!(mount.requests(), (0, 1, 0));
     assert!(matches!(
         mount.lookup(file, "b"),
         Err(FsError::NotADirectory)
@@ -105,10 +105,10 @@ fn the_longest_key() {
     assert_eq!(key.len(), 1024);
     let mount = Mount::immediate(&[&key]);
     let parent = mount.walk(&parent);
-    assert_eq!(mount.requests(), (4, 4, 0));
+    mount.clock.advance(FILE_TTL);
+    mount.requests();
     assert_eq!(told(mount.lookup(parent, name)), "file 1035");
-    // Nothing can be below it.
-    assert_eq!(mount.requests(), (1, 0, 0));
+    assert_eq!(mount.requests(), (0, 1, 0));
     assert_eq!(mount.names(parent), [name]);
 }
 
@@ -133,32 +133,87 @@ fn only_the_mounted_prefix_is_seen() {
     assert!(keys.iter().all(|key| key.starts_with("p/q/")), "{keys:?}");
 }
 
-#[test]
-fn a_cold_lookup_is_two_requests_in_one_step() {
-    let mount = Mount::manual(&["a", "d/x"]);
-    let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
-    waits(&mut lookup);
-    let asked: Vec<_> = mount
-        .bucket
-        .pending_requests()
-        .into_iter()
-        .map(|r| (r.operation, r.key))
-        .collect();
-    assert_eq!(asked.len(), 2);
-    assert!(asked.contains(&(Operation::HeadObject, "a".to_owned())));
-    assert!(asked.contains(&(Operation::ListObjectsV2, "a/".to_owned())));
-    assert_eq!(mount.bucket.deliver_all(), 2);
-    assert_eq!(told(now(lookup)), "file 12");
+/// Keys of what is in the air, with what asks for them.
+fn asked(mount: &Mount) -> Vec<(Operation, String)> {
+    let pending = mount.bucket.pending_requests();
+    pending.into_iter().map(|r| (r.operation, r.key)).collect()
 }
 
 #[test]
-fn a_lookup_is_answered_as_soon_as_it_is_certain() {
-    #[track_caller]
-    fn check(name: &str, first: Operation, outcome: Option<ErrorKind>, expected: Option<&str>) {
+fn a_cold_lookup_is_one_request() {
+    for (name, expected) in [("a", "file 12"), ("d", "directory"), ("none", "NotFound")] {
         let mount = Mount::manual(&["a", "d/x", "d"]);
         let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new(name)));
         waits(&mut lookup);
+        let list = (Operation::ListObjectsV2, name.to_owned());
+        assert_eq!(asked(&mount), [list]);
+        assert_eq!(mount.bucket.deliver_all(), 1);
+        assert_eq!(told(now(lookup)), expected);
+    }
+}
+
+#[test]
+fn what_a_lookup_saw_below_answers_the_next_ones() {
+    let mount = Mount::immediate(&["a/b/c", "a/b/d/e", "a/x", "apple"]);
+    mount.walk("a/b/c");
+    mount.walk("a/b/d/e");
+    mount.walk("a/x");
+    mount.walk("apple");
+    assert_eq!(mount.requests(), (0, 1, 0));
+    // What was not there is asked for, each time.
+    let a = mount.walk("a");
+    for _ in 0..2 {
+        assert_eq!(told(mount.lookup(a, "new")), "NotFound");
+        assert_eq!(mount.requests(), (0, 1, 0));
+    }
+    mount.bucket.put_object("a/new", "new");
+    assert_eq!(told(mount.lookup(a, "new")), "file 3");
+    assert_eq!(mount.requests(), (0, 1, 0));
+    // It is valid as long as what it is about was.
+    mount.clock.advance(FILE_TTL - Duration::from_millis(1));
+    assert_eq!(mount.lookup(a, "x").unwrap().ttl, Duration::from_millis(1));
+    assert_eq!(mount.requests(), (0, 0, 0));
+    mount.clock.advance(Duration::from_millis(1));
+    mount.lookup(a, "x").unwrap();
+    assert_eq!(mount.requests(), (0, 1, 0));
+}
+
+/// More keys are between the file `a` and what is below a directory `a` than a lookup asks for.
+#[test]
+fn a_crowded_name_is_two_requests() {
+    let siblings: Vec<String> = (0..150).map(|number| format!("a-{number:03}/x")).collect();
+    let check = |more: &[&str], expected: &str| {
+        let keys: Vec<&str> = siblings.iter().map(String::as_str).collect();
+        let mount = Mount::immediate(&[&keys, more].concat());
+        let found = mount.lookup(ROOT, "a");
+        assert_eq!(told(found.clone()), expected);
+        assert_eq!(mount.requests(), (0, 2, 0));
+        if expected == "directory" {
+            let directory = found.unwrap().attributes.ino;
+            assert_eq!(told(mount.lookup(directory, "b")), "directory");
+            assert_eq!(mount.requests(), (0, 0, 0));
+        }
+    };
+    check(&[], "NotFound");
+    check(&["a"], "file 12");
+    check(&["a/b/c"], "directory");
+    check(&["a", "a/b/c"], "directory");
+}
+
+#[test]
+fn in_a_directory_bucket_a_lookup_is_answered_as_soon_as_it_is_certain() {
+    #[track_caller]
+    fn check(name: &str, first: Operation, outcome: Option<ErrorKind>, expected: Option<&str>) {
+        let options = SimOptions {
+            time: Time::Manual,
+            directory_bucket: true,
+            ..SimOptions::default()
+        };
+        let mount = Mount::with_options(options, "", &["a", "d/x", "d"]);
+        let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new(name)));
+        waits(&mut lookup);
         let asked = mount.bucket.pending_requests();
+        assert_eq!(asked.len(), 2);
         let first = asked
             .iter()
             .find(|request| request.operation == first)
@@ -189,6 +244,25 @@ fn a_lookup_is_answered_as_soon_as_it_is_certain() {
 }
 
 #[test]
+fn names_of_a_directory_bucket() {
+    let options = SimOptions {
+        directory_bucket: true,
+        ..SimOptions::default()
+    };
+    let keys: Vec<String> = (0..300).map(|number| format!("d/n{number:03}/x")).collect();
+    let mut keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    keys.extend(["d/a", "d/e/f"]);
+    let mount = Mount::with_options(options, "", &keys);
+    assert_eq!(told(mount.lookup(mount.walk("d"), "a")), "file 14");
+    assert_eq!(told(mount.lookup(mount.walk("d"), "e")), "directory");
+    assert_eq!(told(mount.lookup(mount.walk("d/e"), "f")), "file 16");
+    assert_eq!(told(mount.lookup(mount.walk("d"), "none")), "NotFound");
+    for number in 0..300 {
+        mount.walk(&format!("d/n{number:03}/x"));
+    }
+}
+
+#[test]
 fn errors_of_a_lookup() {
     #[track_caller]
     fn check(operation: Operation, kind: ErrorKind, name: &str, expected: &str) {
@@ -198,33 +272,15 @@ fn errors_of_a_lookup() {
         // Nothing is remembered of it.
         assert_ne!(told(mount.lookup(ROOT, name)), expected);
     }
-    check(Operation::HeadObject, ErrorKind::Throttled, "a", "Client");
-    check(Operation::HeadObject, ErrorKind::Denied, "a", "Denied");
-    check(
-        Operation::ListObjectsV2,
-        ErrorKind::Throttled,
-        "d",
-        "Client",
-    );
-    check(
-        Operation::ListObjectsV2,
-        ErrorKind::Credentials,
-        "a",
-        "Denied",
-    );
-    let mount = Mount::immediate(&["d/x"]);
-    mount
-        .bucket
-        .fail_next(Operation::HeadObject, 1, ErrorKind::Denied);
-    assert_eq!(
-        told(mount.lookup(ROOT, "d")),
-        "directory",
-        "the listing is enough"
-    );
+    let list = Operation::ListObjectsV2;
+    check(list, ErrorKind::Throttled, "a", "Client");
+    check(list, ErrorKind::Denied, "a", "Denied");
+    check(list, ErrorKind::Throttled, "d", "Client");
+    check(list, ErrorKind::Credentials, "a", "Denied");
 }
 
 #[test]
-fn lookups_of_200_names_are_in_the_air_at_once() {
+fn many_lookups_of_one_directory_become_a_listing_of_it() {
     let keys: Vec<String> = (0..200).map(|number| format!("n{number}")).collect();
     let mount = Mount::manual(&keys.iter().map(String::as_str).collect::<Vec<_>>());
     let mut lookups: Vec<_> = keys
@@ -232,12 +288,54 @@ fn lookups_of_200_names_are_in_the_air_at_once() {
         .map(|key| Box::pin(mount.fs.lookup(ROOT, OsStr::new(key))))
         .collect();
     lookups.iter_mut().for_each(waits);
-    assert_eq!(mount.bucket.pending_requests().len(), 400);
+    // All of them at once: a few names, and the directory for the others.
+    let names = usize::try_from(CROWD_LOOKUPS).unwrap();
+    assert_eq!(asked(&mount).len(), names + 1);
+    assert_eq!(asked(&mount)[names].1, "");
     mount.bucket.deliver_all();
     for lookup in lookups {
         assert!(now(lookup).is_ok());
     }
     assert_eq!(mount.fs.inode_count(), 200);
+}
+
+/// A name that is not there, looked up among many that are.
+#[test]
+fn absence_is_told_by_a_listing_that_was_asked_for_it() {
+    let keys: Vec<String> = (0..200).map(|number| format!("n{number:03}")).collect();
+    let mount = Mount::manual(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    let lookup = |name: &'static str| Box::pin(mount.fs.lookup(ROOT, OsStr::new(name)));
+    let mut first: Vec<_> = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"]
+        .map(&lookup)
+        .into();
+    first.iter_mut().for_each(waits);
+    let mut absent = lookup("absent");
+    waits(&mut absent);
+    // It joins a listing that was under way, which may have missed it.
+    mount.clock.advance(Duration::from_millis(1));
+    let mut late = lookup("late");
+    waits(&mut late);
+    mount.bucket.deliver_all();
+    assert_eq!(told(now(absent)), "NotFound");
+    mount.bucket.put_object("late", "new");
+    waits(&mut late);
+    mount.bucket.deliver_all();
+    assert_eq!(told(now(late)), "file 3");
+}
+
+#[test]
+fn a_directory_of_many_pages_is_listed_where_its_names_are_looked_up() {
+    let keys: Vec<String> = (0..3000).map(|number| format!("d/n{number:04}")).collect();
+    let mount = Mount::immediate(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    let directory = mount.walk("d");
+    mount.clock.advance(FILE_TTL);
+    mount.requests();
+    for number in 500..3000 {
+        mount.lookup(directory, &format!("n{number:04}")).unwrap();
+    }
+    let (head, list, other) = mount.requests();
+    assert_eq!((head, other), (0, 0));
+    assert!(list <= 16, "{list}");
 }
 
 #[test]
@@ -247,7 +345,7 @@ fn identical_lookups_share_their_requests() {
         .map(|_| Box::pin(mount.fs.lookup(ROOT, OsStr::new("a"))))
         .collect();
     lookups.iter_mut().for_each(waits);
-    assert_eq!(mount.bucket.pending_requests().len(), 2);
+    assert_eq!(mount.bucket.pending_requests().len(), 1);
     // The one that began drops out; the others do not notice.
     drop(lookups.remove(0));
     mount.bucket.deliver_all();
@@ -260,10 +358,10 @@ fn identical_lookups_share_their_requests() {
     assert_eq!(mount.fs.inode_count(), 1);
     mount.fs.forget(inos[0], 1);
     assert_eq!(mount.fs.inode_count(), 0);
-    assert_eq!(mount.requests(), (1, 1, 0));
+    assert_eq!(mount.requests(), (0, 1, 0));
     // Who comes later asks again.
     waits(&mut Box::pin(mount.fs.lookup(ROOT, OsStr::new("a"))));
-    assert_eq!(mount.requests(), (1, 1, 0));
+    assert_eq!(mount.requests(), (0, 1, 0));
 }
 
 #[test]
@@ -349,7 +447,7 @@ fn attributes_are_answered_while_valid() {
     assert_eq!(mount.requests(), (0, 0, 0));
     mount.clock.advance(Duration::from_millis(300));
     assert_eq!(now(mount.fs.attributes(ino)).unwrap().ttl, FILE_TTL);
-    assert_eq!(mount.requests(), (1, 1, 0));
+    assert_eq!(mount.requests(), (0, 1, 0));
     assert_eq!(now(mount.fs.attributes(ino)).unwrap().ttl, FILE_TTL);
     assert_eq!(mount.requests(), (0, 0, 0));
     mount.clock.advance(Duration::from_secs(3600));
@@ -386,7 +484,7 @@ fn attributes_of_what_changed() {
     check(|bucket| drop(bucket.put_object("a/b", "new")), "Stale");
     check(|bucket| assert!(bucket.remove("a")), "NotFound");
     check(
-        |bucket| bucket.fail_next(Operation::HeadObject, 1, ErrorKind::Transient),
+        |bucket| bucket.fail_next(Operation::ListObjectsV2, 1, ErrorKind::Transient),
         "Client",
     );
 }

@@ -1,5 +1,7 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
+mod concurrent;
+mod large;
 mod listing;
 mod lookup;
 mod model;
@@ -16,7 +18,7 @@ use mountpoint_client::sim::{Operation, RequestLog, SimOptions, Time};
 
 use super::FileSystem;
 use crate::clock::Clock;
-use crate::config::{FsConfig, ReadConfig, WriteConfig};
+use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 use crate::operation::{
     DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, OpenOptions,
 };
@@ -31,7 +33,7 @@ const READ: OpenOptions = OpenOptions {
 struct Mount {
     bucket: Arc<SimClient>,
     clock: Clock,
-    fs: FileSystem,
+    fs: Arc<FileSystem>,
 }
 
 impl Mount {
@@ -57,6 +59,19 @@ impl Mount {
     }
 
     fn with_options(options: SimOptions, prefix: &str, keys: &[&str]) -> Self {
+        Self::with_all(options, NamesConfig::default(), prefix, keys)
+    }
+
+    /// A bucket that answers at once, mounted with other settings of names.
+    fn with_names(names: NamesConfig, keys: &[&str]) -> Self {
+        let options = SimOptions {
+            time: Time::Immediate,
+            ..SimOptions::default()
+        };
+        Self::with_all(options, names, "", keys)
+    }
+
+    fn with_all(options: SimOptions, names: NamesConfig, prefix: &str, keys: &[&str]) -> Self {
         let bucket = Arc::new(SimClient::new(options));
         for key in keys {
             bucket.put_object(key, format!("content of {key}"));
@@ -68,10 +83,15 @@ impl Mount {
             gid: 20,
             dir_mode: 0o755,
             file_mode: 0o644,
+            names,
             read: ReadConfig::default(),
             write: WriteConfig::default(),
         };
-        let fs = FileSystem::new(Arc::clone(&bucket) as _, config, clock.clone());
+        let fs = Arc::new(FileSystem::new(
+            Arc::clone(&bucket) as _,
+            config,
+            clock.clone(),
+        ));
         Self { bucket, clock, fs }
     }
 

@@ -1,7 +1,7 @@
 //! Random operations against a model of the semantics.
 //!
-//! The model is a set of keys. What an operation answers must be true now, or have been told by a listing within the
-//! validity; `open` must always be true now. Inode numbers must name one version of one path for ever, and when
+//! The model is a set of keys. What an operation answers must be true now, or have been true within the validity;
+//! the absence of a name, and `open`, must always be true now. Inode numbers must name one version of one path for ever, and when
 //! the kernel has forgotten everything nothing may be left.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,8 +36,8 @@ enum Is {
 struct Model {
     mount: Mount,
     keys: BTreeMap<String, u64>,
-    /// What listings said of paths, and when.
-    listed: HashMap<String, (Is, Duration)>,
+    /// What paths were, and when they ceased to be that.
+    was: HashMap<String, Vec<(Is, Duration)>>,
     /// Every inode number that was ever seen: path, and what it is.
     inodes: HashMap<InodeNo, (String, Is)>,
     /// The kernel's lookup counts.
@@ -50,7 +50,7 @@ impl Model {
         Self {
             mount: Mount::immediate(&[]),
             keys: BTreeMap::new(),
-            listed: HashMap::new(),
+            was: HashMap::new(),
             inodes: HashMap::from([(InodeNo::ROOT, (String::new(), Is::Directory))]),
             counts: BTreeMap::new(),
             open: Vec::new(),
@@ -91,11 +91,24 @@ impl Model {
 
     fn may_be(&self, path: &str, answer: Is) -> bool {
         let now = self.mount.clock.now();
-        let told = self
-            .listed
-            .get(path)
-            .is_some_and(|(is, at)| *is == answer && now < *at + FILE_TTL);
-        self.truth(path) == answer || told
+        let was = self.was.get(path).is_some_and(|was| {
+            was.iter()
+                .any(|(is, until)| *is == answer && now < *until + FILE_TTL)
+        });
+        self.truth(path) == answer || was
+    }
+
+    /// `key` is about to change, and with it what the paths are that lead to it.
+    fn changes(&mut self, key: &str) {
+        let now = self.mount.clock.now();
+        let ends = key.match_indices('/').map(|(end, _)| end);
+        for end in ends.chain([key.len()]) {
+            let is = self.truth(&key[..end]);
+            self.was
+                .entry(key[..end].to_owned())
+                .or_default()
+                .push((is, now));
+        }
     }
 
     /// The kernel was given an entry.
@@ -154,12 +167,14 @@ impl Model {
     fn run(&mut self, step: Step) {
         match step {
             Step::Put(key, size) => {
+                self.changes(&key);
                 self.mount
                     .bucket
                     .put_object(&key, vec![b'x'; usize::from(size)]);
                 self.keys.insert(key, u64::from(size));
             }
             Step::Delete(key) => {
+                self.changes(&key);
                 assert_eq!(
                     self.mount.bucket.remove(&key),
                     self.keys.remove(&key).is_some()
@@ -237,10 +252,8 @@ impl Model {
         assert_eq!(unique.len(), names.len(), "each name once");
         assert_eq!(unique, self.children(&directory), "{directory}");
         for entry in &entries[2..] {
-            let path = format!("{directory}{}", entry.name);
-            self.listed
-                .insert(path.clone(), (self.truth(&path), self.mount.clock.now()));
             if plus {
+                let path = format!("{directory}{}", entry.name);
                 self.given(&path, &entry.entry);
             }
         }

@@ -6,7 +6,7 @@ use mountpoint_client::ErrorKind;
 use mountpoint_client::sim::Operation;
 
 use super::*;
-use crate::config::limits::{FILE_TTL, OPEN_FRESH_MAX};
+use crate::config::limits::{FILE_TTL, OPEN_FETCH_MAX, OPEN_FRESH_MAX};
 use crate::operation::WriteOptions;
 
 const ROOT: InodeNo = InodeNo::ROOT;
@@ -28,7 +28,8 @@ fn an_open_behind_its_lookup_asks_nothing() {
         },
     ))
     .unwrap();
-    assert_eq!(mount.requests(), (1, 0, 0));
+    // What is read past the page cache is fetched, and the GET says whether it is the newest.
+    assert_eq!(mount.requests(), (0, 0, 1));
     assert!(direct.direct_io);
     assert_ne!(opened.handle, direct.handle);
 }
@@ -52,7 +53,7 @@ fn a_lookup_vouches_as_long_as_it_took() {
             requests == 0,
             "{took} {later}"
         );
-        assert_eq!(mount.requests(), (requests, 0, 0), "{took} {later}");
+        assert_eq!(mount.requests(), (0, 0, requests), "{took} {later}");
     }
     check(20, 0, 0);
     check(20, 20, 0);
@@ -69,9 +70,17 @@ fn stat_and_listing_vouch_for_no_open() {
     let handle = now(mount.fs.open_directory(ROOT)).unwrap();
     let ino = mount.list(handle, 100, true)[2].entry.attributes.ino;
     mount.requests();
-    now(mount.fs.open(ino, READ)).unwrap();
-    assert_eq!(mount.requests(), (1, 0, 0));
-    // A lookup that was answered from the listing.
+    let opened = now(mount.fs.open(ino, READ)).unwrap();
+    assert_eq!(mount.requests(), (0, 0, 1));
+    // Its bytes have come with it.
+    assert_eq!(
+        now(mount.fs.read(opened.handle, 0, 100, true))
+            .unwrap()
+            .len(),
+        12
+    );
+    assert_eq!(mount.requests(), (0, 0, 0));
+    // A lookup that was answered from the listing. The kernel has the pages of the first open.
     assert_eq!(mount.walk("a"), ino);
     assert_eq!(mount.requests(), (0, 0, 0));
     now(mount.fs.open(ino, READ)).unwrap();
@@ -82,7 +91,74 @@ fn stat_and_listing_vouch_for_no_open() {
     now(fresh.fs.attributes(ino)).unwrap();
     fresh.requests();
     now(fresh.fs.open(ino, READ)).unwrap();
-    assert_eq!(fresh.requests(), (1, 0, 0));
+    assert_eq!(fresh.requests(), (0, 0, 1));
+}
+
+#[test]
+fn a_file_that_is_large_or_empty_is_asked_for_its_version() {
+    let mount = Mount::immediate(&[]);
+    let large = usize::try_from(OPEN_FETCH_MAX + 1).unwrap();
+    for (name, content, requests) in [
+        ("empty", Vec::new(), (1, 0, 0)),
+        ("small", vec![1; large - 1], (0, 0, 1)),
+        ("large", vec![1; large], (1, 0, 0)),
+    ] {
+        mount.bucket.put_object(name, content);
+        let ino = mount.walk(name);
+        mount.clock.advance(FILE_TTL);
+        mount.requests();
+        now(mount.fs.open(ino, READ)).unwrap();
+        assert_eq!(mount.requests(), requests, "{name}");
+    }
+}
+
+#[test]
+fn attributes_that_are_trusted_open_a_file() {
+    let names = NamesConfig {
+        ttl: Duration::from_secs(60),
+        negative_ttl: Duration::from_secs(60),
+        opens_unasked: true,
+    };
+    let mount = Mount::with_names(names, &["a"]);
+    let ino = mount.walk("a");
+    mount.requests();
+    for _ in 0..3 {
+        now(mount.fs.open(ino, READ)).unwrap();
+        mount.clock.advance(Duration::from_secs(19));
+        mount.lookup(ROOT, "a").unwrap();
+    }
+    mount.requests();
+    mount.bucket.put_object("a", "new");
+    let opened = now(mount.fs.open(ino, READ)).unwrap();
+    assert_eq!(mount.requests(), (0, 0, 0));
+    // Reading finds out, and from then on the name is asked for.
+    assert!(matches!(
+        now(mount.fs.read(opened.handle, 0, 1, true)),
+        Err(FsError::Stale(_))
+    ));
+    assert!(matches!(
+        now(mount.fs.open(ino, READ)),
+        Err(FsError::Stale(_))
+    ));
+    assert_eq!(mount.lookup(ROOT, "a").unwrap().attributes.size, 3);
+}
+
+#[test]
+fn an_open_whose_fetch_fails_leaves_nothing() {
+    for (kind, is_denied) in [(ErrorKind::Denied, true), (ErrorKind::Transient, false)] {
+        let mount = Mount::immediate(&["a"]);
+        let ino = mount.walk("a");
+        mount.clock.advance(FILE_TTL);
+        mount.bucket.fail_next(Operation::GetObject, 1, kind);
+        let outcome = now(mount.fs.open(ino, READ));
+        assert!(if is_denied {
+            matches!(outcome, Err(FsError::Denied(_)))
+        } else {
+            matches!(outcome, Err(FsError::Client(_)))
+        });
+        mount.fs.forget(ino, 1);
+        assert_eq!(mount.fs.inode_count(), 0);
+    }
 }
 
 #[test]
@@ -233,7 +309,7 @@ fn opens_of_different_files_do_not_wait_for_each_other() {
     mount.clock.advance(FILE_TTL);
     let mut opens = inos.map(|ino| Box::pin(mount.fs.open(ino, READ)));
     opens.iter_mut().for_each(waits);
-    assert_eq!(mount.bucket.pending_requests().len(), 2);
+    assert_eq!(mount.bucket.pending_gets().len(), 2);
     mount.bucket.deliver_all();
     for open in opens {
         now(open).unwrap();

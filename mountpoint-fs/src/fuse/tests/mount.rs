@@ -19,10 +19,10 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::clock::Clock;
-use crate::config::{FsConfig, ReadConfig, WriteConfig};
+use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 use crate::fs::FileSystem;
 use crate::fuse::mount_info::MountInfo;
-use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, mount};
+use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, Transport, mount};
 
 fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
     let config = FsConfig {
@@ -31,6 +31,7 @@ fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
         gid: 0,
         dir_mode: 0o755,
         file_mode: 0o644,
+        names: NamesConfig::default(),
         read: ReadConfig::default(),
         write: WriteConfig::default(),
     };
@@ -48,6 +49,8 @@ fn mount_options() -> MountOptions {
 fn session_options(runtime: &Runtime) -> SessionOptions {
     SessionOptions {
         threads: 16,
+        transport: Transport::DevFuse,
+        ring_threads: 2,
         clone_descriptors: false,
         max_background: 61,
         congestion_threshold: 47,

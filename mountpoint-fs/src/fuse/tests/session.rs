@@ -12,9 +12,9 @@ use tokio::runtime::Runtime;
 
 use super::kernel::{Answered, Kernel};
 use crate::clock::Clock;
-use crate::config::{FsConfig, ReadConfig, WriteConfig};
+use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 use crate::fs::FileSystem;
-use crate::fuse::{Mount, Session, SessionError, SessionOptions};
+use crate::fuse::{Mount, Session, SessionError, SessionOptions, Transport};
 
 const LOOKUP: u32 = 1;
 const FORGET: u32 = 2;
@@ -53,12 +53,12 @@ struct Served {
 
 impl Served {
     fn new(time: Time) -> Self {
-        Self::with(time, false, Mount::from_device)
+        Self::with(time, |_| (), Mount::from_device)
     }
 
     fn with(
         time: Time,
-        read_only: bool,
+        change: impl FnOnce(&mut SessionOptions),
         mount: impl FnOnce(std::os::fd::OwnedFd) -> Mount,
     ) -> Self {
         let client = Arc::new(SimClient::new(SimOptions {
@@ -73,10 +73,8 @@ impl Served {
         let (kernel, device) = Kernel::pair();
         let mount = mount(device);
         kernel.request(INIT, 2, 0, &words(&[7, 45, 131_072, u32::MAX, u32::MAX]));
-        let options = SessionOptions {
-            read_only,
-            ..session_options(&runtime)
-        };
+        let mut options = session_options(&runtime);
+        change(&mut options);
         let session = Session::start(Arc::clone(&fs), &mount, options).unwrap();
         let init = kernel.answered();
         assert_eq!((init.unique, init.errno, init.body.len()), (2, 0, 64));
@@ -142,6 +140,7 @@ fn file_system(client: &Arc<SimClient>, read_only: bool) -> Arc<FileSystem> {
         gid: 1001,
         dir_mode: 0o755,
         file_mode: 0o640,
+        names: NamesConfig::default(),
         read: ReadConfig::default(),
         write: WriteConfig {
             read_only,
@@ -158,6 +157,8 @@ fn file_system(client: &Arc<SimClient>, read_only: bool) -> Arc<FileSystem> {
 fn session_options(runtime: &Runtime) -> SessionOptions {
     SessionOptions {
         threads: 4,
+        transport: Transport::DevFuse,
+        ring_threads: 2,
         clone_descriptors: false,
         max_background: 64,
         congestion_threshold: 48,
@@ -295,7 +296,8 @@ fn what_changes_the_bucket_is_refused() {
         (false, libc::EPERM, libc::EPERM, libc::EPERM),
         (true, libc::EROFS, libc::EROFS, libc::EROFS),
     ] {
-        let mut served = Served::with(Time::Immediate, read_only, Mount::from_device);
+        let change = |options: &mut SessionOptions| options.read_only = read_only;
+        let mut served = Served::with(Time::Immediate, change, Mount::from_device);
         served.client.put_object("f", "x");
         let file = served.lookup(ROOT, "f");
         served.check(UNLINK, ROOT, &c_string("f"), unlink);
@@ -329,6 +331,9 @@ fn what_does_not_exist_is_said_so() {
 #[test]
 fn an_operation_that_waits_blocks_no_other() {
     let mut served = Served::new(Time::Manual);
+    for index in 0..20 {
+        served.client.put_object(&format!("n{index}"), "x");
+    }
     // More than there are session threads.
     let waiting: Vec<_> = (0..20)
         .map(|index| served.send(LOOKUP, ROOT, &c_string(&format!("n{index}"))))
@@ -528,9 +533,8 @@ fn check_read(answered: &Answered, offsets: &mut BTreeMap<u64, u64>) {
 
 #[test]
 fn a_mount_for_its_owner_and_root() {
-    let served = Served::with(Time::Immediate, false, |device| {
-        Mount::for_owner(device, 1000)
-    });
+    let mount = |device| Mount::for_owner(device, 1000);
+    let served = Served::with(Time::Immediate, |_| (), mount);
     served.client.put_object("f", "x");
     for (uid, errno) in [(0, 0), (1000, 0), (1001, libc::EACCES)] {
         for (opcode, body) in [
@@ -553,6 +557,21 @@ fn a_mount_for_its_owner_and_root() {
         assert_eq!(served.kernel.answered().errno, 0);
     }
     served.end();
+}
+
+/// The kernel offers io_uring and takes no entries; a socket does not. What comes over the device is served.
+#[test]
+fn without_rings_the_device_serves() {
+    for transport in [Transport::Auto, Transport::IoUring] {
+        let change = |options: &mut SessionOptions| options.transport = transport;
+        let mut served = Served::with(Time::Immediate, change, Mount::from_device);
+        served.client.put_object("f", "x");
+        let file = served.lookup(ROOT, "f");
+        let handle = served.open(file);
+        let answered = served.ask(READ, file, &read_in(handle, 0, 10));
+        assert_eq!((answered.errno, answered.body.as_slice()), (0, &b"x"[..]));
+        served.end();
+    }
 }
 
 #[test]

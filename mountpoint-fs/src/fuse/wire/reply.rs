@@ -90,6 +90,16 @@ impl Fixed {
             .attr(&entry.attributes)
     }
 
+    /// A `fuse_entry_out` without an inode: nothing has the name, and the kernel need not ask again for so long.
+    pub(in crate::fuse) fn absence(ttl: Duration) -> Self {
+        let ttl = Ttl::from(ttl);
+        let head = Self::new().u64(0).u64(0).u64(ttl.seconds).u64(0);
+        Self {
+            len: Self::LEN_MAX,
+            ..head.u32(ttl.nanos)
+        }
+    }
+
     /// A `fuse_entry_out` that says nothing: the kernel skips it.
     pub(in crate::fuse) fn no_entry() -> Self {
         Self {
@@ -361,6 +371,12 @@ mod tests {
         check(&Fixed::entry(&entry), &[&head[..], &ATTR[..]].concat());
         assert_eq!(Fixed::entry(&entry).as_bytes().len(), 128);
         assert_eq!(Fixed::no_entry().as_bytes(), [0; 128]);
+        let absence = Fixed::absence(Duration::from_millis(60_500));
+        check(
+            &absence,
+            &[(8, 0), (8, 0), (8, 60), (8, 0), (4, 500_000_000)],
+        );
+        assert_eq!(absence.as_bytes().len(), 128);
     }
 
     #[test]

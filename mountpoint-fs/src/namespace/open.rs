@@ -1,0 +1,116 @@
+//! Which version an `open` opens, and who says that it is the newest.
+//!
+//! The lookup of the same system call, if it has just asked; attributes that are valid, if the mount was told to trust
+//! them (`--metadata-ttl`); a HEAD; or, for a small file that was not opened before, the GET of its bytes, which the
+//! reader would send next: it names the version and fails if that is not the newest.
+
+use mountpoint_client::types::Key;
+
+use super::version::Version;
+use crate::config::limits::OPEN_FETCH_MAX;
+
+/// What is needed to read an open file. Its inode stays until [`Namespace::close`](super::Namespace::close).
+#[derive(Clone, Debug)]
+pub struct OpenVersion {
+    /// The object.
+    pub key: Key,
+    /// The version that was opened.
+    pub version: Version,
+    /// Whether it is the newest.
+    pub proof: Proof,
+}
+
+/// Whether a version is known to be the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// It is, or was when it last had to be.
+    Known,
+    /// A GET of the whole file will say. It is small, and has at least one byte.
+    Fetch,
+}
+
+/// What is known when a file is opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opening {
+    /// Whether reads go past the kernel's page cache.
+    pub(super) is_direct: bool,
+    /// Whether it was opened before: the kernel may have its pages.
+    pub(super) was_opened: bool,
+    /// Whether its attributes are valid and such are trusted.
+    pub(super) is_trusted: bool,
+    /// Bytes that can be fetched: none of an archived object.
+    pub(super) size: u64,
+}
+
+/// How it is found out whether a version is the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HowToProve {
+    Trust,
+    Head,
+    Fetch,
+}
+
+impl Opening {
+    /// For a version that no lookup vouches for.
+    pub(super) fn how_to_prove(self) -> HowToProve {
+        let Self {
+            is_direct,
+            was_opened,
+            is_trusted,
+            size,
+        } = self;
+        if is_trusted && !is_direct {
+            return HowToProve::Trust;
+        }
+        let has_pages = was_opened && !is_direct;
+        if !has_pages && (1..=OPEN_FETCH_MAX).contains(&size) {
+            HowToProve::Fetch
+        } else {
+            HowToProve::Head
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_open_asks() {
+        use HowToProve::{Fetch, Head, Trust};
+        let plain = Opening {
+            is_direct: false,
+            was_opened: false,
+            is_trusted: false,
+            size: 1,
+        };
+        let direct = Opening {
+            is_direct: true,
+            ..plain
+        };
+        let trusted = |opening| Opening {
+            is_trusted: true,
+            ..opening
+        };
+        let known = |opening| Opening {
+            was_opened: true,
+            ..opening
+        };
+        let sized = |size| Opening { size, ..plain };
+        for (opening, expected) in [
+            (plain, Fetch),
+            (sized(OPEN_FETCH_MAX), Fetch),
+            (sized(OPEN_FETCH_MAX + 1), Head),
+            (sized(0), Head),
+            (known(plain), Head),
+            (direct, Fetch),
+            (known(direct), Fetch),
+            (trusted(plain), Trust),
+            (trusted(known(plain)), Trust),
+            (trusted(sized(OPEN_FETCH_MAX + 1)), Trust),
+            (trusted(direct), Fetch),
+        ] {
+            assert_eq!(opening.how_to_prove(), expected, "{opening:?}");
+        }
+    }
+}

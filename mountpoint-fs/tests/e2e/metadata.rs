@@ -1,0 +1,268 @@
+//! Names and attributes: requests counted at the server, cold and at default settings.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use mountpoint_client::server::{Fault, Operation, Rule, Server};
+
+use crate::harness::{BUCKET, Mounted, PATIENCE, put, read, server, shell};
+
+/// What a script sent, by operation, after what it began has come to its end.
+#[track_caller]
+fn requests(server: &Server, mounted: &Mounted, script: &str) -> BTreeMap<&'static str, u64> {
+    server.log().clear();
+    shell(mounted.path(), script);
+    sent(server)
+}
+
+fn sent(server: &Server) -> BTreeMap<&'static str, u64> {
+    let operations = [
+        ("GET", Operation::GetObject),
+        ("HEAD", Operation::HeadObject),
+        ("LIST", Operation::ListObjectsV2),
+    ];
+    let mut counts = BTreeMap::new();
+    for (name, operation) in operations {
+        let log = server.log();
+        let has_ended = log.wait_until(operation, PATIENCE, |counters| counters.in_flight == 0);
+        assert!(has_ended, "{name} is in flight for ever");
+        match log.count(operation) {
+            0 => {}
+            count => drop(counts.insert(name, count)),
+        }
+    }
+    counts
+}
+
+/// Adds a fixed delay to every request.
+fn slow_down(server: &Server, by: Duration) {
+    let latency = Fault::Latency {
+        fixed: by,
+        jitter: Duration::ZERO,
+    };
+    server.faults().add(Rule::always(latency));
+}
+
+fn total(counts: &BTreeMap<&'static str, u64>) -> u64 {
+    counts.values().sum()
+}
+
+#[test]
+fn a_path_is_found_and_read_with_two_requests() {
+    let server = server();
+    put(&server, "a/b/c.txt", "x");
+    put(&server, "apple", "x");
+    let mounted = Mounted::new(&server, &[]);
+    let cold = requests(&server, &mounted, "cat a/b/c.txt");
+    assert_eq!(cold, BTreeMap::from([("GET", 1), ("LIST", 1)]));
+    // What is unchanged is not fetched again.
+    let again = requests(&server, &mounted, "cat a/b/c.txt");
+    assert_eq!(again, BTreeMap::from([("HEAD", 1)]));
+}
+
+/// More keys than one lookup shows are in front of the file at each level.
+#[test]
+fn a_path_in_a_large_tree_is_a_request_for_each_name() {
+    let server = server();
+    for index in 0..300 {
+        put(&server, &format!("a/b/a{index}"), "x");
+        put(&server, &format!("a/a{index}/x"), "x");
+    }
+    put(&server, "a/b/c.txt", "x");
+    let mounted = Mounted::new(&server, &[]);
+    let cold = requests(&server, &mounted, "cat a/b/c.txt");
+    assert_eq!(cold, BTreeMap::from([("GET", 1), ("LIST", 3)]));
+}
+
+#[test]
+fn a_large_file_is_asked_for_its_version_first() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "a/big", 1 << 20, 1);
+    let mounted = Mounted::new(&server, &[]);
+    let cold = requests(&server, &mounted, "cat a/big > /dev/null");
+    assert_eq!(cold, BTreeMap::from([("GET", 1), ("HEAD", 1), ("LIST", 1)]));
+}
+
+#[test]
+fn a_directory_of_2000_files_is_a_few_listings() {
+    for script in [
+        "du -s many",
+        "ls -l many",
+        "find many -size +1",
+        "ls -f many",
+    ] {
+        let server = server();
+        for index in 0..2000 {
+            put(&server, &format!("many/f{index:04}"), "x");
+        }
+        let mounted = Mounted::new(&server, &[]);
+        // As far as the nearest region: what a listing said must still hold when its reader comes back.
+        slow_down(&server, Duration::from_millis(20));
+        let cold = requests(&server, &mounted, &format!("{script} > /dev/null"));
+        assert!(total(&cold) <= 4, "{script}: {cold:?}");
+        assert_eq!(cold.keys().copied().collect::<Vec<_>>(), ["LIST"]);
+    }
+}
+
+#[test]
+fn absent_names_are_one_request() {
+    let server = server();
+    put(&server, "d/a", "x");
+    let mounted = Mounted::new(&server, &[]);
+    let absent = requests(&server, &mounted, "test ! -e absent");
+    assert_eq!(absent, BTreeMap::from([("LIST", 1)]));
+    // And are asked for again: a new object is seen at once.
+    let again = requests(&server, &mounted, "test ! -e absent");
+    assert_eq!(again, BTreeMap::from([("LIST", 1)]));
+    put(&server, "absent", "x");
+    shell(mounted.path(), "test -e absent");
+}
+
+#[test]
+fn known_small_files_are_a_get_each() {
+    let server = server();
+    for index in 0..64 {
+        put(
+            &server,
+            &format!("d/f{index:02}"),
+            format!("content {index}"),
+        );
+    }
+    let mounted = Mounted::new(&server, &[]);
+    shell(mounted.path(), "ls -l d > /dev/null");
+    let cold = requests(
+        &server,
+        &mounted,
+        "cat d/* | sort -u | wc -l | grep -q '^1$' || true; cat d/* > /dev/null",
+    );
+    // Both times together: the second finds the pages in the kernel's cache, and asks whether they are right.
+    assert_eq!(
+        (cold["GET"], cold["HEAD"]),
+        (64, 64),
+        "{cold:?}: one each, and one each"
+    );
+    assert!(
+        cold.get("LIST").copied().unwrap_or_default() <= 2,
+        "{cold:?}"
+    );
+}
+
+#[test]
+fn many_first_lookups_are_one_listing() {
+    let server = server();
+    for index in 0..200 {
+        put(&server, &format!("d/f{index:03}"), "x");
+    }
+    let mounted = Mounted::new(&server, &[]);
+    shell(mounted.path(), "test -d d");
+    slow_down(&server, Duration::from_millis(50));
+    server.log().clear();
+    let start = Arc::new(Barrier::new(32));
+    let threads: Vec<_> = (0..32)
+        .map(|thread| {
+            let (start, directory) = (Arc::clone(&start), mounted.join("d"));
+            std::thread::spawn(move || {
+                start.wait();
+                for index in (thread..200).step_by(32) {
+                    std::fs::metadata(directory.join(format!("f{index:03}"))).unwrap();
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    let cold = sent(&server);
+    assert!(total(&cold) <= 12, "{cold:?}");
+    let lists = server.log().counters(Operation::ListObjectsV2);
+    assert!(lists.in_flight_max >= 2, "all at once");
+}
+
+#[test]
+fn what_changed_behind_the_mount_is_seen_in_time() {
+    let server = server();
+    put(&server, "d/a", "one");
+    put(&server, "d/gone", "x");
+    let mounted = Mounted::new(&server, &[]);
+    let is_seen_within = |what: &str, is_seen: &dyn Fn() -> bool| {
+        let start = std::time::Instant::now();
+        while !is_seen() {
+            assert!(start.elapsed() < Duration::from_millis(1_500), "{what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    assert_eq!(read(&mounted.join("d/a")), b"one");
+    // An open sees the newest version, at once and every time.
+    for round in 0..20 {
+        let text = format!("version {round}");
+        put(&server, "d/a", text.clone());
+        assert_eq!(read(&mounted.join("d/a")), text.as_bytes());
+    }
+    // Attributes, a second later at most.
+    put(&server, "d/a", "longer than before, all of a sudden");
+    is_seen_within("a new size", &|| {
+        std::fs::metadata(mounted.join("d/a")).unwrap().len() == 35
+    });
+    server.store().delete(BUCKET, "d/gone");
+    is_seen_within("an absence", &|| !mounted.join("d/gone").exists());
+    // A file becomes a directory, and back.
+    put(&server, "d/a/b", "below");
+    is_seen_within("a directory", &|| mounted.join("d/a").is_dir());
+    server.store().delete(BUCKET, "d/a/b");
+    is_seen_within("a file", &|| mounted.join("d/a").is_file());
+    // New names, at once: looked up before, listed before, or neither.
+    for name in ["new", "d/new", "d/dir/new"] {
+        assert!(!mounted.join(name).exists());
+        shell(mounted.path(), "ls -lR > /dev/null");
+        put(&server, name, "new");
+        assert_eq!(read(&mounted.join(name)), b"new", "{name}");
+        let listed = shell(mounted.path(), "find . -name new");
+        assert!(listed.contains(&format!("./{name}")), "{listed}");
+    }
+}
+
+#[test]
+fn an_open_file_never_mixes_two_versions() {
+    let server = server();
+    put(&server, "a", vec![b'1'; 3 << 20]);
+    let mounted = Mounted::new(&server, &[]);
+    let file = std::fs::File::open(mounted.join("a")).unwrap();
+    let mut first = [0; 1000];
+    std::os::unix::fs::FileExt::read_exact_at(&file, &mut first, 0).unwrap();
+    put(&server, "a", vec![b'2'; 3 << 20]);
+    let late = std::os::unix::fs::FileExt::read_exact_at(&file, &mut first, 2 << 20);
+    assert!(late.is_ok_and(|()| first == [b'1'; 1000]) || first == [b'1'; 1000]);
+    assert!(read(&mounted.join("a")).iter().all(|byte| *byte == b'2'));
+}
+
+#[test]
+fn a_time_to_live_is_kept() {
+    let server = server();
+    put(&server, "d/a", "one");
+    let mounted = Mounted::new(&server, &["--metadata-ttl", "3600"]);
+    assert_eq!(read(&mounted.join("d/a")), b"one");
+    shell(mounted.path(), "test ! -e d/absent");
+    put(&server, "d/a", "three");
+    put(&server, "d/absent", "x");
+    let script = "test $(stat -c %s d/a) = 3; test ! -e d/absent; cat d/a";
+    assert_eq!(requests(&server, &mounted, script), BTreeMap::new());
+    // Reading past the cache sees the bucket.
+    shell(
+        mounted.path(),
+        "dd if=d/a iflag=direct status=none | grep three",
+    );
+
+    let mounted = Mounted::new(
+        &server,
+        &[
+            "--metadata-ttl",
+            "indefinite",
+            "--negative-metadata-ttl",
+            "minimal",
+        ],
+    );
+    shell(mounted.path(), "test ! -e later");
+    put(&server, "later", "x");
+    shell(mounted.path(), "test -e later");
+}
