@@ -159,7 +159,10 @@ impl InodeTable {
         if table.writing.is_empty() {
             return Ok(None);
         }
-        let Some(ino) = table.child(directory, name).filter(|ino| table.is_written(*ino)) else {
+        let Some(ino) = table
+            .child(directory, name)
+            .filter(|ino| table.is_written(*ino))
+        else {
             return Ok(None);
         };
         table.inode_mut(ino)?.lookups += 1;
@@ -186,7 +189,13 @@ impl InodeTable {
         let ino = table.create(directory, name, &version_of(progress), observed);
         table.inode_mut(ino)?.lookups += 1;
         let progress = Some(Arc::clone(progress));
-        table.writing.insert(ino, Writing { handles: 1, progress });
+        table.writing.insert(
+            ino,
+            Writing {
+                handles: 1,
+                progress,
+            },
+        );
         table.admitted(ino)
     }
 

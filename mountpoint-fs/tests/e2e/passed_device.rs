@@ -157,7 +157,7 @@ fn sigterm_ends_it_although_it_cannot_unmount() {
         let file = launched.somebody.directory().join("file");
         let rule = server
             .faults()
-            .add(Rule::on(Operation::HeadObject, Fault::BlackHole));
+            .add(Rule::on(Operation::ListObjectsV2, Fault::BlackHole));
         let reader = busy.then(|| {
             let reader = Command::new("cat").arg(&file).stderr(Stdio::null()).spawn();
             wait_until("a request that hangs", || {

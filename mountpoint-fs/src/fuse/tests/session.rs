@@ -65,7 +65,6 @@ impl Served {
             time,
             ..SimOptions::default()
         }));
-        let fs = file_system(&client, read_only);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .build()
@@ -75,6 +74,7 @@ impl Served {
         kernel.request(INIT, 2, 0, &words(&[7, 45, 131_072, u32::MAX, u32::MAX]));
         let mut options = session_options(&runtime);
         change(&mut options);
+        let fs = file_system(&client, options.read_only);
         let session = Session::start(Arc::clone(&fs), &mount, options).unwrap();
         let init = kernel.answered();
         assert_eq!((init.unique, init.errno, init.body.len()), (2, 0, 64));
