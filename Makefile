@@ -9,7 +9,7 @@ PROFILE ?= release
 CARGO ?= cargo
 APT_BUILD := ca-certificates gcc libc6-dev cmake clang libclang-dev pkg-config fuse3
 APT_TEST := $(APT_BUILD) python3 iproute2 procps git rsync
-APT_BENCH := $(APT_BUILD) libfuse3-dev fio python3
+APT_BENCH := $(APT_BUILD) libfuse3-dev fio python3 iproute2 fonts-dejavu-core
 # All targets build the same things: other packages or kinds would mean other features, and all crates built again.
 BUILD := $(CARGO) build --locked --workspace --bins --examples
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -101,6 +101,10 @@ test: test-packages test-servers ## Everything that CI runs: lints, units, contr
 
 # The peer's crates are a workspace of their own: what they build with decides nothing here.
 PEER_MOUNTPOINT := benchmark/peers/mountpoint-s3
+# Draws the charts as PNG; a workspace of its own for the same reason.
+RENDER := benchmark/render
+# What the report says beside each figure, up to the workload.
+BENCH_COMMAND := make bench$(if $(ROUNDS), ROUNDS=$(ROUNDS))$(if $(BENCH_ARGS), BENCH_ARGS='$(BENCH_ARGS)')
 
 .PHONY: bench-packages
 bench-packages: packages
@@ -114,8 +118,10 @@ bench-peers: ## Install more peers for the benchmark: rclone and s3fs
 bench: bench-packages ## Measure mount-s3 beside mountpoint-s3 and every peer in PATH (WORKLOAD=seq, ROUNDS=3)
 	$(BUILD) --release
 	$(CARGO) build --locked --release --manifest-path $(PEER_MOUNTPOINT)/Cargo.toml
+	$(CARGO) build --locked --release --manifest-path $(RENDER)/Cargo.toml
 	target/release/benchmark --mount-s3 target/release/mount-s3 \
-	  --peer mountpoint-s3=$(PEER_MOUNTPOINT)/target/release/peer-mountpoint-s3 --peers-found \
+	  --peer mountpoint-s3=$(PEER_MOUNTPOINT)/target/release/peer-mountpoint-s3 --peers-found --limit \
+	  --render $(RENDER)/target/release/render --command "$(BENCH_COMMAND)" \
 	  --workload $(or $(WORKLOAD),all) --rounds $(or $(ROUNDS),3) $(BENCH_ARGS)
 
 .PHONY: doc

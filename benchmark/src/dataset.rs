@@ -19,7 +19,7 @@ pub(crate) struct FileSet {
     /// In bytes.
     pub(crate) size: u64,
     /// Content seed of the first; the others follow.
-    seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// How the names of a set are laid out below its prefix.
@@ -99,7 +99,19 @@ pub(crate) struct Dataset {
     pub(crate) archives: FileSet,
     /// Weights of a model, in shards.
     pub(crate) tensors: FileSet,
+    /// What is listed or walked where each request takes time: fewer, so that slow peers end.
+    pub(crate) listed_far: FileSet,
+    pub(crate) tree_far: FileSet,
+    /// What is written. The bucket holds none of it.
+    pub(crate) written_large: FileSet,
+    pub(crate) written_four: FileSet,
+    pub(crate) written_small: FileSet,
+    pub(crate) written_tree: FileSet,
+    pub(crate) written_checkpoint: FileSet,
 }
+
+/// Where everything goes that is written.
+pub(crate) const WRITTEN: &str = "written";
 
 /// Seeds of two sets are this far apart, which is more than any set has files.
 const SEEDS_PER_SET: u64 = 1_000_000;
@@ -133,10 +145,18 @@ impl Dataset {
             tables: set("tables", Shape::Flat, 16 / part, 256 * MIB),
             archives: set("archives", Shape::Flat, 8 / part, 256 * MIB),
             tensors: set("tensors", Shape::Flat, 4, 512 * MIB / part),
+            listed_far: set("listed-far", Shape::Flat, 500 / part, KIB),
+            tree_far: set("tree-far", Shape::Tree, 500 / part, KIB),
+            written_large: set(WRITTEN, Shape::Flat, 1, GIB / part),
+            written_four: set(WRITTEN, Shape::Flat, 4, 512 * MIB / part),
+            written_small: set(WRITTEN, Shape::Flat, 1000 / part, 4 * KIB),
+            written_tree: set(WRITTEN, Shape::Tree, 500 / part, 8 * KIB),
+            written_checkpoint: set(WRITTEN, Shape::Flat, 1, 3 * GIB / part),
         }
     }
 
-    pub(crate) fn file_sets(&self) -> [FileSet; 13] {
+    /// Every set that the bucket holds.
+    pub(crate) fn file_sets(&self) -> [FileSet; 15] {
         [
             self.large,
             self.streams,
@@ -151,6 +171,19 @@ impl Dataset {
             self.tables,
             self.archives,
             self.tensors,
+            self.listed_far,
+            self.tree_far,
+        ]
+    }
+
+    /// Every set that is written.
+    pub(crate) fn written_sets(&self) -> [FileSet; 5] {
+        [
+            self.written_large,
+            self.written_four,
+            self.written_small,
+            self.written_tree,
+            self.written_checkpoint,
         ]
     }
 }

@@ -33,6 +33,18 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// A few characters for the name of a folder: cores and the processor's maker.
+    pub(crate) fn slug(&self) -> String {
+        let maker: String = self
+            .processor
+            .chars()
+            .take_while(char::is_ascii_alphanumeric)
+            .collect();
+        format!("{}cores-{}", self.cores, maker.to_lowercase())
+    }
+}
+
 fn unknown() -> String {
     "unknown".to_owned()
 }
@@ -75,5 +87,11 @@ mod tests {
         assert!(machine.cores > 0);
         assert!(machine.memory_gib > 0.0);
         assert!(!machine.kernel.is_empty());
+        let machine = Machine {
+            cores: 2,
+            processor: "Intel(R) Xeon(R)".to_owned(),
+            ..machine
+        };
+        assert_eq!(machine.slug(), "2cores-intel");
     }
 }

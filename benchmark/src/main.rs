@@ -2,13 +2,18 @@
 
 mod clock;
 mod dataset;
+mod document;
+mod engine;
 mod histogram;
+mod limit;
 mod machine;
 mod measure;
 mod mount;
+mod network;
 mod plot;
 mod process;
-mod reader;
+mod profile;
+mod progress;
 mod report;
 mod run;
 mod server;
@@ -22,6 +27,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::limit::{ClientLimit, FuseLimit};
 use crate::server::Setup;
 
 #[derive(Debug, Parser)]
@@ -38,9 +44,17 @@ enum Helper {
     /// The S3 server alone; the benchmark starts it itself.
     #[command(hide = true)]
     Serve(Setup),
+    #[command(hide = true)]
+    LimitFuse(FuseLimit),
+    #[command(hide = true)]
+    LimitClient(ClientLimit),
 }
 
 #[derive(Clone, Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent flags of a command line"
+)]
 struct Settings {
     /// The product's binary
     #[arg(long, value_name = "PROGRAM")]
@@ -53,6 +67,12 @@ struct Settings {
     /// Also every peer that PATH holds
     #[arg(long)]
     peers_found: bool,
+    /// The product again, once for each value of a variable
+    #[arg(long, value_name = "VARIABLE=VALUE,VALUE", requires = "mount_s3")]
+    sweep: Option<String>,
+    /// Also what FUSE reaches with no store behind it, and the client with no FUSE before it
+    #[arg(long)]
+    limit: bool,
     /// all, a group, names, or beginnings of names with a *, separated by commas; `list` shows them
     #[arg(
         long,
@@ -73,6 +93,18 @@ struct Settings {
     /// Folder for results
     #[arg(long, value_name = "FOLDER", default_value = "benchmark/results")]
     results: PathBuf,
+    /// The program that draws charts as PNG (benchmark/render); without it there are SVG files only
+    #[arg(long, value_name = "PROGRAM")]
+    render: Option<PathBuf>,
+    /// CPU profiles of the mounts into the folder of results (with perf, from Debian's linux-perf)
+    #[arg(long)]
+    profile: bool,
+    /// Also put the tables between the markers of this document
+    #[arg(long, value_name = "FILE")]
+    document: Option<PathBuf>,
+    /// What the report says instead of this command line, up to the name of the workload
+    #[arg(long, value_name = "TEXT", hide = true)]
+    command: Option<String>,
     #[command(flatten)]
     setup: Setup,
 }
@@ -81,6 +113,8 @@ fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let done = match command_line.helper {
         Some(Helper::Serve(setup)) => server::serve(setup),
+        Some(Helper::LimitFuse(options)) => limit::run_fuse(options),
+        Some(Helper::LimitClient(options)) => tell_found(&options),
         None => run::run(&command_line.settings),
     };
     match done {
@@ -90,6 +124,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Tells the parent.
+fn tell_found(options: &ClientLimit) -> anyhow::Result<()> {
+    let found = serde_json::to_string(&limit::run_client(options)?)?;
+    Ok(writeln!(io::stdout(), "{found}")?)
 }
 
 /// Tells the person at the terminal.

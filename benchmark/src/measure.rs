@@ -4,25 +4,30 @@
 //! is checked or unmounted. A system that hangs is killed, so a run always ends.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
+use crate::engine::{self, Outcome, until_ok};
+use crate::limit::Found;
 use crate::mount::{Mounted, kill_now};
 use crate::process;
-use crate::reader::{self, Outcome};
-use crate::server::{Requests, ServerProcess};
-use crate::system::System;
+use crate::profile::Profile;
+use crate::server::{Requests, Servers};
+use crate::system::{Role, System};
 use crate::workload::{Action, Conditions, Unit, Workload};
 
 /// How much longer than its limit a workload may take before the system under test is killed.
 const GRACE: Duration = Duration::from_secs(180);
 /// How long what comes before a workload may take, read to its end.
 const PREPARE_TIME_MAX: Duration = Duration::from_secs(300);
+/// How long after the last close what was written may take to be in the bucket.
+const UPLOAD_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// What one run used and did.
 #[derive(Clone, Debug, Serialize)]
@@ -31,7 +36,7 @@ pub(crate) struct Measurement {
     pub(crate) value: f64,
     pub(crate) elapsed_s: f64,
     pub(crate) operations: u64,
-    /// Bytes that were read.
+    /// Bytes that were read, or written.
     pub(crate) bytes: u64,
     /// Of one read, file or open; not there for commands.
     pub(crate) latency_p50_us: Option<f64>,
@@ -48,12 +53,14 @@ pub(crate) struct Measurement {
 /// What every measurement of a run needs.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
-    pub(crate) server: &'a mut ServerProcess,
+    pub(crate) servers: Servers,
     pub(crate) scratch: &'a Path,
     pub(crate) limit: Duration,
     /// How the server behaves where the workload does not say.
     pub(crate) conditions: Conditions,
     pub(crate) drop_caches: bool,
+    /// Where CPU profiles go, if they are wanted.
+    pub(crate) profiles: Option<PathBuf>,
 }
 
 impl Bench<'_> {
@@ -62,33 +69,91 @@ impl Bench<'_> {
             fs::write("/proc/sys/vm/drop_caches", "3")
                 .context("cannot drop caches (needs root; --keep-caches leaves it out)")?;
         }
-        self.server
-            .behave(workload.conditions.unwrap_or(self.conditions))?;
-        let mounted = Mounted::start(system, self.server.url(), self.scratch)?;
+        let conditions = workload.conditions.unwrap_or(self.conditions);
+        self.servers.behind(workload.link)?.behave(conditions)?;
+        let measured = match system.role {
+            Role::ClientLimit => self.measure_client(system, workload),
+            Role::Product | Role::Peer | Role::FuseLimit => self.measure_mount(system, workload),
+        };
+        if workload.action.writes() {
+            self.servers.behind(workload.link)?.remove_written()?;
+        }
+        measured
+    }
+
+    fn measure_mount(&mut self, system: &System, workload: &Workload) -> Result<Measurement> {
+        let server = self.servers.behind(workload.link)?;
+        let mounted = Mounted::start(system, server, self.scratch)?;
         if let Some(before) = workload.before {
             self.watched(&mounted, before, PREPARE_TIME_MAX)?;
         }
-        self.server.requests_when_idle()?;
-        self.server.clear()?;
-        let before = self.cpu_times(&mounted)?;
-        let outcome = self.watched(&mounted, workload.action, self.limit)?;
-        let after = self.cpu_times(&mounted)?;
-        let requests = self.server.requests_when_idle()?;
+        engine::prepare(workload.action, self.scratch)?;
+        let server = self.servers.behind(workload.link)?;
+        server.requests_when_idle()?;
+        server.clear()?;
+        let server_pid = server.pid();
+        let profile = self.start_profile(system, workload, mounted.pid())?;
+        let before = CpuTimes::now(&mounted, server_pid)?;
+        let mut outcome = self.watched(&mounted, workload.action, self.limit)?;
+        let files = workload.action.files();
+        let server = self.servers.behind(workload.link)?;
+        if workload.action.writes() {
+            // What is not in the bucket when the last file was closed is not written yet.
+            outcome.elapsed += until_ok(UPLOAD_TIME_MAX, || server.check(files))?;
+        }
+        let after = CpuTimes::now(&mounted, server_pid)?;
+        let requests = server.requests_when_idle()?;
+        if let Some(profile) = profile {
+            profile.finish()?;
+        }
         let memory_peak_bytes = process::memory_peak(mounted.pid())?;
-        reader::verify(mounted.directory(), workload.action.files())?;
-        let microseconds = |latency: Duration| latency.as_secs_f64() * 1e6;
-        Ok(Measurement {
-            value: value(workload.unit, &outcome),
-            elapsed_s: outcome.elapsed.as_secs_f64(),
-            operations: outcome.operations,
-            bytes: outcome.bytes,
-            latency_p50_us: outcome.latency_p50.map(microseconds),
-            latency_p99_us: outcome.latency_p99.map(microseconds),
-            mount_cpu_s: (after.mount - before.mount).as_secs_f64(),
-            total_cpu_s: (after.total - before.total).as_secs_f64(),
+        if !workload.action.writes() && system.role != Role::FuseLimit {
+            engine::verify(mounted.directory(), files)?;
+        }
+        let used = Used {
+            mount_cpu: after.mount - before.mount,
+            total_cpu: after.total - before.total,
             memory_peak_bytes,
-            requests,
-        })
+        };
+        Ok(measurement(workload.unit, &outcome, used, requests))
+    }
+
+    fn measure_client(&mut self, system: &System, workload: &Workload) -> Result<Measurement> {
+        let server = self.servers.behind(workload.link)?;
+        server.clear()?;
+        let before = process::cpu_time(server.pid())?;
+        let output = system
+            .client_command(server.url(), &workload.name, self.limit)
+            .stderr(Stdio::inherit())
+            .output()?;
+        ensure!(output.status.success(), "it ended with {}", output.status);
+        let found: Found = serde_json::from_slice(&output.stdout)?;
+        let server_cpu = process::cpu_time(server.pid())? - before;
+        let requests = server.requests_when_idle()?;
+        let cpu = Duration::from_secs_f64(found.cpu_s);
+        let used = Used {
+            mount_cpu: cpu,
+            total_cpu: cpu + server_cpu,
+            memory_peak_bytes: found.memory_peak_bytes,
+        };
+        Ok(measurement(workload.unit, &found.outcome, used, requests))
+    }
+
+    fn start_profile(
+        &self,
+        system: &System,
+        workload: &Workload,
+        pid: u32,
+    ) -> Result<Option<Profile>> {
+        let name = format!(
+            "{}-{}",
+            workload.name,
+            system.name.replace([':', '/', ' '], "-")
+        );
+        let folder = self.profiles.as_deref();
+        folder
+            .map(|folder| Profile::start(folder, &name, pid))
+            .transpose()
     }
 
     /// Carries `action` out, and kills the system if that takes much longer than it should: reads that
@@ -105,7 +170,7 @@ impl Bench<'_> {
                 }
                 late
             })?;
-        let outcome = reader::run(action, mounted.directory(), limit);
+        let outcome = engine::run(action, mounted.directory(), self.scratch, limit);
         drop(ended);
         if watch.join().unwrap_or_default() {
             bail!(
@@ -115,21 +180,48 @@ impl Bench<'_> {
         }
         outcome
     }
+}
 
-    fn cpu_times(&self, mounted: &Mounted) -> Result<CpuTimes> {
+#[derive(Clone, Copy, Debug)]
+struct CpuTimes {
+    mount: Duration,
+    /// The same and that of the server and of this process with the children it waited for.
+    total: Duration,
+}
+
+impl CpuTimes {
+    fn now(mounted: &Mounted, server_pid: u32) -> Result<Self> {
         let mount = process::cpu_time(mounted.pid())?;
-        let server = process::cpu_time(self.server.pid())?;
-        Ok(CpuTimes {
+        let server = process::cpu_time(server_pid)?;
+        Ok(Self {
             mount,
             total: mount + server + process::own_cpu_time()?,
         })
     }
 }
 
+/// What a run used.
 #[derive(Clone, Copy, Debug)]
-struct CpuTimes {
-    mount: Duration,
-    total: Duration,
+struct Used {
+    mount_cpu: Duration,
+    total_cpu: Duration,
+    memory_peak_bytes: u64,
+}
+
+fn measurement(unit: Unit, outcome: &Outcome, used: Used, requests: Requests) -> Measurement {
+    let microseconds = |latency: Duration| latency.as_secs_f64() * 1e6;
+    Measurement {
+        value: value(unit, outcome),
+        elapsed_s: outcome.elapsed.as_secs_f64(),
+        operations: outcome.operations,
+        bytes: outcome.bytes,
+        latency_p50_us: outcome.latency_p50.map(microseconds),
+        latency_p99_us: outcome.latency_p99.map(microseconds),
+        mount_cpu_s: used.mount_cpu.as_secs_f64(),
+        total_cpu_s: used.total_cpu.as_secs_f64(),
+        memory_peak_bytes: used.memory_peak_bytes,
+        requests,
+    }
 }
 
 fn value(unit: Unit, outcome: &Outcome) -> f64 {

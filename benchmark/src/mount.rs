@@ -15,6 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::clock::Stopwatch;
+use crate::server::ServerProcess;
 use crate::system::System;
 
 /// How long a system may take until its mount is there.
@@ -34,12 +35,20 @@ pub(crate) struct Mounted {
 
 impl Mounted {
     /// Starts `system` and waits until it is mounted below `scratch`.
-    pub(crate) fn start(system: &System, url: &str, scratch: &Path) -> Result<Self> {
+    pub(crate) fn start(system: &System, server: &ServerProcess, scratch: &Path) -> Result<Self> {
+        Self::start_at(system, (server.url(), server.interfaces()), scratch)
+    }
+
+    fn start_at(
+        system: &System,
+        (url, interfaces): (&str, &[String]),
+        scratch: &Path,
+    ) -> Result<Self> {
         let directory = scratch.join("mount");
         fs::create_dir_all(&directory)?;
         let output_path = scratch.join("output");
         let output = File::create(&output_path)?;
-        let mut command = system.mount_command(&directory, url);
+        let mut command = system.mount_command(&directory, url, interfaces);
         command.stdout(output.try_clone()?).stderr(output);
         let child = command
             .spawn()
@@ -154,9 +163,9 @@ mod tests {
         let mut permissions = fs::metadata(&program).unwrap().permissions();
         std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
         fs::set_permissions(&program, permissions).unwrap();
-        let error = Mounted::start(
+        let error = Mounted::start_at(
             &System::product(&program),
-            "http://127.0.0.1:1",
+            ("http://127.0.0.1:1", &[]),
             scratch.path(),
         )
         .unwrap_err()

@@ -12,7 +12,7 @@ use crate::server::Setup;
 use crate::summary::{Row, Summary};
 use crate::workload::Group;
 
-/// Everything that is written to `result.json`.
+/// Everything that is written to `results.json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     /// ISO 8601, UTC.
@@ -21,7 +21,10 @@ pub(crate) struct Report {
     pub(crate) systems: Vec<Version>,
     /// The system that the others are compared with.
     pub(crate) baseline: String,
+    /// What was run, up to the name of the workload.
     pub(crate) command: String,
+    /// The workloads that were asked for, as they were written.
+    pub(crate) workloads: String,
     pub(crate) setup: Setup,
     pub(crate) rounds: u32,
     pub(crate) seconds: f64,
@@ -45,38 +48,59 @@ pub(crate) fn iso(date: OffsetDateTime) -> String {
 }
 
 impl Report {
-    /// Name of the folder that holds this run.
+    /// Name of the folder that holds this run: when and where.
     pub(crate) fn folder(&self) -> String {
         let minutes: String = self.date.chars().take("2026-11-21T10:40".len()).collect();
-        format!("{}-{}cores", minutes.replace(':', ""), self.machine.cores)
+        format!("{}-{}", minutes.replace(':', ""), self.machine.slug())
+    }
+
+    /// What measures a workload or a group again.
+    pub(crate) fn command_for(&self, workload: &str) -> String {
+        format!("{}{workload}", self.command)
     }
 
     /// The report; `path` leads from its place to the folder with the plots.
     pub(crate) fn markdown(&self, path: &str) -> String {
         let mut text = format!("# Benchmark of {}\n\n", self.date);
         self.write_circumstances(&mut text);
-        for group in Group::ALL {
-            let rows: Vec<_> = self
-                .rows
-                .iter()
-                .filter(|row| row.group == group.name())
-                .collect();
-            if !rows.is_empty() {
-                let _infallible = write!(
-                    text,
-                    "\n## {}\n\n{}",
-                    group.title(),
-                    self.table(group, &rows)
-                );
-            }
-        }
-        for chart in Chart::of(&self.rows) {
-            let _infallible = write!(text, "\n![{}]({path}{})\n", chart.title, chart.file);
+        for group in self.groups() {
+            let _infallible = write!(
+                text,
+                "\n## {}\n\n{}",
+                group.title(),
+                self.section(group, path)
+            );
         }
         text
     }
 
-    fn write_circumstances(&self, text: &mut String) {
+    /// The groups that were measured.
+    pub(crate) fn groups(&self) -> Vec<Group> {
+        let measured = |group: &Group| self.rows.iter().any(|row| row.group == group.name());
+        Group::ALL.into_iter().filter(measured).collect()
+    }
+
+    /// Table and plots of a group, with what measures them again.
+    pub(crate) fn section(&self, group: Group, path: &str) -> String {
+        let rows = self.rows.iter().filter(|row| row.group == group.name());
+        let rows: Vec<_> = rows.collect();
+        let mut text = table(group, &rows, &self.baseline);
+        let (all, one) = (self.command_for(group.name()), self.command_for("NAME"));
+        let _infallible = write!(
+            text,
+            "\nAll of it again: `{all}`; one workload: `{one}`, with its name from the first column.\n"
+        );
+        for chart in Chart::of(&self.rows) {
+            if chart.group() == group {
+                let (title, file) = (chart.title(), chart.file("svg"));
+                let _infallible = write!(text, "\n![{title}]({path}{file})\n");
+            }
+        }
+        text
+    }
+
+    /// When, where and how, in one line.
+    pub(crate) fn circumstances_short(&self) -> String {
         let Machine {
             cores,
             processor,
@@ -84,21 +108,26 @@ impl Report {
             kernel,
             commit,
         } = &self.machine;
+        let date: String = self.date.chars().take("2026-11-21".len()).collect();
+        format!(
+            "{date}, commit {commit}; {cores} cores ({processor}), {memory_gib:.0} GiB, Linux {kernel}; {} rounds of {} s",
+            self.rounds, self.seconds
+        )
+    }
+
+    fn write_circumstances(&self, text: &mut String) {
         let caches = if self.caches_dropped {
             "dropped before each run"
         } else {
             "left as they were"
         };
         let lines = [
-            format!("{cores} cores, {processor}, {memory_gib:.0} GiB, Linux {kernel}"),
-            format!("commit {commit}"),
-            format!("`{}`", self.command),
+            self.circumstances_short(),
+            format!("`{}`", self.command_for(&self.workloads)),
+            format!("each round on a fresh mount; page caches {caches}"),
             format!(
-                "{} rounds of at most {} s, each on a fresh mount; page caches {caches}",
-                self.rounds, self.seconds
-            ),
-            format!(
-                "server, mount and reader share the machine; {} ms added to each request; {} data set",
+                "server, mount and reader share the machine; {} ms added to each request where a workload does \
+                 not say; {} data set",
                 self.setup.latency_ms,
                 if self.setup.quick { "half" } else { "full" }
             ),
@@ -111,53 +140,76 @@ impl Report {
             let _infallible = writeln!(text, "- {line}");
         }
     }
+}
 
-    fn table(&self, group: Group, rows: &[&Row]) -> String {
-        let per = if per_byte(group) { "s/GB" } else { "µs/op" };
-        let mut cells = vec![vec![
-            "workload".to_owned(),
-            "system".to_owned(),
-            "median".to_owned(),
-            "min – max".to_owned(),
-            format!("× {}", self.baseline),
-            "p50".to_owned(),
-            "p99".to_owned(),
-            format!("mount CPU {per}"),
-            format!("total CPU {per}"),
-            "peak MiB".to_owned(),
-            "requests/op".to_owned(),
-            "fetched/asked".to_owned(),
-        ]];
-        let mut previous = "";
-        for row in rows {
-            let name = if row.workload == previous {
-                ""
-            } else {
-                &row.workload
-            };
-            previous = &row.workload;
-            let mut line = vec![name.to_owned(), row.system.clone()];
-            match &row.summary {
-                Some(summary) => line.extend(figures(group, row.unit, summary)),
-                None => line.push(format!(
-                    "failed: {}",
-                    row.error.as_deref().unwrap_or("unknown")
-                )),
-            }
-            line.resize(cells[0].len(), String::new());
-            cells.push(line);
-        }
-        align(&cells)
+/// Whether costs are told for each GB, or for each operation.
+fn per_byte(group: Group) -> bool {
+    match group {
+        Group::Random | Group::FirstByte | Group::Metadata => false,
+        Group::Sequential
+        | Group::Cached
+        | Group::Pattern
+        | Group::Application
+        | Group::Write
+        | Group::Network => true,
     }
 }
 
-/// Whether costs are told per GB read, or per operation.
-fn per_byte(group: Group) -> bool {
-    group == Group::Sequential
+fn table(group: Group, rows: &[&Row], baseline: &str) -> String {
+    let per = if per_byte(group) { "s/GB" } else { "µs/op" };
+    let mut cells = vec![vec!["workload".to_owned(), "system".to_owned()]];
+    if group == Group::Metadata {
+        cells[0].push("requests".to_owned());
+    }
+    cells[0].extend([
+        "median".to_owned(),
+        "min – max".to_owned(),
+        format!("× {baseline}"),
+        "of the limit".to_owned(),
+        "p50".to_owned(),
+        "p99".to_owned(),
+        format!("mount CPU {per}"),
+        format!("total CPU {per}"),
+        "peak MiB".to_owned(),
+        "requests/op".to_owned(),
+        "fetched/asked".to_owned(),
+    ]);
+    let mut previous = "";
+    for row in rows {
+        let name = if row.workload == previous {
+            ""
+        } else {
+            &row.workload
+        };
+        previous = &row.workload;
+        let mut line = vec![name.to_owned(), row.system.clone()];
+        match &row.summary {
+            Some(summary) => line.extend(figures(group, row.unit, summary)),
+            None => line.push(format!("failed: {}", one_cell(row.error.as_deref()))),
+        }
+        line.resize(cells[0].len(), String::new());
+        cells.push(line);
+    }
+    align(&cells)
 }
 
+/// What an error says last, without what would end a cell.
+fn one_cell(error: Option<&str>) -> String {
+    let error = error.unwrap_or("unknown");
+    let cause = error.rsplit(": ").next().unwrap_or(error);
+    let error = cause.replace(['|', '\n'], " ");
+    if error.chars().count() <= ERROR_LENGTH_MAX {
+        return error;
+    }
+    let begin: String = error.chars().take(ERROR_LENGTH_MAX).collect();
+    format!("{begin}…")
+}
+
+/// Characters of an error in a table; `results.json` has all.
+const ERROR_LENGTH_MAX: usize = 60;
+
 fn figures(group: Group, unit: &str, summary: &Summary) -> Vec<String> {
-    let optional = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
+    let optional = |value: Option<f64>| value.map_or_else(none, digits);
     let (mount, total) = if per_byte(group) {
         (summary.mount_cpu_s_per_gb, summary.total_cpu_s_per_gb)
     } else {
@@ -166,7 +218,9 @@ fn figures(group: Group, unit: &str, summary: &Summary) -> Vec<String> {
             Some(summary.total_cpu_us_per_operation),
         )
     };
-    vec![
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let first = (group == Group::Metadata).then(|| optional(summary.requests));
+    let rest = [
         format!("**{}** {unit}", digits(summary.value)),
         format!(
             "{} – {}",
@@ -174,14 +228,20 @@ fn figures(group: Group, unit: &str, summary: &Summary) -> Vec<String> {
             digits(summary.value_max)
         ),
         optional(summary.advantage),
+        summary.limit_share.map_or_else(none, percent),
         duration(summary.latency_p50_us),
         duration(summary.latency_p99_us),
         optional(mount),
         optional(total),
         digits(summary.memory_peak_mib),
-        digits(summary.requests_per_operation),
+        optional(summary.requests_per_operation),
         optional(summary.fetched_per_asked),
-    ]
+    ];
+    first.into_iter().chain(rest).collect()
+}
+
+fn none() -> String {
+    "–".to_owned()
 }
 
 fn duration(microseconds: Option<f64>) -> String {
@@ -261,6 +321,16 @@ mod tests {
         assert_eq!(duration(Some(12.34)), "12.3 µs");
         assert_eq!(duration(Some(12_340.0)), "12.3 ms");
         assert_eq!(duration(None), "–");
+    }
+
+    #[test]
+    fn an_error_fits_into_a_cell() {
+        assert_eq!(one_cell(Some("open /m/f: a | b\nc")), "a   b c");
+        assert_eq!(
+            one_cell(Some(&"x".repeat(100))).chars().count(),
+            ERROR_LENGTH_MAX + 1
+        );
+        assert_eq!(one_cell(None), "unknown");
     }
 
     #[test]

@@ -10,13 +10,13 @@ use crate::clock;
 use crate::dataset::Dataset;
 use crate::machine::Machine;
 use crate::measure::{Bench, Measurement};
-use crate::plot::Chart;
+use crate::progress::Progress;
 use crate::report::{Report, Version, digits, iso};
-use crate::server::ServerProcess;
+use crate::server::Servers;
 use crate::summary::{Row, compare};
-use crate::system::System;
+use crate::system::{Role, System};
 use crate::workload::{self, Workload};
-use crate::{Settings, say};
+use crate::{Settings, document, plot, say};
 
 const SECONDS: f64 = 5.0;
 /// A day: nothing that takes longer is a benchmark.
@@ -60,18 +60,24 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         machine: Machine::here(),
         systems: versions.collect::<Result<_>>()?,
         baseline: baseline(settings, &systems),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: command(settings),
+        workloads: settings.workload.join(","),
         setup: settings.setup,
         rounds: settings.rounds,
         seconds,
         caches_dropped: !settings.keep_caches,
         rows: Vec::new(),
     };
-    measure_all(settings, &systems, &workloads, &mut report)?;
-    let folder = write(&report, &settings.results)?;
+    let folder = settings.results.join(report.folder());
+    measure_all(settings, &systems, &workloads, &folder, &mut report)?;
+    write(&report, settings, &folder)?;
+    if let Some(document) = &settings.document {
+        put_into(document, &report, &folder)?;
+    }
     say(&format!(
-        "\n{}\nresults are in {folder}",
-        report.markdown("")
+        "\n{}\nresults are in {}",
+        report.markdown(""),
+        folder.display()
     ));
     Ok(())
 }
@@ -80,6 +86,16 @@ fn systems(settings: &Settings) -> Result<Vec<System>> {
     let product = settings.mount_s3.as_deref().map(System::product).map(Ok);
     let peers = settings.peers.iter().map(|peer| System::peer(peer));
     let mut systems: Vec<_> = product.into_iter().chain(peers).collect::<Result<_>>()?;
+    if let Some(sweep) = &settings.sweep {
+        let Some((variable, values)) = sweep.split_once('=') else {
+            bail!("--sweep {sweep:?} is not VARIABLE=VALUE,VALUE");
+        };
+        let more = systems[0].sweep(variable, values);
+        systems.extend(more);
+    }
+    if settings.limit {
+        systems.extend(System::limits(settings.setup.quick)?);
+    }
     if settings.peers_found {
         let given = |peer: &System| systems.iter().any(|system| system.name == peer.name);
         let others: Vec<_> = System::peers_found()
@@ -104,14 +120,40 @@ fn systems(settings: &Settings) -> Result<Vec<System>> {
 
 /// The first peer, or the product if it is alone.
 fn baseline(settings: &Settings, systems: &[System]) -> String {
-    let peers_begin = usize::from(settings.mount_s3.is_some());
-    systems.get(peers_begin).unwrap_or(&systems[0]).name.clone()
+    let first_peer = systems.iter().find(|system| system.role == Role::Peer);
+    let given = settings
+        .peers
+        .first()
+        .map(|peer| peer.split('=').next().unwrap_or(peer));
+    let name = first_peer.map(|peer| peer.name.as_str()).or(given);
+    name.unwrap_or(&systems[0].name).to_owned()
+}
+
+/// What measures again, up to the name of the workload.
+fn command(settings: &Settings) -> String {
+    if let Some(command) = &settings.command {
+        return format!("{command} WORKLOAD=");
+    }
+    let mut words: Vec<String> = Vec::new();
+    let mut arguments = std::env::args();
+    while let Some(word) = arguments.next() {
+        if word == "--workload" {
+            arguments.next();
+        } else if !word.starts_with("--workload=") {
+            let plain = word
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_=./,:".contains(c));
+            words.push(if plain { word } else { format!("'{word}'") });
+        }
+    }
+    format!("{} --workload ", words.join(" "))
 }
 
 fn measure_all(
     settings: &Settings,
     systems: &[System],
     workloads: &[Workload],
+    folder: &Path,
     report: &mut Report,
 ) -> Result<()> {
     let scratch = tempfile::Builder::new()
@@ -119,20 +161,28 @@ fn measure_all(
         .tempdir()?;
     // Never removed with its content: a mount in it that could not be undone would lose its objects.
     let scratch = scratch.keep();
-    let mut server = ServerProcess::start(settings.setup).context("the S3 server")?;
     let mut bench = Bench {
-        server: &mut server,
+        servers: Servers::new(settings.setup),
         scratch: &scratch,
         limit: Duration::from_secs_f64(report.seconds),
         conditions: settings.setup.conditions(),
         drop_caches: report.caches_dropped,
+        profiles: settings.profile.then(|| folder.join("profiles")),
     };
+    let progress = Progress::new(workloads, systems, settings.rounds);
     for workload in workloads {
-        let mut rows = in_turns(&mut bench, systems, workload, settings.rounds);
+        let mut rows = in_turns(&mut bench, systems, workload, settings.rounds, &progress);
         compare(&mut rows, workload.unit, &report.baseline);
+        for row in &mut rows {
+            row.command = report.command_for(&row.workload);
+        }
         report.rows.extend(rows);
     }
-    let _left_behind = fs::remove_file(scratch.join("output"));
+    progress.finish();
+    for entry in fs::read_dir(&scratch)? {
+        let path = entry?.path();
+        let _not_a_file = fs::remove_file(path);
+    }
     let _left_behind = fs::remove_dir(&scratch);
     Ok(())
 }
@@ -143,52 +193,66 @@ fn in_turns(
     systems: &[System],
     workload: &Workload,
     rounds: u32,
+    progress: &Progress,
 ) -> Vec<Row> {
+    let systems: Vec<_> = systems
+        .iter()
+        .filter(|system| system.takes(workload))
+        .collect();
     let mut measured: Vec<(Vec<Measurement>, Option<String>)> =
         vec![(Vec::new(), None); systems.len()];
     for round in 1..=rounds {
         for (system, (measurements, error)) in systems.iter().zip(&mut measured) {
-            if error.is_some() {
-                continue;
-            }
             let title = format!("{:22} {round}/{rounds} {:14}", workload.name, system.name);
-            match bench.measure(system, workload) {
-                Ok(measurement) => {
-                    say(&format!(
-                        "{title} {} {}",
-                        digits(measurement.value),
-                        workload.unit.name()
-                    ));
-                    measurements.push(measurement);
-                }
-                Err(failure) => {
-                    say(&format!("{title} failed: {failure:#}"));
-                    *error = Some(format!("{failure:#}"));
+            progress.begin(&title);
+            if error.is_none() {
+                match bench.measure(system, workload) {
+                    Ok(measurement) => {
+                        let (value, unit) = (digits(measurement.value), workload.unit.name());
+                        progress.say(&format!("{title} {value} {unit}"));
+                        measurements.push(measurement);
+                    }
+                    Err(failure) => {
+                        progress.say(&format!("{title} failed: {failure:#}"));
+                        *error = Some(format!("{failure:#}"));
+                    }
                 }
             }
+            progress.end();
         }
     }
     let rows = systems.iter().zip(measured);
-    rows.map(|(system, (rounds, error))| Row::new(workload, &system.name, rounds, error))
+    rows.map(|(system, (rounds, error))| Row::new(workload, system, rounds, error))
         .collect()
 }
 
 /// Writes tables, figures and plots into a folder of their own, and the newest report beside the folders.
-fn write(report: &Report, results: &Path) -> Result<String> {
-    let name = report.folder();
-    let folder = results.join(&name);
-    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+fn write(report: &Report, settings: &Settings, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     fs::write(
-        folder.join("result.json"),
+        folder.join("results.json"),
         serde_json::to_string_pretty(report)? + "\n",
     )?;
-    fs::write(folder.join("report.md"), report.markdown(""))?;
-    for chart in Chart::of(&report.rows) {
-        chart.draw(&report.rows, &folder)?;
+    fs::write(folder.join("table.md"), report.markdown(""))?;
+    plot::draw_all(report, folder, settings.render.as_deref())?;
+    let newest = report.markdown(&format!("{}/", report.folder()));
+    fs::write(settings.results.join("latest.md"), newest)?;
+    Ok(())
+}
+
+/// Replaces the sections of the groups that were measured.
+fn put_into(document: &Path, report: &Report, folder: &Path) -> Result<()> {
+    let context = || document.display().to_string();
+    let mut text = fs::read_to_string(document).with_context(context)?;
+    // The document is one folder below the root of the repository, as the results are.
+    let path = format!("../{}/", folder.display());
+    for group in report.groups() {
+        let section = format!(
+            "{}.\n\n{}",
+            report.circumstances_short(),
+            report.section(group, &path)
+        );
+        text = document::replaced(&text, group.name(), &section).with_context(context)?;
     }
-    fs::write(
-        results.join("latest.md"),
-        report.markdown(&format!("{name}/")),
-    )?;
-    Ok(folder.display().to_string())
+    fs::write(document, text).with_context(context)
 }

@@ -4,18 +4,22 @@
 //! with its input, so it never outlives its parent. [`ServerProcess`] is the parent's side.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::IpAddr;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use mountpoint_client::server::{Fault, LogMode, Operation, Rule, Server, ServerOptions};
+use mountpoint_client::server::{
+    Fault, LogMode, Operation, Rule, Server, ServerOptions, SyntheticChecker,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Stopwatch;
-use crate::dataset::{BUCKET, Dataset};
+use crate::dataset::{BUCKET, Dataset, FileSet, WRITTEN};
+use crate::network::{SERVER_ADDRESS, ShapedNetwork};
 use crate::system::{ACCESS_KEY_ID, SECRET_ACCESS_KEY};
-use crate::workload::Conditions;
+use crate::workload::{Conditions, Link};
 
 /// Sets the counters to zero.
 const CLEAR: &str = "clear";
@@ -23,6 +27,10 @@ const CLEAR: &str = "clear";
 const COUNT: &str = "count";
 /// Sets how it behaves; the conditions follow.
 const BEHAVE: &str = "behave";
+/// Compares what was written with what should have been; the number of the set follows.
+const CHECK: &str = "check";
+/// Removes what was written.
+const REMOVE: &str = "remove";
 
 /// How long answers may still be on their way after the last read; an idle peer may keep one open.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -53,6 +61,9 @@ pub(crate) struct Setup {
     /// Bandwidth of each answer in megabits per second; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) bandwidth_mbps: u64,
+    /// Where the server listens
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", hide = true)]
+    pub(crate) address: IpAddr,
 }
 
 impl Setup {
@@ -64,6 +75,51 @@ impl Setup {
     }
 }
 
+/// The servers of a run: one on loopback, and one behind each link that a workload asks for, the latest of them.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    setup: Setup,
+    local: Option<ServerProcess>,
+    linked: Option<(Link, ServerProcess)>,
+}
+
+impl Servers {
+    pub(crate) fn new(setup: Setup) -> Self {
+        Self {
+            setup,
+            local: None,
+            linked: None,
+        }
+    }
+
+    /// The server behind `link`, which is started if it is not there.
+    pub(crate) fn behind(&mut self, link: Option<Link>) -> Result<&mut ServerProcess> {
+        let setup = self.setup;
+        match link {
+            None => start_if(&mut self.local, || ServerProcess::start(setup, None)),
+            Some(link) => {
+                if self
+                    .linked
+                    .as_ref()
+                    .is_some_and(|(found, _)| *found != link)
+                {
+                    self.linked = None;
+                }
+                let start = || Ok((link, ServerProcess::start(setup, Some(link))?));
+                Ok(&mut start_if(&mut self.linked, start)?.1)
+            }
+        }
+    }
+}
+
+fn start_if<T>(place: &mut Option<T>, start: impl FnOnce() -> Result<T>) -> Result<&mut T> {
+    let started = match place.take() {
+        Some(there) => there,
+        None => start().context("the S3 server")?,
+    };
+    Ok(place.insert(started))
+}
+
 /// A server in a child process.
 #[derive(Debug)]
 pub(crate) struct ServerProcess {
@@ -71,12 +127,23 @@ pub(crate) struct ServerProcess {
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
     url: String,
+    /// Dropped after the process has ended.
+    network: Option<ShapedNetwork>,
 }
 
 impl ServerProcess {
-    pub(crate) fn start(setup: Setup) -> Result<Self> {
-        let mut command = Command::new(std::env::current_exe().context("this program's path")?);
+    /// Starts a server on loopback, or behind `link`.
+    pub(crate) fn start(setup: Setup, link: Option<Link>) -> Result<Self> {
+        let network = link.map(ShapedNetwork::new).transpose()?;
+        let program = std::env::current_exe().context("this program's path")?;
+        let mut command = match &network {
+            Some(network) => network.command(&program),
+            None => Command::new(program),
+        };
         command.arg("serve").args(setup.quick.then_some("--quick"));
+        if network.is_some() {
+            command.args(["--address", SERVER_ADDRESS]);
+        }
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -93,6 +160,7 @@ impl ServerProcess {
             questions,
             answers,
             url: String::new(),
+            network,
         };
         server.url = server.answer()?;
         Ok(server)
@@ -100,6 +168,13 @@ impl ServerProcess {
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The network interfaces that lead to it; empty for loopback.
+    pub(crate) fn interfaces(&self) -> &[String] {
+        self.network
+            .as_ref()
+            .map_or(&[], |network| network.interfaces())
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -117,6 +192,20 @@ impl ServerProcess {
         let question = format!("{BEHAVE} {}", serde_json::to_string(&conditions)?);
         let answer = self.ask(&question)?;
         ensure!(answer == BEHAVE, "the server answered {answer:?}");
+        Ok(())
+    }
+
+    /// Says what is wrong with the files of a set that were written.
+    pub(crate) fn check(&mut self, files: FileSet) -> Result<()> {
+        let answer = self.ask(&format!("{CHECK} {}", files.seed(0)))?;
+        ensure!(answer == CHECK, "{answer}");
+        Ok(())
+    }
+
+    /// Removes what was written.
+    pub(crate) fn remove_written(&mut self) -> Result<()> {
+        let answer = self.ask(REMOVE)?;
+        ensure!(answer == REMOVE, "the server answered {answer:?}");
         Ok(())
     }
 
@@ -155,6 +244,7 @@ impl Drop for ServerProcess {
 /// The child's work: serves the data set until standard input ends.
 pub(crate) fn serve(setup: Setup) -> Result<()> {
     let server = Server::start(ServerOptions {
+        address: (setup.address, 0).into(),
         credentials: Some((ACCESS_KEY_ID.to_owned(), SECRET_ACCESS_KEY.to_owned())),
         worker_threads: thread::available_parallelism().map_or(2, usize::from),
         log: LogMode::Counters,
@@ -168,6 +258,8 @@ pub(crate) fn serve(setup: Setup) -> Result<()> {
                 .put_synthetic(BUCKET, &set.key(index), set.size, set.seed(index));
         }
     }
+    server.store().put(BUCKET, &written_marker(), "");
+    let written = Dataset::new(setup.quick).written_sets();
     let mut output = io::stdout().lock();
     writeln!(output, "{}", server.url())?;
     for line in io::stdin().lock().lines() {
@@ -183,7 +275,57 @@ pub(crate) fn serve(setup: Setup) -> Result<()> {
                 behave(&server, serde_json::from_str(argument)?);
                 writeln!(output, "{BEHAVE}")?;
             }
+            CHECK => {
+                let seed: u64 = argument.parse()?;
+                let files = written.iter().find(|files| files.seed(0) == seed);
+                let found = check(&server, *files.context("there is no such set")?);
+                writeln!(
+                    output,
+                    "{}",
+                    found.err().unwrap_or_else(|| CHECK.to_owned())
+                )?;
+            }
+            REMOVE => {
+                remove_written(&server);
+                writeln!(output, "{REMOVE}")?;
+            }
             other => bail!("unknown request {other:?}"),
+        }
+    }
+    Ok(())
+}
+
+/// A key that makes the directory, for those who do not see it without.
+fn written_marker() -> String {
+    format!("{WRITTEN}/keep")
+}
+
+fn remove_written(server: &Server) {
+    let prefix = format!("{WRITTEN}/");
+    let keys = server.store().keys(BUCKET).into_iter();
+    for key in keys.filter(|key| key.starts_with(&prefix) && *key != written_marker()) {
+        server.store().delete(BUCKET, &key);
+    }
+}
+
+/// The first object that is not what was written, in words.
+fn check(server: &Server, files: FileSet) -> Result<(), String> {
+    for index in 0..files.count {
+        let key = files.key(index);
+        let Some(object) = server.store().object(BUCKET, &key) else {
+            return Err(format!("{key} is not in the bucket"));
+        };
+        if object.size() != files.size {
+            return Err(format!(
+                "{key} has {} bytes, not {}",
+                object.size(),
+                files.size
+            ));
+        }
+        let mut checker = SyntheticChecker::new(files.seed(index), 0);
+        for piece in object.pieces() {
+            let compared = checker.check(&piece);
+            compared.map_err(|mismatch| format!("{key}: {mismatch}"))?;
         }
     }
     Ok(())

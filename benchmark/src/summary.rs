@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::measure::Measurement;
+use crate::system::{Role, System};
 use crate::workload::{Unit, Workload};
 
 /// Everything a run found.
@@ -13,6 +14,9 @@ pub(crate) struct Row {
     pub(crate) unit: &'static str,
     pub(crate) description: String,
     pub(crate) system: String,
+    pub(crate) role: Role,
+    /// What measures this row again.
+    pub(crate) command: String,
     /// `None` if a round failed.
     pub(crate) summary: Option<Summary>,
     /// Why it failed.
@@ -28,6 +32,10 @@ pub(crate) struct Summary {
     pub(crate) value_max: f64,
     /// How many times as good as the first peer; set by [`compare`].
     pub(crate) advantage: Option<f64>,
+    /// What the weaker of FUSE and client reaches alone; set by [`compare`].
+    pub(crate) limit: Option<f64>,
+    /// The part of it that this row reaches.
+    pub(crate) limit_share: Option<f64>,
     pub(crate) latency_p50_us: Option<f64>,
     pub(crate) latency_p99_us: Option<f64>,
     /// CPU time of the system, for 10^9 bytes read; `None` if nothing is read.
@@ -37,8 +45,9 @@ pub(crate) struct Summary {
     pub(crate) mount_cpu_us_per_operation: f64,
     pub(crate) total_cpu_us_per_operation: f64,
     pub(crate) memory_peak_mib: f64,
-    pub(crate) requests: f64,
-    pub(crate) requests_per_operation: f64,
+    /// `None` where the server had no part in it.
+    pub(crate) requests: Option<f64>,
+    pub(crate) requests_per_operation: Option<f64>,
     /// Bytes the server sent for each byte that was read; `None` if nothing is read.
     pub(crate) fetched_per_asked: Option<f64>,
 }
@@ -46,21 +55,30 @@ pub(crate) struct Summary {
 impl Row {
     pub(crate) fn new(
         workload: &Workload,
-        system: &str,
+        system: &System,
         rounds: Vec<Measurement>,
         error: Option<String>,
     ) -> Self {
+        let mut summary = summarise(&rounds);
+        if let Some(summary) = &mut summary {
+            if system.role == Role::FuseLimit {
+                (summary.requests, summary.requests_per_operation) = (None, None);
+                summary.fetched_per_asked = None;
+            }
+            if workload.action.writes() {
+                // Nothing is asked for.
+                summary.fetched_per_asked = None;
+            }
+        }
         Self {
             workload: workload.name.clone(),
             group: workload.group.name(),
             unit: workload.unit.name(),
             description: workload.description.clone(),
-            system: system.to_owned(),
-            summary: if error.is_none() {
-                summarise(&rounds)
-            } else {
-                None
-            },
+            system: system.name.clone(),
+            role: system.role,
+            command: String::new(),
+            summary: summary.filter(|_| error.is_none()),
             error,
             rounds,
         }
@@ -77,6 +95,8 @@ fn summarise(rounds: &[Measurement]) -> Option<Summary> {
         value_min: values().fold(f64::INFINITY, f64::min),
         value_max: values().fold(f64::NEG_INFINITY, f64::max),
         advantage: None,
+        limit: None,
+        limit_share: None,
         latency_p50_us: of_some(|round| round.latency_p50_us),
         latency_p99_us: of_some(|round| round.latency_p99_us),
         mount_cpu_s_per_gb: of_some(|round| per(round.mount_cpu_s * 1e9, round.bytes)),
@@ -88,8 +108,8 @@ fn summarise(rounds: &[Measurement]) -> Option<Summary> {
             per(round.total_cpu_s * 1e6, round.operations)
         })?,
         memory_peak_mib: of(|round| round.memory_peak_bytes as f64 / 1024.0 / 1024.0)?,
-        requests: of(|round| round.requests.all as f64)?,
-        requests_per_operation: of_some(|round| per(round.requests.all as f64, round.operations))?,
+        requests: of(|round| round.requests.all as f64),
+        requests_per_operation: of_some(|round| per(round.requests.all as f64, round.operations)),
         fetched_per_asked: of_some(|round| per(round.requests.bytes as f64, round.bytes)),
     })
 }
@@ -106,23 +126,34 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
-/// Sets how many times as good as `baseline` each row of one workload is.
+/// Sets how many times as good as `baseline` each row of one workload is, and how near the limit.
 pub(crate) fn compare(rows: &mut [Row], unit: Unit, baseline: &str) {
     let value = |row: &Row| row.summary.as_ref().map(|summary| summary.value);
-    let Some(base) = rows
-        .iter()
-        .find(|row| row.system == baseline)
-        .and_then(value)
-    else {
-        return;
+    let base = rows.iter().find(|row| row.system == baseline);
+    let base = base.and_then(value);
+    let is_limit = |row: &&Row| matches!(row.role, Role::FuseLimit | Role::ClientLimit);
+    let limits = rows.iter().filter(is_limit).filter_map(value);
+    let limit = if unit.more_is_better() {
+        limits.reduce(f64::min)
+    } else {
+        limits.reduce(f64::max)
     };
-    for summary in rows.iter_mut().filter_map(|row| row.summary.as_mut()) {
-        summary.advantage = Some(unit.advantage(summary.value, base));
+    for row in rows.iter_mut() {
+        let Some(summary) = row.summary.as_mut() else {
+            continue;
+        };
+        summary.advantage = base.map(|base| unit.advantage(summary.value, base));
+        if matches!(row.role, Role::Product | Role::Peer) {
+            summary.limit = limit;
+            summary.limit_share = limit.map(|limit| unit.advantage(summary.value, limit));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::dataset::Dataset;
     use crate::server::Requests;
@@ -150,7 +181,13 @@ mod tests {
     fn row(system: &str, values: &[f64], bytes: u64) -> Row {
         let workloads = workload::all(&Dataset::new(false));
         let rounds = values.iter().map(|value| round(*value, bytes)).collect();
-        Row::new(&workloads[0], system, rounds, None)
+        Row::new(&workloads[0], &named(system, Role::Peer), rounds, None)
+    }
+
+    fn named(name: &str, role: Role) -> System {
+        let mut system = System::product(Path::new("program"));
+        (system.name, system.role) = (name.to_owned(), role);
+        system
     }
 
     #[test]
@@ -173,7 +210,7 @@ mod tests {
         assert_eq!(summary.mount_cpu_s_per_gb, Some(2.0));
         assert_eq!(summary.total_cpu_s_per_gb, Some(4.0));
         assert_eq!(summary.fetched_per_asked, Some(2.0));
-        assert_eq!(summary.requests_per_operation, 2.0);
+        assert_eq!(summary.requests_per_operation, Some(2.0));
         assert_eq!(summary.mount_cpu_us_per_operation, 1000.0);
     }
 
@@ -190,7 +227,7 @@ mod tests {
         let workloads = workload::all(&Dataset::new(false));
         let row = Row::new(
             &workloads[0],
-            "a",
+            &named("a", Role::Product),
             vec![round(1.0, 1)],
             Some("it broke".to_owned()),
         );
@@ -210,5 +247,24 @@ mod tests {
         let mut rows = [row("a", &[4.0], 1)];
         compare(&mut rows, Unit::GigabytesPerSecond, "b");
         assert_eq!(rows[0].summary.as_ref().unwrap().advantage, None);
+    }
+
+    #[test]
+    fn the_limit_is_the_weaker_part() {
+        for (unit, limit, share) in [
+            (Unit::GigabytesPerSecond, 4.0, 0.5),
+            (Unit::Milliseconds, 8.0, 4.0),
+        ] {
+            let mut rows = [
+                row("a", &[2.0], 1),
+                row("f", &[8.0], 1),
+                row("c", &[4.0], 1),
+            ];
+            (rows[1].role, rows[2].role) = (Role::FuseLimit, Role::ClientLimit);
+            compare(&mut rows, unit, "a");
+            let [a, f, _] = rows.map(|row| row.summary.unwrap());
+            assert_eq!((a.limit, a.limit_share), (Some(limit), Some(share)));
+            assert_eq!(f.limit_share, None);
+        }
     }
 }

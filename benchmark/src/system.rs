@@ -3,10 +3,14 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
 
 use crate::dataset::BUCKET;
+use crate::limit;
+use crate::workload::Workload;
 
 /// Name of the product in tables.
 pub(crate) const PRODUCT: &str = "mount-s3";
@@ -15,10 +19,23 @@ pub(crate) const PRODUCT: &str = "mount-s3";
 pub(crate) const ACCESS_KEY_ID: &str = "benchmark-key-id";
 pub(crate) const SECRET_ACCESS_KEY: &str = "benchmark-secret";
 
+/// What a system is in a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    Product,
+    Peer,
+    /// FUSE with no store behind it.
+    FuseLimit,
+    /// The client with no FUSE before it; mounts nothing.
+    ClientLimit,
+}
+
 /// Something that mounts a bucket and stays in the foreground.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
     pub(crate) name: String,
+    pub(crate) role: Role,
     program: PathBuf,
     /// `{bucket}`, `{directory}` and `{url}` stand for what they say.
     arguments: &'static [&'static str],
@@ -79,9 +96,9 @@ const PEERS: &[(&str, &[&str], &[&str])] = &[
 
 impl System {
     pub(crate) fn product(program: &Path) -> Self {
-        let name = PRODUCT.to_owned();
         Self {
-            name,
+            name: PRODUCT.to_owned(),
+            role: Role::Product,
             program: program.into(),
             arguments: MOUNT_S3,
             extra: Vec::new(),
@@ -110,12 +127,73 @@ impl System {
         };
         Ok(Self {
             name: name.to_owned(),
+            role: if kind == PRODUCT {
+                Role::Product
+            } else {
+                Role::Peer
+            },
             program: program.into(),
             arguments,
             extra: words.map(str::to_owned).collect(),
             variables,
             version,
         })
+    }
+
+    /// The parts of the product alone, served by this program.
+    pub(crate) fn limits(quick: bool) -> Result<[Self; 2]> {
+        let this = std::env::current_exe().context("this program's path")?;
+        let limit = |name: &str, role, arguments| Self {
+            name: name.to_owned(),
+            role,
+            program: this.clone(),
+            arguments,
+            extra: quick.then(|| "--quick".to_owned()).into_iter().collect(),
+            variables: Vec::new(),
+            version: &["--version"],
+        };
+        Ok([
+            limit(
+                "fuse alone",
+                Role::FuseLimit,
+                &["limit-fuse", "{directory}"],
+            ),
+            limit("client alone", Role::ClientLimit, &["limit-client"]),
+        ])
+    }
+
+    /// Whether the workload makes sense for it. A peer that cannot do one fails and is shown as failed.
+    pub(crate) fn takes(&self, workload: &Workload) -> bool {
+        match self.role {
+            Role::Product | Role::Peer => true,
+            Role::FuseLimit => !workload.action.writes(),
+            Role::ClientLimit => limit::client_takes(workload.action),
+        }
+    }
+
+    /// The same system, once for each value of a variable.
+    pub(crate) fn sweep(&self, variable: &str, values: &str) -> Vec<Self> {
+        let values = values.split(',').filter(|value| !value.is_empty());
+        let systems = values.map(|value| {
+            let mut variables = self.variables.clone();
+            variables.push((variable.to_owned(), value.to_owned()));
+            Self {
+                name: format!("{}:{value}", self.name),
+                variables,
+                ..self.clone()
+            }
+        });
+        systems.collect()
+    }
+
+    /// The command that carries a workload out without a mount.
+    pub(crate) fn client_command(&self, url: &str, workload: &str, limit: Duration) -> Command {
+        let mut command = Command::new(&self.program);
+        let seconds = limit.as_secs_f64().to_string();
+        command.args(self.arguments).args(&self.extra);
+        command.args([url, workload, &seconds]);
+        command.envs(environment(url)).stdin(Stdio::null());
+        command
     }
 
     /// Every known peer that `PATH` holds.
@@ -126,7 +204,12 @@ impl System {
     }
 
     /// The command that mounts the bucket at `directory`.
-    pub(crate) fn mount_command(&self, directory: &Path, url: &str) -> Command {
+    pub(crate) fn mount_command(
+        &self,
+        directory: &Path,
+        url: &str,
+        interfaces: &[String],
+    ) -> Command {
         let mut command = Command::new(&self.program);
         for argument in self.arguments {
             let directory = directory.to_string_lossy();
@@ -136,6 +219,9 @@ impl System {
                     .replace("{directory}", &directory)
                     .replace("{url}", url),
             );
+        }
+        if self.arguments == MOUNT_S3 && interfaces.len() > 1 {
+            command.args(interfaces.iter().flat_map(|name| ["--bind", name]));
         }
         command.args(&self.extra).stdin(Stdio::null());
         command
@@ -199,7 +285,7 @@ mod tests {
     #[test]
     fn a_peer_may_have_variables_and_arguments() {
         let peer = System::peer("mount-s3:x=A=1 B_2= /bin/mount-s3 --read-mode direct").unwrap();
-        let command = peer.mount_command(Path::new("/mnt/x"), "http://127.0.0.1:9");
+        let command = peer.mount_command(Path::new("/mnt/x"), "http://127.0.0.1:9", &[]);
         let arguments: Vec<_> = command.get_args().collect();
         assert_eq!(arguments[arguments.len() - 2..], ["--read-mode", "direct"]);
         let value = |name: &str| {
@@ -215,8 +301,11 @@ mod tests {
 
     #[test]
     fn the_command_names_bucket_directory_and_server() {
-        let command = System::product(Path::new("m"))
-            .mount_command(Path::new("/mnt/x"), "http://127.0.0.1:9");
+        let command = System::product(Path::new("m")).mount_command(
+            Path::new("/mnt/x"),
+            "http://127.0.0.1:9",
+            &[],
+        );
         let arguments: Vec<_> = command.get_args().collect();
         let expected = [
             "benchmark",
@@ -227,6 +316,29 @@ mod tests {
             "--foreground",
         ];
         assert_eq!(arguments, expected);
+    }
+
+    #[test]
+    fn a_sweep_is_one_system_for_each_value() {
+        let systems = System::product(Path::new("m")).sweep("BACKGROUND", "16,32");
+        let names: Vec<_> = systems.iter().map(|system| system.name.as_str()).collect();
+        assert_eq!(names, ["mount-s3:16", "mount-s3:32"]);
+        assert_eq!(
+            systems[1].variables,
+            [("BACKGROUND".to_owned(), "32".to_owned())]
+        );
+    }
+
+    #[test]
+    fn several_interfaces_are_bound_to() {
+        let interfaces = ["a".to_owned(), "b".to_owned()];
+        let product = System::product(Path::new("m"));
+        let command = product.mount_command(Path::new("/mnt/x"), "http://[::1]:9", &interfaces);
+        let arguments: Vec<_> = command.get_args().collect();
+        assert_eq!(
+            arguments[arguments.len() - 4..],
+            ["--bind", "a", "--bind", "b"]
+        );
     }
 
     #[test]

@@ -150,6 +150,8 @@ pub struct ListOutput {
     pub common_prefixes: Vec<String>,
     /// Pass it to the next request; `None` on the last page.
     pub continuation_token: Option<String>,
+    /// How often the server said to slow down before it answered.
+    pub slow_downs: u32,
 }
 
 /// Condition of a write.

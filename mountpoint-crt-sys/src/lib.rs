@@ -16,6 +16,7 @@ mod exchange;
 mod express;
 mod ffi;
 pub mod fuse_device;
+pub mod fuse_ring;
 mod get;
 mod hook;
 mod http;

@@ -60,6 +60,7 @@ fn row(name: &str, action: Action, unit: Unit, description: &str) -> Workload {
         action,
         unit,
         conditions: None,
+        link: None,
         description: description.to_owned(),
     }
 }

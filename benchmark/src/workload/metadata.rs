@@ -1,50 +1,93 @@
-//! First bytes, directories and small files.
+//! Names and attributes, at several latencies. What counts first is how many requests they cost.
 
-use super::{Action, Group, Unit, Workload};
-use crate::dataset::Dataset;
+use super::{Action, Conditions, Group, Script, Unit, Workload};
+use crate::dataset::{Dataset, FileSet};
+
+const LATENCIES_MS: [u64; 3] = [0, 20, 60];
+/// First stats at once.
+const STATS: u64 = 200;
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
-    let row = |name: &str, action, unit, description: &str| Workload {
-        name: name.to_owned(),
-        group: Group::Metadata,
-        before: None,
-        action,
-        unit,
-        conditions: None,
-        description: description.to_owned(),
+    let tables = LATENCIES_MS.map(|latency_ms| {
+        let (listed, tree) = if latency_ms == 0 {
+            (data.listed, data.tree)
+        } else {
+            (data.listed_far, data.tree_far)
+        };
+        at(data, latency_ms, listed, tree)
+    });
+    tables.into_iter().flatten().collect()
+}
+
+fn at(data: &Dataset, latency_ms: u64, listed: FileSet, tree: FileSet) -> Vec<Workload> {
+    let row = |name: &str, action: Action, unit, description: &str| {
+        let (suffix, far) = match latency_ms {
+            0 => (String::new(), String::new()),
+            _ => (
+                format!("-{latency_ms}ms"),
+                format!(", {latency_ms} ms before each answer"),
+            ),
+        };
+        Workload {
+            name: format!("metadata-{name}{suffix}"),
+            group: Group::Metadata,
+            before: None,
+            action,
+            unit,
+            conditions: Some(Conditions {
+                latency_ms,
+                ..Conditions::default()
+            }),
+            link: None,
+            description: format!("{description}{far}"),
+        }
     };
-    let list = |program, argument| Action::Command {
-        files: data.listed,
+    let command = |files, program, arguments| Action::Command {
+        files,
         program,
-        argument,
+        arguments,
+    };
+    let all = Unit::MillisecondsInAll;
+    let stats = Action::Script {
+        files: listed.first(STATS),
+        script: Script::Stat,
     };
     vec![
         row(
-            "ttfb",
-            Action::FirstBytes { files: data.cold },
-            Unit::Milliseconds,
-            "open, read 4 KiB and close large files never seen before; median of one file",
-        ),
-        row(
-            "ls",
-            list("ls", "-l"),
-            Unit::MillisecondsInAll,
-            "ls -l of a directory never seen before",
-        ),
-        row(
             "du",
-            list("du", "-s"),
-            Unit::MillisecondsInAll,
-            "du -s of a directory never seen before",
+            command(listed, "du", &["-s"]),
+            all,
+            &format!("du -s of a directory of {} files", listed.count),
         ),
         row(
-            "small-100k",
-            Action::Whole {
-                files: data.small,
-                threads: 16,
-            },
-            Unit::FilesPerSecond,
-            "open, read and close 100 KiB files, 16 threads",
+            "find",
+            command(tree, "find", &[]),
+            all,
+            &format!("find in a tree of {} files", tree.count),
+        ),
+        row(
+            "ls-lr",
+            command(tree, "ls", &["-lR"]),
+            all,
+            &format!("ls -lR of a tree of {} files", tree.count),
+        ),
+        row(
+            "stat32",
+            stats,
+            all,
+            "first stat of 200 files of one directory by 32 processes",
+        ),
+        row(
+            "cat",
+            Action::FirstBytes { files: data.deep },
+            Unit::Milliseconds,
+            "cat a/b/c.txt, all three never seen before; median of one",
+        ),
+        row(
+            "ls-100k",
+            command(data.crowd, "ls", &["-f"]),
+            all,
+            &format!("names in a directory of {} files", data.crowd.count),
         ),
     ]
 }

@@ -1,9 +1,14 @@
 //! What is measured: tables of workloads. Knows how none of them is carried out.
 
+mod application;
 mod cached;
+mod first_byte;
 mod metadata;
+mod network;
+mod pattern;
 mod random;
 mod sequential;
+mod write;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +25,8 @@ pub(crate) struct Workload {
     pub(crate) unit: Unit,
     /// How the server behaves; `None` for what the command line says.
     pub(crate) conditions: Option<Conditions>,
+    /// What lies between; `None` for the loopback interface.
+    pub(crate) link: Option<Link>,
     /// One sentence for the report.
     pub(crate) description: String,
 }
@@ -33,24 +40,51 @@ pub(crate) struct Conditions {
     pub(crate) bandwidth_mbps: u64,
 }
 
+/// Network interfaces of their own to a server in a network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) interfaces: u64,
+    /// Of each.
+    pub(crate) megabits_per_second: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     Sequential,
     Cached,
     Random,
+    Pattern,
+    Application,
+    FirstByte,
     Metadata,
+    Write,
+    Network,
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Sequential, Self::Cached, Self::Random, Self::Metadata];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Sequential,
+        Self::Cached,
+        Self::Random,
+        Self::Pattern,
+        Self::Application,
+        Self::FirstByte,
+        Self::Metadata,
+        Self::Write,
+        Self::Network,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Sequential => "seq",
             Self::Cached => "cached",
             Self::Random => "rand",
-            Self::Metadata => "meta",
+            Self::Pattern => "pattern",
+            Self::Application => "app",
+            Self::FirstByte => "first",
+            Self::Metadata => "metadata",
+            Self::Write => "write",
+            Self::Network => "nic",
         }
     }
 
@@ -59,7 +93,12 @@ impl Group {
             Self::Sequential => "Sequential reads",
             Self::Cached => "What the page cache is for",
             Self::Random => "Random reads",
-            Self::Metadata => "First bytes, directories, small files",
+            Self::Pattern => "Strided, interleaved, backward and skipping reads",
+            Self::Application => "Applications",
+            Self::FirstByte => "Time to first byte",
+            Self::Metadata => "Names and attributes",
+            Self::Write => "Writing",
+            Self::Network => "Several network interfaces",
         }
     }
 }
@@ -86,12 +125,25 @@ pub(crate) enum Action {
     Whole { files: FileSet, threads: u64 },
     /// The first file, read by `fio`.
     Fio { files: FileSet, job: FioJob },
+    /// The first file in some other order.
+    Pattern { files: FileSet, pattern: Pattern },
     /// A command over the directory of the files.
     Command {
         files: FileSet,
         program: &'static str,
-        argument: &'static str,
+        arguments: &'static [&'static str],
     },
+    /// An application in Python.
+    Script { files: FileSet, script: Script },
+    /// The files, each from its beginning to its end.
+    Write {
+        files: FileSet,
+        block: u64,
+        mode: Mode,
+        threads: u64,
+    },
+    /// The files out of an archive.
+    Untar { files: FileSet },
 }
 
 impl Action {
@@ -102,8 +154,17 @@ impl Action {
             | Self::FirstBytes { files }
             | Self::Whole { files, .. }
             | Self::Fio { files, .. }
-            | Self::Command { files, .. } => files,
+            | Self::Pattern { files, .. }
+            | Self::Command { files, .. }
+            | Self::Script { files, .. }
+            | Self::Write { files, .. }
+            | Self::Untar { files } => files,
         }
+    }
+
+    /// Whether it makes its files, instead of reading what is there.
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::Untar { .. })
     }
 }
 
@@ -118,6 +179,39 @@ pub(crate) struct FioJob {
     /// Reads in flight.
     pub(crate) depth: u64,
     pub(crate) mode: Mode,
+}
+
+/// An order in which one file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    Strided,
+    Interleaved,
+    Backward,
+    Skip,
+}
+
+/// An application in Python, see `scripts/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Script {
+    Parquet,
+    SafeTensors,
+    Archive,
+    Folder,
+    Loader,
+    Stat,
+}
+
+impl Script {
+    pub(crate) fn source(self) -> &'static str {
+        match self {
+            Self::Parquet => include_str!("../scripts/parquet.py"),
+            Self::SafeTensors => include_str!("../scripts/safetensors.py"),
+            Self::Archive => include_str!("../scripts/archive.py"),
+            Self::Folder => include_str!("../scripts/folder.py"),
+            Self::Loader => include_str!("../scripts/loader.py"),
+            Self::Stat => include_str!("../scripts/stat.py"),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +289,12 @@ pub(crate) fn all(data: &Dataset) -> Vec<Workload> {
         sequential::table,
         cached::table,
         random::table,
+        pattern::table,
+        application::table,
+        first_byte::table,
         metadata::table,
+        write::table,
+        network::table,
     ];
     tables.iter().flat_map(|table| table(data)).collect()
 }

@@ -106,6 +106,7 @@ fn row(name: String, action: Action, description: String) -> Workload {
         action,
         unit: Unit::ReadsPerSecond,
         conditions: None,
+        link: None,
         description,
     }
 }

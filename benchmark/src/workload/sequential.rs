@@ -1,4 +1,4 @@
-//! Files read from the beginning to the end.
+//! Files read from the beginning to the end, by a program that has read another one so before.
 
 use super::{Action, Group, Mode, Unit, Workload, short};
 use crate::dataset::{Dataset, KIB, MIB};
@@ -30,10 +30,17 @@ fn row(data: &Dataset, streams: u64, block: u64, mode: Mode) -> Workload {
     Workload {
         name: format!("seq-{streams}x{}{}", short(block), mode.suffix()),
         group: Group::Sequential,
-        before: None,
+        // A mount learns from the files that a program has read how to answer it on the next ones, and every real
+        // job has read some.
+        before: Some(Action::Sequential {
+            files: data.epoch.first(1),
+            block,
+            mode,
+        }),
         action: Action::Sequential { files, block, mode },
         unit: Unit::GigabytesPerSecond,
         conditions: None,
+        link: None,
         description: format!(
             "{files_read}, {} KiB reads, {}",
             block / KIB,

@@ -4,6 +4,7 @@
 //! do not sort, so each page is put in order here; across pages the order is the server's.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 use aws_sdk_s3::types::{EncodingType, Object};
@@ -31,6 +32,7 @@ pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput
     let core_of_task = Arc::clone(core);
     reading(core, async move {
         let core = core_of_task;
+        let slow_downs = AtomicU32::new(0);
         let attempt = || async {
             let call = core
                 .sdk
@@ -42,15 +44,21 @@ pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput
                 .set_start_after(request.start_after.clone())
                 .set_continuation_token(request.continuation_token.clone())
                 .set_max_keys(request.max_keys.map(i32::from));
-            let output = call
-                .send()
-                .await
-                .map_err(|error| of_sdk(&operation, &error))?;
-            Page {
+            let output = call.send().await.map_err(|error| {
+                let fault = of_sdk(&operation, &error);
+                if fault.error.kind == ErrorKind::Throttled {
+                    slow_downs.fetch_add(1, Ordering::Relaxed);
+                }
+                fault
+            })?;
+            let page = Page {
                 operation: &operation,
                 request: &request,
-            }
-            .read(&output)
+            };
+            page.read(&output).map(|listed| ListOutput {
+                slow_downs: slow_downs.load(Ordering::Relaxed),
+                ..listed
+            })
         };
         core.retry(Call::quick(operation.clone()), attempt).await
     })
@@ -103,6 +111,7 @@ impl Page<'_> {
             objects,
             common_prefixes,
             continuation_token: self.next_page(output)?,
+            slow_downs: 0,
         })
     }
 

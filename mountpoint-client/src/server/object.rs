@@ -124,6 +124,11 @@ impl Object {
         self.content.to_bytes()
     }
 
+    /// All of its bytes, piece by piece, not copied.
+    pub fn pieces(&self) -> impl Iterator<Item = Bytes> {
+        self.content.pieces()
+    }
+
     /// What it carries besides its bytes.
     #[must_use]
     pub fn headers(&self) -> Headers {

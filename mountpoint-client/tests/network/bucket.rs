@@ -75,9 +75,15 @@ impl Connected {
 
     /// GetObject: data from S3.
     pub(crate) fn get(&self) -> Result<(), ClientError> {
-        let block = block_on(self.range(KEY, 0..CONTENT.len() as u64))?;
+        let block = block_on(self.range(KEY, 0..CONTENT.len() as u64, Priority::Foreground))?;
         assert_eq!(block.bytes(0..CONTENT.len()), CONTENT);
         Ok(())
+    }
+
+    /// The same, instead of a GET that is late over the first interface.
+    pub(crate) fn get_elsewhere(&self) -> Result<(), ClientError> {
+        let late = Priority::Hedge { avoid: Some(0) };
+        block_on(self.range(KEY, 0..CONTENT.len() as u64, late)).map(drop)
     }
 
     /// The whole object `large`, as synthetic bytes of seed 1, by many GETs at once.
@@ -86,7 +92,7 @@ impl Connected {
         let size = block_on(self.client.head(&key))?.size;
         let ranges = (0..size / LARGE_PART).map(|part| {
             let range = part * LARGE_PART..(part + 1) * LARGE_PART;
-            let get = self.range("large", range.clone());
+            let get = self.range("large", range.clone(), Priority::Foreground);
             async move {
                 let block = get.await?;
                 let expected = synthetic_bytes(1, range);
@@ -102,6 +108,7 @@ impl Connected {
         &self,
         key: &str,
         range: Range<u64>,
+        priority: Priority,
     ) -> impl Future<Output = Result<Block, ClientError>> + use<> {
         let len = usize::try_from(range.end - range.start).unwrap();
         let into = BlockPool::new(0).allocate(len);
@@ -111,7 +118,7 @@ impl Connected {
             key: Key::parse(key).unwrap(),
             range,
             if_match: None,
-            priority: Priority::Foreground,
+            priority,
         };
         let observer = Observer(parking_lot::Mutex::new(Some(sender)));
         drop(self.client.get(request, into, Arc::new(observer)));

@@ -123,7 +123,7 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// `connect`, `head`, `get`, `put`, `all`, `large`, `source`, `region` or `debug`; the answer to it.
+    /// `connect`, `head`, `get`, `put`, `all`, `large`, `elsewhere`, `source`, `region` or `debug`; the answer to it.
     pub(crate) fn say(&mut self, command: &str) -> String {
         writeln!(self.commands, "{command}").unwrap();
         for line in self.answers.by_ref() {
@@ -179,6 +179,7 @@ fn obey(client: &mut Option<Connected>, endpoint: &str, command: &str) -> Result
         "put" => connected.put(),
         "all" => connected.use_all(),
         "large" => connected.get_large(),
+        "elsewhere" => connected.get_elsewhere(),
         other => return Err(format!("what is {other:?}?")),
     };
     done.map(|()| "ok".to_owned())

@@ -158,6 +158,9 @@ fn requests_are_spread_and_a_dead_interface_is_left_out_until_it_lives() {
         assert_eq!(used, [true, true], "{command} uses both");
     }
 
+    let used = ways.used_by(|| (0..4).for_each(|_| child.check("elsewhere", "ok")));
+    assert_eq!(used, [false, true], "a second GET goes another way");
+
     run(&format!("ip link set {} down", ways.outer(0)));
     for command in ["put", "head", "get", "put", "head", "get"] {
         child.check(command, "ok");
@@ -187,16 +190,25 @@ fn throughput_grows_with_the_number_of_interfaces() {
     let server = ways.server();
     server.store().put_synthetic(BUCKET, "large", LARGE, 1);
     ways.shape(MBIT_PER_SECOND);
-    let mut best = [1, 2, 4].map(|count| {
+    let mut children = [1, 2, 4].map(|count| {
         let mut child = ways.child(&server, count);
         // The first makes the connections.
         child.check("large", "ok");
-        let mut once = || {
+        (count, child, f64::MAX)
+    });
+    // A busy machine makes some of them wait, but not all.
+    for _ in 0..ROUNDS_MAX {
+        for (count, child, best) in &mut children {
             let start = tokio::time::Instant::now();
             let sent = ways.counted_by("tx_bytes", || child.check("large", "ok"));
+            *best = best.min(start.elapsed().as_secs_f64());
             for (way, sent) in (0_u32..).zip(&sent) {
-                let is_used = way < count;
-                let share = if is_used { LARGE / u64::from(count) } else { 0 };
+                let is_used = way < *count;
+                let share = if is_used {
+                    LARGE / u64::from(*count)
+                } else {
+                    0
+                };
                 let most = share * 3 / 2 + (64 << 10);
                 let is_even = (share * 2 / 3..most).contains(sent);
                 assert!(
@@ -204,16 +216,14 @@ fn throughput_grows_with_the_number_of_interfaces() {
                     "{count} interfaces: way {way} carried {sent}, not {share}"
                 );
             }
-            start.elapsed()
-        };
-        (0..3).map(|_| once()).min().unwrap()
-    });
-    best.reverse();
-    let [four, two, one] = best.map(|time| time.as_secs_f64());
-    println!("one {one:.3} s, two {two:.3} s, four {four:.3} s");
-    // 1.9 and 3.6 on a quiet machine.
-    assert!(one / two > 1.7, "{one} {two}");
-    assert!(one / four > 3.2, "{one} {four}");
+        }
+        let [one, two, four] = [0, 1, 2].map(|index| children[index].2);
+        println!("one {one:.3} s, two {two:.3} s, four {four:.3} s");
+        if one / two >= 1.9 && one / four >= 3.6 {
+            return;
+        }
+    }
+    panic!("throughput does not grow with the number of interfaces");
 }
 
 #[test]
@@ -236,5 +246,7 @@ fn an_interface_that_does_not_exist_is_refused_with_those_that_do() {
 
 /// What is read over shaped interfaces: at [`MBIT_PER_SECOND`] over one of them about a second.
 const LARGE: u64 = 4 << 20;
+/// Tries to find a moment in which the machine does not hold up what it measures.
+const ROUNDS_MAX: u32 = 10;
 /// So slow that the processor is never the limit.
 const MBIT_PER_SECOND: u32 = 32;

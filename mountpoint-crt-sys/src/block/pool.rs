@@ -1,7 +1,8 @@
 //! The pool: hands out blocks and keeps the memory of dropped ones.
 //!
 //! Memory comes in size classes, four for each doubling, so that a block wastes at most a quarter of its length;
-//! up to 64 KiB the allocator serves. Idle memory is bounded; beyond the bound, what has been idle longest goes.
+//! up to 64 KiB the allocator serves. Idle memory is bounded; beyond the bound, what has been idle longest goes. The
+//! allocator is told to give its own back when a bound's worth of small blocks is no longer used.
 //!
 //! One lock guards the idle lists. It is held for a push or a pop, never for a system call.
 
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::fill::BlockFill;
-use super::memory::{Memory, SMALL_MAX};
+use super::memory::{self, Memory, SMALL_MAX};
 
 /// Hands out blocks and keeps the memory of dropped ones for the next, up to a bound. Clones share the memory.
 #[derive(Clone)]
@@ -25,6 +26,9 @@ struct Shared {
     idle: Mutex<Idle>,
     idle_max: usize,
     in_use: AtomicUsize,
+    /// Bytes of small blocks in use, and the most since the allocator last gave memory back.
+    small: AtomicUsize,
+    small_peak: AtomicUsize,
 }
 
 /// Idle memory by class, oldest first.
@@ -49,6 +53,8 @@ impl BlockPool {
                 idle,
                 idle_max,
                 in_use: AtomicUsize::new(0),
+                small: AtomicUsize::new(0),
+                small_peak: AtomicUsize::new(0),
             }),
         }
     }
@@ -71,9 +77,7 @@ impl BlockPool {
             .shared
             .take(class)
             .unwrap_or_else(|| Memory::new(class.size));
-        self.shared
-            .in_use
-            .fetch_add(memory.size(), Ordering::Relaxed);
+        self.shared.count(&memory);
         Pooled {
             memory: Some(memory),
             pool: Arc::clone(&self.shared),
@@ -100,6 +104,7 @@ impl BlockPool {
             std::mem::take(&mut idle.classes)
         };
         drop(idle);
+        self.shared.give_back_small(0);
     }
 }
 
@@ -122,9 +127,22 @@ impl Shared {
         Some(memory)
     }
 
+    fn count(&self, memory: &Memory) {
+        let size = memory.size();
+        self.in_use.fetch_add(size, Ordering::Relaxed);
+        if size <= SMALL_MAX {
+            let small = self.small.fetch_add(size, Ordering::Relaxed) + size;
+            self.small_peak.fetch_max(small, Ordering::Relaxed);
+        }
+    }
+
     fn put_back(&self, memory: Memory) {
-        self.in_use.fetch_sub(memory.size(), Ordering::Relaxed);
-        let Some(index) = Class::of(memory.size()).index else {
+        let size = memory.size();
+        self.in_use.fetch_sub(size, Ordering::Relaxed);
+        let Some(index) = Class::of(size).index else {
+            drop(memory);
+            self.small.fetch_sub(size, Ordering::Relaxed);
+            self.give_back_small(self.idle_max.max(GIVE_BACK_MIN));
             return;
         };
         if memory.size() > self.idle_max {
@@ -139,6 +157,25 @@ impl Shared {
             }
         }
         drop(surplus);
+    }
+}
+
+impl Shared {
+    /// Has the allocator give memory back if more than `kept` bytes of small blocks came back since it last did: it
+    /// keeps what was freed, and blocks of other sizes cannot use it.
+    fn give_back_small(&self, kept: usize) {
+        let peak = self.small_peak.load(Ordering::Relaxed);
+        let small = self.small.load(Ordering::Relaxed);
+        let is_due = peak.saturating_sub(small) > kept;
+        // One of those who meet here does it.
+        if is_due
+            && self
+                .small_peak
+                .compare_exchange(peak, small, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            memory::trim_allocator();
+        }
     }
 }
 
@@ -215,3 +252,6 @@ impl Class {
         }
     }
 }
+
+/// Less is not worth a walk through all that the allocator holds.
+const GIVE_BACK_MIN: usize = 8 << 20;

@@ -114,6 +114,7 @@ fn mount(server: &Server, directory: &Path) -> Result<MountedBucket, Failure> {
         allow_root: false,
         auto_unmount: false,
         read_only: true,
+        transport: FuseTuning::default().transport,
     };
     Ok(MountedBucket::over(
         Arc::new(client),

@@ -42,6 +42,28 @@ pub const MAX_BACKGROUND: u16 = 128;
 /// Session threads. They never wait for S3; four measured as fast as sixteen.
 pub const SESSION_THREADS: usize = 4;
 
+/// Threads that serve FUSE over io_uring, at most: what `--max-threads` is by default. One for each core up to that.
+pub const RING_THREADS_DEFAULT: usize = 16;
+
+/// Cores up to which FUSE over io_uring is used: each costs 64 entries of a megabyte of address space.
+pub const RING_QUEUES_MAX: usize = 64;
+
+/// Entries of all io_uring queues together, and so requests that may be in progress: with 2 cores as many as 1,000
+/// waiting readers need, with 64 cores 64 for each. An entry that nobody used costs about 1 KiB, in the kernel.
+pub const RING_ENTRIES_MAX: usize = 4096;
+
+/// Entries of one io_uring queue. While so many requests of one core wait for S3, its next one waits as well.
+pub const RING_DEPTH_MAX: usize = 512;
+
+/// Memory for replies on their way to the kernel over io_uring, shared by the queue threads.
+pub const RING_MEMORY_MAX: usize = 32 << 20;
+
+/// Least such memory of a queue thread: one reply of the largest size that is being taken, and the next one.
+pub const RING_MEMORY_MIN: usize = 2 * READ_SIZE_MAX as usize;
+
+/// After this time without a request, an io_uring queue gives back the memory of its replies.
+pub const RING_IDLE: Duration = Duration::from_secs(1);
+
 /// Least memory for reads by default, where that is at most half of what there is.
 pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
 
@@ -97,6 +119,21 @@ pub const LIST_PAGE_KEYS: u16 = 1000;
 /// Entries that one page of a listing may have. Its bits are the lower part of a directory offset; a server that
 /// sends more than a thousand times what was asked for is refused.
 pub const LIST_PAGE_ENTRIES_MAX: usize = (1 << 20) - 2;
+
+/// LISTs that one listing of a large directory has in the air. At 50 ms a request, 16 bring 320,000 names a second,
+/// about what readdirplus takes; S3 slows nobody down for it.
+pub const LIST_REQUESTS_MAX: usize = 16;
+
+/// Pages that one listing holds ahead of its reader, or has in the air: three for each request. A page of short names
+/// takes about 0.2 MB.
+pub const LIST_AHEAD_PAGES_MAX: usize = 3 * LIST_REQUESTS_MAX;
+
+/// Pages that all listings of a mount hold ahead of their readers, about 40 MB. Where that is too few, each goes on
+/// with the page that its reader waits for.
+pub const LIST_AHEAD_MOUNT_MAX: usize = 4 * LIST_AHEAD_PAGES_MAX;
+
+/// Pages that one listing holds behind its reader: two readers of one descriptor have two each.
+pub const LIST_HELD_PAGES_MAX: usize = 4;
 
 /// How long an answer of `lookup` is at most good enough for the `open` that follows it in the same system call.
 /// The bound in force is shorter: what that lookup itself took. See `namespace::Namespace::open`.

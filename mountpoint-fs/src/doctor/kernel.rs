@@ -191,15 +191,11 @@ fn passthrough(facts: &KernelFacts, version: Option<Version>) -> Finding {
 
 fn io_uring(facts: &KernelFacts) -> Finding {
     let found = match facts.enable_uring.as_deref().map(str::trim) {
-        Some("Y" | "1") => "on",
+        Some("Y" | "1") => "on; MOUNTPOINT_FUSE_TRANSPORT=io-uring uses it",
         Some(_) => "off (/sys/module/fuse/parameters/enable_uring)",
         None => "not in this kernel (since Linux 6.14)",
     };
-    Finding::ok(
-        Area::Kernel,
-        "FUSE over io_uring",
-        format!("{found}; this version does not use it"),
-    )
+    Finding::ok(Area::Kernel, "FUSE over io_uring", found)
 }
 
 fn number(text: &Option<String>) -> Option<u64> {

@@ -123,16 +123,11 @@ impl FileSystem {
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
         self.finish_closed(ino).await?;
         let opened = self.namespace.open(ino, options.direct).await?;
-        let (direct_io, watch) = self.read_modes.open(
-            (opened.key.as_str(), opened.version.etag.as_str()),
-            opened.version.size,
-            options,
-            self.reading.consumed(),
-        );
+        let (key, etag) = (opened.key, opened.version.etag);
         let reader = Reader::new(
             Arc::clone(&self.reading),
-            opened.key,
-            opened.version.etag,
+            key.clone(),
+            etag.clone(),
             opened.version.size,
         );
         if opened.proof == Proof::Fetch
@@ -144,6 +139,12 @@ impl FileSystem {
             return Err(error);
         }
         self.namespace.opened(ino)?;
+        let (direct_io, watch) = self.read_modes.open(
+            (key.as_str(), etag.as_str()),
+            opened.version.size,
+            options,
+            self.reading.consumed(),
+        );
         let handle = self.files.insert(OpenFile::Reading { ino, reader, watch });
         Ok(Opened {
             handle,
@@ -208,6 +209,7 @@ impl FileSystem {
         Ok(self.directories.insert(OpenDirectory {
             ino,
             listing: AsyncMutex::new(listing),
+            written: Mutex::default(),
         }))
     }
 
@@ -249,6 +251,12 @@ impl FileSystem {
             blocks: u64::MAX / 4096,
             name_len_max,
         }
+    }
+
+    /// Pages of listings that are held ahead of their readers or in the air, of all open directories.
+    #[must_use]
+    pub fn listing_pages_ahead(&self) -> usize {
+        self.namespace.listing_pages_ahead()
     }
 
     /// How many inodes there are besides the root: those the kernel knows and those that are open.

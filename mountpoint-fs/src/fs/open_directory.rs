@@ -1,14 +1,17 @@
 //! A directory that is open for reading.
 //!
-//! Offsets that the kernel is given say where to continue: the page in the upper bits, the entry on it in the lower
-//! ones. 0 is the beginning, 1 behind `.`, 2 behind `..`, which is in front of the first entry of page 0.
+//! Offsets that the kernel is given say where to continue: the page in the upper bits, the entry on it in the middle,
+//! and of the entry in front a few bits of its name in the lower ones, so that a page that was asked for again and has
+//! changed is continued at the same name. 0 is the beginning, 1 behind `.`, 2 behind `..`, which is in front of the
+//! first entry of page 0.
 
 use std::sync::Arc;
 
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::namespace::{Listing, Namespace, Page};
+use crate::namespace::{Listed, Listing, Namespace, Page};
 use crate::operation::{DirectoryEntry, DirectorySink, Entry, FsError, InodeNo};
+use crate::sync::Mutex;
 
 /// One open of a directory. Its lock is H of the order H, I, T; it is the only one that is held while waiting, so
 /// two readers of one handle take turns.
@@ -16,6 +19,8 @@ use crate::operation::{DirectoryEntry, DirectorySink, Entry, FsError, InodeNo};
 pub(super) struct OpenDirectory {
     pub(super) ino: InodeNo,
     pub(super) listing: AsyncMutex<Listing>,
+    /// What is being written in it, and behind how many pages it comes. A leaf.
+    pub(super) written: Mutex<Option<(usize, Arc<Page>)>>,
 }
 
 impl OpenDirectory {
@@ -33,6 +38,7 @@ impl OpenDirectory {
         if offset == 0 {
             listing.rewind();
             listing.set_kept(namespace.kept_children(self.ino));
+            *self.written.lock() = None;
         }
         let mut position = Position::of_offset(offset)?;
         let mut filler = Filler {
@@ -43,6 +49,7 @@ impl OpenDirectory {
             is_empty: true,
         };
         let mut page = listing.page(position.page).await?;
+        page = page.or_else(|| self.written_page(namespace, &mut listing, position.page));
         if !filler.add_dots(offset)? {
             return Ok(());
         }
@@ -50,17 +57,36 @@ impl OpenDirectory {
             if !filler.add_page(&current, position)? {
                 return Ok(());
             }
-            position = Position {
-                page: position.page + 1,
-                index: 0,
-            };
+            position = Position::page(position.page + 1);
             page = if filler.is_empty {
                 listing.page(position.page).await?
             } else {
                 listing.page_now(position.page)
             };
+            if filler.is_empty && page.is_none() {
+                page = self.written_page(namespace, &mut listing, position.page);
+            }
         }
         Ok(())
+    }
+
+    /// A page behind the last one of the listing, with the new files that are being written: S3 does not know them yet.
+    fn written_page(
+        &self,
+        namespace: &Namespace,
+        listing: &mut Listing,
+        number: usize,
+    ) -> Option<Arc<Page>> {
+        let mut written = self.written.lock();
+        if written.is_none() {
+            let mut page = namespace.written_page(self.ino)?;
+            let listed: Vec<_> = (0..number).filter_map(|n| listing.page_now(n)).collect();
+            page.entries
+                .retain(|entry| !listed.iter().any(|page| page.find(&entry.name).is_some()));
+            *written = Some((number, Arc::new(page)));
+        }
+        let (at, page) = written.as_ref()?;
+        (*at == number).then(|| Arc::clone(page))
     }
 }
 
@@ -87,15 +113,16 @@ impl Filler<'_> {
 
     /// Adds the entries of `page` from `position` on; whether there is room for more.
     fn add_page(&mut self, page: &Arc<Page>, position: Position) -> Result<bool, FsError> {
-        let entries = page.entries.iter().enumerate().skip(position.index);
+        let first = position.index_on(page);
         let mut has_room = true;
-        for (index, listed) in entries {
+        for (index, listed) in page.entries.iter().enumerate().skip(first) {
             if self.namespace.is_outdated(self.directory, listed, page) {
                 continue;
             }
             let next_offset = Position {
                 page: position.page,
                 index: index + 1,
+                name: name_bits(&listed.name),
             }
             .offset();
             let is_admitted = self.plus && !self.namespace.lists_names_only();
@@ -127,51 +154,94 @@ impl Filler<'_> {
     }
 }
 
-/// An entry's place in a listing.
+/// A place in a listing: in front of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Position {
     page: usize,
     index: usize,
+    /// Of the entry in front; see [`name_bits`].
+    name: u64,
 }
 
 impl Position {
+    fn page(page: usize) -> Self {
+        Self {
+            page,
+            index: 0,
+            name: 0,
+        }
+    }
+
+    /// Where it is on `page`, which may have changed.
+    fn index_on(self, page: &Page) -> usize {
+        let entries = page.entries.iter();
+        let is_same = |entry: &Listed| name_bits(&entry.name) == self.name;
+        match self.index.checked_sub(1) {
+            None => 0,
+            Some(before) if page.entries.get(before).is_none_or(|entry| !is_same(entry)) => {
+                let same = entries.enumerate().filter(|(_, entry)| is_same(entry));
+                let nearest = same.min_by_key(|(index, _)| index.abs_diff(before));
+                nearest.map_or(self.index, |(index, _)| index + 1)
+            }
+            Some(_) => self.index,
+        }
+    }
+
     /// Offsets of entries begin behind those of `.` and `..`: the page is counted from 1 there.
     fn offset(self) -> u64 {
-        ((self.page as u64 + 1) << INDEX_BITS) | self.index as u64
+        let page = (self.page as u64 + 1) << (INDEX_BITS + NAME_BITS);
+        page | (self.index as u64) << NAME_BITS | self.name
     }
 
     fn of_offset(offset: u64) -> Result<Self, FsError> {
         let invalid = FsError::InvalidArgument("no entry of this directory has this offset");
         if offset <= OFFSET_BEHIND_DOTS {
-            return Ok(Self { page: 0, index: 0 });
+            return Ok(Self::page(0));
         }
-        let page = (offset >> INDEX_BITS)
+        let page = (offset >> (INDEX_BITS + NAME_BITS))
             .checked_sub(1)
             .and_then(|page| usize::try_from(page).ok());
-        let index = usize::try_from(offset & ((1 << INDEX_BITS) - 1)).ok();
+        let index = usize::try_from(offset >> NAME_BITS & ((1 << INDEX_BITS) - 1)).ok();
+        let name = offset & ((1 << NAME_BITS) - 1);
         match (page, index) {
-            (Some(page), Some(index)) => Ok(Self { page, index }),
+            (Some(page), Some(index)) => Ok(Self { page, index, name }),
             _ => Err(invalid),
         }
     }
 }
 
+/// A few bits that two names of a page rarely have in common.
+fn name_bits(name: &str) -> u64 {
+    // FNV-1a.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash ^ hash >> 32) & ((1 << NAME_BITS) - 1)
+}
+
 /// The bits of an offset that say which entry of a page; see `LIST_PAGE_ENTRIES_MAX`.
 const INDEX_BITS: u32 = 20;
+
+/// The bits of an offset that are of a name. The rest, without the sign, is enough for 8 billion names.
+const NAME_BITS: u32 = 20;
 
 const OFFSET_BEHIND_DOTS: u64 = 2;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::config::limits::LIST_PAGE_ENTRIES_MAX;
+    use crate::namespace::Found;
 
     #[test]
     fn every_position_has_its_own_offset() {
         let mut last = OFFSET_BEHIND_DOTS;
-        for page in [0, 1, 2, 1 << 40] {
+        for page in [0, 1, 2, 1 << 22] {
             for index in [1, 2, 999, 1000, LIST_PAGE_ENTRIES_MAX] {
-                let position = Position { page, index };
+                let name = name_bits(&format!("{index}"));
+                let position = Position { page, index, name };
                 assert!(position.offset() > last);
                 assert_eq!(Position::of_offset(position.offset()).unwrap(), position);
                 last = position.offset();
@@ -182,14 +252,46 @@ mod tests {
 
     #[test]
     fn offsets_that_were_never_handed_out() {
-        for offset in [3, 1 << 19] {
+        for offset in [3, 1 << 19, 1 << 39] {
             assert!(matches!(
                 Position::of_offset(offset),
                 Err(FsError::InvalidArgument(_))
             ));
         }
-        for offset in [1 << INDEX_BITS, u64::MAX] {
+        for offset in [1 << (INDEX_BITS + NAME_BITS), u64::MAX] {
             assert!(Position::of_offset(offset).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_page_that_has_changed_is_continued_behind_the_same_name() {
+        let page = |names: &[&str]| Page {
+            entries: names
+                .iter()
+                .map(|name| Listed {
+                    name: Arc::from(*name),
+                    found: Found::Directory,
+                    is_certain: true,
+                })
+                .collect(),
+            asked: Duration::ZERO,
+        };
+        let position = Position {
+            page: 3,
+            index: 2,
+            name: name_bits("b"),
+        };
+        for (names, index) in [
+            (&["a", "b", "c"][..], 2),
+            (&["0", "1", "a", "b", "c"], 4),
+            (&["b", "c"], 1),
+            (&["b"], 1),
+            (&[], 2),
+            // The name is gone: the place is what is left.
+            (&["a", "c", "d"], 2),
+        ] {
+            assert_eq!(position.index_on(&page(names)), index, "{names:?}");
+            assert_eq!(Position::page(3).index_on(&page(names)), 0);
         }
     }
 }

@@ -84,8 +84,8 @@ impl FileSystem {
     /// Opens an existing file to write behind its end. What is there stays there; if it is too small to be a part of
     /// an upload it is read now.
     async fn open_for_appending(&self, ino: InodeNo, opener: u32) -> Result<Opened, FsError> {
+        // What it does not prove to be the newest version is small: reading it will.
         let OpenVersion { key, version, .. } = self.namespace.open(ino, true).await?;
-        self.namespace.opened(ino)?;
         let content = if version.size < UPLOAD_PART_MIN {
             let reading = Arc::clone(&self.reading);
             let reader = Reader::new(reading, key, version.etag.clone(), version.size);
@@ -93,7 +93,9 @@ impl FileSystem {
         } else {
             Ok(None)
         };
-        self.namespace.close(ino);
+        if matches!(content, Err(FsError::Stale(_))) {
+            self.namespace.distrust(ino);
+        }
         let content = content?;
         let progress = self.new_progress(version.size);
         let (key, known) = self.namespace.begin_writing(ino, &progress)?;

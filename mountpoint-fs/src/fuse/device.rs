@@ -1,36 +1,19 @@
-//! Where requests come from and where replies go: a descriptor of `/dev/fuse`.
+//! A descriptor of `/dev/fuse`: requests are read from it, replies written to it.
 //!
-//! Nothing above knows how bytes travel, so that another transport can take this one's place.
-//!
-//! Invariant: every [`ReplyTo`] sends exactly one reply, at the latest when it is dropped. It goes to the
-//! descriptor that the request was read from, because each has its own queue of requests that wait.
+//! Invariant: a reply goes to the descriptor that the request was read from, because each has its own queue of
+//! requests that wait.
 //! Threads: `receive` on one session thread; replies on any.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-use super::wire::{Fixed, OUT_HEADER_LEN, ReplyHeader};
+use super::reply::Reply;
+use super::wire::{OUT_HEADER_LEN, ReplyHeader};
 use crate::operation::ReadData;
-
-/// What an application is answered.
-#[derive(Debug)]
-pub(super) enum Reply {
-    /// Success, with nothing to say.
-    Done,
-    /// A structure.
-    Fixed(Fixed),
-    /// Directory entries.
-    Bytes(Vec<u8>),
-    /// Bytes of a file, sent from where they lie.
-    Data(ReadData),
-    /// The operation failed.
-    Failed(Errno),
-}
 
 /// One descriptor of a FUSE connection.
 #[derive(Debug)]
@@ -73,7 +56,8 @@ impl Channel {
         &self.device
     }
 
-    fn send(&self, unique: u64, reply: &Reply) -> io::Result<()> {
+    /// Answers request `unique`.
+    pub(super) fn send(&self, unique: u64, reply: &Reply) -> io::Result<()> {
         match reply {
             Reply::Done => self.send_one(unique, 0, &[]),
             Reply::Failed(errno) => self.send_one(unique, *errno as i32, &[]),
@@ -136,60 +120,6 @@ impl Channel {
     }
 }
 
-/// The right, and the duty, to answer one request.
-#[derive(Debug)]
-pub(super) struct ReplyTo {
-    channel: Arc<Channel>,
-    unique: u64,
-    is_sent: bool,
-}
-
-impl ReplyTo {
-    /// Where the answer to request `unique`, read from `channel`, goes.
-    pub(super) fn new(channel: &Arc<Channel>, unique: u64) -> Self {
-        Self {
-            channel: Arc::clone(channel),
-            unique,
-            is_sent: false,
-        }
-    }
-
-    /// Answers.
-    pub(super) fn send(mut self, reply: &Reply) {
-        self.answer(reply);
-    }
-
-    fn answer(&mut self, reply: &Reply) {
-        self.is_sent = true;
-        let Err(error) = self.channel.send(self.unique, reply) else {
-            return;
-        };
-        let unique = self.unique;
-        match error.raw_os_error().map(Errno::from_raw) {
-            // Nobody waits any more: the connection was aborted, or has ended.
-            Some(Errno::ENOENT | Errno::ENODEV | Errno::EPIPE) => {
-                tracing::debug!(unique, %error, "nobody waits for a reply");
-            }
-            _ => {
-                tracing::error!(unique, %error, "a reply could not be sent, the application gets EIO");
-                // If the kernel ended the request all the same, this fails with ENOENT.
-                let failed = Reply::Failed(Errno::EIO);
-                if let Err(error) = self.channel.send(unique, &failed) {
-                    tracing::debug!(unique, %error, "nobody waits for a reply");
-                }
-            }
-        }
-    }
-}
-
-impl Drop for ReplyTo {
-    fn drop(&mut self) {
-        if !self.is_sent {
-            self.answer(&Reply::Failed(Errno::EIO));
-        }
-    }
-}
-
 /// Slices of a reply that need no allocation: a read of 1 MiB meets one or two blocks.
 const SLICES_ON_STACK: usize = 16;
 /// Linux's `IOV_MAX`: slices of one `writev`.
@@ -197,10 +127,14 @@ const SLICES_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use mountpoint_crt_sys::block::BlockPool;
 
     use super::*;
+    use crate::fuse::reply::ReplyTo;
     use crate::fuse::tests::kernel::Kernel;
+    use crate::fuse::wire::Fixed;
 
     fn pair() -> (Arc<Channel>, Kernel) {
         let (kernel, device) = Kernel::pair();
@@ -208,9 +142,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(reply: &Reply, errno: i32, body: &[u8]) {
+    fn check(reply: Reply, errno: i32, body: &[u8]) {
         let (channel, kernel) = pair();
-        ReplyTo::new(&channel, 8).send(reply);
+        ReplyTo::device(&channel, 8).send(reply);
         let expected = [&ReplyHeader::encode(8, errno, body.len()), body].concat();
         assert_eq!(kernel.receive(), expected);
         kernel.check_silent();
@@ -218,11 +152,11 @@ mod tests {
 
     #[test]
     fn replies() {
-        check(&Reply::Done, 0, &[]);
-        check(&Reply::Failed(Errno::ENOENT), 2, &[]);
-        check(&Reply::Bytes(vec![1, 2, 3]), 0, &[1, 2, 3]);
-        check(&Reply::Fixed(Fixed::no_entry()), 0, &[0; 128]);
-        check(&Reply::Data(ReadData::default()), 0, &[]);
+        check(Reply::Done, 0, &[]);
+        check(Reply::Failed(Errno::ENOENT), 2, &[]);
+        check(Reply::Bytes(vec![1, 2, 3]), 0, &[1, 2, 3]);
+        check(Reply::Fixed(Fixed::no_entry()), 0, &[0; 128]);
+        check(Reply::Data(ReadData::default()), 0, &[]);
     }
 
     #[test]
@@ -245,14 +179,14 @@ mod tests {
             let expected: Vec<u8> = (0..count)
                 .flat_map(|index| [bytes[index], bytes[index + 1]])
                 .collect();
-            check(&Reply::Data(ReadData { slices }), 0, &expected);
+            check(Reply::Data(ReadData { slices }), 0, &expected);
         }
     }
 
     #[test]
     fn a_dropped_duty_answers_eio() {
         let (channel, kernel) = pair();
-        drop(ReplyTo::new(&channel, 8));
+        drop(ReplyTo::device(&channel, 8));
         assert_eq!(kernel.receive(), ReplyHeader::encode(8, 5, 0));
     }
 
@@ -260,7 +194,7 @@ mod tests {
     fn a_gone_kernel_is_no_failure() {
         let (channel, kernel) = pair();
         drop(kernel);
-        ReplyTo::new(&channel, 8).send(&Reply::Done);
+        ReplyTo::device(&channel, 8).send(Reply::Done);
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use tracing::Level;
 
-use super::device::Reply;
 use super::errno::{Access, Step, errno, level};
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
+use super::reply::Reply;
 use super::task::PendingReply;
 use super::wire::{DirectoryBuffer, Fixed, Header, Operation, Request};
 use crate::clock::Clock;

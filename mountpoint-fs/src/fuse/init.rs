@@ -14,6 +14,9 @@ pub(super) struct Wishes {
     pub(super) congestion_threshold: u16,
     /// Size of the kernel's pages in bytes.
     pub(super) page_size: u32,
+    /// Whether rings are ready for requests over io_uring. To agree on that and to register none would hold up every
+    /// request.
+    pub(super) over_io_uring: bool,
 }
 
 /// Answer to an INIT.
@@ -35,7 +38,11 @@ pub(super) fn negotiate(request: &InitRequest, wishes: Wishes) -> Negotiation {
     if request.major < InitReply::MAJOR || request.minor < MINOR_MIN {
         return Negotiation::TooOld;
     }
-    let flags = request.flags & FLAGS_WANTED;
+    let mut wanted = FLAGS_WANTED;
+    if wishes.over_io_uring {
+        wanted |= init_flags::OVER_IO_URING;
+    }
+    let flags = request.flags & wanted;
     // INIT_EXT says that our second word of flags is valid.
     let flags = if flags >> 32 == 0 {
         flags & !init_flags::INIT_EXT
@@ -89,7 +96,7 @@ pub(super) const FLAGS_WANTED: u64 = init_flags::ASYNC_READ
     | init_flags::INIT_EXT
     | init_flags::DIRECT_IO_ALLOW_MMAP;
 
-const FLAG_NAMES: [(u64, &str); 10] = [
+const FLAG_NAMES: [(u64, &str); 11] = [
     (init_flags::ASYNC_READ, "ASYNC_READ"),
     (init_flags::ATOMIC_O_TRUNC, "ATOMIC_O_TRUNC"),
     (init_flags::BIG_WRITES, "BIG_WRITES"),
@@ -100,6 +107,7 @@ const FLAG_NAMES: [(u64, &str); 10] = [
     (init_flags::MAX_PAGES, "MAX_PAGES"),
     (init_flags::INIT_EXT, "INIT_EXT"),
     (init_flags::DIRECT_IO_ALLOW_MMAP, "DIRECT_IO_ALLOW_MMAP"),
+    (init_flags::OVER_IO_URING, "OVER_IO_URING"),
 ];
 
 /// Linux 4.14. Every structure used here has had its size since 7.23; what came later is offered as a flag.
@@ -120,6 +128,7 @@ mod tests {
         background_max: 64,
         congestion_threshold: 48,
         page_size: 4096,
+        over_io_uring: false,
     };
 
     fn request(major: u32, minor: u32, flags: u64) -> InitRequest {
@@ -165,6 +174,16 @@ mod tests {
             agreed(&request(7, 45, u64::MAX), WISHES).flags,
             FLAGS_WANTED
         );
+        let with_rings = Wishes {
+            over_io_uring: true,
+            ..WISHES
+        };
+        let ring = init_flags::OVER_IO_URING;
+        assert_eq!(
+            agreed(&request(7, 45, u64::MAX), with_rings).flags,
+            FLAGS_WANTED | ring
+        );
+        assert_eq!(agreed(&request(7, 45, !ring), with_rings).flags & ring, 0);
         let offered = init_flags::ASYNC_READ | init_flags::INIT_EXT | 1 << 1;
         assert_eq!(
             agreed(&request(7, 45, offered), WISHES).flags,
@@ -188,6 +207,7 @@ mod tests {
                 background_max: 4,
                 congestion_threshold: 9,
                 page_size: 65_536,
+                over_io_uring: false,
             },
         );
         assert_eq!((reply.background_max, reply.congestion_threshold), (4, 4));

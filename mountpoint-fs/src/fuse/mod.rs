@@ -23,10 +23,14 @@ mod mount_point;
 mod mutate;
 mod readahead;
 mod refusal;
+mod reply;
+mod server;
 mod session;
 mod task;
 #[cfg(test)]
 mod tests;
+mod transport;
+mod uring;
 mod wire;
 
 pub use connection::Connection;
@@ -34,3 +38,4 @@ pub use inherited::inherit;
 pub use mount_error::MountError;
 pub use mount_point::{Mount, MountOptions, check_mount_point, mount};
 pub use session::{Session, SessionError, SessionOptions, thread_count};
+pub use transport::Transport;

@@ -18,6 +18,7 @@ use super::guard::Guard;
 use super::inherited;
 use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
+use super::transport::Transport;
 
 /// How to mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct MountOptions {
     pub auto_unmount: bool,
     /// The kernel refuses every change.
     pub read_only: bool,
+    /// How requests may travel: it decides who unmounts for a process that was killed.
+    pub transport: Transport,
 }
 
 impl MountOptions {
@@ -102,7 +105,8 @@ pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountErr
 /// Whether `fusermount3` could not unmount for a process that was killed; [`guard`](super::guard) says why.
 fn needs_guard(options: &MountOptions) -> bool {
     let is_shared = options.allow_other || options.allow_root;
-    options.auto_unmount && !is_shared && !geteuid().is_root()
+    let may_not_look = !is_shared && !geteuid().is_root();
+    options.auto_unmount && (may_not_look || options.transport.wants_io_uring())
 }
 
 /// The guard of a mount that was just made; without it, the mount is given up.

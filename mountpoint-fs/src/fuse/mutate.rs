@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
-use super::device::Reply;
 use super::dispatch::Dispatcher;
 use super::errno::Step;
 use super::refusal::Refusal;
+use super::reply::Reply;
 use super::task::PendingReply;
 use super::wire::{Fixed, Mutation};
 use crate::operation::{InodeNo, RenameMode};

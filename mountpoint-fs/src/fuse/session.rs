@@ -1,11 +1,11 @@
 //! A FUSE connection being served: the handshake, and the threads that read requests.
 //!
 //! Invariant: the threads end when, and only when, the kernel ends the connection (unmounted, or aborted).
-//! Threads: session threads `fuse-N` wait in `read` on the device and nowhere else.
+//! Threads: session threads `fuse-N` wait in `read` on the device and nowhere else; beside them, where requests come
+//! over io_uring, those of `uring`.
 
 use std::io;
 use std::os::fd::AsFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -14,18 +14,19 @@ use nix::errno::Errno;
 use nix::unistd::{SysconfVar, sysconf};
 use tokio::runtime::Handle;
 
-use super::device::{Channel, Reply, ReplyTo};
-use super::dispatch::{Answer, Dispatcher, Rules};
+use super::device::Channel;
+use super::dispatch::{Dispatcher, Rules};
 use super::errno::Access;
 use super::init::{self, Negotiation, Wishes};
 use super::mount_point::Mount;
 use super::readahead;
+use super::reply::{Reply, ReplyTo};
+use super::server::{Server, answer_malformed};
 use super::task::{Parked, Starter, panic_message};
-use super::wire::{
-    Fixed, Header, InitReply, InitRequest, Malformed, Operation, Request, init_flags,
-};
+use super::transport::Transport;
+use super::uring::{Outbox, Rings, Started};
+use super::wire::{Fixed, InitReply, InitRequest, Operation, Request, init_flags};
 use crate::clock::Clock;
-use crate::executor;
 use crate::fs::FileSystem;
 use crate::sync::Mutex;
 
@@ -34,6 +35,10 @@ use crate::sync::Mutex;
 pub struct SessionOptions {
     /// Most session threads there may be; see [`thread_count`] for how many there are.
     pub threads: usize,
+    /// How requests and replies travel.
+    pub transport: Transport,
+    /// Most threads there may be that serve FUSE over io_uring.
+    pub ring_threads: usize,
     /// Whether each session thread gets a descriptor, and so a queue of requests, of its own.
     pub clone_descriptors: bool,
     /// Background requests (read-ahead) the kernel may have in flight.
@@ -88,8 +93,10 @@ impl Session {
             background_max: options.max_background,
             congestion_threshold: options.congestion_threshold,
             page_size: page_size()?,
+            over_io_uring: false,
         };
-        let agreed = shake_hands(&channel, &mut buffer, wishes)?;
+        let prepare = |init: &InitRequest| prepare_rings(&channel, init, &options);
+        let (agreed, rings) = shake_hands(&channel, &mut buffer, wishes, prepare)?;
         let access = if options.read_only {
             Access::ReadOnly
         } else {
@@ -103,13 +110,22 @@ impl Session {
         };
         let dispatcher = Dispatcher::new(Arc::clone(&fs), rules, &Clock::monotonic());
         let parked = Arc::new(Parked::default());
-        let mut threads = Vec::new();
-        for index in 0..thread_count(options.threads) {
+        let server = || {
+            let starter = Starter::new(&parked, &options.runtime);
+            Server::new(&dispatcher, &parked, starter)
+        };
+        let (mut threads, outboxes) = start_rings(options.transport, rings, server);
+        let count = if outboxes.is_empty() {
+            thread_count(options.threads)
+        } else {
+            THREADS_BESIDE_RINGS
+        };
+        let outboxes: Arc<[_]> = outboxes.into();
+        for index in 0..count {
             let worker = Worker {
                 channel: channel_of(&channel, index, options.clone_descriptors),
-                dispatcher: Arc::clone(&dispatcher),
-                parked: Arc::clone(&parked),
-                starter: Starter::new(&parked, &options.runtime),
+                server: server(),
+                outboxes: Arc::clone(&outboxes),
             };
             let builder = thread::Builder::new().name(format!("fuse-{index}"));
             threads.push(builder.spawn(move || worker.run())?);
@@ -179,12 +195,59 @@ fn page_size() -> io::Result<u32> {
     size.ok_or_else(|| io::Error::other("the page size is unknown"))
 }
 
-/// Answers INIT, which comes before anything else. Returns what was agreed.
+/// Rings, if the kernel offers io_uring and they are wanted and can be had.
+fn prepare_rings(channel: &Channel, init: &InitRequest, options: &SessionOptions) -> Option<Rings> {
+    let is_offered = init.flags & init_flags::OVER_IO_URING != 0;
+    if !is_offered || !options.transport.wants_io_uring() {
+        if options.transport == Transport::IoUring {
+            fall_back(options.transport, NOT_OFFERED);
+        }
+        return None;
+    }
+    match Rings::new(channel.device(), options.ring_threads) {
+        Ok(rings) => Some(rings),
+        Err(reason) => {
+            fall_back(options.transport, &reason);
+            None
+        }
+    }
+}
+
+/// Starts them. Where that fails nothing is started.
+fn start_rings(
+    transport: Transport,
+    rings: Option<Rings>,
+    server: impl Fn() -> Server,
+) -> (Vec<JoinHandle<()>>, Vec<Arc<Outbox>>) {
+    match rings.map(|rings| rings.start(server)) {
+        None => (Vec::new(), Vec::new()),
+        Some(Ok(Started { threads, outboxes })) => {
+            tracing::debug!(threads = threads.len(), "FUSE over io_uring");
+            (threads, outboxes)
+        }
+        Some(Err(error)) => {
+            fall_back(transport, &error.to_string());
+            (Vec::new(), Vec::new())
+        }
+    }
+}
+
+/// Says why. Who asked for io_uring by name should see it; others lose nothing that they know of.
+fn fall_back(transport: Transport, reason: &str) {
+    if transport == Transport::IoUring {
+        tracing::warn!("requests go through /dev/fuse, not over io_uring: {reason}");
+    } else {
+        tracing::info!("requests go through /dev/fuse, not over io_uring: {reason}");
+    }
+}
+
+/// Answers INIT, which comes before anything else. Returns what was agreed, and the rings if they are part of it.
 fn shake_hands(
     channel: &Arc<Channel>,
     buffer: &mut [u8],
     wishes: Wishes,
-) -> Result<InitReply, SessionError> {
+    prepare: impl Fn(&InitRequest) -> Option<Rings>,
+) -> Result<(InitReply, Option<Rings>), SessionError> {
     loop {
         let message = channel.receive(buffer)?.ok_or(SessionError::Ended)?;
         let request = match Request::parse(message) {
@@ -194,20 +257,25 @@ fn shake_hands(
                 continue;
             }
         };
-        let reply = ReplyTo::new(channel, request.header.unique);
+        let reply = ReplyTo::device(channel, request.header.unique);
         let Operation::Init(init) = request.operation else {
-            reply.send(&Reply::Failed(Errno::EIO));
+            reply.send(Reply::Failed(Errno::EIO));
             continue;
+        };
+        let rings = prepare(&init);
+        let wishes = Wishes {
+            over_io_uring: rings.is_some(),
+            ..wishes
         };
         match init::negotiate(&init, wishes) {
             Negotiation::Agreed(agreed) => {
                 log_agreed(&init, &agreed);
-                reply.send(&Reply::Fixed(Fixed::init(&agreed)));
-                return Ok(agreed);
+                reply.send(Reply::Fixed(Fixed::init(&agreed)));
+                return Ok((agreed, rings));
             }
-            Negotiation::AskAgain => reply.send(&Reply::Fixed(Fixed::version())),
+            Negotiation::AskAgain => reply.send(Reply::Fixed(Fixed::version())),
             Negotiation::TooOld => {
-                reply.send(&Reply::Failed(Errno::EPROTO));
+                reply.send(Reply::Failed(Errno::EPROTO));
                 return Err(SessionError::TooOld {
                     major: init.major,
                     minor: init.minor,
@@ -232,19 +300,12 @@ fn log_agreed(init: &InitRequest, agreed: &InitReply) {
     );
 }
 
-fn answer_malformed(channel: &Arc<Channel>, malformed: Malformed) {
-    tracing::error!(?malformed, "a message from the kernel makes no sense");
-    if let Some(header) = malformed.header.filter(Header::wants_reply) {
-        ReplyTo::new(channel, header.unique).send(&Reply::Failed(Errno::EIO));
-    }
-}
-
 /// A session thread.
 struct Worker {
     channel: Arc<Channel>,
-    dispatcher: Arc<Dispatcher>,
-    parked: Arc<Parked>,
-    starter: Starter,
+    server: Server,
+    /// Of rings that serve the same connection, and end with it.
+    outboxes: Arc<[Arc<Outbox>]>,
 }
 
 impl Worker {
@@ -253,49 +314,30 @@ impl Worker {
         let channel = Arc::clone(&self.channel);
         loop {
             match channel.receive(&mut buffer) {
-                Ok(Some(message)) => self.serve_guarded(message),
-                Ok(None) => return,
+                Ok(Some(message)) => self.server.serve_device(&channel, message),
+                Ok(None) => break,
                 Err(error) => {
                     tracing::error!(%error, "reading from the FUSE device failed, a session thread ends");
-                    return;
+                    break;
                 }
             }
         }
-    }
-
-    /// One request; a panic in it ends neither the thread nor the session.
-    fn serve_guarded(&mut self, message: &[u8]) {
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            executor::delivering(|| self.serve(message));
-        }));
-        if let Err(panic) = outcome {
-            let message = panic_message(panic.as_ref());
-            tracing::error!(message, "serving a request panicked");
-        }
-    }
-
-    fn serve(&mut self, message: &[u8]) {
-        let request = match Request::parse(message) {
-            Ok(request) => request,
-            Err(malformed) => return answer_malformed(&self.channel, malformed),
-        };
-        let unique = request.header.unique;
-        // Made before the dispatch, so that a panic in there is answered too.
-        let reply = request
-            .header
-            .wants_reply()
-            .then(|| ReplyTo::new(&self.channel, unique));
-        match (self.dispatcher.dispatch(&request), reply) {
-            (Answer::Now(answer), Some(reply)) => reply.send(&answer),
-            (Answer::Later(operation), Some(reply)) => self.starter.start(unique, operation, reply),
-            (Answer::Interrupt { unique }, _) => self.parked.interrupt(unique),
-            (Answer::Nothing, _) | (_, None) => {}
+        // The kernel tells a ring of the end only where an entry is idle.
+        for outbox in self.outboxes.iter() {
+            outbox.close();
         }
     }
 }
 
 /// Fewer than this many session threads only if the options say so.
 const THREADS_DEFAULT_MIN: usize = 4;
+
+/// Why a kernel that could does not.
+const NOT_OFFERED: &str = "the kernel does not offer it; that takes Linux 6.14 and `echo Y > \
+    /sys/module/fuse/parameters/enable_uring` before the mount";
+
+/// Beside rings the device brings FORGET and INTERRUPT only.
+const THREADS_BESIDE_RINGS: usize = 1;
 
 /// A whole WRITE, and its header in a page of its own. The kernel refuses to read into less.
 const BUFFER_LEN: usize = init::WRITE_MAX as usize + 4096;

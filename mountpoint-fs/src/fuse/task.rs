@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use nix::errno::Errno;
 use tokio::runtime::Handle;
 
-use super::device::{Reply, ReplyTo};
+use super::reply::{Reply, ReplyTo};
 use crate::executor::{self, Resume};
 use crate::sync::Mutex;
 
@@ -203,7 +203,7 @@ impl Task {
         if place == Place::Resumed {
             self.parked.remove(self.unique);
         }
-        work.finish(&reply);
+        work.finish(reply);
     }
 
     /// Puts `work` back, unless it was cancelled meanwhile.
@@ -220,7 +220,7 @@ impl Task {
             *state = State::Done;
             drop(state);
             self.parked.remove(self.unique);
-            return work.finish(&Reply::Failed(errno));
+            return work.finish(Reply::Failed(errno));
         }
         *state = State::Idle {
             work,
@@ -246,7 +246,7 @@ impl Task {
                 };
                 drop(state);
                 self.parked.remove(self.unique);
-                work.finish(&Reply::Failed(errno));
+                work.finish(Reply::Failed(errno));
             }
         }
     }
@@ -254,7 +254,7 @@ impl Task {
 
 impl Work {
     /// Drops what the operation held, then answers: the application may act at once.
-    fn finish(self, reply: &Reply) {
+    fn finish(self, reply: Reply) {
         let operation = AssertUnwindSafe(self.operation);
         if catch_unwind(|| drop(operation)).is_err() {
             tracing::error!("an operation panicked while it was dropped");

@@ -10,6 +10,7 @@ use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
 use crate::config::{CopyLimits, FsConfig, ReadConfig, ReadMode, WriteConfig, limits};
+use crate::fuse::Transport;
 
 /// What the kernel is told at mount time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,10 @@ pub struct FuseTuning {
     pub congestion_threshold: u16,
     /// Session threads.
     pub threads: usize,
+    /// How requests travel from the kernel.
+    pub transport: Transport,
+    /// Most threads that serve FUSE over io_uring.
+    pub ring_threads: usize,
     /// Whether each session thread has its own descriptor.
     pub clone_descriptors: bool,
 }
@@ -30,6 +35,8 @@ impl Default for FuseTuning {
             max_background: limits::MAX_BACKGROUND,
             congestion_threshold: congestion_threshold(limits::MAX_BACKGROUND),
             threads: limits::SESSION_THREADS,
+            transport: Transport::default(),
+            ring_threads: limits::RING_THREADS_DEFAULT,
             clone_descriptors: false,
         }
     }
@@ -97,6 +104,7 @@ impl MountConfig {
                 allow_other: mount.allow_other,
                 allow_root: mount.allow_root,
                 auto_unmount: mount.auto_unmount,
+                transport: environment.fuse_transport,
                 read_only: mount.read_only,
             },
             warnings,
@@ -120,6 +128,8 @@ fn fuse_tuning(args: &CliArgs, environment: &Environment) -> Result<FuseTuning, 
         max_background,
         congestion_threshold: congestion,
         threads: limits::SESSION_THREADS.min(threads_max),
+        transport: environment.fuse_transport,
+        ring_threads: threads_max,
         clone_descriptors: environment.clone_fuse_fd,
     })
 }

@@ -14,6 +14,7 @@ use std::str::FromStr;
 use mountpoint_client::network::ProxySettings;
 
 use crate::cli::parse_endpoint;
+use crate::fuse::Transport;
 
 /// Variables that Mountpoint reads, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Environment {
     pub congestion_threshold: Option<u16>,
     /// `MOUNTPOINT_CLONE_FUSE_FD`: one cloned descriptor for each session thread.
     pub clone_fuse_fd: bool,
+    /// `MOUNTPOINT_FUSE_TRANSPORT`: how requests travel from the kernel.
+    pub fuse_transport: Transport,
     /// `MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE`: largest prefetch window of a stream, in bytes.
     pub prefetch_window_max: Option<u64>,
     /// `MOUNTPOINT_HEDGING`: whether a GET that is late is sent a second time.
@@ -91,6 +94,7 @@ pub(super) const EVENTLOOP_THREADS: [&str; 2] = [
     "UNSTABLE_CRT_EVENTLOOP_THREADS",
 ];
 
+const FUSE_TRANSPORT: [&str; 1] = ["MOUNTPOINT_FUSE_TRANSPORT"];
 const HEDGING: [&str; 1] = ["MOUNTPOINT_HEDGING"];
 const LOG: [&str; 1] = ["MOUNTPOINT_LOG"];
 const MAX_ATTEMPTS: [&str; 1] = ["AWS_MAX_ATTEMPTS"];
@@ -152,10 +156,11 @@ impl Environment {
     }
 
     fn effective_names() -> impl Iterator<Item = &'static str> {
-        let effective: [&Names; 21] = [
+        let effective: [&Names; 22] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
             &CLONE_FUSE_FD,
+            &FUSE_TRANSPORT,
             &MAX_PREFETCH_WINDOW_SIZE,
             &HEDGING,
             &PID_FILE,
@@ -225,6 +230,7 @@ impl Environment {
             max_background: variables.number(&MAX_BACKGROUND, 1, 65535)?,
             congestion_threshold: variables.number(&CONGESTION_THRESHOLD, 1, 65535)?,
             clone_fuse_fd: variables.flag(&CLONE_FUSE_FD)?.unwrap_or(false),
+            fuse_transport: variables.choice(&FUSE_TRANSPORT)?,
             hedging: variables.flag(&HEDGING)?,
             prefetch_window_max: variables.number(&MAX_PREFETCH_WINDOW_SIZE, 1 << 20, 1 << 40)?,
             pid_file: variables.renamed_text(&PID_FILE),
@@ -319,6 +325,18 @@ impl Variables<'_> {
                 "{name}={value} is not a number from {min} to {max}"
             )),
         }
+    }
+
+    fn choice<T: FromStr<Err = String> + Default>(
+        &self,
+        names: &'static Names,
+    ) -> Result<T, String> {
+        let Some((name, value)) = self.named(names) else {
+            return Ok(T::default());
+        };
+        value
+            .parse()
+            .map_err(|why| format!("{name}={value} cannot be used: {why}"))
     }
 
     fn flag(&mut self, names: &'static Names) -> Result<Option<bool>, String> {
@@ -419,6 +437,26 @@ mod tests {
                 notify_socket,
                 ..none()
             }),
+        );
+    }
+
+    #[test]
+    fn transports() {
+        for (value, fuse_transport) in [
+            ("auto", Transport::Auto),
+            ("dev-fuse", Transport::DevFuse),
+            ("io-uring", Transport::IoUring),
+            ("", Transport::Auto),
+        ] {
+            let expected = Environment {
+                fuse_transport,
+                ..none()
+            };
+            check(&[("MOUNTPOINT_FUSE_TRANSPORT", value)], Ok(expected));
+        }
+        check(
+            &[("MOUNTPOINT_FUSE_TRANSPORT", "uring")],
+            Err("MOUNTPOINT_FUSE_TRANSPORT=uring cannot be used: it is none of auto, dev-fuse and"),
         );
     }
 

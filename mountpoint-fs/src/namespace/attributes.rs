@@ -2,11 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use mountpoint_client::types::ETag;
-
 use super::version::{Found, Version};
 use crate::config::FsConfig;
-use crate::operation::{Attributes, FileKind, InodeNo, Progress};
+use crate::operation::{Attributes, FileKind, InodeNo};
 
 /// What all inodes of a mount have in common.
 #[derive(Clone, Copy, Debug)]
@@ -67,17 +65,6 @@ impl AttributeStyle {
             gid,
             ttl,
         }
-    }
-
-    /// Attributes of a file that is being written.
-    pub(super) fn written(&self, ino: InodeNo, progress: &Progress, ttl: Duration) -> Attributes {
-        let version = Version {
-            size: progress.size(),
-            etag: ETag::from_header(""),
-            mtime: progress.mtime(),
-            is_archived: false,
-        };
-        self.file(ino, &version, ttl)
     }
 
     /// Attributes of a file. An archived one shows in `ls -l` that nobody can read it.

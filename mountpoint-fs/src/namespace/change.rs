@@ -39,7 +39,7 @@ impl Namespace {
         let known = match known {
             Some(ino) => {
                 let view = self.table.view(ino)?;
-                if view.written.is_some() {
+                if view.is_written {
                     return Err(being_written(&name));
                 }
                 Some((ino, view.found))

@@ -72,8 +72,6 @@ pub(super) struct Inode {
     pub(super) is_kept: bool,
     /// Whether it was opened before: the kernel may have pages of it.
     pub(super) was_opened: bool,
-    /// Handles open for writing.
-    pub(super) writers: u32,
     pub(super) observed: Observed,
     pub(super) body: Body,
 }
@@ -107,7 +105,6 @@ impl Inode {
             openers: 0,
             is_kept: false,
             was_opened: false,
-            writers: 0,
             observed,
             body,
         }
@@ -155,10 +152,6 @@ impl Inode {
     /// Whether nobody needs it any more.
     pub(super) fn is_unused(&self) -> bool {
         let has_children = matches!(&self.body, Body::Directory { children } if *children > 0);
-        self.lookups == 0
-            && self.openers == 0
-            && self.writers == 0
-            && !self.is_kept
-            && !has_children
+        self.lookups == 0 && self.openers == 0 && !self.is_kept && !has_children
     }
 }

@@ -16,7 +16,8 @@ use hashbrown::HashTable;
 use super::inode::{Body, Inode, Moment, Observed};
 use super::table_changes::Kept;
 use super::version::{Found, Version};
-use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};
+use super::writing::Writing;
+use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
 use crate::sync::Mutex;
 
 /// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held for a few hash
@@ -41,8 +42,8 @@ pub(super) struct Table {
     pub(super) kept: Kept,
     /// What objects say of themselves, where they are asked.
     pub(super) posix: HashMap<InodeNo, PosixAttributes>,
-    /// Files that are being written, and that S3 does not have all of. Few: beside the inodes, of which there are many.
-    pub(super) written: HashMap<InodeNo, Arc<Progress>>,
+    /// Files that are open for writing. Few: beside the inodes, of which there are many.
+    pub(super) writing: HashMap<InodeNo, Writing>,
 }
 
 /// A copy of what an inode is.
@@ -53,8 +54,8 @@ pub(super) struct View {
     pub(super) found: Found,
     pub(super) observed: Observed,
     pub(super) openers: u32,
-    /// While it is being written.
-    pub(super) written: Option<Arc<Progress>>,
+    /// Whether it is being written: what was found is what its writer says.
+    pub(super) is_written: bool,
     /// Whether its name still means this inode.
     pub(super) is_attached: bool,
     /// Whether it was opened before: the kernel may have pages of it.
@@ -83,7 +84,7 @@ impl InodeTable {
             last: InodeNo::ROOT,
             kept: Kept::default(),
             posix: HashMap::new(),
-            written: HashMap::new(),
+            writing: HashMap::new(),
         };
         table.insert(Inode::new(
             InodeNo::ROOT,
@@ -153,12 +154,8 @@ impl InodeTable {
             Some(ino) => ino,
             None => table.create(directory, name, found, observed),
         };
-        let inode = table.inode_mut(ino)?;
-        inode.lookups += 1;
-        Ok(Admitted {
-            ino,
-            found: inode.found(),
-        })
+        table.inode_mut(ino)?.lookups += 1;
+        table.admitted(ino)
     }
 
     /// What a new look at the name of `ino` found. `None` if it is not this inode any more, which is then detached.
@@ -237,17 +234,21 @@ impl Table {
             was_opened,
             ..
         } = *inode;
-        let is_attached = ino == InodeNo::ROOT || self.child(parent, &inode.name) == Some(ino);
         Ok(View {
             parent,
             name: Arc::from(&*inode.name),
-            found: inode.found(),
+            found: self.found(inode),
             observed,
             openers,
-            written: self.written.get(&ino).map(Arc::clone),
-            is_attached,
+            is_written: self.is_written(ino),
+            is_attached: ino == InodeNo::ROOT || self.child(parent, &inode.name) == Some(ino),
             was_opened,
         })
+    }
+
+    pub(super) fn admitted(&self, ino: InodeNo) -> Result<Admitted, FsError> {
+        let found = self.found(self.inode(ino)?);
+        Ok(Admitted { ino, found })
     }
 
     fn hash_of(&self, ino: InodeNo) -> u64 {
@@ -293,7 +294,7 @@ impl Table {
 
     /// `ino` if it may go on meaning its name after that name was `found` to be this.
     fn observe(&mut self, ino: InodeNo, found: &Found, observed: Observed) -> Option<InodeNo> {
-        if self.written.contains_key(&ino) {
+        if self.is_written(ino) {
             // What S3 has is not what the file will be.
             return Some(ino);
         }
@@ -374,7 +375,7 @@ impl Table {
     pub(super) fn drop_unused(&mut self, mut ino: InodeNo) {
         while ino != InodeNo::ROOT {
             let Ok(inode) = self.inode(ino) else { return };
-            if !inode.is_unused() {
+            if !inode.is_unused() || self.writing.contains_key(&ino) {
                 return;
             }
             let (parent, name) = (inode.parent, inode.name.clone());

@@ -25,7 +25,7 @@ use super::crowd::{Ask, Crowds};
 use super::inode::{Moment, Observed};
 use super::inode_table::{InodeTable, View};
 use super::joined::Joins;
-use super::listing::Listing;
+use super::listing::{AheadBudget, Listing};
 use super::lookup::{self, Answer};
 use super::names;
 use super::open::{HowToProve, OpenVersion, Opening, Proof};
@@ -37,7 +37,7 @@ use super::writing::being_written;
 use crate::clock::Clock;
 use crate::config::limits::{LIST_PAGE_KEYS, LISTING_AGE_MAX, OPEN_FRESH_MAX};
 use crate::config::{FsConfig, NamesConfig};
-use crate::operation::{Attributes, Entry, FsError, InodeNo, Progress};
+use crate::operation::{Attributes, Entry, FsError, InodeNo};
 
 /// All names of a mount.
 #[derive(Debug)]
@@ -55,6 +55,7 @@ pub struct Namespace {
     lookups: Joins<Key, Result<Answer, FsError>>,
     /// Listings that lookups wait for, by the directory's prefix.
     gatherings: Joins<Arc<str>, Result<Gathering, FsError>>,
+    listing_ahead: AheadBudget,
 }
 
 /// A page of a directory that was listed for lookups.
@@ -84,6 +85,7 @@ impl Namespace {
             recent: Arc::default(),
             changes: Changes::new(config.names.ttl),
             crowds: Arc::default(),
+            listing_ahead: AheadBudget::default(),
             lookups: Joins::new(),
             gatherings: Joins::new(),
         }
@@ -92,8 +94,8 @@ impl Namespace {
     /// Finds `name` in the directory `parent` and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         let name = names::parse(name)?;
-        if let Some((ino, progress)) = self.table.admit_written(parent, name)? {
-            return Ok(self.written_entry(ino, &progress));
+        if let Some(written) = self.table.admit_written(parent, name)? {
+            return Ok(self.entry(written.ino, &written.found, self.config.ttl));
         }
         let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
         if let Some(recent) = self.recently(parent, &prefix, name) {
@@ -107,7 +109,7 @@ impl Namespace {
             }
             let is_newest = !self.changes.outdate(parent, name, gathering.page.asked);
             if gathering.is_whole && is_newest && gathering.page.find(name).is_none() {
-                return self.absent(parent, &prefix, name);
+                return self.absent(parent, &prefix, name, gathering.page.asked);
             }
         }
         let answer = self.find_unchanged(parent, &prefix, name).await?;
@@ -118,7 +120,7 @@ impl Namespace {
             took,
         } = answer;
         let Some(found) = found else {
-            return self.absent(parent, &prefix, name);
+            return self.absent(parent, &prefix, name, asked);
         };
         let observed = self.observed(asked, took);
         let admitted = self.table.admit(parent, name, &found, observed)?;
@@ -148,10 +150,7 @@ impl Namespace {
     pub async fn attributes(&self, ino: InodeNo) -> Result<Attributes, FsError> {
         let view = self.table.view(ino)?;
         let left = view.observed.valid_until.left(self.now());
-        if let Some(progress) = &view.written {
-            return Ok(self.written_entry(ino, progress).attributes);
-        }
-        if ino == InodeNo::ROOT || view.openers > 0 {
+        if ino == InodeNo::ROOT || view.openers > 0 || view.is_written {
             return Ok(self.shown(ino, &view.found, self.config.ttl));
         }
         if !view.is_attached {
@@ -171,7 +170,7 @@ impl Namespace {
             ..
         } = answer;
         let Some(found) = found else {
-            if self.gone(view.parent, &prefix, &view.name) == Some(ino) {
+            if self.gone(view.parent, &prefix, &view.name, asked) == Some(ino) {
                 return Ok(self.shown(ino, &Found::Directory, self.config.ttl));
             }
             return Err(FsError::NotFound);
@@ -198,8 +197,8 @@ impl Namespace {
             parent,
             name,
             found,
-            written,
             is_attached,
+            is_written,
             observed,
             was_opened,
             ..
@@ -210,7 +209,7 @@ impl Namespace {
         if !is_attached {
             return Err(replaced(&name));
         }
-        if written.is_some() {
+        if is_written {
             return Err(being_written(&name));
         }
         let key = names::file_key(&self.table.directory_prefix(parent)?, &name)?;
@@ -297,6 +296,7 @@ impl Namespace {
             Arc::clone(&self.client),
             self.clock.clone(),
             prefix,
+            &self.listing_ahead,
         ))
     }
 
@@ -353,6 +353,12 @@ impl Namespace {
         }
     }
 
+    /// Pages of listings that are held ahead of their readers or in the air.
+    #[must_use]
+    pub fn listing_pages_ahead(&self) -> usize {
+        self.listing_ahead.pages()
+    }
+
     /// How many inodes there are besides the root: those the kernel knows and those that are open.
     #[must_use]
     pub fn inode_count(&self) -> usize {
@@ -370,7 +376,7 @@ impl Namespace {
         self.recent.expire(self.now());
     }
 
-    /// Asks S3 what `name` is, or waits with others who ask. What else the answer tells is kept for other lookups.
+    /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older than the question. What else the answer tells is kept for other lookups.
     async fn find(&self, prefix: &str, name: &str) -> Result<Answer, FsError> {
         let key = names::file_key(prefix, name)?;
         let begin = || {
@@ -404,6 +410,16 @@ impl Namespace {
                 })
             }
         };
+        let mut is_own = false;
+        let begin_own = || {
+            is_own = true;
+            begin()
+        };
+        let answer = self.lookups.join(key.clone(), begin_own).await?;
+        if is_own || answer.found.is_some() {
+            return Ok(answer);
+        }
+        // Others had asked before: what was written since is not in the answer. Whatever is in the air now is younger.
         self.lookups.join(key.clone(), begin).await
     }
 
@@ -514,19 +530,27 @@ impl Namespace {
 
     /// Nothing in the bucket is called `name` any more in the directory `parent`, whose prefix is `prefix`. A directory
     /// that is kept stays, and is returned.
-    fn gone(&self, parent: InodeNo, prefix: &str, name: &str) -> Option<InodeNo> {
+    fn gone(&self, parent: InodeNo, prefix: &str, name: &str, asked: Duration) -> Option<InodeNo> {
         self.recent.distrust(prefix, name);
         let ino = self.table.child(parent, name)?;
         if self.table.is_kept(ino) {
             return Some(ino);
         }
-        self.table.detach_unless_written(ino);
+        self.table.detach_unless_newer(parent, name, asked.into());
         None
     }
 
     /// The reply to a lookup of a name that is not in the bucket.
-    fn absent(&self, parent: InodeNo, prefix: &str, name: &str) -> Result<Entry, FsError> {
-        let ino = self.gone(parent, prefix, name).ok_or(FsError::NotFound)?;
+    fn absent(
+        &self,
+        parent: InodeNo,
+        prefix: &str,
+        name: &str,
+        asked: Duration,
+    ) -> Result<Entry, FsError> {
+        let ino = self
+            .gone(parent, prefix, name, asked)
+            .ok_or(FsError::NotFound)?;
         let kept = self.table.admit_kept(ino)?;
         Ok(self.entry(kept.ino, &kept.found, self.config.ttl))
     }
@@ -554,14 +578,6 @@ impl Namespace {
         Entry {
             attributes: self.shown(ino, found, ttl),
             ttl,
-        }
-    }
-
-    /// A file that is being written.
-    pub(super) fn written_entry(&self, ino: InodeNo, progress: &Progress) -> Entry {
-        Entry {
-            attributes: self.style.written(ino, progress, self.config.ttl),
-            ttl: self.config.ttl,
         }
     }
 

@@ -5,8 +5,8 @@
 //! A file that may yet be shadowed is therefore held back until the listing has gone past its name. There are few of
 //! those at any time: the last key of the page begins with each of their names.
 //!
-//! A directory bucket lists in no order. There the last key says nothing, and of a file and a directory with one name
-//! on different pages both may be shown.
+//! A directory bucket lists in no order. There nothing is held back, and of a file and a directory with one name on
+//! different pages both may be shown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +64,86 @@ impl Page {
     }
 }
 
+/// What S3 listed of a directory in one answer. Keys are relative to the directory.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// What is visible, in order of key: a directory's key ends with a slash.
+    pub(super) entries: Vec<Listed>,
+    /// The first and the last key, hidden ones too; `None` if there was none.
+    pub(super) span: Option<(Arc<str>, Arc<str>)>,
+    /// Keys, hidden ones too.
+    pub(super) keys: usize,
+    /// Where the listing goes on; `None` at its end.
+    pub(super) token: Option<String>,
+}
+
+impl Batch {
+    /// An answer about the directory `prefix`.
+    pub(super) fn of(prefix: &str, listed: ListOutput) -> Self {
+        let directories = listed
+            .common_prefixes
+            .iter()
+            .filter_map(|key| names::directory_name(prefix, key))
+            .map(|name| Listed {
+                name: Arc::from(name),
+                found: Found::Directory,
+                is_certain: true,
+            });
+        let files = listed.objects.iter().filter_map(|object| {
+            let name = names::file_name(prefix, object.key.as_str())?;
+            let version = Version::from(object);
+            let is_certain = !version.is_archived;
+            Some(Listed {
+                name: Arc::from(name),
+                found: Found::File(version),
+                is_certain,
+            })
+        });
+        let mut entries: Vec<Listed> = directories.chain(files).collect();
+        entries.sort_by(|a, b| a.key_bytes().cmp(b.key_bytes()));
+        let keys = || {
+            let objects = listed.objects.iter().map(|object| object.key.as_str());
+            let common = listed.common_prefixes.iter().map(String::as_str);
+            objects
+                .chain(common)
+                .filter_map(|key| key.strip_prefix(prefix))
+        };
+        Self {
+            span: keys()
+                .min()
+                .zip(keys().max())
+                .map(|(first, last)| (Arc::from(first), Arc::from(last))),
+            keys: listed.objects.len() + listed.common_prefixes.len(),
+            entries,
+            token: listed.continuation_token,
+        }
+    }
+}
+
+impl Listed {
+    fn key_bytes(&self) -> impl Iterator<Item = u8> {
+        let slash: &[u8] = match self.found {
+            Found::Directory => b"/",
+            Found::File(_) => b"",
+        };
+        self.name.bytes().chain(slash.iter().copied())
+    }
+
+    /// Whether its key is behind `bound` in the order of keys.
+    pub(super) fn is_behind(&self, bound: &str) -> bool {
+        self.key_bytes().gt(bound.bytes())
+    }
+}
+
+/// How far a listing has come: everything in front has been seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reached<'a> {
+    /// This key, relative to the directory.
+    Key(&'a str),
+    /// The end, or any place of a listing without order.
+    End,
+}
+
 /// What can be shown of a page, in order of name, and the files that are held back.
 #[derive(Debug)]
 pub(super) struct Merged {
@@ -71,61 +151,28 @@ pub(super) struct Merged {
     pub(super) held_back: Vec<Listed>,
 }
 
-/// Merges what S3 listed of the directory `prefix` with the files that the pages before `held_back`.
-pub(super) fn merge(prefix: &str, listed: &ListOutput, held_back: &[Listed]) -> Merged {
-    let directories = listed
-        .common_prefixes
-        .iter()
-        .filter_map(|key| names::directory_name(prefix, key));
-    let mut entries: Vec<Listed> = directories
-        .map(|name| Listed {
-            name: Arc::from(name),
-            found: Found::Directory,
-            is_certain: true,
-        })
-        .collect();
+/// Merges `entries`, up to which all were `reached`, with the files that the pages before `held_back`.
+pub(super) fn merge(
+    mut entries: Vec<Listed>,
+    held_back: &[Listed],
+    reached: Reached<'_>,
+) -> Merged {
     entries.extend_from_slice(held_back);
-    entries.extend(listed.objects.iter().filter_map(|object| {
-        let name = names::file_name(prefix, object.key.as_str())?;
-        let version = Version::from(object);
-        let is_certain = !version.is_archived;
-        Some(Listed {
-            name: Arc::from(name),
-            found: Found::File(version),
-            is_certain,
-        })
-    }));
-    // Stable, and directories are in front: of two equal names the directory stays.
-    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    // Of two equal names the directory is in front, and stays.
+    let is_file = |entry: &Listed| entry.found != Found::Directory;
+    entries.sort_by(|a, b| a.name.cmp(&b.name).then(is_file(a).cmp(&is_file(b))));
     entries.dedup_by(|later, kept| later.name == kept.name);
 
-    if listed.continuation_token.is_none() {
-        return Merged {
-            shown: entries,
-            held_back: Vec::new(),
-        };
-    }
-    let end = last_key(prefix, listed);
-    let may_be_shadowed = |name: &str| end.starts_with(name) && end < &*format!("{name}/");
+    let may_be_shadowed = |name: &str| match reached {
+        Reached::Key(key) => name.bytes().chain(*b"/").gt(key.bytes()),
+        Reached::End => false,
+    };
     // A kept directory waits for the end: a later page may list it.
+    let is_end = matches!(reached, Reached::End);
     let (held_back, shown) = entries.into_iter().partition(|entry| {
-        entry.is_kept() || entry.found != Found::Directory && may_be_shadowed(&entry.name)
+        !is_end && entry.is_kept() || is_file(entry) && may_be_shadowed(&entry.name)
     });
     Merged { shown, held_back }
-}
-
-/// The last key or common prefix of a page, relative to the directory.
-fn last_key<'a>(prefix: &str, listed: &'a ListOutput) -> &'a str {
-    let object = listed
-        .objects
-        .iter()
-        .map(|object| object.key.as_str())
-        .max();
-    let common = listed.common_prefixes.iter().map(String::as_str).max();
-    object
-        .max(common)
-        .and_then(|key| key.strip_prefix(prefix))
-        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -149,6 +196,16 @@ mod tests {
         }
     }
 
+    /// An answer, merged as if there were no other range behind it.
+    fn merged(prefix: &str, listed: ListOutput, held_back: &[Listed]) -> Merged {
+        let batch = Batch::of(prefix, listed);
+        let reached = match (&batch.token, &batch.span) {
+            (Some(_), Some((_, last))) => Reached::Key(last),
+            _ => Reached::End,
+        };
+        merge(batch.entries, held_back, reached)
+    }
+
     /// `keys`: objects, and common prefixes with a slash at their end. `before`: files that were held back. `shown`:
     /// names with a slash behind a directory's.
     #[track_caller]
@@ -167,6 +224,7 @@ mod tests {
             objects: objects.into_iter().map(object).collect(),
             common_prefixes: common.into_iter().map(str::to_owned).collect(),
             continuation_token: (!is_last).then(|| "more".to_owned()),
+            slow_downs: 0,
         };
         let file = |name: &&str| Listed {
             name: Arc::from(*name),
@@ -174,7 +232,7 @@ mod tests {
             is_certain: true,
         };
         let before: Vec<Listed> = before.iter().map(file).collect();
-        let merged = merge(prefix, &listed, &before);
+        let merged = merged(prefix, listed, &before);
         let show = |entry: &Listed| {
             let slash = if entry.found == Found::Directory {
                 "/"
@@ -263,15 +321,16 @@ mod tests {
             objects: objects.iter().map(|key| object(key)).collect(),
             common_prefixes: prefixes.iter().map(|key| (*key).to_owned()).collect(),
             continuation_token: (!is_last).then(|| "more".to_owned()),
+            ..ListOutput::default()
         };
         let names = |entries: &[Listed]| -> Vec<String> {
             entries.iter().map(|entry| entry.name.to_string()).collect()
         };
         let kept = ["a", "m", "z"].map(|name| Listed::kept(Arc::from(name)));
-        let first = merge("", &listed(&["a/"], &["b", "m"], false), &kept);
+        let first = merged("", listed(&["a/"], &["b", "m"], false), &kept);
         assert_eq!(names(&first.shown), ["a", "b"]);
         assert_eq!(names(&first.held_back), ["m", "z"]);
-        let second = merge("", &listed(&["z/"], &["x"], true), &first.held_back);
+        let second = merged("", listed(&["z/"], &["x"], true), &first.held_back);
         assert_eq!(names(&second.shown), ["m", "x", "z"]);
         assert_eq!(second.shown[0].found, Found::Directory);
     }
@@ -287,7 +346,7 @@ mod tests {
             objects: vec![archived, restored],
             ..ListOutput::default()
         };
-        let merged = merge("", &listed, &[]);
+        let merged = merged("", listed, &[]);
         assert_eq!(
             merged
                 .shown
@@ -306,7 +365,7 @@ mod tests {
             ..ListOutput::default()
         };
         let page = Page {
-            entries: merge("", &listed, &[]).shown,
+            entries: merged("", listed, &[]).shown,
             asked: Duration::ZERO,
         };
         assert_eq!(page.find("a").unwrap().found, Found::Directory);
@@ -343,8 +402,9 @@ mod tests {
                     objects: objects.iter().map(|key| object(key)).collect(),
                     common_prefixes: common,
                     continuation_token: (!rest.is_empty()).then(String::new),
+                    slow_downs: 0,
                 };
-                let merged = merge("", &listed, &held_back);
+                let merged = merged("", listed, &held_back);
                 prop_assert!(merged.shown.is_sorted_by(|a, b| a.name < b.name));
                 shown.extend(merged.shown.into_iter().map(|e| (e.name.to_string(), e.found == Found::Directory)));
                 held_back = merged.held_back;

@@ -6,16 +6,17 @@
 
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use mountpoint_client::types::{ETag, Key};
 
-use super::inode::{Body, Moment, Observed};
-use super::inode_table::{InodeTable, Table};
+use super::inode::{Body, Inode, Moment, Observed};
+use super::inode_table::{Admitted, InodeTable, Table};
 use super::names;
 use super::namespace::{Namespace, replaced};
 use super::packed::PackedVersion;
+use super::page::{Listed, Page};
 use super::version::{Found, Version};
-use crate::config::limits::FILE_TTL;
 use crate::operation::{Entry, FileKind, FsError, InodeNo, Progress};
 
 impl Namespace {
@@ -29,12 +30,13 @@ impl Namespace {
         let name = names::parse(name)?;
         let key = names::file_key(&self.table.directory_prefix(parent)?, name)?;
         let observed = self.seen_now();
-        let ino = self
+        let made = self
             .table
             .create_written(parent, name, progress, observed)?;
         self.changes
             .record(parent, &Arc::from(name), self.clock.now());
-        Ok((self.written_entry(ino, progress), key))
+        let entry = self.entry(made.ino, &made.found, self.config.ttl);
+        Ok((entry, key))
     }
 
     /// The file `ino` is written from now on, opened by its writer. Returns its key and the version it had.
@@ -54,7 +56,7 @@ impl Namespace {
         }
         let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
         self.table.begin_writing(ino, progress)?;
-        self.table.count_writer(ino)?;
+        self.table.count_writer(ino);
         Ok((key, version))
     }
 
@@ -72,13 +74,13 @@ impl Namespace {
             is_archived: false,
         };
         let observed = self.seen_now();
-        self.table.stored(ino, progress, version, observed);
-        if let Ok(view) = self.table.view(ino) {
+        self.table.stored(ino, progress, &version, observed);
+        if let Ok(view) = self.table.view(ino)
+            && let Ok(prefix) = self.table.directory_prefix(view.parent)
+        {
             self.changes
                 .record(view.parent, &view.name, self.clock.now());
-            if let Ok(prefix) = self.table.directory_prefix(view.parent) {
-                self.recent.distrust(&prefix, &view.name);
-            }
+            self.recent.distrust(&prefix, &view.name);
         }
     }
 
@@ -100,15 +102,13 @@ impl Namespace {
     /// Whether the file `ino` is being written, and S3 does not have it yet.
     #[must_use]
     pub fn is_being_written(&self, ino: InodeNo) -> bool {
-        self.table
-            .view(ino)
-            .is_ok_and(|view| view.written.is_some())
+        self.table.table.lock().is_written(ino)
     }
 
     /// What is being written of the file `ino`.
     #[must_use]
     pub fn progress(&self, ino: InodeNo) -> Option<Arc<Progress>> {
-        self.table.view(ino).ok()?.written
+        self.table.table.lock().progress(ino).map(Arc::clone)
     }
 
     /// The file `name` in `directory`, if it is being written.
@@ -118,10 +118,25 @@ impl Namespace {
         self.is_being_written(ino).then_some(ino)
     }
 
-    /// The names in `directory` that are being written.
+    /// The new files in `directory` that are being written, as a page of a listing; `None` if there are none.
     #[must_use]
-    pub fn written_names(&self, directory: InodeNo) -> Vec<Arc<str>> {
-        self.table.written_names(directory)
+    pub fn written_page(&self, directory: InodeNo) -> Option<Page> {
+        let names = self.table.written_names(directory);
+        let entries = names.into_iter().map(|name| Listed {
+            name,
+            found: Found::File(Version {
+                size: 0,
+                etag: ETag::from_header(""),
+                mtime: SystemTime::UNIX_EPOCH,
+                is_archived: false,
+            }),
+            is_certain: false,
+        });
+        let page = Page {
+            entries: entries.collect(),
+            asked: self.clock.now(),
+        };
+        (!page.entries.is_empty()).then_some(page)
     }
 
     /// An answer that was asked for now, that vouches for no open.
@@ -129,10 +144,19 @@ impl Namespace {
         let now = self.clock.now();
         Observed {
             asked: now.into(),
-            valid_until: (now + FILE_TTL).into(),
+            valid_until: (now + self.config.ttl).into(),
             fresh_until: Moment::START,
         }
     }
+}
+
+/// A file that is open for writing.
+#[derive(Debug, Default)]
+pub(super) struct Writing {
+    /// Handles open for writing.
+    handles: u32,
+    /// While S3 does not have all of it.
+    progress: Option<Arc<Progress>>,
 }
 
 impl InodeTable {
@@ -141,16 +165,19 @@ impl InodeTable {
         &self,
         directory: InodeNo,
         name: &str,
-    ) -> Result<Option<(InodeNo, Arc<Progress>)>, FsError> {
+    ) -> Result<Option<Admitted>, FsError> {
         let mut table = self.table.lock();
-        let Some(ino) = table.child(directory, name) else {
+        if table.writing.is_empty() {
             return Ok(None);
-        };
-        let Some(progress) = table.written.get(&ino).map(Arc::clone) else {
+        }
+        let Some(ino) = table
+            .child(directory, name)
+            .filter(|ino| table.is_written(*ino))
+        else {
             return Ok(None);
         };
         table.inode_mut(ino)?.lookups += 1;
-        Ok(Some((ino, progress)))
+        table.admitted(ino).map(Some)
     }
 
     fn create_written(
@@ -159,29 +186,28 @@ impl InodeTable {
         name: &str,
         progress: &Arc<Progress>,
         observed: Observed,
-    ) -> Result<InodeNo, FsError> {
+    ) -> Result<Admitted, FsError> {
         let mut table = self.table.lock();
         if table.inode(directory)?.kind() != FileKind::Directory {
             return Err(FsError::NotADirectory);
         }
         if let Some(known) = table.child(directory, name) {
-            if table.written.contains_key(&known) {
+            if table.is_written(known) {
                 return Err(being_written(name));
             }
             table.detach(known);
         }
-        let empty = Found::File(Version {
-            size: 0,
-            etag: ETag::from_header(""),
-            mtime: progress.mtime(),
-            is_archived: false,
-        });
-        let ino = table.create(directory, name, &empty, observed);
-        let inode = table.inode_mut(ino)?;
-        inode.lookups += 1;
-        inode.writers += 1;
-        table.written.insert(ino, Arc::clone(progress));
-        Ok(ino)
+        let ino = table.create(directory, name, &version_of(progress), observed);
+        table.inode_mut(ino)?.lookups += 1;
+        let progress = Some(Arc::clone(progress));
+        table.writing.insert(
+            ino,
+            Writing {
+                handles: 1,
+                progress,
+            },
+        );
+        table.admitted(ino)
     }
 
     fn begin_writing(&self, ino: InodeNo, progress: &Arc<Progress>) -> Result<(), FsError> {
@@ -190,7 +216,7 @@ impl InodeTable {
             return Ok(());
         }
         let inode = table.inode(ino)?;
-        if table.written.contains_key(&ino) {
+        if table.is_written(ino) {
             return Err(being_written(&inode.name));
         }
         if inode.openers > 0 {
@@ -199,82 +225,130 @@ impl InodeTable {
                 inode.name
             )));
         }
-        table.written.insert(ino, Arc::clone(progress));
+        table.writing.entry(ino).or_default().progress = Some(Arc::clone(progress));
         Ok(())
     }
 
-    fn count_writer(&self, ino: InodeNo) -> Result<(), FsError> {
-        self.table.lock().inode_mut(ino)?.writers += 1;
-        Ok(())
-    }
-
-    fn stored(&self, ino: InodeNo, progress: &Arc<Progress>, version: Version, observed: Observed) {
+    fn count_writer(&self, ino: InodeNo) {
         let mut table = self.table.lock();
-        if !table.is_written_with(ino, progress) {
+        table.writing.entry(ino).or_default().handles += 1;
+    }
+
+    fn stored(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        version: &Version,
+        observed: Observed,
+    ) {
+        let mut table = self.table.lock();
+        if !table.ends(ino, progress) {
             return;
         }
-        table.written.remove(&ino);
         if let Ok(inode) = table.inode_mut(ino) {
-            inode.body = Body::File(PackedVersion::pack(&version));
+            inode.body = Body::File(PackedVersion::pack(version));
             inode.observed = observed;
         }
     }
 
     fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
         let mut table = self.table.lock();
-        if table.is_written_with(ino, progress) {
-            table.written.remove(&ino);
+        if table.ends(ino, progress) {
             table.detach(ino);
         }
     }
 
     fn unchanged(&self, ino: InodeNo, progress: &Arc<Progress>) {
-        let mut table = self.table.lock();
-        if table.is_written_with(ino, progress) {
-            table.written.remove(&ino);
-        }
+        self.table.lock().ends(ino, progress);
     }
 
     fn close_writer(&self, ino: InodeNo) {
         let mut table = self.table.lock();
-        if let Ok(inode) = table.inode_mut(ino) {
-            assert!(
-                inode.writers > 0,
-                "{ino:?} is closed more often than it was opened"
-            );
-            inode.writers -= 1;
+        let Some(writing) = table.writing.get_mut(&ino) else {
+            return;
+        };
+        assert!(
+            writing.handles > 0,
+            "{ino:?} is closed more often than it was opened"
+        );
+        writing.handles -= 1;
+        if writing.handles == 0 {
+            table.writing.remove(&ino);
             table.drop_unused(ino);
         }
     }
 
-    /// The name of `ino` is no longer known to mean it, unless it is being written.
-    pub(super) fn detach_unless_written(&self, ino: InodeNo) {
+    /// The name of `directory` is gone, said an answer that was asked for at `asked`.
+    pub(super) fn detach_unless_newer(&self, directory: InodeNo, name: &str, asked: Moment) {
         let mut table = self.table.lock();
-        if !table.written.contains_key(&ino) {
+        let Some(ino) = table.child(directory, name) else {
+            return;
+        };
+        let is_newer = |inode: &Inode| inode.observed.asked > asked;
+        if !table.is_written(ino) && !table.inode(ino).is_ok_and(is_newer) {
             table.detach(ino);
         }
     }
 
     fn written_names(&self, directory: InodeNo) -> Vec<Arc<str>> {
         let table = self.table.lock();
-        let written = table
-            .written
-            .keys()
-            .filter_map(|ino| table.inode(*ino).ok());
-        let mut names: Vec<Arc<str>> = written
-            .filter(|inode| inode.parent == directory)
-            .map(|inode| Arc::from(&*inode.name))
-            .collect();
+        let name_of = |(ino, writing): (&InodeNo, &Writing)| {
+            writing.progress.as_ref()?;
+            let inode = table.inode(*ino).ok()?;
+            let is_new = match inode.found() {
+                Found::File(version) => version.etag.as_str().is_empty(),
+                Found::Directory => false,
+            };
+            let is_there = table.child(directory, &inode.name) == Some(*ino);
+            (is_new && is_there).then(|| Arc::from(&*inode.name))
+        };
+        let mut names: Vec<_> = table.writing.iter().filter_map(name_of).collect();
         names.sort();
         names
     }
 }
 
 impl Table {
-    fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
-        let written = self.written.get(&ino);
-        written.is_some_and(|written| Arc::ptr_eq(written, progress))
+    /// Whether `ino` is being written, and S3 does not have all of it.
+    pub(super) fn is_written(&self, ino: InodeNo) -> bool {
+        self.progress(ino).is_some()
     }
+
+    fn progress(&self, ino: InodeNo) -> Option<&Arc<Progress>> {
+        self.writing.get(&ino)?.progress.as_ref()
+    }
+
+    /// What `inode` is, as its writer says it, or S3.
+    pub(super) fn found(&self, inode: &Inode) -> Found {
+        match self.progress(inode.ino) {
+            Some(progress) => version_of(progress),
+            None => inode.found(),
+        }
+    }
+
+    fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        self.progress(ino)
+            .is_some_and(|written| Arc::ptr_eq(written, progress))
+    }
+
+    /// The writer with `progress` has come to its end, if it is still the one.
+    fn ends(&mut self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        let is_its = self.is_written_with(ino, progress);
+        if is_its && let Some(writing) = self.writing.get_mut(&ino) {
+            writing.progress = None;
+        }
+        is_its
+    }
+}
+
+/// A file as its writer says it: S3 has no version of it.
+fn version_of(progress: &Progress) -> Found {
+    Found::File(Version {
+        size: progress.size(),
+        etag: ETag::from_header(""),
+        mtime: progress.mtime(),
+        is_archived: false,
+    })
 }
 
 pub(super) fn being_written(name: &str) -> FsError {

@@ -12,5 +12,5 @@ pub use posix::PosixAttributes;
 pub use progress::Progress;
 pub use types::{
     AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo,
-    OpenOptions, Opened, ReadData, RenameMode, StatFs, TimeChange, WriteOptions,
+    OpenOptions, Opened, ReadData, RenameMode, Slices, StatFs, TimeChange, WriteOptions,
 };

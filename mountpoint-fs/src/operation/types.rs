@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use mountpoint_crt_sys::block::Block;
+use smallvec::SmallVec;
 
 /// What the kernel knows a file by; valid while its lookup count is above 0. The root is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +43,7 @@ impl InodeNo {
 }
 
 /// One open, from `open` or `opendir` to `release` or `releasedir`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandleNo(pub u64);
 
 /// The kinds of inode there are.
@@ -177,11 +178,14 @@ pub struct AttributeChange {
     pub mtime: Option<TimeChange>,
 }
 
+/// Slices of blocks. Most replies are of one or two, which take no memory of their own.
+pub type Slices = SmallVec<[(Block, Range<usize>); 2]>;
+
 /// Bytes of a file as slices of blocks, in order: what one `writev` sends.
 #[derive(Clone, Debug, Default)]
 pub struct ReadData {
     /// Valid ranges of blocks.
-    pub slices: Vec<(Block, Range<usize>)>,
+    pub slices: Slices,
 }
 
 impl ReadData {

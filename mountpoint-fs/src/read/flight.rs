@@ -27,6 +27,7 @@ use super::hedger::Watched;
 use crate::config::limits::HEDGE_DELAY_MIN;
 use crate::executor;
 use crate::memory::Purpose;
+use crate::operation::Slices;
 use crate::sync::Mutex;
 
 /// A range, from before its GET is sent until it is forgotten.
@@ -165,7 +166,7 @@ impl Flight {
     }
 
     /// Adds what holds `bytes`, which are valid, to `slices`.
-    pub(super) fn add_slices(&self, bytes: Range<usize>, slices: &mut Vec<(Block, Range<usize>)>) {
+    pub(super) fn add_slices(&self, bytes: Range<usize>, slices: &mut Slices) {
         let Some(second) = self.second.get().filter(|_| self.block.valid() < bytes.end) else {
             slices.push((self.block.clone(), bytes));
             return;

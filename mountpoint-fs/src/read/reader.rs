@@ -23,7 +23,7 @@ use super::flight::Flight;
 use super::planner::{Access, Bounds, Plan, Planner};
 use crate::config::limits::SLICES_MAX;
 use crate::memory::{Purpose, Reservation};
-use crate::operation::{FsError, ReadData};
+use crate::operation::{FsError, ReadData, Slices};
 use crate::sync::Mutex;
 
 /// Reads one version of one object. Any number of reads may be in progress at once.
@@ -415,7 +415,7 @@ impl State {
 
     /// `range`, which is all here.
     fn data(&self, range: &Range<u64>) -> ReadData {
-        let mut slices = Vec::with_capacity(1);
+        let mut slices = Slices::new();
         for (_, flight) in self.blocks.overlapping(range.clone()) {
             flight.add_slices(share_of(flight, range), &mut slices);
         }
@@ -468,7 +468,7 @@ async fn wait(pieces: &[Piece]) -> Result<(), (ClientError, Purpose)> {
 }
 
 fn data_of(pieces: Vec<Piece>) -> ReadData {
-    let mut slices = Vec::with_capacity(pieces.len());
+    let mut slices = Slices::new();
     for Piece { flight, bytes } in pieces {
         flight.add_slices(bytes, &mut slices);
     }

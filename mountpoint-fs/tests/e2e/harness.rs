@@ -30,6 +30,10 @@ pub(crate) fn server() -> Server {
     server
 }
 
+/// How mounts of this run get requests from the kernel: what this variable says, else `/dev/fuse`, whatever the kernel
+/// offers at the moment. See `transport`.
+pub(crate) const TRANSPORT: &str = "MOUNTPOINT_FUSE_TRANSPORT";
+
 /// `mount-s3` with credentials and nothing else of this machine's AWS set-up.
 pub(crate) fn mount_s3() -> Command {
     with_keys(env!("CARGO_BIN_EXE_mount-s3"))
@@ -50,6 +54,10 @@ fn with_keys(program: &str) -> Command {
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", "/nonexistent")
+        .env(
+            TRANSPORT,
+            std::env::var(TRANSPORT).as_deref().unwrap_or("dev-fuse"),
+        )
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
         .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
@@ -73,7 +81,26 @@ impl Mounted {
 
     /// Mounts with a changed command: more variables, another user.
     pub(crate) fn with(server: &Server, args: &[&str], change: impl FnOnce(&mut Command)) -> Self {
-        let mut command = mount_s3();
+        Self::of(mount_s3(), server, args, change)
+    }
+
+    /// Mounts with a program and its arguments before the command.
+    pub(crate) fn behind(
+        server: &Server,
+        before: &[&str],
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
+        let mut command = with_keys(before[0]);
+        command.args(&before[1..]).arg(mount_s3().get_program());
+        Self::of(command, server, &[], change)
+    }
+
+    fn of(
+        mut command: Command,
+        server: &Server,
+        args: &[&str],
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
         command.args([
             BUCKET,
             "--endpoint-url",
@@ -92,8 +119,7 @@ impl Mounted {
         command
             .arg(directory.path())
             .arg("--foreground")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit());
+            .stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap())

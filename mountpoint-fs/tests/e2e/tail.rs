@@ -2,8 +2,11 @@
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::time::{Duration, Instant};
 
-use mountpoint_client::server::{Fault, Operation, RequestRecord, Rule, Server, synthetic_bytes};
+use mountpoint_client::server::{
+    Fault, Operation, OperationCounters, RequestRecord, Rule, Server, synthetic_bytes,
+};
 
 use crate::harness::{BUCKET, Mounted, PATIENCE, server};
 
@@ -56,7 +59,7 @@ fn a_request_that_is_never_answered_holds_up_no_read() {
     places(LEARNING..LEARNING + READS).for_each(|offset| read(&file, offset));
 
     // The client gives up what is never answered, and asks for it no more: the read has its bytes.
-    let is_over = |gets: &mountpoint_client::server::OperationCounters| gets.in_flight == 0;
+    let is_over = |gets: &OperationCounters| gets.in_flight == 0;
     let log = server.log();
     assert!(log.wait_until(Operation::GetObject, PATIENCE, is_over));
     let mut gets = log.take();
@@ -77,6 +80,66 @@ fn a_request_that_is_never_answered_holds_up_no_read() {
     );
 }
 
+/// One request of a hundred takes 2 s longer. Returns how many did, and how long the reads took, the shortest first.
+fn read_from_a_store_with_stragglers(server: &Server, file: &File) -> (u64, Vec<Duration>) {
+    let (fixed, jitter) = (Duration::from_secs(2), Duration::ZERO);
+    let delay = Rule::on(Operation::GetObject, Fault::Latency { fixed, jitter });
+    let rule = server.faults().add(Rule {
+        probability: 0.01,
+        seed: 3,
+        ..delay
+    });
+    let mut times: Vec<_> = std::thread::scope(|scope| {
+        let timed = |offset| {
+            let start = Instant::now();
+            read(file, offset);
+            start.elapsed()
+        };
+        let worker = |number| {
+            move || {
+                let places = places(number * READS..(number + 1) * READS);
+                // Others than those that the mount learned from.
+                let times = places.map(|offset| timed(offset + LEN as u64));
+                times.collect::<Vec<_>>()
+            }
+        };
+        let workers: Vec<_> = (0..4).map(|number| scope.spawn(worker(number))).collect();
+        let times = workers.into_iter().map(|worker| worker.join().unwrap());
+        times.flatten().collect()
+    });
+    times.sort();
+    (server.faults().remove(rule).unwrap(), times)
+}
+
+#[test]
+fn the_tail_of_a_store_with_stragglers_is_cut() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "file", SIZE, 5);
+    let mounted = Mounted::new(&server, &[]);
+    let file = open(&mounted);
+    places(0..LEARNING).for_each(|offset| read(&file, offset));
+    server.log().clear();
+    let (delayed, times) = read_from_a_store_with_stragglers(&server, &file);
+    let sent = server.log().count(Operation::GetObject);
+    let reads = times.len() as u64;
+    println!(
+        "{reads} reads, {sent} GETs, {delayed} of them late: half of the reads within {:?}, 99 % {:?}, 99.9 % {:?}",
+        times[times.len() / 2],
+        times[times.len() * 99 / 100],
+        times[times.len() * 999 / 1000],
+    );
+    assert!(delayed > reads / 200, "{delayed}");
+    let saved_up = u64::from(mountpoint_fs::config::limits::HEDGE_BURST);
+    assert!(
+        sent <= reads + reads / 50 + saved_up,
+        "{sent} requests for {reads} reads"
+    );
+    // A quiet machine has one or two: where the second GET was late as well. A busy one spends some of what may be
+    // sent on reads that it made wait itself.
+    let slow = times.iter().filter(|time| **time >= Duration::from_secs(2));
+    assert!((slow.count() as u64) < delayed / 2, "{times:?}");
+}
+
 #[test]
 fn hedging_can_be_switched_off() {
     let server = server();
@@ -95,7 +158,7 @@ fn hedging_can_be_switched_off() {
         .iter()
         .find(|record| record.range == unanswered.range && record.complete);
     let end = unanswered.time + unanswered.duration;
-    let pause = std::time::Duration::from_secs(1);
+    let pause = Duration::from_secs(1);
     assert!(
         again.unwrap().time + pause > end,
         "only when the first was given up"

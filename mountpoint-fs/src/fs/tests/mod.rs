@@ -1,6 +1,8 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
 mod changing;
+mod concurrent;
+mod large;
 mod listing;
 mod lookup;
 mod model;
@@ -8,6 +10,7 @@ mod opening;
 mod posix;
 mod renaming;
 mod threads;
+mod writing;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -33,7 +36,7 @@ const READ: OpenOptions = OpenOptions {
 struct Mount {
     bucket: Arc<SimClient>,
     clock: Clock,
-    fs: FileSystem,
+    fs: Arc<FileSystem>,
 }
 
 impl Mount {
@@ -99,7 +102,11 @@ impl Mount {
             read: ReadConfig::default(),
             write,
         };
-        let fs = FileSystem::new(Arc::clone(&bucket) as _, config, clock.clone());
+        let fs = Arc::new(FileSystem::new(
+            Arc::clone(&bucket) as _,
+            config,
+            clock.clone(),
+        ));
         Self { bucket, clock, fs }
     }
 

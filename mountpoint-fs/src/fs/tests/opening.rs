@@ -74,7 +74,7 @@ fn stat_and_listing_vouch_for_no_open() {
     assert_eq!(mount.requests(), (0, 0, 1));
     // Its bytes have come with it.
     assert_eq!(
-        now(mount.fs.read(opened.handle, 0, 100, false))
+        now(mount.fs.read(opened.handle, 0, 100, true))
             .unwrap()
             .len(),
         12
@@ -133,7 +133,7 @@ fn attributes_that_are_trusted_open_a_file() {
     assert_eq!(mount.requests(), (0, 0, 0));
     // Reading finds out, and from then on the name is asked for.
     assert!(matches!(
-        now(mount.fs.read(opened.handle, 0, 1, false)),
+        now(mount.fs.read(opened.handle, 0, 1, true)),
         Err(FsError::Stale(_))
     ));
     assert!(matches!(

@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 use crate::fs::FileSystem;
 use crate::fuse::mount_info::MountInfo;
-use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, mount};
+use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, Transport, mount};
 
 fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
     let config = FsConfig {
@@ -49,6 +49,8 @@ fn mount_options() -> MountOptions {
 fn session_options(runtime: &Runtime) -> SessionOptions {
     SessionOptions {
         threads: 16,
+        transport: Transport::DevFuse,
+        ring_threads: 2,
         clone_descriptors: false,
         max_background: 61,
         congestion_threshold: 47,

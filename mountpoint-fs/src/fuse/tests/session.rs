@@ -14,7 +14,7 @@ use super::kernel::{Answered, Kernel};
 use crate::clock::Clock;
 use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 use crate::fs::FileSystem;
-use crate::fuse::{Mount, Session, SessionError, SessionOptions};
+use crate::fuse::{Mount, Session, SessionError, SessionOptions, Transport};
 
 const LOOKUP: u32 = 1;
 const FORGET: u32 = 2;
@@ -53,19 +53,18 @@ struct Served {
 
 impl Served {
     fn new(time: Time) -> Self {
-        Self::with(time, false, Mount::from_device)
+        Self::with(time, |_| (), Mount::from_device)
     }
 
     fn with(
         time: Time,
-        read_only: bool,
+        change: impl FnOnce(&mut SessionOptions),
         mount: impl FnOnce(std::os::fd::OwnedFd) -> Mount,
     ) -> Self {
         let client = Arc::new(SimClient::new(SimOptions {
             time,
             ..SimOptions::default()
         }));
-        let fs = file_system(&client, read_only);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .build()
@@ -73,10 +72,9 @@ impl Served {
         let (kernel, device) = Kernel::pair();
         let mount = mount(device);
         kernel.request(INIT, 2, 0, &words(&[7, 45, 131_072, u32::MAX, u32::MAX]));
-        let options = SessionOptions {
-            read_only,
-            ..session_options(&runtime)
-        };
+        let mut options = session_options(&runtime);
+        change(&mut options);
+        let fs = file_system(&client, options.read_only);
         let session = Session::start(Arc::clone(&fs), &mount, options).unwrap();
         let init = kernel.answered();
         assert_eq!((init.unique, init.errno, init.body.len()), (2, 0, 64));
@@ -159,6 +157,8 @@ fn file_system(client: &Arc<SimClient>, read_only: bool) -> Arc<FileSystem> {
 fn session_options(runtime: &Runtime) -> SessionOptions {
     SessionOptions {
         threads: 4,
+        transport: Transport::DevFuse,
+        ring_threads: 2,
         clone_descriptors: false,
         max_background: 64,
         congestion_threshold: 48,
@@ -296,7 +296,8 @@ fn what_changes_the_bucket_is_refused() {
         (false, libc::EPERM, libc::EPERM, libc::EPERM),
         (true, libc::EROFS, libc::EROFS, libc::EROFS),
     ] {
-        let mut served = Served::with(Time::Immediate, read_only, Mount::from_device);
+        let change = |options: &mut SessionOptions| options.read_only = read_only;
+        let mut served = Served::with(Time::Immediate, change, Mount::from_device);
         served.client.put_object("f", "x");
         let file = served.lookup(ROOT, "f");
         served.check(UNLINK, ROOT, &c_string("f"), unlink);
@@ -540,9 +541,8 @@ fn check_read(answered: &Answered, offsets: &mut BTreeMap<u64, u64>) {
 
 #[test]
 fn a_mount_for_its_owner_and_root() {
-    let served = Served::with(Time::Immediate, false, |device| {
-        Mount::for_owner(device, 1000)
-    });
+    let mount = |device| Mount::for_owner(device, 1000);
+    let served = Served::with(Time::Immediate, |_| (), mount);
     served.client.put_object("f", "x");
     for (uid, errno) in [(0, 0), (1000, 0), (1001, libc::EACCES)] {
         for (opcode, body) in [
@@ -565,6 +565,21 @@ fn a_mount_for_its_owner_and_root() {
         assert_eq!(served.kernel.answered().errno, 0);
     }
     served.end();
+}
+
+/// The kernel offers io_uring and takes no entries; a socket does not. What comes over the device is served.
+#[test]
+fn without_rings_the_device_serves() {
+    for transport in [Transport::Auto, Transport::IoUring] {
+        let change = |options: &mut SessionOptions| options.transport = transport;
+        let mut served = Served::with(Time::Immediate, change, Mount::from_device);
+        served.client.put_object("f", "x");
+        let file = served.lookup(ROOT, "f");
+        let handle = served.open(file);
+        let answered = served.ask(READ, file, &read_in(handle, 0, 10));
+        assert_eq!((answered.errno, answered.body.as_slice()), (0, &b"x"[..]));
+        served.end();
+    }
 }
 
 #[test]

@@ -11,7 +11,8 @@ use nix::errno::Errno;
 use tokio::runtime::Runtime;
 
 use crate::executor;
-use crate::fuse::device::{Channel, Reply, ReplyTo};
+use crate::fuse::device::Channel;
+use crate::fuse::reply::{Reply, ReplyTo};
 use crate::fuse::task::{Parked, PendingReply, Starter};
 use crate::fuse::tests::kernel::Kernel;
 use crate::sync::Mutex;
@@ -46,7 +47,7 @@ impl Harness {
 
     fn start(&mut self, unique: u64, operation: PendingReply) {
         self.starter
-            .start(unique, operation, ReplyTo::new(&self.channel, unique));
+            .start(unique, operation, ReplyTo::device(&self.channel, unique));
     }
 
     /// The next reply, as (unique, errno).

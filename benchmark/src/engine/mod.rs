@@ -1,10 +1,13 @@
-//! Carries a workload out on a mount: threads that read as an application would, `fio`, and commands.
+//! Carries a workload out on a mount: threads that read and write as an application would, `fio`, scripts, commands.
 //!
 //! Knows nothing of servers, systems or reports. Invariant: a read that fails, or returns less than the
 //! file holds, fails the workload; nothing is measured from wrong data.
 
 mod fio;
 mod outcome;
+mod pattern;
+mod script;
+mod write;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -21,13 +24,25 @@ use rand::{Rng, SeedableRng};
 
 use crate::clock::Stopwatch;
 use crate::dataset::{FileSet, KIB};
-use crate::workload::{Action, Descriptors, Mode};
+use crate::workload::{Action, Descriptors, Mode, Pattern};
 
-pub(crate) use outcome::Outcome;
-use outcome::Tally;
+pub(crate) use outcome::{Outcome, Tally};
+pub(crate) use write::until_ok;
+
+/// Makes what `action` needs besides the mount.
+pub(crate) fn prepare(action: Action, scratch: &Path) -> Result<()> {
+    if let Action::Untar { files } = action {
+        write::archive(scratch, files)?;
+    }
+    Ok(())
+}
 
 /// Runs `action` below `root`. Reads end at the end of their files or after `limit`.
-pub(crate) fn run(action: Action, root: &Path, limit: Duration) -> Result<Outcome> {
+pub(crate) fn run(action: Action, root: &Path, scratch: &Path, limit: Duration) -> Result<Outcome> {
+    let archive = match action {
+        Action::Untar { files } => write::archive(scratch, files)?,
+        _ => PathBuf::new(),
+    };
     let clock = Stopwatch::start();
     let until = Until { clock, limit };
     let tally = match action {
@@ -49,7 +64,7 @@ pub(crate) fn run(action: Action, root: &Path, limit: Duration) -> Result<Outcom
                 random(file, files.size, block, thread, until)
             })
         }
-        Action::Fio { files, job } => return fio::run(&root.join(files.key(0)), job, limit),
+        Action::Pattern { files, pattern } => in_pattern(root, files, pattern, until),
         Action::FirstBytes { files } => first_bytes(root, files),
         Action::Whole { files, threads } => {
             let next = AtomicU64::new(0);
@@ -58,8 +73,18 @@ pub(crate) fn run(action: Action, root: &Path, limit: Duration) -> Result<Outcom
         Action::Command {
             files,
             program,
-            argument,
-        } => command(program, argument, &root.join(files.prefix), files.count),
+            arguments,
+        } => command(program, arguments, &root.join(files.prefix), files.count),
+        Action::Write {
+            files,
+            block,
+            mode,
+            threads,
+        } => write::files(root, files, block, mode, threads),
+        Action::Untar { files } => write::untar(root, &archive, files),
+        // These tell time and latencies themselves.
+        Action::Fio { files, job } => return fio::run(&root.join(files.key(0)), job, limit),
+        Action::Script { files, script } => return script::run(root, files, script, limit),
     }?;
     Ok(tally.outcome(clock.elapsed()))
 }
@@ -137,9 +162,22 @@ fn random(file: &File, size: u64, block: u64, seed: u64, until: Until) -> Result
     Ok(outcome)
 }
 
+fn in_pattern(root: &Path, files: FileSet, pattern: Pattern, until: Until) -> Result<Tally> {
+    let file = open(root, files, 0, Mode::Direct)?;
+    let (mut tally, mut buffer) = (Tally::default(), Vec::new());
+    for (offset, len) in pattern::reads(pattern, files.size) {
+        if until.is_over() {
+            break;
+        }
+        buffer.resize(length(len), 0);
+        tally.timed(|| read_block(&file, &mut buffer, offset))?;
+    }
+    Ok(tally)
+}
+
 fn first_bytes(root: &Path, files: FileSet) -> Result<Tally> {
     let mut outcome = Tally::default();
-    let mut buffer = vec![0; length(4 * KIB)];
+    let mut buffer = vec![0; length(files.size.min(4 * KIB))];
     for index in 0..files.count {
         outcome.timed(|| read_block(&open(root, files, index, Mode::Buffered)?, &mut buffer, 0))?;
     }
@@ -159,9 +197,9 @@ fn whole(root: &Path, files: FileSet, next: &AtomicU64) -> Result<Tally> {
 }
 
 /// Runs `program` over a directory that must hold `count` files.
-fn command(program: &str, argument: &str, directory: &Path, count: u64) -> Result<Tally> {
+fn command(program: &str, arguments: &[&str], directory: &Path, count: u64) -> Result<Tally> {
     let output = Command::new(program)
-        .arg(argument)
+        .args(arguments)
         .arg(directory)
         .env("LC_ALL", "C")
         .stderr(Stdio::inherit())
@@ -173,9 +211,9 @@ fn command(program: &str, argument: &str, directory: &Path, count: u64) -> Resul
         output.status
     );
     let lines = output.stdout.iter().filter(|byte| **byte == b'\n').count() as u64;
-    // One line for each file and a headline, or one line for all.
+    // At least one line for each file, or one for all.
     ensure!(
-        lines == count + 1 || lines == 1,
+        lines >= count || lines == 1,
         "{program} printed {lines} lines for {count} files"
     );
     Ok(Tally {
@@ -184,15 +222,18 @@ fn command(program: &str, argument: &str, directory: &Path, count: u64) -> Resul
     })
 }
 
-fn open(root: &Path, files: FileSet, index: u64, mode: Mode) -> Result<File> {
-    let path: PathBuf = root.join(files.key(index));
-    let flags = match mode {
+fn flags(mode: Mode) -> OFlag {
+    match mode {
         Mode::Buffered => OFlag::empty(),
         Mode::Direct => OFlag::O_DIRECT,
-    };
+    }
+}
+
+fn open(root: &Path, files: FileSet, index: u64, mode: Mode) -> Result<File> {
+    let path: PathBuf = root.join(files.key(index));
     let file = OpenOptions::new()
         .read(true)
-        .custom_flags(flags.bits())
+        .custom_flags(flags(mode).bits())
         .open(&path);
     file.with_context(|| format!("cannot open {}", path.display()))
 }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Stopwatch;
 use crate::histogram::Histogram;
 
 /// A workload that was carried out.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) elapsed: Duration,
     /// Reads, files, or entries listed.
@@ -21,30 +22,36 @@ pub(crate) struct Outcome {
 
 /// What one thread did, or several.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
-    pub(super) operations: u64,
-    pub(super) bytes: u64,
+pub(crate) struct Tally {
+    pub(crate) operations: u64,
+    pub(crate) bytes: u64,
     /// Of each operation; empty for commands.
-    pub(super) latency: Histogram,
+    pub(crate) latency: Histogram,
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
         self.latency.merge(&other.latency);
     }
 
     /// Times one operation, which returns the bytes that it read.
-    pub(super) fn timed(&mut self, operation: impl FnOnce() -> Result<u64>) -> Result<()> {
+    pub(crate) fn timed(&mut self, operation: impl FnOnce() -> Result<u64>) -> Result<()> {
         let started = Stopwatch::start();
-        self.bytes += operation()?;
-        self.latency.record(started.elapsed());
-        self.operations += 1;
+        let bytes = operation()?;
+        self.record(bytes, started.elapsed());
         Ok(())
     }
 
-    pub(super) fn outcome(&self, elapsed: Duration) -> Outcome {
+    /// Counts one operation.
+    pub(crate) fn record(&mut self, bytes: u64, duration: Duration) {
+        self.bytes += bytes;
+        self.latency.record(duration);
+        self.operations += 1;
+    }
+
+    pub(crate) fn outcome(&self, elapsed: Duration) -> Outcome {
         Outcome {
             elapsed,
             operations: self.operations,

@@ -1,0 +1,117 @@
+//! Applications in Python: each reads its job from standard input and prints one line of JSON.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::Outcome;
+use crate::dataset::FileSet;
+use crate::workload::Script;
+
+const COMMON: &str = include_str!("../scripts/common.py");
+
+#[derive(Serialize)]
+struct Job {
+    files: Vec<PathBuf>,
+    size: u64,
+    seconds: f64,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    operations: u64,
+    bytes: u64,
+    elapsed_s: f64,
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
+}
+
+/// Runs `script` over the files below `root`, for about `limit` at most.
+pub(super) fn run(root: &Path, files: FileSet, script: Script, limit: Duration) -> Result<Outcome> {
+    let job = Job {
+        files: (0..files.count)
+            .map(|index| root.join(files.key(index)))
+            .collect(),
+        size: files.size,
+        seconds: limit.as_secs_f64(),
+    };
+    let mut child = Command::new("python3")
+        .args(["-c", &format!("{COMMON}\n{}", script.source())])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start python3")?;
+    let mut input = child.stdin.take().context("the script's standard input")?;
+    // A script that ends before it has read its job says why itself.
+    let _ended = input.write_all(&serde_json::to_vec(&job)?);
+    drop(input);
+    let output = child.wait_with_output()?;
+    ensure!(
+        output.status.success(),
+        "the script ended with {}",
+        output.status
+    );
+    parse(&output.stdout)
+}
+
+fn parse(output: &[u8]) -> Result<Outcome> {
+    let found: Found = serde_json::from_slice(output).context("the script's result")?;
+    ensure!(found.operations > 0, "the script has done nothing");
+    let microseconds = |value: f64| Duration::from_secs_f64(value / 1e6);
+    Ok(Outcome {
+        elapsed: Duration::from_secs_f64(found.elapsed_s),
+        operations: found.operations,
+        bytes: found.bytes,
+        latency_p50: found.p50_us.map(microseconds),
+        latency_p99: found.p99_us.map(microseconds),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::Dataset;
+
+    /// Every script over files of a local directory.
+    #[test]
+    fn scripts_read_all_that_they_are_told() {
+        let root = tempfile::tempdir().unwrap();
+        let files = FileSet {
+            count: 4,
+            size: 1 << 20,
+            ..Dataset::new(true).images
+        };
+        for index in 0..files.count {
+            let path = root.path().join(files.key(index));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, files.content(index, 0, files.size)).unwrap();
+        }
+        let all = files.count * files.size;
+        for (script, bytes) in [
+            (Script::Archive, Some(all)),
+            (Script::Folder, Some(all)),
+            (Script::SafeTensors, Some(all)),
+            (Script::Stat, Some(0)),
+            (Script::Parquet, None),
+            (Script::Loader, None),
+        ] {
+            let outcome = run(root.path(), files, script, Duration::from_secs(60)).unwrap();
+            assert!(outcome.operations > 0, "{script:?}");
+            if let Some(bytes) = bytes {
+                assert_eq!(outcome.bytes, bytes, "{script:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_script_that_fails_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let files = Dataset::new(true).images.first(1);
+        assert!(run(root.path(), files, Script::Stat, Duration::from_secs(1)).is_err());
+        assert!(parse(b"{\"operations\": 0, \"bytes\": 0, \"elapsed_s\": 1}").is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! What programs do with files: tables, weights, archives, folders of images, a loader's workers.
+
+use super::{Action, Conditions, Group, Script, Unit, Workload};
+use crate::dataset::{Dataset, FileSet};
+
+pub(super) fn table(data: &Dataset) -> Vec<Workload> {
+    let row = |name: &str, action, unit, description: &str| Workload {
+        name: name.to_owned(),
+        group: Group::Application,
+        before: None,
+        action,
+        unit,
+        conditions: None,
+        link: None,
+        description: description.to_owned(),
+    };
+    let (throughput, files) = (Unit::GigabytesPerSecond, Unit::FilesPerSecond);
+    let script = |files: FileSet, script| Action::Script { files, script };
+    let small = |files, threads| Action::Whole { files, threads };
+    let far = row(
+        "small-100k-20ms",
+        small(data.small.first(data.small.count / 5), 16),
+        files,
+        "the same, fewer files, 20 ms before each answer",
+    );
+    vec![
+        row(
+            "parquet",
+            script(data.tables, Script::Parquet),
+            throughput,
+            "footer, then 3 of 12 columns of each row group, 4 processes",
+        ),
+        row(
+            "safetensors",
+            script(data.tensors, Script::SafeTensors),
+            throughput,
+            "shards of weights, each tensor copied out of a mapping, one process",
+        ),
+        row(
+            "tar-images",
+            script(data.archives, Script::Archive),
+            throughput,
+            "headers and images of tar archives in order, 4 processes",
+        ),
+        row(
+            "imagenet",
+            script(data.images, Script::Folder),
+            files,
+            "walk a folder of images, read them whole in random order, 16 processes",
+        ),
+        row(
+            "dataloader",
+            script(data.archives, Script::Loader),
+            throughput,
+            "batches of random 96 KiB records, 8 worker processes (multiprocessing, no torch)",
+        ),
+        row(
+            "small-100k",
+            small(data.small, 16),
+            files,
+            "open, read and close 100 KiB files, 16 threads",
+        ),
+        Workload {
+            conditions: Some(Conditions {
+                latency_ms: 20,
+                ..Conditions::default()
+            }),
+            ..far
+        },
+    ]
+}

@@ -1,0 +1,40 @@
+//! Time from open to the first 4 KiB.
+
+use super::{Action, Conditions, Group, Link, Unit, Workload};
+use crate::dataset::Dataset;
+
+pub(super) fn table(data: &Dataset) -> Vec<Workload> {
+    let row = |name: &str, count, description: &str| Workload {
+        name: name.to_owned(),
+        group: Group::FirstByte,
+        before: None,
+        action: Action::FirstBytes {
+            files: data.cold.first(count),
+        },
+        unit: Unit::Milliseconds,
+        conditions: None,
+        link: None,
+        description: description.to_owned(),
+    };
+    vec![
+        row(
+            "ttfb",
+            data.cold.count,
+            "open, read 4 KiB and close large files never seen before; median of one file",
+        ),
+        Workload {
+            conditions: Some(Conditions {
+                latency_ms: 20,
+                ..Conditions::default()
+            }),
+            ..row("ttfb-20ms", 20, "the same, 20 ms before each answer")
+        },
+        Workload {
+            link: Some(Link {
+                interfaces: 1,
+                megabits_per_second: 5,
+            }),
+            ..row("ttfb-5mbps", 5, "the same over a link shaped to 5 Mbit/s")
+        },
+    ]
+}

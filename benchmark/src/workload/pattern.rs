@@ -1,0 +1,42 @@
+//! One file read in an order that is neither sequential nor random.
+
+use super::{Action, Group, Pattern, Unit, Workload};
+use crate::dataset::Dataset;
+
+pub(super) fn table(data: &Dataset) -> Vec<Workload> {
+    let row = |name: &str, pattern, description: &str| Workload {
+        name: name.to_owned(),
+        group: Group::Pattern,
+        before: None,
+        action: Action::Pattern {
+            files: data.large,
+            pattern,
+        },
+        unit: Unit::GigabytesPerSecond,
+        conditions: None,
+        link: None,
+        description: description.to_owned(),
+    };
+    vec![
+        row(
+            "strided",
+            Pattern::Strided,
+            "64 KiB of every MiB, O_DIRECT, one thread",
+        ),
+        row(
+            "interleaved",
+            Pattern::Interleaved,
+            "four streams of 128 KiB reads on one descriptor, taking turns, O_DIRECT",
+        ),
+        row(
+            "backward",
+            Pattern::Backward,
+            "128 KiB reads from the end to the beginning, O_DIRECT",
+        ),
+        row(
+            "skip",
+            Pattern::Skip,
+            "every second 256 KiB, O_DIRECT, one thread",
+        ),
+    ]
+}

@@ -1,0 +1,150 @@
+//! Rings without FUSE: `/dev/null` completes every command at once, so an entry comes back as soon as it is given.
+
+use std::fs::File;
+use std::iter;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use super::*;
+
+const QUEUES: usize = 2;
+const DEPTH: usize = 100;
+const PAYLOAD_MAX: usize = 1 << 20;
+const RESIDENT_MAX: usize = 4 << 20;
+
+fn ring(device: &str) -> Ring {
+    let options = RingOptions {
+        queues: vec![0, 1],
+        depth: DEPTH,
+        payload_max: PAYLOAD_MAX,
+        resident_max: RESIDENT_MAX,
+    };
+    Ring::new(File::open(device).unwrap().into(), options).expect("io_uring is there")
+}
+
+/// Waits for a request.
+#[track_caller]
+fn arrived(ring: &mut Ring) -> Slot {
+    ring.wait(None).unwrap();
+    match ring.next() {
+        Some(Event::Arrived(slot)) => slot,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_takes_no_commands_takes_no_entries() {
+    let mut ring = ring("/dev/full");
+    ring.register().expect_err("it has no such commands");
+    ring.refuse();
+}
+
+#[test]
+fn each_entry_arrives_once_for_each_time_it_is_given() {
+    let mut ring = ring("/dev/null");
+    ring.register().unwrap();
+    let mut slots: Vec<_> = iter::repeat_with(|| arrived(&mut ring))
+        .take(QUEUES * DEPTH)
+        .collect();
+    assert!(ring.next().is_none());
+    for _ in 0..3 {
+        for mut slot in slots.drain(..) {
+            slot.set_reply([7; 16], [&b"ab"[..], &b"c"[..]].into_iter());
+            ring.commit(slot).unwrap();
+        }
+        slots.extend(iter::repeat_with(|| arrived(&mut ring)).take(QUEUES * DEPTH));
+        assert!(ring.next().is_none());
+    }
+}
+
+/// Nothing but zeros has arrived: the length in the header is not the message's.
+#[test]
+fn a_message_without_sense_is_its_header() {
+    let mut ring = ring("/dev/null");
+    ring.register().unwrap();
+    assert_eq!(arrived(&mut ring).message(), [0; 40]);
+}
+
+/// The kernel would leave the bytes of a request where this test does.
+#[test]
+fn messages_are_put_together() {
+    let mut ring = ring("/dev/null");
+    ring.register().unwrap();
+    let check = |slot: Slot, ring: &mut Ring, operation: &[u8], payload: &[u8]| {
+        let header: Vec<u8> = (100..140).collect();
+        let len = u32::try_from(40 + operation.len() + payload.len()).unwrap();
+        let header = [&len.to_ne_bytes()[..], &header[4..]].concat();
+        let slot = slot.with_request(&header, operation, payload);
+        let unique = u64::from_ne_bytes(header[8..16].try_into().unwrap());
+        assert_eq!(slot.unique(), unique);
+        assert_eq!(slot.message(), [&header, operation, payload].concat());
+        ring.commit(slot).unwrap();
+        arrived(ring)
+    };
+    let mut slot = arrived(&mut ring);
+    let page = vec![5; 70_000];
+    for operation in [0, 1, 40, 128] {
+        let operation: Vec<u8> = (0..operation).collect();
+        for payload in [&b""[..], b"name\0", &page] {
+            slot = check(slot, &mut ring, &operation, payload);
+        }
+    }
+}
+
+#[test]
+fn replies_hold_no_more_memory_than_they_may() {
+    let resident = || {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+        pages * 4096
+    };
+    let mut ring = ring("/dev/null");
+    ring.register().unwrap();
+    let body = vec![1; PAYLOAD_MAX];
+    let before = resident();
+    let slots: Vec<_> = iter::repeat_with(|| arrived(&mut ring))
+        .take(QUEUES * DEPTH)
+        .collect();
+    for mut slot in slots {
+        ring.make_room(body.len()).unwrap();
+        assert!(ring.resident() + body.len() <= RESIDENT_MAX);
+        slot.set_reply([0; 16], iter::once(&body[..]));
+        ring.commit(slot).unwrap();
+    }
+    let slots: Vec<_> = iter::repeat_with(|| arrived(&mut ring))
+        .take(QUEUES * DEPTH)
+        .collect();
+    assert!(ring.resident() <= RESIDENT_MAX / 2 + PAYLOAD_MAX);
+    // A tenth of what it would be without the bound; other tests of this process use some as well.
+    let grown = resident().saturating_sub(before);
+    assert!(grown < QUEUES * DEPTH * PAYLOAD_MAX / 4, "{grown}");
+    for slot in slots {
+        ring.commit(slot).unwrap();
+    }
+}
+
+#[test]
+fn a_waker_ends_waits_from_another_thread_again_and_again() {
+    let mut ring = ring("/dev/full");
+    ring.register().expect_err("it has no such commands");
+    while ring.next().is_some() {}
+    let waker = ring.waker();
+    let (turn, turns) = sync_channel(0);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for () in turns {
+                waker.wake();
+            }
+        });
+        for _ in 0..100 {
+            turn.send(()).unwrap();
+            // Without a wake-up this waits for ever.
+            ring.wait(None).unwrap();
+            assert!(matches!(ring.next(), Some(Event::Woken)));
+            assert!(ring.next().is_none());
+        }
+        drop(turn);
+    });
+    ring.wait(Some(Duration::from_millis(1))).unwrap();
+    assert!(ring.next().is_none());
+}

@@ -1,0 +1,112 @@
+//! What an application is answered, and the duty to answer it.
+//!
+//! The seam between what serves requests and how bytes travel: nothing above knows whether a reply goes through
+//! `/dev/fuse` or a ring.
+//!
+//! Invariant: every [`ReplyTo`] sends exactly one reply, at the latest when it is dropped.
+//! Threads: any.
+
+use std::sync::Arc;
+
+use mountpoint_crt_sys::fuse_ring::Slot;
+use nix::errno::Errno;
+
+use super::device::Channel;
+use super::uring::Outbox;
+use super::wire::Fixed;
+use crate::operation::ReadData;
+
+/// What an application is answered.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// Success, with nothing to say.
+    Done,
+    /// A structure.
+    Fixed(Fixed),
+    /// Directory entries.
+    Bytes(Vec<u8>),
+    /// Bytes of a file, sent from where they lie.
+    Data(ReadData),
+    /// The operation failed.
+    Failed(Errno),
+}
+
+/// The right, and the duty, to answer one request.
+#[derive(Debug)]
+pub(super) struct ReplyTo {
+    unique: u64,
+    /// `None` once it has been answered.
+    way: Option<Way>,
+}
+
+/// How a reply travels.
+#[derive(Debug)]
+enum Way {
+    Device(Arc<Channel>),
+    Ring(Slot, Arc<Outbox>),
+}
+
+impl ReplyTo {
+    /// Where the answer to request `unique`, read from `channel`, goes.
+    pub(super) fn device(channel: &Arc<Channel>, unique: u64) -> Self {
+        Self {
+            unique,
+            way: Some(Way::Device(Arc::clone(channel))),
+        }
+    }
+
+    /// Where the answer to the request in `slot` goes.
+    pub(super) fn ring(slot: Slot, outbox: &Arc<Outbox>) -> Self {
+        Self {
+            unique: slot.unique(),
+            way: Some(Way::Ring(slot, Arc::clone(outbox))),
+        }
+    }
+
+    /// The request, if it came through a ring.
+    pub(super) fn message(&self) -> &[u8] {
+        match &self.way {
+            Some(Way::Ring(slot, _)) => slot.message(),
+            Some(Way::Device(_)) | None => &[],
+        }
+    }
+
+    /// Answers.
+    pub(super) fn send(mut self, reply: Reply) {
+        self.answer(reply);
+    }
+
+    fn answer(&mut self, reply: Reply) {
+        match self.way.take() {
+            None => {}
+            Some(Way::Device(channel)) => write(&channel, self.unique, &reply),
+            Some(Way::Ring(slot, outbox)) => outbox.send(slot, self.unique, reply),
+        }
+    }
+}
+
+impl Drop for ReplyTo {
+    fn drop(&mut self) {
+        self.answer(Reply::Failed(Errno::EIO));
+    }
+}
+
+fn write(channel: &Channel, unique: u64, reply: &Reply) {
+    let Err(error) = channel.send(unique, reply) else {
+        return;
+    };
+    match error.raw_os_error().map(Errno::from_raw) {
+        // Nobody waits any more: the connection was aborted, or has ended.
+        Some(Errno::ENOENT | Errno::ENODEV | Errno::EPIPE) => {
+            tracing::debug!(unique, %error, "nobody waits for a reply");
+        }
+        _ => {
+            tracing::error!(unique, %error, "a reply could not be sent, the application gets EIO");
+            // If the kernel ended the request all the same, this fails with ENOENT.
+            let failed = Reply::Failed(Errno::EIO);
+            if let Err(error) = channel.send(unique, &failed) {
+                tracing::debug!(unique, %error, "nobody waits for a reply");
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Replies on their way to the thread of their queue.
+//!
+//! Invariant: whoever puts something in while the thread sleeps wakes it; the thread goes to sleep only while there is
+//! nothing in, decided under one lock. A closed outbox takes nothing.
+//! Threads: any. The lock guards a few moves; no other is taken under it.
+
+use std::sync::Arc;
+
+use mountpoint_crt_sys::fuse_ring::{RingWaker, Slot};
+
+use crate::fuse::reply::Reply;
+use crate::sync::Mutex;
+
+/// A reply, the number of its request, and where it goes.
+pub(super) type Outgoing = (Slot, u64, Reply);
+
+/// Where replies wait for the thread that sends them. There is at most one for each entry.
+#[derive(Debug)]
+pub(in crate::fuse) struct Outbox {
+    waker: Arc<RingWaker>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    replies: Vec<Outgoing>,
+    is_asleep: bool,
+    is_closed: bool,
+}
+
+impl Outbox {
+    pub(super) fn new(waker: Arc<RingWaker>) -> Arc<Self> {
+        Arc::new(Self {
+            waker,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Has a reply sent.
+    pub(in crate::fuse) fn send(&self, slot: Slot, unique: u64, reply: Reply) {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            drop(state);
+            tracing::debug!(unique, "nobody waits for a reply");
+            return;
+        }
+        state.replies.push((slot, unique, reply));
+        let wakes = std::mem::take(&mut state.is_asleep);
+        drop(state);
+        if wakes {
+            self.waker.wake();
+        }
+    }
+
+    /// Moves what has come into `replies`, which is empty. Returns whether the outbox is open.
+    pub(super) fn take(&self, replies: &mut Vec<Outgoing>) -> bool {
+        debug_assert!(replies.is_empty());
+        let mut state = self.state.lock();
+        std::mem::swap(&mut state.replies, replies);
+        !state.is_closed
+    }
+
+    /// Whether the thread may sleep. If so, it is woken when something comes.
+    pub(super) fn may_sleep(&self) -> bool {
+        let mut state = self.state.lock();
+        state.is_asleep = state.replies.is_empty() && !state.is_closed;
+        state.is_asleep
+    }
+
+    /// The thread has woken up.
+    pub(super) fn awake(&self) {
+        self.state.lock().is_asleep = false;
+    }
+
+    /// Ends the thread, and drops what it has not sent: the connection is gone.
+    pub(in crate::fuse) fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let rest = std::mem::take(&mut state.replies);
+        drop(state);
+        // Outside the lock: blocks go back to their pool.
+        drop(rest);
+        self.waker.wake();
+    }
+}

@@ -1,0 +1,155 @@
+//! The thread of a ring: requests in, replies out.
+
+use std::io;
+use std::iter;
+use std::sync::Arc;
+
+use mountpoint_crt_sys::fuse_ring::{Event, Ring, Slot};
+use nix::errno::Errno;
+
+use super::outbox::{Outbox, Outgoing};
+use crate::config::limits;
+use crate::fuse::reply::{Reply, ReplyTo};
+use crate::fuse::server::Server;
+use crate::fuse::wire::ReplyHeader;
+
+/// What one thread serves.
+#[derive(Debug)]
+pub(super) struct Queue {
+    ring: Ring,
+    outbox: Arc<Outbox>,
+    server: Server,
+    /// Used again and again.
+    replies: Vec<Outgoing>,
+    /// Bytes of replies that were committed and not handed over yet.
+    uncommitted: usize,
+}
+
+impl Queue {
+    /// A queue whose ring is registered.
+    pub(super) fn new(ring: Ring, outbox: Arc<Outbox>, server: Server) -> Self {
+        Self {
+            ring,
+            outbox,
+            server,
+            replies: Vec::new(),
+            uncommitted: 0,
+        }
+    }
+
+    /// Serves until the connection ends.
+    pub(super) fn run(mut self) {
+        if let Err(error) = self.serve() {
+            tracing::error!(%error, "a ring of the FUSE connection failed, its thread ends");
+        }
+        self.outbox.close();
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        loop {
+            if !self.send()? {
+                return Ok(());
+            }
+            if !self.outbox.may_sleep() {
+                continue;
+            }
+            let patience = (self.ring.resident() > 0).then_some(limits::RING_IDLE);
+            self.ring.wait(patience)?;
+            self.uncommitted = 0;
+            self.outbox.awake();
+            if !self.serve_events()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Serves what has come. Returns whether the connection lives.
+    fn serve_events(&mut self) -> io::Result<bool> {
+        let mut is_idle = true;
+        while let Some(event) = self.ring.next() {
+            is_idle = false;
+            match event {
+                Event::Arrived(slot) => {
+                    self.server.serve_ring(ReplyTo::ring(slot, &self.outbox));
+                    if !self.send()? {
+                        return Ok(false);
+                    }
+                }
+                Event::Woken => {}
+                Event::Ended => return Ok(false),
+                Event::Failed(error) => {
+                    tracing::error!(%error, "the kernel did not take a reply");
+                }
+            }
+        }
+        if is_idle {
+            self.ring.give_back_idle();
+        }
+        Ok(true)
+    }
+
+    /// Sends what waits to be sent. Returns whether there may be more some time.
+    fn send(&mut self) -> io::Result<bool> {
+        let is_open = self.outbox.take(&mut self.replies);
+        let mut replies = std::mem::take(&mut self.replies);
+        for outgoing in replies.drain(..) {
+            self.send_one(outgoing)?;
+        }
+        self.replies = replies;
+        Ok(is_open)
+    }
+
+    fn send_one(&mut self, (mut slot, unique, reply): Outgoing) -> io::Result<()> {
+        let len = body_len(&reply);
+        self.ring.make_room(len)?;
+        if len <= slot.body_max() {
+            fill(&mut slot, unique, &reply);
+        } else {
+            tracing::error!(unique, len, "a reply is too long, the application gets EIO");
+            fill(&mut slot, unique, &Reply::Failed(Errno::EIO));
+        }
+        // The blocks of the reply are free before the application hears of it.
+        drop(reply);
+        self.ring.commit(slot)?;
+        self.uncommitted += len;
+        if self.uncommitted >= UNCOMMITTED_MAX {
+            self.uncommitted = 0;
+            self.ring.submit()?;
+        }
+        Ok(())
+    }
+}
+
+fn body_len(reply: &Reply) -> usize {
+    match reply {
+        Reply::Done | Reply::Failed(_) => 0,
+        Reply::Fixed(body) => body.as_bytes().len(),
+        Reply::Bytes(body) => body.len(),
+        Reply::Data(data) => data.len(),
+    }
+}
+
+/// Puts a reply where the kernel takes it from. The one copy of file data between socket and kernel.
+fn fill(slot: &mut Slot, unique: u64, reply: &Reply) {
+    let errno = match reply {
+        Reply::Failed(errno) => *errno as i32,
+        _ => 0,
+    };
+    let header = ReplyHeader::encode(unique, errno, body_len(reply));
+    match reply {
+        Reply::Done | Reply::Failed(_) => slot.set_reply(header, iter::empty()),
+        Reply::Fixed(body) => slot.set_reply(header, iter::once(body.as_bytes())),
+        Reply::Bytes(body) => slot.set_reply(header, iter::once(body.as_slice())),
+        Reply::Data(data) => {
+            let pieces = data.slices.iter();
+            slot.set_reply(
+                header,
+                pieces.map(|(block, range)| block.bytes(range.clone())),
+            );
+        }
+    }
+}
+
+/// Bytes of replies that are handed over before the next one is copied: while one application copies them, the next
+/// reply is made.
+const UNCOMMITTED_MAX: usize = 256 << 10;

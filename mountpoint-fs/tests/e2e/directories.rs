@@ -1,0 +1,84 @@
+//! Directories as tools read them: requests counted at the server.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use mountpoint_client::server::{Fault, Operation, Rule, Server};
+
+use crate::harness::{BUCKET, Mounted, put, server, shell};
+
+const DELAY: Duration = Duration::from_millis(50);
+
+fn put_numbered(server: &Server, head: &str, count: usize) {
+    for number in 0..count {
+        let key = format!("{head}{number:06}");
+        server.store().put_synthetic(BUCKET, &key, 512, 1);
+    }
+}
+
+fn far(server: &Server) {
+    server.faults().add(Rule::always(Fault::Latency {
+        fixed: DELAY,
+        jitter: Duration::ZERO,
+    }));
+}
+
+#[test]
+fn a_directory_of_2000_files_is_measured_with_a_handful_of_requests() {
+    let server = server();
+    put_numbered(&server, "d/file-", 2000);
+    for tool in ["du -s d", "ls -l d", "find d -size +0", "ls -U d"] {
+        let mounted = Mounted::new(&server, &[]);
+        server.log().clear();
+        shell(mounted.path(), tool);
+        let requests = server.log().take();
+        assert!(requests.len() <= 5, "{tool}: {requests:?}");
+    }
+}
+
+#[test]
+fn a_large_directory_far_away_is_listed_several_pages_at_once() {
+    let server = server();
+    put_numbered(&server, "d/img_", 40_000);
+    far(&server);
+    let mounted = Mounted::new(&server, &[]);
+    shell(mounted.path(), "test -d d");
+    server.log().clear();
+    let names = shell(mounted.path(), "ls -U d");
+    let lists = server.log().counters(Operation::ListObjectsV2);
+    assert!(names.lines().eq((0..40_000).map(|n| format!("img_{n:06}"))));
+    assert!(lists.requests <= 40 + 40 / 4, "{lists:?}");
+    assert!((8..=16).contains(&lists.in_flight_max), "{lists:?}");
+}
+
+#[test]
+fn a_server_that_slows_down_is_listed_all_the_same() {
+    let server = server();
+    put_numbered(&server, "d/", 12_000);
+    server.faults().add(Rule {
+        probability: 0.3,
+        ..Rule::on(Operation::ListObjectsV2, Fault::SlowDown)
+    });
+    let mounted = Mounted::new(&server, &[]);
+    let names = shell(mounted.path(), "ls -U d");
+    assert!(names.lines().eq((0..12_000).map(|n| format!("{n:06}"))));
+}
+
+#[test]
+fn a_directory_that_changes_while_it_is_listed_shows_what_stays_once() {
+    let server = server();
+    put_numbered(&server, "d/", 12_000);
+    let mounted = Mounted::new(&server, &[]);
+    let mut names = Vec::new();
+    for (index, entry) in std::fs::read_dir(mounted.join("d")).unwrap().enumerate() {
+        names.push(entry.unwrap().file_name().into_string().unwrap());
+        if index % 100 == 0 {
+            put(&server, &format!("d/{index:06}x"), "new");
+            put(&server, &format!("d/{:06}x", 12_000 - index), "new");
+        }
+    }
+    let unique: BTreeSet<_> = names.iter().cloned().collect();
+    assert_eq!(unique.len(), names.len(), "each name once");
+    names.retain(|name| !name.ends_with('x'));
+    assert!(names.into_iter().eq((0..12_000).map(|n| format!("{n:06}"))));
+}

@@ -1,0 +1,213 @@
+//! FUSE over io_uring: tests of this suite once more, over rings; what is different with rings; and what happens where
+//! there are none.
+//!
+//! The kernel offers rings while the module parameter `enable_uring` is on, to the whole machine. Tests that change it
+//! take turns and put it back. Where the kernel does not know the parameter, only the fall-backs can be tested; they
+//! are tested everywhere.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::Signal;
+
+use crate::harness::{BUCKET, Mounted, TRANSPORT, is_mounted, put, read, server, wait_until};
+
+/// The module parameter, held by this test alone and put back when it ends.
+struct Offer {
+    parameter: Flock<File>,
+    before: String,
+}
+
+impl Offer {
+    /// Sets it. `None` where the kernel does not know it.
+    fn set(value: &str) -> Option<Self> {
+        const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
+        let file = match File::options().read(true).write(true).open(PARAMETER) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                // Shown even if the test passes.
+                let mut stderr = std::io::stderr();
+                writeln!(
+                    stderr,
+                    "no FUSE over io_uring in this kernel: fall-backs are tested"
+                )
+                .ok();
+                return None;
+            }
+            Err(error) => panic!("{PARAMETER}: {error}; the tests run as root"),
+        };
+        let parameter = Flock::lock(file, FlockArg::LockExclusive)
+            .unwrap_or_else(|(_, error)| panic!("{PARAMETER}: {error}"));
+        let before = std::fs::read_to_string(PARAMETER).unwrap();
+        (&*parameter).write_all(value.as_bytes()).unwrap();
+        Some(Self { parameter, before })
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        (&*self.parameter)
+            .write_all(self.before.as_bytes())
+            .unwrap();
+    }
+}
+
+/// A mount that is to use a transport, and what it logs.
+fn mounted(server: &Server, transport: &str, log: &Path) -> Mounted {
+    Mounted::with(server, &["--debug"], |command| {
+        command
+            .env(TRANSPORT, transport)
+            .stderr(File::create(log).unwrap());
+    })
+}
+
+/// Threads of rings that a mount has.
+fn ring_threads(mounted: &Mounted) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", mounted.pid())).unwrap();
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default()
+    };
+    tasks
+        .map(name)
+        .filter(|name| name.starts_with("fuse-ring-"))
+        .count()
+}
+
+/// The tests that say most about a transport, in a process of their own whose mounts all have rings.
+#[test]
+fn other_tests_pass_over_io_uring() {
+    const TESTS: [&str; 8] = [
+        "reading::",
+        "faults::",
+        "lifecycle::",
+        "passed_device::",
+        "requests::",
+        "sharing::",
+        "tools::tools_on_the_embedded_server",
+        "writing::tools_write_what_they_read",
+    ];
+    let Some(_offer) = Offer::set("Y") else {
+        return;
+    };
+    let program = std::env::current_exe().unwrap();
+    let output = Command::new(program)
+        .args(TESTS)
+        .env(TRANSPORT, "io-uring")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}{stderr}");
+    // Neither did a filter of mine match nothing, nor did anything go another way.
+    assert!(!stdout.contains("0 passed"), "{stdout}");
+    let fell_back = stderr.contains("requests go through /dev/fuse");
+    assert!(!fell_back, "{stderr}");
+}
+
+#[test]
+fn rings_are_used_if_asked_for_and_offered() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let server = server();
+    put(&server, "file", "hello");
+    let offered = Offer::set("Y");
+    for (transport, has_rings) in [("io-uring", true), ("dev-fuse", false)] {
+        let mounted = mounted(&server, transport, &log);
+        assert_eq!(read(&mounted.join("file")), b"hello");
+        let expected = has_rings && offered.is_some();
+        assert_eq!(ring_threads(&mounted) > 0, expected, "{transport}");
+        assert_eq!(mounted.unmount().code(), Some(0));
+    }
+}
+
+#[test]
+fn a_kernel_that_does_not_offer_rings_is_served_without() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let server = server();
+    put(&server, "file", "hello");
+    let _offer = Offer::set("N");
+    let mounted = mounted(&server, "io-uring", &log);
+    assert_eq!(read(&mounted.join("file")), b"hello");
+    assert_eq!(ring_threads(&mounted), 0);
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains("the kernel does not offer it"), "{log}");
+}
+
+/// As in a container whose filter of system calls has no io_uring, which is Docker's default.
+#[test]
+fn a_process_that_may_not_make_rings_is_served_without() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let server = server();
+    put(&server, "file", "hello");
+    let _offer = Offer::set("Y");
+    let mounted = Mounted::behind(&server, &["python3", "-c", WITHOUT_IO_URING], |command| {
+        command
+            .env(TRANSPORT, "io-uring")
+            .stderr(File::create(&log).unwrap());
+    });
+    assert_eq!(read(&mounted.join("file")), b"hello");
+    assert_eq!(ring_threads(&mounted), 0);
+    let log = std::fs::read_to_string(&log).unwrap();
+    let says_so = log.contains("requests go through /dev/fuse, not over io_uring");
+    assert!(says_so, "{log}");
+}
+
+/// Runs a program that gets EPERM from `io_uring_setup`, number 425 on every architecture: load the number of the
+/// system call, compare, deny or allow.
+const WITHOUT_IO_URING: &str = r"
+import ctypes, os, struct, sys
+program = b''.join(struct.pack('HBBI', *i) for i in [
+    (0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)])
+code = ctypes.create_string_buffer(program)
+filter = ctypes.create_string_buffer(struct.pack('HxxxxxxQ', 4, ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, filter, 0, 0) == 0, ctypes.get_errno()
+os.execv(sys.argv[1], sys.argv[1:])
+";
+
+/// More requests than the cores have entries, and no answer to any: the mount ends all the same, and its users.
+#[test]
+fn requests_that_wait_for_entries_end_with_the_mount() {
+    let Some(_offer) = Offer::set("Y") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let server = server();
+    server.store().put_synthetic(BUCKET, "file", 1 << 30, 1);
+    let mounted = mounted(&server, "io-uring", &log);
+    let path = mounted.path().to_owned();
+    let file = File::open(mounted.join("file")).unwrap();
+    let rule = server
+        .faults()
+        .add(Rule::on(Operation::GetObject, Fault::BlackHole));
+    std::thread::scope(|scope| {
+        for reader in 0..READERS {
+            let file = &file;
+            scope.spawn(move || {
+                let result = file.read_at(&mut [0; 4096], reader * (256 << 10));
+                result.expect_err("no answer has come");
+            });
+        }
+        wait_until("a request that hangs", || {
+            server.faults().fired(rule).is_some_and(|fired| fired > 10)
+        });
+        let (status, took) = mounted.signal(Signal::SIGTERM);
+        assert_eq!(status.code(), Some(0));
+        assert!(took < Duration::from_secs(15), "{took:?}");
+    });
+    assert!(!is_mounted(&path));
+}
+
+/// Twice as many as two cores have entries.
+const READERS: u64 = 2048;
