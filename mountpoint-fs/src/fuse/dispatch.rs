@@ -95,10 +95,7 @@ impl Dispatcher {
                     .map_or(Answer::Nothing, |errno| Answer::Now(Reply::Failed(errno)));
             }
             Operation::Mutate(mutation) => {
-                return match self.mutate(ino, mutation) {
-                    Ok(pending) => Answer::Later(pending),
-                    Err(reply) => Answer::Now(reply),
-                };
+                return self.mutate(ino, mutation);
             }
             _ => {}
         }
@@ -137,6 +134,7 @@ impl Dispatcher {
     }
 
     /// Operations that may have to wait.
+    #[expect(clippy::too_many_lines, reason = "one arm for each operation")]
     fn later(self: &Arc<Self>, header: &Header, operation: &Operation<'_>) -> Option<PendingReply> {
         let (ino, pid) = (InodeNo(header.node), header.pid);
         let this = Arc::clone(self);

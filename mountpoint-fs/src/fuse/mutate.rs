@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
-use super::dispatch::Dispatcher;
+use super::dispatch::{Answer, Dispatcher};
 use super::errno::Step;
 use super::refusal::Refusal;
 use super::reply::Reply;
@@ -14,14 +14,10 @@ use super::wire::{Fixed, Mutation};
 use crate::operation::{InodeNo, RenameMode};
 
 impl Dispatcher {
-    /// The operation that `mutation` of `ino` asks for; how it is refused where there is none.
-    pub(super) fn mutate(
-        self: &Arc<Self>,
-        ino: InodeNo,
-        mutation: &Mutation<'_>,
-    ) -> Result<PendingReply, Reply> {
+    /// The operation that `mutation` of `ino` asks for; the refusal where there is none.
+    pub(super) fn mutate(self: &Arc<Self>, ino: InodeNo, mutation: &Mutation<'_>) -> Answer {
         let this = Arc::clone(self);
-        Ok(match *mutation {
+        let pending: PendingReply = match *mutation {
             Mutation::Unlink { name } => {
                 let name = name.to_owned();
                 Box::pin(async move {
@@ -49,7 +45,7 @@ impl Dispatcher {
                 })
             }
             Mutation::Rename { mode: None, .. } => {
-                return Err(self.refuse(ino, Refusal::RENAME_SPECIAL));
+                return Answer::Now(self.refuse(ino, Refusal::RENAME_SPECIAL));
             }
             Mutation::Rename {
                 name,
@@ -75,13 +71,14 @@ impl Dispatcher {
                     })
                 })
             }
-            Mutation::HardLink => return Err(self.refuse(ino, Refusal::LINK)),
-            Mutation::Allocate => return Err(self.refuse(ino, Refusal::ALLOCATE)),
+            Mutation::HardLink => return Answer::Now(self.refuse(ino, Refusal::LINK)),
+            Mutation::Allocate => return Answer::Now(self.refuse(ino, Refusal::ALLOCATE)),
             Mutation::SetExtendedAttribute { .. } | Mutation::RemoveExtendedAttribute { .. } => {
-                return Err(self.refuse(ino, Refusal::EXTENDED_ATTRIBUTE));
+                return Answer::Now(self.refuse(ino, Refusal::EXTENDED_ATTRIBUTE));
             }
-            Mutation::CopyRange(_) => return Err(Reply::Failed(Errno::ENOSYS)),
-        })
+            Mutation::CopyRange(_) => return Answer::Now(Reply::Failed(Errno::ENOSYS)),
+        };
+        Answer::Later(pending)
     }
 
     fn rename(

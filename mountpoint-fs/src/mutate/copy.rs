@@ -195,7 +195,6 @@ mod tests {
         };
         check(10, 4, &[0..4, 4..8, 8..10]);
         check(8, 4, &[0..4, 4..8]);
-        check(1, 4, &[0..1]);
         for size in [5 << 40, 48 << 40] {
             let all: Vec<_> = parts(size, 512 << 20).collect();
             assert!(all.len() <= 10_000);

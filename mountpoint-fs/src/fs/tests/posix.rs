@@ -11,7 +11,10 @@ use crate::operation::{AttributeChange, Attributes, TimeChange};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-fn mount(objects: &[(&str, &str, &[(&str, &str)])]) -> Mount {
+/// Key, content and metadata of an object.
+type Carrying<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+fn mount(objects: &[Carrying<'_>]) -> Mount {
     let write = WriteConfig {
         allow_delete: true,
         allow_overwrite: true,
