@@ -54,6 +54,8 @@ pub struct ClientError {
     pub message: String,
     /// HTTP status of the answer, if there was one.
     pub status: Option<u16>,
+    /// An earlier attempt was not answered: the server may have done what was asked, and that may be why it refuses now.
+    pub answer_was_lost: bool,
 }
 
 impl ClientError {
@@ -64,6 +66,7 @@ impl ClientError {
             kind,
             message: message.into(),
             status: None,
+            answer_was_lost: false,
         }
     }
 

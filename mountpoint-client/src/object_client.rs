@@ -12,8 +12,8 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::ClientError;
 use crate::types::{
-    BucketInfo, ChecksumAlgorithm, CopySource, DeleteFailure, GetOutput, GetRequest, Key,
-    ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part, PartNumber,
+    BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, GetOutput, GetRequest,
+    Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part, PartNumber,
     PutCondition, PutOutput, PutRequest, Upload,
 };
 
@@ -154,6 +154,7 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
         source: CopySource,
         destination: &Key,
         condition: PutCondition,
+        headers: CopyHeaders,
     ) -> Pending<PutOutput>;
 
     /// RenameObject: directory buckets only, elsewhere [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)

@@ -204,6 +204,14 @@ pub struct ObjectHeaders {
     pub storage_class: Option<String>,
     /// User metadata, without the `x-amz-meta-` prefix.
     pub metadata: Vec<(String, String)>,
+    /// `Cache-Control`.
+    pub cache_control: Option<String>,
+    /// `Content-Disposition`.
+    pub content_disposition: Option<String>,
+    /// `Content-Encoding`.
+    pub content_encoding: Option<String>,
+    /// `Content-Language`.
+    pub content_language: Option<String>,
 }
 
 /// PutObject, in one request.
@@ -270,6 +278,18 @@ pub struct CopySource {
     pub key: Key,
     /// The version it must be.
     pub if_match: Option<ETag>,
+}
+
+/// What a copy carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyHeaders {
+    /// What its source carries, in this storage class; `None` for the standard one.
+    Same {
+        /// `x-amz-storage-class`, which S3 does not take from the source.
+        storage_class: Option<String>,
+    },
+    /// These, and nothing of what its source carries. An object may so be copied onto itself.
+    New(ObjectHeaders),
 }
 
 /// What the bucket said to HeadBucket.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A monotonic clock.
 #[derive(Clone, Debug)]
@@ -36,6 +36,19 @@ impl Clock {
         match self {
             Self::Monotonic(start) => start.elapsed(),
             Self::Manual(nanos) => Duration::from_nanos(nanos.load(Ordering::Acquire)),
+        }
+    }
+
+    /// The time of day, for people to see: nothing is decided by it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the machine's clock"
+    )]
+    #[must_use]
+    pub fn wall(&self) -> SystemTime {
+        match self {
+            Self::Monotonic(_) => SystemTime::now(),
+            Self::Manual(_) => SystemTime::UNIX_EPOCH + self.now(),
         }
     }
 

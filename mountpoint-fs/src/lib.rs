@@ -1,8 +1,8 @@
 //! Mountpoint: an S3 bucket as a local directory.
 //!
 //! Layers, each importing only those below it: helper commands ([`doctor`]) → process ([`mount`], [`cli`]) → kernel
-//! ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`]) → resources
-//! ([`memory`]) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
+//! ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`], [`write`],
+//! [`mutate`]) → resources ([`memory`]) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
 
 pub mod cli;
 pub mod clock;
@@ -14,8 +14,10 @@ pub mod fuse;
 pub mod handle;
 pub mod memory;
 pub mod mount;
+pub mod mutate;
 pub mod namespace;
 pub mod operation;
 pub mod read;
 pub mod read_mode;
 pub mod sync;
+pub mod write;

@@ -99,18 +99,18 @@ const REFERENCE: [(&str, Option<char>, bool, &str, Standing); 52] = [
     ("dual-stack", None, false, "off", Works),
     ("requester-pays", None, false, "off", Works),
     ("bucket-type", None, true, "by the name", Works),
-    ("storage-class", None, true, "none", Refused),
+    ("storage-class", None, true, "none", Works),
     ("expected-bucket-owner", None, true, "none", Works),
-    ("sse", None, true, "none", Refused),
-    ("sse-kms-key-id", None, true, "none", Refused),
-    ("upload-checksums", None, true, "`crc32c`", Refused),
-    ("infer-content-type", None, false, "off", Refused),
+    ("sse", None, true, "none", Works),
+    ("sse-kms-key-id", None, true, "none", Works),
+    ("upload-checksums", None, true, "`crc32c`", Works),
+    ("infer-content-type", None, false, "off", Works),
     ("no-sign-request", None, false, "off", Works),
     ("profile", None, true, "`AWS_PROFILE`, `default`", Works),
     ("read-only", None, false, "off", Works),
-    ("allow-delete", None, false, "off", Refused),
-    ("allow-overwrite", None, false, "off", Refused),
-    ("incremental-upload", None, false, "off", Refused),
+    ("allow-delete", None, false, "off", Works),
+    ("allow-overwrite", None, false, "off", Works),
+    ("incremental-upload", None, false, "off", Works),
     ("auto-unmount", None, false, "off", Works),
     ("allow-root", None, false, "off", Works),
     ("allow-other", None, false, "off", Works),
@@ -135,7 +135,7 @@ const REFERENCE: [(&str, Option<char>, bool, &str, Standing); 52] = [
     ),
     ("part-size", None, true, "`8388608`", Works),
     ("read-part-size", None, true, "`8388608`", Works),
-    ("write-part-size", None, true, "`8388608`", Refused),
+    ("write-part-size", None, true, "`8388608`", Works),
     (
         "ca-bundle",
         None,
@@ -198,7 +198,19 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
         .filter_map(|arg| arg.get_long())
         .filter(|long| !REFERENCE.iter().any(|row| row.0 == *long))
         .collect();
-    assert_eq!(ours, ["fips", "sse-customer-key-file", "read-mode"]);
+    assert_eq!(
+        ours,
+        [
+            "fips",
+            "sse-customer-key-file",
+            "read-mode",
+            "allow-append",
+            "allow-rename",
+            "directory-markers",
+            "posix-metadata",
+            "state-directory"
+        ]
+    );
 }
 
 #[test]
@@ -308,7 +320,7 @@ const LAYERS: [&[&str]; 9] = [
     &["cli", "fuse"],
     &["fs"],
     &["namespace", "handle"],
-    &["read", "read_mode"],
+    &["read", "read_mode", "write", "mutate"],
     &["memory"],
     &["operation"],
     &["config", "clock", "executor", "sync"],

@@ -9,8 +9,8 @@ use mountpoint_crt_sys::block::BlockPool;
 
 use crate::object_client::Pending;
 use crate::types::{
-    CopySource, ETag, GetOutput, GetRequest, Key, ListRequest, ObjectHeaders, ObjectInfo, Part,
-    PartNumber, Priority, PutCondition, PutOutput, PutRequest, Upload,
+    CopyHeaders, CopySource, ETag, GetOutput, GetRequest, Key, ListRequest, ObjectHeaders,
+    ObjectInfo, Part, PartNumber, Priority, PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind, GetHandle, ObjectClient};
 
@@ -244,6 +244,9 @@ impl Bucket {
             source,
             &self.key(destination)?,
             condition,
+            CopyHeaders::Same {
+                storage_class: None,
+            },
         )))
     }
 

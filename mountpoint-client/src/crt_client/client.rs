@@ -14,9 +14,9 @@ use super::options::CrtClientOptions;
 use super::{connect, listing, multipart, objects, rename, sessions, upload};
 use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 use crate::types::{
-    BucketInfo, Checksum, ChecksumAlgorithm, CopySource, DeleteFailure, ETag, GetRequest, Key,
-    ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part, PartNumber,
-    PutCondition, PutOutput, PutRequest, Upload,
+    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag,
+    GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part,
+    PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind};
 
@@ -169,8 +169,9 @@ impl ObjectClient for CrtClient {
         source: CopySource,
         destination: &Key,
         condition: PutCondition,
+        headers: CopyHeaders,
     ) -> Pending<PutOutput> {
-        objects::copy(&self.0, source, destination, condition)
+        objects::copy(&self.0, source, destination, condition, headers)
     }
 
     fn rename(&self, source: &Key, destination: &Key, condition: PutCondition) -> Pending<()> {

@@ -307,6 +307,7 @@ impl Attempts {
                 ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload
             )
         {
+            error.answer_was_lost = true;
             error
                 .message
                 .push_str("; an earlier attempt, whose answer was lost, may have succeeded");

@@ -57,6 +57,10 @@ pub(super) fn create(
                 .bucket(&core.bucket)
                 .key(key.as_str())
                 .set_content_type(headers.content_type.clone())
+                .set_cache_control(headers.cache_control.clone())
+                .set_content_disposition(headers.content_disposition.clone())
+                .set_content_encoding(headers.content_encoding.clone())
+                .set_content_language(headers.content_language.clone())
                 .set_storage_class(headers.storage_class.as_deref().map(StorageClass::from))
                 .set_metadata((!headers.metadata.is_empty()).then_some(metadata))
                 .set_checksum_algorithm(algorithm)
@@ -131,15 +135,17 @@ pub(super) fn copy_part(
                 .send()
                 .await
                 .map_err(|error| of_sdk(&operation, &error))?;
-            let etag = etag(
-                &operation,
-                output.copy_part_result().and_then(|result| result.e_tag()),
-            )?;
+            let result = output.copy_part_result();
+            let etag = etag(&operation, result.and_then(|result| result.e_tag()))?;
+            // What the server computed: an upload whose checksum is made of its parts' wants each when it is completed.
+            let checksum = result.and_then(|result| {
+                checksum_of_texts(result.checksum_crc64_nvme(), result.checksum_crc32_c())
+            });
             Ok(Part {
                 number,
                 etag,
                 size: range.end - range.start,
-                checksum: None,
+                checksum,
             })
         };
         core.retry(Call::slow(operation.clone()), attempt).await
@@ -280,15 +286,19 @@ fn part_of_sdk(operation: &Operation, part: &SdkPart) -> Result<Part, Fault> {
 }
 
 fn part_checksum(part: &SdkPart) -> Option<Checksum> {
+    checksum_of_texts(part.checksum_crc64_nvme(), part.checksum_crc32_c())
+}
+
+/// The checksum in an answer, where it has one of those that are used here.
+pub(super) fn checksum_of_texts(crc64: Option<&str>, crc32c: Option<&str>) -> Option<Checksum> {
     let decode = |text: &str| BASE64_STANDARD.decode(text).ok();
-    if let Some(sum) = part.checksum_crc64_nvme() {
+    if let Some(sum) = crc64 {
         return Some(Checksum::Crc64Nvme(u64::from_be_bytes(
             decode(sum)?.try_into().ok()?,
         )));
     }
-    let sum = part.checksum_crc32_c()?;
     Some(Checksum::Crc32c(u32::from_be_bytes(
-        decode(sum)?.try_into().ok()?,
+        decode(crc32c?)?.try_into().ok()?,
     )))
 }
 

@@ -3,17 +3,22 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use aws_sdk_s3::operation::copy_object::builders::CopyObjectFluentBuilder;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::primitives::DateTime;
-use aws_sdk_s3::types::{Delete, ObjectIdentifier, ServerSideEncryption as SdkEncryption};
+use aws_sdk_s3::types::{
+    Delete, MetadataDirective, ObjectIdentifier, ServerSideEncryption as SdkEncryption,
+    StorageClass,
+};
 
 use super::core::{Call, Core, reading, refused, writing};
 use super::fault::{ErrorAnswer, Fault, Operation};
 use super::sdk_fault::of_sdk;
+use super::upload::object_headers;
 use crate::endpoint::copy_source;
 use crate::types::{
-    BucketInfo, CopySource, DeleteFailure, ETag, Key, ObjectDetails, ObjectHeaders, ObjectInfo,
-    PutCondition, PutOutput,
+    BucketInfo, CopyHeaders, CopySource, DeleteFailure, ETag, Key, ObjectDetails, ObjectHeaders,
+    ObjectInfo, PutCondition, PutOutput,
 };
 use crate::{ErrorKind, Pending};
 
@@ -51,6 +56,27 @@ fn head_with<T: Send + 'static>(
     })
 }
 
+/// What an object carries besides its bytes.
+fn carried(output: &HeadObjectOutput) -> ObjectHeaders {
+    let text = |value: Option<&str>| value.filter(|value| !value.is_empty()).map(str::to_owned);
+    let mut metadata: Vec<(String, String)> = output
+        .metadata()
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    metadata.sort_unstable();
+    ObjectHeaders {
+        content_type: text(output.content_type()),
+        storage_class: text(output.storage_class().map(StorageClass::as_str)),
+        metadata,
+        cache_control: text(output.cache_control()),
+        content_disposition: text(output.content_disposition()),
+        content_encoding: text(output.content_encoding()),
+        content_language: text(output.content_language()),
+    }
+}
+
 fn object_info(
     operation: &Operation,
     key: &Key,
@@ -85,17 +111,8 @@ fn object_details(
     output: &HeadObjectOutput,
 ) -> Result<ObjectDetails, Fault> {
     let info = object_info(operation, key, output)?;
-    let metadata = output.metadata().into_iter().flatten();
-    let mut metadata: Vec<(String, String)> = metadata
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    metadata.sort_unstable();
     Ok(ObjectDetails {
-        headers: ObjectHeaders {
-            content_type: output.content_type().map(str::to_owned),
-            storage_class: info.storage_class.clone(),
-            metadata,
-        },
+        headers: carried(output),
         version_id: output.version_id().map(str::to_owned),
         info,
     })
@@ -211,7 +228,14 @@ pub(super) fn copy(
     source: CopySource,
     destination: &Key,
     condition: PutCondition,
+    headers: CopyHeaders,
 ) -> Pending<PutOutput> {
+    if let CopyHeaders::New(headers) = &headers
+        && let Err(what) = object_headers(headers)
+    {
+        let operation = core.on_key("CopyObject", destination);
+        return refused(operation.error(ErrorKind::InvalidRequest, &what));
+    }
     let (core_of_task, destination) = (Arc::clone(core), destination.clone());
     writing(core, async move {
         let core = core_of_task;
@@ -232,7 +256,7 @@ pub(super) fn copy(
                 )
                 .set_if_match(if_match)
                 .set_if_none_match(if_none_match);
-            let output = call
+            let output = with_headers(call, &headers)
                 .send()
                 .await
                 .map_err(|error| of_sdk(&operation, &error))?;
@@ -245,6 +269,24 @@ pub(super) fn copy(
         };
         core.retry(Call::slow(operation.clone()), attempt).await
     })
+}
+
+/// What the copy carries.
+fn with_headers(call: CopyObjectFluentBuilder, headers: &CopyHeaders) -> CopyObjectFluentBuilder {
+    match headers {
+        CopyHeaders::Same { storage_class } => {
+            call.set_storage_class(storage_class.as_deref().map(StorageClass::from))
+        }
+        CopyHeaders::New(headers) => call
+            .metadata_directive(MetadataDirective::Replace)
+            .set_storage_class(headers.storage_class.as_deref().map(StorageClass::from))
+            .set_metadata(Some(headers.metadata.iter().cloned().collect()))
+            .set_content_type(headers.content_type.clone())
+            .set_cache_control(headers.cache_control.clone())
+            .set_content_disposition(headers.content_disposition.clone())
+            .set_content_encoding(headers.content_encoding.clone())
+            .set_content_language(headers.content_language.clone()),
+    }
 }
 
 /// `If-Match` and `If-None-Match` of a write.

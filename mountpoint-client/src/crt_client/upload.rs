@@ -33,10 +33,11 @@ pub(super) fn put(core: &Arc<Core>, request: PutRequest) -> Pending<PutOutput> {
         path: core.endpoint.path(&request.key),
         headers,
     };
-    let core_of_task = Arc::clone(core);
+    let (core_of_task, sent) = (Arc::clone(core), request.checksum);
     writing(core, async move {
         let core = core_of_task;
         let check = |operation: &Operation, head: &ResponseHead| {
+            check_stored(operation, head, sent)?;
             core.check_encryption(
                 operation,
                 head.header("x-amz-server-side-encryption"),
@@ -69,7 +70,8 @@ pub(super) fn put_part(
     let core_of_task = Arc::clone(core);
     writing(core, async move {
         // How the object is encrypted was said when the upload began.
-        let check = |_: &Operation, _: &ResponseHead| Ok(());
+        let check =
+            |operation: &Operation, head: &ResponseHead| check_stored(operation, head, checksum);
         let etag = send(&core_of_task, operation, message, body, check).await?;
         Ok(Part {
             number,
@@ -139,6 +141,24 @@ impl Drop for CancelOnDrop {
     }
 }
 
+/// The fault if the server says that it stored other bytes than those that `sent` is of. A server without checksums
+/// says nothing.
+fn check_stored(
+    operation: &Operation,
+    head: &ResponseHead,
+    sent: Option<Checksum>,
+) -> Result<(), Fault> {
+    let Some(sent) = sent else { return Ok(()) };
+    let (name, value) = checksum_header(sent);
+    match head.header(&name).map(str::trim) {
+        Some(stored) if stored != value => {
+            let what = format!("the server stored other bytes: {name} is {stored}, not {value}");
+            Err(operation.error(ErrorKind::InvalidResponse, &what).into())
+        }
+        _ => Ok(()),
+    }
+}
+
 fn etag_of(operation: &Operation, head: &ResponseHead) -> Result<ETag, Fault> {
     match head.header("etag").map(str::trim) {
         Some(value) if !value.is_empty() => Ok(ETag::from_header(value)),
@@ -167,6 +187,17 @@ pub(super) fn object_headers(headers: &ObjectHeaders) -> Result<Vec<(String, Str
     let mut all = Vec::new();
     if let Some(content_type) = &headers.content_type {
         all.push(("Content-Type".to_owned(), content_type.clone()));
+    }
+    let others = [
+        ("Cache-Control", &headers.cache_control),
+        ("Content-Disposition", &headers.content_disposition),
+        ("Content-Encoding", &headers.content_encoding),
+        ("Content-Language", &headers.content_language),
+    ];
+    for (name, value) in others {
+        if let Some(value) = value {
+            all.push((name.to_owned(), value.clone()));
+        }
     }
     if let Some(class) = &headers.storage_class {
         all.push(("x-amz-storage-class".to_owned(), class.clone()));

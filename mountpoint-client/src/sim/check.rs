@@ -6,7 +6,7 @@ use crc_fast::CrcAlgorithm;
 use crate::types::{Checksum, ETag, ObjectHeaders, PutCondition};
 use crate::{ClientError, ErrorKind};
 
-use super::SimObject;
+use super::{Content, SimObject};
 
 /// User metadata S3 takes with an object, names and values together.
 const METADATA_LEN_MAX: usize = 2048;
@@ -110,6 +110,14 @@ pub(super) fn check_body(body: &Bytes, checksum: Option<Checksum>) -> Result<(),
         "BadDigest",
         "the checksum does not match the body",
     ))
+}
+
+/// The CRC-32C of stored bytes.
+pub(super) fn crc32c(content: &Content) -> Checksum {
+    let mut digest = crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi);
+    content.read(0..content.size(), |bytes| digest.update(bytes));
+    let low = digest.finalize() & u64::from(u32::MAX);
+    Checksum::Crc32c(u32::try_from(low).expect("the high bits are masked"))
 }
 
 /// Whether S3 stores what comes with an object.

@@ -14,7 +14,7 @@ use crate::types::{
 use crate::{ClientError, ErrorKind};
 
 use super::Content;
-use super::check::{check_headers, check_write, refuse};
+use super::check::{check_headers, check_write, crc32c, refuse};
 use super::content::multipart_etag;
 use super::store::Store;
 
@@ -100,7 +100,12 @@ impl Store {
             return Err(refuse(ErrorKind::InvalidRequest, "InvalidArgument", &what));
         }
         let content = object.content.slice(range);
-        self.store_part(upload, number, content, None)
+        // S3 computes what the other parts came with.
+        let checksum = match self.uploads.find(upload)?.checksum {
+            Some(ChecksumAlgorithm::Crc32c) => Some(crc32c(&content)),
+            Some(ChecksumAlgorithm::Crc64Nvme) | None => None,
+        };
+        self.store_part(upload, number, content, checksum)
     }
 
     fn store_part(

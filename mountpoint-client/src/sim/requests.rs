@@ -8,9 +8,9 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::object_client::Pending;
 use crate::types::{
-    BucketInfo, Checksum, ChecksumAlgorithm, CopySource, DeleteFailure, ETag, GetRequest, Key,
-    ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part, PartNumber,
-    PutCondition, PutOutput, PutRequest, Upload,
+    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag,
+    GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part,
+    PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind, GetHandle, GetObserver, ObjectClient};
 
@@ -154,11 +154,12 @@ impl ObjectClient for SimClient {
         source: CopySource,
         destination: &Key,
         condition: PutCondition,
+        headers: CopyHeaders,
     ) -> Pending<PutOutput> {
         let destination = destination.clone();
         let record = RequestRecord::new(Operation::CopyObject, destination.as_str());
         self.submit(record, move |store| {
-            store.copy(&source, &destination, &condition)
+            store.copy(&source, &destination, &condition, headers)
         })
     }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::types::{
-    BucketInfo, Checksum, CopySource, DeleteFailure, ETag, GetOutput, Key, ObjectDetails,
-    ObjectHeaders, ObjectInfo, PutCondition, PutOutput, PutRequest,
+    BucketInfo, Checksum, CopyHeaders, CopySource, DeleteFailure, ETag, GetOutput, Key,
+    ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition, PutOutput, PutRequest,
 };
 use crate::{ClientError, ErrorKind};
 
@@ -145,7 +145,8 @@ impl Store {
             self.object(&key).map(|there| &**there),
             &condition,
         )?;
-        let content = Content::bytes(body);
+        // A copy, as over a network: whoever sent the bytes may have their memory back.
+        let content = Content::bytes(Bytes::copy_from_slice(&body));
         let etag = content.etag();
         Ok(self.write(&key, content, etag, headers))
     }
@@ -177,9 +178,16 @@ impl Store {
         source: &CopySource,
         destination: &Key,
         condition: &PutCondition,
+        headers: CopyHeaders,
     ) -> Result<PutOutput, ClientError> {
         let object = Arc::clone(self.copy_source(source)?);
-        if source.key == *destination {
+        let is_unchanged = matches!(
+            headers,
+            CopyHeaders::Same {
+                storage_class: None
+            }
+        );
+        if source.key == *destination && is_unchanged {
             let what = "a copy to itself that changes nothing";
             return Err(refuse(ErrorKind::InvalidRequest, "InvalidRequest", what));
         }
@@ -189,10 +197,14 @@ impl Store {
         let content = object.content.clone();
         let etag = content.etag();
         // The storage class is not copied: S3 stores a copy in the class that the request names.
-        let headers = ObjectHeaders {
-            storage_class: None,
-            ..object.headers.clone()
+        let headers = match headers {
+            CopyHeaders::Same { storage_class } => ObjectHeaders {
+                storage_class,
+                ..object.headers.clone()
+            },
+            CopyHeaders::New(headers) => headers,
         };
+        check_headers(&headers)?;
         Ok(self.write(destination, content, etag, headers))
     }
 
@@ -234,7 +246,8 @@ impl Store {
     ) -> Result<Content, ClientError> {
         check_len(body.len() as u64)?;
         check_body(&body, checksum)?;
-        Ok(Content::bytes(body))
+        // As in `put`.
+        Ok(Content::bytes(Bytes::copy_from_slice(&body)))
     }
 }
 

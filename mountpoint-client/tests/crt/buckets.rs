@@ -11,7 +11,7 @@ use mountpoint_client::server::{
     Fault, Operation, RequestRecord, Rule, Server as Embedded, ServerOptions,
 };
 use mountpoint_client::types::{
-    CopySource, ListRequest, ObjectHeaders, PartNumber, PutCondition, PutRequest,
+    CopyHeaders, CopySource, ListRequest, ObjectHeaders, PartNumber, PutCondition, PutRequest,
 };
 use mountpoint_client::{
     BucketType, ClientError, CrtClient, CrtClientOptions, ErrorKind, ObjectClient,
@@ -19,6 +19,10 @@ use mountpoint_client::{
 };
 
 use crate::support::{Fixture, key};
+
+const SAME: CopyHeaders = CopyHeaders::Same {
+    storage_class: None,
+};
 
 const BUCKET: &str = "bucket";
 const DIRECTORY: &str = "b--usw2-az1--x-s3";
@@ -66,7 +70,7 @@ fn one_of_each(fixture: &Fixture) -> Result<(), ClientError> {
     block_on(client.list(ListRequest::default()))?;
     block_on(client.put(put("p")))?;
     let condition = PutCondition::None;
-    block_on(client.copy(source(), &key("c"), condition.clone()))?;
+    block_on(client.copy(source(), &key("c"), condition.clone(), SAME))?;
     let upload = block_on(client.create_upload(&key("m"), ObjectHeaders::default(), None))?;
     let body = Bytes::from(vec![7; 5 << 20]);
     let first = block_on(client.put_part(&upload, PartNumber(1), body, None))?;

@@ -1,12 +1,16 @@
 //! Everything but GET of `CrtClient`, against canned answers.
 
+const SAME: CopyHeaders = CopyHeaders::Same {
+    storage_class: None,
+};
+
 use crate::support::{Fixture, Reply, Server, key};
 use bytes::Bytes;
 use futures::executor::block_on;
 use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::types::{
-    Checksum, CopySource, ETag, ListRequest, ObjectHeaders, Part, PartNumber, PutCondition,
-    PutRequest, Upload,
+    Checksum, CopyHeaders, CopySource, ETag, ListRequest, ObjectHeaders, Part, PartNumber,
+    PutCondition, PutRequest, Upload,
 };
 use mountpoint_client::{ErrorKind, ObjectClient, ServerSideEncryption};
 
@@ -20,6 +24,7 @@ fn put(condition: PutCondition) -> PutRequest {
             content_type: Some("text/plain".to_owned()),
             storage_class: Some("STANDARD_IA".to_owned()),
             metadata: vec![("owner".to_owned(), "me".to_owned())],
+            ..ObjectHeaders::default()
         },
     }
 }
@@ -446,7 +451,7 @@ fn an_answer_that_tells_of_another_encryption_is_an_error() {
         let condition = PutCondition::None;
         [
             block_on(client.put(put(condition.clone()))).map(drop),
-            block_on(client.copy(source, &key("b"), condition)).map(drop),
+            block_on(client.copy(source, &key("b"), condition, SAME)).map(drop),
             block_on(client.create_upload(&key("c"), ObjectHeaders::default(), None)).map(drop),
         ]
     };

@@ -106,6 +106,7 @@ fn mount(server: &Server, directory: &Path) -> Result<MountedBucket, Failure> {
         file_mode: 0o644,
         names: NamesConfig::default(),
         read: ReadConfig::default(),
+        write: mountpoint_fs::config::WriteConfig::default(),
     };
     let access = MountOptions {
         source_name: "mountpoint-demo".to_owned(),

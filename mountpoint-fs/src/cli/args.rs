@@ -9,7 +9,7 @@ use clap::Parser;
 
 use super::{
     BucketArg, BucketFlags, ClientFlags, CredentialsFlags, LaterFlags, LoggingFlags, MetadataFlags,
-    MountFlags,
+    MountFlags, WriteFlags,
 };
 
 /// Version and commit, for `--version`.
@@ -22,7 +22,8 @@ const VERSION: &str = concat!(
 
 /// Mount an S3 bucket, or any bucket of an S3-compatible server, as a local directory.
 ///
-/// The mount is read-only in this version. Unmount with `umount DIRECTORY` (or `fusermount3 -u DIRECTORY` as an
+/// New files can be written, from their beginning to their end; --allow-overwrite and --allow-delete let existing ones
+/// be replaced and removed. Unmount with `umount DIRECTORY` (or `fusermount3 -u DIRECTORY` as an
 /// ordinary user), or end the process with SIGTERM.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mount-s3", version = VERSION, max_term_width = 110, after_help = EXAMPLES)]
@@ -59,6 +60,10 @@ pub struct CliArgs {
     #[command(flatten)]
     pub client: ClientFlags,
 
+    /// What may be changed.
+    #[command(flatten)]
+    pub write: WriteFlags,
+
     /// What is logged.
     #[command(flatten)]
     pub logging: LoggingFlags,
@@ -90,7 +95,7 @@ impl CliArgs {
     /// Why this version does not mount what these arguments ask for; empty if it does.
     #[must_use]
     pub fn refusals(&self) -> Vec<String> {
-        match self.later.conflict() {
+        match self.write.conflict() {
             Some(conflict) => vec![conflict.to_owned()],
             None => self.later.refusals(),
         }
@@ -306,19 +311,7 @@ mod tests {
             "--sse AES256 --sse-kms-key-id arn:aws:kms:r:1:key/x",
             &["--sse-kms-key-id cannot"],
         );
-        check_refused(
-            "--allow-delete --allow-overwrite",
-            &["--allow-delete is", "--allow-overwrite is"],
-        );
         for args in [
-            "--allow-delete",
-            "--allow-overwrite",
-            "--incremental-upload",
-            "--storage-class GLACIER_IR",
-            "--sse AES256",
-            "--upload-checksums off",
-            "--infer-content-type",
-            "--write-part-size 8388608",
             "--cache /c",
             "--cache-xz b--use1-az4--x-s3",
             "--log-metrics",
@@ -326,10 +319,7 @@ mod tests {
         ] {
             check_refused(args, &[args.split(' ').next().unwrap()]);
         }
-        check_refused(
-            "--sse aws:kms --sse-kms-key-id arn:aws:kms:r:1:key/x",
-            &["--sse ", "--sse-kms-key-id "],
-        );
+        check_refused("--allow-delete --sse AES256 --write-part-size 5242880", &[]);
         check_refused(
             "--cache /c --max-cache-size 1",
             &["--cache ", "--max-cache-size "],

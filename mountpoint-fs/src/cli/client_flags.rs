@@ -23,7 +23,7 @@ pub struct ClientFlags {
     #[arg(long, value_name = "MiB", value_parser = value_parser!(u64).range(512..=MIB_MAX))]
     pub memory_target: Option<u64>,
 
-    /// Largest range of one GET, and later the part size of uploads, in bytes [default: 8388608]
+    /// Largest range of one GET, and part size of uploads (at least 5 MiB), in bytes [default: 8388608]
     #[arg(
         long,
         value_name = "SIZE",
@@ -56,6 +56,12 @@ impl ClientFlags {
         self.read_part_size
             .or(self.part_size)
             .unwrap_or(PART_DEFAULT)
+    }
+
+    /// The part size of uploads that `--part-size` asks for, in bytes.
+    #[must_use]
+    pub fn write_part_size(&self) -> Option<u64> {
+        self.part_size
     }
 }
 

@@ -12,7 +12,7 @@ use super::values::parse_mode;
     reason = "each is a flag of the command line that we are compatible with"
 )]
 pub struct MountFlags {
-    /// Mount read-only; this version always does
+    /// Mount read-only
     #[arg(long)]
     pub read_only: bool,
 

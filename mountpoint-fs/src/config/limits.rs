@@ -70,6 +70,49 @@ pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
 /// Most memory for reads by default; `--memory-target` may ask for more.
 pub const READ_MEMORY_DEFAULT_MAX: u64 = 8 << 30;
 
+/// Largest WRITE the kernel sends, in bytes.
+pub const WRITE_SIZE_MAX: usize = 1 << 20;
+
+/// Buffers of a file that is being written, in bytes, before it gets one for a whole part: a small file takes a page,
+/// and what is copied while a buffer grows is an eighth of the first part at most.
+pub const WRITE_STAGES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
+
+/// Parts of an upload, to begin with; the reference's size.
+pub const WRITE_PART_DEFAULT: u64 = 8 << 20;
+
+/// Parts that one upload may have; S3's limit.
+pub const UPLOAD_PARTS_MAX: u16 = 10_000;
+
+/// Largest part; S3's limit.
+pub const UPLOAD_PART_MAX: u64 = 5 << 30;
+
+/// Smallest part that is not the last; S3's limit.
+pub const UPLOAD_PART_MIN: u64 = 5 << 20;
+
+/// After so many parts their size doubles: ten steps to the last part, the first 8 GB in parts of 8 MiB.
+pub const UPLOAD_PART_STEP: u16 = 1000;
+
+/// Share of the mount's memory that writers may hold: one in so many bytes. The rest is always there for reads.
+pub const WRITE_MEMORY_SHARE: u64 = 2;
+
+/// Share of the writers' memory that is kept for whole parts: one in so many bytes.
+pub const WRITE_WHOLE_SHARE: u64 = 4;
+
+/// When more than this share of the writers' memory is held, one in so many bytes, buffers take no more than they need.
+pub const WRITE_PLENTY_SHARE: u64 = 4;
+
+/// How long the end of a mount waits for uploads that were begun. What is not done by then is aborted.
+pub const UPLOAD_DRAIN: Duration = Duration::from_secs(30);
+
+/// How long it then waits for the aborts.
+pub const UPLOAD_ABORT: Duration = Duration::from_secs(5);
+
+/// A journal of uploads is begun anew when it is larger than this, in bytes, and no upload is open.
+pub const JOURNAL_LEN_MAX: u64 = 64 << 10;
+
+/// Journals in the state directory that are looked at: one for each mount of this user that was killed.
+pub const JOURNAL_FILES_MAX: usize = 1000;
+
 /// Names that one LIST asks for: the most that S3 returns in a page.
 pub const LIST_PAGE_KEYS: u16 = 1000;
 
@@ -253,3 +296,38 @@ pub const DOCTOR_SERVER: Duration = Duration::from_secs(15);
 
 /// Attempts of one request of the doctor's: more would hide what a mount meets.
 pub const DOCTOR_ATTEMPTS: u32 = 3;
+
+/// Names that this mount changed and that answers still in the air may be wrong about; 100 bytes each.
+pub const CHANGED_NAMES_MAX: usize = 16 << 10;
+
+/// How long a changed name is remembered at least; as long as names are answered for where that is longer.
+pub const CHANGED_NAMES_AGE_MIN: Duration = Duration::from_secs(15);
+
+/// Directories that are there although no key says so: made here or emptied here. About 250 bytes each.
+pub const KEPT_DIRECTORIES_MAX: usize = 1 << 18;
+
+/// Largest object that S3 copies in one request.
+pub const COPY_SIZE_MAX: u64 = 5 << 30;
+
+/// Part of an object that is copied in parts. S3 copies some 100 MB/s within one request, so smaller parts are faster;
+/// 512 MiB times S3's 10,000 parts is more than an object of 5 TiB needs, and larger ones get larger parts.
+pub const COPY_PART_SIZE: u64 = 512 << 20;
+
+/// Requests of one rename that are in the air at once: a directory's copies, or the parts of a copy.
+pub const COPIES_IN_FLIGHT_MAX: usize = 32;
+
+/// Attempts to rename a file whose object is replaced meanwhile.
+pub const RENAME_ATTEMPTS_MAX: u32 = 3;
+
+/// Keys of one DeleteObjects: S3's own bound.
+pub const DELETE_KEYS_MAX: usize = 1000;
+
+/// How often the log says how far the renaming of a directory has come.
+pub const RENAME_PROGRESS: Duration = Duration::from_secs(10);
+
+/// Names that one rename of a directory may move. What is known of each is held in memory (about 200 bytes) while the
+/// rename lasts, so that nothing is deleted that was not copied.
+pub const RENAME_KEYS_MAX: usize = 1 << 20;
+
+/// Longest target of a symbolic link, in bytes: Linux's `PATH_MAX`.
+pub const LINK_LEN_MAX: u32 = 4096;

@@ -2,5 +2,7 @@
 
 pub mod limits;
 mod settings;
+mod write;
 
 pub use settings::{FsConfig, NamesConfig, ReadConfig, ReadMode};
+pub use write::{CopyLimits, WriteConfig};

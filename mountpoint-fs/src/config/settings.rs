@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::WriteConfig;
 use super::limits::{FILE_TTL, INODES_MAX};
 
 /// Settings of names, attributes and open files.
@@ -21,6 +22,8 @@ pub struct FsConfig {
     pub names: NamesConfig,
     /// Settings of the read path.
     pub read: ReadConfig,
+    /// What may be changed, and how.
+    pub write: WriteConfig,
 }
 
 /// Settings of names.

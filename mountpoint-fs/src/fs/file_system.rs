@@ -4,6 +4,7 @@
 //! FUSE message and no errno. Any future may be dropped while it waits: it has then changed nothing. Runs on whatever
 //! thread polls it and never blocks that thread.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -14,9 +15,10 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
 use crate::clock::Clock;
-use crate::config::FsConfig;
 use crate::config::limits::NAME_LEN_MAX;
-use crate::handle::{HandleTable, OpenFile};
+use crate::config::{FsConfig, WriteConfig};
+use crate::handle::{HandleTable, OpenFile, OpenWriter};
+use crate::mutate::Mutator;
 use crate::namespace::{Namespace, Proof};
 use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
@@ -24,15 +26,28 @@ use crate::operation::{
 };
 use crate::read::{ReadContext, Reader};
 use crate::read_mode::ReadModes;
+use crate::sync::Mutex;
+use crate::write::{MemorySource, WriteContext};
+
+/// Open files that are written, by inode: the newest handle of each.
+pub(super) type Writers = HashMap<InodeNo, (HandleNo, Arc<OpenWriter>)>;
 
 /// A mounted bucket. Every operation may be called from any thread and never blocks it: what must wait for S3
 /// or memory is a future. Shared as `Arc<FileSystem>`.
 #[derive(Debug)]
 pub struct FileSystem {
-    namespace: Namespace,
-    reading: Arc<ReadContext>,
+    pub(super) namespace: Arc<Namespace>,
+    pub(super) reading: Arc<ReadContext>,
     read_modes: Arc<ReadModes>,
-    files: HandleTable<OpenFile>,
+    pub(super) writing: Arc<WriteContext>,
+    pub(super) clock: Clock,
+    pub(super) files: HandleTable<OpenFile>,
+    /// The lock is a leaf.
+    pub(super) writers: Arc<Mutex<Writers>>,
+    pub(super) write: WriteConfig,
+    pub(super) mutator: Mutator,
+    /// Of new files and directories.
+    pub(super) owner: (u32, u32),
     directories: HandleTable<OpenDirectory>,
 }
 
@@ -42,12 +57,27 @@ impl FileSystem {
     pub fn new(client: Arc<dyn ObjectClient>, config: FsConfig, clock: Clock) -> Self {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
         let read_modes = ReadModes::new(config.read.mode, config.read.machine_memory);
-        let reading = ReadContext::new(client, config.read, clock);
+        let reading = ReadContext::new(Arc::clone(&client), config.read, clock.clone());
+        let (budget, pool, make_room) = reading.memory();
+        let memory = MemorySource {
+            budget,
+            pool,
+            make_room,
+        };
+        let mutator = Mutator::new(Arc::clone(&client), &config.write, clock.clone());
+        let write = config.write.clone();
+        let writing = WriteContext::new(client, config.write, clock.clone(), memory);
         Self {
-            namespace,
+            write,
+            mutator,
+            owner: (config.uid, config.gid),
+            namespace: Arc::new(namespace),
             reading,
             read_modes,
+            writing,
+            clock,
             files: HandleTable::default(),
+            writers: Arc::default(),
             directories: HandleTable::default(),
         }
     }
@@ -92,9 +122,7 @@ impl FileSystem {
     /// [`FsError::Stale`] if that is another version than the inode's: the inode's name is to be looked up again, and
     /// what that finds to be opened. Linux does so by itself when `open` says `ESTALE`.
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
-        if options.write {
-            return Err(FsError::ReadOnly);
-        }
+        self.finish_closed(ino).await?;
         let opened = self.namespace.open(ino, options.direct).await?;
         let (key, etag) = (opened.key, opened.version.etag);
         let reader = Reader::new(
@@ -118,12 +146,13 @@ impl FileSystem {
             options,
             self.reading.consumed(),
         );
-        let handle = self.files.insert(OpenFile { ino, reader, watch });
+        let handle = self.files.insert(OpenFile::Reading { ino, reader, watch });
         Ok(Opened {
             handle,
             direct_io,
             // An inode is one version of an object, so pages of it are never of another.
             keep_cache: true,
+            flush: false,
         })
     }
 
@@ -137,23 +166,41 @@ impl FileSystem {
         fills_cache: bool,
     ) -> Result<ReadData, FsError> {
         let file = self.files.get(handle)?;
-        if let Some(watch) = &file.watch {
+        let (ino, reader, watch) = file.reading()?;
+        if let Some(watch) = watch {
             watch.see(offset, size, fills_cache);
         }
-        let outcome = file.reader.read(offset, size).await;
+        let outcome = reader.read(offset, size).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
-            self.namespace.is_replaced(file.ino);
+            self.namespace.is_replaced(ino);
         }
         outcome
     }
 
+    /// All bytes of a file that has no more than `len_max`.
+    pub(super) async fn read_small(&self, ino: InodeNo, len_max: u32) -> Result<ReadData, FsError> {
+        let opened = self.namespace.open(ino, false).await?;
+        let (etag, size) = (opened.version.etag, opened.version.size);
+        let reader = Reader::new(Arc::clone(&self.reading), opened.key, etag, size);
+        reader.read(0, len_max).await
+    }
+
+    /// The time of day.
+    pub(super) fn wall_now(&self) -> SystemTime {
+        self.clock.wall()
+    }
+
     /// Closes a file.
     pub fn release(&self, handle: HandleNo) {
-        if let Some(file) = self.files.remove(handle) {
-            if let Some(watch) = &file.watch {
-                self.read_modes.close(watch, self.reading.consumed());
+        match self.files.remove(handle).as_deref() {
+            Some(OpenFile::Reading { ino, watch, .. }) => {
+                if let Some(watch) = watch {
+                    self.read_modes.close(watch, self.reading.consumed());
+                }
+                self.namespace.close(*ino);
             }
-            self.namespace.close(file.ino);
+            Some(OpenFile::Writing(open)) => self.release_writer(handle, Arc::clone(open)),
+            None => {}
         }
     }
 
@@ -195,6 +242,7 @@ impl FileSystem {
         Ok(self.directories.insert(OpenDirectory {
             ino,
             listing: AsyncMutex::new(listing),
+            written: Mutex::default(),
         }))
     }
 
@@ -257,7 +305,7 @@ impl FileSystem {
     }
 }
 
-/// The time that directories show. Nothing is decided by it, so no test needs to own it.
+/// The time that directories and new metadata show. Nothing is decided by it, so no test needs to own it.
 #[expect(
     clippy::disallowed_methods,
     reason = "read once, at the start, to be shown to people"

@@ -1,7 +1,11 @@
 //! The file system's operations, in domain types: no FUSE message, no errno, no thread.
 
+mod attribute_change;
+mod change;
 mod file_system;
 mod open_directory;
+mod permission;
+mod writing;
 
 #[cfg(test)]
 mod tests;

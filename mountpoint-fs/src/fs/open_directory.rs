@@ -11,6 +11,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::namespace::{Listed, Listing, Namespace, Page};
 use crate::operation::{DirectoryEntry, DirectorySink, Entry, FsError, InodeNo};
+use crate::sync::Mutex;
 
 /// One open of a directory. Its lock is H of the order H, I, T; it is the only one that is held while waiting, so
 /// two readers of one handle take turns.
@@ -18,6 +19,8 @@ use crate::operation::{DirectoryEntry, DirectorySink, Entry, FsError, InodeNo};
 pub(super) struct OpenDirectory {
     pub(super) ino: InodeNo,
     pub(super) listing: AsyncMutex<Listing>,
+    /// What is being written in it, and behind how many pages it comes. A leaf.
+    pub(super) written: Mutex<Option<(usize, Arc<Page>)>>,
 }
 
 impl OpenDirectory {
@@ -34,6 +37,8 @@ impl OpenDirectory {
         let mut listing = self.listing.lock().await;
         if offset == 0 {
             listing.rewind();
+            listing.set_kept(namespace.kept_children(self.ino));
+            *self.written.lock() = None;
         }
         let mut position = Position::of_offset(offset)?;
         let mut filler = Filler {
@@ -44,6 +49,7 @@ impl OpenDirectory {
             is_empty: true,
         };
         let mut page = listing.page(position.page).await?;
+        page = page.or_else(|| self.written_page(namespace, &mut listing, position.page));
         if !filler.add_dots(offset)? {
             return Ok(());
         }
@@ -57,8 +63,30 @@ impl OpenDirectory {
             } else {
                 listing.page_now(position.page)
             };
+            if filler.is_empty && page.is_none() {
+                page = self.written_page(namespace, &mut listing, position.page);
+            }
         }
         Ok(())
+    }
+
+    /// A page behind the last one of the listing, with the new files that are being written: S3 does not know them yet.
+    fn written_page(
+        &self,
+        namespace: &Namespace,
+        listing: &mut Listing,
+        number: usize,
+    ) -> Option<Arc<Page>> {
+        let mut written = self.written.lock();
+        if written.is_none() {
+            let mut page = namespace.written_page(self.ino)?;
+            let listed: Vec<_> = (0..number).filter_map(|n| listing.page_now(n)).collect();
+            page.entries
+                .retain(|entry| !listed.iter().any(|page| page.find(&entry.name).is_some()));
+            *written = Some((number, Arc::new(page)));
+        }
+        let (at, page) = written.as_ref()?;
+        (*at == number).then(|| Arc::clone(page))
     }
 }
 
@@ -88,20 +116,24 @@ impl Filler<'_> {
         let first = position.index_on(page);
         let mut has_room = true;
         for (index, listed) in page.entries.iter().enumerate().skip(first) {
+            if self.namespace.is_outdated(self.directory, listed, page) {
+                continue;
+            }
             let next_offset = Position {
                 page: position.page,
                 index: index + 1,
                 name: name_bits(&listed.name),
             }
             .offset();
-            let entry = if self.plus {
+            let is_admitted = self.plus && !self.namespace.lists_names_only();
+            let entry = if is_admitted {
                 self.namespace.admit(self.directory, listed, page)?
             } else {
                 self.namespace.preview(self.directory, listed)
             };
             has_room = self.add(&listed.name, next_offset, entry);
             if !has_room {
-                if self.plus {
+                if is_admitted {
                     self.namespace.forget(entry.attributes.ino, 1);
                 }
                 break;

@@ -14,11 +14,12 @@ use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
 use super::reply::Reply;
 use super::task::PendingReply;
-use super::wire::{DirectoryBuffer, Fixed, Header, Modification, Operation, Request};
+use super::wire::{DirectoryBuffer, Fixed, Header, Operation, Request};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
-use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened};
+use crate::handle::Closer;
+use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions};
 
 /// What to do about a request.
 pub(super) enum Answer {
@@ -47,7 +48,7 @@ pub(super) struct Rules {
 /// Turns requests into operations.
 #[derive(Debug)]
 pub(super) struct Dispatcher {
-    fs: Arc<FileSystem>,
+    pub(super) fs: Arc<FileSystem>,
     rules: Rules,
     refusals: LogLimit,
     failures: LogLimit,
@@ -94,7 +95,18 @@ impl Dispatcher {
                 return unsupported(*operation)
                     .map_or(Answer::Nothing, |errno| Answer::Now(Reply::Failed(errno)));
             }
+            Operation::Mutate(mutation) => {
+                return self.mutate(ino, mutation);
+            }
             _ => {}
+        }
+        if let Operation::Write {
+            handle,
+            offset,
+            data,
+        } = *operation
+        {
+            return self.write(ino, HandleNo(handle), offset, data);
         }
         match self.later(header, operation) {
             Some(pending) => Answer::Later(pending),
@@ -113,18 +125,21 @@ impl Dispatcher {
             Operation::Lookup { .. }
                 | Operation::GetAttributes
                 | Operation::Open { .. }
+                | Operation::Create { .. }
+                | Operation::MakeNode { .. }
                 | Operation::OpenDirectory
                 | Operation::StatFs
                 | Operation::ExtendedAttribute { .. }
                 | Operation::ExtendedAttributes { .. }
-                | Operation::Modify(_)
+                | Operation::Mutate(_)
         );
         is_other && is_guarded
     }
 
     /// Operations that may have to wait.
+    #[expect(clippy::too_many_lines, reason = "one arm for each operation")]
     fn later(self: &Arc<Self>, header: &Header, operation: &Operation<'_>) -> Option<PendingReply> {
-        let ino = InodeNo(header.node);
+        let (ino, pid) = (InodeNo(header.node), header.pid);
         let this = Arc::clone(self);
         Some(match *operation {
             Operation::Lookup { name } => this.lookup(ino, name.to_owned()),
@@ -137,7 +152,12 @@ impl Dispatcher {
             Operation::Open { flags } => {
                 let options = open_options(flags, header.pid);
                 Box::pin(async move {
-                    let result = this.fs.open(ino, options).await;
+                    let result = if options.write {
+                        let options = write_options(flags);
+                        this.fs.open_for_writing(ino, options, pid).await
+                    } else {
+                        this.fs.open(ino, options).await
+                    };
                     this.opened(ino, options, result)
                 })
             }
@@ -156,6 +176,10 @@ impl Dispatcher {
             Operation::ExtendedAttribute { name, size } => {
                 this.extended_attribute(ino, name.to_owned(), size)
             }
+            Operation::ReadLink => Box::pin(async move {
+                let result = this.fs.read_link(ino).await;
+                this.reply(Step::ReadLink, ino, result, Reply::Data)
+            }),
             Operation::OpenDirectory => Box::pin(async move {
                 let result = this.fs.open_directory(ino).await;
                 this.reply(Step::OpenDirectory, ino, result, |handle| {
@@ -181,6 +205,53 @@ impl Dispatcher {
                     })
                 })
             }
+            _ => return this.changing(ino, pid, operation),
+        })
+    }
+
+    /// Operations that change the bucket and may have to wait.
+    fn changing(
+        self: Arc<Self>,
+        ino: InodeNo,
+        pid: u32,
+        operation: &Operation<'_>,
+    ) -> Option<PendingReply> {
+        let this = self;
+        Some(match *operation {
+            Operation::Create { name, flags } => {
+                let name = name.to_owned();
+                Box::pin(async move {
+                    let options = write_options(flags);
+                    let result = this.fs.create(ino, &name, options, pid);
+                    this.reply(Step::Create, ino, result, |(entry, opened)| {
+                        Reply::Fixed(Fixed::created(&entry, &opened))
+                    })
+                })
+            }
+            Operation::MakeNode { name, mode } => {
+                let name = name.to_owned();
+                Box::pin(async move {
+                    let result = if mode & libc::S_IFMT == libc::S_IFREG {
+                        this.fs.make_file(ino, &name).await
+                    } else {
+                        Err(FsError::InvalidArgument(
+                            "S3 has no pipes, sockets or devices",
+                        ))
+                    };
+                    this.reply(Step::Create, ino, result, |entry| {
+                        Reply::Fixed(Fixed::entry(&entry))
+                    })
+                })
+            }
+            Operation::Flush { handle } => Box::pin(async move {
+                let closer = |opener| closer(opener, pid);
+                let result = this.fs.flush(HandleNo(handle), closer).await;
+                this.reply(Step::Flush, ino, result, |()| Reply::Done)
+            }),
+            Operation::Sync { handle } => Box::pin(async move {
+                let result = this.fs.sync(HandleNo(handle)).await;
+                this.reply(Step::Sync, ino, result, |()| Reply::Done)
+            }),
             _ => return None,
         })
     }
@@ -214,13 +285,25 @@ impl Dispatcher {
         })
     }
 
+    /// A WRITE. Bytes for which there is room go from the request into the file's buffer at once.
+    fn write(self: &Arc<Self>, ino: InodeNo, handle: HandleNo, offset: u64, data: &[u8]) -> Answer {
+        let len = u32::try_from(data.len()).expect("a request is shorter than 4 GiB");
+        let done = move |()| Reply::Fixed(Fixed::written(len));
+        if let Some(result) = self.fs.write_now(handle, offset, data) {
+            return Answer::Now(self.reply(Step::Write, ino, result, done));
+        }
+        // A second copy of file data: the request's buffer is needed for the next one while this waits for memory.
+        let (this, data) = (Arc::clone(self), data.to_vec());
+        Answer::Later(Box::pin(async move {
+            let result = this.fs.write(handle, offset, &data).await;
+            this.reply(Step::Write, ino, result, done)
+        }))
+    }
+
     /// The reply to an OPEN.
     fn opened(&self, ino: InodeNo, options: OpenOptions, result: Result<Opened, FsError>) -> Reply {
-        if options.write && matches!(result, Err(FsError::ReadOnly)) {
-            return self.refuse(ino, Refusal::of_open_for_writing(self.rules.access));
-        }
         self.reply(Step::Open, ino, result, |mut opened| {
-            opened.direct_io &= options.direct || self.rules.can_map_direct;
+            opened.direct_io &= options.write || options.direct || self.rules.can_map_direct;
             Reply::Fixed(Fixed::opened(&opened))
         })
     }
@@ -243,25 +326,20 @@ impl Dispatcher {
                 })
             }
             Operation::StatFs => Reply::Fixed(Fixed::statfs(&self.fs.statfs())),
-            Operation::Flush | Operation::Sync | Operation::Destroy => Reply::Done,
-            Operation::Modify(modification) => self.modify(ino, *modification),
+            Operation::SyncDirectory | Operation::Destroy => Reply::Done,
             // INIT a second time, or an operation of another group: the kernel is not what it was.
             _ => Reply::Failed(Errno::EIO),
         }
     }
 
-    fn modify(&self, ino: InodeNo, modification: Modification) -> Reply {
-        self.refuse(ino, Refusal::of(modification, self.rules.access))
-    }
-
-    fn refuse(&self, ino: InodeNo, refusal: Refusal) -> Reply {
+    pub(super) fn refuse(&self, ino: InodeNo, refusal: Refusal) -> Reply {
         if let Some(suppressed) = self.refusals.admit() {
             tracing::warn!(inode = ino.0, errno = %refusal.errno, suppressed, "{}", refusal.reason);
         }
         Reply::Failed(refusal.errno)
     }
 
-    fn reply<T>(
+    pub(super) fn reply<T>(
         &self,
         step: Step,
         ino: InodeNo,
@@ -300,9 +378,40 @@ fn sized(value: &[u8], size: u32) -> Reply {
 fn open_options(flags: u32, process: u32) -> OpenOptions {
     let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
     OpenOptions {
-        write: is_set(libc::O_ACCMODE) || is_set(libc::O_TRUNC),
+        // A file that is opened for both, and stays as it is, is only read, as in mountpoint-s3.
+        write: match flags.cast_signed() & libc::O_ACCMODE {
+            libc::O_RDONLY => is_set(libc::O_TRUNC),
+            libc::O_RDWR => is_set(libc::O_TRUNC) || is_set(libc::O_APPEND),
+            _ => true,
+        },
         direct: is_set(libc::O_DIRECT),
         process,
+    }
+}
+
+/// `open(2)`'s flags for a file that is written.
+fn write_options(flags: u32) -> WriteOptions {
+    let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
+    WriteOptions {
+        truncate: is_set(libc::O_TRUNC),
+        append: is_set(libc::O_APPEND),
+        // O_SYNC includes O_DSYNC.
+        synchronous: is_set(libc::O_DSYNC),
+    }
+}
+
+/// Whether the thread `closer` belongs to the process of the thread `opener`.
+fn closer(opener: u32, closer: u32) -> Closer {
+    if opener == closer || opener == 0 || closer == 0 {
+        return Closer::Opener;
+    }
+    let exists = |path: String| std::path::Path::new(&path).exists();
+    if exists(format!("/proc/{closer}/task/{opener}")) {
+        Closer::Opener
+    } else if exists(format!("/proc/{opener}")) {
+        Closer::Child
+    } else {
+        Closer::Heir
     }
 }
 
@@ -312,7 +421,7 @@ mod tests {
     use mountpoint_client::sim::SimOptions;
 
     use super::*;
-    use crate::config::{FsConfig, NamesConfig, ReadConfig};
+    use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 
     #[test]
     fn files_that_could_not_be_mapped_are_not_opened_past_the_page_cache() {
@@ -326,6 +435,7 @@ mod tests {
                 file_mode: 0o644,
                 names: NamesConfig::default(),
                 read: ReadConfig::default(),
+                write: WriteConfig::default(),
             };
             let fs = Arc::new(FileSystem::new(client, config, Clock::manual()));
             let rules = Rules {
@@ -338,6 +448,7 @@ mod tests {
                 handle: HandleNo(1),
                 direct_io: true,
                 keep_cache: false,
+                flush: false,
             };
             let options = OpenOptions {
                 direct,
@@ -377,7 +488,9 @@ mod tests {
         check(libc::O_RDONLY, false, false);
         check(libc::O_RDONLY | libc::O_DIRECT, false, true);
         check(libc::O_WRONLY, true, false);
-        check(libc::O_RDWR | libc::O_DIRECT, true, true);
+        check(libc::O_RDWR | libc::O_DIRECT, false, true);
+        check(libc::O_RDWR | libc::O_TRUNC, true, false);
+        check(libc::O_RDWR | libc::O_APPEND, true, false);
         check(libc::O_RDONLY | libc::O_TRUNC, true, false);
     }
 }

@@ -15,10 +15,19 @@ pub(super) fn errno(error: &FsError, access: Access) -> Errno {
         FsError::NotADirectory => Errno::ENOTDIR,
         FsError::IsADirectory => Errno::EISDIR,
         FsError::NameTooLong => Errno::ENAMETOOLONG,
-        FsError::InvalidName(_) | FsError::InvalidArgument(_) => Errno::EINVAL,
+        FsError::InvalidName(_) | FsError::InvalidArgument(_) | FsError::NotSequential(_) => {
+            Errno::EINVAL
+        }
         FsError::BadHandle => Errno::EBADF,
         FsError::Stale(_) => Errno::ESTALE,
         FsError::ReadOnly => access.refusal(),
+        FsError::NotPermitted(_) => Errno::EPERM,
+        FsError::Exists => Errno::EEXIST,
+        FsError::NotEmpty => Errno::ENOTEMPTY,
+        FsError::NoSpace(_) => Errno::ENOSPC,
+        FsError::NeedsCopy(_) => Errno::EXDEV,
+        FsError::Busy(_) => Errno::EBUSY,
+        FsError::TooLarge(_) => Errno::EFBIG,
         FsError::Unsupported(_) => Errno::EOPNOTSUPP,
         FsError::Denied(_) => Errno::EACCES,
         FsError::Interrupted => Errno::EINTR,
@@ -57,10 +66,21 @@ pub(super) enum Step {
     Lookup,
     Attributes,
     Open,
+    Create,
     Read,
+    Write,
+    Flush,
+    Sync,
     OpenDirectory,
     ReadDirectory,
     ExtendedAttribute,
+    Unlink,
+    RemoveDirectory,
+    MakeDirectory,
+    Rename,
+    SetAttributes,
+    SymbolicLink,
+    ReadLink,
 }
 
 impl fmt::Display for Step {
@@ -69,10 +89,21 @@ impl fmt::Display for Step {
             Self::Lookup => "lookup",
             Self::Attributes => "getattr",
             Self::Open => "open",
+            Self::Create => "create",
             Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "close",
+            Self::Sync => "fsync",
             Self::OpenDirectory => "opendir",
             Self::ReadDirectory => "readdir",
             Self::ExtendedAttribute => "getxattr",
+            Self::Unlink => "unlink",
+            Self::RemoveDirectory => "rmdir",
+            Self::MakeDirectory => "mkdir",
+            Self::Rename => "rename",
+            Self::SetAttributes => "setattr",
+            Self::SymbolicLink => "symlink",
+            Self::ReadLink => "readlink",
         })
     }
 }
@@ -91,10 +122,19 @@ pub(super) fn level(step: Step, error: &FsError) -> Level {
         | FsError::InvalidArgument(_)
         | FsError::BadHandle
         | FsError::Stale(_)
-        | FsError::ReadOnly
+        | FsError::Exists
+        | FsError::NotEmpty
         | FsError::Unsupported(_)
         | FsError::Interrupted => Level::DEBUG,
-        FsError::Denied(_) | FsError::Client(_) => Level::WARN,
+        FsError::ReadOnly
+        | FsError::NotPermitted(_)
+        | FsError::NoSpace(_)
+        | FsError::NeedsCopy(_)
+        | FsError::Busy(_)
+        | FsError::NotSequential(_)
+        | FsError::TooLarge(_)
+        | FsError::Denied(_)
+        | FsError::Client(_) => Level::WARN,
     }
 }
 
@@ -144,7 +184,23 @@ mod tests {
         check(&FsError::BadHandle, Errno::EBADF, Level::DEBUG);
         check(&FsError::Unsupported("x"), Errno::EOPNOTSUPP, Level::DEBUG);
         check(&FsError::Interrupted, Errno::EINTR, Level::DEBUG);
-        check(&FsError::ReadOnly, Errno::EROFS, Level::DEBUG);
+        check(&FsError::ReadOnly, Errno::EROFS, Level::WARN);
+        check(
+            &FsError::NotPermitted("--allow-overwrite".into()),
+            Errno::EPERM,
+            Level::WARN,
+        );
+        check(
+            &FsError::NotSequential("k".into()),
+            Errno::EINVAL,
+            Level::WARN,
+        );
+        check(&FsError::Exists, Errno::EEXIST, Level::DEBUG);
+        check(&FsError::NotEmpty, Errno::ENOTEMPTY, Level::DEBUG);
+        check(&FsError::NoSpace("k".into()), Errno::ENOSPC, Level::WARN);
+        check(&FsError::NeedsCopy("k".into()), Errno::EXDEV, Level::WARN);
+        check(&FsError::Busy("k".into()), Errno::EBUSY, Level::WARN);
+        check(&FsError::TooLarge("k".into()), Errno::EFBIG, Level::WARN);
         check(&FsError::Stale("k".into()), Errno::ESTALE, Level::WARN);
         check(&FsError::Denied("k".into()), Errno::EACCES, Level::WARN);
         assert_eq!(errno(&FsError::ReadOnly, Access::ReadWrite), Errno::EPERM);

@@ -5,8 +5,7 @@
 
 use nix::errno::Errno;
 
-use super::errno::Access;
-use super::wire::{Modification, Unsupported};
+use super::wire::Unsupported;
 
 /// Why and how an operation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,111 +17,37 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// How `modification` is refused.
-    pub(super) fn of(modification: Modification, access: Access) -> Self {
-        if access == Access::ReadOnly {
-            let reason = "a change was refused: the mount is read-only (--read-only)";
-            return Self {
-                errno: Errno::EROFS,
-                reason,
-            };
-        }
-        let (errno, reason) = match modification {
-            Modification::Unlink => (Errno::EPERM, UNLINK),
-            Modification::RemoveDirectory => (Errno::EPERM, REMOVE_DIRECTORY),
-            Modification::Create | Modification::MakeNode => (Errno::EPERM, CREATE),
-            Modification::MakeDirectory => (Errno::EPERM, MAKE_DIRECTORY),
-            Modification::SetAttributes => (Errno::EPERM, SET_ATTRIBUTES),
-            // Handles are open for reading only.
-            Modification::Write => (Errno::EBADF, WRITE),
-            Modification::SymbolicLink | Modification::HardLink => (Errno::EPERM, LINK),
-            Modification::Rename => (Errno::ENOSYS, RENAME),
-            Modification::RenameSpecial => (Errno::EINVAL, RENAME),
-            Modification::Allocate => (Errno::ENOSYS, ALLOCATE),
-            Modification::SetExtendedAttribute | Modification::RemoveExtendedAttribute => {
-                (Errno::ENOSYS, EXTENDED_ATTRIBUTE)
-            }
-        };
-        Self { errno, reason }
-    }
+    /// A rename with flags that S3 has no meaning for.
+    pub(super) const RENAME_SPECIAL: Self = Self {
+        errno: Errno::EINVAL,
+        reason: "renaming was refused: two names cannot be exchanged (RENAME_EXCHANGE), and a name cannot leave a \
+                 whiteout behind",
+    };
 
-    /// How opening a file for writing is refused.
-    pub(super) fn of_open_for_writing(access: Access) -> Self {
-        match access {
-            Access::ReadOnly => Self::of(Modification::Write, access),
-            Access::ReadWrite => Self {
-                errno: Errno::EPERM,
-                reason: WRITE,
-            },
-        }
-    }
+    /// A hard link.
+    pub(super) const LINK: Self = Self {
+        errno: Errno::EPERM,
+        reason: "making a hard link was refused: an object has one key",
+    };
+
+    /// `fallocate`. The kernel remembers ENOSYS.
+    pub(super) const ALLOCATE: Self = Self {
+        errno: Errno::ENOSYS,
+        reason: "fallocate was refused: S3 cannot reserve space",
+    };
+
+    /// A change of an extended attribute. The kernel remembers ENOSYS.
+    pub(super) const EXTENDED_ATTRIBUTE: Self = Self {
+        errno: Errno::ENOSYS,
+        reason: "changing an extended attribute was refused: they are not supported",
+    };
 }
 
 /// What the application is told of an operation that does not exist here; `None` where nobody waits.
 pub(super) fn unsupported(operation: Unsupported) -> Option<Errno> {
     match operation {
-        Unsupported::ReadLink => Some(Errno::EINVAL),
         Unsupported::Ioctl => Some(Errno::ENOTTY),
         Unsupported::Other => Some(Errno::ENOSYS),
         Unsupported::NotifyReply => None,
-    }
-}
-
-const UNLINK: &str =
-    "removing a file was refused: it will need --allow-delete, which a later version brings";
-const REMOVE_DIRECTORY: &str =
-    "removing a directory was refused: it will need --allow-delete, which a later version brings";
-const CREATE: &str = "creating a file was refused: writing comes with a later version";
-const MAKE_DIRECTORY: &str = "making a directory was refused: writing comes with a later version";
-const SET_ATTRIBUTES: &str =
-    "changing mode, owner, times or size was refused: writing comes with a later version";
-const WRITE: &str = "writing to a file was refused: it comes with a later version \
-                     (of an existing file with --allow-overwrite)";
-const LINK: &str = "making a link was refused: S3 has no links";
-const RENAME: &str = "renaming was refused: it comes with a later version";
-const ALLOCATE: &str = "fallocate was refused: S3 cannot reserve space";
-const EXTENDED_ATTRIBUTE: &str =
-    "changing an extended attribute was refused: they are not supported";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refusals() {
-        for (modification, errno) in [
-            (Modification::Unlink, Errno::EPERM),
-            (Modification::RemoveDirectory, Errno::EPERM),
-            (Modification::Create, Errno::EPERM),
-            (Modification::MakeNode, Errno::EPERM),
-            (Modification::MakeDirectory, Errno::EPERM),
-            (Modification::SetAttributes, Errno::EPERM),
-            (Modification::SymbolicLink, Errno::EPERM),
-            (Modification::HardLink, Errno::EPERM),
-            (Modification::Write, Errno::EBADF),
-            (Modification::Rename, Errno::ENOSYS),
-            (Modification::RenameSpecial, Errno::EINVAL),
-            (Modification::Allocate, Errno::ENOSYS),
-            (Modification::SetExtendedAttribute, Errno::ENOSYS),
-            (Modification::RemoveExtendedAttribute, Errno::ENOSYS),
-        ] {
-            assert_eq!(
-                Refusal::of(modification, Access::ReadWrite).errno,
-                errno,
-                "{modification:?}"
-            );
-            assert_eq!(
-                Refusal::of(modification, Access::ReadOnly).errno,
-                Errno::EROFS
-            );
-        }
-        assert_eq!(
-            Refusal::of_open_for_writing(Access::ReadWrite).errno,
-            Errno::EPERM
-        );
-        assert_eq!(
-            Refusal::of_open_for_writing(Access::ReadOnly).errno,
-            Errno::EROFS
-        );
     }
 }

@@ -5,6 +5,8 @@
 
 mod handle_table;
 mod open_file;
+mod open_writer;
 
 pub use handle_table::HandleTable;
 pub use open_file::OpenFile;
+pub use open_writer::{Closer, OpenWriter};

@@ -1,16 +1,42 @@
-//! A file that is open for reading.
+//! A file that is open.
 
-use crate::operation::InodeNo;
+use std::sync::Arc;
+
+use super::open_writer::OpenWriter;
+use crate::operation::{FsError, InodeNo};
 use crate::read::Reader;
 use crate::read_mode::ReadWatch;
 
-/// One open of one version of a file. Reads of it may run in parallel: the reader needs no lock from here.
+/// One open of a file: for reading or for writing, never both.
 #[derive(Debug)]
-pub struct OpenFile {
-    /// The inode, which is there as long as this is.
-    pub ino: InodeNo,
-    /// Reads the version that was opened.
-    pub reader: Reader,
-    /// Looks at how it is read, where that tells how to open it the next time.
-    pub watch: Option<ReadWatch>,
+pub enum OpenFile {
+    /// Of one version, which stays the same. Reads may run in parallel: the reader needs no lock from here.
+    Reading {
+        /// The inode, which is there as long as this is.
+        ino: InodeNo,
+        /// Reads the version that was opened.
+        reader: Reader,
+        /// Looks at how it is read, where that tells how to open it the next time.
+        watch: Option<ReadWatch>,
+    },
+    /// Of a file that is being written.
+    Writing(Arc<OpenWriter>),
+}
+
+impl OpenFile {
+    /// What reads it, and what looks at that; [`FsError::BadHandle`] if it is open for writing.
+    pub fn reading(&self) -> Result<(InodeNo, &Reader, Option<&ReadWatch>), FsError> {
+        match self {
+            Self::Reading { ino, reader, watch } => Ok((*ino, reader, watch.as_ref())),
+            Self::Writing(_) => Err(FsError::BadHandle),
+        }
+    }
+
+    /// What writes it; [`FsError::BadHandle`] if it is open for reading.
+    pub fn writing(&self) -> Result<&Arc<OpenWriter>, FsError> {
+        match self {
+            Self::Reading { .. } => Err(FsError::BadHandle),
+            Self::Writing(writer) => Ok(writer),
+        }
+    }
 }

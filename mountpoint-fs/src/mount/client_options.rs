@@ -7,12 +7,14 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use mountpoint_client::credentials::CredentialsMode;
-use mountpoint_client::crt_client::{CrtClientOptions, SseCustomerKey};
+use mountpoint_client::crt_client::{CrtClientOptions, ServerSideEncryption, SseCustomerKey};
 use mountpoint_client::endpoint::BucketType;
 use mountpoint_client::instance::MetadataUse;
 
 use super::Environment;
-use crate::cli::{BucketArg, BucketFlags, BucketTypeArg, ClientFlags, CredentialsFlags};
+use crate::cli::{
+    BucketArg, BucketFlags, BucketTypeArg, ClientFlags, CredentialsFlags, Sse, WriteFlags,
+};
 use crate::config::limits;
 
 /// Settings of the client of a bucket. The helper commands that talk to S3 resolve theirs here, too.
@@ -82,6 +84,16 @@ pub fn client_options(
         options.user_agent = format!("{prefix} {}", options.user_agent);
     }
     Ok(options)
+}
+
+/// How S3 encrypts what is written.
+pub(super) fn encryption(flags: &WriteFlags) -> Option<ServerSideEncryption> {
+    let key_id = || flags.sse_kms_key_id.clone();
+    flags.sse.map(|sse| match sse {
+        Sse::Aes256 => ServerSideEncryption::Aes256,
+        Sse::Kms => ServerSideEncryption::Kms { key_id: key_id() },
+        Sse::KmsDsse => ServerSideEncryption::KmsDsse { key_id: key_id() },
+    })
 }
 
 /// Largest range of one GET, in bytes. One that is larger than a block may be is cut: the bytes are the same.

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use mountpoint_client::crt_client::CrtClientOptions;
+use mountpoint_client::types::ChecksumAlgorithm;
 
 use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
-use crate::cli::CliArgs;
-use crate::cli::ReadModeArg;
-use crate::config::{FsConfig, ReadConfig, ReadMode, limits};
+use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
+use crate::config::{CopyLimits, FsConfig, ReadConfig, ReadMode, WriteConfig, limits};
 use crate::fuse::Transport;
 
 /// What the kernel is told at mount time.
@@ -77,9 +77,11 @@ impl MountConfig {
             &args.client,
             environment,
         )?;
+        client.sse = super::client_options::encryption(&args.write);
         if args.is_fstab {
             client.user_agent.push_str(" mp-fstab");
         }
+        let write = write_config(args, environment, client.endpoint_url.as_deref());
         let mount = &args.mount;
         let mut warnings = args.warnings();
         warnings.extend_from_slice(&environment.warnings);
@@ -94,6 +96,7 @@ impl MountConfig {
                 file_mode: mount.file_mode.unwrap_or(0o644),
                 names: args.metadata.names_config(),
                 read: read_config(args, environment)?,
+                write,
             },
             fuse: fuse_tuning(args, environment)?,
             access: crate::fuse::MountOptions {
@@ -102,8 +105,7 @@ impl MountConfig {
                 allow_root: mount.allow_root,
                 auto_unmount: mount.auto_unmount,
                 transport: environment.fuse_transport,
-                // Writing lands with a later version; until then the kernel is told, so that every tool knows.
-                read_only: true,
+                read_only: mount.read_only,
             },
             warnings,
         })
@@ -164,6 +166,47 @@ fn read_config(args: &CliArgs, environment: &Environment) -> Result<ReadConfig, 
         hedging: environment.hedging.unwrap_or(true),
     })
 }
+
+fn write_config(
+    args: &CliArgs,
+    environment: &Environment,
+    endpoint_url: Option<&str>,
+) -> WriteConfig {
+    let write = &args.write;
+    let part_size = write.write_part_size.or_else(|| {
+        args.client
+            .write_part_size()
+            .map(|size| size.max(WRITE_PART_MIN))
+    });
+    let bucket = format!("{} {}", args.bucket.name, endpoint_url.unwrap_or("AWS"));
+    WriteConfig {
+        bucket,
+        read_only: args.mount.read_only,
+        allow_delete: write.allow_delete,
+        allow_overwrite: write.allow_overwrite,
+        incremental_upload: write.incremental_upload,
+        allow_append: write.allow_append,
+        allow_rename: write.allow_rename,
+        directory_markers: write.directory_markers,
+        posix_metadata: write.posix_metadata,
+        copy_limits: CopyLimits::default(),
+        part_size,
+        checksum: match write.upload_checksums {
+            None | Some(UploadChecksums::Crc32c) => Some(ChecksumAlgorithm::Crc32c),
+            Some(UploadChecksums::Crc64nvme) => Some(ChecksumAlgorithm::Crc64Nvme),
+            Some(UploadChecksums::Off) => None,
+        },
+        storage_class: write.storage_class.clone(),
+        infer_content_type: write.infer_content_type,
+        state_directory: write
+            .state_directory
+            .clone()
+            .or_else(|| environment.state_directory()),
+    }
+}
+
+/// S3 takes no smaller parts.
+const WRITE_PART_MIN: u64 = 5 << 20;
 
 /// A quarter, so that applications keep the rest; within bounds that make sense. Never more than half: in a small
 /// control group the process itself has to fit, too.

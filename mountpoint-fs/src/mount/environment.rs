@@ -8,6 +8,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use mountpoint_client::network::ProxySettings;
@@ -54,6 +55,10 @@ pub struct Environment {
     pub start_timeout: Option<u64>,
     /// `NOTIFY_SOCKET`: where systemd wants to hear that the mount is there.
     pub notify_socket: Option<String>,
+    /// `XDG_STATE_HOME`: where programs of this user keep what outlives them.
+    pub state_home: Option<String>,
+    /// `HOME`: this user's directory.
+    pub home: Option<String>,
     /// What the user should know about variables that are set.
     pub warnings: Vec<String>,
 }
@@ -103,6 +108,8 @@ const HTTP_PROXY: [&str; 2] = ["http_proxy", "HTTP_PROXY"];
 const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
 const START_TIMEOUT: [&str; 1] = [Environment::START_TIMEOUT];
 const NOTIFY_SOCKET: [&str; 1] = ["NOTIFY_SOCKET"];
+const STATE_HOME: [&str; 1] = ["XDG_STATE_HOME"];
+const HOME: [&str; 1] = ["HOME"];
 
 /// Variables of mountpoint-s3 that change nothing here yet, or never will, and why.
 const WITHOUT_EFFECT: [(&str, &str); 12] = [
@@ -126,7 +133,7 @@ const WITHOUT_EFFECT: [(&str, &str); 12] = [
     ),
     (
         "AWS_CRT_S3_MAX_PARTS_PENDING_READ",
-        "this version does not upload",
+        "parts of uploads are sent without being read from anything",
     ),
     (
         "AWS_PROXY_NO_VERIFY_PEER",
@@ -149,7 +156,7 @@ impl Environment {
     }
 
     fn effective_names() -> impl Iterator<Item = &'static str> {
-        let effective: [&Names; 20] = [
+        let effective: [&Names; 22] = [
             &MAX_BACKGROUND,
             &CONGESTION_THRESHOLD,
             &CLONE_FUSE_FD,
@@ -170,8 +177,21 @@ impl Environment {
             &NO_PROXY,
             &START_TIMEOUT,
             &NOTIFY_SOCKET,
+            &STATE_HOME,
+            &HOME,
         ];
         effective.into_iter().flatten().copied()
+    }
+
+    /// Where this user's programs keep what outlives them: the directory of unfinished uploads, unless a flag names one.
+    pub(super) fn state_directory(&self) -> Option<PathBuf> {
+        let base = match (&self.state_home, &self.home) {
+            (Some(state_home), _) => PathBuf::from(state_home),
+            (None, _) if nix::unistd::geteuid().is_root() => PathBuf::from("/var/lib"),
+            (None, Some(home)) => PathBuf::from(home).join(".local/state"),
+            (None, None) => return None,
+        };
+        Some(base.join("mountpoint-s3"))
     }
 
     /// The process's environment.
@@ -228,6 +248,8 @@ impl Environment {
             proxy: variables.proxy()?,
             start_timeout: variables.number(&START_TIMEOUT, 1, 3600)?,
             notify_socket: variables.text(&NOTIFY_SOCKET),
+            state_home: variables.text(&STATE_HOME),
+            home: variables.text(&HOME),
             warnings: Vec::new(),
         };
         variables.warn_of_those_without_effect();

@@ -35,6 +35,7 @@ pub(super) enum End {
 pub struct MountedBucket {
     mount: Mount,
     session: Arc<Session>,
+    fs: Arc<FileSystem>,
     /// To end it when users keep files open; `None` if the mount ended while it began, or was passed to us.
     connection: Option<Connection>,
     ends: Receiver<End>,
@@ -98,6 +99,10 @@ impl MountedBucket {
             }
         };
         runtime.spawn(give_back_idle(Arc::downgrade(&fs)));
+        if !access.read_only {
+            let fs = Arc::clone(&fs);
+            runtime.spawn(async move { fs.recover_uploads().await });
+        }
         runtime.spawn(fs.hedge());
         let options = SessionOptions {
             threads: tuning.threads,
@@ -109,7 +114,7 @@ impl MountedBucket {
             read_only: access.read_only,
             runtime: runtime.handle().clone(),
         };
-        let session = match Session::start(fs, &mount, options) {
+        let session = match Session::start(Arc::clone(&fs), &mount, options) {
             Ok(session) => Arc::new(session),
             Err(error) => {
                 // Best effort: the reason why it could not start is what the user must see.
@@ -123,6 +128,7 @@ impl MountedBucket {
         Ok(Self {
             mount,
             session,
+            fs,
             connection,
             ends,
             runtime,
@@ -199,14 +205,36 @@ impl MountedBucket {
         let Self {
             mount,
             session,
+            fs,
             ends,
             runtime,
             ..
         } = self;
         drop((mount, ends));
-        drop(session);
+        finish_writes(&fs, &runtime);
+        drop((session, fs));
         runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
     }
+}
+
+/// Stores what was closed, and gives up what was not.
+fn finish_writes(fs: &FileSystem, runtime: &Runtime) {
+    runtime.block_on(async {
+        let drained = tokio::time::timeout(limits::UPLOAD_DRAIN, fs.drained()).await;
+        if drained.is_err() {
+            tracing::error!(
+                "files that were closed were not stored within {:?}: they are given up",
+                limits::UPLOAD_DRAIN
+            );
+        }
+        let abandoned = tokio::time::timeout(limits::UPLOAD_ABORT, fs.abandon_writers()).await;
+        if abandoned.is_err() {
+            tracing::error!(
+                "unfinished uploads were not aborted within {:?}: the next mount does that",
+                limits::UPLOAD_ABORT
+            );
+        }
+    });
 }
 
 /// The runtime of timers and control requests. Two workers: what they do is short.

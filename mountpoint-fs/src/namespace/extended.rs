@@ -140,6 +140,7 @@ mod tests {
                 ("b".to_owned(), "2 \"two\"".to_owned()),
                 ("Colour".to_owned(), "blue".to_owned()),
             ],
+            ..ObjectHeaders::default()
         };
         rich.version_id = Some("v1".to_owned());
         for (name, of_plain, of_rich) in [

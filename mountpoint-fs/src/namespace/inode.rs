@@ -14,6 +14,11 @@ impl Moment {
     /// Before everything, also before the clock's zero.
     pub(super) const START: Self = Self(0);
 
+    /// The time on the mount's clock.
+    pub(super) fn since_start(self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(1))
+    }
+
     /// What is left of the time until then.
     pub(super) fn left(self, now: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(now.0))
@@ -63,6 +68,8 @@ pub(super) struct Inode {
     pub(super) lookups: u64,
     /// Open handles.
     pub(super) openers: u32,
+    /// A directory that is there although no key need say so; see `table_changes`.
+    pub(super) is_kept: bool,
     /// Whether it was opened before: the kernel may have pages of it.
     pub(super) was_opened: bool,
     pub(super) observed: Observed,
@@ -96,6 +103,7 @@ impl Inode {
             name: Box::from(name),
             lookups: 0,
             openers: 0,
+            is_kept: false,
             was_opened: false,
             observed,
             body,
@@ -144,6 +152,6 @@ impl Inode {
     /// Whether nobody needs it any more.
     pub(super) fn is_unused(&self) -> bool {
         let has_children = matches!(&self.body, Body::Directory { children } if *children > 0);
-        self.lookups == 0 && self.openers == 0 && !has_children
+        self.lookups == 0 && self.openers == 0 && !self.is_kept && !has_children
     }
 }

@@ -7,34 +7,43 @@
 //! there while the kernel knows it, a handle is open on it or a name in it means an inode; so a parent is never
 //! dropped before its children. Numbers are never used twice.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
 use super::inode::{Body, Inode, Moment, Observed};
+use super::table_changes::Kept;
 use super::version::{Found, Version};
-use crate::operation::{FileKind, FsError, InodeNo, StaleName};
+use super::writing::Writing;
+use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, StaleName};
 use crate::sync::Mutex;
 
 /// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held for a few hash
 /// look-ups (a path's length of them to build a key), and nothing foreign is called under it.
 #[derive(Debug)]
 pub(super) struct InodeTable {
-    table: Mutex<Table>,
+    pub(super) table: Mutex<Table>,
     /// The mounted prefix, the root's.
     prefix: String,
 }
 
 /// Two hash tables of one word an inode each; the keys are in the inodes.
 #[derive(Debug)]
-struct Table {
+pub(super) struct Table {
     /// By number. Boxed: a half empty table of pointers is small.
     inodes: HashTable<Box<Inode>>,
     /// What the names of all directories mean now, by directory and name.
     names: HashTable<InodeNo>,
     hasher: RandomState,
     last: InodeNo,
+    /// Directories that are there although no key says so; see `table_changes`.
+    pub(super) kept: Kept,
+    /// What objects say of themselves, where they are asked.
+    pub(super) posix: HashMap<InodeNo, PosixAttributes>,
+    /// Files that are open for writing. Few: beside the inodes, of which there are many.
+    pub(super) writing: HashMap<InodeNo, Writing>,
 }
 
 /// A copy of what an inode is.
@@ -45,6 +54,8 @@ pub(super) struct View {
     pub(super) found: Found,
     pub(super) observed: Observed,
     pub(super) openers: u32,
+    /// Whether it is being written: what was found is what its writer says.
+    pub(super) is_written: bool,
     /// Whether its name still means this inode.
     pub(super) is_attached: bool,
     /// Whether it was opened before: the kernel may have pages of it.
@@ -71,6 +82,9 @@ impl InodeTable {
             names: HashTable::new(),
             hasher: RandomState::new(),
             last: InodeNo::ROOT,
+            kept: Kept::default(),
+            posix: HashMap::new(),
+            writing: HashMap::new(),
         };
         table.insert(Inode::new(
             InodeNo::ROOT,
@@ -111,26 +125,7 @@ impl InodeTable {
 
     /// What `ino` is.
     pub(super) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
-        let table = self.table.lock();
-        let inode = table.inode(ino)?;
-        let Inode {
-            parent,
-            observed,
-            openers,
-            was_opened,
-            ..
-        } = *inode;
-        let is_attached = ino == InodeNo::ROOT || table.child(parent, &inode.name) == Some(ino);
-        let (name, found) = (Arc::from(&*inode.name), inode.found());
-        Ok(View {
-            parent,
-            name,
-            found,
-            observed,
-            openers,
-            is_attached,
-            was_opened,
-        })
+        self.table.lock().view(ino)
     }
 
     /// The inode that `name` in `directory` was last known to be.
@@ -159,12 +154,8 @@ impl InodeTable {
             Some(ino) => ino,
             None => table.create(directory, name, found, observed),
         };
-        let inode = table.inode_mut(ino)?;
-        inode.lookups += 1;
-        Ok(Admitted {
-            ino,
-            found: inode.found(),
-        })
+        table.inode_mut(ino)?.lookups += 1;
+        table.admitted(ino)
     }
 
     /// What a new look at the name of `ino` found. `None` if it is not this inode any more, which is then detached.
@@ -260,6 +251,32 @@ impl InodeTable {
 }
 
 impl Table {
+    pub(super) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
+        let inode = self.inode(ino)?;
+        let Inode {
+            parent,
+            observed,
+            openers,
+            was_opened,
+            ..
+        } = *inode;
+        Ok(View {
+            parent,
+            name: Arc::from(&*inode.name),
+            found: self.found(inode),
+            observed,
+            openers,
+            is_written: self.is_written(ino),
+            is_attached: ino == InodeNo::ROOT || self.child(parent, &inode.name) == Some(ino),
+            was_opened,
+        })
+    }
+
+    pub(super) fn admitted(&self, ino: InodeNo) -> Result<Admitted, FsError> {
+        let found = self.found(self.inode(ino)?);
+        Ok(Admitted { ino, found })
+    }
+
     fn hash_of(&self, ino: InodeNo) -> u64 {
         self.hasher.hash_one(ino)
     }
@@ -268,21 +285,21 @@ impl Table {
         self.hasher.hash_one((directory, name))
     }
 
-    fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
+    pub(super) fn inode(&self, ino: InodeNo) -> Result<&Inode, FsError> {
         self.inodes
             .find(self.hash_of(ino), |inode| inode.ino == ino)
             .map(Box::as_ref)
             .ok_or_else(|| unknown(ino))
     }
 
-    fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
+    pub(super) fn inode_mut(&mut self, ino: InodeNo) -> Result<&mut Inode, FsError> {
         self.inodes
             .find_mut(self.hasher.hash_one(ino), |inode| inode.ino == ino)
             .map(Box::as_mut)
             .ok_or_else(|| unknown(ino))
     }
 
-    fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
+    pub(super) fn child(&self, directory: InodeNo, name: &str) -> Option<InodeNo> {
         let hash = self.hash_of_name(directory, name);
         self.names
             .find(hash, |ino| self.is_named(*ino, directory, name))
@@ -303,6 +320,10 @@ impl Table {
 
     /// `ino` if it may go on meaning its name after that name was `found` to be this.
     fn observe(&mut self, ino: InodeNo, found: &Found, observed: Observed) -> Option<InodeNo> {
+        if self.is_written(ino) {
+            // What S3 has is not what the file will be.
+            return Some(ino);
+        }
         let inode = self.inode_mut(ino).ok()?;
         if observed.asked < inode.observed.asked {
             inode.observed.valid_until = inode.observed.valid_until.max(observed.valid_until);
@@ -314,7 +335,7 @@ impl Table {
         Some(ino)
     }
 
-    fn create(
+    pub(super) fn create(
         &mut self,
         directory: InodeNo,
         name: &str,
@@ -335,15 +356,17 @@ impl Table {
         ino
     }
 
-    fn detach(&mut self, ino: InodeNo) {
+    pub(super) fn detach(&mut self, ino: InodeNo) {
         let Ok(inode) = self.inode(ino) else { return };
         let (parent, name) = (inode.parent, inode.name.clone());
+        self.unkeep_all(ino);
         self.unname(parent, &name, ino);
+        self.drop_unused(ino);
         self.drop_unused(parent);
     }
 
     /// Makes `name` in `directory`, which means nothing, mean `ino`, which is called so.
-    fn name(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
+    pub(super) fn name(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
         let hash = self.hash_of_name(directory, name);
         let Self {
             inodes,
@@ -356,7 +379,7 @@ impl Table {
     }
 
     /// Takes `name` out of `directory` if it means `ino`.
-    fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
+    pub(super) fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
         let hash = self.hash_of_name(directory, name);
         if let Ok(entry) = self.names.find_entry(hash, |named| *named == ino) {
             entry.remove();
@@ -375,10 +398,10 @@ impl Table {
     }
 
     /// Drops `ino` if nobody needs it, and then its parents.
-    fn drop_unused(&mut self, mut ino: InodeNo) {
+    pub(super) fn drop_unused(&mut self, mut ino: InodeNo) {
         while ino != InodeNo::ROOT {
             let Ok(inode) = self.inode(ino) else { return };
-            if !inode.is_unused() {
+            if !inode.is_unused() || self.writing.contains_key(&ino) {
                 return;
             }
             let (parent, name) = (inode.parent, inode.name.clone());
@@ -388,6 +411,7 @@ impl Table {
             if let Ok(entry) = self.inodes.find_entry(hash, |inode| inode.ino == ino) {
                 entry.remove();
             }
+            self.posix.remove(&ino);
             self.shrink();
             ino = parent;
         }

@@ -128,6 +128,13 @@ impl Listing {
         }
     }
 
+    /// Directories that are there whether S3 lists them or not. To be told before the first page is read.
+    pub fn set_kept(&mut self, names: Vec<Arc<str>>) {
+        if self.starts.is_empty() {
+            self.held_back = names.into_iter().map(Listed::kept).collect();
+        }
+    }
+
     /// Page `number`, or `None` behind the end. Asks for what comes behind it.
     ///
     /// Errors are those of the request; the next call asks again.

@@ -16,13 +16,15 @@ use super::names;
 use super::subtree::{Below, Subtree, Verdict};
 use super::version::{Found, Version};
 use crate::config::limits::LOOKUP_KEYS;
-use crate::operation::FsError;
+use crate::operation::{FsError, PosixAttributes};
 
 /// S3's answer about one name.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     /// What it is; `None` if nothing has this name.
     pub(super) found: Option<Found>,
+    /// What its object says of itself, where objects are asked.
+    pub(super) posix: Option<PosixAttributes>,
     /// When it was asked for, on the mount's clock. What was found was true then or later.
     pub(super) asked: Duration,
     /// How long it took.
@@ -82,6 +84,40 @@ async fn restored(
     match found {
         Some(Found::File(version)) if version.is_archived => file(client.head(key).await),
         found => Ok(found),
+    }
+}
+
+/// What the object of a file, or the marker of a directory, carries; with the newest version of the file.
+pub(super) async fn carried(
+    client: &Arc<dyn ObjectClient>,
+    key: &Key,
+    found: Option<Found>,
+) -> Result<(Option<Found>, Option<PosixAttributes>), FsError> {
+    let (object, is_directory) = match &found {
+        None => return Ok((None, None)),
+        Some(Found::File(_)) => (Some(key.clone()), false),
+        Some(Found::Directory) => {
+            let marker = names::directory_prefix(key);
+            (marker.and_then(|marker| Key::parse(&marker)), true)
+        }
+    };
+    let Some(object) = object else {
+        return Ok((found, None));
+    };
+    match client.head_details(&object).await {
+        Ok(described) => {
+            let posix = PosixAttributes::of(&described.headers.metadata);
+            let found = if is_directory {
+                Found::Directory
+            } else {
+                Found::File(Version::from(&described.info))
+            };
+            Ok((Some(found), Some(posix)))
+        }
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            Ok((found.filter(|_| is_directory), None))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

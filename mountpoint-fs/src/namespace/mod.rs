@@ -10,6 +10,8 @@
 //! Runs on whatever thread polls it.
 
 mod attributes;
+mod change;
+mod changes;
 mod crowd;
 mod extended;
 mod hidden;
@@ -31,9 +33,12 @@ mod page;
 mod ranges;
 mod recent;
 mod subtree;
+mod table_changes;
 mod version;
+mod writing;
 
 pub use attributes::AttributeStyle;
+pub use change::NameChange;
 pub use listing::{AheadBudget, Listing};
 pub use namespace::Namespace;
 pub use open::{OpenVersion, Proof};

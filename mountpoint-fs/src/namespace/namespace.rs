@@ -21,6 +21,7 @@ use mountpoint_client::types::{Key, ListRequest, ObjectDetails, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::attributes::AttributeStyle;
+use super::changes::Changes;
 use super::crowd::{Ask, Crowds};
 use super::extended::{self, ExtendedAttribute, RecentDetails};
 use super::hidden::HiddenKeys;
@@ -35,6 +36,7 @@ use super::page::{Listed, Page};
 use super::recent::{RecentEntry, RecentPages};
 use super::subtree::Subtree;
 use super::version::{Found, Version};
+use super::writing::being_written;
 use crate::clock::Clock;
 use crate::config::limits::{LIST_PAGE_KEYS, LISTING_AGE_MAX, OPEN_FRESH_MAX, STALE_NAMES_MAX};
 use crate::config::{FsConfig, NamesConfig};
@@ -45,11 +47,14 @@ use crate::sync::Mutex;
 #[derive(Debug)]
 pub struct Namespace {
     client: Arc<dyn ObjectClient>,
-    clock: Clock,
-    config: NamesConfig,
+    pub(super) clock: Clock,
+    pub(super) config: NamesConfig,
     style: AttributeStyle,
-    table: InodeTable,
-    recent: Arc<RecentPages>,
+    /// Whether objects are asked what they say of themselves (`--posix-metadata`).
+    is_posix: bool,
+    pub(super) table: InodeTable,
+    pub(super) recent: Arc<RecentPages>,
+    pub(super) changes: Changes,
     crowds: Arc<Crowds>,
     lookups: Joins<Key, Result<Answer, FsError>>,
     stale_names: SyncSender<StaleName>,
@@ -88,8 +93,10 @@ impl Namespace {
             clock,
             config: config.names,
             style: AttributeStyle::new(config, mounted),
+            is_posix: config.write.posix_metadata,
             table: InodeTable::new(config.prefix.clone()),
             recent: Arc::default(),
+            changes: Changes::new(config.names.ttl),
             crowds: Arc::default(),
             listing_ahead: AheadBudget::default(),
             lookups: Joins::new(),
@@ -103,28 +110,37 @@ impl Namespace {
     /// Finds `name` in the directory `parent` and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         let name = names::parse(name)?;
+        if let Some(written) = self.table.admit_written(parent, name)? {
+            return Ok(self.entry(written.ino, &written.found, self.config.ttl));
+        }
         let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
-        if let Some(recent) = self.recent.find(&prefix, name, self.now()) {
+        if let Some(recent) = self.recently(parent, &prefix, name) {
             self.crowds.hit(&prefix);
             return self.admit_recent(parent, &recent);
         }
         if let Some(gathering) = self.gather(&prefix, name).await? {
-            if let Some(recent) = self.recent.find(&prefix, name, self.now()) {
+            if let Some(recent) = self.recently(parent, &prefix, name) {
                 self.crowds.hit(&prefix);
                 return self.admit_recent(parent, &recent);
             }
-            if gathering.is_whole && gathering.page.find(name).is_none() {
-                self.gone(parent, &prefix, name);
-                return Err(FsError::NotFound);
+            let is_newest = !self.changes.outdate(parent, name, gathering.page.asked);
+            if gathering.is_whole && is_newest && gathering.page.find(name).is_none() {
+                return self.absent(parent, &prefix, name, gathering.page.asked);
             }
         }
-        let Answer { found, asked, took } = self.find(&prefix, name).await?;
+        let answer = self.find_unchanged(parent, &prefix, name).await?;
+        let Answer {
+            found,
+            posix,
+            asked,
+            took,
+        } = answer;
         let Some(found) = found else {
-            self.gone(parent, &prefix, name);
-            return Err(FsError::NotFound);
+            return self.absent(parent, &prefix, name, asked);
         };
         let observed = self.observed(asked, took);
         let admitted = self.table.admit(parent, name, &found, observed)?;
+        self.table.set_posix(admitted.ino, posix);
         Ok(self.entry(admitted.ino, &admitted.found, self.config.ttl))
     }
 
@@ -150,25 +166,38 @@ impl Namespace {
     pub async fn attributes(&self, ino: InodeNo) -> Result<Attributes, FsError> {
         let view = self.table.view(ino)?;
         let left = view.observed.valid_until.left(self.now());
-        if ino == InodeNo::ROOT || view.openers > 0 {
-            return Ok(self.style.of(ino, &view.found, self.config.ttl));
+        if ino == InodeNo::ROOT || view.openers > 0 || view.is_written {
+            return Ok(self.shown(ino, &view.found, self.config.ttl));
         }
         if !view.is_attached {
             return Err(replaced(&view.name));
         }
         if !left.is_zero() {
-            return Ok(self.style.of(ino, &view.found, left));
+            return Ok(self.shown(ino, &view.found, left));
         }
         let prefix = self.table.directory_prefix(view.parent)?;
-        let Answer { found, asked, .. } = self.find(&prefix, &view.name).await?;
+        let answer = self
+            .find_unchanged(view.parent, &prefix, &view.name)
+            .await?;
+        let Answer {
+            found,
+            posix,
+            asked,
+            ..
+        } = answer;
         let Some(found) = found else {
-            self.gone(view.parent, &prefix, &view.name);
+            if self.gone(view.parent, &prefix, &view.name, asked) == Some(ino) {
+                return Ok(self.shown(ino, &Found::Directory, self.config.ttl));
+            }
             return Err(FsError::NotFound);
         };
         // It vouches for no open: a long time may pass between a `stat` and an `open`.
         let observed = self.observed(asked, Duration::ZERO).vouching_for_none();
         match self.table.observe(ino, &found, observed) {
-            Some(view) => Ok(self.style.of(ino, &view.found, self.config.ttl)),
+            Some(view) => {
+                self.table.set_posix(ino, posix);
+                Ok(self.shown(ino, &view.found, self.config.ttl))
+            }
             None => {
                 self.recent.distrust(&prefix, &view.name);
                 Err(replaced(&view.name))
@@ -221,6 +250,7 @@ impl Namespace {
             name,
             found,
             is_attached,
+            is_written,
             observed,
             was_opened,
             ..
@@ -230,6 +260,9 @@ impl Namespace {
         };
         if !is_attached {
             return Err(replaced(&name));
+        }
+        if is_written {
+            return Err(being_written(&name));
         }
         let key = names::file_key(&self.table.directory_prefix(parent)?, &name)?;
         let now = self.now();
@@ -366,13 +399,19 @@ impl Namespace {
     #[must_use]
     pub fn preview(&self, directory: InodeNo, listed: &Listed) -> Entry {
         let ino = self.table.child(directory, &listed.name);
+        let ino = ino.filter(|_| !self.is_posix);
         let ino = ino.unwrap_or_else(|| provisional_ino(directory, &listed.name));
+        let ino = if self.is_posix {
+            ino.of_unknown_kind()
+        } else {
+            ino
+        };
         self.entry(ino, &listed.found, Duration::ZERO)
     }
 
     /// Entries of `page` were handed out just now: for a while, lookups are answered from it.
     pub fn delivered(&self, directory: InodeNo, page: &Arc<Page>) {
-        if self.is_old(page) {
+        if self.is_posix || self.is_old(page) {
             return;
         }
         if let Ok(prefix) = self.table.directory_prefix(directory) {
@@ -437,20 +476,28 @@ impl Namespace {
             let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
             let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
             let (key, prefix) = (key.clone(), prefix.to_owned());
+            let is_posix = self.is_posix;
             async move {
                 let asked = clock.now();
                 let seen = lookup::find(&client, &prefix, &key).await?;
+                let (found, posix) = if is_posix {
+                    lookup::carried(&client, &key, seen.found).await?
+                } else {
+                    (seen.found, None)
+                };
                 let now = clock.now();
                 for below in seen.below {
-                    // A page that has nothing but the name itself helps no other lookup.
-                    if *below.prefix != *prefix || below.entries.len() > 1 {
+                    // A page that has nothing but the name itself helps no other lookup, and none says what objects
+                    // carry.
+                    if !is_posix && (*below.prefix != *prefix || below.entries.len() > 1) {
                         let entries = below.entries;
                         let page = Arc::new(Page { entries, asked });
                         recent.delivered(&below.prefix, &page, now.into(), (now + ttl).into());
                     }
                 }
                 Ok(Answer {
-                    found: seen.found,
+                    found,
+                    posix,
                     asked,
                     took: now.saturating_sub(asked),
                 })
@@ -472,6 +519,9 @@ impl Namespace {
     /// Lists the directory that `name` is in, if so many of its names are asked for that this is worth it, or if it is
     /// being listed for others. Only what was listed for this very lookup may say that a name is not there.
     async fn gather(&self, prefix: &Arc<str>, name: &str) -> Result<Option<Gathering>, FsError> {
+        if self.is_posix {
+            return Ok(None);
+        }
         let is_asked = self.lookups.is_in_the_air(&names::file_key(prefix, name)?);
         if is_asked || !self.client.lists_in_order() {
             return Ok(None);
@@ -540,12 +590,68 @@ impl Namespace {
         }
     }
 
-    /// Nothing is called `name` any more in the directory `parent`, whose prefix is `prefix`.
-    fn gone(&self, parent: InodeNo, prefix: &str, name: &str) {
-        self.recent.distrust(prefix, name);
-        if let Some(ino) = self.table.child(parent, name) {
-            self.table.detach(ino);
+    /// Asks until the answer is newer than any change that this mount has made to the name. A file does not hide a
+    /// directory that is kept; a directory that S3 knows need not be.
+    async fn find_unchanged(
+        &self,
+        parent: InodeNo,
+        prefix: &str,
+        name: &str,
+    ) -> Result<Answer, FsError> {
+        loop {
+            let mut answer = self.find(prefix, name).await?;
+            if self.changes.outdate(parent, name, answer.asked) {
+                continue;
+            }
+            if let Some(ino) = self.table.child(parent, name) {
+                match answer.found {
+                    Some(Found::Directory) => self.table.unkeep(ino),
+                    Some(Found::File(_)) if self.table.is_kept(ino) => answer.found = None,
+                    Some(Found::File(_)) | None => {}
+                }
+            }
+            return Ok(answer);
         }
+    }
+
+    /// What a page said of `name` a moment ago, unless this mount has changed it since.
+    fn recently(&self, parent: InodeNo, prefix: &str, name: &str) -> Option<RecentEntry> {
+        let recent = self.recent.find(prefix, name, self.now())?;
+        let is_outdated = self.changes.outdate_moment(parent, name, recent.asked);
+        (!is_outdated).then_some(recent)
+    }
+
+    /// Nothing in the bucket is called `name` any more in the directory `parent`, whose prefix is `prefix`. A directory
+    /// that is kept stays, and is returned.
+    fn gone(&self, parent: InodeNo, prefix: &str, name: &str, asked: Duration) -> Option<InodeNo> {
+        self.recent.distrust(prefix, name);
+        let ino = self.table.child(parent, name)?;
+        if self.table.is_kept(ino) {
+            return Some(ino);
+        }
+        self.table.detach_unless_newer(parent, name, asked.into());
+        None
+    }
+
+    /// The reply to a lookup of a name that is not in the bucket.
+    fn absent(
+        &self,
+        parent: InodeNo,
+        prefix: &str,
+        name: &str,
+        asked: Duration,
+    ) -> Result<Entry, FsError> {
+        let ino = self
+            .gone(parent, prefix, name, asked)
+            .ok_or(FsError::NotFound)?;
+        let kept = self.table.admit_kept(ino)?;
+        Ok(self.entry(kept.ino, &kept.found, self.config.ttl))
+    }
+
+    /// Whether what a listing says of `listed` was changed by this mount since it was asked for.
+    #[must_use]
+    pub fn is_outdated(&self, directory: InodeNo, listed: &Listed, page: &Page) -> bool {
+        self.changes.outdate(directory, &listed.name, page.asked)
     }
 
     fn now(&self) -> Moment {
@@ -553,7 +659,7 @@ impl Namespace {
     }
 
     /// An answer that was asked for at `asked`, took `took`, and is handed out now.
-    fn observed(&self, asked: Duration, took: Duration) -> Observed {
+    pub(super) fn observed(&self, asked: Duration, took: Duration) -> Observed {
         Observed {
             asked: asked.into(),
             valid_until: (self.clock.now() + self.config.ttl).into(),
@@ -561,11 +667,28 @@ impl Namespace {
         }
     }
 
-    fn entry(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Entry {
+    pub(super) fn entry(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Entry {
         Entry {
-            attributes: self.style.of(ino, found, ttl),
+            attributes: self.shown(ino, found, ttl),
             ttl,
         }
+    }
+
+    /// stat data of `ino`, with what its object says of itself.
+    fn shown(&self, ino: InodeNo, found: &Found, ttl: Duration) -> Attributes {
+        let mut attributes = self.style.of(ino, found, ttl);
+        if self.is_posix
+            && let Some(posix) = self.table.posix(ino)
+        {
+            posix.show(&mut attributes);
+        }
+        attributes
+    }
+
+    /// Whether a listing does not say enough of a name: the kernel has to look it up.
+    #[must_use]
+    pub fn lists_names_only(&self) -> bool {
+        self.is_posix
     }
 
     fn listed_ttl(&self, listed: &Listed, page: &Page) -> Duration {
@@ -581,7 +704,7 @@ impl Namespace {
     }
 }
 
-fn replaced(what: &str) -> FsError {
+pub(super) fn replaced(what: &str) -> FsError {
     FsError::Stale(format!("{what} was replaced or deleted in the bucket"))
 }
 
@@ -590,5 +713,5 @@ fn provisional_ino(directory: InodeNo, name: &str) -> InodeNo {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     (directory.0, name).hash(&mut hasher);
-    InodeNo(hasher.finish() | 1 << 63)
+    InodeNo::provisional(hasher.finish())
 }

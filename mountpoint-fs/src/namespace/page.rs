@@ -28,6 +28,22 @@ pub struct Listed {
     pub is_certain: bool,
 }
 
+impl Listed {
+    /// A directory that is there whether S3 lists it or not.
+    pub(super) fn kept(name: Arc<str>) -> Self {
+        Self {
+            name,
+            found: Found::Directory,
+            is_certain: false,
+        }
+    }
+
+    /// Whether it is such a directory: one that S3 lists is certain.
+    fn is_kept(&self) -> bool {
+        self.found == Found::Directory && !self.is_certain
+    }
+}
+
 /// One page of a directory: visible names in byte order, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
@@ -151,9 +167,11 @@ pub(super) fn merge(
         Reached::Key(key) => name.bytes().chain(*b"/").gt(key.bytes()),
         Reached::End => false,
     };
-    let (held_back, shown) = entries
-        .into_iter()
-        .partition(|entry| is_file(entry) && may_be_shadowed(&entry.name));
+    // A kept directory waits for the end: a later page may list it.
+    let is_end = matches!(reached, Reached::End);
+    let (held_back, shown) = entries.into_iter().partition(|entry| {
+        !is_end && entry.is_kept() || is_file(entry) && may_be_shadowed(&entry.name)
+    });
     Merged { shown, held_back }
 }
 
@@ -295,6 +313,26 @@ mod tests {
         check("d/", &["d/a.x", "d/a/"], false, &["a"], &["a/", "a.x"], &[]);
         // The page may end with a directory: `a!/` is between `a` and `a/`.
         check("", &["a", "a!/"], false, &[], &["a!/"], &["a"]);
+    }
+
+    #[test]
+    fn kept_directories_come_once_and_hide_files() {
+        let listed = |prefixes: &[&str], objects: &[&str], is_last: bool| ListOutput {
+            objects: objects.iter().map(|key| object(key)).collect(),
+            common_prefixes: prefixes.iter().map(|key| (*key).to_owned()).collect(),
+            continuation_token: (!is_last).then(|| "more".to_owned()),
+            ..ListOutput::default()
+        };
+        let names = |entries: &[Listed]| -> Vec<String> {
+            entries.iter().map(|entry| entry.name.to_string()).collect()
+        };
+        let kept = ["a", "m", "z"].map(|name| Listed::kept(Arc::from(name)));
+        let first = merged("", listed(&["a/"], &["b", "m"], false), &kept);
+        assert_eq!(names(&first.shown), ["a", "b"]);
+        assert_eq!(names(&first.held_back), ["m", "z"]);
+        let second = merged("", listed(&["z/"], &["x"], true), &first.held_back);
+        assert_eq!(names(&second.shown), ["m", "x", "z"]);
+        assert_eq!(second.shown[0].found, Found::Directory);
     }
 
     #[test]

@@ -101,6 +101,19 @@ impl RecentPages {
         }
     }
 
+    /// Drops the pages of the directory whose prefix is `prefix`, and of those below it.
+    pub(super) fn forget_below(&self, prefix: &str) {
+        let mut pages = self.0.lock();
+        let below = pages.pages.iter();
+        let below: Vec<u64> = below
+            .filter(|(_, recent)| recent.directory.starts_with(prefix))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in below {
+            pages.remove(number);
+        }
+    }
+
     /// Drops what is valid no more.
     pub(super) fn expire(&self, now: Moment) {
         let mut pages = self.0.lock();

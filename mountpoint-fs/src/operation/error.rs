@@ -29,9 +29,34 @@ pub enum FsError {
     /// The mount allows no writes.
     #[error("read-only file system")]
     ReadOnly,
+    /// The mount's flags do not allow this, or the file is being written. Says which flag would allow it.
+    #[error("{0}")]
+    NotPermitted(String),
+    /// The name is taken.
+    #[error("file exists")]
+    Exists,
+    /// The directory has entries.
+    #[error("directory not empty")]
+    NotEmpty,
+    /// More than this mount remembers.
+    #[error("no space: {0}")]
+    NoSpace(String),
+    /// Only a copy of the bytes would do it: the application is to make one.
+    #[error("{0}")]
+    NeedsCopy(String),
+    /// Somebody else is changing it.
+    #[error("busy: {0}")]
+    Busy(String),
+    /// More than an object, or this upload, can hold.
+    #[error("file too large: {0}")]
+    TooLarge(String),
     /// An offset or a flag that this file system has no meaning for.
     #[error("invalid argument: {0}")]
     InvalidArgument(&'static str),
+    /// The file is written from its beginning to its end, and this is not the next byte; or it was opened in a way
+    /// that asks for more than that.
+    #[error("{0}")]
+    NotSequential(String),
     /// The operation does not exist here.
     #[error("not supported: {0}")]
     Unsupported(&'static str),

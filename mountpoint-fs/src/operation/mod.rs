@@ -3,10 +3,14 @@
 //! Plain values; knows no layer.
 
 mod error;
+mod posix;
+mod progress;
 mod types;
 
 pub use error::FsError;
+pub use posix::PosixAttributes;
+pub use progress::Progress;
 pub use types::{
-    Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo, OpenOptions,
-    Opened, ReadData, Slices, StaleName, StatFs,
+    AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo,
+    OpenOptions, Opened, ReadData, RenameMode, Slices, StaleName, StatFs, TimeChange, WriteOptions,
 };

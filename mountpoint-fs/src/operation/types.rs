@@ -14,19 +14,48 @@ pub struct InodeNo(pub u64);
 impl InodeNo {
     /// The mounted prefix itself.
     pub const ROOT: Self = Self(1);
+
+    /// A number that no inode has, for a name that is listed and not looked up yet: inodes are counted up from 1.
+    #[must_use]
+    pub fn provisional(hash: u64) -> Self {
+        Self(hash & !Self::UNKNOWN_KIND | Self::PROVISIONAL)
+    }
+
+    /// The same number for a name that may turn out to be a symbolic link.
+    #[must_use]
+    pub fn of_unknown_kind(self) -> Self {
+        Self(self.0 | Self::UNKNOWN_KIND)
+    }
+
+    /// Whether the name may turn out to be a symbolic link.
+    #[must_use]
+    pub fn is_of_unknown_kind(self) -> bool {
+        self.is_provisional() && self.0 & Self::UNKNOWN_KIND != 0
+    }
+
+    /// Whether no inode has this number.
+    #[must_use]
+    pub fn is_provisional(self) -> bool {
+        self.0 & Self::PROVISIONAL != 0
+    }
+
+    const PROVISIONAL: u64 = 1 << 63;
+    const UNKNOWN_KIND: u64 = 1 << 62;
 }
 
 /// One open, from `open` or `opendir` to `release` or `releasedir`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandleNo(pub u64);
 
-/// The two kinds of inode there are.
+/// The kinds of inode there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// An object.
     File,
     /// A prefix.
     Directory,
+    /// An object that says it is one; only with `--posix-metadata`.
+    SymbolicLink,
 }
 
 /// stat data.
@@ -34,7 +63,7 @@ pub enum FileKind {
 pub struct Attributes {
     /// Of which inode.
     pub ino: InodeNo,
-    /// File or directory.
+    /// What it is.
     pub kind: FileKind,
     /// Size in bytes; 0 for directories.
     pub size: u64,
@@ -72,6 +101,17 @@ pub struct OpenOptions {
     pub process: u32,
 }
 
+/// How a file is to be opened for writing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// `O_TRUNC`: what is there goes.
+    pub truncate: bool,
+    /// `O_APPEND`: every write goes behind what is there.
+    pub append: bool,
+    /// `O_SYNC` or `O_DSYNC`: a write returns when it is stored.
+    pub synchronous: bool,
+}
+
 /// Reply to `open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
@@ -81,6 +121,62 @@ pub struct Opened {
     pub direct_io: bool,
     /// Pages cached by an earlier open are still right (`FOPEN_KEEP_CACHE`).
     pub keep_cache: bool,
+    /// `close` is to be told of, and its error to be returned.
+    pub flush: bool,
+}
+
+/// What `rename` does with what has the new name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenameMode {
+    /// Replaces it.
+    Replace,
+    /// Refuses (`RENAME_NOREPLACE`).
+    KeepExisting,
+}
+
+/// A new time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeChange {
+    /// That of the change.
+    Now,
+    /// Counted from 1970.
+    At {
+        /// Whole seconds, negative before 1970.
+        seconds: i64,
+        /// Nanoseconds behind them.
+        nanos: u32,
+    },
+}
+
+impl TimeChange {
+    /// Whether it changes nothing where the time is `time`.
+    #[must_use]
+    pub fn is(self, time: SystemTime) -> bool {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH);
+        match (self, since) {
+            (Self::At { seconds, nanos }, Ok(since)) => {
+                u64::try_from(seconds) == Ok(since.as_secs()) && nanos == since.subsec_nanos()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Attributes to change; `None` where one stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttributeChange {
+    /// Permission bits.
+    pub mode: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size in bytes: `truncate`.
+    pub size: Option<u64>,
+    /// Time of the last access.
+    pub atime: Option<TimeChange>,
+    /// Time of the last change.
+    pub mtime: Option<TimeChange>,
 }
 
 /// Slices of blocks. Most replies are of one or two, which take no memory of their own.

@@ -110,6 +110,22 @@ impl ReadContext {
         })
     }
 
+    /// The mount's memory, for those who write.
+    #[must_use]
+    pub fn memory(self: &Arc<Self>) -> (Arc<Budget>, BlockPool, Arc<dyn Fn() + Send + Sync>) {
+        let this = Arc::downgrade(self);
+        let make_room = move || {
+            if let Some(this) = this.upgrade() {
+                this.make_room();
+            }
+        };
+        (
+            Arc::clone(&self.budget),
+            self.pool.clone(),
+            Arc::new(make_room),
+        )
+    }
+
     /// What has been asked for and what is held.
     #[must_use]
     pub fn stats(&self) -> ReadStats {

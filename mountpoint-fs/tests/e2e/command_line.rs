@@ -63,15 +63,11 @@ fn a_refused_flag_mounts_nothing() {
     let directory = tempfile::tempdir().unwrap();
     for (flags, message) in [
         (
-            &["--allow-delete"][..],
-            "--allow-delete is not in this version, which mounts read-only",
-        ),
-        (
-            &["--cache", "/tmp"],
+            &["--cache", "/tmp"][..],
             "--cache is not in this version, which keeps content in memory",
         ),
         (
-            &["--sse", "AES256", "--log-metrics"],
+            &["--cache", "/tmp", "--log-metrics"],
             "leave the flag out; --log-metrics is not",
         ),
     ] {

@@ -278,7 +278,7 @@ fn buckets_that_cannot_be_mounted() {
         ),
         (
             &good,
-            &[BUCKET, "--allow-delete", "--read-only"],
+            &[BUCKET, "--log-metrics", "--read-only"],
             &[],
             "flags",
             "leave the flag out",

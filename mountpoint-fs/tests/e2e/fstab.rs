@@ -73,7 +73,7 @@ fn a_wrong_line_says_what_is_wrong() {
         ("read-only", "write 'ro'"),
         ("--debug", "without dashes"),
         ("prefix=a\\b/", "'\\' stands before"),
-        ("allow-delete", "--allow-delete is not in this version"),
+        ("log-metrics", "--log-metrics is not in this version"),
         ("prefix=a", "must end with '/'"),
     ] {
         let fstab = format!("test-bucket $DIR/mnt mount-s3 {options},$AT 0 0\n");

@@ -10,6 +10,7 @@
 
 mod autofs;
 mod background;
+mod changing;
 mod command_line;
 mod directories;
 mod directory_bucket;
@@ -23,6 +24,7 @@ mod memory;
 mod metadata;
 mod package;
 mod passed_device;
+mod programs;
 mod read_mode;
 mod reading;
 mod requests;
@@ -34,3 +36,5 @@ mod start_errors;
 mod tail;
 mod tools;
 mod transport;
+mod writing;
+mod writing_ends;

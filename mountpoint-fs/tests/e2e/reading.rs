@@ -241,10 +241,10 @@ fn a_directory_of_many_pages() {
 }
 
 #[test]
-fn writing_is_refused() {
+fn a_read_only_mount_refuses_every_change() {
     let server = server();
     put(&server, "file", "x");
-    let mounted = Mounted::new(&server, &[]);
+    let mounted = Mounted::new(&server, &["--read-only"]);
     for script in [
         "echo y > file",
         "echo y > new",

@@ -1,14 +1,15 @@
 //! CopyObject and RenameObject.
 
-use super::super::bucket::{ensure, refused};
+use super::super::bucket::{ensure, refused, same};
 use super::super::{Bucket, Capability, Case, Failure};
 use crate::ErrorKind;
 use crate::sim::pattern_bytes;
-use crate::types::PutCondition;
+use crate::types::{CopyHeaders, CopySource, ObjectDetails, ObjectHeaders, PutCondition};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("copy_plain", copy_plain),
     Case::new("copy_empty", copy_empty),
+    Case::new("copy_carries_on", copy_carries_on),
     Case::new("copy_overwrites", copy_overwrites),
     Case::new("copy_odd_names", copy_odd_names),
     Case::new("copy_missing_source", copy_missing_source),
@@ -38,6 +39,48 @@ fn copy_plain(bucket: &Bucket) -> Result<(), Failure> {
         info.etag.matches(&copied.etag),
         "HEAD tells another ETag than the copy",
     )
+}
+
+fn copy_carries_on(bucket: &Bucket) -> Result<(), Failure> {
+    let mut request = bucket.put_request("source", "bytes")?;
+    request.headers = ObjectHeaders {
+        content_type: Some("text/plain".to_owned()),
+        metadata: vec![("owner".to_owned(), "nobody".to_owned())],
+        cache_control: Some("no-store".to_owned()),
+        ..ObjectHeaders::default()
+    };
+    let sent = request.headers.clone();
+    bucket.wait(bucket.client.put(request))?;
+    bucket.copy("source", None, "destination", PutCondition::None)??;
+    let told = |name: &str| -> Result<ObjectDetails, Failure> {
+        let key = bucket.key(name)?;
+        Ok(bucket.wait(bucket.client.head_details(&key))?)
+    };
+    let mut copied = told("destination")?.headers;
+    copied.storage_class = None;
+    same("headers", copied, sent)?;
+    // New headers, also for an object that is copied onto itself.
+    let new = ObjectHeaders {
+        content_type: Some("image/png".to_owned()),
+        metadata: vec![("mode".to_owned(), "33188".to_owned())],
+        ..ObjectHeaders::default()
+    };
+    for name in ["destination", "source"] {
+        let source = CopySource {
+            key: bucket.key("source")?,
+            if_match: None,
+        };
+        let headers = CopyHeaders::New(new.clone());
+        let copied = bucket
+            .client
+            .copy(source, &bucket.key(name)?, PutCondition::None, headers);
+        bucket.wait(copied)?;
+        bucket.holds(name, b"bytes")?;
+        let mut told = told(name)?.headers;
+        told.storage_class = None;
+        same("new headers", told, new.clone())?;
+    }
+    Ok(())
 }
 
 fn copy_empty(bucket: &Bucket) -> Result<(), Failure> {

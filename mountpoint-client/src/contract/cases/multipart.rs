@@ -158,6 +158,7 @@ fn upload_headers(bucket: &Bucket) -> Result<(), Failure> {
         content_type: Some("text/plain".to_owned()),
         storage_class: Some("STANDARD".to_owned()),
         metadata: vec![("owner".to_owned(), "nobody".to_owned())],
+        ..ObjectHeaders::default()
     };
     let key = bucket.key("object")?;
     let upload = bucket.wait(bucket.client.create_upload(&key, headers, None))?;

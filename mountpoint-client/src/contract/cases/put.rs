@@ -169,7 +169,19 @@ fn put_headers(bucket: &Bucket) -> Result<(), Failure> {
             ("owner".to_owned(), "nobody".to_owned()),
             ("note".to_owned(), "a b, c; d=e".to_owned()),
         ],
+        cache_control: Some("no-store".to_owned()),
+        content_language: Some("en".to_owned()),
+        ..ObjectHeaders::default()
     };
+    let mut sent = request.headers.clone();
+    let key = request.key.clone();
     bucket.wait(bucket.client.put(request))?;
-    bucket.holds("object", b"bytes")
+    bucket.holds("object", b"bytes")?;
+    let mut told = bucket.wait(bucket.client.head_details(&key))?;
+    told.headers.metadata.sort_unstable();
+    same("size", told.info.size, 5)?;
+    // S3 does not tell the standard class.
+    sent.storage_class = told.headers.storage_class.clone();
+    sent.metadata.sort_unstable();
+    same("headers", told.headers, sent)
 }

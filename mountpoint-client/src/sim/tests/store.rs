@@ -3,7 +3,7 @@
 use super::super::content::Content;
 use super::super::{SimObject, pattern_bytes};
 use super::*;
-use crate::types::{CopySource, ListRequest, PutCondition};
+use crate::types::{CopyHeaders, CopySource, ListRequest, PutCondition};
 
 #[test]
 fn patterns_are_the_same_from_any_offset() {
@@ -77,7 +77,14 @@ fn archived_objects_are_seen_but_not_read() {
             key: key("k"),
             if_match: None,
         };
-        let copied = now(sim.copy(source, &key("l"), PutCondition::None));
+        let copied = now(sim.copy(
+            source,
+            &key("l"),
+            PutCondition::None,
+            CopyHeaders::Same {
+                storage_class: None,
+            },
+        ));
         assert_eq!(copied.is_ok(), outcome.is_ok(), "{class}");
     }
 }

@@ -533,7 +533,7 @@ impl Model {
 fn is(attributes: &Attributes) -> Is {
     match attributes.kind {
         FileKind::Directory => Is::Directory,
-        FileKind::File => Is::File(attributes.size),
+        FileKind::File | FileKind::SymbolicLink => Is::File(attributes.size),
     }
 }
 

@@ -1,12 +1,16 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
+mod changing;
 mod concurrent;
 mod large;
 mod listing;
 mod lookup;
 mod model;
 mod opening;
+mod posix;
+mod renaming;
 mod threads;
+mod writing;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -17,7 +21,7 @@ use mountpoint_client::sim::{Operation, RequestLog, SimOptions, Time};
 
 use super::FileSystem;
 use crate::clock::Clock;
-use crate::config::{FsConfig, NamesConfig, ReadConfig};
+use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 use crate::operation::{
     DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, OpenOptions,
 };
@@ -58,7 +62,13 @@ impl Mount {
     }
 
     fn with_options(options: SimOptions, prefix: &str, keys: &[&str]) -> Self {
-        Self::with_all(options, NamesConfig::default(), prefix, keys)
+        let (names, write) = (NamesConfig::default(), WriteConfig::default());
+        Self::with_all(options, names, write, prefix, keys)
+    }
+
+    /// A mount that may change things.
+    fn with_write(options: SimOptions, prefix: &str, keys: &[&str], write: WriteConfig) -> Self {
+        Self::with_all(options, NamesConfig::default(), write, prefix, keys)
     }
 
     /// A bucket that answers at once, mounted with other settings of names.
@@ -67,10 +77,16 @@ impl Mount {
             time: Time::Immediate,
             ..SimOptions::default()
         };
-        Self::with_all(options, names, "", keys)
+        Self::with_all(options, names, WriteConfig::default(), "", keys)
     }
 
-    fn with_all(options: SimOptions, names: NamesConfig, prefix: &str, keys: &[&str]) -> Self {
+    fn with_all(
+        options: SimOptions,
+        names: NamesConfig,
+        write: WriteConfig,
+        prefix: &str,
+        keys: &[&str],
+    ) -> Self {
         let bucket = Arc::new(SimClient::new(options));
         for key in keys {
             bucket.put_object(key, format!("content of {key}"));
@@ -84,6 +100,7 @@ impl Mount {
             file_mode: 0o644,
             names,
             read: ReadConfig::default(),
+            write,
         };
         let fs = Arc::new(FileSystem::new(
             Arc::clone(&bucket) as _,
@@ -203,6 +220,7 @@ fn shown(entries: &[DirectoryEntry]) -> Vec<String> {
     let show = |entry: &DirectoryEntry| match entry.entry.attributes.kind {
         FileKind::Directory => format!("{}/", entry.name),
         FileKind::File => entry.name.clone(),
+        FileKind::SymbolicLink => format!("{}@", entry.name),
     };
     entries.map(show).collect()
 }

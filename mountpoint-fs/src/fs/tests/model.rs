@@ -116,7 +116,7 @@ impl Model {
         let attributes = entry.attributes;
         let is = match attributes.kind {
             FileKind::Directory => Is::Directory,
-            FileKind::File => Is::File(attributes.size),
+            FileKind::File | FileKind::SymbolicLink => Is::File(attributes.size),
         };
         let known = self
             .inodes
@@ -273,7 +273,7 @@ impl Model {
             Ok(attributes) => {
                 let now_is = match attributes.kind {
                     FileKind::Directory => Is::Directory,
-                    FileKind::File => Is::File(attributes.size),
+                    FileKind::File | FileKind::SymbolicLink => Is::File(attributes.size),
                 };
                 assert_eq!((attributes.ino, now_is), (ino, *is));
             }

@@ -7,6 +7,7 @@ use mountpoint_client::sim::Operation;
 
 use super::*;
 use crate::config::limits::{FILE_TTL, OPEN_FETCH_MAX, OPEN_FRESH_MAX};
+use crate::operation::WriteOptions;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -218,13 +219,10 @@ fn an_open_sees_the_newest_version() {
 fn opens_that_are_refused() {
     let mount = Mount::immediate(&["a", "d/b"]);
     let (file, directory) = (mount.walk("a"), mount.walk("d"));
-    let write = OpenOptions {
-        write: true,
-        ..READ
-    };
+    let write = WriteOptions::default();
     assert!(matches!(
-        now(mount.fs.open(file, write)),
-        Err(FsError::ReadOnly)
+        now(mount.fs.open_for_writing(file, write, 0)),
+        Err(FsError::NotPermitted(_))
     ));
     assert!(matches!(
         now(mount.fs.open(directory, READ)),

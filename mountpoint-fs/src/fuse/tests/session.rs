@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::kernel::{Answered, Kernel};
 use crate::clock::Clock;
-use crate::config::{FsConfig, NamesConfig, ReadConfig};
+use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 use crate::fs::FileSystem;
 use crate::fuse::{Mount, Session, SessionError, SessionOptions, Transport};
 
@@ -65,7 +65,6 @@ impl Served {
             time,
             ..SimOptions::default()
         }));
-        let fs = file_system(&client);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .build()
@@ -75,6 +74,7 @@ impl Served {
         kernel.request(INIT, 2, 0, &words(&[7, 45, 131_072, u32::MAX, u32::MAX]));
         let mut options = session_options(&runtime);
         change(&mut options);
+        let fs = file_system(&client, options.read_only);
         let session = Session::start(Arc::clone(&fs), &mount, options).unwrap();
         let init = kernel.answered();
         assert_eq!((init.unique, init.errno, init.body.len()), (2, 0, 64));
@@ -133,7 +133,7 @@ impl Served {
     }
 }
 
-fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
+fn file_system(client: &Arc<SimClient>, read_only: bool) -> Arc<FileSystem> {
     let config = FsConfig {
         prefix: String::new(),
         uid: 1000,
@@ -142,6 +142,10 @@ fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
         file_mode: 0o640,
         names: NamesConfig::default(),
         read: ReadConfig::default(),
+        write: WriteConfig {
+            read_only,
+            ..WriteConfig::default()
+        },
     };
     Arc::new(FileSystem::new(
         Arc::clone(client) as Arc<dyn ObjectClient>,
@@ -297,7 +301,7 @@ fn what_changes_the_bucket_is_refused() {
         served.client.put_object("f", "x");
         let file = served.lookup(ROOT, "f");
         served.check(UNLINK, ROOT, &c_string("f"), unlink);
-        served.check(SETATTR, file, &[0; 88], setattr);
+        served.check(SETATTR, file, &setattr_in(libc::S_IFREG | 0o600), setattr);
         served.check(
             OPEN,
             file,
@@ -306,6 +310,14 @@ fn what_changes_the_bucket_is_refused() {
         );
         served.end();
     }
+}
+
+/// `fuse_setattr_in` of a `chmod`.
+fn setattr_in(mode: u32) -> Vec<u8> {
+    let mut body = vec![0; 88];
+    body[0] = 1;
+    body[68..72].copy_from_slice(&mode.to_ne_bytes());
+    body
 }
 
 #[test]
@@ -317,7 +329,7 @@ fn what_does_not_exist_is_said_so() {
     served.check(9999, ROOT, &[], libc::ENOSYS);
     served.check(5, ROOT, &[], libc::EINVAL);
     served.check(39, ROOT, &[0; 32], libc::ENOTTY);
-    served.check(FLUSH, ROOT, &[0; 24], 0);
+    served.check(FLUSH, ROOT, &[0; 24], libc::EBADF);
     served.check(RELEASE, ROOT, &release_in(77), 0);
     served.check(DESTROY, 0, &[], 0);
     let statfs = served.ask(STATFS, ROOT, &[]);
@@ -616,7 +628,11 @@ fn old_and_new_kernels() {
         }
         let client = Arc::new(SimClient::new(SimOptions::default()));
         let mount = Mount::from_device(device);
-        let session = Session::start(file_system(&client), &mount, session_options(&runtime));
+        let session = Session::start(
+            file_system(&client, false),
+            &mount,
+            session_options(&runtime),
+        );
         (session, kernel)
     };
     let (session, kernel) = start(&[&[7, 19, 0, 0]]);
@@ -646,7 +662,11 @@ fn a_connection_that_never_begins() {
     drop(kernel);
     let client = Arc::new(SimClient::new(SimOptions::default()));
     let mount = Mount::from_device(device);
-    let session = Session::start(file_system(&client), &mount, session_options(&runtime));
+    let session = Session::start(
+        file_system(&client, false),
+        &mount,
+        session_options(&runtime),
+    );
     assert!(matches!(session, Err(SessionError::Ended)));
 }
 

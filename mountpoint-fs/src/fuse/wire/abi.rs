@@ -39,6 +39,7 @@ pub(super) mod opcode {
     pub(crate) const FALLOCATE: u32 = 43;
     pub(crate) const READDIRPLUS: u32 = 44;
     pub(crate) const RENAME2: u32 = 45;
+    pub(crate) const COPY_FILE_RANGE: u32 = 47;
 }
 
 /// What kernel and file system can do, told to each other in INIT. Bits 32 and up travel in `flags2`.

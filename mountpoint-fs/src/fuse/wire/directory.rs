@@ -46,9 +46,9 @@ impl DirectorySink for DirectoryBuffer {
         }
         let end = self.bytes.len() + record_len;
         if self.plus {
-            // The kernel has looked up these two already; they count no lookup.
+            // The kernel has looked up these two already, and has to look up what is no inode yet: no lookup is counted.
             let is_dot = matches!(entry.name.as_str(), "." | "..");
-            let body = if is_dot {
+            let body = if is_dot || attributes.ino.is_provisional() {
                 Fixed::no_entry()
             } else {
                 Fixed::entry(&entry.entry)
@@ -56,8 +56,11 @@ impl DirectorySink for DirectoryBuffer {
             self.bytes.extend_from_slice(body.as_bytes());
         }
         let kind = match attributes.kind {
+            // It may turn out to be a symbolic link.
+            FileKind::File if attributes.ino.is_of_unknown_kind() => libc::DT_UNKNOWN,
             FileKind::File => libc::DT_REG,
             FileKind::Directory => libc::DT_DIR,
+            FileKind::SymbolicLink => libc::DT_LNK,
         };
         self.bytes
             .extend_from_slice(&attributes.ino.0.to_ne_bytes());

@@ -5,14 +5,14 @@
 
 mod abi;
 mod directory;
+mod mutation;
 mod notice;
 mod reply;
 mod request;
 
 pub(super) use abi::init_flags;
 pub(super) use directory::DirectoryBuffer;
+pub(super) use mutation::Mutation;
 pub(super) use notice::forget_name;
 pub(super) use reply::{Fixed, InitReply, OUT_HEADER_LEN, ReplyHeader};
-pub(super) use request::{
-    Header, InitRequest, Malformed, Modification, Operation, Request, Unsupported,
-};
+pub(super) use request::{Header, InitRequest, Malformed, Operation, Request, Unsupported};

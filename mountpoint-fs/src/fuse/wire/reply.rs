@@ -8,6 +8,9 @@ use crate::operation::{Attributes, Entry, FileKind, HandleNo, Opened, StatFs};
 /// Length of `fuse_out_header`, which every reply begins with.
 pub(in crate::fuse) const OUT_HEADER_LEN: usize = 16;
 
+/// Length of `fuse_entry_out`.
+const ENTRY_OUT_LEN: usize = 128;
+
 /// `fuse_out_header`.
 pub(in crate::fuse) struct ReplyHeader;
 
@@ -40,8 +43,8 @@ pub(in crate::fuse) struct Fixed {
 }
 
 impl Fixed {
-    /// The largest is `fuse_entry_out`.
-    const LEN_MAX: usize = 128;
+    /// The largest is `fuse_entry_out` with `fuse_open_out` behind it.
+    const LEN_MAX: usize = ENTRY_OUT_LEN + 16;
 
     fn new() -> Self {
         Self {
@@ -92,7 +95,7 @@ impl Fixed {
         let ttl = Ttl::from(ttl);
         let head = Self::new().u64(0).u64(0).u64(ttl.seconds).u64(0);
         Self {
-            len: Self::LEN_MAX,
+            len: ENTRY_OUT_LEN,
             ..head.u32(ttl.nanos)
         }
     }
@@ -101,7 +104,7 @@ impl Fixed {
     pub(in crate::fuse) fn no_entry() -> Self {
         Self {
             bytes: [0; Self::LEN_MAX],
-            len: Self::LEN_MAX,
+            len: ENTRY_OUT_LEN,
         }
     }
 
@@ -117,15 +120,34 @@ impl Fixed {
 
     /// `fuse_open_out` of a file.
     pub(in crate::fuse) fn opened(opened: &Opened) -> Self {
+        Self::new().open_out(opened)
+    }
+
+    /// `fuse_entry_out` and `fuse_open_out`, of a file that was made.
+    pub(in crate::fuse) fn created(entry: &Entry, opened: &Opened) -> Self {
+        Self::entry(entry).open_out(opened)
+    }
+
+    /// `fuse_write_out`.
+    pub(in crate::fuse) fn written(size: u32) -> Self {
+        Self::new().u32(size).u32(0)
+    }
+
+    /// `fuse_open_out`.
+    fn open_out(self, opened: &Opened) -> Self {
         // A handle that only reads has nothing to flush: `close` need not ask.
-        let mut flags = open_flags::NO_FLUSH;
+        let mut flags = if opened.flush {
+            0
+        } else {
+            open_flags::NO_FLUSH
+        };
         if opened.direct_io {
             flags |= open_flags::DIRECT_IO;
         }
         if opened.keep_cache {
             flags |= open_flags::KEEP_CACHE;
         }
-        Self::new().u64(opened.handle.0).u32(flags).u32(0)
+        self.u64(opened.handle.0).u32(flags).u32(0)
     }
 
     /// `fuse_open_out` of a directory.
@@ -181,6 +203,7 @@ impl Fixed {
         let kind = match attributes.kind {
             FileKind::File => libc::S_IFREG,
             FileKind::Directory => libc::S_IFDIR,
+            FileKind::SymbolicLink => libc::S_IFLNK,
         };
         self.u64(attributes.ino.0)
             .u64(attributes.size)
@@ -400,6 +423,7 @@ mod tests {
                 handle: HandleNo(3),
                 direct_io,
                 keep_cache,
+                flush: false,
             })
         };
         check(&opened(false, false), &[(8, 3), (4, 32), (4, 0)]);

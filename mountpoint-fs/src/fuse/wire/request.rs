@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::abi::{READ_LOCKOWNER, init_flags, opcode};
+use super::mutation::Mutation;
 
 /// What every request begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +71,31 @@ pub(in crate::fuse) enum Operation<'a> {
         /// The kernel asks for pages, not an application for bytes.
         fills_cache: bool,
     },
-    /// `close` of one descriptor; nothing to do for a file that is only read.
-    Flush,
-    /// Nothing to do for a file or directory that is only read.
-    Sync,
+    /// Makes a file and opens it.
+    Create {
+        name: &'a OsStr,
+        flags: u32,
+    },
+    /// Makes a file, a pipe, a socket or a device.
+    MakeNode {
+        name: &'a OsStr,
+        mode: u32,
+    },
+    Write {
+        handle: u64,
+        offset: u64,
+        data: &'a [u8],
+    },
+    /// `close` of one descriptor.
+    Flush {
+        handle: u64,
+    },
+    /// `fsync` or `fdatasync`.
+    Sync {
+        handle: u64,
+    },
+    /// Nothing to do for a directory.
+    SyncDirectory,
     Release {
         handle: u64,
     },
@@ -97,37 +119,16 @@ pub(in crate::fuse) enum Operation<'a> {
     ExtendedAttributes {
         size: u32,
     },
-    /// Changes the file system.
-    Modify(Modification),
+    ReadLink,
+    /// Changes names or attributes.
+    Mutate(Mutation<'a>),
     /// Does not exist here.
     Unsupported(Unsupported),
-}
-
-/// Operations that would change a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::fuse) enum Modification {
-    SetAttributes,
-    SymbolicLink,
-    HardLink,
-    MakeNode,
-    MakeDirectory,
-    Create,
-    Unlink,
-    RemoveDirectory,
-    Rename,
-    /// With flags that S3 has no meaning for, such as `RENAME_EXCHANGE`.
-    RenameSpecial,
-    Write,
-    Allocate,
-    SetExtendedAttribute,
-    RemoveExtendedAttribute,
 }
 
 /// Operations that do not exist here, by what the application is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::fuse) enum Unsupported {
-    /// No inode is a symbolic link.
-    ReadLink,
     /// No inode is a device.
     Ioctl,
     /// The kernel remembers and answers for itself from now on.
@@ -199,8 +200,14 @@ impl<'a> Operation<'a> {
                     fills_cache,
                 }
             }
-            opcode::FLUSH => Self::Flush,
-            opcode::FSYNC | opcode::FSYNCDIR => Self::Sync,
+            opcode::CREATE | opcode::MKNOD | opcode::WRITE => Self::parse_writing(code, fields)?,
+            opcode::FLUSH => Self::Flush {
+                handle: fields.u64()?,
+            },
+            opcode::FSYNC => Self::Sync {
+                handle: fields.u64()?,
+            },
+            opcode::FSYNCDIR => Self::SyncDirectory,
             opcode::RELEASE => Self::Release {
                 handle: fields.u64()?,
             },
@@ -226,41 +233,48 @@ impl<'a> Operation<'a> {
             opcode::LISTXATTR => Self::ExtendedAttributes {
                 size: fields.u32()?,
             },
-            opcode::READLINK => Self::Unsupported(Unsupported::ReadLink),
+            opcode::READLINK => Self::ReadLink,
             opcode::IOCTL => Self::Unsupported(Unsupported::Ioctl),
             opcode::NOTIFY_REPLY => Self::Unsupported(Unsupported::NotifyReply),
-            code => match Modification::parse(code, fields) {
-                Some(modification) => Self::Modify(modification),
-                // Locks, poll, bmap, lseek, copy_file_range, access, and whatever comes later.
-                None => Self::Unsupported(Unsupported::Other),
-            },
+            code if Mutation::is_mutation(code) => Self::Mutate(Mutation::parse(code, fields)?),
+            // Locks, poll, bmap, lseek, access, and whatever comes later.
+            _ => Self::Unsupported(Unsupported::Other),
         })
     }
 }
 
-impl Modification {
-    fn parse(code: u32, fields: &mut Fields<'_>) -> Option<Self> {
+impl<'a> Operation<'a> {
+    /// Operations of files that are written.
+    fn parse_writing(code: u32, fields: &mut Fields<'a>) -> Option<Self> {
         Some(match code {
-            opcode::SETATTR => Self::SetAttributes,
-            opcode::SYMLINK => Self::SymbolicLink,
-            opcode::LINK => Self::HardLink,
-            opcode::MKNOD => Self::MakeNode,
-            opcode::MKDIR => Self::MakeDirectory,
-            opcode::CREATE => Self::Create,
-            opcode::UNLINK => Self::Unlink,
-            opcode::RMDIR => Self::RemoveDirectory,
-            opcode::RENAME => Self::Rename,
-            opcode::RENAME2 => {
-                let new_directory = fields.u64();
-                match (new_directory, fields.u32()) {
-                    (Some(_), Some(0)) => Self::Rename,
-                    _ => Self::RenameSpecial,
+            opcode::CREATE => {
+                let flags = fields.u32()?;
+                // mode, umask and flags of later protocols: the mount's own modes hold.
+                fields.take::<12>()?;
+                Self::Create {
+                    name: fields.name()?,
+                    flags,
                 }
             }
-            opcode::WRITE => Self::Write,
-            opcode::FALLOCATE => Self::Allocate,
-            opcode::SETXATTR => Self::SetExtendedAttribute,
-            opcode::REMOVEXATTR => Self::RemoveExtendedAttribute,
+            opcode::MKNOD => {
+                let mode = fields.u32()?;
+                fields.take::<12>()?;
+                Self::MakeNode {
+                    name: fields.name()?,
+                    mode,
+                }
+            }
+            opcode::WRITE => {
+                let (handle, offset, size) = fields.handle_offset_size()?;
+                // Flags, lock owner, open flags and padding.
+                fields.take::<20>()?;
+                let size = usize::try_from(size).ok()?;
+                Self::Write {
+                    handle,
+                    offset,
+                    data: fields.0.get(..size)?,
+                }
+            }
             _ => return None,
         })
     }
@@ -311,7 +325,7 @@ impl<'a> Forgets<'a> {
 }
 
 /// The part of a message that was not parsed yet.
-struct Fields<'a>(&'a [u8]);
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -320,11 +334,11 @@ impl<'a> Fields<'a> {
         Some(*field)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub(super) fn u32(&mut self) -> Option<u32> {
         self.take().map(u32::from_ne_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(super) fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_ne_bytes)
     }
 
@@ -356,8 +370,15 @@ impl<'a> Fields<'a> {
         Some((self.u64()?, self.u64()?, self.u32()?))
     }
 
+    /// The next `len` bytes.
+    pub(super) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
     /// A name that ends with NUL.
-    fn name(&mut self) -> Option<&'a OsStr> {
+    pub(super) fn name(&mut self) -> Option<&'a OsStr> {
         let end = self.0.iter().position(|byte| *byte == 0)?;
         let (name, rest) = self.0.split_at(end);
         self.0 = &rest[1..];
@@ -459,8 +480,8 @@ mod tests {
             &body(&[5, 0, 0], &[]),
             &Operation::Release { handle: 5 },
         );
-        check(20, &body(&[5, 0], &[]), &Operation::Sync);
-        check(25, &body(&[5, 0, 0], &[]), &Operation::Flush);
+        check(20, &body(&[5, 0], &[]), &Operation::Sync { handle: 5 });
+        check(25, &body(&[5, 0, 0], &[]), &Operation::Flush { handle: 5 });
         check(27, &body(&[0], &[]), &Operation::OpenDirectory);
         let read_directory = |plus| Operation::ReadDirectory {
             handle: 6,
@@ -475,7 +496,7 @@ mod tests {
             &body(&[6, 0, 0], &[]),
             &Operation::ReleaseDirectory { handle: 6 },
         );
-        check(30, &body(&[6, 0], &[]), &Operation::Sync);
+        check(30, &body(&[6, 0], &[]), &Operation::SyncDirectory);
         check(36, &body(&[68], &[]), &Operation::Interrupt { unique: 68 });
         check(38, &[], &Operation::Destroy);
     }
@@ -489,6 +510,42 @@ mod tests {
     }
 
     #[test]
+    fn writes_are_parsed() {
+        let named = |short: &[u32]| [body(&[], short), b"new\0".to_vec()].concat();
+        let name = OsStr::new("new");
+        check(
+            35,
+            &named(&[0x8241, 0o100_644, 0o22, 0]),
+            &Operation::Create {
+                name,
+                flags: 0x8241,
+            },
+        );
+        check(
+            8,
+            &named(&[0o10_644, 0, 0o22, 0]),
+            &Operation::MakeNode {
+                name,
+                mode: 0o10_644,
+            },
+        );
+        let head = body(&[5, 4096], &[3, 0, 0, 0, 0x8001, 0]);
+        let message = [head.as_slice(), b"abc"].concat();
+        check(
+            16,
+            &message,
+            &Operation::Write {
+                handle: 5,
+                offset: 4096,
+                data: b"abc",
+            },
+        );
+        // Less data than the request says.
+        let message = self::message(16, &[head.as_slice(), b"ab"].concat());
+        Request::parse(&message).unwrap_err();
+    }
+
+    #[test]
     fn what_is_not_offered_is_sorted() {
         for code in [
             31,
@@ -498,7 +555,6 @@ mod tests {
             37,
             40,
             46,
-            47,
             48,
             49,
             50,
@@ -510,36 +566,13 @@ mod tests {
         ] {
             check(code, &[], &Operation::Unsupported(Unsupported::Other));
         }
-        check(5, &[], &Operation::Unsupported(Unsupported::ReadLink));
+        check(5, &[], &Operation::ReadLink);
         check(39, &[], &Operation::Unsupported(Unsupported::Ioctl));
         check(41, &[], &Operation::Unsupported(Unsupported::NotifyReply));
-        for (code, modification) in [
-            (4, Modification::SetAttributes),
-            (6, Modification::SymbolicLink),
-            (8, Modification::MakeNode),
-            (9, Modification::MakeDirectory),
-            (10, Modification::Unlink),
-            (11, Modification::RemoveDirectory),
-            (12, Modification::Rename),
-            (13, Modification::HardLink),
-            (16, Modification::Write),
-            (21, Modification::SetExtendedAttribute),
-            (24, Modification::RemoveExtendedAttribute),
-            (35, Modification::Create),
-            (43, Modification::Allocate),
-        ] {
-            check(code, &[0; 64], &Operation::Modify(modification));
-        }
-        check(
-            45,
-            &body(&[9], &[0, 0]),
-            &Operation::Modify(Modification::Rename),
-        );
-        check(
-            45,
-            &body(&[9], &[2, 0]),
-            &Operation::Modify(Modification::RenameSpecial),
-        );
+        let unlink = Mutation::Unlink {
+            name: OsStr::new("a"),
+        };
+        check(10, b"a\0", &Operation::Mutate(unlink));
     }
 
     #[test]

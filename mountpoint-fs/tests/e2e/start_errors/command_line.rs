@@ -176,11 +176,8 @@ fn what_only_looking_around_tells() {
         ),
         row(
             "a flag of a later version",
-            &["--allow-delete"],
-            &[
-                "--allow-delete is not in this version",
-                "leave the flag out",
-            ],
+            &["--log-metrics"],
+            &["--log-metrics is not in this version", "leave the flag out"],
         ),
         row(
             "two caches",

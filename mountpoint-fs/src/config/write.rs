@@ -1,0 +1,88 @@
+//! Settings of everything that changes the bucket.
+
+use std::path::PathBuf;
+
+use mountpoint_client::types::ChecksumAlgorithm;
+
+use super::limits::{COPY_PART_SIZE, COPY_SIZE_MAX};
+
+/// What the mount may change, and how it uploads.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line, independent of the others"
+)]
+pub struct WriteConfig {
+    /// Nothing may be changed (`--read-only`).
+    pub read_only: bool,
+    /// Files and directories may be removed (`--allow-delete`).
+    pub allow_delete: bool,
+    /// Existing files may be replaced (`--allow-overwrite`).
+    pub allow_overwrite: bool,
+    /// Each part of a file is appended to its object at once (`--incremental-upload`); directory buckets only.
+    pub incremental_upload: bool,
+    /// Existing files may be appended to by a copy on the server (`--allow-append`).
+    pub allow_append: bool,
+    /// Files and directories may be renamed by a copy on the server where it cannot rename (`--allow-rename`).
+    pub allow_rename: bool,
+    /// `mkdir` stores an object that marks the directory (`--directory-markers`).
+    pub directory_markers: bool,
+    /// Mode, owner, times and symbolic links are read from and stored in the metadata of objects
+    /// (`--posix-metadata`).
+    pub posix_metadata: bool,
+    /// How large what the server copies may be.
+    pub copy_limits: CopyLimits,
+    /// Size of the parts of an upload, in bytes (`--write-part-size`); `None` lets it grow with the file.
+    pub part_size: Option<u64>,
+    /// Checksum of uploads (`--upload-checksums`).
+    pub checksum: Option<ChecksumAlgorithm>,
+    /// Storage class of new objects (`--storage-class`).
+    pub storage_class: Option<String>,
+    /// Whether new objects get a content type by the extension of their name (`--infer-content-type`).
+    pub infer_content_type: bool,
+    /// Which bucket this is, for the journal: its name and where it is.
+    pub bucket: String,
+    /// Where unfinished uploads are remembered (`--state-directory`); `None` for nowhere.
+    pub state_directory: Option<PathBuf>,
+}
+
+/// Sizes of copies on the server. A test lowers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyLimits {
+    /// Largest object that one request copies.
+    pub whole_max: u64,
+    /// Largest part of an object that is copied in parts.
+    pub part_max: u64,
+}
+
+impl Default for CopyLimits {
+    fn default() -> Self {
+        Self {
+            whole_max: COPY_SIZE_MAX,
+            part_max: COPY_PART_SIZE,
+        }
+    }
+}
+
+impl Default for WriteConfig {
+    /// As a mount without flags: new files may be made, nothing else.
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            allow_delete: false,
+            allow_overwrite: false,
+            incremental_upload: false,
+            allow_append: false,
+            allow_rename: false,
+            directory_markers: false,
+            posix_metadata: false,
+            copy_limits: CopyLimits::default(),
+            part_size: None,
+            checksum: Some(ChecksumAlgorithm::Crc32c),
+            storage_class: None,
+            infer_content_type: false,
+            bucket: String::new(),
+            state_directory: None,
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! chmod, chown, utimes and truncate.
+//!
+//! What S3 keeps by itself of a file is its size and when it was written. A change to what an attribute is already
+//! succeeds; one that cannot be kept fails and says which flag would keep it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use mountpoint_client::types::{ObjectDetails, ObjectHeaders};
+
+use super::FileSystem;
+use super::permission::{Change, not_kept, permit};
+use crate::config::limits::LINK_LEN_MAX;
+use crate::namespace::{NameChange, Version};
+use crate::operation::{
+    AttributeChange, Attributes, Entry, FileKind, FsError, InodeNo, PosixAttributes, Progress,
+    ReadData, TimeChange,
+};
+
+impl FileSystem {
+    /// Changes attributes; all of them or none.
+    pub async fn set_attributes(
+        &self,
+        ino: InodeNo,
+        change: AttributeChange,
+    ) -> Result<Attributes, FsError> {
+        permit(&self.write, Change::Attributes)?;
+        if let Some(progress) = self.namespace.progress(ino) {
+            if !self.write.posix_metadata {
+                return self.set_while_written(ino, &change, &progress).await;
+            }
+            self.store_written(ino).await?;
+        }
+        let now = self.attributes(ino).await?;
+        if self.write.posix_metadata {
+            return self.set_stored_attributes(ino, change, now).await;
+        }
+        let wanted = Wanted::of(&change, &now)?;
+        match wanted {
+            Wanted::Nothing => return Ok(now),
+            Wanted::Touch | Wanted::Shorten(_) => permit(&self.write, Change::Overwrite)?,
+        }
+        let name = self.namespace.change_inode(ino)?;
+        let object = self.object(&name).await?;
+        let (etag, size) = match wanted {
+            Wanted::Shorten(size) => (self.mutator.shorten(&object, size).await?, size),
+            Wanted::Touch | Wanted::Nothing => {
+                let headers = object.headers.clone();
+                let etag = self.mutator.replace_headers(&object, headers).await?;
+                (etag, object.info.size)
+            }
+        };
+        name.replaced_in_place(Version {
+            size,
+            etag,
+            ..Version::from(&object.info)
+        })?;
+        self.attributes(ino).await
+    }
+
+    /// With `--posix-metadata`: objects carry what is changed, and a directory's marker does.
+    async fn set_stored_attributes(
+        &self,
+        ino: InodeNo,
+        change: AttributeChange,
+        now: Attributes,
+    ) -> Result<Attributes, FsError> {
+        let size = AttributeChange {
+            size: change.size,
+            ..AttributeChange::default()
+        };
+        let wanted = Wanted::of(&size, &now)?;
+        let mut posix = PosixAttributes::of_attributes(&now);
+        let wall = self.wall_now();
+        apply(&change, wall, &mut posix);
+        let is_same = posix == PosixAttributes::of_attributes(&now);
+        if is_same && wanted == Wanted::Nothing {
+            return Ok(now);
+        }
+        if ino == InodeNo::ROOT {
+            return Err(FsError::NotPermitted(
+                "the attributes of the mounted directory itself are set by --dir-mode, --uid and --gid".to_owned(),
+            ));
+        }
+        let name = self.namespace.change_inode(ino)?;
+        if now.kind == FileKind::Directory {
+            let prefix = name.prefix()?;
+            self.mutator
+                .change_marker(&prefix, |headers| {
+                    posix.store(now.kind, wall, &mut headers.metadata);
+                })
+                .await?;
+            name.carries(posix);
+            name.changed();
+            return self.attributes(ino).await;
+        }
+        let mut object = self.object(&name).await?;
+        posix.store(now.kind, wall, &mut object.headers.metadata);
+        let (etag, size) = if let Wanted::Shorten(size) = wanted {
+            permit(&self.write, Change::Overwrite)?;
+            (self.mutator.shorten(&object, size).await?, size)
+        } else {
+            let headers = object.headers.clone();
+            let etag = self.mutator.replace_headers(&object, headers).await?;
+            (etag, object.info.size)
+        };
+        name.carries(posix);
+        name.replaced_in_place(Version {
+            size,
+            etag,
+            ..Version::from(&object.info)
+        })?;
+        self.attributes(ino).await
+    }
+
+    /// Makes a symbolic link: an object whose bytes are `target`, and that says what it is.
+    pub async fn symbolic_link(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        target: &OsStr,
+    ) -> Result<Entry, FsError> {
+        permit(&self.write, Change::SymbolicLink)?;
+        let change = self.namespace.change(directory, name)?;
+        if change.known().is_some() {
+            return Err(FsError::Exists);
+        }
+        let wall = self.wall_now();
+        let posix = PosixAttributes {
+            mode: Some(0o777),
+            is_link: true,
+            uid: Some(self.owner.0),
+            gid: Some(self.owner.1),
+            mtime: Some(wall),
+        };
+        let mut headers = ObjectHeaders::default();
+        posix.store(FileKind::SymbolicLink, wall, &mut headers.metadata);
+        let body = target.as_bytes().to_vec();
+        self.mutator.make(change.key(), body, headers).await?;
+        change.changed();
+        self.lookup(directory, name).await
+    }
+
+    /// Where a symbolic link leads.
+    pub async fn read_link(&self, ino: InodeNo) -> Result<ReadData, FsError> {
+        if self.attributes(ino).await?.kind != FileKind::SymbolicLink {
+            return Err(FsError::InvalidArgument("not a symbolic link"));
+        }
+        self.read_small(ino, LINK_LEN_MAX).await
+    }
+
+    /// A file that is being written shows the time that it is given until it is stored, as in mountpoint-s3; programs
+    /// that copy files set it before they close them.
+    async fn set_while_written(
+        &self,
+        ino: InodeNo,
+        change: &AttributeChange,
+        progress: &Progress,
+    ) -> Result<Attributes, FsError> {
+        let now = self.attributes(ino).await?;
+        let without_times = AttributeChange {
+            atime: None,
+            mtime: None,
+            ..*change
+        };
+        match Wanted::of(&without_times, &now)? {
+            Wanted::Nothing => {}
+            Wanted::Touch | Wanted::Shorten(_) => {
+                return Err(FsError::NotPermitted(
+                    "a file cannot be cut while it is being written".to_owned(),
+                ));
+            }
+        }
+        let mut posix = PosixAttributes::of_attributes(&now);
+        apply(change, self.wall_now(), &mut posix);
+        if let Some(mtime) = posix.mtime {
+            progress.set_mtime(mtime);
+        }
+        self.attributes(ino).await
+    }
+
+    /// Stores what was written of `ino`: what an object carries can be changed when it is there.
+    async fn store_written(&self, ino: InodeNo) -> Result<(), FsError> {
+        let open = self
+            .writers
+            .lock()
+            .get(&ino)
+            .map(|(_, open)| Arc::clone(open));
+        match open {
+            Some(open) => open.writer.store().await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The object that a change is about, in the version that the inode is.
+    async fn object(&self, name: &NameChange<'_>) -> Result<ObjectDetails, FsError> {
+        let (_, known) = name.file()?;
+        let object = self.mutator.describe(name.key()).await?;
+        if known.is_same(&Version::from(&object.info)) {
+            Ok(object)
+        } else {
+            Err(FsError::Stale(format!("{} was replaced", name.key())))
+        }
+    }
+}
+
+/// Makes `change` in what an object says of itself. The time of the last access is nowhere kept.
+fn apply(change: &AttributeChange, now: SystemTime, posix: &mut PosixAttributes) {
+    posix.mode = change.mode.or(posix.mode);
+    posix.uid = change.uid.or(posix.uid);
+    posix.gid = change.gid.or(posix.gid);
+    match change.mtime {
+        Some(TimeChange::Now) => posix.mtime = Some(now),
+        Some(TimeChange::At { seconds, nanos }) => {
+            let distance = Duration::new(seconds.unsigned_abs(), nanos);
+            posix.mtime = if seconds < 0 {
+                SystemTime::UNIX_EPOCH.checked_sub(Duration::from_secs(seconds.unsigned_abs()))
+            } else {
+                SystemTime::UNIX_EPOCH.checked_add(distance)
+            };
+        }
+        None => {}
+    }
+}
+
+/// What a change comes to without attributes of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// Everything is so already.
+    Nothing,
+    /// The time of the last change is to be now.
+    Touch,
+    /// The file is to have only so many bytes.
+    Shorten(u64),
+}
+
+impl Wanted {
+    fn of(change: &AttributeChange, now: &Attributes) -> Result<Self, FsError> {
+        let differs = |wanted: Option<u32>, is: u32| wanted.is_some_and(|wanted| wanted != is);
+        if change.mode.is_some_and(|mode| mode != now.mode) {
+            return Err(not_kept(
+                "the mode (--file-mode and --dir-mode set it for all)",
+            ));
+        }
+        if differs(change.uid, now.uid) || differs(change.gid, now.gid) {
+            return Err(not_kept("the owner (--uid and --gid set it for all)"));
+        }
+        match change.size {
+            Some(size) if now.kind == FileKind::File && size < now.size => {
+                return Ok(Self::Shorten(size));
+            }
+            Some(size) if size > now.size => {
+                return Err(FsError::NotPermitted(
+                    "a file cannot be made longer but by writing at its end, when it is made or with --allow-append"
+                        .to_owned(),
+                ));
+            }
+            Some(_) | None => {}
+        }
+        match (change.mtime, change.atime) {
+            (None, None) => Ok(Self::Nothing),
+            (Some(TimeChange::Now), _) if now.kind == FileKind::File => Ok(Self::Touch),
+            (Some(time), _) if time.is(now.mtime) => Ok(Self::Nothing),
+            // The kernel shows the time of the last change for that of the last access.
+            (None, Some(time)) if time.is(now.mtime) => Ok(Self::Nothing),
+            _ => Err(not_kept("the time")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_change_comes_to() {
+        let now = Attributes {
+            ino: InodeNo(2),
+            kind: FileKind::File,
+            size: 100,
+            mtime: SystemTime::UNIX_EPOCH + Duration::new(50, 7),
+            mode: 0o644,
+            nlink: 1,
+            uid: 10,
+            gid: 20,
+            ttl: Duration::ZERO,
+        };
+        let none = AttributeChange::default();
+        #[track_caller]
+        fn check(change: AttributeChange, now: &Attributes, expected: Result<Wanted, &str>) {
+            match (Wanted::of(&change, now), expected) {
+                (Ok(wanted), Ok(expected)) => assert_eq!(wanted, expected, "{change:?}"),
+                (Err(FsError::NotPermitted(text)), Err(part)) => {
+                    assert!(text.contains(part), "{change:?}: {text}");
+                }
+                (other, expected) => panic!("{change:?}: {other:?}, not {expected:?}"),
+            }
+        }
+        let mode = |mode| AttributeChange {
+            mode: Some(mode),
+            ..none
+        };
+        let size = |size| AttributeChange {
+            size: Some(size),
+            ..none
+        };
+        let mtime = |mtime| AttributeChange {
+            mtime: Some(mtime),
+            ..none
+        };
+        let owner = |uid, gid| AttributeChange { uid, gid, ..none };
+        let at = |seconds, nanos| TimeChange::At { seconds, nanos };
+        check(none, &now, Ok(Wanted::Nothing));
+        check(mode(0o644), &now, Ok(Wanted::Nothing));
+        check(mode(0o600), &now, Err("--posix-metadata"));
+        check(owner(Some(10), Some(20)), &now, Ok(Wanted::Nothing));
+        check(owner(Some(11), None), &now, Err("--posix-metadata"));
+        check(owner(None, Some(21)), &now, Err("--uid and --gid"));
+        check(size(100), &now, Ok(Wanted::Nothing));
+        check(size(0), &now, Ok(Wanted::Shorten(0)));
+        check(size(99), &now, Ok(Wanted::Shorten(99)));
+        check(size(101), &now, Err("--allow-append"));
+        check(mtime(TimeChange::Now), &now, Ok(Wanted::Touch));
+        check(mtime(at(50, 7)), &now, Ok(Wanted::Nothing));
+        check(mtime(at(50, 8)), &now, Err("--posix-metadata"));
+        check(mtime(at(-50, 7)), &now, Err("--posix-metadata"));
+        let accessed = AttributeChange {
+            atime: Some(TimeChange::Now),
+            ..none
+        };
+        check(accessed, &now, Err("--posix-metadata"));
+        let directory = Attributes {
+            kind: FileKind::Directory,
+            ..now
+        };
+        check(mtime(TimeChange::Now), &directory, Err("--posix-metadata"));
+    }
+}

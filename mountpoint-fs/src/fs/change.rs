@@ -1,0 +1,171 @@
+//! Operations that change names: unlink, rmdir, mkdir, rename.
+//!
+//! Each asks for leave, does it in the bucket, and tells the names. A future that is dropped while it waits may have
+//! changed the bucket; the names are asked for again then.
+
+use std::ffi::OsStr;
+
+use mountpoint_client::types::ObjectHeaders;
+
+use super::FileSystem;
+use super::permission::{Change, permit};
+use crate::mutate::Target;
+use crate::namespace::{Found, NameChange, Version};
+use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode};
+
+impl FileSystem {
+    /// Removes a file.
+    pub async fn unlink(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
+        permit(&self.write, Change::Delete)?;
+        self.finish_closed_name(directory, name).await?;
+        let change = self.namespace.change(directory, name)?;
+        change.file()?;
+        self.mutator.delete(change.key()).await?;
+        change.removed();
+        Ok(())
+    }
+
+    /// Removes an empty directory.
+    pub async fn remove_directory(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
+        permit(&self.write, Change::MakeDirectory)?;
+        let change = self.namespace.change(directory, name)?;
+        match change.known() {
+            Some((_, Found::Directory)) => {}
+            Some((_, Found::File(_))) => return Err(FsError::NotADirectory),
+            None => return Err(FsError::NotFound),
+        }
+        if change.has_kept_children() {
+            return Err(FsError::NotEmpty);
+        }
+        let may_delete = || permit(&self.write, Change::RemoveDirectory);
+        let prefix = change.prefix()?;
+        self.mutator.remove_directory(&prefix, may_delete).await?;
+        change.removed();
+        Ok(())
+    }
+
+    /// Makes a directory: an object that marks it, or one that this mount remembers until there is a file in it.
+    pub async fn make_directory(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+        mode: u16,
+    ) -> Result<Entry, FsError> {
+        permit(&self.write, Change::MakeDirectory)?;
+        let change = self.namespace.change(directory, name)?;
+        let prefix = change.prefix()?;
+        if change.known().is_some() {
+            return Err(FsError::Exists);
+        }
+        let is_marked = self.mutator.makes_markers();
+        if is_marked {
+            let headers = self.new_directory_headers(mode);
+            self.mutator.make_marker(&prefix, headers).await?;
+        }
+        if is_marked && self.write.posix_metadata {
+            change.changed();
+            return self.lookup(directory, name).await;
+        }
+        change.made_directory(!is_marked)
+    }
+
+    /// What the marker of a new directory carries.
+    fn new_directory_headers(&self, mode: u16) -> ObjectHeaders {
+        let mut headers = ObjectHeaders::default();
+        if self.write.posix_metadata {
+            let now = self.wall_now();
+            let posix = PosixAttributes {
+                mode: Some(mode),
+                is_link: false,
+                uid: Some(self.owner.0),
+                gid: Some(self.owner.1),
+                mtime: Some(now),
+            };
+            posix.store(FileKind::Directory, now, &mut headers.metadata);
+            headers.content_type = Some("application/x-directory".to_owned());
+        }
+        headers
+    }
+
+    /// Gives a file or a directory another name.
+    pub async fn rename(
+        &self,
+        from: (InodeNo, &OsStr),
+        to: (InodeNo, &OsStr),
+        mode: RenameMode,
+    ) -> Result<(), FsError> {
+        permit(&self.write, Change::Rename)?;
+        self.finish_closed_name(from.0, from.1).await?;
+        self.finish_closed_name(to.0, to.1).await?;
+        let from = self.namespace.change(from.0, from.1)?;
+        let to = self.namespace.change(to.0, to.1)?;
+        if from.key() == to.key() {
+            return Ok(());
+        }
+        match from.known().cloned() {
+            Some((_, Found::File(version))) => self.rename_file(from, to, version, mode).await,
+            Some((_, Found::Directory)) => self.rename_directory(from, to, mode).await,
+            None => Err(FsError::NotFound),
+        }
+    }
+
+    /// If a file of this name has been closed and is not stored yet, stores it.
+    async fn finish_closed_name(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
+        match self.namespace.written_child(directory, name) {
+            Some(ino) => self.finish_closed(ino).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn rename_file(
+        &self,
+        from: NameChange<'_>,
+        to: NameChange<'_>,
+        version: Version,
+        mode: RenameMode,
+    ) -> Result<(), FsError> {
+        let may_replace = permit(&self.write, Change::Overwrite);
+        let target = match (to.known(), mode) {
+            (Some((_, Found::Directory)), _) => return Err(FsError::IsADirectory),
+            (Some(_), RenameMode::KeepExisting) => return Err(FsError::Exists),
+            (Some(_), RenameMode::Replace) => {
+                may_replace.clone()?;
+                Target::Any
+            }
+            (None, RenameMode::Replace) if may_replace.is_ok() => Target::Any,
+            (None, _) => Target::Absent,
+        };
+        let moved = self.mutator.rename(from.key(), to.key(), &target).await;
+        let moved = match moved {
+            // Somebody else has made it meanwhile.
+            Err(FsError::Exists) if mode == RenameMode::Replace => {
+                may_replace?;
+                return Err(FsError::Exists);
+            }
+            moved => moved?,
+        };
+        let version = Version {
+            etag: moved.etag.unwrap_or(version.etag),
+            size: moved.size.unwrap_or(version.size),
+            ..version
+        };
+        from.moved(to, Some(version))
+    }
+
+    async fn rename_directory(
+        &self,
+        from: NameChange<'_>,
+        to: NameChange<'_>,
+        mode: RenameMode,
+    ) -> Result<(), FsError> {
+        match (to.known(), mode) {
+            (Some((_, Found::File(_))), _) => return Err(FsError::NotADirectory),
+            (Some(_), RenameMode::KeepExisting) => return Err(FsError::Exists),
+            _ if to.has_kept_children() => return Err(FsError::NotEmpty),
+            _ => {}
+        }
+        let (old, new) = (from.prefix()?, to.prefix()?);
+        self.mutator.rename_directory(&old, &new).await?;
+        from.moved(to, None)
+    }
+}

@@ -1,0 +1,127 @@
+//! What a mount may change: the one place that knows which flag allows what.
+//!
+//! Pure: settings and a change in, leave or refusal out. A refusal's text names the flag that would allow the change;
+//! `fuse::errno` says the errno, and the log gets the text.
+
+use crate::config::WriteConfig;
+use crate::operation::FsError;
+
+/// A change that an application asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A file that does not exist.
+    Create,
+    /// An existing file, from its beginning.
+    Overwrite,
+    /// An existing file, behind its end.
+    Append,
+    /// A directory that does not exist.
+    MakeDirectory,
+    /// A file goes away.
+    Delete,
+    /// A directory goes away.
+    RemoveDirectory,
+    /// A name becomes another one. What it replaces needs [`Change::Overwrite`] as well.
+    Rename,
+    /// Mode, owner, times or extended attributes of an existing file.
+    Attributes,
+    /// A symbolic link.
+    SymbolicLink,
+}
+
+/// Whether `change` is allowed.
+pub(crate) fn permit(settings: &WriteConfig, change: Change) -> Result<(), FsError> {
+    if settings.read_only {
+        return Err(FsError::ReadOnly);
+    }
+    let (allowed, text) = match change {
+        Change::Create | Change::MakeDirectory | Change::Rename | Change::Attributes => {
+            return Ok(());
+        }
+        Change::SymbolicLink => (settings.posix_metadata, SYMBOLIC_LINK),
+        Change::Overwrite => (settings.allow_overwrite, OVERWRITE),
+        Change::Append => (settings.incremental_upload || settings.allow_append, APPEND),
+        Change::Delete => (settings.allow_delete, DELETE),
+        Change::RemoveDirectory => (settings.allow_delete, REMOVE_DIRECTORY),
+    };
+    if allowed {
+        Ok(())
+    } else {
+        Err(FsError::NotPermitted(text.to_owned()))
+    }
+}
+
+const OVERWRITE: &str = "an existing file is not replaced without --allow-overwrite";
+const APPEND: &str = "an existing file is not appended to without --allow-append \
+                      (or --incremental-upload on a directory bucket)";
+const DELETE: &str = "a file is not removed without --allow-delete";
+/// What is told of an attribute that S3 does not keep by itself.
+pub(super) fn not_kept(attribute: &str) -> FsError {
+    FsError::NotPermitted(format!(
+        "{attribute} cannot be changed: S3 keeps none, and objects carry it only with --posix-metadata"
+    ))
+}
+
+const SYMBOLIC_LINK: &str = "a symbolic link is not made without --posix-metadata";
+const REMOVE_DIRECTORY: &str = "a directory is not removed without --allow-delete";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Change; 9] = [
+        Change::Create,
+        Change::Overwrite,
+        Change::Append,
+        Change::MakeDirectory,
+        Change::Delete,
+        Change::RemoveDirectory,
+        Change::Rename,
+        Change::Attributes,
+        Change::SymbolicLink,
+    ];
+
+    #[track_caller]
+    fn check(settings: &WriteConfig, change: Change, flag: Option<&str>) {
+        match (permit(settings, change), flag) {
+            (Ok(()), None) => {}
+            (Err(FsError::NotPermitted(text)), Some(flag)) => {
+                assert!(text.contains(flag), "{change:?}: {text}");
+            }
+            (other, expected) => panic!("{change:?}: {other:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn each_change_needs_its_flag() {
+        let none = WriteConfig::default();
+        check(&none, Change::Create, None);
+        check(&none, Change::MakeDirectory, None);
+        check(&none, Change::Overwrite, Some("--allow-overwrite"));
+        check(&none, Change::Append, Some("--allow-append"));
+        check(&none, Change::Append, Some("--incremental-upload"));
+        check(&none, Change::Delete, Some("--allow-delete"));
+        check(&none, Change::RemoveDirectory, Some("--allow-delete"));
+        check(&none, Change::SymbolicLink, Some("--posix-metadata"));
+        let all = WriteConfig {
+            allow_delete: true,
+            allow_overwrite: true,
+            allow_append: true,
+            posix_metadata: true,
+            ..none
+        };
+        for change in ALL {
+            check(&all, change, None);
+            let read_only = WriteConfig {
+                read_only: true,
+                ..all.clone()
+            };
+            assert!(matches!(permit(&read_only, change), Err(FsError::ReadOnly)));
+        }
+        let incremental = WriteConfig {
+            incremental_upload: true,
+            ..WriteConfig::default()
+        };
+        check(&incremental, Change::Append, None);
+    }
+}

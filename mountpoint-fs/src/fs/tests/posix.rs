@@ -1,0 +1,236 @@
+//! Mode, owner, times and links in the metadata of objects.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use mountpoint_client::sim::{Content, SimObject};
+use mountpoint_client::types::{Key, ObjectHeaders};
+
+use super::*;
+use crate::config::WriteConfig;
+use crate::operation::{AttributeChange, Attributes, TimeChange};
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+/// Key, content and metadata of an object.
+type Carrying<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+fn mount(objects: &[Carrying<'_>]) -> Mount {
+    let write = WriteConfig {
+        allow_delete: true,
+        allow_overwrite: true,
+        allow_rename: true,
+        posix_metadata: true,
+        ..WriteConfig::default()
+    };
+    let mount = Mount::with_write(SimOptions::default(), "", &[], write);
+    for (key, content, metadata) in objects {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let headers = ObjectHeaders {
+            metadata: metadata.iter().map(owned).collect(),
+            content_type: Some("text/plain".to_owned()),
+            ..ObjectHeaders::default()
+        };
+        let content = Content::bytes((*content).to_owned());
+        mount.bucket.insert(SimObject {
+            headers,
+            ..SimObject::new(Key::parse(key).unwrap(), content)
+        });
+    }
+    mount
+}
+
+fn metadata(mount: &Mount, key: &str, name: &str) -> Option<String> {
+    let headers = mount.bucket.object(key)?.headers;
+    let mut named = headers
+        .metadata
+        .into_iter()
+        .filter(|(known, _)| known == name);
+    named.next().map(|(_, value)| value)
+}
+
+#[track_caller]
+fn set(mount: &Mount, ino: InodeNo, change: AttributeChange) -> Result<Attributes, FsError> {
+    now(mount.fs.set_attributes(ino, change))
+}
+
+const NONE: AttributeChange = AttributeChange {
+    mode: None,
+    uid: None,
+    gid: None,
+    size: None,
+    atime: None,
+    mtime: None,
+};
+
+#[test]
+fn what_s3fs_stored_is_shown() {
+    let file = [
+        ("mode", "33152"),
+        ("uid", "7"),
+        ("gid", "8"),
+        ("mtime", "1000000000"),
+    ];
+    let mount = mount(&[
+        ("d/", "", &[("mode", "16832"), ("uid", "5")]),
+        ("d/f", "bytes", &file),
+        ("d/link", "../else where", &[("mode", "41471")]),
+        ("plain", "x", &[]),
+    ]);
+    let d = mount.lookup(ROOT, "d").unwrap().attributes;
+    assert_eq!(
+        (d.kind, d.mode, d.uid, d.gid),
+        (FileKind::Directory, 0o700, 5, 20)
+    );
+    let f = mount.lookup(d.ino, "f").unwrap().attributes;
+    assert_eq!(
+        (f.kind, f.mode, f.uid, f.gid),
+        (FileKind::File, 0o600, 7, 8)
+    );
+    assert_eq!(f.mtime, UNIX_EPOCH + Duration::from_secs(1_000_000_000));
+    assert_eq!(now(mount.fs.attributes(f.ino)).unwrap().mode, 0o600);
+    let link = mount.lookup(d.ino, "link").unwrap().attributes;
+    assert_eq!((link.kind, link.size), (FileKind::SymbolicLink, 13));
+    let target = now(mount.fs.read_link(link.ino)).unwrap();
+    let mut bytes = Vec::new();
+    for (block, range) in &target.slices {
+        bytes.extend_from_slice(block.bytes(range.clone()));
+    }
+    assert_eq!(bytes, b"../else where");
+    let refused = now(mount.fs.read_link(f.ino));
+    assert!(matches!(refused, Err(FsError::InvalidArgument(_))));
+    let plain = mount.lookup(ROOT, "plain").unwrap().attributes;
+    assert_eq!(
+        (plain.kind, plain.mode, plain.uid),
+        (FileKind::File, 0o644, 10)
+    );
+    // A listing does not know: nothing of it is handed out as attributes.
+    let handle = now(mount.fs.open_directory(d.ino)).unwrap();
+    for entry in mount.list(handle, 10, true) {
+        let ino = entry.entry.attributes.ino;
+        assert!(
+            ino.is_provisional() || entry.name.starts_with('.'),
+            "{}",
+            entry.name
+        );
+    }
+    mount.fs.release_directory(handle);
+    let without = Mount::immediate(&["l"]);
+    assert_eq!(
+        without.lookup(ROOT, "l").unwrap().attributes.kind,
+        FileKind::File
+    );
+}
+
+#[test]
+fn changes_are_stored_and_leave_the_rest() {
+    let mount = mount(&[("f", "bytes", &[("owner", "me"), ("mode", "33152")])]);
+    let f = mount.walk("f");
+    let before = mount.bucket.object("f").unwrap();
+    let mode = AttributeChange {
+        mode: Some(0o640),
+        ..NONE
+    };
+    let shown = set(&mount, f, mode).unwrap();
+    assert_eq!(
+        (shown.ino, shown.mode, shown.kind),
+        (f, 0o640, FileKind::File)
+    );
+    assert_eq!(metadata(&mount, "f", "mode").unwrap(), "33184");
+    assert_eq!(metadata(&mount, "f", "owner").unwrap(), "me");
+    let owner = AttributeChange {
+        uid: Some(3),
+        gid: Some(4),
+        ..NONE
+    };
+    let shown = set(&mount, f, owner).unwrap();
+    assert_eq!((shown.uid, shown.gid, shown.mode), (3, 4, 0o640));
+    let time = TimeChange::At {
+        seconds: 1_234_567_890,
+        nanos: 5,
+    };
+    let times = AttributeChange {
+        mtime: Some(time),
+        atime: Some(time),
+        ..NONE
+    };
+    let shown = set(&mount, f, times).unwrap();
+    assert!(time.is(shown.mtime));
+    let stored = metadata(&mount, "f", "mtime").unwrap();
+    assert_eq!(stored, "1234567890.000000005");
+    let after = mount.bucket.object("f").unwrap();
+    assert_eq!(after.headers.content_type, before.headers.content_type);
+    assert_eq!(after.content.to_vec(), before.content.to_vec());
+    // Shortening keeps all of it.
+    let size = AttributeChange {
+        size: Some(2),
+        ..NONE
+    };
+    let shown = set(&mount, f, size).unwrap();
+    assert_eq!((shown.size, shown.mode, shown.uid), (2, 0o640, 3));
+    assert_eq!(metadata(&mount, "f", "owner").unwrap(), "me");
+    // What changes nothing asks for nothing.
+    mount.requests();
+    set(&mount, f, mode).unwrap();
+    assert_eq!(mount.requests().2, 0);
+    // Another mount sees the same.
+    now(mount.fs.rename(
+        (ROOT, OsStr::new("f")),
+        (ROOT, OsStr::new("g")),
+        crate::operation::RenameMode::Replace,
+    ))
+    .unwrap();
+    assert_eq!(metadata(&mount, "g", "uid").unwrap(), "3");
+    assert_eq!(mount.lookup(ROOT, "g").unwrap().attributes.uid, 3);
+}
+
+#[test]
+fn directories_carry_theirs_in_a_marker() {
+    let mount = mount(&[("d/f", "x", &[]), ("m/", "", &[("mode", "16832")])]);
+    for (name, key) in [("d", "d/"), ("m", "m/")] {
+        let ino = mount.walk(name);
+        let change = AttributeChange {
+            mode: Some(0o750),
+            mtime: Some(TimeChange::At {
+                seconds: 77,
+                nanos: 0,
+            }),
+            ..NONE
+        };
+        let shown = set(&mount, ino, change).unwrap();
+        assert_eq!((shown.kind, shown.mode), (FileKind::Directory, 0o750));
+        assert_eq!(shown.mtime, UNIX_EPOCH + Duration::from_secs(77));
+        assert_eq!(metadata(&mount, key, "mode").unwrap(), "16872");
+        assert_eq!(mount.lookup(ROOT, name).unwrap().attributes, shown);
+    }
+    let made = now(mount.fs.make_directory(ROOT, OsStr::new("n"), 0o711)).unwrap();
+    let change = AttributeChange {
+        mode: Some(0o700),
+        ..NONE
+    };
+    let shown = set(&mount, made.attributes.ino, change).unwrap();
+    assert_eq!((shown.ino, shown.mode), (made.attributes.ino, 0o700));
+    assert_eq!(mount.bucket.keys(), ["d/", "d/f", "m/", "n/"]);
+    let root = set(&mount, ROOT, change);
+    assert!(matches!(root, Err(FsError::NotPermitted(_))));
+}
+
+#[test]
+fn links_are_made_and_lead_where_they_should() {
+    let mount = mount(&[("f", "x", &[])]);
+    let (name, target) = (OsStr::new("l"), OsStr::new("f"));
+    let link = now(mount.fs.symbolic_link(ROOT, name, target)).unwrap();
+    assert_eq!(link.attributes.kind, FileKind::SymbolicLink);
+    assert_eq!(link.attributes.mode, 0o777);
+    assert_eq!(metadata(&mount, "l", "mode").unwrap(), "41471");
+    assert_eq!(
+        now(mount.fs.read_link(link.attributes.ino)).unwrap().len(),
+        1
+    );
+    let again = now(mount.fs.symbolic_link(ROOT, name, target));
+    assert!(matches!(again, Err(FsError::Exists)));
+    now(mount.fs.unlink(ROOT, name)).unwrap();
+    assert_eq!(mount.bucket.keys(), ["f"]);
+    let plain = Mount::immediate(&[]);
+    let error = now(plain.fs.symbolic_link(ROOT, name, target)).unwrap_err();
+    assert!(matches!(&error, FsError::NotPermitted(text) if text.contains("--posix-metadata")));
+}

@@ -1,0 +1,105 @@
+//! Names of files that are being written.
+
+use super::*;
+use crate::operation::WriteOptions;
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+fn create(mount: &Mount, parent: InodeNo, name: &str) -> (InodeNo, HandleNo) {
+    let options = WriteOptions::default();
+    let created = mount.fs.create(parent, OsStr::new(name), options, 0);
+    let (entry, opened) = created.unwrap();
+    (entry.attributes.ino, opened.handle)
+}
+
+#[track_caller]
+fn write(mount: &Mount, handle: HandleNo, offset: u64, data: &[u8]) {
+    let written = mount.fs.write_now(handle, offset, data);
+    written.expect("there is memory").unwrap();
+}
+
+#[test]
+fn a_file_that_is_being_written_has_its_name_and_size() {
+    let mount = Mount::immediate(&["d/a", "d/z"]);
+    let directory = mount.walk("d");
+    mount.requests();
+    let (ino, handle) = create(&mount, directory, "new");
+    write(&mount, handle, 0, b"hello");
+    let entry = mount.lookup(directory, "new").unwrap();
+    assert_eq!((entry.attributes.ino, entry.attributes.size), (ino, 5));
+    assert_eq!(now(mount.fs.attributes(ino)).unwrap().size, 5);
+    assert_eq!(mount.requests(), (0, 0, 0), "S3 has not heard of it");
+    for plus in [false, true] {
+        let listing = now(mount.fs.open_directory(directory)).unwrap();
+        // Also entry by entry, and once more from the beginning.
+        for batch in [1, 100] {
+            let entries = mount.list(listing, batch, plus);
+            assert_eq!(shown(&entries), ["a", "z", "new"]);
+            for entry in entries.iter().filter(|entry| plus && entry.name.len() > 2) {
+                assert_eq!(entry.entry.attributes.ino, ino);
+                mount.fs.forget(ino, 1);
+            }
+        }
+        mount.fs.release_directory(listing);
+    }
+    now(mount.fs.sync(handle)).unwrap();
+    assert_eq!(mount.names(directory), ["a", "new", "z"]);
+    assert_eq!(now(mount.fs.attributes(ino)).unwrap().size, 5);
+    let opened = now(mount.fs.open(ino, READ)).unwrap();
+    mount.fs.release(opened.handle);
+    mount.fs.release(handle);
+    assert_eq!(mount.lookup(directory, "new").unwrap().attributes.ino, ino);
+}
+
+#[test]
+fn readers_and_a_writer_exclude_each_other() {
+    let mount = Mount::immediate(&["old"]);
+    let (ino, handle) = create(&mount, ROOT, "new");
+    let refused = |result: Result<crate::operation::Opened, FsError>| {
+        assert!(matches!(result, Err(FsError::NotPermitted(_))));
+    };
+    refused(now(mount.fs.open(ino, READ)));
+    write(&mount, handle, 0, b"x");
+    refused(now(mount.fs.open(ino, READ)));
+    let truncate = WriteOptions {
+        truncate: true,
+        ..WriteOptions::default()
+    };
+    refused(now(mount.fs.open_for_writing(ino, truncate, 0)));
+    assert!(
+        mount
+            .fs
+            .create(ROOT, OsStr::new("new"), truncate, 0)
+            .is_err()
+    );
+    mount.fs.release(handle);
+    now(mount.fs.open(ino, READ)).unwrap();
+    // Without the flag nothing is replaced.
+    let old = mount.walk("old");
+    refused(now(mount.fs.open_for_writing(old, truncate, 0)));
+}
+
+#[test]
+fn what_failed_is_gone() {
+    let mount = Mount::immediate(&[]);
+    let (ino, handle) = create(&mount, ROOT, "new");
+    write(&mount, handle, 0, b"x");
+    mount.bucket.fail_next(
+        Operation::PutObject,
+        1,
+        mountpoint_client::ErrorKind::Denied,
+    );
+    now(mount.fs.sync(handle)).unwrap_err();
+    assert!(matches!(mount.lookup(ROOT, "new"), Err(FsError::NotFound)));
+    assert!(mount.names(ROOT).is_empty());
+    mount.fs.release(handle);
+    mount.fs.forget(ino, 1);
+    assert_eq!(mount.fs.inode_count(), 0);
+    // A file that nobody closes well is given up with the mount.
+    let (_, handle) = create(&mount, ROOT, "open");
+    write(&mount, handle, 0, b"x");
+    now(mount.fs.drained());
+    now(mount.fs.abandon_writers());
+    mount.fs.release(handle);
+    assert!(mount.bucket.keys().is_empty());
+}

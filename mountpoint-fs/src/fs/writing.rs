@@ -1,0 +1,335 @@
+//! The operations of files that are being written.
+//!
+//! What a change needs is [`permit`]'s business, bytes are [`Writer`]'s, names are [`Namespace`]'s. A future that is
+//! dropped while it waits has changed nothing that the application could tell; what was begun goes on by itself.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
+use crate::handle::{Closer, OpenFile, OpenWriter};
+use crate::namespace::{Namespace, OpenVersion};
+use crate::operation::{Entry, FsError, HandleNo, InodeNo, Opened, Progress, WriteOptions};
+use crate::read::Reader;
+use crate::write::{Beginning, Stored, WriteObserver, Writer, background};
+
+use super::file_system::FileSystem;
+use super::permission::{Change, permit};
+
+impl FileSystem {
+    /// Makes a file and opens it for writing. Nothing is sent: it appears when it is closed.
+    pub fn create(
+        &self,
+        parent: InodeNo,
+        name: &OsStr,
+        options: WriteOptions,
+        opener: u32,
+    ) -> Result<(Entry, Opened), FsError> {
+        permit(self.writing.config(), Change::Create)?;
+        check_options(options)?;
+        let progress = self.new_progress(0);
+        let (entry, key) = self.namespace.create(parent, name, &progress)?;
+        let ino = entry.attributes.ino;
+        let observer = self.observer(ino, &progress);
+        let writer = Writer::new(&self.writing, key, Beginning::New, progress, observer);
+        Ok((entry, self.insert_writer(ino, writer, opener)))
+    }
+
+    /// Makes an empty file, which is there when this returns.
+    pub async fn make_file(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
+        let (entry, opened) = self.create(parent, name, WriteOptions::default(), 0)?;
+        let outcome = self.sync(opened.handle).await;
+        self.release(opened.handle);
+        match outcome {
+            Ok(()) => Ok(entry),
+            Err(error) => {
+                self.namespace.forget(entry.attributes.ino, 1);
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens an existing file for writing.
+    pub async fn open_for_writing(
+        &self,
+        ino: InodeNo,
+        options: WriteOptions,
+        opener: u32,
+    ) -> Result<Opened, FsError> {
+        self.finish_closed(ino).await?;
+        let change = match options {
+            WriteOptions { truncate: true, .. } => Change::Overwrite,
+            WriteOptions { append: true, .. } => Change::Append,
+            WriteOptions { .. } => Change::Overwrite,
+        };
+        permit(self.writing.config(), change)?;
+        check_options(options)?;
+        if options.append && !options.truncate {
+            return self.open_for_appending(ino, opener).await;
+        }
+        if !options.truncate && self.namespace.attributes(ino).await?.size > 0 {
+            return Err(FsError::NotPermitted(
+                "an existing file is replaced as a whole: it can be opened for writing with O_TRUNC only, or with \
+                 O_APPEND"
+                    .to_owned(),
+            ));
+        }
+        let progress = self.new_progress(0);
+        let (key, _) = self.namespace.begin_writing(ino, &progress)?;
+        let observer = self.observer(ino, &progress);
+        let writer = Writer::new(&self.writing, key, Beginning::Replace, progress, observer);
+        Ok(self.insert_writer(ino, writer, opener))
+    }
+
+    /// Opens an existing file to write behind its end. What is there stays there; if it is too small to be a part of
+    /// an upload it is read now.
+    async fn open_for_appending(&self, ino: InodeNo, opener: u32) -> Result<Opened, FsError> {
+        // What it does not prove to be the newest version is small: reading it will.
+        let OpenVersion { key, version, .. } = self.namespace.open(ino, true).await?;
+        let content = if version.size < UPLOAD_PART_MIN {
+            let reading = Arc::clone(&self.reading);
+            let reader = Reader::new(reading, key, version.etag.clone(), version.size);
+            self.read_whole(&reader, version.size).await
+        } else {
+            Ok(None)
+        };
+        if matches!(content, Err(FsError::Stale(_))) {
+            self.namespace.distrust(ino);
+        }
+        let content = content?;
+        let progress = self.new_progress(version.size);
+        let (key, known) = self.namespace.begin_writing(ino, &progress)?;
+        if !known.is_same(&version) {
+            self.namespace.writing_failed(ino, &progress);
+            self.namespace.close_writer(ino);
+            return Err(FsError::Stale(format!("{key} was replaced just now")));
+        }
+        let stored = Stored {
+            etag: version.etag,
+            size: version.size,
+        };
+        let observer = self.observer(ino, &progress);
+        let beginning = match content {
+            Some(_) => Beginning::Extend(stored),
+            None => Beginning::Append(stored),
+        };
+        let writer = Writer::new(&self.writing, key, beginning, progress, observer);
+        let opened = self.insert_writer(ino, Arc::clone(&writer), opener);
+        if let Some(content) = content {
+            for slice in &content {
+                writer.preload(slice).await;
+            }
+        }
+        Ok(opened)
+    }
+
+    /// The content of a small file, in pieces that a write may have.
+    async fn read_whole(
+        &self,
+        reader: &Reader,
+        size: u64,
+    ) -> Result<Option<Vec<Vec<u8>>>, FsError> {
+        let mut pieces = Vec::new();
+        let mut offset = 0;
+        while offset < size {
+            let data = reader.read(offset, READ_SIZE_MAX).await?;
+            // A copy of file data: it belongs to another budget than what is written.
+            let mut piece = Vec::with_capacity(data.len());
+            for (block, range) in &data.slices {
+                piece.extend_from_slice(block.bytes(range.clone()));
+            }
+            if piece.is_empty() {
+                return Err(FsError::Stale("the file is shorter than it was".to_owned()));
+            }
+            offset += piece.len() as u64;
+            pieces.push(piece);
+        }
+        Ok(Some(pieces))
+    }
+
+    /// Takes bytes if that needs no waiting; `None` if it does, and then nothing has changed.
+    pub fn write_now(
+        &self,
+        handle: HandleNo,
+        offset: u64,
+        data: &[u8],
+    ) -> Option<Result<(), FsError>> {
+        let file = match self.files.get(handle) {
+            Ok(file) => file,
+            Err(error) => return Some(Err(error)),
+        };
+        match file.writing() {
+            Ok(open) => {
+                open.written();
+                open.writer.write_now(offset, data)
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Takes bytes, when there is memory for them.
+    pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
+        let file = self.files.get(handle)?;
+        let open = file.writing()?;
+        open.written();
+        open.writer.write(offset, data).await
+    }
+
+    /// A descriptor of the file is closed. Returns when the bucket holds what was written, unless another descriptor
+    /// will be closed later.
+    pub async fn flush(
+        &self,
+        handle: HandleNo,
+        closer: impl FnOnce(u32) -> Closer + Send,
+    ) -> Result<(), FsError> {
+        let file = self.files.get(handle)?;
+        let Ok(open) = file.writing() else {
+            return Ok(());
+        };
+        if let Some(error) = open.writer.failure() {
+            return Err(error);
+        }
+        let size = self.written_size(open);
+        if open.close_stores(closer(open.opener()), size) {
+            open.writer.store().await?;
+        }
+        Ok(())
+    }
+
+    /// Returns when the bucket holds what was written.
+    pub async fn sync(&self, handle: HandleNo) -> Result<(), FsError> {
+        let file = self.files.get(handle)?;
+        let Ok(open) = file.writing() else {
+            return Ok(());
+        };
+        open.synchronised();
+        open.writer.store().await.map(drop)
+    }
+
+    /// The last descriptor is closed.
+    pub(super) fn release_writer(&self, handle: HandleNo, open: Arc<OpenWriter>) {
+        let namespace = Arc::clone(&self.namespace);
+        let writers = Arc::clone(&self.writers);
+        background::run(async move {
+            if open.writer.is_open().await
+                && let Err(error) = open.writer.store().await
+            {
+                let key = open.writer.key();
+                tracing::error!(%key, "a file that was closed could not be stored: {error}");
+            }
+            writers.lock().retain(|_, (known, _)| *known != handle);
+            namespace.unchanged(open.ino, open.writer.progress());
+            namespace.close_writer(open.ino);
+        });
+    }
+
+    /// If the writer of `ino` has been closed, stores the file now: whoever opens it does not have to wait for the
+    /// kernel to tell of the last close.
+    pub(super) async fn finish_closed(&self, ino: InodeNo) -> Result<(), FsError> {
+        let open = self
+            .writers
+            .lock()
+            .get(&ino)
+            .map(|(_, open)| Arc::clone(open));
+        if let Some(open) = open
+            && open.was_flushed()
+        {
+            open.writer.store().await?;
+        }
+        Ok(())
+    }
+
+    /// Aborts uploads that mounts of the same bucket left when they were killed.
+    pub async fn recover_uploads(&self) {
+        self.writing.recover().await;
+    }
+
+    /// Returns when every file that was closed is stored, or has failed. For the end of the mount.
+    pub async fn drained(&self) {
+        self.writing.drained().await;
+    }
+
+    /// Gives up every file that is not stored. For the end of the mount.
+    pub async fn abandon_writers(&self) {
+        let open: Vec<_> = self
+            .writers
+            .lock()
+            .values()
+            .map(|(_, open)| Arc::clone(open))
+            .collect();
+        let ended = FsError::ReadOnly;
+        for open in open {
+            if open.writer.is_open().await {
+                let key = open.writer.key();
+                tracing::warn!(%key, "the mount ends while the file is being written: it is given up");
+                open.writer.abandon(&ended).await;
+            }
+        }
+        self.writing.abort_all().await;
+    }
+
+    fn insert_writer(&self, ino: InodeNo, writer: Arc<Writer>, opener: u32) -> Opened {
+        let open = Arc::new(OpenWriter::new(ino, writer, opener));
+        let handle = self.files.insert(OpenFile::Writing(Arc::clone(&open)));
+        self.writers.lock().insert(ino, (handle, open));
+        Opened {
+            handle,
+            // Bytes go to the buffer once, not into the page cache first; nobody may read them before they are stored.
+            direct_io: true,
+            keep_cache: false,
+            flush: true,
+        }
+    }
+
+    fn written_size(&self, open: &OpenWriter) -> u64 {
+        self.namespace
+            .progress(open.ino)
+            .map_or(0, |progress| progress.size())
+    }
+
+    fn new_progress(&self, size: u64) -> Arc<Progress> {
+        Arc::new(Progress::new(size, self.clock.wall()))
+    }
+
+    fn observer(&self, ino: InodeNo, progress: &Arc<Progress>) -> Arc<dyn WriteObserver> {
+        Arc::new(NamedFile {
+            namespace: Arc::clone(&self.namespace),
+            ino,
+            progress: Arc::clone(progress),
+        })
+    }
+}
+
+/// What streaming writes cannot do.
+fn check_options(options: WriteOptions) -> Result<(), FsError> {
+    if options.synchronous {
+        return Err(FsError::NotSequential(
+            "O_SYNC and O_DSYNC ask for each write to be stored, which S3 cannot do: call fsync at the end instead"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// A file's name, which has to know what becomes of the file.
+struct NamedFile {
+    namespace: Arc<Namespace>,
+    ino: InodeNo,
+    progress: Arc<Progress>,
+}
+
+impl WriteObserver for NamedFile {
+    fn resumed(&self) -> Result<(), FsError> {
+        self.namespace.resume_writing(self.ino, &self.progress)
+    }
+
+    fn stored(&self, stored: &Stored) {
+        let etag = stored.etag.clone();
+        self.namespace
+            .stored(self.ino, &self.progress, stored.size, etag);
+    }
+
+    fn failed(&self, _: &FsError) {
+        self.namespace.writing_failed(self.ino, &self.progress);
+    }
+}

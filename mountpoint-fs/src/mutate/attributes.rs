@@ -1,0 +1,68 @@
+//! Changes of one object that leave its key: what it carries, and its size.
+//!
+//! S3 changes no object. It is copied onto itself, whole or in part, in the version that was seen, and what reads the
+//! old version meanwhile is told that it is stale.
+
+use bytes::Bytes;
+use mountpoint_client::types::{
+    CopyHeaders, CopySource, ETag, Key, ObjectDetails, ObjectHeaders, PutCondition, PutRequest,
+};
+
+use super::Mutator;
+use super::fault::{COPY, PUT, failed};
+use crate::operation::FsError;
+
+impl Mutator {
+    /// The object and all it carries.
+    pub async fn describe(&self, key: &Key) -> Result<ObjectDetails, FsError> {
+        let described = self.client.head_details(key).await;
+        described.map_err(|error| failed(error, "s3:GetObject"))
+    }
+
+    /// Makes the object carry `headers`. Its version afterwards.
+    pub async fn replace_headers(
+        &self,
+        object: &ObjectDetails,
+        headers: ObjectHeaders,
+    ) -> Result<ETag, FsError> {
+        let key = &object.info.key;
+        if object.info.size > self.limits.whole_max {
+            let carrying = ObjectDetails {
+                info: object.info.clone(),
+                headers,
+                version_id: None,
+            };
+            return self.copy(&carrying, key, PutCondition::None).await;
+        }
+        let source = CopySource {
+            key: key.clone(),
+            if_match: Some(object.info.etag.clone()),
+        };
+        let copied = self
+            .client
+            .copy(source, key, PutCondition::None, CopyHeaders::New(headers));
+        match copied.await {
+            Ok(output) => Ok(output.etag),
+            Err(error) => Err(failed(error, COPY)),
+        }
+    }
+
+    /// Cuts the object to its first `size` bytes. Its version afterwards.
+    pub async fn shorten(&self, object: &ObjectDetails, size: u64) -> Result<ETag, FsError> {
+        assert!(size <= object.info.size, "it only gets shorter");
+        let key = &object.info.key;
+        if size > 0 {
+            let copied = self.copy_range(object, 0..size, key, PutCondition::None);
+            return copied.await.map_err(|error| failed(error, COPY));
+        }
+        let request = PutRequest {
+            key: key.clone(),
+            body: Bytes::new(),
+            condition: PutCondition::None,
+            checksum: None,
+            headers: object.headers.clone(),
+        };
+        let stored = self.client.put(request).await;
+        Ok(stored.map_err(|error| failed(error, PUT))?.etag)
+    }
+}

@@ -1,0 +1,205 @@
+//! Copying one object on the server, whatever its size.
+
+use std::ops::Range;
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use mountpoint_client::types::{
+    CopyHeaders, CopySource, ETag, Key, ObjectDetails, Part, PartNumber, PutCondition, Upload,
+};
+use mountpoint_client::{ClientError, ErrorKind};
+
+use super::Mutator;
+use super::fault::{COPY, failed};
+use crate::config::limits::COPIES_IN_FLIGHT_MAX;
+use crate::operation::FsError;
+
+impl Mutator {
+    /// Copies the version `source` to `destination` with everything it carries. The version of the copy.
+    ///
+    /// [`FsError::Stale`] if the source is another version by now, [`FsError::Exists`] if `condition` is
+    /// [`PutCondition::Absent`] and the destination is there.
+    pub(super) async fn copy(
+        &self,
+        source: &ObjectDetails,
+        destination: &Key,
+        condition: PutCondition,
+    ) -> Result<ETag, FsError> {
+        let outcome = if source.info.size > self.limits.whole_max {
+            self.copy_in_parts(source, destination, condition.clone())
+                .await
+        } else {
+            self.copy_whole(source, destination, condition.clone())
+                .await
+        };
+        match outcome {
+            Ok(etag) => Ok(etag),
+            Err(error)
+                if error.kind == ErrorKind::PreconditionFailed
+                    && condition == PutCondition::Absent =>
+            {
+                // Which of the two conditions did not hold, S3 does not say.
+                match self.client.head(destination).await {
+                    Ok(_) => Err(FsError::Exists),
+                    Err(_) => Err(FsError::from(error)),
+                }
+            }
+            Err(error) => Err(failed(error, COPY)),
+        }
+    }
+
+    async fn copy_whole(
+        &self,
+        source: &ObjectDetails,
+        destination: &Key,
+        condition: PutCondition,
+    ) -> Result<ETag, ClientError> {
+        let headers = CopyHeaders::Same {
+            storage_class: source.headers.storage_class.clone(),
+        };
+        let copied = self
+            .client
+            .copy(source_of(source), destination, condition, headers);
+        Ok(copied.await?.etag)
+    }
+
+    async fn copy_in_parts(
+        &self,
+        source: &ObjectDetails,
+        destination: &Key,
+        condition: PutCondition,
+    ) -> Result<ETag, ClientError> {
+        let all = 0..source.info.size;
+        self.copy_range(source, all, destination, condition).await
+    }
+
+    /// Makes `range` of the version `source`, which is not empty, the whole of `destination`.
+    pub(super) async fn copy_range(
+        &self,
+        source: &ObjectDetails,
+        range: Range<u64>,
+        destination: &Key,
+        condition: PutCondition,
+    ) -> Result<ETag, ClientError> {
+        let headers = source.headers.clone();
+        let upload = self
+            .client
+            .create_upload(destination, headers, None)
+            .await?;
+        let guard = Unfinished {
+            mutator: self,
+            upload: Some(&upload),
+        };
+        let copied = async {
+            let parts = self.copy_parts(source, range, &upload).await?;
+            self.client.complete_upload(&upload, parts, condition).await
+        };
+        match copied.await {
+            Ok(output) => {
+                guard.finished();
+                Ok(output.etag)
+            }
+            Err(error) => {
+                guard.finished();
+                if let Err(abort) = self.client.abort_upload(&upload).await
+                    && abort.kind != ErrorKind::NoSuchUpload
+                {
+                    tracing::warn!("an unfinished copy stays on the server: {abort}");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn copy_parts(
+        &self,
+        source: &ObjectDetails,
+        range: Range<u64>,
+        upload: &Upload,
+    ) -> Result<Vec<Part>, ClientError> {
+        let len = range.end - range.start;
+        let mut rest = (1..).zip(parts(len, self.limits.part_max));
+        let mut in_the_air = FuturesUnordered::new();
+        let mut copied = Vec::new();
+        loop {
+            let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
+            in_the_air.extend(rest.by_ref().take(free).map(|(number, part)| {
+                let number = PartNumber(number);
+                let range = range.start + part.start..range.start + part.end;
+                self.client
+                    .copy_part(upload, number, source_of(source), range)
+            }));
+            match in_the_air.next().await {
+                Some(part) => copied.push(part?),
+                None => break,
+            }
+        }
+        copied.sort_unstable_by_key(|part: &Part| part.number);
+        Ok(copied)
+    }
+}
+
+/// An upload that is aborted if nobody waits for it any more.
+struct Unfinished<'a> {
+    mutator: &'a Mutator,
+    upload: Option<&'a Upload>,
+}
+
+impl Unfinished<'_> {
+    fn finished(mut self) {
+        self.upload = None;
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(upload) = self.upload {
+            // A request that changes something goes on without being waited for.
+            drop(self.mutator.client.abort_upload(upload));
+        }
+    }
+}
+
+fn source_of(source: &ObjectDetails) -> CopySource {
+    CopySource {
+        key: source.info.key.clone(),
+        if_match: Some(quoted(&source.info.etag)),
+    }
+}
+
+/// Some servers leave the quotes out of listings that a condition needs.
+fn quoted(etag: &ETag) -> ETag {
+    if etag.as_str().ends_with('"') {
+        etag.clone()
+    } else {
+        ETag::from_header(&format!("\"{}\"", etag.as_str()))
+    }
+}
+
+/// `size` bytes in parts of `part_max`, or larger ones if that would be more than S3's 10,000.
+fn parts(size: u64, part_max: u64) -> impl Iterator<Item = Range<u64>> {
+    let part = part_max.max(size.div_ceil(PARTS_MAX)).max(1);
+    (0..size.div_ceil(part)).map(move |index| index * part..((index + 1) * part).min(size))
+}
+
+/// S3's bound of an upload.
+const PARTS_MAX: u64 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_the_object() {
+        let check = |size, part_max, expected: &[Range<u64>]| {
+            assert_eq!(parts(size, part_max).collect::<Vec<_>>(), expected);
+        };
+        check(10, 4, &[0..4, 4..8, 8..10]);
+        check(8, 4, &[0..4, 4..8]);
+        for size in [5 << 40, 48 << 40] {
+            let all: Vec<_> = parts(size, 512 << 20).collect();
+            assert!(all.len() <= 10_000);
+            assert_eq!(all.last().map(|range| range.end), Some(size));
+            assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start));
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Changes of objects as wholes: removing, making directories, copying and renaming on the server.
+//!
+//! Knows keys, not names or inodes: what a change means for those is told by the caller. Invariant: nothing is deleted
+//! before what replaces it is complete, and nothing is sent to a server that is not known to understand it.
+//!
+//! Runs on whatever thread polls it.
+
+mod attributes;
+mod copy;
+mod directory;
+mod fault;
+mod mutator;
+mod rename;
+mod tree;
+
+pub use mutator::Mutator;
+pub use rename::{Moved, Target};

@@ -1,0 +1,34 @@
+//! What changes objects.
+
+use std::sync::Arc;
+
+use mountpoint_client::ObjectClient;
+
+use crate::clock::Clock;
+use crate::config::{CopyLimits, WriteConfig};
+
+/// Changes the objects of a bucket.
+#[derive(Debug)]
+pub struct Mutator {
+    pub(super) client: Arc<dyn ObjectClient>,
+    pub(super) clock: Clock,
+    pub(super) allow_rename: bool,
+    pub(super) allow_delete: bool,
+    pub(super) directory_markers: bool,
+    pub(super) limits: CopyLimits,
+}
+
+impl Mutator {
+    /// Changes `client`'s bucket as far as `settings` allow it.
+    #[must_use]
+    pub fn new(client: Arc<dyn ObjectClient>, settings: &WriteConfig, clock: Clock) -> Self {
+        Self {
+            client,
+            clock,
+            allow_rename: settings.allow_rename,
+            allow_delete: settings.allow_delete,
+            directory_markers: settings.directory_markers,
+            limits: settings.copy_limits,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Renaming one object: by the server where it can, else by a copy and a deletion.
+//!
+//! Between copy and deletion the object has both names. It is deleted under the old name only in the version that was
+//! copied, so a version that somebody else writes meanwhile is moved as well, or stays.
+
+use futures::future;
+use mountpoint_client::types::{ETag, Key, ObjectDetails, PutCondition};
+use mountpoint_client::{ClientError, ErrorKind};
+
+use super::Mutator;
+use super::fault::{DELETE, failed};
+use crate::config::limits::RENAME_ATTEMPTS_MAX;
+use crate::operation::FsError;
+
+/// What the new name is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Nothing has it, and that is to be sure.
+    Absent,
+    /// Whatever has it is replaced.
+    Any,
+}
+
+impl Target {
+    fn condition(&self) -> PutCondition {
+        match self {
+            Self::Absent => PutCondition::Absent,
+            Self::Any => PutCondition::None,
+        }
+    }
+}
+
+/// A renamed object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Its version under the new name; `None` where it is the same.
+    pub etag: Option<ETag>,
+    /// Its size.
+    pub size: Option<u64>,
+}
+
+impl Mutator {
+    /// Renames the object `from` to `to`.
+    pub async fn rename(&self, from: &Key, to: &Key, target: &Target) -> Result<Moved, FsError> {
+        match self.client.rename(from, to, target.condition()).await {
+            Ok(()) => Ok(Moved {
+                etag: None,
+                size: None,
+            }),
+            Err(error) if error.kind == ErrorKind::Unsupported => {
+                self.permit_copy(from)?;
+                self.rename_by_copy(from, to, target).await
+            }
+            Err(error) if error.kind == ErrorKind::PreconditionFailed => Err(FsError::Exists),
+            Err(error) => Err(renaming_failed(error)),
+        }
+    }
+
+    /// Whether a rename may be a copy and a deletion. Without the flag the application is told what makes it copy and
+    /// delete itself, if it may delete.
+    pub(super) fn permit_copy(&self, from: &Key) -> Result<(), FsError> {
+        if self.allow_rename {
+            return Ok(());
+        }
+        let what = format!(
+            "{from} is not renamed: this bucket cannot rename, and a copy on the server needs --allow-rename"
+        );
+        if self.allow_delete {
+            Err(FsError::NeedsCopy(format!(
+                "{what}; `mv` copies through this machine instead"
+            )))
+        } else {
+            Err(FsError::NotPermitted(what))
+        }
+    }
+
+    async fn rename_by_copy(
+        &self,
+        from: &Key,
+        to: &Key,
+        target: &Target,
+    ) -> Result<Moved, FsError> {
+        let mut condition = target.condition();
+        // Some servers ignore the condition of a copy: it is asked for as well.
+        let absent = async {
+            match target {
+                Target::Absent => self.require_absent(to).await,
+                Target::Any => Ok(()),
+            }
+        };
+        let describe = async {
+            self.client
+                .head_details(from)
+                .await
+                .map_err(renaming_failed)
+        };
+        let mut first = Some(future::try_join(describe, absent).await?.0);
+        for _ in 0..RENAME_ATTEMPTS_MAX {
+            let source = match first.take() {
+                Some(source) => source,
+                None => self
+                    .client
+                    .head_details(from)
+                    .await
+                    .map_err(renaming_failed)?,
+            };
+            let etag = match self.copy(&source, to, condition.clone()).await {
+                Err(FsError::Stale(_)) => continue,
+                copied => copied?,
+            };
+            if self.delete_copied(&source).await? {
+                return Ok(Moved {
+                    etag: Some(etag),
+                    size: Some(source.info.size),
+                });
+            }
+            // The copy is ours, and is to be replaced by a newer one.
+            condition = PutCondition::Match(etag);
+        }
+        Err(FsError::Busy(format!(
+            "{from} was replaced again and again while it was renamed; it is still there"
+        )))
+    }
+
+    async fn require_absent(&self, key: &Key) -> Result<(), FsError> {
+        match self.client.head(key).await {
+            Ok(_) => Err(FsError::Exists),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Deletes the version that was copied. `false` if there is another one by now.
+    async fn delete_copied(&self, source: &ObjectDetails) -> Result<bool, FsError> {
+        let etag = Some(source.info.etag.clone());
+        match self.client.delete(&source.info.key, etag).await {
+            Ok(()) => Ok(true),
+            Err(error) => match error.kind {
+                // Somebody else deleted it: it is not there any more, as it should be.
+                ErrorKind::NotFound => Ok(true),
+                ErrorKind::PreconditionFailed => Ok(false),
+                ErrorKind::Unsupported => self.delete_unless_replaced(source).await,
+                _ => Err(failed(error, DELETE)),
+            },
+        }
+    }
+
+    /// For a server that knows no conditional deletion: asks first.
+    async fn delete_unless_replaced(&self, source: &ObjectDetails) -> Result<bool, FsError> {
+        let now = self.client.head(&source.info.key).await;
+        match now {
+            Ok(now) if !now.etag.matches(&source.info.etag) => Ok(false),
+            Ok(_) => self.delete(&source.info.key).await.map(|()| true),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn renaming_failed(error: ClientError) -> FsError {
+    failed(error, "s3:GetObject, s3:PutObject and s3:DeleteObject")
+}

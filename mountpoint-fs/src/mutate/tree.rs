@@ -1,0 +1,316 @@
+//! Renaming a directory: every object below its prefix.
+//!
+//! First everything is copied, then what was copied is deleted, but for what a listing between the two says is another
+//! version by then. So at any moment every object has at least one of its names. What an interrupted rename left is no
+//! obstacle to the next: objects that the new directory has in the same version are not copied again. It may hold others
+//! only if all that is left in the old one is in it, too: then only deletions were not done, and nothing can be lost.
+//!
+//! On a bucket that can rename, each object is renamed by itself.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use mountpoint_client::ErrorKind;
+use mountpoint_client::types::{
+    Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition,
+};
+
+use super::Mutator;
+use super::directory::Content;
+use super::fault::{DELETE, LIST, failed};
+use super::rename::Target;
+use crate::config::limits::{
+    COPIES_IN_FLIGHT_MAX, DELETE_KEYS_MAX, LIST_PAGE_KEYS, RENAME_KEYS_MAX, RENAME_PROGRESS,
+};
+use crate::operation::FsError;
+
+impl Mutator {
+    /// Moves everything below the prefix `from` to the prefix `to`. Both end with `/`.
+    ///
+    /// [`FsError::NotEmpty`] if there is anything below `to` that an earlier attempt cannot have left there.
+    pub async fn rename_directory(&self, from: &str, to: &str) -> Result<(), FsError> {
+        if !self.allow_rename && self.content(from).await? != Content::Nothing {
+            // A directory is moved name by name, which takes its time: nobody is to be surprised by it.
+            let marker = Key::parse(from).ok_or(FsError::NameTooLong)?;
+            self.permit_copy(&marker)?;
+        }
+        let (sources, there) = (self.keys(from).await?, self.keys(to).await?);
+        let mut moves = Moves::plan(sources, there, from, to)?;
+        tracing::info!(
+            from,
+            to,
+            objects = moves.all.len(),
+            copied = moves.copied(),
+            "renaming a directory"
+        );
+        let can_rename = match moves.all.first() {
+            Some(first) if !first.is_copied => self.try_native(first).await?,
+            _ => false,
+        };
+        let mut progress = Progress::new(self, from, moves.all.len());
+        if can_rename {
+            moves.all.remove(0);
+            self.rename_each(&moves, &mut progress).await
+        } else {
+            self.copy_each(&moves, &mut progress).await?;
+            self.delete_each(&moves, &mut progress).await
+        }
+    }
+
+    /// Whether the bucket renames: the first object is renamed then.
+    async fn try_native(&self, first: &Move) -> Result<bool, FsError> {
+        let renamed = self
+            .client
+            .rename(&first.source.key, &first.to, PutCondition::None);
+        match renamed.await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind == ErrorKind::Unsupported => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn rename_each(&self, moves: &Moves, progress: &mut Progress<'_>) -> Result<(), FsError> {
+        let mut rest = moves.all.iter();
+        let mut in_the_air = FuturesUnordered::new();
+        loop {
+            let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
+            in_the_air.extend(rest.by_ref().take(free).map(|one| self.rename_one(one)));
+            let Some(renamed) = in_the_air.next().await else {
+                return Ok(());
+            };
+            renamed.map_err(|error| progress.failed(error))?;
+            progress.step("renamed");
+        }
+    }
+
+    async fn rename_one(&self, one: &Move) -> Result<(), FsError> {
+        match self.rename(&one.source.key, &one.to, &Target::Any).await {
+            // Somebody else removed it.
+            Ok(_) | Err(FsError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn copy_each(&self, moves: &Moves, progress: &mut Progress<'_>) -> Result<(), FsError> {
+        let mut rest = moves.all.iter().filter(|one| !one.is_copied);
+        let mut in_the_air = FuturesUnordered::new();
+        loop {
+            let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
+            in_the_air.extend(rest.by_ref().take(free).map(|one| self.copy_one(one)));
+            let Some(copied) = in_the_air.next().await else {
+                return Ok(());
+            };
+            copied.map_err(|error| progress.failed(error))?;
+            progress.step("copied");
+        }
+    }
+
+    async fn copy_one(&self, one: &Move) -> Result<(), FsError> {
+        let source = if one.source.size > self.limits.whole_max {
+            match self.client.head_details(&one.source.key).await {
+                Ok(source) => source,
+                // Somebody else removed it.
+                Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(failed(error, "s3:GetObject")),
+            }
+        } else {
+            // The server takes all but the storage class from the source itself.
+            let class = one.source.storage_class.clone();
+            let headers = ObjectHeaders {
+                storage_class: class.filter(|class| class != "STANDARD"),
+                ..ObjectHeaders::default()
+            };
+            ObjectDetails {
+                info: one.source.clone(),
+                headers,
+                version_id: None,
+            }
+        };
+        let copied = self.copy(&source, &one.to, PutCondition::None).await;
+        match copied {
+            Ok(_) | Err(FsError::NotFound) => Ok(()),
+            Err(FsError::Stale(_)) => Err(FsError::Busy(format!(
+                "{} was replaced while its directory was renamed",
+                one.source.key
+            ))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes the sources. A last listing finds those that were replaced or made meanwhile: they stay.
+    async fn delete_each(&self, moves: &Moves, progress: &mut Progress<'_>) -> Result<(), FsError> {
+        let now: HashMap<Key, ObjectInfo> = self
+            .keys(&moves.from)
+            .await?
+            .into_iter()
+            .map(|object| (object.key.clone(), object))
+            .collect();
+        let is_unchanged = |one: &&Move| {
+            now.get(&one.source.key)
+                .is_some_and(|now| now.etag.matches(&one.source.etag))
+        };
+        let keys: Vec<Key> = moves
+            .all
+            .iter()
+            .filter(is_unchanged)
+            .map(|one| one.source.key.clone())
+            .collect();
+        let left = now.len() - keys.len();
+        for batch in keys.chunks(DELETE_KEYS_MAX) {
+            let deleted = self.client.delete_many(batch.to_vec()).await;
+            let failures = deleted.map_err(|error| progress.failed(failed(error, DELETE)))?;
+            if let Some(first) = failures.into_iter().next() {
+                return Err(progress.failed(failed(first.error, DELETE)));
+            }
+            progress.steps("deleted", batch.len());
+        }
+        if left > 0 {
+            return Err(progress.failed(FsError::Busy(format!(
+                "{left} objects below {} were written while it was renamed",
+                moves.from
+            ))));
+        }
+        Ok(())
+    }
+
+    /// Every object below `prefix`.
+    async fn keys(&self, prefix: &str) -> Result<Vec<ObjectInfo>, FsError> {
+        let mut keys = Vec::new();
+        let mut continuation_token = None;
+        loop {
+            let request = ListRequest {
+                prefix: prefix.to_owned(),
+                continuation_token,
+                max_keys: Some(LIST_PAGE_KEYS),
+                ..ListRequest::default()
+            };
+            let listed = self.client.list(request).await;
+            let listed = listed.map_err(|error| failed(error, LIST))?;
+            keys.extend(listed.objects);
+            if keys.len() > RENAME_KEYS_MAX {
+                return Err(FsError::TooLarge(format!(
+                    "{prefix} holds more than the {RENAME_KEYS_MAX} objects that one rename may move; rename what is \
+                     in it"
+                )));
+            }
+            continuation_token = listed.continuation_token;
+            if continuation_token.is_none() {
+                return Ok(keys);
+            }
+        }
+    }
+}
+
+/// One object to move.
+#[derive(Debug)]
+struct Move {
+    source: ObjectInfo,
+    to: Key,
+    /// An earlier attempt has copied it.
+    is_copied: bool,
+}
+
+/// What a rename moves.
+#[derive(Debug)]
+struct Moves {
+    from: String,
+    all: Vec<Move>,
+}
+
+impl Moves {
+    fn plan(
+        sources: Vec<ObjectInfo>,
+        there: Vec<ObjectInfo>,
+        from: &str,
+        to: &str,
+    ) -> Result<Self, FsError> {
+        let mut there: HashMap<Key, ObjectInfo> = there
+            .into_iter()
+            .map(|object| (object.key.clone(), object))
+            .collect();
+        let mut all = Vec::with_capacity(sources.len());
+        for source in sources {
+            let rest = source.key.as_str().strip_prefix(from).unwrap_or_default();
+            let key = Key::parse(&format!("{to}{rest}")).ok_or(FsError::NameTooLong)?;
+            let copy = there.remove(&key);
+            let is_copied = copy.is_some_and(|copy| {
+                // A copy in parts has an ETag of its own; it is made again.
+                copy.size == source.size && copy.etag.matches(&source.etag)
+            });
+            all.push(Move {
+                source,
+                to: key,
+                is_copied,
+            });
+        }
+        // The marker of an empty directory is replaced with it.
+        there.retain(|key, _| key.as_str() != to);
+        // An earlier attempt that stopped while it deleted has left what is not deleted yet, all of it copied.
+        let mut objects = all.iter().filter(|one| one.to.as_str() != to).peekable();
+        let is_half_deleted = objects.peek().is_some() && objects.all(|one| one.is_copied);
+        if there.is_empty() || is_half_deleted {
+            let from = from.to_owned();
+            Ok(Self { from, all })
+        } else {
+            Err(FsError::NotEmpty)
+        }
+    }
+
+    fn copied(&self) -> usize {
+        self.all.iter().filter(|one| one.is_copied).count()
+    }
+}
+
+/// Tells the log how far a rename has come.
+#[derive(Debug)]
+struct Progress<'a> {
+    mutator: &'a Mutator,
+    from: &'a str,
+    objects: usize,
+    done: usize,
+    told: Duration,
+}
+
+impl<'a> Progress<'a> {
+    fn new(mutator: &'a Mutator, from: &'a str, objects: usize) -> Self {
+        let told = mutator.clock.now();
+        Self {
+            mutator,
+            from,
+            objects,
+            done: 0,
+            told,
+        }
+    }
+
+    fn step(&mut self, what: &str) {
+        self.steps(what, 1);
+    }
+
+    fn steps(&mut self, what: &str, count: usize) {
+        self.done += count;
+        let now = self.mutator.clock.now();
+        if now.saturating_sub(self.told) >= RENAME_PROGRESS {
+            self.told = now;
+            let Self {
+                from,
+                objects,
+                done,
+                ..
+            } = *self;
+            tracing::info!(from, objects, done, "renaming a directory: {what}");
+        }
+    }
+
+    fn failed(&self, error: FsError) -> FsError {
+        let Self { from, done, .. } = *self;
+        tracing::warn!(
+            from,
+            done,
+            "renaming a directory stopped; every object has its old or its new name or both, and the same rename \
+             (mv -T) goes on from here"
+        );
+        error
+    }
+}

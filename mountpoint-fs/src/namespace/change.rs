@@ -1,0 +1,224 @@
+//! Changes made through this mount, told to the names.
+//!
+//! A [`NameChange`] is made before the request that changes a name. Whatever becomes of the request, even if nobody
+//! waits for its answer, nothing that S3 was asked for before is believed of that name afterwards.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mountpoint_client::types::Key;
+
+use super::inode::{Moment, Observed};
+use super::names;
+use super::namespace::Namespace;
+use super::version::{Found, Version};
+use super::writing::being_written;
+use crate::operation::{Entry, FsError, InodeNo, PosixAttributes};
+
+/// A name that is about to be changed.
+#[derive(Debug)]
+pub struct NameChange<'a> {
+    namespace: &'a Namespace,
+    directory: InodeNo,
+    /// The directory's prefix.
+    prefix: String,
+    name: Arc<str>,
+    key: Key,
+    known: Option<(InodeNo, Found)>,
+    is_open: bool,
+}
+
+impl Namespace {
+    /// The name `name` in `directory`, to be changed.
+    pub fn change(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
+        let name: Arc<str> = Arc::from(names::parse(name)?);
+        let prefix = self.table.directory_prefix(directory)?;
+        let key = names::file_key(&prefix, &name)?;
+        let known = self.table.child(directory, &name);
+        let known = match known {
+            Some(ino) => {
+                let view = self.table.view(ino)?;
+                if view.is_written {
+                    return Err(being_written(&name));
+                }
+                Some((ino, view.found))
+            }
+            None => None,
+        };
+        Ok(NameChange {
+            namespace: self,
+            directory,
+            prefix,
+            name,
+            key,
+            known,
+            is_open: true,
+        })
+    }
+
+    /// The name that `ino` has, to be changed. [`FsError::Stale`] if it has none any more.
+    pub fn change_inode(&self, ino: InodeNo) -> Result<NameChange<'_>, FsError> {
+        let view = self.table.view(ino)?;
+        if !view.is_attached {
+            return Err(FsError::Stale(format!(
+                "{} was replaced or deleted",
+                view.name
+            )));
+        }
+        self.change(view.parent, OsStr::new(&*view.name))
+    }
+
+    /// The name of `ino`, its parent's number and its key.
+    pub fn prefix_of(&self, ino: InodeNo) -> Result<String, FsError> {
+        self.table.directory_prefix(ino)
+    }
+
+    /// Directories in `directory` that no key need say are there.
+    #[must_use]
+    pub fn kept_children(&self, directory: InodeNo) -> Vec<Arc<str>> {
+        self.table.kept_children(directory)
+    }
+}
+
+impl NameChange<'_> {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The key of a file of this name.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The prefix of a directory of this name.
+    pub fn prefix(&self) -> Result<String, FsError> {
+        names::directory_prefix(&self.key).ok_or(FsError::NameTooLong)
+    }
+
+    /// What the name was last known to be.
+    #[must_use]
+    pub fn known(&self) -> Option<&(InodeNo, Found)> {
+        self.known.as_ref()
+    }
+
+    /// The file of this name, or why it is none.
+    pub fn file(&self) -> Result<(InodeNo, &Version), FsError> {
+        match &self.known {
+            Some((ino, Found::File(version))) => Ok((*ino, version)),
+            Some((_, Found::Directory)) => Err(FsError::IsADirectory),
+            None => Err(FsError::NotFound),
+        }
+    }
+
+    /// Whether a directory of this name holds directories that no key need say are there.
+    #[must_use]
+    pub fn has_kept_children(&self) -> bool {
+        self.known
+            .as_ref()
+            .is_some_and(|(ino, _)| !self.namespace.table.kept_children(*ino).is_empty())
+    }
+
+    /// Nothing has the name any more. The directory stays, as on any other file system.
+    pub fn removed(mut self) {
+        let Self {
+            namespace,
+            directory,
+            ..
+        } = self;
+        self.settle();
+        namespace.table.keep(directory);
+        if let Some((ino, _)) = self.known {
+            namespace.table.detach(ino);
+        }
+    }
+
+    /// The name is a directory now: one that a key says is there, or one that is kept.
+    pub fn made_directory(mut self, is_kept: bool) -> Result<Entry, FsError> {
+        self.settle();
+        let namespace = self.namespace;
+        let observed = namespace
+            .observed(namespace.clock.now(), Duration::ZERO)
+            .vouching_for_none();
+        let ino = namespace
+            .table
+            .make_directory(self.directory, &self.name, observed, is_kept)?;
+        Ok(namespace.entry(ino, &Found::Directory, namespace.config.ttl))
+    }
+
+    /// What had the name has the name `to` now. `version` is that of a file under its new name.
+    pub fn moved(
+        mut self,
+        mut to: NameChange<'_>,
+        version: Option<Version>,
+    ) -> Result<(), FsError> {
+        let (ino, _) = self.known.clone().ok_or(FsError::NotFound)?;
+        self.settle();
+        to.settle();
+        let namespace = self.namespace;
+        if version.is_none() {
+            namespace.recent.forget_below(&format!("{}/", self.key));
+            namespace.recent.forget_below(&format!("{}/", to.key));
+        }
+        let version = version.as_ref().map(|version| (version, self.unseen()));
+        namespace.table.keep(self.directory);
+        namespace.table.rename(ino, to.directory, &to.name, version)
+    }
+
+    /// The file has another version now: its bytes are the same as far as both have any.
+    pub fn replaced_in_place(mut self, version: Version) -> Result<(), FsError> {
+        let (ino, _) = self.file()?;
+        self.settle();
+        self.namespace.table.replace(ino, &version, self.unseen())
+    }
+
+    /// What had the name carries this now.
+    pub fn carries(&self, posix: PosixAttributes) {
+        if let Some((ino, _)) = &self.known {
+            self.namespace.table.set_posix(*ino, Some(posix));
+        }
+    }
+
+    /// The object that marks the directory says something else: whoever asks about it asks S3.
+    pub fn changed(mut self) {
+        self.settle();
+        if let Some((ino, _)) = &self.known {
+            self.namespace.table.invalidate(*ino);
+        }
+    }
+
+    /// When the server says that a new version was written is not known yet: the next who asks is told.
+    fn unseen(&self) -> Observed {
+        let now = self.namespace.clock.now().into();
+        Observed {
+            asked: now,
+            valid_until: now,
+            fresh_until: Moment::START,
+        }
+    }
+
+    /// From now on older answers are not believed.
+    fn settle(&mut self) {
+        self.is_open = false;
+        let namespace = self.namespace;
+        namespace
+            .changes
+            .record(self.directory, &self.name, namespace.clock.now());
+        namespace.recent.distrust(&self.prefix, &self.name);
+    }
+}
+
+impl Drop for NameChange<'_> {
+    /// Nobody knows what became of the change: the next who asks about the name asks S3.
+    fn drop(&mut self) {
+        if self.is_open {
+            self.settle();
+            if let Some((ino, _)) = self.known {
+                self.namespace.table.invalidate(ino);
+            }
+        }
+    }
+}

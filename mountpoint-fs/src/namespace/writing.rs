@@ -1,0 +1,358 @@
+//! Files that are being written: names that mean something before S3 has it.
+//!
+//! From `create` or `begin_writing` until it is stored, an inode is what its writer says ([`Progress`]), whatever S3
+//! says of its name: answers about it change nothing. Then it is the version that was stored. Readers and a writer
+//! exclude each other, so the kernel's pages of an inode are never of two versions.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use mountpoint_client::types::{ETag, Key};
+
+use super::inode::{Body, Inode, Moment, Observed};
+use super::inode_table::{Admitted, InodeTable, Table};
+use super::names;
+use super::namespace::{Namespace, replaced};
+use super::packed::PackedVersion;
+use super::page::{Listed, Page};
+use super::version::{Found, Version};
+use crate::operation::{Entry, FileKind, FsError, InodeNo, Progress};
+
+impl Namespace {
+    /// Makes `name` in `parent` a file that is being written, opened by its writer; its lookup count is one.
+    pub fn create(
+        &self,
+        parent: InodeNo,
+        name: &OsStr,
+        progress: &Arc<Progress>,
+    ) -> Result<(Entry, Key), FsError> {
+        let name = names::parse(name)?;
+        let key = names::file_key(&self.table.directory_prefix(parent)?, name)?;
+        let observed = self.seen_now();
+        let made = self
+            .table
+            .create_written(parent, name, progress, observed)?;
+        self.changes
+            .record(parent, &Arc::from(name), self.clock.now());
+        let entry = self.entry(made.ino, &made.found, self.config.ttl);
+        Ok((entry, key))
+    }
+
+    /// The file `ino` is written from now on, opened by its writer. Returns its key and the version it had.
+    ///
+    /// [`FsError::NotPermitted`] if somebody reads or writes it, [`FsError::Stale`] if its name means something else.
+    pub fn begin_writing(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+    ) -> Result<(Key, Version), FsError> {
+        let view = self.table.view(ino)?;
+        let Found::File(version) = view.found else {
+            return Err(FsError::IsADirectory);
+        };
+        if !view.is_attached {
+            return Err(replaced(&view.name));
+        }
+        let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
+        self.table.begin_writing(ino, progress)?;
+        self.table.count_writer(ino);
+        Ok((key, version))
+    }
+
+    /// The file `ino`, which was stored, is written again by a writer that has it open.
+    pub fn resume_writing(&self, ino: InodeNo, progress: &Arc<Progress>) -> Result<(), FsError> {
+        self.table.begin_writing(ino, progress)
+    }
+
+    /// S3 has the file `ino`, as its writer with `progress` wrote it.
+    pub fn stored(&self, ino: InodeNo, progress: &Arc<Progress>, size: u64, etag: ETag) {
+        let version = Version {
+            size,
+            etag,
+            mtime: progress.mtime(),
+            is_archived: false,
+        };
+        let observed = self.seen_now();
+        self.table.stored(ino, progress, &version, observed);
+        if let Ok(view) = self.table.view(ino)
+            && let Ok(prefix) = self.table.directory_prefix(view.parent)
+        {
+            self.changes
+                .record(view.parent, &view.name, self.clock.now());
+            self.recent.distrust(&prefix, &view.name);
+        }
+    }
+
+    /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says.
+    pub fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
+        self.table.writing_failed(ino, progress);
+    }
+
+    /// The writer with `progress` is done with `ino` and has changed nothing.
+    pub fn unchanged(&self, ino: InodeNo, progress: &Arc<Progress>) {
+        self.table.unchanged(ino, progress);
+    }
+
+    /// A handle that was open for writing was closed.
+    pub fn close_writer(&self, ino: InodeNo) {
+        self.table.close_writer(ino);
+    }
+
+    /// Whether the file `ino` is being written, and S3 does not have it yet.
+    #[must_use]
+    pub fn is_being_written(&self, ino: InodeNo) -> bool {
+        self.table.table.lock().is_written(ino)
+    }
+
+    /// What is being written of the file `ino`.
+    #[must_use]
+    pub fn progress(&self, ino: InodeNo) -> Option<Arc<Progress>> {
+        self.table.table.lock().progress(ino).map(Arc::clone)
+    }
+
+    /// The file `name` in `directory`, if it is being written.
+    #[must_use]
+    pub fn written_child(&self, directory: InodeNo, name: &OsStr) -> Option<InodeNo> {
+        let ino = self.table.child(directory, name.to_str()?)?;
+        self.is_being_written(ino).then_some(ino)
+    }
+
+    /// The new files in `directory` that are being written, as a page of a listing; `None` if there are none.
+    #[must_use]
+    pub fn written_page(&self, directory: InodeNo) -> Option<Page> {
+        let names = self.table.written_names(directory);
+        let entries = names.into_iter().map(|name| Listed {
+            name,
+            found: Found::File(Version {
+                size: 0,
+                etag: ETag::from_header(""),
+                mtime: SystemTime::UNIX_EPOCH,
+                is_archived: false,
+            }),
+            is_certain: false,
+        });
+        let page = Page {
+            entries: entries.collect(),
+            asked: self.clock.now(),
+        };
+        (!page.entries.is_empty()).then_some(page)
+    }
+
+    /// An answer that was asked for now, that vouches for no open.
+    fn seen_now(&self) -> Observed {
+        let now = self.clock.now();
+        Observed {
+            asked: now.into(),
+            valid_until: (now + self.config.ttl).into(),
+            fresh_until: Moment::START,
+        }
+    }
+}
+
+/// A file that is open for writing.
+#[derive(Debug, Default)]
+pub(super) struct Writing {
+    /// Handles open for writing.
+    handles: u32,
+    /// While S3 does not have all of it.
+    progress: Option<Arc<Progress>>,
+}
+
+impl InodeTable {
+    /// The inode that `name` in `directory` means, if it is being written; its lookup count rises by one.
+    pub(super) fn admit_written(
+        &self,
+        directory: InodeNo,
+        name: &str,
+    ) -> Result<Option<Admitted>, FsError> {
+        let mut table = self.table.lock();
+        if table.writing.is_empty() {
+            return Ok(None);
+        }
+        let Some(ino) = table
+            .child(directory, name)
+            .filter(|ino| table.is_written(*ino))
+        else {
+            return Ok(None);
+        };
+        table.inode_mut(ino)?.lookups += 1;
+        table.admitted(ino).map(Some)
+    }
+
+    fn create_written(
+        &self,
+        directory: InodeNo,
+        name: &str,
+        progress: &Arc<Progress>,
+        observed: Observed,
+    ) -> Result<Admitted, FsError> {
+        let mut table = self.table.lock();
+        if table.inode(directory)?.kind() != FileKind::Directory {
+            return Err(FsError::NotADirectory);
+        }
+        if let Some(known) = table.child(directory, name) {
+            if table.is_written(known) {
+                return Err(being_written(name));
+            }
+            table.detach(known);
+        }
+        let ino = table.create(directory, name, &version_of(progress), observed);
+        table.inode_mut(ino)?.lookups += 1;
+        let progress = Some(Arc::clone(progress));
+        table.writing.insert(
+            ino,
+            Writing {
+                handles: 1,
+                progress,
+            },
+        );
+        table.admitted(ino)
+    }
+
+    fn begin_writing(&self, ino: InodeNo, progress: &Arc<Progress>) -> Result<(), FsError> {
+        let mut table = self.table.lock();
+        if table.is_written_with(ino, progress) {
+            return Ok(());
+        }
+        let inode = table.inode(ino)?;
+        if table.is_written(ino) {
+            return Err(being_written(&inode.name));
+        }
+        if inode.openers > 0 {
+            return Err(FsError::NotPermitted(format!(
+                "{} is open for reading: it can be written when it is closed",
+                inode.name
+            )));
+        }
+        table.writing.entry(ino).or_default().progress = Some(Arc::clone(progress));
+        Ok(())
+    }
+
+    fn count_writer(&self, ino: InodeNo) {
+        let mut table = self.table.lock();
+        table.writing.entry(ino).or_default().handles += 1;
+    }
+
+    fn stored(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        version: &Version,
+        observed: Observed,
+    ) {
+        let mut table = self.table.lock();
+        if !table.ends(ino, progress) {
+            return;
+        }
+        if let Ok(inode) = table.inode_mut(ino) {
+            inode.body = Body::File(PackedVersion::pack(version));
+            inode.observed = observed;
+        }
+    }
+
+    fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
+        let mut table = self.table.lock();
+        if table.ends(ino, progress) {
+            table.detach(ino);
+        }
+    }
+
+    fn unchanged(&self, ino: InodeNo, progress: &Arc<Progress>) {
+        self.table.lock().ends(ino, progress);
+    }
+
+    fn close_writer(&self, ino: InodeNo) {
+        let mut table = self.table.lock();
+        let Some(writing) = table.writing.get_mut(&ino) else {
+            return;
+        };
+        assert!(
+            writing.handles > 0,
+            "{ino:?} is closed more often than it was opened"
+        );
+        writing.handles -= 1;
+        if writing.handles == 0 {
+            table.writing.remove(&ino);
+            table.drop_unused(ino);
+        }
+    }
+
+    /// The name of `directory` is gone, said an answer that was asked for at `asked`.
+    pub(super) fn detach_unless_newer(&self, directory: InodeNo, name: &str, asked: Moment) {
+        let mut table = self.table.lock();
+        let Some(ino) = table.child(directory, name) else {
+            return;
+        };
+        let is_newer = |inode: &Inode| inode.observed.asked > asked;
+        if !table.is_written(ino) && !table.inode(ino).is_ok_and(is_newer) {
+            table.detach(ino);
+        }
+    }
+
+    fn written_names(&self, directory: InodeNo) -> Vec<Arc<str>> {
+        let table = self.table.lock();
+        let name_of = |(ino, writing): (&InodeNo, &Writing)| {
+            writing.progress.as_ref()?;
+            let inode = table.inode(*ino).ok()?;
+            let is_new = match inode.found() {
+                Found::File(version) => version.etag.as_str().is_empty(),
+                Found::Directory => false,
+            };
+            let is_there = table.child(directory, &inode.name) == Some(*ino);
+            (is_new && is_there).then(|| Arc::from(&*inode.name))
+        };
+        let mut names: Vec<_> = table.writing.iter().filter_map(name_of).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Table {
+    /// Whether `ino` is being written, and S3 does not have all of it.
+    pub(super) fn is_written(&self, ino: InodeNo) -> bool {
+        self.progress(ino).is_some()
+    }
+
+    fn progress(&self, ino: InodeNo) -> Option<&Arc<Progress>> {
+        self.writing.get(&ino)?.progress.as_ref()
+    }
+
+    /// What `inode` is, as its writer says it, or S3.
+    pub(super) fn found(&self, inode: &Inode) -> Found {
+        match self.progress(inode.ino) {
+            Some(progress) => version_of(progress),
+            None => inode.found(),
+        }
+    }
+
+    fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        self.progress(ino)
+            .is_some_and(|written| Arc::ptr_eq(written, progress))
+    }
+
+    /// The writer with `progress` has come to its end, if it is still the one.
+    fn ends(&mut self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        let is_its = self.is_written_with(ino, progress);
+        if is_its && let Some(writing) = self.writing.get_mut(&ino) {
+            writing.progress = None;
+        }
+        is_its
+    }
+}
+
+/// A file as its writer says it: S3 has no version of it.
+fn version_of(progress: &Progress) -> Found {
+    Found::File(Version {
+        size: progress.size(),
+        etag: ETag::from_header(""),
+        mtime: progress.mtime(),
+        is_archived: false,
+    })
+}
+
+pub(super) fn being_written(name: &str) -> FsError {
+    FsError::NotPermitted(format!(
+        "{name} is being written: it can be opened, removed and renamed when its writer has closed it"
+    ))
+}

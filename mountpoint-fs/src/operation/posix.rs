@@ -1,0 +1,219 @@
+//! POSIX attributes in the metadata of an object, as s3fs stores them.
+//!
+//! Pure. Numbers are decimal; the mode has the file's kind in it, and times may have a fraction. What cannot be
+//! understood is left out: somebody else's metadata must not hide a file.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::types::{Attributes, FileKind};
+
+/// What an object says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PosixAttributes {
+    /// Permission bits.
+    pub mode: Option<u16>,
+    /// Whether the object is a symbolic link, its bytes being where it leads.
+    pub is_link: bool,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Time of the last change.
+    pub mtime: Option<SystemTime>,
+}
+
+impl PosixAttributes {
+    /// What `metadata` says: names without the `x-amz-meta-` prefix, and values.
+    #[must_use]
+    pub fn of(metadata: &[(String, String)]) -> Self {
+        let value = |wanted: &str| {
+            let mut named = metadata
+                .iter()
+                .filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            named.next().map(|(_, value)| value.trim())
+        };
+        let mode: Option<u32> = value(MODE).and_then(|text| text.parse().ok());
+        Self {
+            mode: mode.and_then(|mode| u16::try_from(mode & PERMISSIONS).ok()),
+            is_link: mode.is_some_and(|mode| mode & KIND == LINK),
+            uid: value(UID).and_then(|text| text.parse().ok()),
+            gid: value(GID).and_then(|text| text.parse().ok()),
+            mtime: value(MTIME).and_then(time_of),
+        }
+    }
+
+    /// What `attributes` are, to be stored.
+    #[must_use]
+    pub fn of_attributes(attributes: &Attributes) -> Self {
+        Self {
+            mode: Some(attributes.mode),
+            is_link: attributes.kind == FileKind::SymbolicLink,
+            uid: Some(attributes.uid),
+            gid: Some(attributes.gid),
+            mtime: Some(attributes.mtime),
+        }
+    }
+
+    /// Shows it in the stat data of a file or directory.
+    pub fn show(&self, attributes: &mut Attributes) {
+        if self.is_link && attributes.kind == FileKind::File {
+            attributes.kind = FileKind::SymbolicLink;
+        }
+        attributes.mode = self.mode.unwrap_or(attributes.mode);
+        attributes.uid = self.uid.unwrap_or(attributes.uid);
+        attributes.gid = self.gid.unwrap_or(attributes.gid);
+        attributes.mtime = self.mtime.unwrap_or(attributes.mtime);
+    }
+
+    /// Puts it into the metadata of an object that is a `kind`, with the time `changed` of this change. Other metadata
+    /// stays.
+    pub fn store(&self, kind: FileKind, changed: SystemTime, metadata: &mut Vec<(String, String)>) {
+        let kind = match kind {
+            FileKind::File => FILE,
+            FileKind::Directory => DIRECTORY,
+            FileKind::SymbolicLink => LINK,
+        };
+        let mode = self.mode.map(|mode| (u32::from(mode) | kind).to_string());
+        let values = [
+            (MODE, mode),
+            (UID, self.uid.map(|uid| uid.to_string())),
+            (GID, self.gid.map(|gid| gid.to_string())),
+            (MTIME, self.mtime.map(text_of)),
+            (CTIME, Some(text_of(changed))),
+        ];
+        for (name, value) in values {
+            if let Some(value) = value {
+                metadata.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+                metadata.push((name.to_owned(), value));
+            }
+        }
+    }
+}
+
+/// Seconds since 1970, with or without a fraction.
+fn time_of(text: &str) -> Option<SystemTime> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let (is_before, seconds) = match seconds.strip_prefix('-') {
+        Some(seconds) => (true, seconds),
+        None => (false, seconds),
+    };
+    let nanos: String = fraction
+        .chars()
+        .chain("000000000".chars())
+        .take(9)
+        .collect();
+    let distance = Duration::new(seconds.parse().ok()?, nanos.parse().ok()?);
+    if is_before {
+        UNIX_EPOCH.checked_sub(distance)
+    } else {
+        UNIX_EPOCH.checked_add(distance)
+    }
+}
+
+/// As s3fs writes it. Before 1970 the fraction is left out.
+fn text_of(time: SystemTime) -> String {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) if since.subsec_nanos() == 0 => since.as_secs().to_string(),
+        Ok(since) => format!("{}.{:09}", since.as_secs(), since.subsec_nanos()),
+        Err(before) => format!("-{}", before.duration().as_secs()),
+    }
+}
+
+const MODE: &str = "mode";
+const UID: &str = "uid";
+const GID: &str = "gid";
+const MTIME: &str = "mtime";
+const CTIME: &str = "ctime";
+
+const PERMISSIONS: u32 = 0o7777;
+const KIND: u32 = 0o170_000;
+const FILE: u32 = 0o100_000;
+const DIRECTORY: u32 = 0o040_000;
+const LINK: u32 = 0o120_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(owned).collect()
+    }
+
+    fn after(seconds: u64, nanos: u32) -> Option<SystemTime> {
+        Some(UNIX_EPOCH + Duration::new(seconds, nanos))
+    }
+
+    #[test]
+    fn metadata_is_read() {
+        #[track_caller]
+        fn check(pairs: &[(&str, &str)], expected: PosixAttributes) {
+            assert_eq!(PosixAttributes::of(&metadata(pairs)), expected, "{pairs:?}");
+        }
+        let none = PosixAttributes::default();
+        check(&[], none);
+        check(
+            &[
+                ("owner", "me"),
+                ("mode", "rw-"),
+                ("uid", "-1"),
+                ("mtime", "now"),
+            ],
+            none,
+        );
+        let written_by_s3fs = [
+            ("mode", "33184"),
+            ("uid", "1000"),
+            ("gid", "100"),
+            ("mtime", "1700000000"),
+        ];
+        let known = PosixAttributes {
+            mode: Some(0o640),
+            is_link: false,
+            uid: Some(1000),
+            gid: Some(100),
+            mtime: after(1_700_000_000, 0),
+        };
+        check(&written_by_s3fs, known);
+        let mode = |mode, is_link| PosixAttributes {
+            mode: Some(mode),
+            is_link,
+            ..none
+        };
+        check(&[("Mode", "41471")], mode(0o777, true));
+        check(&[("mode", "16877")], mode(0o755, false));
+        check(&[("mode", "420")], mode(0o644, false));
+        let time = |mtime| PosixAttributes { mtime, ..none };
+        check(
+            &[("mtime", "1700000000.5")],
+            time(after(1_700_000_000, 500_000_000)),
+        );
+        check(&[("mtime", "12.000000007")], time(after(12, 7)));
+        check(&[("mtime", "12.0000000079")], time(after(12, 7)));
+        check(
+            &[("mtime", "-10")],
+            time(UNIX_EPOCH.checked_sub(Duration::from_secs(10))),
+        );
+        check(&[("mtime", "99999999999999999999")], none);
+    }
+
+    #[test]
+    fn what_is_stored_is_read_again_and_leaves_the_rest() {
+        for kind in [FileKind::File, FileKind::Directory, FileKind::SymbolicLink] {
+            for mtime in [after(0, 0), after(1_700_000_000, 123_456_789)] {
+                let attributes = PosixAttributes {
+                    mode: Some(0o4755),
+                    is_link: kind == FileKind::SymbolicLink,
+                    uid: Some(0),
+                    gid: Some(u32::MAX - 1),
+                    mtime,
+                };
+                let mut stored = metadata(&[("Mode", "1"), ("owner", "me")]);
+                attributes.store(kind, UNIX_EPOCH, &mut stored);
+                assert_eq!(PosixAttributes::of(&stored), attributes);
+                assert!(stored.contains(&("owner".to_owned(), "me".to_owned())));
+                assert_eq!(stored.len(), 6);
+            }
+        }
+    }
+}

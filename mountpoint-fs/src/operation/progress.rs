@@ -1,0 +1,46 @@
+//! A file that is being written, as far as others see it.
+
+use std::time::SystemTime;
+
+use crate::sync::Mutex;
+
+/// Size and time of a file that is being written: kept by who writes it, read by who answers `stat`.
+/// The lock is a leaf, held for an instant.
+#[derive(Debug)]
+pub struct Progress(Mutex<State>);
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    size: u64,
+    mtime: SystemTime,
+}
+
+impl Progress {
+    /// A file of `size` bytes, changed at `mtime`.
+    #[must_use]
+    pub fn new(size: u64, mtime: SystemTime) -> Self {
+        Self(Mutex::new(State { size, mtime }))
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.0.lock().size
+    }
+
+    /// Time of the last change.
+    #[must_use]
+    pub fn mtime(&self) -> SystemTime {
+        self.0.lock().mtime
+    }
+
+    /// The file has `size` bytes since `mtime`.
+    pub fn advance(&self, size: u64, mtime: SystemTime) {
+        *self.0.lock() = State { size, mtime };
+    }
+
+    /// Somebody set the time of the last change. The next write changes it again.
+    pub fn set_mtime(&self, mtime: SystemTime) {
+        self.0.lock().mtime = mtime;
+    }
+}

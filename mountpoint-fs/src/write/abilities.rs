@@ -1,0 +1,139 @@
+//! What the server was seen not to do, so that it is asked only once.
+//!
+//! Nothing is guessed by a server's name: a request that uses an ability is sent, and only an answer that says that
+//! the server does not implement it (501, 405, `NotImplemented`) has the request repeated without.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mountpoint_client::types::{Checksum, ChecksumAlgorithm, PutCondition};
+use mountpoint_client::{ClientError, ErrorKind};
+
+/// What uploads use and a server may lack.
+#[derive(Debug, Default)]
+pub(super) struct Abilities {
+    lacks_conditions: AtomicBool,
+    lacks_checksums: AtomicBool,
+}
+
+/// What one request uses.
+#[derive(Clone, Debug)]
+pub(super) struct Uses {
+    pub(super) condition: PutCondition,
+    pub(super) checksum: Option<Checksum>,
+    /// Of the upload that is made.
+    pub(super) algorithm: Option<ChecksumAlgorithm>,
+}
+
+impl Uses {
+    pub(super) fn condition(condition: PutCondition) -> Self {
+        Self {
+            condition,
+            checksum: None,
+            algorithm: None,
+        }
+    }
+}
+
+impl Abilities {
+    /// What is left of `uses` after what the server lacks.
+    pub(super) fn reduce(&self, mut uses: Uses) -> Uses {
+        if self.lacks_conditions.load(Ordering::Relaxed) {
+            uses.condition = PutCondition::None;
+        }
+        if self.lacks_checksums.load(Ordering::Relaxed) {
+            (uses.checksum, uses.algorithm) = (None, None);
+        }
+        uses
+    }
+
+    /// Takes away what a refused request used; `None` if the refusal has another reason.
+    pub(super) fn without(&self, uses: &Uses, error: &ClientError) -> Option<Uses> {
+        if error.kind != ErrorKind::Unsupported {
+            return None;
+        }
+        let mut reduced = uses.clone();
+        if uses.checksum.is_some() || uses.algorithm.is_some() {
+            (reduced.checksum, reduced.algorithm) = (None, None);
+        } else if uses.condition != PutCondition::None {
+            reduced.condition = PutCondition::None;
+        } else {
+            return None;
+        }
+        Some(reduced)
+    }
+
+    /// A request succeeded with `used`, after it was refused with `wanted`.
+    pub(super) fn learn(&self, wanted: &Uses, used: &Uses) {
+        let had_checksum = wanted.checksum.is_some() || wanted.algorithm.is_some();
+        let has_checksum = used.checksum.is_some() || used.algorithm.is_some();
+        if had_checksum && !has_checksum && !self.lacks_checksums.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the server takes no checksums of uploads: they are sent without (--upload-checksums off)"
+            );
+        }
+        if wanted.condition != PutCondition::None
+            && used.condition == PutCondition::None
+            && !self.lacks_conditions.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(
+                "the server takes no conditions on uploads: two hosts that create one file may overwrite each other"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uses(condition: PutCondition, checksum: bool) -> Uses {
+        Uses {
+            condition,
+            checksum: checksum.then_some(Checksum::Crc32c(1)),
+            algorithm: None,
+        }
+    }
+
+    #[test]
+    fn what_a_server_refuses_is_left_out_one_after_the_other() {
+        let abilities = Abilities::default();
+        let refusal = ClientError::new(ErrorKind::Unsupported, "501");
+        let wanted = uses(PutCondition::Absent, true);
+        let second = abilities.without(&wanted, &refusal).unwrap();
+        assert_eq!(
+            (&second.condition, second.checksum),
+            (&PutCondition::Absent, None)
+        );
+        let third = abilities.without(&second, &refusal).unwrap();
+        assert_eq!(third.condition, PutCondition::None);
+        assert!(abilities.without(&third, &refusal).is_none());
+        // Nothing was learnt until a request succeeded.
+        assert!(abilities.reduce(wanted.clone()).checksum.is_some());
+        abilities.learn(&wanted, &second);
+        let reduced = abilities.reduce(wanted.clone());
+        assert_eq!(
+            (reduced.condition, reduced.checksum),
+            (PutCondition::Absent, None)
+        );
+        abilities.learn(&wanted, &third);
+        assert_eq!(abilities.reduce(wanted).condition, PutCondition::None);
+    }
+
+    #[test]
+    fn other_failures_take_nothing_away() {
+        let abilities = Abilities::default();
+        for kind in [
+            ErrorKind::InvalidRequest,
+            ErrorKind::PreconditionFailed,
+            ErrorKind::Denied,
+            ErrorKind::Transient,
+        ] {
+            let error = ClientError::new(kind, "x");
+            assert!(
+                abilities
+                    .without(&uses(PutCondition::Absent, true), &error)
+                    .is_none()
+            );
+        }
+    }
+}

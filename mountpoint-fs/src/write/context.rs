@@ -1,0 +1,234 @@
+//! What the writers of one mount share: client, memory, settings, and what is still to be sent.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::task::{Poll, Waker};
+
+use bytes::Bytes;
+use mountpoint_client::types::{Checksum, Key, ObjectHeaders, PutCondition, PutRequest};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
+
+use super::abilities::{Abilities, Uses};
+use super::content_type;
+use super::journal::Journal;
+use super::lost_answer;
+use super::memory::{MemorySource, WriteMemory};
+use super::part_plan::PartPlan;
+use super::upload::Upload;
+use super::writer::Stored;
+use crate::clock::Clock;
+use crate::config::WriteConfig;
+use crate::operation::FsError;
+use crate::sync::Mutex;
+
+/// What all writers of a mount share. Made once per mount.
+pub struct WriteContext {
+    pub(super) client: Arc<dyn ObjectClient>,
+    pub(super) config: WriteConfig,
+    pub(super) clock: Clock,
+    pub(super) memory: WriteMemory,
+    pub(super) plan: PartPlan,
+    pub(super) abilities: Abilities,
+    pub(super) journal: Journal,
+    tally: Arc<Tally>,
+    /// Multipart uploads that were begun. The lock is a leaf.
+    uploads: Mutex<Vec<Weak<Upload>>>,
+}
+
+impl WriteContext {
+    /// For a mount with `config`.
+    #[must_use]
+    pub fn new(
+        client: Arc<dyn ObjectClient>,
+        config: WriteConfig,
+        clock: Clock,
+        memory: MemorySource,
+    ) -> Arc<Self> {
+        let memory = WriteMemory::new(memory);
+        let plan = PartPlan::new(config.part_size, memory.part_max());
+        let journal = Journal::new(config.state_directory.as_deref(), &config.bucket);
+        Arc::new(Self {
+            journal,
+            client,
+            config,
+            clock,
+            memory,
+            plan,
+            abilities: Abilities::default(),
+            tally: Arc::default(),
+            uploads: Mutex::default(),
+        })
+    }
+
+    /// What the mount may change.
+    #[must_use]
+    pub fn config(&self) -> &WriteConfig {
+        &self.config
+    }
+
+    /// Bytes that were written and that S3 has not got yet, as far as memory is held for them.
+    #[must_use]
+    pub fn bytes_held(&self) -> u64 {
+        self.memory.used()
+    }
+
+    /// Aborts uploads that mounts of the same bucket left when they were killed.
+    pub async fn recover(&self) {
+        let aborted = self.journal.recover(&*self.client).await;
+        if aborted > 0 {
+            tracing::info!("{aborted} uploads of mounts that were killed are aborted");
+        }
+    }
+
+    /// Returns when everything that was to be completed has been, well or not.
+    pub async fn drained(&self) {
+        self.tally.empty().await;
+    }
+
+    /// Aborts every upload that is not completed. For the end of the mount.
+    pub async fn abort_all(&self) {
+        let uploads: Vec<_> = self
+            .uploads
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for upload in uploads {
+            upload.abort().await;
+        }
+    }
+
+    /// Something is to be completed, until the guard is dropped.
+    pub(super) fn begin(&self) -> Pending {
+        self.tally.0.lock().count += 1;
+        Pending(Arc::clone(&self.tally))
+    }
+
+    pub(super) fn register(&self, upload: &Arc<Upload>) {
+        let mut uploads = self.uploads.lock();
+        uploads.retain(|known| known.strong_count() > 0);
+        uploads.push(Arc::downgrade(upload));
+    }
+
+    /// What a new object at `key` carries.
+    pub(super) fn headers(&self, key: &Key) -> ObjectHeaders {
+        let content_type = self
+            .config
+            .infer_content_type
+            .then(|| content_type::of(key.as_str()))
+            .flatten();
+        ObjectHeaders {
+            content_type: content_type.map(str::to_owned),
+            storage_class: self.config.storage_class.clone(),
+            metadata: Vec::new(),
+            ..ObjectHeaders::default()
+        }
+    }
+
+    /// A whole object in one request.
+    pub(super) async fn put(
+        &self,
+        key: &Key,
+        body: Bytes,
+        checksum: Option<Checksum>,
+        condition: PutCondition,
+    ) -> Result<Stored, FsError> {
+        let size = body.len() as u64;
+        let wanted = self.abilities.reduce(Uses {
+            condition,
+            checksum,
+            algorithm: None,
+        });
+        let mut uses = wanted.clone();
+        loop {
+            let request = PutRequest {
+                key: key.clone(),
+                body: body.clone(),
+                condition: uses.condition.clone(),
+                checksum: uses.checksum,
+                headers: self.headers(key),
+            };
+            match self.client.put(request).await {
+                Ok(output) => {
+                    self.abilities.learn(&wanted, &uses);
+                    let etag = output.etag;
+                    return Ok(Stored { etag, size });
+                }
+                Err(error) => match self.abilities.without(&uses, &error) {
+                    Some(reduced) => uses = reduced,
+                    None if error.answer_was_lost => {
+                        let pool = self.memory.pool();
+                        let stored = lost_answer::of_put(&*self.client, pool, key, &body).await;
+                        return stored.ok_or_else(|| failed(error));
+                    }
+                    None => return Err(failed(error)),
+                },
+            }
+        }
+    }
+}
+
+impl fmt::Debug for WriteContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteContext")
+            .field("config", &self.config)
+            .field("memory", &self.memory)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the application is told of a failed upload, and the log of what would change it.
+pub(super) fn failed(error: ClientError) -> FsError {
+    match error.kind {
+        ErrorKind::PreconditionFailed => FsError::Exists,
+        ErrorKind::NotFound => FsError::Stale(error.to_string()),
+        ErrorKind::Denied => FsError::Denied(format!(
+            "{error}; writing needs s3:PutObject and s3:AbortMultipartUpload on the bucket's objects, and \
+             kms:GenerateDataKey where they are encrypted with a KMS key"
+        )),
+        _ => FsError::from(error),
+    }
+}
+
+/// How much is still to be completed, and who waits for the end of it. The lock is a leaf.
+#[derive(Debug, Default)]
+struct Tally(Mutex<Count>);
+
+#[derive(Debug, Default)]
+struct Count {
+    count: usize,
+    wakers: Vec<Waker>,
+}
+
+impl Tally {
+    async fn empty(&self) {
+        std::future::poll_fn(|cx| {
+            let mut count = self.0.lock();
+            if count.count == 0 {
+                return Poll::Ready(());
+            }
+            count.wakers.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// One thing that is to be completed.
+#[derive(Debug)]
+pub(super) struct Pending(Arc<Tally>);
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let wakers = {
+            let mut count = self.0.0.lock();
+            count.count -= 1;
+            if count.count == 0 {
+                std::mem::take(&mut count.wakers)
+            } else {
+                Vec::new()
+            }
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}

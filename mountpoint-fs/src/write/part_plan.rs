@@ -1,0 +1,87 @@
+//! How large the parts of an upload are.
+//!
+//! Pure. Parts begin small, so that many files can be written in little memory, and grow with the file, because S3
+//! takes no more than 10,000 of them. All parts of one step are equally large, which some servers ask for.
+
+use crate::config::limits::{
+    UPLOAD_PART_MAX, UPLOAD_PART_STEP, UPLOAD_PARTS_MAX, WRITE_PART_DEFAULT,
+};
+
+/// Sizes of the parts of every upload of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PartPlan {
+    first: u64,
+    largest: u64,
+}
+
+impl PartPlan {
+    /// Parts of `fixed` bytes; without that, parts that grow as far as `part_max` bytes.
+    pub(super) fn new(fixed: Option<u64>, part_max: u64) -> Self {
+        let first = fixed.unwrap_or(WRITE_PART_DEFAULT);
+        let largest = match fixed {
+            Some(size) => size,
+            None => part_max.clamp(first, UPLOAD_PART_MAX),
+        };
+        Self { first, largest }
+    }
+
+    /// Bytes of part `number`, which counts from 1; `None` behind the last part that S3 takes.
+    pub(super) fn size(&self, number: u16) -> Option<u64> {
+        assert!(number > 0, "parts count from 1");
+        if number > UPLOAD_PARTS_MAX {
+            return None;
+        }
+        let doublings = u32::from((number - 1) / UPLOAD_PART_STEP);
+        Some((self.first << doublings).min(self.largest))
+    }
+
+    /// Largest file that can be written, in bytes.
+    pub(super) fn total(&self) -> u64 {
+        (1..=UPLOAD_PARTS_MAX)
+            .filter_map(|number| self.size(number))
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const TIB: u64 = 1 << 40;
+
+    #[test]
+    fn sizes() {
+        let plan = PartPlan::new(None, u64::MAX);
+        for (number, size) in [
+            (1, Some(8 * MIB)),
+            (1000, Some(8 * MIB)),
+            (1001, Some(16 * MIB)),
+            (10_000, Some(4096 * MIB)),
+            (10_001, None),
+        ] {
+            assert_eq!(plan.size(number), size, "{number}");
+        }
+        assert_eq!(plan.total() / TIB, 7);
+        let fixed = PartPlan::new(Some(5 << 30), 64 * MIB);
+        assert_eq!(
+            (fixed.size(1), fixed.size(10_000)),
+            (Some(5 << 30), Some(5 << 30))
+        );
+        assert_eq!(fixed.total(), 10_000 * (5 << 30), "S3's largest object");
+        assert_eq!(PartPlan::new(None, 63 * MIB).total() / (1 << 30), 485);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_never_shrink_and_never_leave_the_bounds_of_s3(part_max in 1_u64..1 << 40, number in 1_u16..10_000) {
+            let plan = PartPlan::new(None, part_max);
+            let (size, next) = (plan.size(number).unwrap(), plan.size(number + 1).unwrap());
+            prop_assert!(size <= next);
+            prop_assert!(((5 * MIB)..=(5 << 30)).contains(&size));
+            prop_assert!(next <= part_max.max(8 * MIB));
+        }
+    }
+}

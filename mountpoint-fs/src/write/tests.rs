@@ -1,0 +1,412 @@
+//! Writers over a simulated bucket, in virtual time: what is sent when, and what becomes of faults.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use mountpoint_client::sim::{Operation, SimOptions, Time};
+use mountpoint_client::types::{ChecksumAlgorithm, Key};
+use mountpoint_client::{ErrorKind, ObjectClient, SimClient};
+use mountpoint_crt_sys::block::BlockPool;
+
+use super::{Beginning, MemorySource, Stored, WriteContext, WriteObserver, Writer};
+use crate::clock::Clock;
+use crate::config::WriteConfig;
+use crate::memory::Budget;
+use crate::operation::{FsError, Progress};
+use crate::sync::Mutex;
+
+const MIB: usize = 1 << 20;
+
+/// What a writer told of itself.
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl WriteObserver for Told {
+    fn resumed(&self) -> Result<(), FsError> {
+        self.0.lock().push("resumed".to_owned());
+        Ok(())
+    }
+
+    fn stored(&self, stored: &Stored) {
+        self.0.lock().push(format!("stored {}", stored.size));
+    }
+
+    fn failed(&self, _: &FsError) {
+        self.0.lock().push("failed".to_owned());
+    }
+}
+
+struct Bench {
+    client: Arc<SimClient>,
+    context: Arc<WriteContext>,
+    budget: Arc<Budget>,
+    told: Arc<Told>,
+}
+
+impl Bench {
+    fn new(time: Time, memory: u64, checksum: Option<ChecksumAlgorithm>) -> Self {
+        let options = SimOptions {
+            time,
+            ..SimOptions::default()
+        };
+        let client = Arc::new(SimClient::new(options));
+        let budget = Budget::new(memory);
+        let source = MemorySource {
+            budget: Arc::clone(&budget),
+            pool: BlockPool::new(0),
+            make_room: Arc::new(|| ()),
+        };
+        let config = WriteConfig {
+            part_size: Some(5 << 20),
+            checksum,
+            ..WriteConfig::default()
+        };
+        let context = WriteContext::new(
+            Arc::clone(&client) as Arc<dyn ObjectClient>,
+            config,
+            Clock::manual(),
+            source,
+        );
+        Self {
+            client,
+            context,
+            budget,
+            told: Arc::default(),
+        }
+    }
+
+    fn immediate() -> Self {
+        Self::new(Time::Immediate, 256 << 20, Some(ChecksumAlgorithm::Crc32c))
+    }
+
+    fn manual(memory: u64) -> Self {
+        Self::new(Time::Manual, memory, Some(ChecksumAlgorithm::Crc64Nvme))
+    }
+
+    fn writer(&self, beginning: Beginning) -> Arc<Writer> {
+        let progress = Arc::new(Progress::new(0, Clock::manual().wall()));
+        let observer = Arc::clone(&self.told) as Arc<dyn WriteObserver>;
+        let key = Key::parse("key").unwrap();
+        Writer::new(&self.context, key, beginning, progress, observer)
+    }
+
+    fn content(&self) -> Option<Vec<u8>> {
+        Some(self.client.object("key")?.content.to_vec())
+    }
+
+    fn uploads(&self) -> usize {
+        let open = self.client.list_uploads("");
+        open.now_or_never().map_or(0, |open| open.unwrap().len())
+    }
+
+    fn told(&self) -> Vec<String> {
+        std::mem::take(&mut self.told.0.lock())
+    }
+
+    fn pending(&self) -> Vec<Operation> {
+        let pending = self.client.pending_requests();
+        pending.iter().map(|request| request.operation).collect()
+    }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from(at % 253).unwrap()).collect()
+}
+
+/// Writes that need not wait.
+#[track_caller]
+fn write(writer: &Writer, offset: usize, data: &[u8]) -> Result<(), FsError> {
+    let mut at = offset;
+    for piece in data.chunks(MIB) {
+        writer
+            .write_now(at as u64, piece)
+            .expect("there is memory")?;
+        at += piece.len();
+    }
+    Ok(())
+}
+
+#[track_caller]
+fn now<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("it does not wait")
+}
+
+#[test]
+fn every_length_is_stored_as_it_was_written() {
+    for algorithm in [
+        None,
+        Some(ChecksumAlgorithm::Crc32c),
+        Some(ChecksumAlgorithm::Crc64Nvme),
+    ] {
+        for len in [
+            0,
+            1,
+            4096,
+            65_537,
+            5 * MIB - 1,
+            5 * MIB,
+            5 * MIB + 1,
+            10 * MIB,
+            12 * MIB + 7,
+        ] {
+            for piece in [MIB, 999_983] {
+                let bench = Bench::new(Time::Immediate, 256 << 20, algorithm);
+                let content = pattern(len);
+                let writer = bench.writer(Beginning::New);
+                let mut at = 0;
+                for piece in content.chunks(piece) {
+                    write(&writer, at, piece).unwrap();
+                    at += piece.len();
+                }
+                assert!(bench.content().is_none());
+                assert_eq!(now(writer.store()).unwrap().size, len as u64);
+                assert!(bench.content().unwrap() == content, "{len} by {piece}");
+                assert_eq!(bench.told(), [format!("stored {len}")]);
+                let log = bench.client.take_log();
+                let parts = if len < 5 * MIB {
+                    0
+                } else {
+                    len.div_ceil(5 * MIB)
+                };
+                assert_eq!(log.count(Operation::UploadPart), parts, "{len}");
+                assert_eq!(log.count(Operation::PutObject), usize::from(parts == 0));
+                drop(writer);
+                assert_eq!((bench.budget.used(), bench.uploads()), (0, 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_are_sent_in_parallel_and_the_object_is_made_when_all_are_there() {
+    let bench = Bench::manual(256 << 20);
+    let writer = bench.writer(Beginning::New);
+    write(&writer, 0, &pattern(16 * MIB)).unwrap();
+    assert_eq!(bench.pending(), [Operation::CreateMultipartUpload]);
+    let first = bench.client.pending_requests()[0].id;
+    bench.client.finish(first);
+    assert_eq!(bench.pending(), [Operation::UploadPart; 3]);
+    let mut stored = Box::pin(writer.store());
+    assert!((&mut stored).now_or_never().is_none());
+    assert_eq!(bench.pending(), [Operation::UploadPart; 4]);
+    // In any order.
+    for request in bench.client.pending_requests().into_iter().rev() {
+        assert!(bench.content().is_none());
+        bench.client.finish(request.id);
+    }
+    assert_eq!(bench.pending(), [Operation::CompleteMultipartUpload]);
+    // Whoever waits may be interrupted: what was begun goes on.
+    drop(stored);
+    bench.client.deliver_all();
+    assert!(bench.content().unwrap() == pattern(16 * MIB));
+    assert_eq!(bench.told(), ["stored 16777216"]);
+    assert_eq!(now(writer.store()).unwrap().size, 16 << 20);
+    assert!(bench.pending().is_empty());
+}
+
+#[test]
+fn a_writer_waits_for_memory_and_one_that_gives_up_has_changed_nothing() {
+    // Half of it for writers: 12 MiB, of which 3 are kept for whole parts.
+    let bench = Bench::manual(24 << 20);
+    let (first, second) = (bench.writer(Beginning::New), bench.writer(Beginning::New));
+    write(&first, 0, &pattern(5 * MIB)).unwrap();
+    let data = pattern(MIB);
+    assert!(second.write_now(0, &data).is_none() || bench.context.bytes_held() > 0);
+    let mut at = 0;
+    while second.write_now(at, &data).is_some() {
+        at += data.len() as u64;
+        assert!(at < 64 << 20, "memory has an end");
+    }
+    let mut waiting = Box::pin(second.write(at, &data));
+    assert!((&mut waiting).now_or_never().is_none());
+    drop(waiting);
+    let mut waiting = Box::pin(second.write(at, &data));
+    assert!((&mut waiting).now_or_never().is_none());
+    // The parts of both are sent, and their memory is free.
+    for _ in 0..8 {
+        for request in bench.client.pending_requests() {
+            bench.client.finish(request.id);
+        }
+    }
+    now(waiting).unwrap();
+    assert!(bench.context.bytes_held() <= 12 << 20);
+}
+
+#[test]
+fn the_first_failure_is_final_and_nothing_stays() {
+    let kinds = [
+        ErrorKind::Denied,
+        ErrorKind::Transient,
+        ErrorKind::InvalidResponse,
+    ];
+    for kind in kinds {
+        for operation in [
+            Operation::CreateMultipartUpload,
+            Operation::UploadPart,
+            Operation::CompleteMultipartUpload,
+        ] {
+            let bench = Bench::immediate();
+            let writer = bench.writer(Beginning::New);
+            bench.client.fail_next(operation, 1, kind.clone());
+            let written = write(&writer, 0, &pattern(11 * MIB));
+            let outcome = written.and_then(|()| now(writer.store()).map(drop));
+            let error = outcome.unwrap_err().to_string();
+            for _ in 0..2 {
+                let again = now(writer.store()).unwrap_err().to_string();
+                assert_eq!(again, error);
+                let write = write(&writer, 11 * MIB, b"x").unwrap_err().to_string();
+                assert_eq!(write, error);
+            }
+            assert!(bench.content().is_none(), "{operation:?}");
+            assert_eq!(bench.uploads(), 0, "{operation:?} {kind:?}");
+            drop(writer);
+            assert_eq!(bench.budget.used(), 0);
+        }
+        let bench = Bench::immediate();
+        let writer = bench.writer(Beginning::New);
+        bench
+            .client
+            .fail_next(Operation::PutObject, 1, kind.clone());
+        write(&writer, 0, b"hello").unwrap();
+        now(writer.store()).unwrap_err();
+        now(writer.store()).unwrap_err();
+        assert_eq!(
+            (bench.content(), bench.told()),
+            (None, vec!["failed".to_owned()])
+        );
+    }
+}
+
+#[test]
+fn what_somebody_else_made_is_not_replaced() {
+    for len in [5, 6 * MIB] {
+        let bench = Bench::immediate();
+        let writer = bench.writer(Beginning::New);
+        write(&writer, 0, &pattern(len)).unwrap();
+        bench.client.put_object("key", "theirs");
+        assert!(matches!(now(writer.store()), Err(FsError::Exists)));
+        assert_eq!(bench.content().unwrap(), b"theirs");
+        let writer = bench.writer(Beginning::Replace);
+        write(&writer, 0, &pattern(len)).unwrap();
+        now(writer.store()).unwrap();
+        assert!(bench.content().unwrap() == pattern(len));
+    }
+}
+
+#[test]
+fn a_stored_file_goes_on() {
+    let bench = Bench::immediate();
+    let content = pattern(23 * MIB);
+    let writer = bench.writer(Beginning::New);
+    let mut at = 0;
+    for end in [
+        3,
+        3,
+        70_000,
+        4 * MIB,
+        6 * MIB,
+        7 * MIB,
+        22 * MIB,
+        content.len(),
+    ] {
+        write(&writer, at, &content[at..end]).unwrap();
+        at = end;
+        assert_eq!(now(writer.store()).unwrap().size, at as u64);
+        assert!(bench.content().unwrap() == content[..at], "{at}");
+    }
+    let log = bench.client.take_log();
+    // 3, 70,000 and 4 MiB are put; then it is one upload, and three more that begin with a copy.
+    assert_eq!(log.count(Operation::PutObject), 3);
+    assert_eq!(log.count(Operation::UploadPartCopy), 3);
+    assert_eq!(bench.told().iter().filter(|it| *it == "resumed").count(), 6);
+    assert_eq!(bench.uploads(), 0);
+}
+
+#[test]
+fn bytes_go_behind_an_object_that_is_there() {
+    let old = pattern(9 * MIB);
+    // Too small to be a part, and large enough to be copied; with nothing new, a little, and whole parts.
+    for size in [3, 70_000, 5 * MIB - 1, 6 * MIB] {
+        for new in [0, 5, 12 * MIB] {
+            let bench = Bench::immediate();
+            let object = bench.client.put_object("key", old[..size].to_vec());
+            let stored = Stored {
+                etag: object.etag,
+                size: size as u64,
+            };
+            let is_small = size < 5 * MIB;
+            let beginning = if is_small {
+                Beginning::Extend(stored)
+            } else {
+                Beginning::Append(stored)
+            };
+            let writer = bench.writer(beginning);
+            if is_small {
+                for piece in old[..size].chunks(MIB) {
+                    now(writer.preload(piece));
+                }
+            }
+            write(&writer, size, &pattern(new)).unwrap();
+            now(writer.store()).unwrap();
+            let expected = [&old[..size], &pattern(new)].concat();
+            assert!(bench.content().unwrap() == expected, "{size} {new}");
+            let log = bench.client.take_log();
+            assert_eq!(log.records().is_empty(), new == 0, "{size}");
+            assert_eq!(bench.uploads(), 0);
+        }
+    }
+    // Somebody else replaces it meanwhile.
+    for size in [3, 6 * MIB] {
+        let bench = Bench::immediate();
+        let object = bench.client.put_object("key", old[..size].to_vec());
+        let stored = Stored {
+            etag: object.etag,
+            size: size as u64,
+        };
+        let writer = bench.writer(match size {
+            3 => Beginning::Extend(stored),
+            _ => Beginning::Append(stored),
+        });
+        if size == 3 {
+            now(writer.preload(&old[..3]));
+        }
+        bench.client.put_object("key", "theirs");
+        let outcome = write(&writer, size, b"new").and_then(|()| now(writer.store()).map(drop));
+        outcome.unwrap_err();
+        assert_eq!(bench.content().unwrap(), b"theirs");
+    }
+}
+
+#[test]
+fn a_server_that_takes_neither_conditions_nor_checksums_gets_none() {
+    for len in [5, 11 * MIB] {
+        let bench = Bench::immediate();
+        // As a server does that says 501 to the header, each time it is sent.
+        for operation in [Operation::PutObject, Operation::CreateMultipartUpload] {
+            bench.client.fail_next(operation, 1, ErrorKind::Unsupported);
+        }
+        bench.client.fail_next(
+            Operation::CompleteMultipartUpload,
+            1,
+            ErrorKind::Unsupported,
+        );
+        let writer = bench.writer(Beginning::New);
+        write(&writer, 0, &pattern(len)).unwrap();
+        now(writer.store()).unwrap();
+        assert!(bench.content().unwrap() == pattern(len));
+    }
+}
+
+#[test]
+fn writes_that_are_not_the_next_bytes_are_refused_and_do_no_harm() {
+    let bench = Bench::immediate();
+    let writer = bench.writer(Beginning::New);
+    write(&writer, 0, b"hello").unwrap();
+    for offset in [0, 4, 6, 1 << 40] {
+        let refused = write(&writer, offset, b"x").unwrap_err();
+        assert!(matches!(refused, FsError::NotSequential(text) if text.contains("key")));
+    }
+    write(&writer, 5, b" world").unwrap();
+    now(writer.store()).unwrap();
+    assert_eq!(bench.content().unwrap(), b"hello world");
+}

@@ -1,0 +1,605 @@
+//! One open file that is being written.
+//!
+//! Takes bytes one after the other into a buffer, hands full parts to an [`Upload`], and makes the object when the file
+//! is closed or synchronised. Invariants: bytes are taken whole writes at a time, so that one that is given up while it
+//! waits has changed nothing; the first failure is final; an object is made of everything that was taken.
+//!
+//! After its object was made a file may go on: a small one is put again as a whole, a large one is made anew from a copy
+//! of itself on the server and what is new.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mountpoint_client::types::{CopySource, ETag, Key, PutCondition};
+use mountpoint_crt_sys::block::{Block, BlockFill};
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::background::{self, Settled};
+use super::checksum::RunningChecksum;
+use super::context::WriteContext;
+use super::memory::{Ask, least, stage};
+use super::upload::Upload;
+use crate::config::limits::{UPLOAD_PART_MAX, WRITE_SIZE_MAX};
+use crate::operation::{FsError, Progress};
+use crate::sync::Mutex;
+
+/// What the bucket holds after an upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The version.
+    pub etag: ETag,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// How a file begins.
+#[derive(Clone, Debug)]
+pub enum Beginning {
+    /// There is no object: one that somebody else makes meanwhile is not replaced.
+    New,
+    /// The object that is there is replaced.
+    Replace,
+    /// The object that is there stays, and bytes come behind it: S3 copies it.
+    Append(Stored),
+    /// The same for an object that is too small to be copied into an upload: its bytes are told by
+    /// [`Writer::preload`].
+    Extend(Stored),
+}
+
+/// Who must know what becomes of a file. Called with no lock held but the file's own.
+pub trait WriteObserver: Send + Sync {
+    /// The file is written again after it was stored. An error if it cannot be.
+    fn resumed(&self) -> Result<(), FsError>;
+    /// The bucket holds the file as it was when it was closed or synchronised.
+    fn stored(&self, stored: &Stored);
+    /// The file failed for good.
+    fn failed(&self, error: &FsError);
+}
+
+/// An open file.
+pub struct Writer {
+    context: Arc<WriteContext>,
+    key: Key,
+    progress: Arc<Progress>,
+    observer: Arc<dyn WriteObserver>,
+    failure: Arc<Failure>,
+    /// H of the order H, I, T; the only lock that is held while waiting.
+    front: AsyncMutex<Front>,
+}
+
+/// The first failure of a file. The lock is a leaf; the observer is told with it free.
+pub(super) struct Failure {
+    first: Mutex<Option<FsError>>,
+    observer: Arc<dyn WriteObserver>,
+}
+
+impl Failure {
+    fn new(observer: &Arc<dyn WriteObserver>) -> Self {
+        Self {
+            first: Mutex::default(),
+            observer: Arc::clone(observer),
+        }
+    }
+
+    /// Remembers `error`, and tells of it, if it is the first.
+    pub(super) fn set(&self, error: &FsError) {
+        let is_first = {
+            let mut first = self.first.lock();
+            let is_first = first.is_none();
+            first.get_or_insert_with(|| error.clone());
+            is_first
+        };
+        if is_first {
+            self.observer.failed(error);
+        }
+    }
+
+    fn get(&self) -> Option<FsError> {
+        self.first.lock().clone()
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Failure").field(&self.first).finish()
+    }
+}
+
+/// The end of the file where bytes are added.
+#[derive(Debug)]
+struct Front {
+    /// Bytes taken so far: where the next write begins.
+    end: u64,
+    /// The part that is being filled.
+    filling: Option<Filling>,
+    /// Bytes behind the end of the part that was sent last.
+    carry: Option<Carry>,
+    /// The upload that parts were sent to.
+    upload: Option<Arc<Upload>>,
+    /// Parts sent, copies of the base included.
+    parts: u16,
+    /// An object that the file begins with, and that is copied before anything is sent.
+    base: Option<Stored>,
+    condition: PutCondition,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Bytes were taken, or none yet, that the bucket does not hold.
+    Open,
+    /// The object is being made.
+    Storing(Settled<Result<Stored, FsError>>),
+    /// The bucket holds everything.
+    Stored(Stored),
+}
+
+#[derive(Debug)]
+struct Filling {
+    fill: BlockFill,
+    checksum: RunningChecksum,
+    /// Bytes of the whole part; the buffer may be smaller, or larger by one write.
+    part_size: usize,
+}
+
+#[derive(Debug)]
+struct Carry {
+    bytes: BlockBytes,
+    checksum: RunningChecksum,
+}
+
+/// Valid bytes of a block, as the body of a request.
+#[derive(Clone, Debug)]
+struct BlockBytes {
+    block: Block,
+    start: usize,
+    end: usize,
+}
+
+impl AsRef<[u8]> for BlockBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.block.bytes(self.start..self.end)
+    }
+}
+
+/// What must be there before bytes can be taken.
+enum Need {
+    Nothing,
+    Memory(Ask),
+    /// The object that is being made.
+    End(Settled<Result<Stored, FsError>>),
+}
+
+impl Writer {
+    /// A file at `key`. Nothing is sent until a part is full or the file is closed.
+    pub fn new(
+        context: &Arc<WriteContext>,
+        key: Key,
+        beginning: Beginning,
+        progress: Arc<Progress>,
+        observer: Arc<dyn WriteObserver>,
+    ) -> Arc<Self> {
+        let (condition, stage, base) = match beginning {
+            Beginning::New => (PutCondition::Absent, Stage::Open, None),
+            Beginning::Replace => (PutCondition::None, Stage::Open, None),
+            Beginning::Append(stored) => (
+                PutCondition::Match(stored.etag.clone()),
+                Stage::Stored(stored.clone()),
+                Some(stored),
+            ),
+            Beginning::Extend(stored) => (
+                PutCondition::Match(stored.etag.clone()),
+                Stage::Stored(stored),
+                None,
+            ),
+        };
+        let front = Front {
+            end: base.as_ref().map_or(0, |base| base.size),
+            filling: None,
+            carry: None,
+            upload: None,
+            parts: 0,
+            base,
+            condition,
+            stage,
+        };
+        Arc::new(Self {
+            context: Arc::clone(context),
+            key,
+            progress,
+            failure: Arc::new(Failure::new(&observer)),
+            observer,
+            front: AsyncMutex::new(front),
+        })
+    }
+
+    /// What others see of it.
+    #[must_use]
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
+    /// The next bytes of the object that the file begins with.
+    pub async fn preload(&self, data: &[u8]) {
+        let mut front = self.front.lock().await;
+        let filled = front.held();
+        let part_size = self.part_size(&front).expect("it is the first part");
+        let whole = part_size + WRITE_SIZE_MAX;
+        let len = least(filled + data.len(), whole);
+        let ask = Ask {
+            len,
+            least: len,
+            whole,
+        };
+        let fill = self.context.memory.take(ask).await;
+        self.install(&mut front, fill);
+        let filling = front.filling.as_mut().expect("it was installed");
+        filling.fill.append(data);
+        filling.checksum.update(data);
+        front.end += data.len() as u64;
+    }
+
+    /// The key of its object.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Takes `data` if that needs no waiting; `None` otherwise, and then nothing has changed.
+    pub fn write_now(&self, offset: u64, data: &[u8]) -> Option<Result<(), FsError>> {
+        let mut front = self.front.try_lock().ok()?;
+        let need = match self.need(&mut front, offset, data.len()) {
+            Ok(need) => need,
+            Err(error) => return Some(Err(error)),
+        };
+        match need {
+            Need::Nothing => {}
+            Need::Memory(ask) => {
+                let fill = self.context.memory.try_take(ask)?;
+                self.install(&mut front, fill);
+            }
+            Need::End(_) => return None,
+        }
+        Some(self.take(&mut front, data))
+    }
+
+    /// Takes `data`, when there is memory for it.
+    pub async fn write(&self, offset: u64, data: &[u8]) -> Result<(), FsError> {
+        let mut front = self.front.lock().await;
+        loop {
+            match self.need(&mut front, offset, data.len())? {
+                Need::Nothing => return self.take(&mut front, data),
+                Need::Memory(ask) => {
+                    let fill = self.context.memory.take(ask).await;
+                    self.install(&mut front, fill);
+                }
+                Need::End(settled) => drop(settled.wait().await),
+            }
+        }
+    }
+
+    /// Has the object made of everything that was taken, and returns when the bucket holds it.
+    pub async fn store(&self) -> Result<Stored, FsError> {
+        let settled = {
+            let mut front = self.front.lock().await;
+            match self.begin_storing(&mut front)? {
+                Stage::Stored(stored) => return Ok(stored),
+                Stage::Storing(settled) => settled,
+                Stage::Open => unreachable!("it was begun"),
+            }
+        };
+        settled.wait().await
+    }
+
+    /// Gives the file up: nothing of it appears, unless it was stored before.
+    pub async fn abandon(&self, error: &FsError) {
+        self.failure.set(error);
+        let upload = self.front.lock().await.upload.take();
+        if let Some(upload) = upload {
+            upload.abort().await;
+        }
+    }
+
+    /// Whether bytes were taken that the bucket does not hold, or nothing was stored at all.
+    pub async fn is_open(&self) -> bool {
+        let mut front = self.front.lock().await;
+        front.look();
+        !matches!(front.stage, Stage::Stored(_)) && self.failure.get().is_none()
+    }
+
+    /// The first failure, if there was one.
+    #[must_use]
+    pub fn failure(&self) -> Option<FsError> {
+        self.failure.get()
+    }
+
+    /// What is needed to take `len` bytes at `offset`.
+    fn need(&self, front: &mut Front, offset: u64, len: usize) -> Result<Need, FsError> {
+        assert!(
+            len <= WRITE_SIZE_MAX,
+            "the kernel agreed to write less at once"
+        );
+        if let Some(error) = self.failure.get() {
+            return Err(error);
+        }
+        front.look();
+        if let Stage::Storing(settled) = &front.stage {
+            return Ok(Need::End(settled.clone()));
+        }
+        if offset != front.end {
+            return Err(FsError::NotSequential(format!(
+                "{}: files are written from their beginning to their end, this write is at {offset} instead of {}",
+                self.key, front.end
+            )));
+        }
+        if len == 0 {
+            return Ok(Need::Nothing);
+        }
+        let held = front.held();
+        if let Some(filling) = &front.filling
+            && filling.fill.capacity() - filling.fill.filled() >= len
+        {
+            return Ok(Need::Nothing);
+        }
+        let part_size = self.part_size(front)?;
+        let whole = part_size + WRITE_SIZE_MAX;
+        let is_first = front.upload.is_none();
+        let (len, least) = if is_first {
+            (stage(held + len, whole), least(held + len, whole))
+        } else {
+            (whole, whole)
+        };
+        Ok(Need::Memory(Ask { len, least, whole }))
+    }
+
+    /// Bytes of the part that is filled next.
+    fn part_size(&self, front: &Front) -> Result<usize, FsError> {
+        let number = front.parts + front.copies() + 1;
+        match self.context.plan.size(number) {
+            Some(size) => Ok(usize::try_from(size).expect("a part fits into memory")),
+            None => Err(FsError::TooLarge(format!(
+                "{}: an upload has 10,000 parts at most, which is {} GiB here; a larger --write-part-size or \
+                 --memory-target allows more",
+                self.key,
+                self.context.plan.total() >> 30
+            ))),
+        }
+    }
+
+    /// Goes on in `fill`, which takes over what the smaller buffer or the last part's had too much.
+    fn install(&self, front: &mut Front, mut fill: BlockFill) {
+        let part_size = self.part_size(front).expect("asked before");
+        let algorithm = self.context.config.checksum;
+        let mut checksum = RunningChecksum::new(algorithm);
+        if let Some(filling) = front.filling.take() {
+            // A copy of file data: an eighth of the first part at most.
+            let filled = filling.fill.filled();
+            fill.append(filling.fill.block().bytes(0..filled));
+            checksum = filling.checksum;
+        }
+        if let Some(carry) = front.carry.take() {
+            // A copy of file data: less than one write, where parts and writes do not end together.
+            fill.append(carry.bytes.as_ref());
+            checksum = carry.checksum;
+        }
+        front.filling = Some(Filling {
+            fill,
+            checksum,
+            part_size,
+        });
+    }
+
+    /// Takes `data`, for which there is room.
+    fn take(&self, front: &mut Front, data: &[u8]) -> Result<(), FsError> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        if let Stage::Stored(stored) = &front.stage {
+            self.observer.resumed()?;
+            front.condition = PutCondition::Match(stored.etag.clone());
+            front.stage = Stage::Open;
+        }
+        let filling = front.filling.as_mut().expect("there is room");
+        let room = filling.part_size - filling.fill.filled();
+        let (head, tail) = data.split_at(room.min(data.len()));
+        filling.fill.append(data);
+        filling.checksum.update(head);
+        front.end += data.len() as u64;
+        self.progress.advance(front.end, self.context.clock.wall());
+        if filling.fill.filled() >= filling.part_size {
+            self.send_part(front, tail);
+        }
+        Ok(())
+    }
+
+    /// Sends the part that is full. `tail` are the bytes in its buffer that are behind it.
+    fn send_part(&self, front: &mut Front, tail: &[u8]) {
+        let Filling {
+            fill,
+            checksum,
+            part_size,
+        } = front.filling.take().expect("it is full");
+        let block = fill.block();
+        if !tail.is_empty() {
+            let mut rest = RunningChecksum::new(self.context.config.checksum);
+            rest.update(tail);
+            front.carry = Some(Carry {
+                bytes: BlockBytes {
+                    block: block.clone(),
+                    start: part_size,
+                    end: fill.filled(),
+                },
+                checksum: rest,
+            });
+        }
+        let bytes = BlockBytes {
+            block,
+            start: 0,
+            end: part_size,
+        };
+        self.upload(front)
+            .put(Bytes::from_owner(bytes), checksum.value());
+        front.parts += 1;
+    }
+
+    /// The upload; begun, with copies of what the file begins with, if there is none.
+    fn upload(&self, front: &mut Front) -> Arc<Upload> {
+        if let Some(upload) = &front.upload {
+            return Arc::clone(upload);
+        }
+        let upload = Upload::begin(
+            &self.context,
+            &self.key,
+            &self.failure,
+            front.base.is_some(),
+        );
+        if let Some(base) = front.base.take() {
+            for range in copy_ranges(base.size) {
+                let source = CopySource {
+                    key: self.key.clone(),
+                    if_match: Some(base.etag.clone()),
+                };
+                upload.copy(source, range);
+                front.parts += 1;
+            }
+        }
+        front.upload = Some(Arc::clone(&upload));
+        upload
+    }
+
+    /// Begins to make the object, unless that was begun or done.
+    fn begin_storing(&self, front: &mut Front) -> Result<Stage, FsError> {
+        front.look();
+        match &front.stage {
+            Stage::Stored(stored) => {
+                return match self.failure.get() {
+                    Some(error) => Err(error),
+                    None => Ok(Stage::Stored(stored.clone())),
+                };
+            }
+            Stage::Storing(settled) => return Ok(Stage::Storing(settled.clone())),
+            Stage::Open => {}
+        }
+        if let Some(error) = self.failure.get() {
+            return Err(error);
+        }
+        let condition = front.condition.clone();
+        let settled = Settled::new();
+        if front.upload.is_none() && front.base.is_none() {
+            let (body, checksum) = match &front.filling {
+                // It stays, for the case that the file goes on.
+                Some(filling) => {
+                    let bytes = BlockBytes {
+                        block: filling.fill.block(),
+                        start: 0,
+                        end: filling.fill.filled(),
+                    };
+                    (Bytes::from_owner(bytes), filling.checksum)
+                }
+                None => {
+                    let checksum = RunningChecksum::new(self.context.config.checksum);
+                    (Bytes::new(), checksum)
+                }
+            };
+            let (context, key) = (Arc::clone(&self.context), self.key.clone());
+            self.run(settled.clone(), async move {
+                context.put(&key, body, checksum.value(), condition).await
+            });
+        } else {
+            self.send_last_part(front);
+            let upload = self.upload(front);
+            self.run(
+                settled.clone(),
+                async move { upload.complete(condition).await },
+            );
+        }
+        front.stage = Stage::Storing(settled.clone());
+        Ok(Stage::Storing(settled))
+    }
+
+    fn send_last_part(&self, front: &mut Front) {
+        let (bytes, checksum) = match (front.filling.take(), front.carry.take()) {
+            (Some(filling), _) => {
+                let bytes = BlockBytes {
+                    block: filling.fill.block(),
+                    start: 0,
+                    end: filling.fill.filled(),
+                };
+                (bytes, filling.checksum)
+            }
+            (None, Some(carry)) => (carry.bytes, carry.checksum),
+            (None, None) => return,
+        };
+        self.upload(front)
+            .put(Bytes::from_owner(bytes), checksum.value());
+        front.parts += 1;
+    }
+
+    /// Runs what makes the object, tells of its end, and settles.
+    fn run(
+        &self,
+        settled: Settled<Result<Stored, FsError>>,
+        work: impl Future<Output = Result<Stored, FsError>> + Send + 'static,
+    ) {
+        let pending = self.context.begin();
+        let (observer, failure) = (Arc::clone(&self.observer), Arc::clone(&self.failure));
+        background::run(async move {
+            let outcome = work.await;
+            match &outcome {
+                Ok(stored) => observer.stored(stored),
+                Err(error) => failure.set(error),
+            }
+            settled.settle(outcome);
+            drop(pending);
+        });
+    }
+}
+
+impl Front {
+    /// Notices that the object was made.
+    fn look(&mut self) {
+        let Stage::Storing(settled) = &self.stage else {
+            return;
+        };
+        // A failure is remembered elsewhere.
+        if let Some(Ok(stored)) = settled.get() {
+            if self.upload.take().is_some() {
+                self.base = Some(stored.clone());
+                self.parts = 0;
+            }
+            self.stage = Stage::Stored(stored);
+        }
+    }
+
+    /// Bytes in the buffer that are not sent.
+    fn held(&self) -> usize {
+        let filled = self.filling.as_ref().map_or(0, |it| it.fill.filled());
+        let carried = self.carry.as_ref().map_or(0, |it| it.bytes.as_ref().len());
+        filled + carried
+    }
+
+    /// Parts that copying the base will take.
+    fn copies(&self) -> u16 {
+        let base = self.base.as_ref().map_or(0, |base| base.size);
+        u16::try_from(base.div_ceil(UPLOAD_PART_MAX)).unwrap_or(u16::MAX / 2)
+    }
+}
+
+/// Ranges of an object of `size` bytes that are copied as parts: equally large, none larger than S3 copies at once.
+fn copy_ranges(size: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
+    let count = size.div_ceil(UPLOAD_PART_MAX).max(1);
+    let len = size.div_ceil(count).max(1);
+    (0..count)
+        .map(move |index| index * len..((index + 1) * len).min(size))
+        .filter(|range| !range.is_empty())
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("key", &self.key)
+            .field("progress", &self.progress)
+            .finish_non_exhaustive()
+    }
+}

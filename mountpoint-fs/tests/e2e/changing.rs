@@ -1,0 +1,310 @@
+//! Removing, making directories and renaming, with everyday tools on real mounts.
+
+use mountpoint_client::server::{Headers, Operation, Server};
+use mountpoint_client::types::{Key, ObjectHeaders, PutCondition, PutRequest};
+use mountpoint_client::{CrtClient, CrtClientOptions, ObjectClient as _};
+
+use crate::harness::{BUCKET, Mounted, mount_s3, put, server, shell};
+use crate::servers::{self, Program};
+
+const ALL: [&str; 3] = ["--allow-delete", "--allow-overwrite", "--allow-rename"];
+
+/// Keys of every kind that a tree may have: markers, a directory beside a file, odd names.
+const TREE: [&str; 11] = [
+    "t/a",
+    "t/marked/",
+    "t/marked/f",
+    "t/empty/",
+    "t/deep/1/2/3/4/f",
+    "t/sp ace/n\u{fc}/\u{1f600}",
+    "t/plus+/per%20cent",
+    "t/-rf",
+    "t/.hidden/.x",
+    "t/a-b",
+    "t/a.txt",
+];
+
+fn put_tree(server: &Server) {
+    for key in TREE {
+        let body = if key.ends_with('/') { "" } else { key };
+        put(server, key, body);
+    }
+    for number in 0..1200 {
+        put(server, &format!("t/many/{number:04}"), "x");
+    }
+}
+
+fn keys(server: &Server) -> Vec<String> {
+    server.store().keys(BUCKET)
+}
+
+#[test]
+fn rm_r_removes_any_tree() {
+    let server = server();
+    put_tree(&server);
+    put(&server, "other", "stays");
+    let mounted = Mounted::new(&server, &["--allow-delete"]);
+    server.log().clear();
+    shell(mounted.path(), "rm -r t && test ! -e t && ls");
+    assert_eq!(keys(&server), ["other"]);
+    // One for each object and marker, none a second time.
+    let deletes = server.log().count(Operation::DeleteObject);
+    assert_eq!(deletes, TREE.len() as u64 + 1200);
+    shell(
+        mounted.path(),
+        "mkdir -p a/b/c && rmdir -p a/b/c && mkdir a && rm -r a && mkdir a/ && rmdir a && ! rmdir a 2>/dev/null",
+    );
+    assert_eq!(shell(mounted.path(), "ls").trim(), "other");
+}
+
+#[test]
+fn nothing_is_removed_without_leave() {
+    let server = server();
+    put(&server, "a", "x");
+    put(&server, "d/f", "x");
+    put(&server, "e/", "");
+    let mounted = Mounted::new(&server, &[]);
+    let refused = shell(
+        mounted.path(),
+        "for c in 'rm a' 'rm -r d' 'rmdir e' 'rmdir d' 'mv a b' 'mv d c' 'touch a' 'chmod 600 a' 'truncate -s 0 a' \
+         'ln a b' 'ln -s a b'; do LC_ALL=C $c 2>&1 && echo \"$c was done\"; done || true",
+    );
+    assert_eq!(
+        refused.matches("Operation not permitted").count(),
+        10,
+        "{refused}"
+    );
+    assert!(refused.contains("rmdir: failed to remove 'd': Directory not empty"));
+    assert!(!refused.contains("was done"), "{refused}");
+    assert_eq!(keys(&server), ["a", "d/f", "e/"]);
+    let changes = [
+        Operation::DeleteObject,
+        Operation::CopyObject,
+        Operation::PutObject,
+    ];
+    for operation in changes {
+        assert_eq!(server.log().count(operation), 0, "{operation:?}");
+    }
+}
+
+#[test]
+fn directories_are_made_here_or_in_the_bucket() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    shell(
+        mounted.path(),
+        "mkdir -p a/b && ls -d a/b && ! mkdir a 2>/dev/null && mv a/b c && ls -d c a",
+    );
+    assert!(keys(&server).is_empty());
+    assert!(mounted.unmount().success());
+
+    let mounted = Mounted::new(&server, &["--directory-markers"]);
+    shell(mounted.path(), "mkdir -p a/b");
+    assert_eq!(keys(&server), ["a/", "a/b/"]);
+    assert!(mounted.unmount().success());
+    let mounted = Mounted::new(&server, &["--directory-markers", "--allow-delete"]);
+    shell(mounted.path(), "test -d a/b && rmdir -p a/b && test ! -e a");
+    assert!(keys(&server).is_empty());
+}
+
+#[test]
+fn mv_moves_files_and_directories_on_the_server() {
+    let server = server();
+    put_tree(&server);
+    let headers = Headers {
+        content_type: Some("text/plain".to_owned()),
+        storage_class: Some("STANDARD_IA".to_owned()),
+        ..Headers::default()
+    };
+    server
+        .store()
+        .put_with(BUCKET, "f", "bytes", headers.clone());
+    server.store().put_synthetic(BUCKET, "t/big", 3 << 30, 1);
+    let mounted = Mounted::new(&server, &ALL);
+    server.log().clear();
+    shell(
+        mounted.path(),
+        "mv f t/g && test ! -e f && cat t/g && cat t/deep/1/2/3/4/f",
+    );
+    assert_eq!(
+        server.store().object(BUCKET, "t/g").unwrap().headers(),
+        headers
+    );
+    shell(
+        mounted.path(),
+        "mv t u && ls u/deep/1/2/3/4/f u/sp*/n* && test ! -e t",
+    );
+    assert!(keys(&server).iter().all(|key| key.starts_with("u/")));
+    assert_eq!(keys(&server).len(), TREE.len() + 1200 + 2);
+    assert_eq!(
+        server.store().object(BUCKET, "u/big").unwrap().size(),
+        3 << 30
+    );
+    assert_eq!(server.log().count(Operation::PutObject), 0);
+    // 1,214 objects below the directory, one before it; two batches.
+    assert_eq!(server.log().count(Operation::CopyObject), 1 + 1213);
+    assert_eq!(server.log().count(Operation::DeleteObjects), 2);
+    shell(
+        mounted.path(),
+        "mv -n u/a u/a-b && test -e u/a && mv u/a u/a-b && test ! -e u/a && mkdir new && mv -T u new && mv new/many new/m2 \
+         && ls new/m2 | wc -l | grep -qx 1200 && rm -r new",
+    );
+    assert!(keys(&server).is_empty(), "{:?}", keys(&server).first());
+}
+
+#[test]
+fn a_directory_bucket_renames_natively() {
+    const EXPRESS: &str = "moved--usw2-az1--x-s3";
+    let server = Server::start_with_bucket(EXPRESS).unwrap();
+    for key in ["a", "d/1", "d/2/3"] {
+        server.store().put(EXPRESS, key, key);
+    }
+    let mut command = mount_s3();
+    command.args([EXPRESS, "--endpoint-url", &server.url(), "--allow-rename"]);
+    let mounted = Mounted::start(command);
+    shell(
+        mounted.path(),
+        "mv a b && cat b | grep -qx a && mv d e && cat e/2/3 | grep -qx d/2/3",
+    );
+    assert_eq!(server.store().keys(EXPRESS), ["b", "e/1", "e/2/3"]);
+    assert_eq!(server.log().count(Operation::RenameObject), 3);
+    assert_eq!(server.log().count(Operation::CopyObject), 0);
+}
+
+#[test]
+fn touch_and_truncate_are_done_by_the_server() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "f", 20 << 20, 7);
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+    server.store().set_modified(BUCKET, "f", old);
+    let mounted = Mounted::new(&server, &ALL);
+    server.log().clear();
+    shell(
+        mounted.path(),
+        "before=$(stat -c %Y f) && touch f && test $(stat -c %Y f) -gt $before && cp f /dev/null && chmod 644 f \
+         && chown $(id -u):$(id -g) f",
+    );
+    nix::unistd::truncate(&mounted.join("f"), 11_000_000).unwrap();
+    let longer = nix::unistd::truncate(&mounted.join("f"), 12_000_000);
+    assert_eq!(longer, Err(nix::errno::Errno::EPERM));
+    let expected = mountpoint_client::server::synthetic_bytes(7, 0..11_000_000);
+    let object = server.store().object(BUCKET, "f").unwrap();
+    assert!(object.bytes() == expected, "the first 11 MB stay");
+    assert!(crate::harness::read(&mounted.join("f")) == expected);
+    nix::unistd::truncate(&mounted.join("f"), 0).unwrap();
+    shell(mounted.path(), "test ! -s f");
+    assert_eq!(server.store().object(BUCKET, "f").unwrap().size(), 0);
+    let counts = [
+        (Operation::CopyObject, 1),
+        (Operation::UploadPartCopy, 1),
+        (Operation::PutObject, 1),
+    ];
+    for (operation, count) in counts {
+        assert_eq!(server.log().count(operation), count, "{operation:?}");
+    }
+}
+
+/// Puts a tree into a foreign server's bucket, moves and removes it.
+fn change_on(server: &Program) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let options = CrtClientOptions {
+        endpoint_url: Some(server.endpoint().to_owned()),
+        force_path_style: true,
+        credentials: mountpoint_client::credentials::CredentialsMode::Static(
+            mountpoint_client::credentials::StaticKeys {
+                access_key_id: servers::ACCESS_KEY.to_owned(),
+                secret_access_key: servers::SECRET_KEY.to_owned(),
+                session_token: None,
+            },
+        ),
+        ..CrtClientOptions::new(servers::BUCKET)
+    };
+    let client = runtime
+        .block_on(CrtClient::connect(options, runtime.handle().clone()))
+        .unwrap();
+    for key in (0..20).map(|number| format!("d/s{}/f {number}", number % 3)) {
+        let put = PutRequest {
+            body: key.clone().into(),
+            key: Key::parse(&key).unwrap(),
+            condition: PutCondition::None,
+            checksum: None,
+            headers: ObjectHeaders::default(),
+        };
+        runtime.block_on(client.put(put)).unwrap();
+    }
+    let mut command = mount_s3();
+    command
+        .args([servers::BUCKET, "--endpoint-url", server.endpoint()])
+        .args(["--force-path-style", "--directory-markers"])
+        .args(ALL)
+        .env("AWS_ACCESS_KEY_ID", servers::ACCESS_KEY)
+        .env("AWS_SECRET_ACCESS_KEY", servers::SECRET_KEY);
+    let mounted = Mounted::start(command);
+    shell(
+        mounted.path(),
+        "mkdir -p m/n && mv d m/n/e && test ! -e d && test $(find m -type f | wc -l) = 20 \
+         && mv 'm/n/e/s1/f 1' top && grep -qx 'd/s1/f 1' top && mv -f top 'm/n/e/s1/f 4' \
+         && grep -qx 'd/s1/f 1' 'm/n/e/s1/f 4' && ! mv -T 'm/n/e/s0/f 0' m/n 2>/dev/null \
+         && touch 'm/n/e/s0/f 0' && grep -qx 'd/s0/f 0' 'm/n/e/s0/f 0'",
+    );
+    nix::unistd::truncate(&mounted.join("m/n/e/s0/f 0"), 3).unwrap();
+    shell(
+        mounted.path(),
+        "test $(cat 'm/n/e/s0/f 0') = d/s && rm -r m && test -z \"$(ls)\"",
+    );
+}
+
+#[test]
+fn changes_on_minio() {
+    change_on(&Program::minio());
+}
+
+#[test]
+fn changes_on_versitygw() {
+    change_on(&Program::versitygw());
+}
+
+#[test]
+fn attributes_and_links_are_kept_in_metadata() {
+    let server = server();
+    let metadata = [
+        ("mode", "33152"),
+        ("uid", "7"),
+        ("gid", "8"),
+        ("mtime", "1000000000"),
+    ];
+    let headers = Headers {
+        metadata: metadata
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        ..Headers::default()
+    };
+    server.store().put_with(BUCKET, "d/f", "bytes", headers);
+    put(&server, "d/g", "more");
+    let flags = [
+        "--posix-metadata",
+        "--allow-delete",
+        "--allow-overwrite",
+        "--allow-rename",
+    ];
+    let mounted = Mounted::new(&server, &flags);
+    shell(
+        mounted.path(),
+        "test \"$(stat -c '%a %u %g %Y' d/f)\" = '600 7 8 1000000000' && ls -lR > /dev/null && chmod 711 d/g \
+         && chown 3:4 d/g && touch -d @1234567890.5 d/g && ln -s f d/l && ln -s nowhere broken && chmod 700 d \
+         && touch -d @99 d && mkdir -m 711 e && mv d/g e/g && cat d/l | grep -qx bytes && ! ln d/f d/h 2>/dev/null",
+    );
+    assert!(mounted.unmount().success());
+    let mounted = Mounted::new(&server, &flags);
+    shell(
+        mounted.path(),
+        "test \"$(stat -c '%a %u %g %.1Y' e/g)\" = '711 3 4 1234567890.5' && test \"$(readlink d/l)\" = f \
+         && test \"$(readlink broken)\" = nowhere && test \"$(stat -c '%a %Y' d)\" = '700 99' \
+         && test \"$(find . -type l | wc -l)\" = 2 && rm -r d e broken && test -z \"$(ls)\"",
+    );
+    assert!(keys(&server).is_empty(), "{:?}", keys(&server));
+}

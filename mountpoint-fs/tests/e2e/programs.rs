@@ -1,0 +1,174 @@
+//! Real programs that write: what doc/SEMANTICS.md says of each, done.
+
+use mountpoint_client::server::Server;
+
+use crate::harness::{BUCKET, Mounted, server, shell};
+
+/// Every flag that a program may need.
+const FLAGS: [&str; 4] = [
+    "--allow-delete",
+    "--allow-overwrite",
+    "--allow-rename",
+    "--posix-metadata",
+];
+
+/// A directory with files of several kinds, on the local disk.
+fn source() -> tempfile::TempDir {
+    let source = tempfile::tempdir().unwrap();
+    shell(
+        source.path(),
+        "mkdir -p t/sub/deep && echo one > t/one && printf '' > t/empty && echo two > t/sub/two \
+         && head -c 20000000 /dev/urandom > t/sub/deep/large && printf '#!/bin/sh\\necho run\\n' > t/script && chmod 755 t/script \
+         && ln -s sub/two t/link && touch -d @1234567890 t/one t/sub t/sub/deep/large && chmod 600 t/sub/two",
+    );
+    source
+}
+
+fn mounted(flags: &[&str]) -> (Server, Mounted) {
+    let server = server();
+    let mounted = Mounted::new(&server, flags);
+    (server, mounted)
+}
+
+/// Runs `script` in the mount, `$S` being the source.
+fn run_in(mounted: &Mounted, source: &tempfile::TempDir, script: &str) {
+    let source = source.path().display();
+    shell(mounted.path(), &format!("S={source}; {script}"));
+}
+
+const SAME_ATTRIBUTES: &str = "cd $S/t && find . -printf '%P %m %s %l %Ts\\n' | grep -v '^ ' | sort > $S/want; cd - > /dev/null; \
+                               cd t && find . -printf '%P %m %s %l %Ts\\n' | grep -v '^ ' | sort > $S/have; cd ..; \
+                               sed -i 's/\\(^[^ ]* [0-9]*\\) [0-9]* *\\([0-9]*\\)$/\\1 \\2/' $S/want $S/have";
+
+#[test]
+fn without_flags_new_files_are_made() {
+    let (_server, mounted) = mounted(&[]);
+    let source = source();
+    run_in(
+        &mounted,
+        &source,
+        "touch new && test -e new && cp $S/t/one plain && cp -p $S/t/one kept && diff $S/t/one kept \
+         && cp -rL $S/t tree && diff -r $S/t tree && tar -C $S -cf archive.tar t && tar -tf archive.tar > /dev/null \
+         && cat $S/t/one | tee copy > /dev/null && diff $S/t/one copy && dd if=$S/t/sub/deep/large of=large bs=1M status=none \
+         && cmp large $S/t/sub/deep/large",
+    );
+}
+
+#[test]
+fn cp_and_tar_keep_attributes_in_metadata() {
+    let source = source();
+    for script in [
+        "cp -a $S/t .",
+        // tar asks for the mode when it makes a file, which is not stored; 0644 is what files have.
+        "tar -C $S -cf - t | tar -xpf - && chmod 600 t/sub/two",
+        "rsync -a --inplace $S/t .",
+        "rsync -a $S/t .",
+    ] {
+        let (_server, mounted) = mounted(&FLAGS);
+        run_in(&mounted, &source, script);
+        run_in(
+            &mounted,
+            &source,
+            &format!(
+                "diff -r --no-dereference $S/t t && sleep 1.1; {SAME_ATTRIBUTES}; diff $S/want $S/have"
+            ),
+        );
+    }
+}
+
+#[test]
+fn rsync_sends_what_has_changed_only() {
+    let (server, mounted) = mounted(&FLAGS);
+    let source = source();
+    run_in(
+        &mounted,
+        &source,
+        "rsync -a --inplace $S/t . && echo changed > $S/t/one && rsync -a -i $S/t . > $S/log \
+         && grep -q one $S/log && ! grep -q large $S/log && diff -r --no-dereference $S/t t",
+    );
+    drop(server);
+}
+
+#[test]
+fn editors_replace_files() {
+    let (_server, mounted) = mounted(&FLAGS);
+    let source = source();
+    run_in(
+        &mounted,
+        &source,
+        "cp $S/t/one f && sed -i s/one/two/ f && grep -qx two f && perl -pi -e s/two/three/ f && grep -qx three f \
+         && test \"$(ls -A)\" = f",
+    );
+}
+
+#[test]
+fn git_clones_and_commits() {
+    let source = source();
+    shell(
+        source.path(),
+        "cd t && git init -q . && git -c user.name=a -c user.email=a@b add -A && git -c user.name=a -c user.email=a@b \
+         commit -qm first",
+    );
+    let (_server, mounted) = mounted(&FLAGS);
+    run_in(
+        &mounted,
+        &source,
+        "git -c core.fileMode=false clone -q $S/t clone && diff -r -x .git $S/t clone && cd clone && git fsck \
+         && test \"$(git log --format=%s)\" = first",
+    );
+}
+
+#[test]
+fn python_writes_as_data_programs_do() {
+    let (server, mounted) = mounted(&FLAGS);
+    let source = source();
+    run_in(
+        &mounted,
+        &source,
+        "python3 - $S <<'END'
+import io, os, pickle, shutil, sys, tempfile, zipfile
+source = sys.argv[1] + '/t'
+shutil.copyfile(source + '/one', 'copyfile')
+shutil.copy2(source + '/one', 'copy2')
+assert os.stat('copy2').st_mtime == 1234567890
+shutil.copytree(source, 'tree', symlinks=True)
+shutil.move('tree', 'moved')
+shutil.move('copyfile', 'moved/copyfile')
+shutil.rmtree('moved')
+# A checkpoint: a pickle, then many large buffers, then replaced under its name.
+with open('model.tmp', 'wb') as file:
+    pickle.dump({'step': 1}, file)
+    for _ in range(20):
+        file.write(os.urandom(1 << 20))
+    file.flush()
+    os.fsync(file.fileno())
+os.replace('model.tmp', 'model.pt')
+assert os.stat('model.pt').st_size > 20 << 20
+with open('model.pt', 'rb') as file:
+    assert pickle.load(file) == {'step': 1}
+# Columnar files: row groups one after the other, a footer with their offsets.
+with open('table.parquet', 'wb') as file:
+    offsets = []
+    for group in range(50):
+        offsets.append(file.tell())
+        file.write(bytes([group]) * 100_000)
+    file.write(repr(offsets).encode())
+# A zip written to a stream; one that seeks is made elsewhere and copied.
+buffer = io.BytesIO()
+with zipfile.ZipFile(buffer, 'w') as archive:
+    archive.writestr('a.npy', bytes(1000))
+with open('arrays.npz', 'wb') as file:
+    file.write(buffer.getbuffer())
+assert zipfile.ZipFile('arrays.npz').testzip() is None
+# In place: not in streaming mode.
+try:
+    with open('model.pt', 'r+b') as file:
+        file.write(b'x')
+    raise SystemExit('written in place')
+except OSError:
+    pass
+END",
+    );
+    let keys = server.store().keys(BUCKET);
+    assert_eq!(keys, ["arrays.npz", "copy2", "model.pt", "table.parquet"]);
+}

@@ -1,0 +1,328 @@
+//! Files that are written: content, requests, errors.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+
+use mountpoint_client::server::{Fault, Operation, Rule, Server};
+
+use crate::harness::{BUCKET, Mounted, mount_s3, put, server, shell};
+use crate::servers::{self, Program};
+
+const MIB: usize = 1 << 20;
+
+/// Content that repeats at no part's length.
+fn pattern(len: usize) -> Vec<u8> {
+    let byte = |at: usize| u8::try_from((at % 251) ^ ((at >> 16) & 0xff)).unwrap();
+    (0..len).map(byte).collect()
+}
+
+#[track_caller]
+fn check_stored(server: &Server, key: &str, content: &[u8]) {
+    let object = server.store().object(BUCKET, key);
+    let object = object.unwrap_or_else(|| panic!("there is no {key}"));
+    assert!(object.bytes() == content, "{key} has other bytes");
+}
+
+fn create(mounted: &Mounted, name: &str) -> File {
+    File::create_new(mounted.join(name)).unwrap()
+}
+
+/// Counts of PutObject, CreateMultipartUpload, UploadPart, CompleteMultipartUpload and AbortMultipartUpload.
+fn uploads(server: &Server) -> [u64; 5] {
+    [
+        Operation::PutObject,
+        Operation::CreateMultipartUpload,
+        Operation::UploadPart,
+        Operation::CompleteMultipartUpload,
+        Operation::AbortMultipartUpload,
+    ]
+    .map(|operation| server.log().count(operation))
+}
+
+#[test]
+fn a_small_file_is_one_request_after_its_look_up() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    for len in [0, 1, 4096, 100_000, 5 * MIB] {
+        let name = format!("file-{len}");
+        let content = pattern(len);
+        server.log().clear();
+        std::fs::write(mounted.join(&name), &content).unwrap();
+        // An empty file is stored when the kernel tells of its last close, or when somebody opens it.
+        assert_eq!(std::fs::read(mounted.join(&name)).unwrap(), content);
+        check_stored(&server, &name, &content);
+        assert_eq!(uploads(&server), [1, 0, 0, 0, 0], "{len}");
+    }
+    server.log().clear();
+    std::fs::write(mounted.join("counted"), pattern(4096)).unwrap();
+    assert_eq!(server.log().count_all(), 2, "LIST and PUT");
+    server.log().clear();
+    shell(
+        mounted.path(),
+        "echo hello > by-a-shell; test $(cat by-a-shell) = hello",
+    );
+    assert_eq!(uploads(&server), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_large_file_goes_out_in_parts_while_it_is_written() {
+    let server = server();
+    let mounted = Mounted::new(&server, &["--upload-checksums", "crc64nvme"]);
+    // Writes that do and that do not end where parts end, and a file of whole parts.
+    for (len, write) in [(27 * MIB + 5, 1_000_003), (16 * MIB, MIB), (20 * MIB, 5000)] {
+        let name = format!("file-{len}");
+        let content = pattern(len);
+        server.log().clear();
+        let mut file = create(&mounted, &name);
+        for piece in content.chunks(write) {
+            file.write_all(piece).unwrap();
+        }
+        assert!(server.log().count(Operation::CreateMultipartUpload) == 1);
+        assert!(
+            server.store().object(BUCKET, &name).is_none(),
+            "it appears as a whole"
+        );
+        drop(file);
+        check_stored(&server, &name, &content);
+        let parts = u64::try_from(len.div_ceil(8 * MIB)).unwrap();
+        assert_eq!(uploads(&server), [0, 1, parts, 1, 0], "{len}");
+        let object = server.store().object(BUCKET, &name).unwrap();
+        assert_eq!(object.checksum().unwrap().0, "CRC64NVME");
+    }
+    assert!(server.store().uploads(BUCKET).is_empty());
+}
+
+#[test]
+fn tools_write_what_they_read() {
+    let server = server();
+    write_with_tools(&Mounted::new(&server, FLAGS));
+}
+
+#[test]
+fn tools_write_to_minio() {
+    write_with_tools(&mounted_on(&Program::minio()));
+}
+
+#[test]
+fn tools_write_to_versitygw() {
+    write_with_tools(&mounted_on(&Program::versitygw()));
+}
+
+const FLAGS: &[&str] = &["--allow-overwrite", "--allow-append"];
+
+fn mounted_on(server: &Program) -> Mounted {
+    let mut command = mount_s3();
+    command
+        .args([
+            servers::BUCKET,
+            "--endpoint-url",
+            server.endpoint(),
+            "--force-path-style",
+        ])
+        .args(FLAGS)
+        .env("AWS_ACCESS_KEY_ID", servers::ACCESS_KEY)
+        .env("AWS_SECRET_ACCESS_KEY", servers::SECRET_KEY);
+    Mounted::start(command)
+}
+
+fn write_with_tools(mounted: &Mounted) {
+    let local = tempfile::tempdir().unwrap();
+    std::fs::write(local.path().join("source"), pattern(12 * MIB)).unwrap();
+    let script = format!(
+        "cp {local}/source copied
+         cat {local}/source > redirected
+         dd if={local}/source of=by-dd bs=64k oflag=direct conv=fsync status=none
+         (head -c 1000 {local}/source; tail -c +1001 {local}/source) > by-children
+         python3 -c \"
+with open('{local}/source', 'rb') as source, open('by-python', 'wb') as to:
+    while piece := source.read(300001): to.write(piece)
+\"
+         for file in copied redirected by-dd by-children by-python; do cmp {local}/source $file; done
+         echo replaced > copied; test $(cat copied) = replaced
+         cp copied appended; echo more >> appended; test $(cat appended | tr -d '\\n') = replacedmore
+         head -c 1000 {local}/source >> by-dd
+         (cat {local}/source; head -c 1000 {local}/source) | cmp - by-dd
+         : > empty; test -e empty; test ! -s empty
+         echo one > quick; echo two > quick; test $(cat quick) = two
+         exec 3> held; echo a >&3; echo b >&3; exec 3>&-; test $(cat held | tr -d '\\n') = ab",
+        local = local.path().display()
+    );
+    shell(mounted.path(), &script);
+}
+
+#[test]
+fn what_needs_a_flag_or_cannot_be_is_refused() {
+    let server = server();
+    put(&server, "there", "old");
+    let mounted = Mounted::new(&server, &[]);
+    #[track_caller]
+    fn check<T: std::fmt::Debug>(what: &str, result: std::io::Result<T>, errno: i32) {
+        assert_eq!(result.unwrap_err().raw_os_error(), Some(errno), "{what}");
+    }
+    let there = mounted.join("there");
+    let write = || OpenOptions::new().write(true).clone();
+    check("overwrite", File::create(&there), libc::EPERM);
+    check(
+        "append",
+        OpenOptions::new().append(true).open(&there),
+        libc::EPERM,
+    );
+    check("in place", write().open(&there), libc::EPERM);
+    let synchronous = write()
+        .create(true)
+        .custom_flags(libc::O_DSYNC)
+        .open(mounted.join("sync"));
+    check("O_DSYNC", synchronous, libc::EINVAL);
+    let fifo = nix::unistd::mkfifo(&mounted.join("fifo"), nix::sys::stat::Mode::S_IRWXU);
+    assert_eq!(fifo, Err(nix::errno::Errno::EINVAL));
+
+    let mut file = create(&mounted, "new");
+    file.write_all(b"hello").unwrap();
+    check("a hole", file.write_at(b"x", 9), libc::EINVAL);
+    check("back", file.write_at(b"x", 0), libc::EINVAL);
+    check("read", File::open(mounted.join("new")), libc::EPERM);
+    check(
+        "a second writer",
+        write().open(mounted.join("new")),
+        libc::EPERM,
+    );
+    assert_eq!(std::fs::metadata(mounted.join("new")).unwrap().len(), 5);
+    file.write_all(b" world").unwrap();
+    drop(file);
+    check_stored(&server, "new", b"hello world");
+    assert_eq!(std::fs::read(mounted.join("new")).unwrap(), b"hello world");
+    check_stored(&server, "there", b"old");
+}
+
+#[test]
+fn fsync_stores_and_the_file_goes_on() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    let content = pattern(21 * MIB);
+    let mut file = create(&mounted, "log");
+    let mut end = 0;
+    // Within one part, into the second one, and on behind an upload that was completed.
+    for next in [10, 5000, 3 * MIB, 17 * MIB, 18 * MIB, content.len()] {
+        for piece in content[end..next].chunks(MIB) {
+            file.write_all(piece).unwrap();
+        }
+        end = next;
+        file.sync_all().unwrap();
+        check_stored(&server, "log", &content[..end]);
+    }
+    drop(file);
+    check_stored(&server, "log", &content);
+    assert!(server.store().uploads(BUCKET).is_empty());
+}
+
+#[test]
+fn two_hosts_that_create_one_file_do_not_overwrite_each_other() {
+    let server = server();
+    let (one, two) = (Mounted::new(&server, &[]), Mounted::new(&server, &[]));
+    for len in [10, 9 * MIB] {
+        let name = format!("file-{len}");
+        let mut first = create(&one, &name);
+        let mut second = create(&two, &name);
+        first.write_all(&pattern(len)).unwrap();
+        second.write_all(&vec![7; len]).unwrap();
+        drop(first);
+        let error = second.sync_all().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        drop(second);
+        check_stored(&server, &name, &pattern(len));
+        assert_eq!(std::fs::read(two.join(&name)).unwrap(), pattern(len));
+    }
+    assert!(server.store().uploads(BUCKET).is_empty());
+}
+
+/// The n-th request of an upload fails, for each n until none does: nothing of the file appears, whoever writes is told,
+/// and no upload is left behind.
+#[test]
+fn every_request_of_an_upload_may_fail() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    let refused = Fault::Error {
+        status: 403,
+        code: "AccessDenied",
+    };
+    for (len, requests) in [(100, 1), (18 * MIB, 5)] {
+        for failing in 0.. {
+            let key = format!("file-{len}-{failing}");
+            let content = pattern(len);
+            // The look-up asks for the directory, not for the key.
+            let mut file = create(&mounted, &key);
+            let rule = Rule {
+                key_prefix: key.clone(),
+                skip: failing,
+                count: Some(1),
+                ..Rule::always(refused.clone())
+            };
+            let rule = server.faults().add(rule);
+            let written = content
+                .chunks(MIB)
+                .try_for_each(|piece| file.write_all(piece));
+            let outcome = written.and_then(|()| nix::unistd::close(file).map_err(Into::into));
+            server.faults().remove(rule);
+            if failing == requests {
+                outcome.unwrap();
+                check_stored(&server, &key, &content);
+                break;
+            }
+            let error = outcome.expect_err(&key);
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{key}");
+            assert!(server.store().object(BUCKET, &key).is_none(), "{key}");
+            assert!(!mounted.join(&key).exists(), "{key}");
+        }
+    }
+    crate::harness::wait_until("the end of all uploads", || {
+        server.store().uploads(BUCKET).is_empty()
+    });
+}
+
+/// The answer of a conditional request is lost, and it is sent again: whoever writes hears of no conflict with himself.
+#[test]
+fn an_answer_that_is_lost_is_no_conflict() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    for operation in [Operation::PutObject, Operation::CompleteMultipartUpload] {
+        let lost = Fault::ErrorAfterwards {
+            status: 500,
+            code: "InternalError",
+        };
+        let rule = Rule {
+            count: Some(1),
+            ..Rule::on(operation, lost)
+        };
+        server.faults().add(rule);
+        let key = format!("{operation:?}");
+        let content = pattern(match operation {
+            Operation::PutObject => 3 * MIB,
+            _ => 9 * MIB,
+        });
+        let mut file = create(&mounted, &key);
+        for piece in content.chunks(MIB) {
+            file.write_all(piece).unwrap();
+        }
+        file.sync_all().unwrap();
+        check_stored(&server, &key, &content);
+    }
+}
+
+#[test]
+fn five_hundred_files_at_once() {
+    let server = server();
+    let mounted = Mounted::new(&server, &["--memory-target", "512"]);
+    let names: Vec<_> = (0..500).map(|index| format!("file-{index}")).collect();
+    let mut files: Vec<_> = names.iter().map(|name| create(&mounted, name)).collect();
+    let content = pattern(100_000);
+    for piece in content.chunks(30_000) {
+        for file in &mut files {
+            file.write_all(piece).unwrap();
+        }
+    }
+    drop(files);
+    for name in &names {
+        check_stored(&server, name, &content);
+    }
+}
