@@ -95,7 +95,7 @@ impl Fixed {
         let ttl = Ttl::from(ttl);
         let head = Self::new().u64(0).u64(0).u64(ttl.seconds).u64(0);
         Self {
-            len: Self::LEN_MAX,
+            len: ENTRY_OUT_LEN,
             ..head.u32(ttl.nanos)
         }
     }
