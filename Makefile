@@ -8,7 +8,7 @@ TOOLS := $(CURDIR)/.tools
 PROFILE ?= release
 CARGO ?= cargo
 APT_BUILD := ca-certificates gcc libc6-dev cmake clang libclang-dev pkg-config fuse3
-APT_TEST := $(APT_BUILD) python3 iproute2 procps
+APT_TEST := $(APT_BUILD) attr python3 iproute2 procps
 APT_BENCH := $(APT_BUILD) libfuse3-dev fio python3 iproute2 fonts-dejavu-core
 # All targets build the same things: other packages or kinds would mean other features, and all crates built again.
 BUILD := $(CARGO) build --locked --workspace --bins --examples

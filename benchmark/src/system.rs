@@ -224,6 +224,9 @@ impl System {
             command.args(interfaces.iter().flat_map(|name| ["--bind", name]));
         }
         command.args(&self.extra).stdin(Stdio::null());
+        for name in NOT_INHERITED {
+            command.env_remove(name);
+        }
         command
             .envs(environment(url))
             .envs(self.variables.iter().cloned());
@@ -248,6 +251,23 @@ fn variable(word: &str) -> Option<(&str, &str)> {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
     (!name.is_empty() && name.chars().all(is_name)).then_some((name, value))
 }
+
+/// What this machine's user may have set for other buckets.
+const NOT_INHERITED: [&str; 13] = [
+    "AWS_CA_BUNDLE",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_PROFILE",
+    "AWS_SESSION_TOKEN",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "AWS_CONFIG_FILE",
+];
 
 fn environment(url: &str) -> Vec<(&'static str, &OsStr)> {
     let fixed = [

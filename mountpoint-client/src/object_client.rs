@@ -13,8 +13,8 @@ use mountpoint_crt_sys::block::BlockFill;
 use crate::ClientError;
 use crate::types::{
     BucketInfo, ChecksumAlgorithm, CopySource, DeleteFailure, GetOutput, GetRequest, Key,
-    ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput,
-    PutRequest, Upload,
+    ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part, PartNumber,
+    PutCondition, PutOutput, PutRequest, Upload,
 };
 
 /// A request in progress that owns all it needs.
@@ -83,6 +83,9 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
 
     /// HeadObject.
     fn head(&self, key: &Key) -> Pending<ObjectInfo>;
+
+    /// HeadObject, with all that it says.
+    fn head_details(&self, key: &Key) -> Pending<ObjectDetails>;
 
     /// One page of ListObjectsV2.
     fn list(&self, request: ListRequest) -> Pending<ListOutput>;

@@ -126,6 +126,17 @@ pub struct ObjectInfo {
     pub restored: bool,
 }
 
+/// All that HEAD says of one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectDetails {
+    /// What a listing says as well.
+    pub info: ObjectInfo,
+    /// What it carries besides its bytes.
+    pub headers: ObjectHeaders,
+    /// Its version; `None` in a bucket without versions.
+    pub version_id: Option<String>,
+}
+
 /// One page of ListObjectsV2.
 #[derive(Clone, Debug, Default)]
 pub struct ListRequest {
@@ -185,7 +196,7 @@ pub enum ChecksumAlgorithm {
 }
 
 /// What a new object carries besides its bytes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectHeaders {
     /// `Content-Type`; S3 stores `binary/octet-stream` where it is absent.
     pub content_type: Option<String>,

@@ -15,8 +15,8 @@ use super::{connect, listing, multipart, objects, rename, sessions, upload};
 use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 use crate::types::{
     BucketInfo, Checksum, ChecksumAlgorithm, CopySource, DeleteFailure, ETag, GetRequest, Key,
-    ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput,
-    PutRequest, Upload,
+    ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part, PartNumber,
+    PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind};
 
@@ -84,6 +84,10 @@ impl ObjectClient for CrtClient {
 
     fn head(&self, key: &Key) -> Pending<ObjectInfo> {
         objects::head(&self.0, key)
+    }
+
+    fn head_details(&self, key: &Key) -> Pending<ObjectDetails> {
+        objects::head_details(&self.0, key)
     }
 
     fn list(&self, request: ListRequest) -> Pending<ListOutput> {

@@ -12,11 +12,25 @@ use super::fault::{ErrorAnswer, Fault, Operation};
 use super::sdk_fault::of_sdk;
 use crate::endpoint::copy_source;
 use crate::types::{
-    BucketInfo, CopySource, DeleteFailure, ETag, Key, ObjectInfo, PutCondition, PutOutput,
+    BucketInfo, CopySource, DeleteFailure, ETag, Key, ObjectDetails, ObjectHeaders, ObjectInfo,
+    PutCondition, PutOutput,
 };
 use crate::{ErrorKind, Pending};
 
 pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
+    head_with(core, key, object_info)
+}
+
+pub(super) fn head_details(core: &Arc<Core>, key: &Key) -> Pending<ObjectDetails> {
+    head_with(core, key, object_details)
+}
+
+/// What HeadObject says, as `read` sees it.
+fn head_with<T: Send + 'static>(
+    core: &Arc<Core>,
+    key: &Key,
+    read: fn(&Operation, &Key, &HeadObjectOutput) -> Result<T, Fault>,
+) -> Pending<T> {
     let (core_of_task, key) = (Arc::clone(core), key.clone());
     reading(core, async move {
         let core = core_of_task;
@@ -31,7 +45,7 @@ pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
                 .send()
                 .await
                 .map_err(|error| of_sdk(&operation, &error))?;
-            object_info(&operation, &key, &output)
+            read(&operation, &key, &output)
         };
         core.retry(Call::quick(operation.clone()), attempt).await
     })
@@ -62,6 +76,28 @@ fn object_info(
         restored: output
             .restore()
             .is_some_and(|restore| restore.contains("ongoing-request=\"false\"")),
+    })
+}
+
+fn object_details(
+    operation: &Operation,
+    key: &Key,
+    output: &HeadObjectOutput,
+) -> Result<ObjectDetails, Fault> {
+    let info = object_info(operation, key, output)?;
+    let metadata = output.metadata().into_iter().flatten();
+    let mut metadata: Vec<(String, String)> = metadata
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    metadata.sort_unstable();
+    Ok(ObjectDetails {
+        headers: ObjectHeaders {
+            content_type: output.content_type().map(str::to_owned),
+            storage_class: info.storage_class.clone(),
+            metadata,
+        },
+        version_id: output.version_id().map(str::to_owned),
+        info,
     })
 }
 

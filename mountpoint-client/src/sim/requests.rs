@@ -9,8 +9,8 @@ use mountpoint_crt_sys::block::BlockFill;
 use crate::object_client::Pending;
 use crate::types::{
     BucketInfo, Checksum, ChecksumAlgorithm, CopySource, DeleteFailure, ETag, GetRequest, Key,
-    ListOutput, ListRequest, ObjectHeaders, ObjectInfo, Part, PartNumber, PutCondition, PutOutput,
-    PutRequest, Upload,
+    ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part, PartNumber,
+    PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind, GetHandle, GetObserver, ObjectClient};
 
@@ -36,6 +36,12 @@ impl ObjectClient for SimClient {
         let key = key.clone();
         let record = RequestRecord::new(Operation::HeadObject, key.as_str());
         self.submit(record, move |store| store.head(&key))
+    }
+
+    fn head_details(&self, key: &Key) -> Pending<ObjectDetails> {
+        let key = key.clone();
+        let record = RequestRecord::new(Operation::HeadObject, key.as_str());
+        self.submit(record, move |store| store.head_details(&key))
     }
 
     fn list(&self, request: ListRequest) -> Pending<ListOutput> {

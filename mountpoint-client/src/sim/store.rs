@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::types::{
-    BucketInfo, Checksum, CopySource, DeleteFailure, ETag, GetOutput, Key, ObjectHeaders,
-    ObjectInfo, PutCondition, PutOutput, PutRequest,
+    BucketInfo, Checksum, CopySource, DeleteFailure, ETag, GetOutput, Key, ObjectDetails,
+    ObjectHeaders, ObjectInfo, PutCondition, PutOutput, PutRequest,
 };
 use crate::{ClientError, ErrorKind};
 
@@ -112,6 +112,15 @@ impl Store {
     pub(super) fn head(&self, key: &Key) -> Result<ObjectInfo, ClientError> {
         let object = self.object(key).ok_or_else(|| no_such_key(key.as_str()))?;
         Ok(object.head())
+    }
+
+    pub(super) fn head_details(&self, key: &Key) -> Result<ObjectDetails, ClientError> {
+        let object = self.object(key).ok_or_else(|| no_such_key(key.as_str()))?;
+        Ok(ObjectDetails {
+            info: object.head(),
+            headers: object.headers.clone(),
+            version_id: None,
+        })
     }
 
     pub(super) fn head_bucket(&self) -> BucketInfo {

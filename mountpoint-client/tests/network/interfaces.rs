@@ -158,8 +158,14 @@ fn requests_are_spread_and_a_dead_interface_is_left_out_until_it_lives() {
         assert_eq!(used, [true, true], "{command} uses both");
     }
 
-    let used = ways.used_by(|| (0..4).for_each(|_| child.check("elsewhere", "ok")));
-    assert_eq!(used, [false, true], "a second GET goes another way");
+    let sent = ways.counted_by("tx_bytes", || {
+        (0..20).for_each(|_| child.check("elsewhere", "ok"));
+    });
+    // Stray packets of what was before, or of the kernel's own, are few.
+    assert!(
+        sent[0] < sent[1] / 4,
+        "second GETs go another way: {sent:?}"
+    );
 
     run(&format!("ip link set {} down", ways.outer(0)));
     for command in ["put", "head", "get", "put", "head", "get"] {

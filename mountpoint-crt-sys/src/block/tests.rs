@@ -116,39 +116,6 @@ fn idle_memory_is_bounded_and_the_oldest_goes_first() {
 }
 
 #[test]
-#[cfg(target_env = "gnu")]
-fn small_memory_goes_back_to_the_system() {
-    let resident = || {
-        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-        let pages = pages.split(' ').nth(1).unwrap();
-        pages.parse::<usize>().unwrap() * 4 * KIB
-    };
-    let pool = BlockPool::new(8 * MIB);
-    let full = |len: usize| {
-        let mut fill = pool.allocate(len);
-        fill.append(&vec![1; len]);
-        fill
-    };
-    // One in a hundred stays, so that none of the memory is at an end of the heap.
-    let mut blocks: Vec<_> = (0..4096).map(|_| full(SMALL_MAX)).collect();
-    let all = resident();
-    let mut number = 0;
-    blocks.retain(|_| {
-        number += 1;
-        number % 100 == 0
-    });
-    let left = resident();
-    // The other tests of this process use less than the difference.
-    assert!(
-        left + 128 * MIB < all,
-        "{} of {} MiB",
-        left / MIB,
-        all / MIB
-    );
-    drop(blocks);
-}
-
-#[test]
 fn large_memory_is_aligned_for_huge_pages() {
     let pool = BlockPool::new(0);
     for len in [2 * MIB, 5 * MIB, 8 * MIB] {

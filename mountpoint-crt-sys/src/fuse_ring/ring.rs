@@ -249,12 +249,14 @@ impl Ring {
     pub fn submit(&mut self) -> io::Result<()> {
         loop {
             match self.uring.submit() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => self.collect(),
-                other => return other.map(drop),
-            }
-            if self.uring.submission().is_empty() {
-                return Ok(());
+                Ok(_) if self.uring.submission().is_empty() => return Ok(()),
+                Ok(_) => {}
+                Err(error) if is_passing(&error) => {
+                    // Short of memory, or of room for completions.
+                    self.collect();
+                    std::thread::yield_now();
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -275,10 +277,10 @@ impl Ring {
                 self.uring.submitter().submit_with_args(1, &args)
             }
         };
-        match outcome.map_err(|error| (error.raw_os_error(), error)) {
-            // Too many completions, a signal, or enough patience: look at what there is.
-            Ok(_) | Err((Some(libc::EBUSY | libc::EINTR | libc::ETIME), _)) => Ok(()),
-            Err((_, error)) => Err(error),
+        match outcome {
+            // A signal, a shortage or enough patience: look at what there is.
+            Err(error) if !is_passing(&error) => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -396,6 +398,20 @@ impl fmt::Debug for Ring {
             .field("resident", &self.resident)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether a system call that failed so can be made again.
+fn is_passing(error: &io::Error) -> bool {
+    let passing = [
+        libc::EINTR,
+        libc::EAGAIN,
+        libc::EBUSY,
+        libc::ENOMEM,
+        libc::ETIME,
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|errno| passing.contains(&errno))
 }
 
 /// What an error says about the connection.

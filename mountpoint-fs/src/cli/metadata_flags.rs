@@ -33,6 +33,7 @@ impl MetadataFlags {
             ttl: positive.unwrap_or(minimal.ttl),
             negative_ttl: negative.unwrap_or(minimal.negative_ttl),
             opens_unasked: positive.is_some(),
+            ..minimal
         }
     }
 
@@ -67,6 +68,7 @@ mod tests {
                 ttl: Duration::from_secs(ttl),
                 negative_ttl: Duration::from_secs(negative_ttl),
                 opens_unasked,
+                ..NamesConfig::default()
             };
             assert_eq!(flags.names_config(), expected, "{positive:?} {negative:?}");
         };

@@ -160,6 +160,26 @@ pub const CROWD_LOOKUPS_MAX: u32 = 1 << 20;
 /// Directories whose lookups are counted.
 pub const CROWDS_MAX: usize = 1_024;
 
+/// Inodes that the mount wants to keep at most. Beyond them the kernel is asked to forget files that nobody uses; it
+/// holds about 1 KB for each, besides our [`INODE_BYTES_MAX`].
+pub const INODES_MAX: usize = 1_000_000;
+
+/// How often it is looked whether there are more.
+pub const SURPLUS_PERIOD: Duration = Duration::from_secs(1);
+
+/// Files that the kernel is asked to forget at a time, a few microseconds each.
+pub const SURPLUS_BATCH: usize = 65_536;
+
+/// Names that the kernel is still to be told to forget, because their objects were replaced. More are not told: the
+/// kernel forgets by itself when their validity ends.
+pub const STALE_NAMES_MAX: usize = 1_024;
+
+/// Directories that the log has a line about because some of their keys cannot be shown.
+pub const HIDDEN_DIRECTORIES_MAX: usize = 1_024;
+
+/// Objects whose details, which extended attributes are made of, are remembered.
+pub const DETAILS_MAX: usize = 32;
+
 /// Largest file that `open` fetches instead of asking for its version: one request that brings both. It is what the
 /// kernel would read first; an application that opens a file and does not read it wastes no more.
 pub const OPEN_FETCH_MAX: u64 = 128 << 10;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::WriteConfig;
-use super::limits::FILE_TTL;
+use super::limits::{FILE_TTL, INODES_MAX};
 
 /// Settings of names, attributes and open files.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct NamesConfig {
     pub negative_ttl: Duration,
     /// Whether `open` trusts attributes that are valid. If not, it sees the newest version.
     pub opens_unasked: bool,
+    /// Inodes above which the kernel is asked to forget some.
+    pub inodes_max: usize,
 }
 
 impl Default for NamesConfig {
@@ -43,6 +45,7 @@ impl Default for NamesConfig {
             ttl: FILE_TTL,
             negative_ttl: Duration::ZERO,
             opens_unasked: false,
+            inodes_max: INODES_MAX,
         }
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, SystemTime};
 
 use mountpoint_client::ObjectClient;
@@ -20,7 +21,7 @@ use crate::handle::{HandleTable, OpenFile, OpenWriter};
 use crate::namespace::{Namespace, Proof};
 use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
-    StatFs,
+    StaleName, StatFs,
 };
 use crate::read::{ReadContext, Reader};
 use crate::read_mode::ReadModes;
@@ -161,7 +162,7 @@ impl FileSystem {
         }
         let outcome = reader.read(offset, size).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
-            self.namespace.distrust(ino);
+            self.namespace.is_replaced(ino);
         }
         outcome
     }
@@ -178,6 +179,38 @@ impl FileSystem {
             Some(OpenFile::Writing(open)) => self.release_writer(handle, Arc::clone(open)),
             None => {}
         }
+    }
+
+    /// The value of an extended attribute; `None` if the inode has none of that name.
+    pub async fn extended_attribute(
+        &self,
+        ino: InodeNo,
+        name: &OsStr,
+    ) -> Result<Option<Vec<u8>>, FsError> {
+        self.namespace.extended_attribute(ino, name).await
+    }
+
+    /// The names of an inode's extended attributes, each with a NUL byte behind it.
+    pub fn extended_attributes(&self, ino: InodeNo) -> Result<&'static [u8], FsError> {
+        self.namespace.extended_attributes(ino)
+    }
+
+    /// Names that the kernel should be told to forget, as they become known. Can be taken once.
+    #[must_use]
+    pub fn take_stale_names(&self) -> Option<Receiver<StaleName>> {
+        self.namespace.take_stale_names()
+    }
+
+    /// Whether the kernel had better still forget this name: nobody has looked it up since.
+    #[must_use]
+    pub fn is_still_stale(&self, stale: &StaleName) -> bool {
+        self.namespace.is_still_stale(stale)
+    }
+
+    /// Names of files that nobody uses, if there are more inodes than the mount wants to keep: at most `count`.
+    #[must_use]
+    pub fn surplus_names(&self, count: usize) -> Vec<StaleName> {
+        self.namespace.surplus_names(count)
     }
 
     /// Opens a directory for reading.
@@ -219,13 +252,13 @@ impl FileSystem {
         self.read_modes.set_readahead(bytes);
     }
 
-    /// Size of the file system: as good as endless.
+    /// Size of the file system: as good as endless. Tools count bytes in 64 bits with a sign.
     #[must_use]
     pub fn statfs(&self) -> StatFs {
         let name_len_max = u32::try_from(NAME_LEN_MAX).expect("255 fits");
         StatFs {
             block_size: 4096,
-            blocks: u64::MAX / 4096,
+            blocks: (1 << 62) / 4096,
             name_len_max,
         }
     }
@@ -234,6 +267,12 @@ impl FileSystem {
     #[must_use]
     pub fn listing_pages_ahead(&self) -> usize {
         self.namespace.listing_pages_ahead()
+    }
+
+    /// How often a listing met a key that cannot be shown; the log names one of each directory.
+    #[must_use]
+    pub fn hidden_keys(&self) -> u64 {
+        self.namespace.hidden_keys()
     }
 
     /// How many inodes there are besides the root: those the kernel knows and those that are open.

@@ -56,6 +56,11 @@ impl Channel {
         &self.device
     }
 
+    /// Sends a whole message that answers no request.
+    pub(super) fn tell(&self, message: &[u8]) -> io::Result<()> {
+        self.write(&[IoSlice::new(message)], message.len())
+    }
+
     /// Answers request `unique`.
     pub(super) fn send(&self, unique: u64, reply: &Reply) -> io::Result<()> {
         match reply {

@@ -3,12 +3,13 @@
 //! Knows neither descriptors nor threads: a request goes in, an [`Answer`] comes out. Invariant: a request that
 //! wants a reply yields `Now` or `Later`, one that wants none yields anything else.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use nix::errno::Errno;
 use tracing::Level;
 
-use super::errno::{Access, Step, errno, level};
+use super::errno::{Access, NO_ATTRIBUTE, Step, TOO_LITTLE_ROOM, errno, level};
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
 use super::reply::Reply;
@@ -125,6 +126,8 @@ impl Dispatcher {
                 | Operation::MakeNode { .. }
                 | Operation::OpenDirectory
                 | Operation::StatFs
+                | Operation::ExtendedAttribute { .. }
+                | Operation::ExtendedAttributes { .. }
                 | Operation::Modify(_)
         );
         is_other && is_guarded
@@ -135,19 +138,7 @@ impl Dispatcher {
         let (ino, pid) = (InodeNo(header.node), header.pid);
         let this = Arc::clone(self);
         Some(match *operation {
-            Operation::Lookup { name } => {
-                let name = name.to_owned();
-                Box::pin(async move {
-                    let result = this.fs.lookup(ino, &name).await;
-                    let negative_ttl = this.fs.negative_ttl();
-                    if !negative_ttl.is_zero() && matches!(result, Err(FsError::NotFound)) {
-                        return Reply::Fixed(Fixed::absence(negative_ttl));
-                    }
-                    this.reply(Step::Lookup, ino, result, |entry| {
-                        Reply::Fixed(Fixed::entry(&entry))
-                    })
-                })
-            }
+            Operation::Lookup { name } => this.lookup(ino, name.to_owned()),
             Operation::GetAttributes => Box::pin(async move {
                 let result = this.fs.attributes(ino).await;
                 this.reply(Step::Attributes, ino, result, |attributes| {
@@ -178,6 +169,9 @@ impl Dispatcher {
                     .await;
                 this.reply(Step::Read, ino, result, Reply::Data)
             }),
+            Operation::ExtendedAttribute { name, size } => {
+                this.extended_attribute(ino, name.to_owned(), size)
+            }
             Operation::OpenDirectory => Box::pin(async move {
                 let result = this.fs.open_directory(ino).await;
                 this.reply(Step::OpenDirectory, ino, result, |handle| {
@@ -269,6 +263,35 @@ impl Dispatcher {
         }))
     }
 
+    /// The reply to a LOOKUP, which may say for how long a name is absent.
+    fn lookup(self: Arc<Self>, ino: InodeNo, name: OsString) -> PendingReply {
+        Box::pin(async move {
+            let result = self.fs.lookup(ino, &name).await;
+            let negative_ttl = self.fs.negative_ttl();
+            if !negative_ttl.is_zero() && matches!(result, Err(FsError::NotFound)) {
+                return Reply::Fixed(Fixed::absence(negative_ttl));
+            }
+            self.reply(Step::Lookup, ino, result, |entry| {
+                Reply::Fixed(Fixed::entry(&entry))
+            })
+        })
+    }
+
+    /// The reply to a GETXATTR.
+    fn extended_attribute(
+        self: Arc<Self>,
+        ino: InodeNo,
+        name: OsString,
+        size: u32,
+    ) -> PendingReply {
+        Box::pin(async move {
+            let result = self.fs.extended_attribute(ino, &name).await;
+            self.reply(Step::ExtendedAttribute, ino, result, |value| {
+                value.map_or(Reply::Failed(NO_ATTRIBUTE), |value| sized(&value, size))
+            })
+        })
+    }
+
     /// The reply to an OPEN.
     fn opened(&self, ino: InodeNo, options: OpenOptions, result: Result<Opened, FsError>) -> Reply {
         self.reply(Step::Open, ino, result, |mut opened| {
@@ -287,6 +310,12 @@ impl Dispatcher {
             Operation::ReleaseDirectory { handle } => {
                 self.fs.release_directory(HandleNo(*handle));
                 Reply::Done
+            }
+            Operation::ExtendedAttributes { size } => {
+                let names = self.fs.extended_attributes(ino);
+                self.reply(Step::ExtendedAttribute, ino, names, |names| {
+                    sized(names, *size)
+                })
             }
             Operation::StatFs => Reply::Fixed(Fixed::statfs(&self.fs.statfs())),
             Operation::SyncDirectory | Operation::Destroy => Reply::Done,
@@ -330,6 +359,15 @@ impl Dispatcher {
             tracing::debug!(inode = ino.0, %errno, "{step} failed: {error}");
         }
         Reply::Failed(errno)
+    }
+}
+
+/// An extended attribute, or the names of all: their length if the application has no room yet.
+fn sized(value: &[u8], size: u32) -> Reply {
+    match u32::try_from(value.len()) {
+        Ok(len) if size == 0 => Reply::Fixed(Fixed::length(len)),
+        Ok(len) if len <= size => Reply::Bytes(value.to_vec()),
+        Ok(_) | Err(_) => Reply::Failed(TOO_LITTLE_ROOM),
     }
 }
 

@@ -51,6 +51,12 @@ fn client_errno(kind: &ErrorKind) -> Errno {
     }
 }
 
+/// There is no extended attribute of that name.
+pub(super) const NO_ATTRIBUTE: Errno = Errno::ENODATA;
+
+/// The application has too little room for an extended attribute.
+pub(super) const TOO_LITTLE_ROOM: Errno = Errno::ERANGE;
+
 /// The operation that failed, as the log names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -64,6 +70,7 @@ pub(super) enum Step {
     Sync,
     OpenDirectory,
     ReadDirectory,
+    ExtendedAttribute,
 }
 
 impl fmt::Display for Step {
@@ -79,6 +86,7 @@ impl fmt::Display for Step {
             Self::Sync => "fsync",
             Self::OpenDirectory => "opendir",
             Self::ReadDirectory => "readdir",
+            Self::ExtendedAttribute => "getxattr",
         })
     }
 }

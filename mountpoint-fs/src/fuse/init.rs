@@ -80,6 +80,9 @@ pub(super) fn flag_names(flags: u64) -> Vec<&'static str> {
 ///
 /// - `AUTO_INVAL_DATA` off: it would stat the file (a HEAD) each second while somebody reads it through the page
 ///   cache. Cached pages are dropped at open unless the ETag is unchanged, which is when we say `KEEP_CACHE`.
+/// - `READDIRPLUS_AUTO` off: a program that reads a directory to its end before it looks at the first entry (`du`,
+///   `find -size`) would get no attributes, and have each entry looked up. A listing brings them anyway, and inode
+///   numbers in its order, in which `du` then goes through a large directory.
 /// - `EXPLICIT_INVAL_DATA` off: if a stat shows another size the file was replaced, and its pages should go.
 /// - `NO_OPEN_SUPPORT` off: the version of a file is chosen at open.
 /// - `ABORT_ERROR` off: the end of a connection is ENODEV, whatever caused it.
@@ -89,19 +92,17 @@ pub(super) const FLAGS_WANTED: u64 = init_flags::ASYNC_READ
     | init_flags::ATOMIC_O_TRUNC
     | init_flags::BIG_WRITES
     | init_flags::DO_READDIRPLUS
-    | init_flags::READDIRPLUS_AUTO
     | init_flags::ASYNC_DIO
     | init_flags::PARALLEL_DIROPS
     | init_flags::MAX_PAGES
     | init_flags::INIT_EXT
     | init_flags::DIRECT_IO_ALLOW_MMAP;
 
-const FLAG_NAMES: [(u64, &str); 11] = [
+const FLAG_NAMES: [(u64, &str); 10] = [
     (init_flags::ASYNC_READ, "ASYNC_READ"),
     (init_flags::ATOMIC_O_TRUNC, "ATOMIC_O_TRUNC"),
     (init_flags::BIG_WRITES, "BIG_WRITES"),
     (init_flags::DO_READDIRPLUS, "DO_READDIRPLUS"),
-    (init_flags::READDIRPLUS_AUTO, "READDIRPLUS_AUTO"),
     (init_flags::ASYNC_DIO, "ASYNC_DIO"),
     (init_flags::PARALLEL_DIROPS, "PARALLEL_DIROPS"),
     (init_flags::MAX_PAGES, "MAX_PAGES"),

@@ -20,6 +20,7 @@ mod log_limit;
 mod mount_error;
 mod mount_info;
 mod mount_point;
+mod notices;
 mod readahead;
 mod refusal;
 mod reply;

@@ -19,6 +19,7 @@ use super::dispatch::{Dispatcher, Rules};
 use super::errno::Access;
 use super::init::{self, Negotiation, Wishes};
 use super::mount_point::Mount;
+use super::notices;
 use super::readahead;
 use super::reply::{Reply, ReplyTo};
 use super::server::{Server, answer_malformed};
@@ -108,6 +109,7 @@ impl Session {
             owner: mount.owner(),
             can_map_direct,
         };
+        notices::start(&fs, &channel)?;
         let dispatcher = Dispatcher::new(Arc::clone(&fs), rules, &Clock::monotonic());
         let parked = Arc::new(Parked::default());
         let server = || {

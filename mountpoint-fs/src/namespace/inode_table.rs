@@ -16,7 +16,7 @@ use hashbrown::HashTable;
 use super::inode::{Body, Inode, Moment, Observed};
 use super::version::{Found, Version};
 use super::writing::Writing;
-use crate::operation::{FileKind, FsError, InodeNo};
+use crate::operation::{FileKind, FsError, InodeNo, StaleName};
 use crate::sync::Mutex;
 
 /// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held for a few hash
@@ -209,6 +209,32 @@ impl InodeTable {
             inode.openers -= 1;
             table.drop_unused(ino);
         }
+    }
+
+    /// Names of at most `count` files that no handle is open on, those first whose names are valid no more at `now`.
+    pub(super) fn idle_files(&self, count: usize, now: Moment) -> Vec<StaleName> {
+        let table = self.table.lock();
+        let is_idle = |ino: &&InodeNo| {
+            table.inode(**ino).is_ok_and(|inode| {
+                inode.openers == 0 && inode.lookups > 0 && inode.kind() == FileKind::File
+            })
+        };
+        let idle = || table.names.iter().filter(is_idle);
+        let is_expired = |ino: &&InodeNo| {
+            table
+                .inode(**ino)
+                .is_ok_and(|inode| inode.observed.valid_until <= now)
+        };
+        let expired = idle().filter(is_expired);
+        let others = idle().filter(|ino| !is_expired(ino));
+        let chosen = expired.chain(others).take(count);
+        let names = chosen.filter_map(|ino| table.inode(*ino).ok());
+        names
+            .map(|inode| StaleName {
+                directory: inode.parent,
+                name: Arc::from(&*inode.name),
+            })
+            .collect()
     }
 
     /// Inodes besides the root.
@@ -531,6 +557,29 @@ mod tests {
         table.detach(ROOT);
         assert!(table.view(ROOT).unwrap().is_attached);
         assert!(table.open(InodeNo(9)).is_err());
+    }
+
+    #[test]
+    fn files_that_nobody_uses() {
+        let table = InodeTable::new(String::new());
+        let directory = admit(&table, ROOT, "d", &Found::Directory, 0);
+        let open = admit(&table, directory, "open", &file("1"), 0);
+        table.open(open).unwrap();
+        admit(&table, directory, "fresh", &file("1"), 5);
+        admit(&table, directory, "old", &file("1"), 1);
+        let replaced = admit(&table, directory, "replaced", &file("1"), 1);
+        table.detach(replaced);
+        let names = |count, seconds| {
+            let now = Moment::from(Duration::from_secs(seconds));
+            let names = table.idle_files(count, now).into_iter();
+            names
+                .map(|stale| (stale.directory == directory, stale.name.to_string()))
+                .collect::<Vec<_>>()
+        };
+        let (fresh, old) = ((true, "fresh".to_owned()), (true, "old".to_owned()));
+        assert_eq!(names(9, 5), [old.clone(), fresh]);
+        assert_eq!(names(1, 5), [old]);
+        assert_eq!(names(0, 5), []);
     }
 
     /// All allocations that belong to it: glibc adds 8 bytes to each and rounds up to 16. One more than fits before the

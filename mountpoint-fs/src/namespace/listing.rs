@@ -26,6 +26,7 @@ use futures::task::noop_waker_ref;
 use mountpoint_client::types::{ListOutput, ListRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
+use super::hidden::HiddenKeys;
 use super::page::{Batch, Listed, Page, merge};
 use super::ranges::{Extent, From, Part, RangeId, Ranges};
 use crate::clock::Clock;
@@ -58,6 +59,7 @@ struct Source {
     client: Arc<dyn ObjectClient>,
     clock: Clock,
     prefix: String,
+    hidden: Arc<HiddenKeys>,
 }
 
 #[derive(Debug)]
@@ -86,11 +88,12 @@ struct Again {
 impl Listing {
     /// A listing of the keys that begin with `prefix`. Sends no request yet.
     #[must_use]
-    pub fn new(
+    pub(super) fn new(
         client: Arc<dyn ObjectClient>,
         clock: Clock,
         prefix: String,
         ahead: &AheadBudget,
+        hidden: &Arc<HiddenKeys>,
     ) -> Self {
         Self {
             ranges: Ranges::new(client.lists_in_order()),
@@ -98,6 +101,7 @@ impl Listing {
                 client,
                 clock,
                 prefix,
+                hidden: Arc::clone(hidden),
             },
             in_the_air: Vec::new(),
             starts: Vec::new(),
@@ -405,6 +409,7 @@ impl Source {
         if listed.objects.len() + listed.common_prefixes.len() > LIST_PAGE_ENTRIES_MAX / 2 {
             return Err(self.broken("more entries in a page than anybody asked for"));
         }
+        self.hidden.note(&self.prefix, &listed);
         let slow_downs = listed.slow_downs;
         Ok((Batch::of(&self.prefix, listed), slow_downs))
     }

@@ -11,6 +11,8 @@
 
 mod attributes;
 mod crowd;
+mod extended;
+mod hidden;
 mod inode;
 mod inode_table;
 mod joined;

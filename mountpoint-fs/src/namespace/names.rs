@@ -6,6 +6,7 @@
 //! directory.
 
 use std::ffi::OsStr;
+use std::fmt;
 
 use mountpoint_client::types::Key;
 
@@ -32,6 +33,44 @@ pub(super) fn parse(name: &OsStr) -> Result<&str, FsError> {
 /// Whether `name` can be a directory entry.
 pub(super) fn is_visible(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.len() <= NAME_LEN_MAX && !name.contains(['/', '\0'])
+}
+
+/// Why a key has no name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hidden {
+    /// `a//b`, or a leading slash.
+    Empty,
+    /// `a/./b`, `a/../b`.
+    Dots,
+    /// A NUL byte.
+    Nul,
+    /// A component of more than 255 bytes.
+    TooLong,
+}
+
+impl fmt::Display for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "an empty name between two slashes",
+            Self::Dots => "a name that is '.' or '..'",
+            Self::Nul => "a NUL byte in a name",
+            Self::TooLong => "a name of more than 255 bytes",
+        })
+    }
+}
+
+/// Why `key`, which is listed in the directory `prefix`, is not visible there; `None` if it is, or is the marker of the
+/// directory itself.
+pub(super) fn hidden(prefix: &str, key: &str) -> Option<Hidden> {
+    let rest = key.strip_prefix(prefix).filter(|rest| !rest.is_empty())?;
+    let name = rest.split('/').next()?;
+    match name {
+        _ if is_visible(name) => None,
+        "" => Some(Hidden::Empty),
+        "." | ".." => Some(Hidden::Dots),
+        _ if name.contains('\0') => Some(Hidden::Nul),
+        _ => Some(Hidden::TooLong),
+    }
 }
 
 /// The name that the object `key` has in the directory `prefix`, if it is visible there.
@@ -119,6 +158,26 @@ mod tests {
         check("", &long, None, None);
         check("", &format!("{long}/"), None, None);
         check("", &long[1..], Some(&long[1..]), None);
+    }
+
+    #[test]
+    fn why_keys_are_hidden() {
+        let long = format!("d/{}", "x".repeat(256));
+        for (key, why) in [
+            ("d/a", None),
+            ("d/a/", None),
+            ("d/", None),
+            ("e/a", None),
+            ("d//", Some(Hidden::Empty)),
+            ("d//a", Some(Hidden::Empty)),
+            ("d/.", Some(Hidden::Dots)),
+            ("d/../", Some(Hidden::Dots)),
+            ("d/a\0b", Some(Hidden::Nul)),
+            (&long, Some(Hidden::TooLong)),
+        ] {
+            assert_eq!(hidden("d/", key), why, "{key:?}");
+        }
+        assert_eq!(hidden("", "/a"), Some(Hidden::Empty));
     }
 
     #[test]

@@ -14,13 +14,16 @@
 
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime};
 
-use mountpoint_client::types::{Key, ListRequest, ObjectInfo};
+use mountpoint_client::types::{Key, ListRequest, ObjectDetails, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::attributes::AttributeStyle;
 use super::crowd::{Ask, Crowds};
+use super::extended::{self, ExtendedAttribute, RecentDetails};
+use super::hidden::HiddenKeys;
 use super::inode::{Moment, Observed};
 use super::inode_table::{InodeTable, View};
 use super::joined::Joins;
@@ -34,9 +37,10 @@ use super::subtree::Subtree;
 use super::version::{Found, Version};
 use super::writing::being_written;
 use crate::clock::Clock;
-use crate::config::limits::{LIST_PAGE_KEYS, LISTING_AGE_MAX, OPEN_FRESH_MAX};
+use crate::config::limits::{LIST_PAGE_KEYS, LISTING_AGE_MAX, OPEN_FRESH_MAX, STALE_NAMES_MAX};
 use crate::config::{FsConfig, NamesConfig};
-use crate::operation::{Attributes, Entry, FsError, InodeNo};
+use crate::operation::{Attributes, Entry, FsError, InodeNo, StaleName};
+use crate::sync::Mutex;
 
 /// All names of a mount.
 #[derive(Debug)]
@@ -49,6 +53,12 @@ pub struct Namespace {
     pub(super) recent: Arc<RecentPages>,
     crowds: Arc<Crowds>,
     lookups: Joins<Key, Result<Answer, FsError>>,
+    stale_names: SyncSender<StaleName>,
+    /// Until somebody takes it.
+    stale_names_taker: Mutex<Option<Receiver<StaleName>>>,
+    hidden: Arc<HiddenKeys>,
+    details: RecentDetails,
+    heads: Joins<Key, Result<Arc<ObjectDetails>, FsError>>,
     /// Listings that lookups wait for, by the directory's prefix.
     gatherings: Joins<Arc<str>, Result<Gathering, FsError>>,
     listing_ahead: AheadBudget,
@@ -71,7 +81,10 @@ impl Namespace {
         clock: Clock,
         mounted: SystemTime,
     ) -> Self {
+        let (stale_names, taker) = sync_channel(STALE_NAMES_MAX);
         Self {
+            stale_names,
+            stale_names_taker: Mutex::new(Some(taker)),
             client,
             clock,
             config: config.names,
@@ -81,6 +94,9 @@ impl Namespace {
             crowds: Arc::default(),
             listing_ahead: AheadBudget::default(),
             lookups: Joins::new(),
+            hidden: Arc::default(),
+            details: RecentDetails::default(),
+            heads: Joins::new(),
             gatherings: Joins::new(),
         }
     }
@@ -162,6 +178,42 @@ impl Namespace {
                 Err(replaced(&view.name))
             }
         }
+    }
+
+    /// The extended attribute `name` of `ino`; `None` if it has none of that name.
+    pub async fn extended_attribute(
+        &self,
+        ino: InodeNo,
+        name: &OsStr,
+    ) -> Result<Option<Vec<u8>>, FsError> {
+        let view = self.table.view(ino)?;
+        let (Found::File(version), Some(attribute)) = (view.found, ExtendedAttribute::parse(name))
+        else {
+            return Ok(None);
+        };
+        if attribute == ExtendedAttribute::ETag {
+            return Ok(Some(version.etag.as_str().as_bytes().to_vec()));
+        }
+        let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
+        if let Some(details) = self.details.find(&key, self.now()) {
+            return Ok(attribute.value(&details));
+        }
+        let begin = || {
+            let head = self.client.head_details(&key);
+            async move { head.await.map(Arc::new).map_err(FsError::from) }
+        };
+        let details = self.heads.join(key.clone(), begin).await?;
+        let valid_until = (self.clock.now() + self.config.ttl).into();
+        self.details.add(&key, &details, valid_until);
+        Ok(attribute.value(&details))
+    }
+
+    /// The names of the extended attributes of `ino`, each with a NUL byte behind it.
+    pub fn extended_attributes(&self, ino: InodeNo) -> Result<&'static [u8], FsError> {
+        Ok(match self.table.view(ino)?.found {
+            Found::File(_) => extended::LISTED,
+            Found::Directory => b"",
+        })
     }
 
     /// The newest version of the file `ino`, which is held open from [`Namespace::opened`] to [`Namespace::close`].
@@ -253,7 +305,23 @@ impl Namespace {
         self.table.close(ino);
     }
 
-    /// A read found out that `ino` is no longer what its name means: whoever comes next asks again.
+    /// A read found out that `ino` is no longer what its name means: whoever comes next asks again, the kernel too.
+    pub fn is_replaced(&self, ino: InodeNo) {
+        self.distrust(ino);
+        if let Ok(View { parent, name, .. }) = self.table.view(ino) {
+            // If too many wait, the kernel forgets it by itself a little later.
+            let directory = parent;
+            drop(self.stale_names.try_send(StaleName { directory, name }));
+        }
+    }
+
+    /// Whether the kernel may still take `stale` for what it was: nobody has looked it up since.
+    #[must_use]
+    pub fn is_still_stale(&self, stale: &StaleName) -> bool {
+        self.table.child(stale.directory, &stale.name).is_none()
+    }
+
+    /// `ino` is no longer what its name means: whoever comes next asks again.
     pub fn distrust(&self, ino: InodeNo) {
         if let Ok(view) = self.table.view(ino) {
             if let Ok(prefix) = self.table.directory_prefix(view.parent) {
@@ -272,6 +340,7 @@ impl Namespace {
             self.clock.clone(),
             prefix,
             &self.listing_ahead,
+            &self.hidden,
         ))
     }
 
@@ -332,6 +401,30 @@ impl Namespace {
     #[must_use]
     pub fn inode_count(&self) -> usize {
         self.table.len()
+    }
+
+    /// Names that the kernel should be told to forget, as they become known. Can be taken once.
+    #[must_use]
+    pub fn take_stale_names(&self) -> Option<Receiver<StaleName>> {
+        self.stale_names_taker.lock().take()
+    }
+
+    /// Names of at most `count` files that nobody uses, if there are too many inodes. An eighth more than there are too
+    /// many, so that it is worth looking for them.
+    #[must_use]
+    pub fn surplus_names(&self, count: usize) -> Vec<StaleName> {
+        let (len, max) = (self.table.len(), self.config.inodes_max);
+        if len <= max {
+            return Vec::new();
+        }
+        let surplus = len - (max - max / 8);
+        self.table.idle_files(surplus.min(count), self.now())
+    }
+
+    /// How often a listing met a key that cannot be shown.
+    #[must_use]
+    pub fn hidden_keys(&self) -> u64 {
+        self.hidden.count()
     }
 
     /// How long the kernel may keep the absence of a name.

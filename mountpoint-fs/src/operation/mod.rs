@@ -10,5 +10,5 @@ pub use error::FsError;
 pub use progress::Progress;
 pub use types::{
     Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo, OpenOptions,
-    Opened, ReadData, Slices, StatFs, WriteOptions,
+    Opened, ReadData, Slices, StaleName, StatFs, WriteOptions,
 };

@@ -1,6 +1,7 @@
 //! What operations take and return.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mountpoint_crt_sys::block::Block;
@@ -134,6 +135,15 @@ pub struct DirectoryEntry {
 pub trait DirectorySink: Send {
     /// Adds an entry, or returns `false` and is full.
     fn add(&mut self, entry: &DirectoryEntry) -> bool;
+}
+
+/// A name that the kernel had better forget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaleName {
+    /// The directory it is in.
+    pub directory: InodeNo,
+    /// The name.
+    pub name: Arc<str>,
 }
 
 /// Reply to `statfs`.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use mountpoint_client::server::{Fault, Headers, Operation, Rule, Server};
 
 use crate::harness::{BUCKET, Mounted, PATIENCE, put, read, server, shell};
 
@@ -103,6 +103,21 @@ fn a_directory_of_2000_files_is_a_few_listings() {
         assert!(total(&cold) <= 4, "{script}: {cold:?}");
         assert_eq!(cold.keys().copied().collect::<Vec<_>>(), ["LIST"]);
     }
+}
+
+/// `du` goes through more than 10,000 files in the order of their inode numbers, and takes longer for it than names are
+/// valid.
+#[test]
+fn a_directory_of_12_000_files_is_listed_a_few_times() {
+    let server = server();
+    for index in 0..12_000 {
+        put(&server, &format!("many/f{index:05}"), "x");
+    }
+    let mounted = Mounted::new(&server, &[]);
+    let cold = requests(&server, &mounted, "du -s many > /dev/null");
+    assert_eq!(cold.keys().copied().collect::<Vec<_>>(), ["LIST"]);
+    // Once to read it, and as often again as the names' validity ends.
+    assert!(total(&cold) <= 64, "{cold:?}");
 }
 
 #[test]
@@ -265,4 +280,68 @@ fn a_time_to_live_is_kept() {
     shell(mounted.path(), "test ! -e later");
     put(&server, "later", "x");
     shell(mounted.path(), "test -e later");
+}
+
+#[test]
+fn extended_attributes() {
+    let server = server();
+    let headers = Headers {
+        content_type: Some("text/plain".to_owned()),
+        storage_class: Some("STANDARD_IA".to_owned()),
+        metadata: BTreeMap::from([("colour".to_owned(), "blue".to_owned())]),
+        ..Headers::default()
+    };
+    server.store().put_with(BUCKET, "d/rich", "x", headers);
+    put(&server, "d/plain", "x");
+    let mounted = Mounted::new(&server, &[]);
+    shell(mounted.path(), "ls -l d > /dev/null");
+    server.log().clear();
+    let dump = |path: &str| shell(mounted.path(), &format!("getfattr -d -m - {path}"));
+    let etag = server.store().object(BUCKET, "d/rich").unwrap().etag();
+    let etag = etag.trim_matches('"');
+    assert_eq!(
+        dump("d/rich").trim(),
+        format!(
+            "# file: d/rich\n\
+             user.s3.content_type=\"text/plain\"\n\
+             user.s3.etag=\"\\\"{etag}\\\"\"\n\
+             user.s3.metadata=\"{{\\\"colour\\\":\\\"blue\\\"}}\"\n\
+             user.s3.storage_class=\"STANDARD_IA\"\n\
+             user.s3.version_id=\"null\""
+        )
+    );
+    assert_eq!(sent(&server), BTreeMap::from([("HEAD", 1)]));
+    let one = "getfattr --only-values -n user.s3.metadata.colour d/rich";
+    assert_eq!(shell(mounted.path(), one), "blue");
+    assert!(dump("d/plain").contains("binary/octet-stream"));
+    assert_eq!(dump("d"), "");
+    // Names alone are free.
+    server.log().clear();
+    shell(
+        mounted.path(),
+        "getfattr -m - d/plain | grep -c user.s3 | grep -qx 5",
+    );
+    assert_eq!(sent(&server), BTreeMap::new());
+    for refused in [
+        "getfattr -n user.s3.none d/rich",
+        "getfattr -n user.other d/rich",
+        "setfattr -n user.s3.etag -v x d/rich",
+    ] {
+        shell(mounted.path(), &format!("! {refused} 2> /dev/null"));
+    }
+}
+
+#[test]
+fn an_archived_object_shows_that_nobody_can_read_it() {
+    let server = server();
+    put(&server, "cold", "x");
+    server
+        .store()
+        .set_storage_class(BUCKET, "cold", Some("GLACIER"), None);
+    let mounted = Mounted::new(&server, &[]);
+    let mode = "stat -c %a cold; ! cat cold 2> /dev/null; ls -l | grep -c -- ----------";
+    assert_eq!(shell(mounted.path(), mode), "0\n1\n");
+    let free = "df --output=avail -B1 . | tail -1 | tr -d ' '";
+    let free: i64 = shell(mounted.path(), free).trim().parse().unwrap();
+    assert!(free >= 1 << 60, "{free}");
 }

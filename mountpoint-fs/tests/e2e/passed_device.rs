@@ -155,14 +155,17 @@ fn sigterm_ends_it_although_it_cannot_unmount() {
     for busy in [false, true] {
         let mut launched = Launched::new(&server, &[]);
         let file = launched.somebody.directory().join("file");
-        let rule = server
-            .faults()
-            .add(Rule::on(Operation::ListObjectsV2, Fault::BlackHole));
+        // Whichever of them it takes to open and to read.
+        let rules = [
+            Operation::HeadObject,
+            Operation::ListObjectsV2,
+            Operation::GetObject,
+        ]
+        .map(|operation| server.faults().add(Rule::on(operation, Fault::BlackHole)));
+        let hangs = |rule| server.faults().fired(rule).is_some_and(|fired| fired > 0);
         let reader = busy.then(|| {
             let reader = Command::new("cat").arg(&file).stderr(Stdio::null()).spawn();
-            wait_until("a request that hangs", || {
-                server.faults().fired(rule).is_some_and(|fired| fired > 0)
-            });
+            wait_until("a request that hangs", || rules.into_iter().any(hangs));
             reader.unwrap()
         });
         let start = Instant::now();

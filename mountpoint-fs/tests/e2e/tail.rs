@@ -80,6 +80,44 @@ fn a_request_that_is_never_answered_holds_up_no_read() {
     );
 }
 
+#[test]
+fn a_body_that_stops_is_continued_by_another_request() {
+    let server = server();
+    server.store().put_synthetic(BUCKET, "file", SIZE, 5);
+    let mounted = Mounted::new(&server, &[]);
+    let file = open(&mounted);
+    let mut buffer = vec![0; 256 << 10];
+    let mut read = |offset: u64| {
+        file.read_exact_at(&mut buffer, offset).unwrap();
+        let expected = synthetic_bytes(5, offset..offset + buffer.len() as u64);
+        assert!(buffer == expected, "wrong bytes at {offset}");
+    };
+    places(0..300).for_each(&mut read);
+    let stop = Rule::on(Operation::GetObject, Fault::Stall(100_000)).times(1);
+    server.faults().add(stop);
+    places(300..310).for_each(&mut read);
+    let is_over = |gets: &OperationCounters| gets.in_flight == 0;
+    assert!(
+        server
+            .log()
+            .wait_until(Operation::GetObject, PATIENCE, is_over)
+    );
+    let mut gets = server.log().take();
+    gets.retain(|record| record.operation == Operation::GetObject);
+    let stopped = gets.iter().find(|record| !record.complete).unwrap();
+    let wanted = stopped.range.clone().unwrap();
+    let end = stopped.time + stopped.duration;
+    let is_rest = |other: &&RequestRecord| {
+        let range = other.range.as_ref().unwrap();
+        other.complete && range.end == wanted.end && other.time < end
+    };
+    let rest: Vec<_> = gets.iter().filter(is_rest).collect();
+    assert_eq!(rest.len(), 1, "what was missing, once: {gets:?}");
+    let came = rest[0].range.as_ref().unwrap().start - wanted.start;
+    println!("continued behind {came} bytes");
+    assert!(came <= 100_000, "all that is missing: {came}");
+}
+
 /// One request of a hundred takes 2 s longer. Returns how many did, and how long the reads took, the shortest first.
 fn read_from_a_store_with_stragglers(server: &Server, file: &File) -> (u64, Vec<Duration>) {
     let (fixed, jitter) = (Duration::from_secs(2), Duration::ZERO);

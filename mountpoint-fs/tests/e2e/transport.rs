@@ -84,10 +84,11 @@ fn ring_threads(mounted: &Mounted) -> usize {
 fn other_tests_pass_over_io_uring() {
     const TESTS: [&str; 8] = [
         "reading::",
+        "read_mode::",
         "faults::",
         "lifecycle::",
         "passed_device::",
-        "requests::",
+        "requests::parallel_reads",
         "sharing::",
         "tools::tools_on_the_embedded_server",
         "writing::tools_write_what_they_read",

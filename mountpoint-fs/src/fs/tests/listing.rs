@@ -92,6 +92,7 @@ fn pages_of_nothing_but_hidden_keys() {
         let handle = now(mount.fs.open_directory(ROOT)).unwrap();
         assert_eq!(shown(&mount.list(handle, batch, false)), ["a", "z"]);
     }
+    assert!(mount.fs.hidden_keys() >= 3 * 2500);
 }
 
 #[test]

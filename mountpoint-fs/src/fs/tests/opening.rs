@@ -118,6 +118,7 @@ fn attributes_that_are_trusted_open_a_file() {
         ttl: Duration::from_secs(60),
         negative_ttl: Duration::from_secs(60),
         opens_unasked: true,
+        ..NamesConfig::default()
     };
     let mount = Mount::with_names(names, &["a"]);
     let ino = mount.walk("a");

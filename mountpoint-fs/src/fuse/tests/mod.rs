@@ -2,6 +2,7 @@
 
 pub(super) mod kernel;
 mod mount;
+mod notices;
 mod session;
 mod task;
 mod versions;

@@ -24,14 +24,14 @@ use crate::fs::FileSystem;
 use crate::fuse::mount_info::MountInfo;
 use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, Transport, mount};
 
-fn file_system(client: &Arc<SimClient>) -> Arc<FileSystem> {
+fn file_system(client: &Arc<SimClient>, names: NamesConfig) -> Arc<FileSystem> {
     let config = FsConfig {
         prefix: String::new(),
         uid: 0,
         gid: 0,
         dir_mode: 0o755,
         file_mode: 0o644,
-        names: NamesConfig::default(),
+        names,
         read: ReadConfig::default(),
         write: WriteConfig::default(),
     };
@@ -60,6 +60,7 @@ fn session_options(runtime: &Runtime) -> SessionOptions {
 }
 
 pub(super) struct Mounted {
+    fs: Arc<FileSystem>,
     session: Session,
     mount: Mount,
     directory: TempDir,
@@ -72,7 +73,23 @@ impl Mounted {
         Self::with(Time::Immediate, &mount_options(), false)
     }
 
+    /// With other settings of names, and the file system that is mounted.
+    pub(super) fn with_names(names: NamesConfig) -> (Self, Arc<FileSystem>) {
+        let mounted = Self::start(Time::Immediate, &mount_options(), false, names);
+        let fs = Arc::clone(&mounted.fs);
+        (mounted, fs)
+    }
+
     fn with(time: Time, options: &MountOptions, clone_descriptors: bool) -> Self {
+        Self::start(time, options, clone_descriptors, NamesConfig::default())
+    }
+
+    fn start(
+        time: Time,
+        options: &MountOptions,
+        clone_descriptors: bool,
+        names: NamesConfig,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -87,8 +104,10 @@ impl Mounted {
             clone_descriptors,
             ..session_options(&runtime)
         };
-        let session = Session::start(file_system(&client), &mount, session_options).unwrap();
+        let fs = file_system(&client, names);
+        let session = Session::start(Arc::clone(&fs), &mount, session_options).unwrap();
         Self {
+            fs,
             session,
             mount,
             directory,

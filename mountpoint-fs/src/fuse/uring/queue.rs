@@ -40,7 +40,7 @@ impl Queue {
     /// Serves until the connection ends.
     pub(super) fn run(mut self) {
         if let Err(error) = self.serve() {
-            tracing::error!(%error, "a ring of the FUSE connection failed, its thread ends");
+            tracing::error!(%error, "a ring of the FUSE connection failed, its requests get no answer: unmount");
         }
         self.outbox.close();
     }

@@ -5,11 +5,13 @@
 
 mod abi;
 mod directory;
+mod notice;
 mod reply;
 mod request;
 
 pub(super) use abi::init_flags;
 pub(super) use directory::DirectoryBuffer;
+pub(super) use notice::forget_name;
 pub(super) use reply::{Fixed, InitReply, OUT_HEADER_LEN, ReplyHeader};
 pub(super) use request::{
     Header, InitRequest, Malformed, Modification, Operation, Request, Unsupported,

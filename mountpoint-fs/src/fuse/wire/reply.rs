@@ -155,6 +155,11 @@ impl Fixed {
         Self::new().u64(handle.0).u32(0).u32(0)
     }
 
+    /// `fuse_getxattr_out`.
+    pub(in crate::fuse) fn length(len: u32) -> Self {
+        Self::new().u32(len).u32(0)
+    }
+
     /// `fuse_statfs_out`.
     pub(in crate::fuse) fn statfs(statfs: &StatFs) -> Self {
         let size = Self::new()
@@ -428,6 +433,12 @@ mod tests {
             &[(8, 4), (4, 0), (4, 0)],
         );
         assert_eq!(opened(false, false).as_bytes().len(), 16);
+    }
+
+    #[test]
+    fn length_of_an_extended_attribute() {
+        check(&Fixed::length(7), &[(4, 7), (4, 0)]);
+        assert_eq!(Fixed::length(7).as_bytes().len(), 8);
     }
 
     #[test]

@@ -109,6 +109,15 @@ pub(in crate::fuse) enum Operation<'a> {
         handle: u64,
     },
     StatFs,
+    /// The value, or how long it is if `size` is 0.
+    ExtendedAttribute {
+        name: &'a OsStr,
+        size: u32,
+    },
+    /// The names, or how long they are together if `size` is 0.
+    ExtendedAttributes {
+        size: u32,
+    },
     /// Changes the file system.
     Modify(Modification),
     /// Does not exist here.
@@ -233,12 +242,20 @@ impl<'a> Operation<'a> {
                 handle: fields.u64()?,
             },
             opcode::STATFS => Self::StatFs,
+            opcode::GETXATTR => {
+                let (size, _padding) = (fields.u32()?, fields.u32()?);
+                let name = fields.name()?;
+                Self::ExtendedAttribute { name, size }
+            }
+            opcode::LISTXATTR => Self::ExtendedAttributes {
+                size: fields.u32()?,
+            },
             opcode::READLINK => Self::Unsupported(Unsupported::ReadLink),
             opcode::IOCTL => Self::Unsupported(Unsupported::Ioctl),
             opcode::NOTIFY_REPLY => Self::Unsupported(Unsupported::NotifyReply),
             code => match Modification::parse(code, fields) {
                 Some(modification) => Self::Modify(modification),
-                // Extended attributes, locks, poll, bmap, lseek, copy_file_range, access, and whatever comes later.
+                // Locks, poll, bmap, lseek, copy_file_range, access, and whatever comes later.
                 None => Self::Unsupported(Unsupported::Other),
             },
         })
@@ -558,10 +575,16 @@ mod tests {
     }
 
     #[test]
+    fn extended_attributes() {
+        let body = [&9_u32.to_ne_bytes()[..], &[0; 4], b"user.a\0"].concat();
+        let name = OsStr::new("user.a");
+        check(22, &body, &Operation::ExtendedAttribute { name, size: 9 });
+        check(23, &body[..8], &Operation::ExtendedAttributes { size: 9 });
+    }
+
+    #[test]
     fn what_is_not_offered_is_sorted() {
         for code in [
-            22,
-            23,
             31,
             32,
             33,

@@ -1,0 +1,57 @@
+//! What the kernel is told without being asked: names that it should forget.
+//!
+//! A name whose object was found to be replaced, so that the next look asks for it; and names of files that nobody uses,
+//! when there are more inodes than the mount wants to keep. Each is a message of its own to the device.
+//!
+//! Invariant: sent by a thread of their own. The kernel takes the directory's lock for each, which somebody may hold who
+//! waits for an answer of ours: a session thread, or one that delivers bytes, would wait for itself.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::thread;
+
+use super::device::Channel;
+use super::wire::forget_name;
+use crate::config::limits::{SURPLUS_BATCH, SURPLUS_PERIOD};
+use crate::fs::FileSystem;
+use crate::operation::StaleName;
+
+/// Starts to tell the kernel, for as long as the file system lives and the connection lasts.
+pub(super) fn start(fs: &Arc<FileSystem>, channel: &Arc<Channel>) -> io::Result<()> {
+    let Some(stale) = fs.take_stale_names() else {
+        return Ok(());
+    };
+    let (fs, channel) = (Arc::downgrade(fs), Arc::downgrade(channel));
+    let builder = thread::Builder::new().name("fuse-notices".to_owned());
+    builder.spawn(move || run(&fs, &stale, &channel))?;
+    Ok(())
+}
+
+fn run(fs: &Weak<FileSystem>, stale: &Receiver<StaleName>, channel: &Weak<Channel>) {
+    loop {
+        let received = stale.recv_timeout(SURPLUS_PERIOD);
+        let Some(fs) = fs.upgrade() else { return };
+        let names = match received {
+            Ok(name) if fs.is_still_stale(&name) => vec![name],
+            Ok(_) => Vec::new(),
+            Err(RecvTimeoutError::Timeout) => fs.surplus_names(SURPLUS_BATCH),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        drop(fs);
+        let Some(channel) = channel.upgrade() else {
+            return;
+        };
+        for StaleName { directory, name } in &names {
+            match channel.tell(&forget_name(*directory, name)) {
+                Ok(()) => {}
+                // The kernel has forgotten it already.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::debug!(%error, "the kernel takes no notices any more");
+                    return;
+                }
+            }
+        }
+    }
+}

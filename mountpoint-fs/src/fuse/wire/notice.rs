@@ -1,0 +1,44 @@
+//! Messages that answer no request.
+
+use super::reply::OUT_HEADER_LEN;
+use crate::operation::InodeNo;
+
+/// `FUSE_NOTIFY_INVAL_ENTRY`: the kernel forgets what `name` in `directory` is, and looks it up when it is needed.
+pub(in crate::fuse) fn forget_name(directory: InodeNo, name: &str) -> Vec<u8> {
+    let len = OUT_HEADER_LEN + 16 + name.len() + 1;
+    let mut message = Vec::with_capacity(len);
+    message.extend_from_slice(&length(len).to_ne_bytes());
+    message.extend_from_slice(&INVAL_ENTRY.to_ne_bytes());
+    // No request.
+    message.extend_from_slice(&0_u64.to_ne_bytes());
+    message.extend_from_slice(&directory.0.to_ne_bytes());
+    message.extend_from_slice(&length(name.len()).to_ne_bytes());
+    // No flags.
+    message.extend_from_slice(&0_u32.to_ne_bytes());
+    message.extend_from_slice(name.as_bytes());
+    message.push(0);
+    message
+}
+
+fn length(len: usize) -> u32 {
+    u32::try_from(len).expect("names have 255 bytes at most")
+}
+
+const INVAL_ENTRY: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_to_forget() {
+        let message = forget_name(InodeNo(7), "abc");
+        assert_eq!(message.len(), 36);
+        assert_eq!(message[..4], 36_u32.to_ne_bytes());
+        assert_eq!(message[4..8], 3_u32.to_ne_bytes());
+        assert_eq!(message[8..16], [0; 8]);
+        assert_eq!(message[16..24], 7_u64.to_ne_bytes());
+        assert_eq!(message[24..28], 3_u32.to_ne_bytes());
+        assert_eq!(message[28..], *b"\0\0\0\0abc\0");
+    }
+}
