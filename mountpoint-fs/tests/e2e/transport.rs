@@ -82,7 +82,7 @@ fn ring_threads(mounted: &Mounted) -> usize {
 /// The tests that say most about a transport, in a process of their own whose mounts all have rings.
 #[test]
 fn other_tests_pass_over_io_uring() {
-    const TESTS: [&str; 8] = [
+    const TESTS: [&str; 9] = [
         "reading::",
         "read_mode::",
         "faults::",
