@@ -222,9 +222,10 @@ impl InodeTable {
     pub(super) fn idle_files(&self, count: usize, now: Moment) -> Vec<StaleName> {
         let table = self.table.lock();
         let is_idle = |ino: &&InodeNo| {
-            table.inode(**ino).is_ok_and(|inode| {
+            let is_idle = |inode: &Inode| {
                 inode.openers == 0 && inode.lookups > 0 && inode.kind() == FileKind::File
-            })
+            };
+            table.inode(**ino).is_ok_and(is_idle) && !table.writing.contains_key(*ino)
         };
         let idle = || table.names.iter().filter(is_idle);
         let is_expired = |ino: &&InodeNo| {
