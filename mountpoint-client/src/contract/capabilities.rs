@@ -13,6 +13,8 @@ pub enum Capability {
     CopySourceCondition,
     /// `If-None-Match` on CopyObject.
     CopyDestinationCondition,
+    /// A copy with new headers has none of the source's.
+    CopyDropsHeaders,
     /// A copy of an object to itself that changes nothing is refused.
     CopyToItselfRefused,
     /// A range of an object becomes a part.
@@ -204,7 +206,11 @@ const MINIO: [Gap; 11] = [
     gap(Capability::EmptyComponents, "minio refuses names with //"),
 ];
 
-const VERSITYGW: [Gap; 10] = [
+const VERSITYGW: [Gap; 11] = [
+    gap(
+        Capability::CopyDropsHeaders,
+        "versitygw 1.8 keeps the source's Cache-Control where the request names none",
+    ),
     GENERAL_PURPOSE,
     gap(
         Capability::CopyDestinationCondition,

@@ -4,12 +4,14 @@ use super::super::bucket::{ensure, refused, same};
 use super::super::{Bucket, Capability, Case, Failure};
 use crate::ErrorKind;
 use crate::sim::pattern_bytes;
-use crate::types::{CopyHeaders, CopySource, ObjectDetails, ObjectHeaders, PutCondition};
+use crate::types::{CopyHeaders, CopySource, ObjectHeaders, PutCondition};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("copy_plain", copy_plain),
     Case::new("copy_empty", copy_empty),
     Case::new("copy_carries_on", copy_carries_on),
+    Case::new("copy_with_new_headers", copy_with_new_headers)
+        .needs(&[Capability::CopyDropsHeaders]),
     Case::new("copy_overwrites", copy_overwrites),
     Case::new("copy_odd_names", copy_odd_names),
     Case::new("copy_missing_source", copy_missing_source),
@@ -41,8 +43,9 @@ fn copy_plain(bucket: &Bucket) -> Result<(), Failure> {
     )
 }
 
-fn copy_carries_on(bucket: &Bucket) -> Result<(), Failure> {
-    let mut request = bucket.put_request("source", "bytes")?;
+/// Puts an object with headers and returns these.
+fn put_with_headers(bucket: &Bucket, name: &str) -> Result<ObjectHeaders, Failure> {
+    let mut request = bucket.put_request(name, "bytes")?;
     request.headers = ObjectHeaders {
         content_type: Some("text/plain".to_owned()),
         metadata: vec![("owner".to_owned(), "nobody".to_owned())],
@@ -51,15 +54,28 @@ fn copy_carries_on(bucket: &Bucket) -> Result<(), Failure> {
     };
     let sent = request.headers.clone();
     bucket.wait(bucket.client.put(request))?;
+    Ok(sent)
+}
+
+/// The headers that HEAD tells, but for the storage class.
+fn headers(bucket: &Bucket, name: &str) -> Result<ObjectHeaders, Failure> {
+    let key = bucket.key(name)?;
+    let details = bucket.wait(bucket.client.head_details(&key))?;
+    Ok(ObjectHeaders {
+        storage_class: None,
+        ..details.headers
+    })
+}
+
+fn copy_carries_on(bucket: &Bucket) -> Result<(), Failure> {
+    let sent = put_with_headers(bucket, "source")?;
     bucket.copy("source", None, "destination", PutCondition::None)??;
-    let told = |name: &str| -> Result<ObjectDetails, Failure> {
-        let key = bucket.key(name)?;
-        Ok(bucket.wait(bucket.client.head_details(&key))?)
-    };
-    let mut copied = told("destination")?.headers;
-    copied.storage_class = None;
-    same("headers", copied, sent)?;
-    // New headers, also for an object that is copied onto itself.
+    same("headers", headers(bucket, "destination")?, sent)
+}
+
+/// Also of an object that is copied onto itself.
+fn copy_with_new_headers(bucket: &Bucket) -> Result<(), Failure> {
+    put_with_headers(bucket, "source")?;
     let new = ObjectHeaders {
         content_type: Some("image/png".to_owned()),
         metadata: vec![("mode".to_owned(), "33188".to_owned())],
@@ -70,15 +86,15 @@ fn copy_carries_on(bucket: &Bucket) -> Result<(), Failure> {
             key: bucket.key("source")?,
             if_match: None,
         };
-        let headers = CopyHeaders::New(new.clone());
-        let copied = bucket
-            .client
-            .copy(source, &bucket.key(name)?, PutCondition::None, headers);
+        let copied = bucket.client.copy(
+            source,
+            &bucket.key(name)?,
+            PutCondition::None,
+            CopyHeaders::New(new.clone()),
+        );
         bucket.wait(copied)?;
         bucket.holds(name, b"bytes")?;
-        let mut told = told(name)?.headers;
-        told.storage_class = None;
-        same("new headers", told, new.clone())?;
+        same("new headers", headers(bucket, name)?, new.clone())?;
     }
     Ok(())
 }
