@@ -78,6 +78,10 @@ impl ObjectClient for CrtClient {
         Flight::start(&self.0, request, into, observer)
     }
 
+    fn parts_in_flight(&self) -> usize {
+        self.0.parts_in_flight
+    }
+
     fn is_throttled(&self) -> bool {
         self.0.is_throttled()
     }

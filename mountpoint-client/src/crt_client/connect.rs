@@ -90,6 +90,7 @@ pub(super) async fn connect_at(
     } = found;
     let headers = RequestHeaders::checked(&options, &endpoint)?;
     let connections = options.connections(found.instance_type.as_deref());
+    let parts_in_flight = options.connections_to_fill(found.instance_type.as_deref());
     let proxy = options.proxy.for_url(&endpoint.origin);
     let target = probe_target(&endpoint, proxy)?;
     let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
@@ -114,6 +115,7 @@ pub(super) async fn connect_at(
     let data = data_clients(&options, &plan, interfaces)?;
     let connections = connections as usize * data.count();
     Ok(Core {
+        parts_in_flight: parts_in_flight as usize * data.count(),
         control: Semaphore::new(CONTROL_IN_FLIGHT_MAX),
         was_reached: AtomicBool::new(false),
         admission: Admission::new(

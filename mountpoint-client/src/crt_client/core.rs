@@ -31,6 +31,8 @@ use crate::{ClientError, ErrorKind, Pending};
 /// The shared part of a client.
 pub(super) struct Core {
     pub(super) bucket: String,
+    /// Parts of uploads that fill all interfaces together.
+    pub(super) parts_in_flight: usize,
     /// Whether listings come in no order and by whole directories.
     pub(super) is_directory_bucket: bool,
     pub(super) endpoint: Endpoint,

@@ -128,21 +128,27 @@ impl CrtClientOptions {
     /// Connections of one interface, on an instance of this type, if it is one.
     #[must_use]
     pub fn connections(&self, instance_type: Option<&str>) -> u32 {
-        let wanted = self.connections.unwrap_or_else(|| {
-            let gbps = self
-                .throughput_target_gbps
-                .or_else(|| instance_type.and_then(instance_throughput_gbps))
-                .unwrap_or(THROUGHPUT_DEFAULT_GBPS);
-            let wanted = (gbps / GBPS_PER_CONNECTION).ceil();
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "clamped just before"
-            )]
-            let wanted = wanted.clamp(0.0, f64::from(CONNECTIONS_MAX)) as u32;
-            wanted
-        });
+        let wanted = self
+            .connections
+            .unwrap_or_else(|| self.connections_to_fill(instance_type));
         wanted.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX)
+    }
+
+    /// Requests with long bodies that fill the network of one interface together.
+    #[must_use]
+    pub fn connections_to_fill(&self, instance_type: Option<&str>) -> u32 {
+        let gbps = self
+            .throughput_target_gbps
+            .or_else(|| instance_type.and_then(instance_throughput_gbps))
+            .unwrap_or(THROUGHPUT_DEFAULT_GBPS);
+        let wanted = (gbps / GBPS_PER_CONNECTION).ceil();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "clamped just before"
+        )]
+        let wanted = wanted.clamp(UPLOADS_MIN, f64::from(CONNECTIONS_MAX)) as u32;
+        wanted
     }
 }
 
@@ -155,6 +161,8 @@ const PART_SIZE_MAX: usize = 64 * 1024 * 1024;
 pub(super) const GBPS_PER_CONNECTION: f64 = 0.4;
 /// 64 readers that are blocked must be 64 requests in flight, with as much room again for read-ahead.
 const CONNECTIONS_MIN: u32 = 128;
+/// Fewer parts on their way would leave a store waiting that takes 100 ms for each.
+const UPLOADS_MIN: f64 = 8.0;
 /// Beyond this a process runs out of file descriptors before the network is full.
 const CONNECTIONS_MAX: u32 = 2048;
 /// Share of the connections, in percent, that read-ahead may use; the rest is for readers that are blocked.

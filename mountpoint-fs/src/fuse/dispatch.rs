@@ -4,12 +4,13 @@
 //! wants a reply yields `Now` or `Later`, one that wants none yields anything else.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use nix::errno::Errno;
 use tracing::Level;
 
-use super::errno::{Access, NO_ATTRIBUTE, Step, TOO_LITTLE_ROOM, errno, level};
+use super::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, Step, TOO_LITTLE_ROOM, errno, level};
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
 use super::reply::Reply;
@@ -90,6 +91,10 @@ impl Dispatcher {
                     self.fs.forget(InodeNo(node), count);
                 }
                 return Answer::Nothing;
+            }
+            // Access control lists and what security modules ask for.
+            Operation::ExtendedAttribute { name, .. } if !name.as_bytes().starts_with(b"user.") => {
+                return Answer::Now(Reply::Failed(NO_SUCH_ATTRIBUTES));
             }
             Operation::Unsupported(operation) => {
                 return unsupported(*operation)

@@ -54,6 +54,9 @@ fn client_errno(kind: &ErrorKind) -> Errno {
     }
 }
 
+/// There are no extended attributes of that kind: unlike [`NO_ATTRIBUTE`], it tells `ls` not to ask for each file.
+pub(super) const NO_SUCH_ATTRIBUTES: Errno = Errno::EOPNOTSUPP;
+
 /// There is no extended attribute of that name.
 pub(super) const NO_ATTRIBUTE: Errno = Errno::ENODATA;
 

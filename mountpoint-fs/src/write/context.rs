@@ -14,6 +14,7 @@ use super::journal::Journal;
 use super::lost_answer;
 use super::memory::{MemorySource, WriteMemory};
 use super::part_plan::PartPlan;
+use super::parts_in_flight::PartsInFlight;
 use super::upload::Upload;
 use super::writer::Stored;
 use crate::clock::Clock;
@@ -27,6 +28,7 @@ pub struct WriteContext {
     pub(super) config: WriteConfig,
     pub(super) clock: Clock,
     pub(super) memory: WriteMemory,
+    pub(super) parts: Arc<PartsInFlight>,
     pub(super) plan: PartPlan,
     pub(super) abilities: Abilities,
     pub(super) journal: Journal,
@@ -49,6 +51,7 @@ impl WriteContext {
         let journal = Journal::new(config.state_directory.as_deref(), &config.bucket);
         Arc::new(Self {
             journal,
+            parts: PartsInFlight::new(client.parts_in_flight()),
             client,
             config,
             clock,

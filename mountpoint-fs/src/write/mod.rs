@@ -16,6 +16,7 @@ mod journal;
 mod lost_answer;
 mod memory;
 mod part_plan;
+mod parts_in_flight;
 mod upload;
 mod writer;
 

@@ -126,8 +126,10 @@ impl Upload {
             PartNumber(u16::try_from(parts.len()).expect("the plan ends at 10,000 parts"))
         };
         let (this, pending) = (Arc::clone(self), self.context.begin());
+        let in_flight = self.context.parts.enter();
         background::run(async move {
             let sent = this.send(number, source).await;
+            drop(in_flight);
             if let Err(error) = &sent {
                 this.failure.set(error);
             }

@@ -255,6 +255,9 @@ impl Writer {
         };
         match need {
             Need::Nothing => {}
+            Need::Memory(_) if front.upload.is_some() && !self.context.parts.has_room() => {
+                return None;
+            }
             Need::Memory(ask) => {
                 let fill = self.context.memory.try_take(ask)?;
                 self.install(&mut front, fill);
@@ -271,6 +274,9 @@ impl Writer {
             match self.need(&mut front, offset, data.len())? {
                 Need::Nothing => return self.take(&mut front, data),
                 Need::Memory(ask) => {
+                    if front.upload.is_some() {
+                        self.context.parts.room().await;
+                    }
                     let fill = self.context.memory.take(ask).await;
                     self.install(&mut front, fill);
                 }

@@ -325,7 +325,7 @@ fn what_does_not_exist_is_said_so() {
     let mut served = Served::new(Time::Immediate);
     served.check(ACCESS, ROOT, &[0; 8], libc::ENOSYS);
     let capability = [&[0; 8], &c_string("security.capability")[..]].concat();
-    served.check(GETXATTR, ROOT, &capability, libc::ENODATA);
+    served.check(GETXATTR, ROOT, &capability, libc::EOPNOTSUPP);
     served.check(9999, ROOT, &[], libc::ENOSYS);
     served.check(5, ROOT, &[], libc::EINVAL);
     served.check(39, ROOT, &[0; 32], libc::ENOTTY);
