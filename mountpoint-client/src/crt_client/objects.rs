@@ -20,7 +20,7 @@ use crate::types::{
     BucketInfo, CopyHeaders, CopySource, DeleteFailure, ETag, Key, ObjectDetails, ObjectHeaders,
     ObjectInfo, PutCondition, PutOutput,
 };
-use crate::{ErrorKind, Pending};
+use crate::{ClientError, ErrorKind, Pending};
 
 pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
     head_with(core, key, object_info)
@@ -171,28 +171,55 @@ pub(super) fn delete_many(core: &Arc<Core>, keys: Vec<Key>) -> Pending<Vec<Delet
         let what = format!("{} keys, {DELETE_MANY_MAX} at most", keys.len());
         return refused(operation.error(ErrorKind::InvalidRequest, &what));
     }
+    let (listed, unlisted): (Vec<Key>, Vec<Key>) =
+        keys.into_iter().partition(|key| is_xml(key.as_str()));
     let core_of_task = Arc::clone(core);
     writing(core, async move {
         let core = core_of_task;
-        let attempt = || async {
-            let delete = delete_list(&operation, &keys)?;
-            let call = core
-                .sdk
-                .delete_objects()
-                .bucket(&core.bucket)
-                .delete(delete);
-            let output = call
-                .send()
-                .await
-                .map_err(|error| of_sdk(&operation, &error))?;
-            Ok(output
-                .errors()
-                .iter()
-                .filter_map(|error| delete_failure(&core, error))
-                .collect())
-        };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        let mut failures = delete_listed(&core, &operation, &listed).await?;
+        for key in unlisted {
+            if let Err(error) = delete(&core, &key, None).await {
+                failures.push(DeleteFailure { key, error });
+            }
+        }
+        Ok(failures)
     })
+}
+
+/// Whether XML can carry `text`: a DeleteObjects that names a key with another character is refused as a whole.
+fn is_xml(text: &str) -> bool {
+    text.chars().all(|c| match c {
+        '\t' | '\n' | '\r' => true,
+        c => c >= ' ' && c != '\u{fffe}' && c != '\u{ffff}',
+    })
+}
+
+async fn delete_listed(
+    core: &Core,
+    operation: &Operation,
+    keys: &[Key],
+) -> Result<Vec<DeleteFailure>, ClientError> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let attempt = || async {
+        let delete = delete_list(operation, keys)?;
+        let call = core
+            .sdk
+            .delete_objects()
+            .bucket(&core.bucket)
+            .delete(delete);
+        let output = call
+            .send()
+            .await
+            .map_err(|error| of_sdk(operation, &error))?;
+        Ok(output
+            .errors()
+            .iter()
+            .filter_map(|error| delete_failure(core, error))
+            .collect())
+    };
+    core.retry(Call::quick(operation.clone()), attempt).await
 }
 
 fn delete_list(operation: &Operation, keys: &[Key]) -> Result<Delete, Fault> {

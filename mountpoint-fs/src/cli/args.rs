@@ -22,8 +22,8 @@ const VERSION: &str = concat!(
 
 /// Mount an S3 bucket, or any bucket of an S3-compatible server, as a local directory.
 ///
-/// New files can be written, from their beginning to their end; --allow-overwrite and --allow-delete let existing ones
-/// be replaced and removed. Unmount with `umount DIRECTORY` (or `fusermount3 -u DIRECTORY` as an
+/// New files can be written, from their beginning to their end; --allow-overwrite, --allow-delete and --allow-rename
+/// let existing ones be replaced, removed and renamed. Unmount with `umount DIRECTORY` (or `fusermount3 -u DIRECTORY` as an
 /// ordinary user), or end the process with SIGTERM.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mount-s3", version = VERSION, max_term_width = 110, after_help = EXAMPLES)]
@@ -121,6 +121,9 @@ Examples:
   mount-s3 s3://my-bucket/imagenet/ /mnt/data           one prefix of it
   mount-s3 my-bucket /mnt/data --endpoint-url http://127.0.0.1:9000 --force-path-style
                                                         a bucket of an S3-compatible server
+  mount-s3 my-bucket /mnt/data --allow-overwrite --allow-delete --allow-rename
+                                                        with all changes that S3 can make
+  mount-s3 my-bucket /mnt/data --read-only              with none
   mount-s3 open-data /mnt/data --no-sign-request        a public bucket
   mount-s3 arn:aws:s3:us-east-1:123456789012:accesspoint/team /mnt/data
                                                         an access point

@@ -18,8 +18,8 @@ pub struct ClientFlags {
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = value_parser!(u64).range(1..))]
     pub max_threads: u64,
 
-    /// Memory for data that was read and read ahead, in MiB, at least 512 [default: a quarter of the machine's or
-    /// the cgroup's, 256 MiB (at most half) to 8 GiB]
+    /// Memory for data that was read, read ahead or written, in MiB, at least 512 [default: a quarter of the machine's
+    /// or the cgroup's, 256 MiB (at most half) to 8 GiB]
     #[arg(long, value_name = "MiB", value_parser = value_parser!(u64).range(512..=MIB_MAX))]
     pub memory_target: Option<u64>,
 

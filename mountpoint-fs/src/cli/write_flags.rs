@@ -15,15 +15,15 @@ use super::values::parse_kms_key;
     reason = "each is a flag of the command line that we are compatible with"
 )]
 pub struct WriteFlags {
-    /// Let files be removed
+    /// Let files and directories be removed
     #[arg(long)]
     pub allow_delete: bool,
 
-    /// Let files be replaced
+    /// Let existing files be replaced, shortened and touched
     #[arg(long)]
     pub allow_overwrite: bool,
 
-    /// Let files be appended to by a copy on the server
+    /// Let existing files be appended to (`>>`) by a copy on the server
     #[arg(long)]
     pub allow_append: bool,
 
@@ -39,7 +39,7 @@ pub struct WriteFlags {
     #[arg(long)]
     pub posix_metadata: bool,
 
-    /// Append to objects of S3 Express One Zone
+    /// The same as --allow-append
     #[arg(long)]
     pub incremental_upload: bool,
 

@@ -51,8 +51,8 @@ pub(super) struct Rules {
 pub(super) struct Dispatcher {
     pub(super) fs: Arc<FileSystem>,
     rules: Rules,
-    refusals: LogLimit,
-    failures: LogLimit,
+    refusals: LogLimit<&'static str>,
+    failures: LogLimit<(Step, i32)>,
 }
 
 impl Dispatcher {
@@ -337,7 +337,7 @@ impl Dispatcher {
     }
 
     pub(super) fn refuse(&self, ino: InodeNo, refusal: Refusal) -> Reply {
-        if let Some(suppressed) = self.refusals.admit() {
+        if let Some(suppressed) = self.refusals.admit(refusal.reason) {
             tracing::warn!(inode = ino.0, errno = %refusal.errno, suppressed, "{}", refusal.reason);
         }
         Reply::Failed(refusal.errno)
@@ -359,7 +359,7 @@ impl Dispatcher {
     fn failed(&self, step: Step, ino: InodeNo, error: &FsError) -> Reply {
         let errno = errno(error, self.rules.access);
         if level(step, error) == Level::WARN {
-            if let Some(suppressed) = self.failures.admit() {
+            if let Some(suppressed) = self.failures.admit((step, errno as i32)) {
                 tracing::warn!(inode = ino.0, %errno, suppressed, "{step} failed: {error}");
             }
         } else {

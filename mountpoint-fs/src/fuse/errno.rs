@@ -64,7 +64,7 @@ pub(super) const NO_ATTRIBUTE: Errno = Errno::ENODATA;
 pub(super) const TOO_LITTLE_ROOM: Errno = Errno::ERANGE;
 
 /// The operation that failed, as the log names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Step {
     Lookup,
     Attributes,

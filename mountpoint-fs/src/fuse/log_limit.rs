@@ -2,17 +2,19 @@
 //!
 //! A program that retries a refused operation in a loop must not fill the disk with the news of it.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::sync::Mutex;
 
-/// At most [`LINES_PER_PERIOD_MAX`] lines in each period of [`PERIOD`].
+/// At most [`LINES_PER_PERIOD_MAX`] lines of each kind in each period of [`PERIOD`]. Kinds are few.
 #[derive(Debug)]
-pub(super) struct LogLimit {
+pub(super) struct LogLimit<K> {
     clock: Clock,
     /// Guards the counts only; held for a few instructions, inside any other lock.
-    state: Mutex<State>,
+    kinds: Mutex<HashMap<K, State>>,
 }
 
 #[derive(Debug, Default)]
@@ -22,19 +24,20 @@ struct State {
     suppressed: u64,
 }
 
-impl LogLimit {
+impl<K: Eq + Hash> LogLimit<K> {
     /// A limit that counts periods on `clock`.
     pub(super) fn new(clock: Clock) -> Self {
         Self {
             clock,
-            state: Mutex::new(State::default()),
+            kinds: Mutex::new(HashMap::new()),
         }
     }
 
-    /// Whether a line may be written now; if so, how many were suppressed since the last one.
-    pub(super) fn admit(&self) -> Option<u64> {
+    /// Whether a line of this kind may be written now; if so, how many were suppressed since the last one.
+    pub(super) fn admit(&self, kind: K) -> Option<u64> {
         let now = self.clock.now();
-        let mut state = self.state.lock();
+        let mut kinds = self.kinds.lock();
+        let state = kinds.entry(kind).or_default();
         if now.saturating_sub(state.period_start) >= PERIOD {
             state.period_start = now;
             state.lines = 0;
@@ -62,13 +65,14 @@ mod tests {
         let clock = Clock::manual();
         let limit = LogLimit::new(clock.clone());
         for _ in 0..LINES_PER_PERIOD_MAX {
-            assert_eq!(limit.admit(), Some(0));
+            assert_eq!(limit.admit("write"), Some(0));
         }
         clock.advance(PERIOD - Duration::from_nanos(1));
-        assert_eq!(limit.admit(), None);
-        assert_eq!(limit.admit(), None);
+        assert_eq!(limit.admit("write"), None);
+        assert_eq!(limit.admit("open"), Some(0));
+        assert_eq!(limit.admit("write"), None);
         clock.advance(Duration::from_nanos(1));
-        assert_eq!(limit.admit(), Some(2));
-        assert_eq!(limit.admit(), Some(0));
+        assert_eq!(limit.admit("write"), Some(2));
+        assert_eq!(limit.admit("write"), Some(0));
     }
 }

@@ -14,6 +14,10 @@ pub(super) const CASES: &[Case] = &[
     Case::new("delete_many", delete_many),
     Case::new("delete_many_missing", delete_many_missing),
     Case::new("delete_many_odd_names", delete_many_odd_names),
+    Case::new(
+        "delete_many_control_characters",
+        delete_many_control_characters,
+    ),
     Case::new("delete_a_thousand", delete_a_thousand),
 ];
 
@@ -85,6 +89,17 @@ fn delete_many_odd_names(bucket: &Bucket) -> Result<(), Failure> {
     bucket.put_many(&names)?;
     delete_all(bucket, &names)?;
     same("keys", bucket.list("", None, None)?.keys, vec![])
+}
+
+/// XML, in which the keys are sent, has no control characters but three.
+fn delete_many_control_characters(bucket: &Bucket) -> Result<(), Failure> {
+    let names = ["a", "b\nc", "d\te", "f\rg", "h\u{1}i", "j\u{1b}k"];
+    bucket.put_many(&names)?;
+    delete_all(bucket, &names)?;
+    for name in names {
+        bucket.is_gone(name)?;
+    }
+    Ok(())
 }
 
 fn delete_a_thousand(bucket: &Bucket) -> Result<(), Failure> {
