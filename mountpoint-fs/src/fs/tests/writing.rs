@@ -162,3 +162,21 @@ fn a_file_that_was_replaced_is_not_cut() {
         assert_eq!(content(&mount, "a"), format!("theirs {size}"));
     }
 }
+
+#[test]
+fn a_child_that_ends_does_not_show_half_a_file() {
+    use crate::handle::Closer;
+    let mount = Mount::immediate(&[]);
+    let (ino, handle) = create(&mount, ROOT, "new");
+    write(&mount, handle, 0, b"half");
+    now(mount.fs.flush(handle, |_| Closer::Child)).unwrap();
+    let looked = now(mount.fs.open(ino, READ));
+    assert!(matches!(looked, Err(FsError::NotPermitted(_))));
+    assert!(mount.bucket.keys().is_empty());
+    write(&mount, handle, 4, b" and whole");
+    now(mount.fs.flush(handle, |_| Closer::Opener)).unwrap();
+    let opened = now(mount.fs.open(ino, READ)).unwrap();
+    mount.fs.release(opened.handle);
+    assert_eq!(content(&mount, "new"), "half and whole");
+    mount.fs.release(handle);
+}
