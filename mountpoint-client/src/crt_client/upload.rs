@@ -256,6 +256,42 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_with_another_checksum_is_a_failure() {
+        let key = Key::parse("key").unwrap();
+        let operation = Operation::on_key("PutObject", "bucket", &key);
+        let check = |sent, answered: Option<(&str, &str)>| {
+            let headers = answered.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let head = ResponseHead {
+                status: 200,
+                headers: headers.into_iter().collect(),
+            };
+            check_stored(&operation, &head, sent).map_err(|fault| fault.error.kind)
+        };
+        let sent = Some(Checksum::Crc32c(0xE306_9283));
+        let wrong = Err(ErrorKind::InvalidResponse);
+        for (sent, answered, expected) in [
+            (sent, Some(("x-amz-checksum-crc32c", "4waSgw==")), Ok(())),
+            (sent, Some(("X-Amz-Checksum-Crc32c", " 4waSgw== ")), Ok(())),
+            (
+                sent,
+                Some(("x-amz-checksum-crc32c", "4waSgA==")),
+                wrong.clone(),
+            ),
+            (sent, Some(("x-amz-checksum-crc32c", "")), wrong),
+            // A server that says nothing, or something else.
+            (sent, None, Ok(())),
+            (
+                sent,
+                Some(("x-amz-checksum-crc64nvme", "rosUhgp5mIg=")),
+                Ok(()),
+            ),
+            (None, Some(("x-amz-checksum-crc32c", "4waSgA==")), Ok(())),
+        ] {
+            assert_eq!(check(sent, answered), expected, "{sent:?} {answered:?}");
+        }
+    }
+
+    #[test]
     fn no_header_is_smuggled_in() {
         let with = |name: &str, value: &str| ObjectHeaders {
             metadata: vec![(name.to_owned(), value.to_owned())],

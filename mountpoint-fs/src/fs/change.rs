@@ -37,6 +37,11 @@ impl FileSystem {
         if change.has_kept_children() {
             return Err(FsError::NotEmpty);
         }
+        if let Some((ino, _)) = change.known()
+            && self.finish_closed_below(*ino).await.is_err()
+        {
+            return Err(FsError::NotEmpty);
+        }
         let may_delete = || permit(&self.write, Change::RemoveDirectory);
         let prefix = change.prefix()?;
         self.mutator.remove_directory(&prefix, may_delete).await?;
@@ -163,6 +168,11 @@ impl FileSystem {
             (Some(_), RenameMode::KeepExisting) => return Err(FsError::Exists),
             _ if to.has_kept_children() => return Err(FsError::NotEmpty),
             _ => {}
+        }
+        for change in [&from, &to] {
+            if let Some((ino, _)) = change.known() {
+                self.finish_closed_below(*ino).await?;
+            }
         }
         let (old, new) = (from.prefix()?, to.prefix()?);
         self.mutator.rename_directory(&old, &new).await?;

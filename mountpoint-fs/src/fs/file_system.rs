@@ -139,7 +139,7 @@ impl FileSystem {
             }
             return Err(error);
         }
-        self.namespace.opened(ino)?;
+        let was_opened = self.namespace.opened(ino)?;
         let (direct_io, watch) = self.read_modes.open(
             (key.as_str(), etag.as_str()),
             opened.version.size,
@@ -150,8 +150,9 @@ impl FileSystem {
         Ok(Opened {
             handle,
             direct_io,
-            // An inode is one version of an object, so pages of it are never of another.
-            keep_cache: true,
+            // An inode is one version of an object until it is written through this mount. Pages that the kernel has
+            // since an earlier open are of this version.
+            keep_cache: was_opened,
             flush: false,
         })
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
 use crate::handle::{Closer, OpenFile, OpenWriter};
-use crate::namespace::{Namespace, OpenVersion};
+use crate::namespace::{Namespace, OpenVersion, Version, being_written};
 use crate::operation::{Entry, FsError, HandleNo, InodeNo, Opened, Progress, WriteOptions};
 use crate::read::Reader;
 use crate::write::{Beginning, Stored, WriteObserver, Writer, background};
@@ -68,16 +68,23 @@ impl FileSystem {
             return self.open_for_appending(ino, opener).await;
         }
         if !options.truncate && self.namespace.attributes(ino).await?.size > 0 {
-            return Err(FsError::NotPermitted(
-                "an existing file is replaced as a whole: it can be opened for writing with O_TRUNC only, or with \
-                 O_APPEND"
-                    .to_owned(),
-            ));
+            return Err(must_truncate());
         }
         let progress = self.new_progress(0);
-        let (key, _) = self.namespace.begin_writing(ino, &progress)?;
+        let (key, version) = self.namespace.begin_writing(ino, &progress)?;
+        let beginning = if options.truncate {
+            Beginning::Replace
+        } else if version.size > 0 {
+            self.namespace.unchanged(ino, &progress);
+            self.namespace.close_writer(ino);
+            return Err(must_truncate());
+        } else {
+            // Nothing is to be lost: what somebody else has written into the empty file meanwhile stays.
+            let Version { etag, size, .. } = version;
+            Beginning::Extend(Stored { etag, size })
+        };
         let observer = self.observer(ino, &progress);
-        let writer = Writer::new(&self.writing, key, Beginning::Replace, progress, observer);
+        let writer = Writer::new(&self.writing, key, beginning, progress, observer);
         Ok(self.insert_writer(ino, writer, opener))
     }
 
@@ -88,7 +95,8 @@ impl FileSystem {
         let OpenVersion { key, version, .. } = self.namespace.open(ino, true).await?;
         let content = if version.size < UPLOAD_PART_MIN {
             let reading = Arc::clone(&self.reading);
-            let reader = Reader::new(reading, key, version.etag.clone(), version.size);
+            let etag = version.etag.clone();
+            let reader = Reader::new(reading, key.clone(), etag, version.size);
             self.read_whole(&reader, version.size).await
         } else {
             Ok(None)
@@ -98,14 +106,8 @@ impl FileSystem {
         }
         let content = content?;
         let progress = self.new_progress(version.size);
-        let (key, known) = self.namespace.begin_writing(ino, &progress)?;
-        if !known.is_same(&version) {
-            self.namespace.writing_failed(ino, &progress);
-            self.namespace.close_writer(ino);
-            return Err(FsError::Stale(format!("{key} was replaced just now")));
-        }
         let stored = Stored {
-            etag: version.etag,
+            etag: version.etag.clone(),
             size: version.size,
         };
         let observer = self.observer(ino, &progress);
@@ -113,14 +115,19 @@ impl FileSystem {
             Some(_) => Beginning::Extend(stored),
             None => Beginning::Append(stored),
         };
-        let writer = Writer::new(&self.writing, key, beginning, progress, observer);
-        let opened = self.insert_writer(ino, Arc::clone(&writer), opener);
-        if let Some(content) = content {
-            for slice in &content {
-                writer.preload(slice).await;
-            }
+        let (context, its_progress) = (&self.writing, Arc::clone(&progress));
+        let writer = Writer::new(context, key.clone(), beginning, its_progress, observer);
+        // It waits for memory, and may be given up: the file is not being written yet.
+        for slice in content.iter().flatten() {
+            writer.preload(slice).await;
         }
-        Ok(opened)
+        let (its_key, known) = self.namespace.begin_writing(ino, &progress)?;
+        if !known.is_same(&version) || its_key != key {
+            self.namespace.writing_failed(ino, &progress);
+            self.namespace.close_writer(ino);
+            return Err(FsError::Stale(format!("{key} was replaced just now")));
+        }
+        Ok(self.insert_writer(ino, writer, opener))
     }
 
     /// The content of a small file, in pieces that a write may have.
@@ -239,6 +246,19 @@ impl FileSystem {
         Ok(())
     }
 
+    /// Stores what was closed below `directory`. An error if a file in it is being written:
+    /// its writer would store it under the old name.
+    pub(super) async fn finish_closed_below(&self, directory: InodeNo) -> Result<(), FsError> {
+        for (ino, _) in self.namespace.written_below(directory) {
+            // What fails is gone.
+            self.finish_closed(ino).await.ok();
+        }
+        match self.namespace.written_below(directory).first() {
+            Some((_, name)) => Err(being_written(name)),
+            None => Ok(()),
+        }
+    }
+
     /// Aborts uploads that mounts of the same bucket left when they were killed.
     pub async fn recover_uploads(&self) {
         self.writing.recover().await;
@@ -298,6 +318,13 @@ impl FileSystem {
             progress: Arc::clone(progress),
         })
     }
+}
+
+fn must_truncate() -> FsError {
+    FsError::NotPermitted(
+        "an existing file is replaced as a whole: it can be opened for writing with O_TRUNC only, or with O_APPEND"
+            .to_owned(),
+    )
 }
 
 /// What streaming writes cannot do.

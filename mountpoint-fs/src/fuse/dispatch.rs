@@ -28,6 +28,9 @@ pub(super) enum Answer {
     Now(Reply),
     /// Poll this; it becomes the reply.
     Later(PendingReply),
+    /// The same, but a signal does not end it: what it has sent would be done later, behind what the application does
+    /// next.
+    Whole(PendingReply),
     /// Cancel the operation that answers this request.
     Interrupt { unique: u64 },
     /// Nobody waits.

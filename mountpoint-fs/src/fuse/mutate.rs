@@ -78,7 +78,12 @@ impl Dispatcher {
             }
             Mutation::CopyRange(_) => return Answer::Now(Reply::Failed(Errno::ENOSYS)),
         };
-        Answer::Later(pending)
+        match mutation {
+            Mutation::Unlink { .. }
+            | Mutation::RemoveDirectory { .. }
+            | Mutation::SetAttributes(_) => Answer::Whole(pending),
+            _ => Answer::Later(pending),
+        }
     }
 
     fn rename(

@@ -46,6 +46,15 @@ impl Starter {
 
     /// Runs `operation` as far as it goes without waiting. It is answered now, or parked and answered later.
     pub(super) fn start(&mut self, unique: u64, operation: PendingReply, reply: ReplyTo) {
+        self.begin(unique, false, operation, reply);
+    }
+
+    /// The same for one that no signal ends.
+    pub(super) fn start_whole(&mut self, unique: u64, operation: PendingReply, reply: ReplyTo) {
+        self.begin(unique, true, operation, reply);
+    }
+
+    fn begin(&mut self, unique: u64, is_whole: bool, operation: PendingReply, reply: ReplyTo) {
         let task = match Arc::get_mut(&mut self.spare) {
             Some(task) => task,
             None => {
@@ -54,6 +63,7 @@ impl Starter {
             }
         };
         task.unique = unique;
+        task.is_whole = is_whole;
         *task.state.get_mut() = State::Polling {
             is_woken: false,
             cancelled: None,
@@ -94,7 +104,7 @@ impl Parked {
             }
             task
         };
-        if let Some(task) = task {
+        if let Some(task) = task.filter(|task| !task.is_whole) {
             task.cancel(Errno::EINTR);
         }
     }
@@ -131,6 +141,8 @@ impl Parked {
 /// One operation.
 struct Task {
     unique: u64,
+    /// A signal does not end it.
+    is_whole: bool,
     parked: Arc<Parked>,
     runtime: Handle,
     /// Guards who owns the operation. Innermost lock.
@@ -168,6 +180,7 @@ impl Task {
         let (parked, runtime) = (Arc::clone(parked), runtime.clone());
         Self {
             unique: 0,
+            is_whole: false,
             parked,
             runtime,
             state: Mutex::new(State::Done),
@@ -184,7 +197,7 @@ impl Task {
         let reply = match outcome {
             Ok(Poll::Ready(reply)) => reply,
             Ok(Poll::Pending) => {
-                if place == Place::SessionThread && self.parked.park(self) {
+                if place == Place::SessionThread && self.parked.park(self) && !self.is_whole {
                     self.cancel(Errno::EINTR);
                 }
                 return self.suspend(work);

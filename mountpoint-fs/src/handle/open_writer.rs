@@ -22,7 +22,7 @@ pub struct OpenWriter {
     opener: u32,
     /// The opener's process has closed one of its descriptors.
     was_closed: AtomicBool,
-    /// Some process has closed one, or the file was synchronised: others may look at it now.
+    /// The opener or an heir has closed one, or the file was synchronised: others may look at it now.
     was_flushed: AtomicBool,
 }
 
@@ -58,7 +58,10 @@ impl OpenWriter {
 
     /// Whether a close by `closer` of a file of `size` bytes stores it.
     pub fn close_stores(&self, closer: Closer, size: u64) -> bool {
-        self.was_flushed.store(true, Ordering::Release);
+        // A child that ends does not end the file: its opener goes on.
+        if closer != Closer::Child {
+            self.was_flushed.store(true, Ordering::Release);
+        }
         if closer == Closer::Opener && size > 0 {
             self.was_closed.store(true, Ordering::Release);
         }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use mountpoint_client::types::{
     CopyHeaders, CopySource, ETag, Key, ObjectDetails, ObjectHeaders, PutCondition, PutRequest,
 };
+use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
 use super::fault::{COPY, PUT, failed};
@@ -32,7 +33,7 @@ impl Mutator {
                 headers,
                 version_id: None,
             };
-            return self.copy(&carrying, key, PutCondition::None).await;
+            return self.copy_onto_itself(&carrying, carrying.info.size).await;
         }
         let source = CopySource {
             key: key.clone(),
@@ -52,17 +53,38 @@ impl Mutator {
         assert!(size <= object.info.size, "it only gets shorter");
         let key = &object.info.key;
         if size > 0 {
-            let copied = self.copy_range(object, 0..size, key, PutCondition::None);
-            return copied.await.map_err(|error| failed(error, COPY));
+            return self.copy_onto_itself(object, size).await;
         }
-        let request = PutRequest {
+        let request = |condition| PutRequest {
             key: key.clone(),
             body: Bytes::new(),
-            condition: PutCondition::None,
+            condition,
             checksum: None,
             headers: object.headers.clone(),
         };
-        let stored = self.client.put(request).await;
+        let unchanged = PutCondition::Match(object.info.etag.clone());
+        let mut stored = self.client.put(request(unchanged)).await;
+        if is_unsupported(&stored) {
+            stored = self.client.put(request(PutCondition::None)).await;
+        }
         Ok(stored.map_err(|error| failed(error, PUT))?.etag)
     }
+
+    /// Makes the first `size` bytes of the object the whole of it, in parts, unless it was replaced meanwhile.
+    async fn copy_onto_itself(&self, object: &ObjectDetails, size: u64) -> Result<ETag, FsError> {
+        let key = &object.info.key;
+        let unchanged = PutCondition::Match(object.info.etag.clone());
+        let mut copied = self.copy_range(object, 0..size, key, unchanged).await;
+        if is_unsupported(&copied) {
+            copied = self
+                .copy_range(object, 0..size, key, PutCondition::None)
+                .await;
+        }
+        copied.map_err(|error| failed(error, COPY))
+    }
+}
+
+/// Whether the server has no conditions.
+fn is_unsupported<T>(outcome: &Result<T, ClientError>) -> bool {
+    matches!(outcome, Err(error) if error.kind == ErrorKind::Unsupported)
 }

@@ -36,7 +36,7 @@ impl Mutator {
             self.permit_copy(&marker)?;
         }
         let (sources, there) = (self.keys(from).await?, self.keys(to).await?);
-        let mut moves = Moves::plan(sources, there, from, to)?;
+        let mut moves = Moves::plan(sources, there, from, to, self.limits.whole_max)?;
         tracing::info!(
             from,
             to,
@@ -224,6 +224,7 @@ impl Moves {
         there: Vec<ObjectInfo>,
         from: &str,
         to: &str,
+        whole_max: u64,
     ) -> Result<Self, FsError> {
         let mut there: HashMap<Key, ObjectInfo> = there
             .into_iter()
@@ -233,11 +234,20 @@ impl Moves {
         for source in sources {
             let rest = source.key.as_str().strip_prefix(from).unwrap_or_default();
             let key = Key::parse(&format!("{to}{rest}")).ok_or(FsError::NameTooLong)?;
-            let copy = there.remove(&key);
-            let is_copied = copy.is_some_and(|copy| {
+            let is_copied = match there.remove(&key) {
+                Some(copy) if copy.size == source.size && copy.etag.matches(&source.etag) => true,
                 // A copy in parts has an ETag of its own; it is made again.
-                copy.size == source.size && copy.etag.matches(&source.etag)
-            });
+                Some(copy)
+                    if copy.size == source.size
+                        && copy.size > whole_max
+                        && copy.last_modified >= source.last_modified =>
+                {
+                    false
+                }
+                // Something else, which is not to be lost.
+                Some(_) if key.as_str() != to => return Err(FsError::NotEmpty),
+                Some(_) | None => false,
+            };
             all.push(Move {
                 source,
                 to: key,

@@ -196,13 +196,12 @@ impl InodeTable {
         }
     }
 
-    /// A handle was opened: the inode stays until it is closed.
-    pub(super) fn open(&self, ino: InodeNo) -> Result<(), FsError> {
+    /// A handle was opened: the inode stays until it is closed. Returns whether it was opened before in its version.
+    pub(super) fn open(&self, ino: InodeNo) -> Result<bool, FsError> {
         let mut table = self.table.lock();
         let inode = table.inode_mut(ino)?;
         inode.openers += 1;
-        inode.was_opened = true;
-        Ok(())
+        Ok(std::mem::replace(&mut inode.was_opened, true))
     }
 
     /// A handle was closed.

@@ -320,8 +320,8 @@ impl Namespace {
         }
     }
 
-    /// A handle of `ino` was opened.
-    pub fn opened(&self, ino: InodeNo) -> Result<(), FsError> {
+    /// A handle of `ino` was opened. Returns whether one was before, in its version.
+    pub fn opened(&self, ino: InodeNo) -> Result<bool, FsError> {
         self.table.open(ino)
     }
 

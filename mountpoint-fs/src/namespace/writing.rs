@@ -118,6 +118,12 @@ impl Namespace {
         self.is_being_written(ino).then_some(ino)
     }
 
+    /// The files below `directory` that are being written, with their names.
+    #[must_use]
+    pub fn written_below(&self, directory: InodeNo) -> Vec<(InodeNo, String)> {
+        self.table.written_below(directory)
+    }
+
     /// The new files in `directory` that are being written, as a page of a listing; `None` if there are none.
     #[must_use]
     pub fn written_page(&self, directory: InodeNo) -> Option<Page> {
@@ -248,6 +254,8 @@ impl InodeTable {
         if let Ok(inode) = table.inode_mut(ino) {
             inode.body = Body::File(PackedVersion::pack(version));
             inode.observed = observed;
+            // What the kernel has of it is another version, and not as long.
+            inode.was_opened = false;
         }
     }
 
@@ -288,6 +296,29 @@ impl InodeTable {
         if !table.is_written(ino) && !table.inode(ino).is_ok_and(is_newer) {
             table.detach(ino);
         }
+    }
+
+    fn written_below(&self, directory: InodeNo) -> Vec<(InodeNo, String)> {
+        let table = self.table.lock();
+        let is_below = |mut ino: InodeNo| {
+            while let Ok(inode) = table.inode(ino) {
+                if inode.parent == directory {
+                    return true;
+                }
+                if inode.parent == InodeNo::ROOT {
+                    return false;
+                }
+                ino = inode.parent;
+            }
+            false
+        };
+        let named = |(ino, writing): (&InodeNo, &Writing)| {
+            writing.progress.as_ref()?;
+            let inode = table.inode(*ino).ok()?;
+            let is_there = table.child(inode.parent, &inode.name) == Some(*ino);
+            (is_there && is_below(*ino)).then(|| (*ino, inode.name.to_string()))
+        };
+        table.writing.iter().filter_map(named).collect()
     }
 
     fn written_names(&self, directory: InodeNo) -> Vec<Arc<str>> {
@@ -351,7 +382,9 @@ fn version_of(progress: &Progress) -> Found {
     })
 }
 
-pub(super) fn being_written(name: &str) -> FsError {
+/// Why a file that is being written cannot be had.
+#[must_use]
+pub fn being_written(name: &str) -> FsError {
     FsError::NotPermitted(format!(
         "{name} is being written: it can be opened, removed and renamed when its writer has closed it"
     ))

@@ -18,7 +18,7 @@ fn an_open_behind_its_lookup_asks_nothing() {
     mount.requests();
     let opened = now(mount.fs.open(ino, READ)).unwrap();
     assert_eq!(mount.requests(), (0, 0, 0));
-    assert!(opened.keep_cache && !opened.direct_io);
+    assert!(!opened.keep_cache && !opened.direct_io);
     // A lookup vouches for one open.
     let direct = now(mount.fs.open(
         ino,

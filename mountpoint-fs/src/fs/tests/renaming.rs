@@ -383,3 +383,58 @@ fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
     assert_eq!(mount.bucket.keys(), ["b"]);
     assert_eq!(content(&mount, "b").unwrap(), "newest");
 }
+
+#[test]
+fn a_directory_that_holds_another_object_of_that_name_is_not_replaced() {
+    for keys in [&["d/a", "e/a"][..], &["d/a", "d/b", "e/b"]] {
+        let mount = writable(keys);
+        mount.walk("d");
+        mount.walk("e");
+        let outcome = rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace);
+        assert!(matches!(outcome, Err(FsError::NotEmpty)), "{outcome:?}");
+        assert_eq!(mount.bucket.keys(), keys);
+        let theirs = keys[keys.len() - 1];
+        assert_eq!(
+            content(&mount, theirs).unwrap(),
+            format!("content of {theirs}")
+        );
+    }
+}
+
+#[test]
+fn a_directory_with_a_file_that_is_being_written_stays_where_it_is() {
+    let mount = writable(&["d/s/a"]);
+    let s = mount.walk("d/s");
+    let d = mount.walk("d");
+    mount.walk("d/s/a");
+    let options = crate::operation::WriteOptions::default();
+    let (_, opened) = mount.fs.create(s, OsStr::new("new"), options, 0).unwrap();
+    let written = mount.fs.write_now(opened.handle, 0, b"hello");
+    written.unwrap().unwrap();
+    for (from, to) in [((ROOT, "d"), (ROOT, "e")), ((d, "s"), (ROOT, "s"))] {
+        let outcome = rename(&mount, from, to, Replace);
+        assert!(matches!(&outcome, Err(FsError::NotPermitted(text)) if text.contains("new")));
+    }
+    assert_eq!(mount.bucket.keys(), ["d/s/a"]);
+    now(mount.fs.unlink(s, OsStr::new("a"))).unwrap();
+    let outcome = now(mount.fs.remove_directory(d, OsStr::new("s")));
+    assert!(matches!(outcome, Err(FsError::NotEmpty)), "{outcome:?}");
+    mount.fs.release(opened.handle);
+    assert_eq!(mount.bucket.keys(), ["d/s/new"]);
+    rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
+    assert_eq!(mount.bucket.keys(), ["e/s/new"]);
+}
+
+#[test]
+fn a_file_that_was_closed_and_not_stored_moves_with_its_directory() {
+    let mount = writable(&["d/a"]);
+    let d = mount.walk("d");
+    let options = crate::operation::WriteOptions::default();
+    let (_, opened) = mount.fs.create(d, OsStr::new("new"), options, 0).unwrap();
+    let closer = |_| crate::handle::Closer::Opener;
+    now(mount.fs.flush(opened.handle, closer)).unwrap();
+    rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
+    assert_eq!(mount.bucket.keys(), ["e/a", "e/new"]);
+    mount.fs.release(opened.handle);
+    assert_eq!(mount.bucket.keys(), ["e/a", "e/new"]);
+}

@@ -103,3 +103,80 @@ fn what_failed_is_gone() {
     mount.fs.release(handle);
     assert!(mount.bucket.keys().is_empty());
 }
+
+fn content(mount: &Mount, key: &str) -> String {
+    let bytes = mount.bucket.object(key).unwrap().content.to_vec();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn an_empty_file_that_somebody_else_filled_is_not_replaced() {
+    let mount = changing::writable(&[]);
+    for writes in [false, true] {
+        mount.bucket.put_object("a", "");
+        let ino = mount.walk("a");
+        let options = WriteOptions::default();
+        let opened = now(mount.fs.open_for_writing(ino, options, 0)).unwrap();
+        mount.bucket.put_object("a", "theirs");
+        if writes {
+            write(&mount, opened.handle, 0, b"ours");
+            assert!(now(mount.fs.sync(opened.handle)).is_err());
+        }
+        mount.fs.release(opened.handle);
+        assert_eq!(content(&mount, "a"), "theirs", "{writes}");
+        mount.fs.forget(ino, 1);
+    }
+    mount.bucket.put_object("b", "");
+    let ino = mount.walk("b");
+    let opened = now(mount.fs.open_for_writing(ino, WriteOptions::default(), 0)).unwrap();
+    write(&mount, opened.handle, 0, b"ours");
+    mount.fs.release(opened.handle);
+    assert_eq!(content(&mount, "b"), "ours");
+}
+
+#[test]
+fn the_kernel_drops_its_pages_when_a_file_has_been_written() {
+    let mount = Mount::immediate(&[]);
+    let (ino, handle) = create(&mount, ROOT, "new");
+    for round in 0..2 {
+        write(&mount, handle, 5 * round, b"hello");
+        now(mount.fs.sync(handle)).unwrap();
+        for expected in [false, true] {
+            let opened = now(mount.fs.open(ino, READ)).unwrap();
+            assert_eq!(opened.keep_cache, expected, "{round}");
+            mount.fs.release(opened.handle);
+        }
+    }
+    mount.fs.release(handle);
+}
+
+#[test]
+fn a_file_that_was_replaced_is_not_cut() {
+    let mount = changing::writable(&["a"]);
+    let key = mountpoint_client::types::Key::parse("a").unwrap();
+    for size in [0, 3] {
+        let object = now(mount.fs.mutator.describe(&key)).unwrap();
+        mount.bucket.put_object("a", format!("theirs {size}"));
+        let outcome = now(mount.fs.mutator.shorten(&object, size));
+        assert!(matches!(outcome, Err(FsError::Stale(_))), "{outcome:?}");
+        assert_eq!(content(&mount, "a"), format!("theirs {size}"));
+    }
+}
+
+#[test]
+fn a_child_that_ends_does_not_show_half_a_file() {
+    use crate::handle::Closer;
+    let mount = Mount::immediate(&[]);
+    let (ino, handle) = create(&mount, ROOT, "new");
+    write(&mount, handle, 0, b"half");
+    now(mount.fs.flush(handle, |_| Closer::Child)).unwrap();
+    let looked = now(mount.fs.open(ino, READ));
+    assert!(matches!(looked, Err(FsError::NotPermitted(_))));
+    assert!(mount.bucket.keys().is_empty());
+    write(&mount, handle, 4, b" and whole");
+    now(mount.fs.flush(handle, |_| Closer::Opener)).unwrap();
+    let opened = now(mount.fs.open(ino, READ)).unwrap();
+    mount.fs.release(opened.handle);
+    assert_eq!(content(&mount, "new"), "half and whole");
+    mount.fs.release(handle);
+}

@@ -336,3 +336,20 @@ fn races_answer_exactly_once() {
         assert_eq!(gate.dropped.load(Ordering::SeqCst), 1);
     }
 }
+
+#[test]
+fn a_signal_does_not_end_what_is_to_be_done_as_a_whole() {
+    let mut harness = Harness::new();
+    for unique in [2, 4] {
+        let gate = Gate::new();
+        if unique == 4 {
+            harness.parked.interrupt(unique);
+        }
+        let reply = ReplyTo::device(&harness.channel, unique);
+        harness.starter.start_whole(unique, gate.operation(), reply);
+        harness.parked.interrupt(unique);
+        harness.check_silent();
+        executor::deliver(gate.open());
+        harness.check(unique, 0);
+    }
+}
