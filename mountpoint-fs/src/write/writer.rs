@@ -307,6 +307,18 @@ impl Writer {
         }
     }
 
+    /// The file has failed by itself: what was sent of it is taken back in the background.
+    fn fail(&self, front: &mut Front, error: &FsError) {
+        self.failure.set(error);
+        if let Some(upload) = front.upload.take() {
+            let pending = self.context.begin();
+            background::run(async move {
+                upload.abort().await;
+                drop(pending);
+            });
+        }
+    }
+
     /// Whether bytes were taken that the bucket does not hold, or nothing was stored at all.
     pub async fn is_open(&self) -> bool {
         let mut front = self.front.lock().await;
@@ -334,10 +346,13 @@ impl Writer {
             return Ok(Need::End(settled.clone()));
         }
         if offset != front.end {
-            return Err(FsError::NotSequential(format!(
-                "{}: files are written from their beginning to their end, this write is at {offset} instead of {}",
+            let error = FsError::NotSequential(format!(
+                "{}: files are written from their beginning to their end, this write is at {offset} instead of {}; \
+                 nothing of the file is stored",
                 self.key, front.end
-            )));
+            ));
+            self.fail(front, &error);
+            return Err(error);
         }
         if len == 0 {
             return Ok(Need::Nothing);

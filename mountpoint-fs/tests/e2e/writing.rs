@@ -179,8 +179,6 @@ fn what_needs_a_flag_or_cannot_be_is_refused() {
 
     let mut file = create(&mounted, "new");
     file.write_all(b"hello").unwrap();
-    check("a hole", file.write_at(b"x", 9), libc::EINVAL);
-    check("back", file.write_at(b"x", 0), libc::EINVAL);
     check("read", File::open(mounted.join("new")), libc::EPERM);
     check(
         "a second writer",
@@ -193,6 +191,16 @@ fn what_needs_a_flag_or_cannot_be_is_refused() {
     check_stored(&server, "new", b"hello world");
     assert_eq!(std::fs::read(mounted.join("new")).unwrap(), b"hello world");
     check_stored(&server, "there", b"old");
+
+    for (what, offset) in [("a hole", 9), ("back", 0)] {
+        let mut file = create(&mounted, what);
+        file.write_all(b"hello").unwrap();
+        check(what, file.write_at(b"x", offset), libc::EINVAL);
+        check("the next bytes", file.write_at(b"x", 5), libc::EINVAL);
+        check("fsync", file.sync_all(), libc::EINVAL);
+        drop(file);
+        check("stat", std::fs::metadata(mounted.join(what)), libc::ENOENT);
+    }
 }
 
 #[test]
