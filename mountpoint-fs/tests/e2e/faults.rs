@@ -191,7 +191,8 @@ fn a_blocked_read_can_be_killed() {
     let start = Instant::now();
     nix::sys::signal::kill(
         nix::unistd::Pid::from_raw(i32::try_from(reader.id()).unwrap()),
-        nix::sys::signal::Signal::SIGINT,
+        // Not SIGINT, which a shell has its background jobs ignore.
+        nix::sys::signal::Signal::SIGTERM,
     )
     .unwrap();
     reader.wait().unwrap();
