@@ -19,7 +19,7 @@ pub struct WriteConfig {
     pub allow_delete: bool,
     /// Existing files may be replaced (`--allow-overwrite`).
     pub allow_overwrite: bool,
-    /// Each part of a file is appended to its object at once (`--incremental-upload`); directory buckets only.
+    /// The same as `allow_append`, by the name it has in mountpoint-s3 (`--incremental-upload`).
     pub incremental_upload: bool,
     /// Existing files may be appended to by a copy on the server (`--allow-append`).
     pub allow_append: bool,

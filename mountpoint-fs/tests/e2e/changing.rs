@@ -236,14 +236,7 @@ fn change_on(server: &Program) {
         };
         runtime.block_on(client.put(put)).unwrap();
     }
-    let mut command = mount_s3();
-    command
-        .args([servers::BUCKET, "--endpoint-url", server.endpoint()])
-        .args(["--force-path-style", "--directory-markers"])
-        .args(ALL)
-        .env("AWS_ACCESS_KEY_ID", servers::ACCESS_KEY)
-        .env("AWS_SECRET_ACCESS_KEY", servers::SECRET_KEY);
-    let mounted = Mounted::start(command);
+    let mounted = Mounted::on(server, &[&["--directory-markers"][..], &ALL[..]].concat());
     shell(
         mounted.path(),
         "mkdir -p m/n && mv d m/n/e && test ! -e d && test $(find m -type f | wc -l) = 20 \

@@ -11,6 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+use crate::servers::{self, Program};
+
 pub(crate) const BUCKET: &str = "test-bucket";
 pub(crate) const ACCESS_KEY: &str = "test-access-key";
 pub(crate) const SECRET_KEY: &str = "test-secret-key";
@@ -109,6 +111,18 @@ impl Mounted {
         ]);
         command.args(args);
         change(&mut command);
+        Self::start(command)
+    }
+
+    /// Mounts the bucket of a server that is a program of its own.
+    pub(crate) fn on(server: &Program, args: &[&str]) -> Self {
+        let mut command = mount_s3();
+        command
+            .args([servers::BUCKET, "--endpoint-url", server.endpoint()])
+            .arg("--force-path-style")
+            .args(args)
+            .env("AWS_ACCESS_KEY_ID", servers::ACCESS_KEY)
+            .env("AWS_SECRET_ACCESS_KEY", servers::SECRET_KEY);
         Self::start(command)
     }
 

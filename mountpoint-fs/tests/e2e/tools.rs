@@ -8,7 +8,7 @@ use mountpoint_client::server::synthetic_bytes;
 use mountpoint_client::types::{Key, ObjectHeaders, PutCondition, PutRequest};
 use mountpoint_client::{CrtClient, CrtClientOptions, ObjectClient as _};
 
-use crate::harness::{Mounted, mount_s3, put, server, shell};
+use crate::harness::{Mounted, put, server, shell};
 use crate::servers::{self, Program};
 
 /// Objects of the tree, and the same tree on disk to compare with.
@@ -98,17 +98,7 @@ fn compare_on(server: &Program, objects: &BTreeMap<String, Vec<u8>>, local: &Pat
             client.put(put).await.unwrap();
         }
     });
-    let mut command = mount_s3();
-    command
-        .args([
-            servers::BUCKET,
-            "--endpoint-url",
-            server.endpoint(),
-            "--force-path-style",
-        ])
-        .env("AWS_ACCESS_KEY_ID", servers::ACCESS_KEY)
-        .env("AWS_SECRET_ACCESS_KEY", servers::SECRET_KEY);
-    let mounted = Mounted::start(command);
+    let mounted = Mounted::on(server, &[]);
     compare(mounted.path(), local);
 }
 

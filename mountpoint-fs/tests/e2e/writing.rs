@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
 
-use crate::harness::{BUCKET, Mounted, mount_s3, put, server, shell};
-use crate::servers::{self, Program};
+use crate::harness::{BUCKET, Mounted, put, server, shell};
+use crate::servers::Program;
 
 const MIB: usize = 1 << 20;
 
@@ -112,18 +112,7 @@ fn tools_write_to_versitygw() {
 const FLAGS: &[&str] = &["--allow-overwrite", "--allow-append"];
 
 fn mounted_on(server: &Program) -> Mounted {
-    let mut command = mount_s3();
-    command
-        .args([
-            servers::BUCKET,
-            "--endpoint-url",
-            server.endpoint(),
-            "--force-path-style",
-        ])
-        .args(FLAGS)
-        .env("AWS_ACCESS_KEY_ID", servers::ACCESS_KEY)
-        .env("AWS_SECRET_ACCESS_KEY", servers::SECRET_KEY);
-    Mounted::start(command)
+    Mounted::on(server, FLAGS)
 }
 
 fn write_with_tools(mounted: &Mounted) {
