@@ -133,6 +133,13 @@ impl InodeTable {
         self.table.lock().child(directory, name)
     }
 
+    /// What `name` in `directory` was last known to be.
+    pub(super) fn child_kind(&self, directory: InodeNo, name: &str) -> Option<FileKind> {
+        let table = self.table.lock();
+        let ino = table.child(directory, name)?;
+        table.inode(ino).ok().map(Inode::kind)
+    }
+
     /// Makes `name` in `directory` mean what was `found`, and raises that inode's lookup count by one.
     ///
     /// An inode that is something else is detached. An answer that was asked for before what is known

@@ -132,6 +132,24 @@ impl Ranges {
         }
     }
 
+    /// A directory that was listed already: one page, and no request.
+    pub(super) fn whole(entries: Vec<Listed>, asked: Duration) -> Self {
+        let mut ranges = Self::new(true);
+        let extent = Extent::Keys {
+            low: None,
+            high: None,
+        };
+        for range in &mut ranges.ranges {
+            range.next = Next::Done;
+            range.parts.push_back(Part {
+                entries: entries.clone(),
+                extent: extent.clone(),
+                asked,
+            });
+        }
+        ranges
+    }
+
     /// The next page in order, if it has come.
     pub(super) fn take(&mut self) -> Option<Part> {
         while let Some(front) = self.ranges.front_mut() {
@@ -149,7 +167,8 @@ impl Ranges {
 
     /// Whether all was taken.
     pub(super) fn is_finished(&self) -> bool {
-        self.ranges.is_empty()
+        let is_done = |range: &KeyRange| range.parts.is_empty() && matches!(range.next, Next::Done);
+        self.ranges.iter().all(is_done)
     }
 
     /// Whether a range is still wanted.

@@ -1,6 +1,7 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
 mod changing;
+mod cold;
 mod concurrent;
 mod large;
 mod listing;
@@ -10,6 +11,7 @@ mod opening;
 mod posix;
 mod renaming;
 mod threads;
+mod walking;
 mod writing;
 
 use std::ffi::OsStr;
