@@ -29,11 +29,17 @@ pub(super) struct Gathering {
 }
 
 impl Namespace {
-    /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older than the question. What else the answer tells is kept for other lookups.
+    /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older than the question.
+    /// What else the answer tells is kept for other lookups.
     async fn find(&self, parent: InodeNo, prefix: &str, name: &str) -> Result<Answer, FsError> {
         let key = names::file_key(prefix, name)?;
+        let is_in_the_air = self.lookups.is_in_the_air(&key);
+        let (plan, wants_front) = if is_in_the_air {
+            (Plan::Name, false)
+        } else {
+            self.plan(parent, prefix, name)
+        };
         let begin = || {
-            let (plan, wants_front) = self.plan(parent, prefix, name);
             let (crowds, fronts) = (Arc::clone(&self.crowds), Arc::clone(&self.fronts));
             let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
             let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
