@@ -214,6 +214,9 @@ pub const KEY_FILE_MAX: u64 = 1 << 10;
 /// Parts a window is cut into: one being read, one complete, two in the air.
 pub const PARTS_PER_WINDOW: u64 = 4;
 
+/// The same where several streams keep the store busy between them: one being read, one in the air.
+pub const PARTS_PER_WINDOW_OF_SEVERAL: u64 = 2;
+
 /// Largest window a stream starts with, and the smallest that one shrinks to by itself: small enough to stay in the
 /// caches of the CPU, large enough for a near store.
 pub const WINDOW_INITIAL_MAX: u64 = 4 << 20;
