@@ -97,8 +97,8 @@ impl Namespace {
         let at_start = at_start.map(|page| Siblings::of(page, name));
         let recent = self.recent.siblings(prefix, name);
         let siblings = recent
-            .filter(|siblings| siblings.are_all())
-            .or(at_start.filter(|siblings| siblings.are_all()))
+            .filter(Siblings::are_all)
+            .or_else(|| at_start.filter(Siblings::are_all))
             .or(recent)
             .or(at_start);
         let Some(siblings) = siblings else {
