@@ -119,6 +119,12 @@ impl Reader {
         }
     }
 
+    /// Whether the version has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.inner.size == 0
+    }
+
     /// Bytes `offset..offset + size`, cut at the end of the object.
     ///
     /// Ready at once if the bytes are here. Dropping the future is safe at any time; what was asked for arrives all

@@ -12,7 +12,6 @@ pub(crate) mod background;
 mod checksum;
 mod content_type;
 mod context;
-mod journal;
 mod lost_answer;
 mod memory;
 mod part_plan;
@@ -20,6 +19,8 @@ mod parts_in_flight;
 mod upload;
 mod writer;
 
+#[cfg(test)]
+mod fault_matrix;
 #[cfg(test)]
 mod tests;
 
