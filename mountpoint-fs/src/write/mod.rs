@@ -14,8 +14,10 @@ mod content_type;
 mod context;
 mod lost_answer;
 mod memory;
+mod pace;
 mod part_plan;
 mod parts_in_flight;
+mod shortage;
 mod upload;
 mod writer;
 
