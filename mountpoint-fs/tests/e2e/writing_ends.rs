@@ -216,6 +216,12 @@ assert child.returncode == 0
         let object = server.store().object(BUCKET, key).expect(script);
         assert_eq!(object.bytes(), content, "{script}");
     }
+}
+
+#[test]
+fn the_close_of_an_empty_file_returns_the_error() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
     let refused = Fault::Error {
         status: 403,
         code: "AccessDenied",
