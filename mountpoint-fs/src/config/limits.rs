@@ -228,6 +228,25 @@ pub const FIRST_RANGE: u64 = 128 << 10;
 /// a second one would cost at 90 MB/s.
 pub const SMALL_FILE_MAX: u64 = 1 << 20;
 
+/// Files of one run that are asked for before they are opened: at 20 ms a request they serve one worker that takes 0.3 ms
+/// for each.
+pub const NEXT_FILES_MAX: usize = 64;
+
+/// The same of the whole mount.
+pub const NEXT_FILES_MOUNT_MAX: usize = 256;
+
+/// Places in directories where files are opened in order: one for each of some workers that have files of their own.
+pub const NEXT_FILES_RUNS: usize = 32;
+
+/// Bytes that may be fetched in vain before files are opened, to begin with; [`NEXT_FILES_MAX`] files of 128 KiB.
+pub const NEXT_FILES_CREDIT: u64 = 8 << 20;
+
+/// Most such bytes, however many files were opened in order before.
+pub const NEXT_FILES_CREDIT_MAX: u64 = 64 << 20;
+
+/// Bytes of files that are opened in order, for each that may be fetched in vain.
+pub const NEXT_FILES_WASTE_SHARE: u64 = 8;
+
 /// Smallest range asked for ahead of a reader; below it a request costs more CPU than its bytes (FACTS.md).
 pub const PART_MIN: u64 = 128 << 10;
 
@@ -243,6 +262,9 @@ pub const KEY_FILE_MAX: u64 = 1 << 10;
 
 /// Parts a window is cut into: one being read, one complete, two in the air.
 pub const PARTS_PER_WINDOW: u64 = 4;
+
+/// The same where several streams keep the store busy between them: one being read, one in the air.
+pub const PARTS_PER_WINDOW_OF_SEVERAL: u64 = 2;
 
 /// Largest window a stream starts with, and the smallest that one shrinks to by itself: small enough to stay in the
 /// caches of the CPU, large enough for a near store.
