@@ -119,6 +119,12 @@ impl Reader {
         }
     }
 
+    /// What it reads: the object, its version and its size.
+    #[must_use]
+    pub fn version(&self) -> (&Key, &ETag, u64) {
+        (&self.inner.key, &self.inner.etag, self.inner.size)
+    }
+
     /// Bytes `offset..offset + size`, cut at the end of the object.
     ///
     /// Ready at once if the bytes are here. Dropping the future is safe at any time; what was asked for arrives all

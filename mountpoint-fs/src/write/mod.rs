@@ -12,6 +12,8 @@ pub(crate) mod background;
 mod checksum;
 mod content_type;
 mod context;
+mod copied;
+mod copying;
 mod journal;
 mod lost_answer;
 mod memory;
@@ -24,5 +26,6 @@ mod writer;
 mod tests;
 
 pub use context::WriteContext;
+pub use copied::Copied;
 pub use memory::MemorySource;
 pub use writer::{Beginning, Stored, WriteObserver, Writer};

@@ -1,7 +1,9 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
+mod carried;
 mod changing;
 mod concurrent;
+mod copying;
 mod large;
 mod listing;
 mod lookup;
