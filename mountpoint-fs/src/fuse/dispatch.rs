@@ -76,7 +76,7 @@ pub(super) struct Dispatcher {
     pub(super) fs: Arc<FileSystem>,
     rules: Rules,
     refusals: LogLimit<&'static str>,
-    failures: LogLimit<(Step, i32)>,
+    failures: LogLimit<(Step, i32, String)>,
 }
 
 impl Dispatcher {
@@ -398,7 +398,8 @@ impl Dispatcher {
     fn failed(&self, step: Step, what: Subject<'_>, error: &FsError) -> Reply {
         let errno = errno(error, self.rules.access);
         if level(step, error) == Level::WARN {
-            if let Some(suppressed) = self.failures.admit((step, errno as i32)) {
+            let kind = (step, errno as i32, flag_in(error));
+            if let Some(suppressed) = self.failures.admit(kind) {
                 let key = self.key_text(what);
                 tracing::warn!(key, %errno, suppressed, "{step} failed: {error}");
             }
@@ -407,6 +408,18 @@ impl Dispatcher {
         }
         Reply::Failed(errno)
     }
+}
+
+/// The first flag that a refusal names: refusals that need another are of another kind.
+fn flag_in(error: &FsError) -> String {
+    let FsError::NotPermitted(text) = error else {
+        return String::new();
+    };
+    let is_part = |c: char| c == '-' || c.is_ascii_lowercase();
+    let flag = text.find("--").map(|start| &text[start..]);
+    flag.map_or_else(String::new, |flag| {
+        flag.chars().take_while(|c| is_part(*c)).collect()
+    })
 }
 
 /// An extended attribute, or the names of all: their length if the application has no room yet.

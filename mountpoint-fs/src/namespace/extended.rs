@@ -63,17 +63,16 @@ impl Namespace {
 
     /// The names of the extended attributes of `ino`, each with a NUL byte behind it.
     pub async fn extended_attributes(&self, ino: InodeNo) -> Result<Vec<u8>, FsError> {
-        let mut names = match self.table.view(ino)?.found {
+        if self.is_posix {
+            // Programs that copy a file set what is listed of it, which the others would refuse.
+            let carried = self.carried(ino).await?;
+            let names = carried.names().flat_map(|name| name.bytes().chain([0]));
+            return Ok(names.collect());
+        }
+        Ok(match self.table.view(ino)?.found {
             Found::File(_) => LISTED.to_vec(),
             Found::Directory => Vec::new(),
-        };
-        if self.is_posix {
-            for name in self.carried(ino).await?.names() {
-                names.extend_from_slice(name.as_bytes());
-                names.push(0);
-            }
-        }
-        Ok(names)
+        })
     }
 
     /// The extended attributes that the object of `ino` carries.

@@ -171,7 +171,8 @@ fn git_clones_and_commits() {
         "cd t && git init -q . && git -c user.name=a -c user.email=a@b add -A && git -c user.name=a -c user.email=a@b \
          commit -qm first",
     );
-    let (_server, mounted) = mounted(&FLAGS);
+    let flags = [&FLAGS[..], &["--allow-append"]].concat();
+    let (_server, mounted) = mounted(&flags);
     run_in(
         &mounted,
         &source,

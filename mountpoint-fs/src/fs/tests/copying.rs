@@ -25,13 +25,13 @@ struct Copying {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// Bytes of the old file, copied if that can be.
-    Copy(usize, usize),
+    Copied(usize, usize),
     /// Bytes of the old file, and it cannot be.
     Refused(usize, usize),
     /// Other bytes.
     Write(usize),
 }
-use Step::{Copy, Refused, Write};
+use Step::{Copied, Refused, Write};
 
 impl Copying {
     fn new(size: usize) -> Self {
@@ -65,11 +65,11 @@ impl Copying {
     fn step(&mut self, step: Step) {
         let at = self.written.len() as u64;
         match step {
-            Copy(start, len) | Refused(start, len) => {
+            Copied(start, len) | Refused(start, len) => {
                 let (from, to) = ((self.from, start as u64), (self.to, at));
                 let copied = now(self.mount.fs.copy_range(from, to, len as u64));
                 let end = self.content.len().min(start + len);
-                if matches!(step, Copy(..)) {
+                if matches!(step, Copied(..)) {
                     assert_eq!(copied.unwrap(), (end - start) as u64);
                     self.written.extend_from_slice(&self.content[start..end]);
                 } else {
@@ -127,11 +127,11 @@ fn check(size: usize, steps: &[Step], expected: &[(Operation, usize)]) {
 #[test]
 fn whole_objects_are_one_request_and_large_ones_are_copied_in_parts() {
     let one = [(Operation::CopyObject, 1)];
-    check(10, &[Copy(0, 10)], &one);
-    check(10, &[Copy(0, 1 << 40)], &one);
-    check(16 * MIB, &[Copy(0, 16 * MIB)], &one);
+    check(10, &[Copied(0, 10)], &one);
+    check(10, &[Copied(0, 1 << 40)], &one);
+    check(16 * MIB, &[Copied(0, 16 * MIB)], &one);
     // Programs that copy piece by piece.
-    check(9, &[Copy(0, 3), Copy(3, 3), Copy(6, 3)], &one);
+    check(9, &[Copied(0, 3), Copied(3, 3), Copied(6, 3)], &one);
     let multipart = |copies, puts| {
         vec![
             (Operation::CreateMultipartUpload, 1),
@@ -140,32 +140,32 @@ fn whole_objects_are_one_request_and_large_ones_are_copied_in_parts() {
             (Operation::CompleteMultipartUpload, 1),
         ]
     };
-    check(40 * MIB + 1, &[Copy(0, 64 * MIB)], &multipart(3, 0));
-    check(20 * MIB, &[Copy(1, 6 * MIB)], &multipart(1, 0));
-    check(20, &[Copy(5, 5)], &multipart(1, 0));
+    check(40 * MIB + 1, &[Copied(0, 64 * MIB)], &multipart(3, 0));
+    check(20 * MIB, &[Copied(1, 6 * MIB)], &multipart(1, 0));
+    check(20, &[Copied(5, 5)], &multipart(1, 0));
     check(
         20 * MIB,
-        &[Copy(0, 8 * MIB), Copy(9 * MIB, 8 * MIB)],
+        &[Copied(0, 8 * MIB), Copied(9 * MIB, 8 * MIB)],
         &multipart(2, 0),
     );
-    check(20 * MIB, &[Copy(0, 8 * MIB), Write(3)], &multipart(1, 1));
+    check(20 * MIB, &[Copied(0, 8 * MIB), Write(3)], &multipart(1, 1));
     check(
         20 * MIB,
-        &[Copy(0, 8 * MIB), Write(5 * MIB), Copy(0, 8 * MIB)],
+        &[Copied(0, 8 * MIB), Write(5 * MIB), Copied(0, 8 * MIB)],
         &multipart(2, 1),
     );
     // Nothing of the file, nothing behind its end.
-    check(10, &[Copy(10, 5), Write(1)], &[(Operation::PutObject, 1)]);
+    check(10, &[Copied(10, 5), Write(1)], &[(Operation::PutObject, 1)]);
 }
 
 #[test]
 fn what_s3_takes_no_part_of_is_read_and_written() {
     let put = [(Operation::PutObject, 1)];
     let read = [(Operation::GetObject, 1), (Operation::PutObject, 1)];
-    check(10, &[Copy(0, 10), Write(5)], &read);
+    check(10, &[Copied(0, 10), Write(5)], &read);
     check(10, &[Write(5), Refused(0, 10), Write(2)], &put);
     check(20 * MIB, &[Write(5), Refused(0, 10 * MIB)], &put);
-    check(10, &[Copy(0, 10), Refused(0, 10), Write(1)], &read);
+    check(10, &[Copied(0, 10), Refused(0, 10), Write(1)], &read);
     let read_in_pieces = [
         (Operation::GetObject, 3),
         (Operation::CreateMultipartUpload, 1),
@@ -174,7 +174,7 @@ fn what_s3_takes_no_part_of_is_read_and_written() {
     ];
     check(
         20 * MIB,
-        &[Copy(0, 3 * MIB), Write(6 * MIB)],
+        &[Copied(0, 3 * MIB), Write(6 * MIB)],
         &read_in_pieces,
     );
     // An upload with checksums has no copies in it.
@@ -189,7 +189,7 @@ fn what_s3_takes_no_part_of_is_read_and_written() {
 #[test]
 fn a_copied_file_may_go_on() {
     let mut copying = Copying::new(10);
-    copying.step(Copy(0, 10));
+    copying.step(Copied(0, 10));
     now(copying.mount.fs.sync(copying.to)).unwrap();
     copying.step(Refused(0, 10));
     copying.step(Write(3));
@@ -197,7 +197,7 @@ fn a_copied_file_may_go_on() {
     let object = copying.mount.bucket.object("new").unwrap();
     assert_eq!(object.content.to_vec(), copying.written);
     let mut large = Copying::new(20 * MIB);
-    large.step(Copy(0, 20 * MIB));
+    large.step(Copied(0, 20 * MIB));
     now(large.mount.fs.sync(large.to)).unwrap();
     large.step(Write(3));
     now(large.mount.fs.sync(large.to)).unwrap();
@@ -209,7 +209,7 @@ fn a_copied_file_may_go_on() {
 fn a_source_that_is_replaced_meanwhile_is_not_copied() {
     for len in [10, 20 * MIB] {
         let mut copying = Copying::new(len);
-        copying.step(Copy(0, len));
+        copying.step(Copied(0, len));
         copying.mount.bucket.put_object("old", pattern(len + 1));
         let stored = now(copying.mount.fs.sync(copying.to));
         assert!(matches!(stored, Err(FsError::Stale(_))), "{stored:?}");
@@ -221,7 +221,7 @@ fn a_source_that_is_replaced_meanwhile_is_not_copied() {
 fn nothing_of_others_is_replaced_by_a_copy() {
     for len in [10, 20 * MIB] {
         let mut copying = Copying::new(len);
-        copying.step(Copy(0, len));
+        copying.step(Copied(0, len));
         copying.mount.bucket.put_object("new", "theirs");
         let stored = now(copying.mount.fs.sync(copying.to));
         assert!(matches!(stored, Err(FsError::Exists)), "{stored:?}");
@@ -271,7 +271,7 @@ fn a_copy_carries_what_a_new_file_carries() {
             .advance(std::time::Duration::from_secs(10));
         let old = copying.mount.walk("old");
         copying.from = now(copying.mount.fs.open(old, READ)).unwrap().handle;
-        copying.step(Copy(0, len));
+        copying.step(Copied(0, len));
         now(copying.mount.fs.sync(copying.to)).unwrap();
         let carried = copying.mount.bucket.object("new").unwrap().headers;
         assert_eq!(carried.metadata, []);

@@ -1,8 +1,8 @@
 //! Renaming files and directories.
 
-use mountpoint_client::ErrorKind;
 use mountpoint_client::sim::{Fault, FaultRule, When};
 use mountpoint_client::types::ObjectHeaders;
+use mountpoint_client::{ErrorKind, ObjectClient as _};
 
 use super::changing::{drive, mkdir, writable};
 use super::*;

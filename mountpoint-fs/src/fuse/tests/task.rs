@@ -15,6 +15,7 @@ use crate::fuse::device::Channel;
 use crate::fuse::reply::{Reply, ReplyTo};
 use crate::fuse::task::{Parked, PendingReply, Starter};
 use crate::fuse::tests::kernel::Kernel;
+use crate::operation::Stop;
 use crate::sync::Mutex;
 
 /// A session thread's half of a session, and its kernel.
