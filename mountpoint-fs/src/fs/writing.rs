@@ -142,7 +142,7 @@ impl FileSystem {
         writer.begin_with(headers);
         // It waits for memory, and may be given up: the file is not being written yet.
         for slice in content.iter().flatten() {
-            writer.preload(slice).await;
+            writer.preload(slice).await?;
         }
         let (its_key, known) = self.namespace.begin_writing(ino, &progress)?;
         if !known.is_same(&version) || its_key != key {

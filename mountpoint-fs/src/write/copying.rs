@@ -84,7 +84,8 @@ impl Writer {
             Some(_) => whole,
         };
         let least = len;
-        let mut fill = self.context.memory.take(Ask { len, least, whole }).await;
+        let ask = Ask { len, least, whole };
+        let mut fill = self.context.memory_for(&self.key, ask).await?;
         let mut checksum = RunningChecksum::new(self.context.config.checksum);
         let mut start = base.range.start;
         while start < base.range.end {

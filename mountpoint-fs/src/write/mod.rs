@@ -17,8 +17,10 @@ mod copying;
 mod journal;
 mod lost_answer;
 mod memory;
+mod pace;
 mod part_plan;
 mod parts_in_flight;
+mod shortage;
 mod upload;
 mod writer;
 

@@ -8,6 +8,7 @@ mod large;
 mod listing;
 mod lookup;
 mod model;
+mod next_files;
 mod opening;
 mod posix;
 mod renaming;
