@@ -89,6 +89,9 @@ impl Namespace {
             self.changes
                 .record(view.parent, &view.name, self.clock.now());
             self.recent.distrust(&prefix, &view.name);
+            if let Ok(key) = names::file_key(&prefix, &view.name) {
+                self.details.forget(&key);
+            }
         }
     }
 

@@ -12,6 +12,7 @@ mod autofs;
 mod background;
 mod changing;
 mod command_line;
+mod copying;
 mod directories;
 mod directory_bucket;
 mod doctor;
@@ -27,6 +28,7 @@ mod passed_device;
 mod programs;
 mod read_mode;
 mod reading;
+mod refusals;
 mod requests;
 #[path = "../../../mountpoint-client/tests/contract/servers.rs"]
 mod servers;
