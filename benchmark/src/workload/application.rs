@@ -23,6 +23,19 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
         files,
         "the same, fewer files, 20 ms before each answer",
     );
+    let alone = row(
+        "small-100k-1t-20ms",
+        small(data.small.first(data.small.count / 5), 1),
+        files,
+        "the same, one thread",
+    );
+    let at_20_ms = |workload| Workload {
+        conditions: Some(Conditions {
+            latency_ms: 20,
+            ..Conditions::default()
+        }),
+        ..workload
+    };
     vec![
         row(
             "parquet",
@@ -60,12 +73,7 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
             files,
             "open, read and close 100 KiB files, 16 threads",
         ),
-        Workload {
-            conditions: Some(Conditions {
-                latency_ms: 20,
-                ..Conditions::default()
-            }),
-            ..far
-        },
+        at_20_ms(far),
+        at_20_ms(alone),
     ]
 }

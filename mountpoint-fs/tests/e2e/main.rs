@@ -18,6 +18,7 @@ mod doctor;
 mod faults;
 mod fstab;
 mod harness;
+mod interfaces;
 mod lifecycle;
 mod machine;
 mod memory;
@@ -36,5 +37,7 @@ mod start_errors;
 mod tail;
 mod tools;
 mod transport;
+#[path = "../../../mountpoint-client/tests/network/ways.rs"]
+mod ways;
 mod writing;
 mod writing_ends;
