@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use mountpoint_client::server::{
-    Fault, LogMode, Operation, Rule, Server, ServerOptions, SyntheticChecker,
+    Fault, LogMode, Operation, PartTags, Rule, Server, ServerOptions, SyntheticChecker,
 };
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +140,8 @@ impl ServerProcess {
             Some(network) => network.command(&program),
             None => Command::new(program),
         };
+        // What is written stays in memory; in small pages, touching it first would cost more than receiving it.
+        command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
         command.arg("serve").args(setup.quick.then_some("--quick"));
         if network.is_some() {
             command.args(["--address", SERVER_ADDRESS]);
@@ -248,6 +250,7 @@ pub(crate) fn serve(setup: Setup) -> Result<()> {
         credentials: Some((ACCESS_KEY_ID.to_owned(), SECRET_ACCESS_KEY.to_owned())),
         worker_threads: thread::available_parallelism().map_or(2, usize::from),
         log: LogMode::Counters,
+        part_tags: PartTags::Checksum,
         ..ServerOptions::default()
     })?;
     server.store().create_bucket(BUCKET);

@@ -89,17 +89,52 @@ pub const UPLOAD_PART_MAX: u64 = 5 << 30;
 /// Smallest part that is not the last; S3's limit.
 pub const UPLOAD_PART_MIN: u64 = 5 << 20;
 
-/// After so many parts their size doubles: ten steps to the last part, the first 8 GB in parts of 8 MiB.
-pub const UPLOAD_PART_STEP: u16 = 1000;
+/// Parts of the first size: the first 8 GiB go out in parts of 8 MiB, many of which may be on their way at once.
+pub const UPLOAD_PARTS_FIRST: u16 = 1000;
+
+/// Behind them the size doubles after so many parts, so that most of the 10,000 may have the largest size.
+pub const UPLOAD_PARTS_STEP: u16 = 250;
+
+/// Parts of all uploads that are sent at once, to begin with: as many as a near store needs to be busy while the next
+/// one is filled, and few enough that the same memory is used again and again. See `write::pace`.
+pub const PACE_START: usize = 4;
+
+/// The least of them: one is sent while another waits for its answer.
+pub const PACE_MIN: usize = 2;
+
+/// A larger number of parts at once is kept if it brings this many times the bytes a second. Twice the parts bring twice
+/// the bytes from a far store, and what differs between two measurements on a busy machine is below a quarter.
+pub const PACE_GAIN: f64 = 1.25;
+
+/// A smaller one, three quarters, is kept if it brings this share: less memory for the same speed.
+pub const PACE_LOSS: f64 = 0.95;
+
+/// Parts that one measurement takes, at least; as many as are sent at once if that is more.
+pub const PACE_PARTS_MIN: usize = 8;
+
+/// Measurements between two trials. A trial costs a far store a quarter of
+/// its speed for one of them.
+pub const PACE_REST_MIN: u32 = 4;
+
+/// The most of them, after trials that changed nothing.
+pub const PACE_REST_MAX: u32 = 16;
 
 /// Share of the mount's memory that writers may hold: one in so many bytes. The rest is always there for reads.
 pub const WRITE_MEMORY_SHARE: u64 = 2;
 
-/// Share of the writers' memory that is kept for whole parts: one in so many bytes.
-pub const WRITE_WHOLE_SHARE: u64 = 4;
+/// Share of the writers' memory that is kept for whole parts: one in so many bytes. It is also what the largest part may
+/// take, so that one can be filled while another is sent.
+pub const WRITE_WHOLE_SHARE: u64 = 2;
 
 /// When more than this share of the writers' memory is held, one in so many bytes, buffers take no more than they need.
 pub const WRITE_PLENTY_SHARE: u64 = 4;
+
+/// How often it is looked whether writers that wait for memory can be helped.
+pub const SHORTAGE_TICK: Duration = Duration::from_millis(20);
+
+/// How long a writer waits for memory while nothing at all is written or sent. By then whoever holds it has stopped: an
+/// application that wrote to many files in turn, and now waits for the next.
+pub const SHORTAGE_MAX: Duration = Duration::from_secs(60);
 
 /// How long the end of a mount waits for uploads that were begun. What is not done by then is aborted.
 pub const UPLOAD_DRAIN: Duration = Duration::from_secs(30);
@@ -232,6 +267,9 @@ pub const KEY_FILE_MAX: u64 = 1 << 10;
 
 /// Parts a window is cut into: one being read, one complete, two in the air.
 pub const PARTS_PER_WINDOW: u64 = 4;
+
+/// The same where several streams keep the store busy between them: one being read, one in the air.
+pub const PARTS_PER_WINDOW_OF_SEVERAL: u64 = 2;
 
 /// Largest window a stream starts with, and the smallest that one shrinks to by itself: small enough to stay in the
 /// caches of the CPU, large enough for a near store.

@@ -102,6 +102,11 @@ impl FileSystem {
         ReadContext::hedge(Arc::downgrade(&self.reading))
     }
 
+    /// Helps writers that wait for memory, for as long as the file system lives. A task of a tokio runtime.
+    pub fn relieve_writers(&self) -> impl Future<Output = ()> + Send + use<> {
+        WriteContext::relieve(Arc::downgrade(&self.writing))
+    }
+
     /// Finds `name` in a directory and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
         self.namespace.lookup(parent, name).await

@@ -119,7 +119,7 @@ impl FileSystem {
         let writer = Writer::new(context, key.clone(), beginning, its_progress, observer);
         // It waits for memory, and may be given up: the file is not being written yet.
         for slice in content.iter().flatten() {
-            writer.preload(slice).await;
+            writer.preload(slice).await?;
         }
         let (its_key, known) = self.namespace.begin_writing(ino, &progress)?;
         if !known.is_same(&version) || its_key != key {

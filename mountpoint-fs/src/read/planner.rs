@@ -13,7 +13,7 @@ use super::blocks::BlockMap;
 use super::delay::LeastDelays;
 use super::stride::Stride;
 use super::tracks::{Track, Tracks};
-use super::window::Window;
+use super::window::{Window, are_several};
 use crate::config::limits::{FIRST_RANGE, SMALL_FILE_MAX};
 
 /// What a reader does, and what the planner knows of its past.
@@ -239,7 +239,7 @@ impl Planner {
         } else {
             track.ahead_end.max(end)
         };
-        let part = window.part(bounds.part_max);
+        let part = window.part(bounds);
         let target = end.saturating_add(window.size());
         let until = if target >= limit || (limit == bounds.size && limit - target < part / 4) {
             limit
@@ -270,7 +270,14 @@ impl Planner {
         else {
             return;
         };
-        let factor = if self.tracks.is_straying() { 2 } else { 8 };
+        let factor = if self.tracks.is_straying() {
+            2
+        } else if are_several(bounds.streams) {
+            // Halved into parts, it is to have as long ones as the window of one alone.
+            16
+        } else {
+            8
+        };
         let run = range.end - range.start;
         // A reader that jumped within what a stream had asked for is that stream, moved on.
         let inherited = self.tracks.iter().filter_map(|other| {

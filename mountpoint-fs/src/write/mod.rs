@@ -15,8 +15,10 @@ mod context;
 mod journal;
 mod lost_answer;
 mod memory;
+mod pace;
 mod part_plan;
 mod parts_in_flight;
+mod shortage;
 mod upload;
 mod writer;
 

@@ -323,3 +323,22 @@ fn five_hundred_files_at_once() {
         check_stored(&server, name, &content);
     }
 }
+
+#[test]
+fn one_thread_fills_many_large_files_in_turn() {
+    let server = server();
+    let mounted = Mounted::new(&server, &["--memory-target", "512"]);
+    let names: Vec<_> = (0..40).map(|index| format!("file-{index}")).collect();
+    let content = pattern(6 * MIB);
+    // A part of each would take 360 MiB, and there are 256.
+    let files = names.iter().map(|name| {
+        let mut file = create(&mounted, name);
+        file.write_all(&content).unwrap();
+        file
+    });
+    let files: Vec<_> = files.collect();
+    drop(files);
+    for name in &names {
+        check_stored(&server, name, &content);
+    }
+}
