@@ -3,6 +3,17 @@
 use super::{Action, Conditions, Group, Script, Unit, Workload};
 use crate::dataset::{Dataset, FileSet};
 
+/// The same, with time before each answer.
+fn at_20_ms(workload: Workload) -> Workload {
+    Workload {
+        conditions: Some(Conditions {
+            latency_ms: 20,
+            ..Conditions::default()
+        }),
+        ..workload
+    }
+}
+
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
     let row = |name: &str, action, unit, description: &str| Workload {
         name: name.to_owned(),
@@ -29,13 +40,6 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
         files,
         "the same, one thread",
     );
-    let at_20_ms = |workload| Workload {
-        conditions: Some(Conditions {
-            latency_ms: 20,
-            ..Conditions::default()
-        }),
-        ..workload
-    };
     vec![
         row(
             "parquet",
