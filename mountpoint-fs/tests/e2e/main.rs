@@ -41,3 +41,5 @@ mod transport;
 mod ways;
 mod writing;
 mod writing_ends;
+mod writing_faults;
+mod writing_headers;
