@@ -59,6 +59,16 @@ impl ETag {
         &self.0
     }
 
+    /// The same with quotes around it, which some servers leave out of listings and want in a condition.
+    #[must_use]
+    pub fn quoted(&self) -> Self {
+        if self.0.ends_with('"') {
+            self.clone()
+        } else {
+            Self::from_header(&format!("\"{}\"", self.0))
+        }
+    }
+
     /// Whether both name the same version: quotes are ignored, because some servers leave them out of
     /// XML listings and put them into headers.
     #[must_use]
@@ -124,6 +134,15 @@ pub struct ObjectInfo {
     pub storage_class: Option<String>,
     /// Whether an archived object has a restored copy that can be read now.
     pub restored: bool,
+}
+
+/// The first bytes of an object, and what S3 says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// The object, of the version that the bytes are from.
+    pub info: ObjectInfo,
+    /// Its first bytes: all that were asked for, or all there are.
+    pub bytes: Bytes,
 }
 
 /// All that HEAD says of one object.

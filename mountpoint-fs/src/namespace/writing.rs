@@ -89,6 +89,9 @@ impl Namespace {
             self.changes
                 .record(view.parent, &view.name, self.clock.now());
             self.recent.distrust(&prefix, &view.name);
+            if let Ok(key) = names::file_key(&prefix, &view.name) {
+                self.details.forget(&key);
+            }
         }
     }
 
@@ -148,10 +151,7 @@ impl Namespace {
             }),
             is_certain: false,
         });
-        let page = Page {
-            entries: entries.collect(),
-            asked: self.clock.now(),
-        };
+        let page = Page::some(entries.collect(), self.clock.now());
         (!page.entries.is_empty()).then_some(page)
     }
 

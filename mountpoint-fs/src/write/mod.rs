@@ -12,6 +12,8 @@ pub(crate) mod background;
 mod checksum;
 mod content_type;
 mod context;
+mod copied;
+mod copying;
 mod lost_answer;
 mod memory;
 mod pace;
@@ -27,5 +29,6 @@ mod fault_matrix;
 mod tests;
 
 pub use context::WriteContext;
+pub use copied::Copied;
 pub use memory::MemorySource;
 pub use writer::{Beginning, Stored, WriteObserver, Writer};

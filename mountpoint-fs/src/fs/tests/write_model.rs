@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::WriteConfig;
-use crate::operation::{RenameMode, WriteOptions};
+use crate::operation::{RenameMode, Stop, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -164,7 +164,7 @@ impl Model {
         let options = WriteOptions {
             truncate: how == How::Truncate,
             append: how == How::Append,
-            synchronous: false,
+            ..WriteOptions::default()
         };
         let (opened, content, condition) = match self.lookup(name) {
             Err(FsError::NotFound) => {
@@ -394,7 +394,10 @@ impl Model {
             return;
         }
         let (old, new) = ((ROOT, OsStr::new(from)), (ROOT, OsStr::new(to)));
-        let outcome = now(self.mount.fs.rename(old, new, RenameMode::Replace));
+        let outcome = now(self
+            .mount
+            .fs
+            .rename(old, new, RenameMode::Replace, &Stop::never()));
         match outcome {
             Ok(()) => {
                 let content = self.truth.remove(from).expect("there was one");
