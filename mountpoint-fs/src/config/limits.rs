@@ -77,6 +77,9 @@ pub const WRITE_SIZE_MAX: usize = 1 << 20;
 /// and what is copied while a buffer grows is an eighth of the first part at most.
 pub const WRITE_STAGES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
 
+/// Descriptors of a process that are looked through for another one of an empty file that it closes: about 5 ms.
+pub const DESCRIPTORS_SEEN_MAX: usize = 1024;
+
 /// Parts of an upload, to begin with; the reference's size.
 pub const WRITE_PART_DEFAULT: u64 = 8 << 20;
 

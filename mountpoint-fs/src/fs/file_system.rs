@@ -214,6 +214,12 @@ impl FileSystem {
         if let Some(watch) = watch {
             watch.see(offset, size, fills_cache);
         }
+        if reader.is_empty() && self.namespace.has_bytes(ino) {
+            // Less than was asked for would be the end of the file for the kernel, which may know of more by now.
+            return Err(FsError::Stale(
+                "the file was empty when it was opened, and was written since".to_owned(),
+            ));
+        }
         let outcome = reader.read(offset, size).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
             self.namespace.is_replaced(ino);

@@ -10,7 +10,6 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::abilities::{Abilities, Uses};
 use super::content_type;
-use super::journal::Journal;
 use super::lost_answer;
 use super::memory::{MemorySource, WriteMemory};
 use super::part_plan::PartPlan;
@@ -20,6 +19,7 @@ use super::upload::Upload;
 use super::writer::Stored;
 use crate::clock::Clock;
 use crate::config::WriteConfig;
+use crate::journal::Journal;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 

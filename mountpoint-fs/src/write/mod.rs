@@ -12,7 +12,6 @@ pub(crate) mod background;
 mod checksum;
 mod content_type;
 mod context;
-mod journal;
 mod lost_answer;
 mod memory;
 mod pace;
@@ -22,6 +21,8 @@ mod shortage;
 mod upload;
 mod writer;
 
+#[cfg(test)]
+mod fault_matrix;
 #[cfg(test)]
 mod tests;
 
