@@ -119,7 +119,7 @@ impl Workload {
                 };
                 let writer = if first < 5 * MIB {
                     let writer = bench.writer(Beginning::Extend(stored));
-                    now(writer.preload(&contents.after[..first]));
+                    now(writer.preload(&contents.after[..first])).unwrap();
                     writer
                 } else {
                     bench.writer(Beginning::Append(stored))
