@@ -12,6 +12,7 @@ pub(crate) mod background;
 mod checksum;
 mod content_type;
 mod context;
+mod front;
 mod lost_answer;
 mod memory;
 mod pace;

@@ -12,15 +12,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mountpoint_client::types::{CopySource, ETag, Key, PutCondition};
-use mountpoint_crt_sys::block::{Block, BlockFill};
+use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::background::{self, Settled};
 use super::checksum::RunningChecksum;
 use super::context::WriteContext;
+use super::front::{BlockBytes, Carry, Filling, Front, Need, Stage, copy_ranges};
 use super::memory::{Ask, least, stage};
 use super::upload::Upload;
-use crate::config::limits::{UPLOAD_PART_MAX, UPLOAD_PART_MIN, WRITE_SIZE_MAX};
+use crate::config::limits::WRITE_SIZE_MAX;
 use crate::operation::{FsError, Progress};
 use crate::sync::Mutex;
 
@@ -104,73 +105,6 @@ impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Failure").field(&self.first).finish()
     }
-}
-
-/// The end of the file where bytes are added.
-#[derive(Debug)]
-struct Front {
-    /// Bytes taken so far: where the next write begins.
-    end: u64,
-    /// The part that is being filled.
-    filling: Option<Filling>,
-    /// Bytes behind the end of the part that was sent last.
-    carry: Option<Carry>,
-    /// Tells which of several files was written to least lately.
-    written_at: u64,
-    /// The upload that parts were sent to.
-    upload: Option<Arc<Upload>>,
-    /// Parts sent, copies of the base included.
-    parts: u16,
-    /// An object that the file begins with, and that is copied before anything is sent.
-    base: Option<Stored>,
-    condition: PutCondition,
-    stage: Stage,
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// Bytes were taken, or none yet, that the bucket does not hold.
-    Open,
-    /// The object is being made.
-    Storing(Settled<Result<Stored, FsError>>),
-    /// The bucket holds everything.
-    Stored(Stored),
-}
-
-#[derive(Debug)]
-struct Filling {
-    fill: BlockFill,
-    checksum: RunningChecksum,
-    /// Bytes of the whole part; the buffer may be smaller, or larger by one write.
-    part_size: usize,
-}
-
-#[derive(Debug)]
-struct Carry {
-    bytes: BlockBytes,
-    checksum: RunningChecksum,
-}
-
-/// Valid bytes of a block, as the body of a request.
-#[derive(Clone, Debug)]
-struct BlockBytes {
-    block: Block,
-    start: usize,
-    end: usize,
-}
-
-impl AsRef<[u8]> for BlockBytes {
-    fn as_ref(&self) -> &[u8] {
-        self.block.bytes(self.start..self.end)
-    }
-}
-
-/// What must be there before bytes can be taken.
-enum Need {
-    Nothing,
-    Memory(Ask),
-    /// The object that is being made.
-    End(Settled<Result<Stored, FsError>>),
 }
 
 impl Writer {
@@ -616,51 +550,6 @@ impl Writer {
             drop(pending);
         });
     }
-}
-
-impl Front {
-    /// Notices that the object was made.
-    fn look(&mut self) {
-        let Stage::Storing(settled) = &self.stage else {
-            return;
-        };
-        // A failure is remembered elsewhere.
-        if let Some(Ok(stored)) = settled.get() {
-            if self.upload.take().is_some() {
-                self.base = Some(stored.clone());
-                self.parts = 0;
-            }
-            self.stage = Stage::Stored(stored);
-        }
-    }
-
-    /// Whether what it holds is long enough for a part that is not the last.
-    fn has_part(&self) -> bool {
-        let filled = self.filling.as_ref().map_or(0, |it| it.fill.filled());
-        matches!(self.stage, Stage::Open) && filled as u64 >= UPLOAD_PART_MIN
-    }
-
-    /// Bytes in the buffer that are not sent.
-    fn held(&self) -> usize {
-        let filled = self.filling.as_ref().map_or(0, |it| it.fill.filled());
-        let carried = self.carry.as_ref().map_or(0, |it| it.bytes.as_ref().len());
-        filled + carried
-    }
-
-    /// Parts that copying the base will take.
-    fn copies(&self) -> u16 {
-        let base = self.base.as_ref().map_or(0, |base| base.size);
-        u16::try_from(base.div_ceil(UPLOAD_PART_MAX)).unwrap_or(u16::MAX / 2)
-    }
-}
-
-/// Ranges of an object of `size` bytes that are copied as parts: equally large, none larger than S3 copies at once.
-fn copy_ranges(size: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
-    let count = size.div_ceil(UPLOAD_PART_MAX).max(1);
-    let len = size.div_ceil(count).max(1);
-    (0..count)
-        .map(move |index| index * len..((index + 1) * len).min(size))
-        .filter(|range| !range.is_empty())
 }
 
 /// Bytes that are copied at once, so that the checksum finds them in the processor's cache.
