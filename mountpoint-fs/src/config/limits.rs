@@ -186,6 +186,33 @@ pub const RECENT_PAGES_MAX: usize = 4_096;
 /// lookups that come next. 100 keys are 30 KB, and cost S3 no more time than one does.
 pub const LOOKUP_KEYS: u16 = 100;
 
+/// First bytes of a file that come along with the request that finds it: what the kernel reads first.
+pub const FRONT_LEN: u32 = 128 << 10;
+
+/// Files whose first bytes came along and wait for their open: 1 MiB in all.
+pub const FRONTS_MAX: usize = 8;
+
+/// How long they wait: longer than any system call takes from look-up to open.
+pub const FRONT_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// Look-ups of a new mount whose first bytes come along before it is known whether opens follow look-ups.
+pub const FRONT_CREDIT: u8 = 2;
+
+/// Most of them that none has followed, after many that opens did.
+pub const FRONT_CREDIT_MAX: u8 = 8;
+
+/// How old the listing of a directory may be that was made before the directory was opened, where names may be old.
+pub const WALK_AGE_MAX: Duration = Duration::from_secs(10);
+
+/// Names in directories that were listed before they are opened: those of 16 LISTs, about 3 MB.
+pub const WALK_NAMES_MAX: usize = 16_000;
+
+/// Directories of walks that are remembered: listed to their end, and listed ahead.
+pub const WALK_DIRECTORIES_MAX: usize = 4_096;
+
+/// LISTs ahead of no use after which they do not become rarer: one for each 1,024 directories.
+pub const WALK_WASTE_MAX: u32 = 10;
+
 /// Lookups of one directory's names, one after the other or at once, that ask for a name each. The next one asks for
 /// the directory: a program that knows its files' names looks at many of them.
 pub const CROWD_LOOKUPS: u32 = 8;

@@ -267,9 +267,11 @@ impl Dispatcher {
     fn lookup(self: Arc<Self>, ino: InodeNo, name: OsString) -> PendingReply {
         Box::pin(async move {
             let result = self.fs.lookup(ino, &name).await;
-            let negative_ttl = self.fs.negative_ttl();
-            if !negative_ttl.is_zero() && matches!(result, Err(FsError::NotFound)) {
-                return Reply::Fixed(Fixed::absence(negative_ttl));
+            if matches!(result, Err(FsError::NotFound)) {
+                let negative_ttl = self.fs.negative_ttl(ino, &name);
+                if !negative_ttl.is_zero() {
+                    return Reply::Fixed(Fixed::absence(negative_ttl));
+                }
             }
             self.reply(Step::Lookup, ino, result, |entry| {
                 Reply::Fixed(Fixed::entry(&entry))

@@ -146,10 +146,7 @@ impl Namespace {
             }),
             is_certain: false,
         });
-        let page = Page {
-            entries: entries.collect(),
-            asked: self.clock.now(),
-        };
+        let page = Page::some(entries.collect(), self.clock.now());
         (!page.entries.is_empty()).then_some(page)
     }
 

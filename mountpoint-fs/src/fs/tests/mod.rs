@@ -1,6 +1,7 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
 mod changing;
+mod cold;
 mod concurrent;
 mod large;
 mod listing;
@@ -11,6 +12,7 @@ mod opening;
 mod posix;
 mod renaming;
 mod threads;
+mod walking;
 mod write_model;
 mod writing;
 
