@@ -36,6 +36,11 @@ const REMOVE: &str = "remove";
 const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// What is written stays in the server's memory, which would cost more to touch first than to receive: one heap, of huge
+/// pages, that is never given back, for pieces up to the most that the C library allows.
+const ALLOCATOR: &str = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=33554432:\
+     glibc.malloc.trim_threshold=68719476736";
+
 /// What the server was asked for since the counters were cleared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Requests {
@@ -140,8 +145,7 @@ impl ServerProcess {
             Some(network) => network.command(&program),
             None => Command::new(program),
         };
-        // What is written stays in memory; in small pages, touching it first would cost more than receiving it.
-        command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+        command.env("GLIBC_TUNABLES", ALLOCATOR);
         command.arg("serve").args(setup.quick.then_some("--quick"));
         if network.is_some() {
             command.args(["--address", SERVER_ADDRESS]);

@@ -12,9 +12,9 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::ClientError;
 use crate::types::{
-    BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, GetOutput, GetRequest,
-    Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part, PartNumber,
-    PutCondition, PutOutput, PutRequest, Upload,
+    BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, Front, GetOutput,
+    GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part,
+    PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 
 /// A request in progress that owns all it needs.
@@ -88,6 +88,10 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
 
     /// HeadObject.
     fn head(&self, key: &Key) -> Pending<ObjectInfo>;
+
+    /// The first bytes of an object whose size nobody knows, at most `len_max` of them and at least one: GetObject,
+    /// which tells what HeadObject would. They are copied, so not for many.
+    fn front(&self, key: &Key, len_max: u32) -> Pending<Front>;
 
     /// HeadObject, with all that it says.
     fn head_details(&self, key: &Key) -> Pending<ObjectDetails>;

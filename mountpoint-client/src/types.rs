@@ -136,6 +136,15 @@ pub struct ObjectInfo {
     pub restored: bool,
 }
 
+/// The first bytes of an object, and what S3 says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// The object, of the version that the bytes are from.
+    pub info: ObjectInfo,
+    /// Its first bytes: all that were asked for, or all there are.
+    pub bytes: Bytes,
+}
+
 /// All that HEAD says of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectDetails {

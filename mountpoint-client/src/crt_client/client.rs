@@ -11,10 +11,10 @@ use tokio::runtime::Handle;
 use super::core::Core;
 use super::flight::Flight;
 use super::options::CrtClientOptions;
-use super::{connect, listing, multipart, objects, rename, sessions, upload};
+use super::{connect, front, listing, multipart, objects, rename, sessions, upload};
 use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 use crate::types::{
-    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag,
+    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag, Front,
     GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part,
     PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
@@ -88,6 +88,10 @@ impl ObjectClient for CrtClient {
 
     fn head(&self, key: &Key) -> Pending<ObjectInfo> {
         objects::head(&self.0, key)
+    }
+
+    fn front(&self, key: &Key, len_max: u32) -> Pending<Front> {
+        front::front(&self.0, key, len_max)
     }
 
     fn head_details(&self, key: &Key) -> Pending<ObjectDetails> {

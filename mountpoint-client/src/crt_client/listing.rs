@@ -13,7 +13,7 @@ use super::core::{Call, Core, reading, refused};
 use super::fault::{Fault, Operation};
 use super::objects::{etag, invalid, system_time};
 use super::sdk_fault::of_sdk;
-use super::text::decode_form;
+use super::text::decode_key;
 use crate::types::{Key, ListOutput, ListRequest, ObjectInfo};
 use crate::{ErrorKind, Pending};
 
@@ -89,7 +89,7 @@ impl Page<'_> {
         let is_encoded = output.encoding_type() == Some(&EncodingType::Url);
         let mut objects = Vec::with_capacity(output.contents().len());
         for object in output.contents() {
-            objects.push(self.object(object, is_encoded)?);
+            objects.extend(self.object(object, is_encoded)?);
         }
         let mut common_prefixes = Vec::with_capacity(output.common_prefixes().len());
         for common in output.common_prefixes() {
@@ -115,9 +115,13 @@ impl Page<'_> {
         })
     }
 
-    fn object(&self, object: &Object, is_encoded: bool) -> Result<ObjectInfo, Fault> {
+    /// `None` if its key is not UTF-8 and so long that it cannot even be named.
+    fn object(&self, object: &Object, is_encoded: bool) -> Result<Option<ObjectInfo>, Fault> {
         let name = self.name(object.key(), is_encoded)?;
         let Some(key) = Key::parse(&name) else {
+            if name.contains('\0') {
+                return Ok(None);
+            }
             return Err(invalid(
                 self.operation,
                 &format!("the key {name:?} is not a possible key"),
@@ -132,7 +136,7 @@ impl Page<'_> {
         let restored = object.restore_status().is_some_and(|status| {
             status.is_restore_in_progress() != Some(true) && status.restore_expiry_date().is_some()
         });
-        Ok(ObjectInfo {
+        Ok(Some(ObjectInfo {
             key,
             size,
             etag: etag(self.operation, object.e_tag())?,
@@ -141,14 +145,14 @@ impl Page<'_> {
                 .storage_class()
                 .map(|class| class.as_str().to_owned()),
             restored,
-        })
+        }))
     }
 
     /// A key or common prefix as it is in the bucket.
     fn name(&self, sent: Option<&str>, is_encoded: bool) -> Result<String, Fault> {
         let sent = sent.unwrap_or_default();
         let name = if is_encoded {
-            decode_form(sent)
+            decode_key(sent)
         } else {
             Some(sent.to_owned())
         };
@@ -287,6 +291,16 @@ mod tests {
         );
         check("", &["%01%0A"], &[], true, Ok(&["\u{1}\n"]));
         check("", &["100%"], &[], true, Err("not a URL-encoded key"));
+        // A key that is not UTF-8 keeps no other from being listed.
+        check(
+            "",
+            &["a", "a%FF", "b"],
+            &["%80/"],
+            true,
+            Ok(&["a", "a\0ff", "b", "\080/"]),
+        );
+        let long = "%FF".repeat(1000);
+        check("", &["a", &long], &[], true, Ok(&["a"]));
         check(
             "a b/",
             &["a+b/c"],

@@ -17,6 +17,7 @@ mod data;
 mod encryption;
 mod fault;
 mod flight;
+mod front;
 mod head;
 mod listing;
 mod multipart;

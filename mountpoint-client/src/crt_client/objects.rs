@@ -99,10 +99,13 @@ fn object_info(
         storage_class: output
             .storage_class()
             .map(|class| class.as_str().to_owned()),
-        restored: output
-            .restore()
-            .is_some_and(|restore| restore.contains("ongoing-request=\"false\"")),
+        restored: is_restored(output.restore()),
     })
+}
+
+/// What the `x-amz-restore` header says: whether an archived object has a copy that can be read.
+pub(super) fn is_restored(restore: Option<&str>) -> bool {
+    restore.is_some_and(|restore| restore.contains("ongoing-request=\"false\""))
 }
 
 fn object_details(

@@ -7,6 +7,34 @@ pub(super) fn decode_form(encoded: &str) -> Option<String> {
     if !encoded.contains(['%', '+']) {
         return Some(encoded.to_owned());
     }
+    String::from_utf8(decode_bytes(encoded)?).ok()
+}
+
+/// The same of a key that may not be UTF-8, which Amazon S3 does not store and other servers do. What is not UTF-8 becomes
+/// a NUL and its hexadecimal digits: another key for each, and none that a file can have.
+pub(super) fn decode_key(encoded: &str) -> Option<String> {
+    if !encoded.contains(['%', '+']) {
+        return Some(encoded.to_owned());
+    }
+    let bytes = match String::from_utf8(decode_bytes(encoded)?) {
+        Ok(key) => return Some(key),
+        Err(error) => error.into_bytes(),
+    };
+    let mut key = String::with_capacity(bytes.len() + 16);
+    for chunk in bytes.utf8_chunks() {
+        key.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            key.push('\0');
+            key.extend(
+                [byte >> 4, byte & 15]
+                    .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
+            );
+        }
+    }
+    Some(key)
+}
+
+fn decode_bytes(encoded: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(encoded.len());
     let mut bytes = encoded.bytes();
     while let Some(byte) = bytes.next() {
@@ -16,7 +44,7 @@ pub(super) fn decode_form(encoded: &str) -> Option<String> {
             _ => byte,
         });
     }
-    String::from_utf8(decoded).ok()
+    Some(decoded)
 }
 
 fn hex_digit(byte: u8) -> Option<u8> {
@@ -69,6 +97,20 @@ const MESSAGE_CHARS_MAX: usize = 300;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_are_not_utf_8() {
+        for (encoded, decoded) in [
+            ("a+b%2Bc", Some("a b+c")),
+            ("%C3%BC", Some("\u{fc}")),
+            ("d/%FFx%c3", Some("d/\0ffx\0c3")),
+            ("%80%81", Some("\080\081")),
+            ("%", None),
+            ("%f", None),
+        ] {
+            assert_eq!(decode_key(encoded).as_deref(), decoded, "{encoded}");
+        }
+    }
 
     #[test]
     fn form_decoding() {

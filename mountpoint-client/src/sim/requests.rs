@@ -8,7 +8,7 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::object_client::Pending;
 use crate::types::{
-    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag,
+    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag, Front,
     GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part,
     PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
@@ -36,6 +36,13 @@ impl ObjectClient for SimClient {
         let key = key.clone();
         let record = RequestRecord::new(Operation::HeadObject, key.as_str());
         self.submit(record, move |store| store.head(&key))
+    }
+
+    fn front(&self, key: &Key, len_max: u32) -> Pending<Front> {
+        let key = key.clone();
+        let record = RequestRecord::new(Operation::GetObject, key.as_str())
+            .with_range(0..u64::from(len_max));
+        self.submit(record, move |store| store.front(&key, len_max))
     }
 
     fn head_details(&self, key: &Key) -> Pending<ObjectDetails> {

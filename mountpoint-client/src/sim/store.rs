@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::types::{
-    BucketInfo, Checksum, CopyHeaders, CopySource, DeleteFailure, ETag, GetOutput, Key,
+    BucketInfo, Checksum, CopyHeaders, CopySource, DeleteFailure, ETag, Front, GetOutput, Key,
     ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition, PutOutput, PutRequest,
 };
 use crate::{ClientError, ErrorKind};
@@ -112,6 +112,17 @@ impl Store {
     pub(super) fn head(&self, key: &Key) -> Result<ObjectInfo, ClientError> {
         let object = self.object(key).ok_or_else(|| no_such_key(key.as_str()))?;
         Ok(object.head())
+    }
+
+    pub(super) fn front(&self, key: &Key, len_max: u32) -> Result<Front, ClientError> {
+        let object = self.object(key).ok_or_else(|| no_such_key(key.as_str()))?;
+        check_readable(object)?;
+        let info = object.head();
+        let content = object.content.slice(0..info.size.min(u64::from(len_max)));
+        Ok(Front {
+            info,
+            bytes: content.to_vec().into(),
+        })
     }
 
     pub(super) fn head_details(&self, key: &Key) -> Result<ObjectDetails, ClientError> {

@@ -11,6 +11,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, SystemTime};
 
 use mountpoint_client::ObjectClient;
+use mountpoint_client::types::ListOutput;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
@@ -87,6 +88,11 @@ impl FileSystem {
         }
     }
 
+    /// Takes in what a listing of the mount's first keys said when it was made: what to ask first about their names.
+    pub fn learn(&self, listed: &ListOutput) {
+        self.namespace.learn(listed);
+    }
+
     /// Gives back memory that nobody has used for a while. To be called every
     /// [`READER_IDLE`](crate::config::limits::READER_IDLE).
     pub fn give_back_idle(&self) {
@@ -112,10 +118,10 @@ impl FileSystem {
         self.namespace.lookup(parent, name).await
     }
 
-    /// How long the kernel may keep the absence of a name that [`FileSystem::lookup`] did not find.
+    /// How long the kernel may keep the absence of `name`, which [`FileSystem::lookup`] did not find just now.
     #[must_use]
-    pub fn negative_ttl(&self) -> Duration {
-        self.namespace.negative_ttl()
+    pub fn negative_ttl(&self, parent: InodeNo, name: &OsStr) -> Duration {
+        self.namespace.negative_ttl(parent, name)
     }
 
     /// Gives back `count` lookups of an inode; an inode without lookups is dropped.
@@ -173,12 +179,17 @@ impl FileSystem {
             key,
             version,
             proof,
+            front,
         } = opened;
         let next_files = self.next_files.as_ref();
         let ahead = next_files.and_then(|files| files.take(key, &version.etag));
         ahead.filter(|_| *proof == Proof::Known).unwrap_or_else(|| {
             let context = Arc::clone(&self.reading);
-            Reader::new(context, key.clone(), version.etag.clone(), version.size)
+            let reader = Reader::new(context, key.clone(), version.etag.clone(), version.size);
+            if let Some(front) = front {
+                reader.hold_front(front);
+            }
+            reader
         })
     }
 
@@ -213,6 +224,12 @@ impl FileSystem {
         let (ino, reader, watch) = file.reading()?;
         if let Some(watch) = watch {
             watch.see(offset, size, fills_cache);
+        }
+        if reader.is_empty() && self.namespace.has_bytes(ino) {
+            // Less than was asked for would be the end of the file for the kernel, which may know of more by now.
+            return Err(FsError::Stale(
+                "the file was empty when it was opened, and was written since".to_owned(),
+            ));
         }
         let outcome = reader.read(offset, size).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
@@ -274,7 +291,7 @@ impl FileSystem {
 
     /// Opens a directory for reading.
     pub async fn open_directory(&self, ino: InodeNo) -> Result<HandleNo, FsError> {
-        let listing = self.namespace.open_directory(ino)?;
+        let listing = self.namespace.open_directory(ino).await?;
         Ok(self.directories.insert(OpenDirectory {
             ino,
             listing: AsyncMutex::new(listing),

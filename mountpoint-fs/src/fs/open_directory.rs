@@ -265,16 +265,13 @@ mod tests {
 
     #[test]
     fn a_page_that_has_changed_is_continued_behind_the_same_name() {
-        let page = |names: &[&str]| Page {
-            entries: names
-                .iter()
-                .map(|name| Listed {
-                    name: Arc::from(*name),
-                    found: Found::Directory,
-                    is_certain: true,
-                })
-                .collect(),
-            asked: Duration::ZERO,
+        let page = |names: &[&str]| {
+            let listed = |name: &&str| Listed {
+                name: Arc::from(*name),
+                found: Found::Directory,
+                is_certain: true,
+            };
+            Page::some(names.iter().map(listed).collect(), Duration::ZERO)
         };
         let position = Position {
             page: 3,

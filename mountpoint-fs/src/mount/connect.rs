@@ -6,21 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mountpoint_client::crt_client::{CrtClient, CrtClientOptions};
-use mountpoint_client::types::ListRequest;
+use mountpoint_client::types::{ListOutput, ListRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use tokio::runtime::Runtime;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
+use crate::config::limits::LOOKUP_KEYS;
+
 use super::start_error::{StartError, explain, place};
 
-/// A client of the bucket. A region that nobody named is corrected once.
+/// A client of the bucket, and its first keys under `prefix`. A region that nobody named is corrected once.
 pub(super) fn connect(
     runtime: &Runtime,
     options: &CrtClientOptions,
     prefix: &str,
     time_max: Duration,
-) -> Result<Arc<dyn ObjectClient>, StartError> {
+) -> Result<(Arc<dyn ObjectClient>, ListOutput), StartError> {
     let mut attempt = Attempt {
         runtime,
         options: options.clone(),
@@ -31,7 +33,7 @@ pub(super) fn connect(
     for _ in 0..REGIONS_MAX {
         let client = attempt.client()?;
         match attempt.list(&client)? {
-            Ok(()) => return Ok(client),
+            Ok(listed) => return Ok((client, listed)),
             Err(ClientError {
                 kind: ErrorKind::WrongRegion(Some(region)),
                 ..
@@ -79,14 +81,17 @@ impl Attempt<'_> {
         }
     }
 
-    fn list(&self, client: &Arc<dyn ObjectClient>) -> Result<Result<(), ClientError>, StartError> {
+    fn list(
+        &self,
+        client: &Arc<dyn ObjectClient>,
+    ) -> Result<Result<ListOutput, ClientError>, StartError> {
         let list = client.list(ListRequest {
             prefix: self.prefix.to_owned(),
-            max_keys: Some(1),
+            max_keys: Some(LOOKUP_KEYS),
             ..ListRequest::default()
         });
         match self.bounded(list) {
-            Ok(answer) => Ok(answer.map(drop)),
+            Ok(answer) => Ok(answer),
             Err(_) => Err(StartError::new(format!(
                 "the S3 server{} did not answer within {:?}; check --endpoint-url, the network and the proxy in \
                  between, or set {} to wait longer",

@@ -56,22 +56,25 @@ impl MountedBucket {
     ) -> Result<Self, StartError> {
         target.check()?;
         let runtime = new_runtime()?;
-        let client = match connect(&runtime, &config.client, &config.fs.prefix, time_max) {
-            Ok(client) => client,
+        let connected = connect(&runtime, &config.client, &config.fs.prefix, time_max);
+        let (client, first_keys) = match connected {
+            Ok(connected) => connected,
             Err(error) => {
                 // Not waited for: a name may still be looked up, which takes as long as the resolver likes.
                 runtime.shutdown_background();
                 return Err(error);
             }
         };
-        Self::over(
+        let mounted = Self::over(
             client,
             runtime,
             target,
             &config.fs,
             &config.access,
             config.fuse,
-        )
+        )?;
+        mounted.fs.learn(&first_keys);
+        Ok(mounted)
     }
 
     /// Mounts the bucket of a client that is there already.

@@ -63,6 +63,11 @@ impl Changes {
         self.latest.fetch_max(nanos(now), Ordering::AcqRel);
     }
 
+    /// Whether anything may have been changed since `asked`.
+    pub(super) fn outdate_all(&self, asked: Duration) -> bool {
+        nanos(asked) < self.latest.load(Ordering::Acquire)
+    }
+
     /// Whether what S3 said of `name`, when it was asked at `asked`, may have been changed since.
     pub(super) fn outdate(&self, directory: InodeNo, name: &str, asked: Duration) -> bool {
         if nanos(asked) >= self.latest.load(Ordering::Acquire) {
@@ -117,6 +122,8 @@ mod tests {
         assert!(!changes.outdate(D, "a", at(5)));
         assert!(!changes.outdate_moment(D, "a", at(5).into()));
         assert!(!changes.outdate(D, "b", at(4)));
+        assert!(changes.outdate_all(at(4)));
+        assert!(!changes.outdate_all(at(5)));
         assert!(!changes.outdate(InodeNo(8), "a", at(4)));
         changes.record(D, &Arc::from("a"), at(6));
         assert!(changes.outdate(D, "a", at(5)));

@@ -37,8 +37,9 @@ impl Crowds {
         }
     }
 
-    /// A lookup in the directory `prefix` needs a request: which one?
-    pub(super) fn miss(&self, prefix: &Arc<str>, now: Duration) -> Ask {
+    /// A lookup in the directory `prefix` needs a request: which one? `is_walked` tells that its other names will be
+    /// looked up next.
+    pub(super) fn miss(&self, prefix: &Arc<str>, is_walked: bool, now: Duration) -> Ask {
         let mut crowds = self.0.lock();
         if crowds.len() >= CROWDS_MAX && !crowds.contains_key(prefix) {
             crowds.retain(|_, crowd| !crowd.is_over(now));
@@ -49,7 +50,22 @@ impl Crowds {
         let crowd = crowds
             .entry(Arc::clone(prefix))
             .or_insert_with(|| Crowd::new(now));
-        crowd.miss(now)
+        crowd.miss(is_walked, now)
+    }
+
+    /// A name of the directory `prefix` was taken for a directory: it was one, or not.
+    pub(super) fn guessed(&self, prefix: &str, was_right: bool) {
+        if let Some(crowd) = self.0.lock().get_mut(prefix) {
+            crowd.was_wrong = !was_right;
+        }
+    }
+
+    /// Whether the last name of the directory `prefix` that was taken for a directory was none.
+    pub(super) fn was_wrong(&self, prefix: &str) -> bool {
+        self.0
+            .lock()
+            .get(prefix)
+            .is_some_and(|crowd| crowd.was_wrong)
     }
 
     /// The directory `prefix` turned out to have more names than a page of a listing.
@@ -71,6 +87,8 @@ struct Crowd {
     patience: u32,
     was_listed: bool,
     is_large: bool,
+    /// The last name that was taken for a directory was none.
+    was_wrong: bool,
     /// When the last miss came.
     last: Duration,
 }
@@ -83,6 +101,7 @@ impl Crowd {
             patience: CROWD_LOOKUPS,
             was_listed: false,
             is_large: false,
+            was_wrong: false,
             last: now,
         }
     }
@@ -96,15 +115,19 @@ impl Crowd {
         now.saturating_sub(self.last) > FILE_TTL
     }
 
-    fn miss(&mut self, now: Duration) -> Ask {
+    fn miss(&mut self, is_walked: bool, now: Duration) -> Ask {
         if self.is_over(now) {
             *self = Self {
                 is_large: self.is_large,
+                was_wrong: self.was_wrong,
                 ..Self::new(now)
             };
         }
         self.last = now;
         self.misses = self.misses.saturating_add(1);
+        if is_walked {
+            return self.directory();
+        }
         let was_of_use = self.was_listed && self.hits >= CROWD_LOOKUPS;
         if !was_of_use && self.misses <= self.patience {
             return Ask::Name;
@@ -116,6 +139,10 @@ impl Crowd {
         }
         self.was_listed = true;
         (self.misses, self.hits) = (0, 0);
+        self.directory()
+    }
+
+    fn directory(&self) -> Ask {
         if self.is_large {
             Ask::DirectoryFromName
         } else {
@@ -128,7 +155,7 @@ impl Crowd {
 mod tests {
     use super::*;
 
-    /// Each step is a miss `n`, which asks for the name, `D` for the directory or `F` from the name on; `h` hits; `L`
+    /// Each step is a miss `n`, which asks for the name, `D` for the directory, `W` the same of a walk, or `F` from the name on; `h` hits; `L`
     /// learns that the directory is large; `.` waits.
     #[track_caller]
     fn check(steps: &str) {
@@ -142,10 +169,10 @@ mod tests {
                 miss => {
                     let expected = match miss {
                         'n' => Ask::Name,
-                        'D' => Ask::Directory,
+                        'D' | 'W' => Ask::Directory,
                         _ => Ask::DirectoryFromName,
                     };
-                    assert_eq!(crowd.miss(now), expected, "{steps} at {index}");
+                    assert_eq!(crowd.miss(step == 'W', now), expected, "{steps} at {index}");
                 }
             }
         }
@@ -164,6 +191,12 @@ mod tests {
     }
 
     #[test]
+    fn a_walk_asks_for_the_directory_each_time() {
+        check("WWnnnnnnDn");
+        check("nWhhhWn");
+    }
+
+    #[test]
     fn a_listing_that_was_of_use_is_followed_by_the_next() {
         check("nnnnnnnnDLhhhhhhhhFhhhhhhhhF");
         check("nnnnnnnnDLhhhhhhhhFhhhhhhhnnnnnnn");
@@ -179,12 +212,26 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_guess_is_remembered_until_a_right_one() {
+        let crowds = Crowds::default();
+        crowds.miss(&Arc::from("d/"), false, Duration::ZERO);
+        assert!(!crowds.was_wrong("d/"));
+        crowds.guessed("d/", false);
+        crowds.miss(&Arc::from("d/"), false, FILE_TTL * 9);
+        assert!(crowds.was_wrong("d/"));
+        crowds.guessed("d/", true);
+        assert!(!crowds.was_wrong("d/"));
+    }
+
+    #[test]
     fn directories_are_bounded() {
         let crowds = Crowds::default();
         for number in 0..3 * CROWDS_MAX {
-            crowds.miss(&Arc::from(number.to_string()), Duration::ZERO);
+            crowds.miss(&Arc::from(number.to_string()), false, Duration::ZERO);
         }
         assert!(crowds.0.lock().len() <= CROWDS_MAX);
         crowds.hit("nobody");
+        crowds.guessed("nobody", false);
+        assert!(!crowds.was_wrong("nobody"));
     }
 }

@@ -133,6 +133,13 @@ impl InodeTable {
         self.table.lock().child(directory, name)
     }
 
+    /// What `name` in `directory` was last known to be.
+    pub(super) fn child_kind(&self, directory: InodeNo, name: &str) -> Option<FileKind> {
+        let table = self.table.lock();
+        let ino = table.child(directory, name)?;
+        table.inode(ino).ok().map(Inode::kind)
+    }
+
     /// Makes `name` in `directory` mean what was `found`, and raises that inode's lookup count by one.
     ///
     /// An inode that is something else is detached. An answer that was asked for before what is known
@@ -469,171 +476,5 @@ const SHRINK_BELOW: usize = 8;
 const SHRINK_ABOVE: usize = 4096;
 
 #[cfg(test)]
-mod tests {
-    use std::time::{Duration, SystemTime};
-
-    use mountpoint_client::types::ETag;
-
-    use super::*;
-    use crate::config::limits::INODE_BYTES_MAX;
-
-    const ROOT: InodeNo = InodeNo::ROOT;
-
-    fn seen(at: u64) -> Observed {
-        let moment = |seconds| Moment::from(Duration::from_secs(seconds));
-        Observed {
-            asked: moment(at),
-            valid_until: moment(at + 1),
-            fresh_until: moment(at),
-        }
-    }
-
-    fn file(etag: &str) -> Found {
-        let etag = ETag::from_header(etag);
-        Found::File(Version {
-            size: 1,
-            etag,
-            mtime: SystemTime::UNIX_EPOCH,
-            is_archived: false,
-        })
-    }
-
-    fn admit(
-        table: &InodeTable,
-        directory: InodeNo,
-        name: &str,
-        found: &Found,
-        at: u64,
-    ) -> InodeNo {
-        table.admit(directory, name, found, seen(at)).unwrap().ino
-    }
-
-    #[test]
-    fn keys_are_built_from_the_names_of_the_parents() {
-        let table = InodeTable::new("p/".to_owned());
-        let a = admit(&table, ROOT, "a", &Found::Directory, 0);
-        let b = admit(&table, a, "b", &Found::Directory, 0);
-        let f = admit(&table, b, "f", &file("1"), 0);
-        assert_eq!(table.directory_prefix(ROOT).unwrap(), "p/");
-        assert_eq!(table.directory_prefix(b).unwrap(), "p/a/b/");
-        assert!(matches!(
-            table.directory_prefix(f),
-            Err(FsError::NotADirectory)
-        ));
-        // Parents that the kernel forgot first are still there.
-        table.forget(a, 1);
-        table.forget(b, 1);
-        assert_eq!(table.directory_prefix(b).unwrap(), "p/a/b/");
-        assert_eq!(table.view(f).unwrap().parent, b);
-        table.forget(f, 1);
-        assert_eq!(table.len(), 0);
-    }
-
-    #[test]
-    fn an_older_answer_changes_nothing() {
-        let table = InodeTable::new(String::new());
-        let new = admit(&table, ROOT, "a", &file("2"), 5);
-        assert_eq!(admit(&table, ROOT, "a", &file("1"), 4), new);
-        assert_eq!(table.view(new).unwrap().found, file("2"));
-        assert_ne!(admit(&table, ROOT, "a", &file("1"), 5), new);
-    }
-
-    #[test]
-    fn a_lookup_vouches_for_one_open() {
-        let table = InodeTable::new(String::new());
-        let now = |seconds| Moment::from(Duration::from_secs(seconds));
-        let ino = admit(&table, ROOT, "a", &file("1"), 5);
-        assert!(table.take_fresh(ino, now(5)).is_some());
-        assert!(table.take_fresh(ino, now(5)).is_none());
-        admit(&table, ROOT, "a", &file("1"), 6);
-        assert!(table.take_fresh(ino, now(7)).is_none());
-        assert!(table.take_fresh(ino, now(6)).is_none());
-        assert!(table.take_fresh(ROOT, now(6)).is_none());
-    }
-
-    #[test]
-    fn detached_inodes_go_with_their_last_reference() {
-        let table = InodeTable::new(String::new());
-        let first = admit(&table, ROOT, "a", &file("1"), 1);
-        table.open(first).unwrap();
-        let second = admit(&table, ROOT, "a", &file("2"), 2);
-        assert!(!table.view(first).unwrap().is_attached);
-        table.forget(first, 1);
-        assert_eq!(table.len(), 2);
-        table.close(first);
-        assert_eq!(table.len(), 1);
-        // The name still means the other one.
-        assert_eq!(table.child(ROOT, "a"), Some(second));
-        table.detach(second);
-        assert_eq!(table.child(ROOT, "a"), None);
-        table.forget(second, 1);
-        assert_eq!(table.len(), 0);
-    }
-
-    #[test]
-    fn the_root_stays_and_unknown_inodes_do_no_harm() {
-        let table = InodeTable::new(String::new());
-        table.forget(ROOT, 1);
-        table.forget(InodeNo(9), 1);
-        table.close(InodeNo(9));
-        table.detach(InodeNo(9));
-        table.detach(ROOT);
-        assert!(table.view(ROOT).unwrap().is_attached);
-        assert!(table.open(InodeNo(9)).is_err());
-    }
-
-    #[test]
-    fn files_that_nobody_uses() {
-        let table = InodeTable::new(String::new());
-        let directory = admit(&table, ROOT, "d", &Found::Directory, 0);
-        let open = admit(&table, directory, "open", &file("1"), 0);
-        table.open(open).unwrap();
-        admit(&table, directory, "fresh", &file("1"), 5);
-        admit(&table, directory, "old", &file("1"), 1);
-        let replaced = admit(&table, directory, "replaced", &file("1"), 1);
-        table.detach(replaced);
-        let names = |count, seconds| {
-            let now = Moment::from(Duration::from_secs(seconds));
-            let names = table.idle_files(count, now).into_iter();
-            names
-                .map(|stale| (stale.directory == directory, stale.name.to_string()))
-                .collect::<Vec<_>>()
-        };
-        let (fresh, old) = ((true, "fresh".to_owned()), (true, "old".to_owned()));
-        assert_eq!(names(9, 5), [old.clone(), fresh]);
-        assert_eq!(names(1, 5), [old]);
-        assert_eq!(names(0, 5), []);
-    }
-
-    /// All allocations that belong to it: glibc adds 8 bytes to each and rounds up to 16. One more than fits before the
-    /// tables double, which is when they are emptiest.
-    #[test]
-    fn inodes_are_small() {
-        const COUNT: usize = (1 << 16) * 7 / 8 + 1;
-        let table = InodeTable::new(String::new());
-        let name = |number: usize| format!("file-name-{number:015}.bin");
-        for number in 0..COUNT {
-            let etag = format!("\"{number:032x}-7\"");
-            admit(&table, ROOT, &name(number), &file(&etag), 0);
-        }
-        let allocation = |bytes: usize| (bytes + 8).next_multiple_of(16);
-        let bytes = {
-            let table = table.table.lock();
-            table.inodes.allocation_size()
-                + table.names.allocation_size()
-                + COUNT * (allocation(size_of::<Inode>()) + allocation(name(0).len()))
-        };
-        assert!(
-            bytes / COUNT <= INODE_BYTES_MAX,
-            "{} bytes each",
-            bytes / COUNT
-        );
-        for number in 0..COUNT as u64 {
-            table.forget(InodeNo(number + 2), 1);
-        }
-        assert_eq!(table.len(), 0);
-        let table = table.table.lock();
-        let left = table.inodes.capacity() + table.names.capacity();
-        assert!(left <= 4 * SHRINK_ABOVE, "memory was given back");
-    }
-}
+#[path = "inode_table_tests.rs"]
+mod tests;

@@ -27,7 +27,7 @@ use mountpoint_client::types::{ListOutput, ListRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
 use super::hidden::HiddenKeys;
-use super::page::{Batch, Listed, Page, merge};
+use super::page::{Batch, Listed, ListingNo, Page, Place, merge};
 use super::ranges::{Extent, From, Part, RangeId, Ranges};
 use crate::clock::Clock;
 use crate::config::limits::{
@@ -38,6 +38,8 @@ use crate::operation::FsError;
 /// Enumerates a directory.
 pub struct Listing {
     source: Source,
+    /// Tells its pages from those of others.
+    number: ListingNo,
     /// What has not been read yet.
     ranges: Ranges,
     in_the_air: Vec<InTheAir>,
@@ -45,6 +47,8 @@ pub struct Listing {
     starts: Vec<Start>,
     /// Files of the last page that was read that the next one may shadow; see [`merge`].
     held_back: Vec<Listed>,
+    /// What was listed before, until the first page is asked for.
+    ready: Option<Arc<Page>>,
     /// Pages that were read last.
     held: VecDeque<(usize, Arc<Page>)>,
     /// An old page that is asked for once more.
@@ -103,9 +107,11 @@ impl Listing {
                 prefix,
                 hidden: Arc::clone(hidden),
             },
+            number: ListingNo::next(),
             in_the_air: Vec::new(),
             starts: Vec::new(),
             held_back: Vec::new(),
+            ready: None,
             held: VecDeque::new(),
             again: None,
             error: None,
@@ -117,6 +123,7 @@ impl Listing {
     /// stays in the air.
     pub fn rewind(&mut self) {
         if !self.starts.is_empty() {
+            self.number = ListingNo::next();
             self.ranges = Ranges::new(self.source.client.lists_in_order());
             self.in_the_air.clear();
             self.starts.clear();
@@ -133,6 +140,12 @@ impl Listing {
         if self.starts.is_empty() {
             self.held_back = names.into_iter().map(Listed::kept).collect();
         }
+    }
+
+    /// The whole directory was listed before it was opened: that is the first page, and all. A reader that starts over
+    /// sees the bucket as it is then.
+    pub(super) fn begin_with(&mut self, page: Arc<Page>) {
+        self.ready = Some(page);
     }
 
     /// Page `number`, or `None` behind the end. Asks for what comes behind it.
@@ -165,6 +178,10 @@ impl Listing {
     ) -> Poll<Result<Option<Arc<Page>>, FsError>> {
         if let Some((_, error)) = self.error.take_if(|(failed, _)| *failed == number) {
             return Poll::Ready(Err(error));
+        }
+        if let Some(page) = self.ready.take() {
+            let Page { entries, asked, .. } = &*page;
+            self.ranges = Ranges::whole(entries.clone(), *asked);
         }
         loop {
             if let Some(page) = self.held(number) {
@@ -205,12 +222,11 @@ impl Listing {
             .map(|(_, page)| Arc::clone(page))
     }
 
-    fn hold(&mut self, number: usize, entries: Vec<Listed>, asked: Duration) {
+    fn hold(&mut self, number: usize, page: Page) {
         if self.held.len() == LIST_HELD_PAGES_MAX {
             self.held.pop_front();
         }
-        self.held
-            .push_back((number, Arc::new(Page { entries, asked })));
+        self.held.push_back((number, Arc::new(page)));
     }
 
     /// The reader comes to a page for the first time.
@@ -223,9 +239,16 @@ impl Listing {
         let held_back = std::mem::take(&mut self.held_back);
         let merged = merge(entries, &held_back, extent.reached());
         self.held_back = merged.held_back;
-        self.hold(self.starts.len(), merged.shown, asked);
+        let number = self.starts.len();
+        let is_last = self.ranges.is_finished();
+        let place = Place {
+            listing: self.number,
+            number,
+            is_last,
+        };
+        self.hold(number, Page::part(merged.shown, asked, place));
         self.starts.push(Start { extent, held_back });
-        if self.ranges.is_finished() {
+        if is_last {
             tracing::debug!(
                 "{:?} was listed in {} pages, {} keys in vain",
                 self.source.prefix,
@@ -384,7 +407,7 @@ impl Listing {
             let merged = merge(entries, held_back, extent.reached());
             let asked = again.asked;
             self.again = None;
-            self.hold(number, merged.shown, asked);
+            self.hold(number, Page::some(merged.shown, asked));
             return Poll::Ready(Ok(()));
         }
     }

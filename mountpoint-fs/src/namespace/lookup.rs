@@ -2,20 +2,23 @@
 //!
 //! One LIST of all keys that begin with the name's key says whether it is an object, a directory or nothing, and as a
 //! rule shows what is below a directory too. Where more keys come between the object and what is below it (`a-1/…`
-//! between `a` and `a/…`) than the request asks for, a second one settles it. A directory bucket lists whole
-//! directories only: there a HEAD and a LIST are sent at once.
+//! between `a` and `a/…`) than the request asks for, a second one settles it. So what is likely to be a directory is
+//! asked for by what is below it, and what is likely to be a file by its first bytes and what would be below it, both at
+//! once: that takes one step, whatever else there is. See [`Plan`]. A directory bucket lists whole directories only.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::{Either, select};
-use mountpoint_client::types::{Key, ListOutput, ListRequest, ObjectInfo};
+use mountpoint_client::types::{Front, Key, ListOutput, ListRequest, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
+use super::guess::Plan;
 use super::names;
 use super::subtree::{Below, Subtree, Verdict};
 use super::version::{Found, Version};
-use crate::config::limits::LOOKUP_KEYS;
+use crate::config::limits::{FRONT_LEN, LOOKUP_KEYS};
 use crate::operation::{FsError, PosixAttributes};
 
 /// S3's answer about one name.
@@ -29,6 +32,8 @@ pub(super) struct Answer {
     pub(super) asked: Duration,
     /// How long it took.
     pub(super) took: Duration,
+    /// The first bytes of the file, if they came along.
+    pub(super) front: Option<Bytes>,
 }
 
 /// What is called so, and the names that were seen on the way.
@@ -36,43 +41,126 @@ pub(super) struct Answer {
 pub(super) struct Seen {
     pub(super) found: Option<Found>,
     pub(super) below: Vec<Below>,
+    /// The first bytes of the file, if they came along.
+    pub(super) front: Option<Bytes>,
 }
 
-/// Asks what `key` is, which is a name of the directory whose prefix is `directory`.
+/// Asks what `key` is, which is a name of the directory whose prefix is `directory`. `wants_front` tells that the first
+/// bytes of a file are wanted that turns up where a directory was looked for.
 pub(super) async fn find(
     client: &Arc<dyn ObjectClient>,
     directory: &str,
     key: &Key,
+    plan: Plan,
+    wants_front: impl FnOnce() -> bool,
 ) -> Result<Seen, FsError> {
-    let own = names::directory_prefix(key);
-    if !client.lists_in_order() {
-        return match own {
-            Some(own) => find_in_directory_bucket(client, key, own).await,
-            None => Ok(Seen::only(file(client.head(key).await)?)),
+    let is_ordered = client.lists_in_order();
+    let Some(own) = names::directory_prefix(key) else {
+        // Nothing can be below it.
+        return match is_ordered {
+            true => object(client, directory, key).await,
+            false => Ok(Seen::only(file(client.head(key).await)?)),
         };
-    }
-    let listed = client.list(keys_from(key.as_str())).await?;
-    let subtree = Subtree::new(&listed, true);
-    let below = subtree.below(directory);
-    let (found, below) = match (subtree.verdict(key.as_str(), own.as_deref()), own) {
-        (Verdict::Certain(found), _) => (found, below),
-        (Verdict::UnlessDirectory(found), Some(own)) => {
+    };
+    match plan {
+        Plan::Directory => {
             let listed = client.list(keys_from(&own)).await?;
-            if has_any(&listed) {
-                (
-                    Some(Found::Directory),
-                    Subtree::new(&listed, true).below(&own),
-                )
-            } else {
-                (found, below)
+            if let Some(seen) = directory_of(&listed, &own, is_ordered) {
+                return Ok(seen);
             }
+            if !wants_front() {
+                return object(client, directory, key).await;
+            }
+            let front = client.front(key, FRONT_LEN).await;
+            front_of(client, directory, key, front).await
         }
-        (Verdict::UnlessDirectory(found), None) => (found, below),
+        Plan::File => {
+            let (listing, front) = (client.list(keys_from(&own)), client.front(key, FRONT_LEN));
+            let front = match select(listing, front).await {
+                Either::Left((listed, front)) => {
+                    if let Some(seen) = directory_of(&listed?, &own, is_ordered) {
+                        return Ok(seen);
+                    }
+                    front.await
+                }
+                Either::Right((front, listing)) => {
+                    if let Some(seen) = directory_of(&listing.await?, &own, is_ordered) {
+                        return Ok(seen);
+                    }
+                    front
+                }
+            };
+            front_of(client, directory, key, front).await
+        }
+        Plan::Name if is_ordered => find_by_name(client, directory, key, own).await,
+        Plan::Name => find_in_directory_bucket(client, key, own).await,
+    }
+}
+
+/// Finds out with the keys that begin with the name, and what is below it where they are too many.
+async fn find_by_name(
+    client: &Arc<dyn ObjectClient>,
+    directory: &str,
+    key: &Key,
+    own: String,
+) -> Result<Seen, FsError> {
+    let listed = client.list(keys_from(key.as_str())).await?;
+    let subtree = Subtree::new(key.as_str(), &listed, true);
+    let below = subtree.below(directory);
+    let found = match subtree.verdict(key.as_str(), Some(&own)) {
+        Verdict::Certain(found) => found,
+        Verdict::UnlessDirectory(found) => {
+            let listed = client.list(keys_from(&own)).await?;
+            if let Some(seen) = directory_of(&listed, &own, true) {
+                return Ok(seen);
+            }
+            found
+        }
     };
     Ok(Seen {
         found: restored(client, key, found).await?,
         below,
+        front: None,
     })
+}
+
+/// What is called `key`, which is no directory.
+async fn object(
+    client: &Arc<dyn ObjectClient>,
+    directory: &str,
+    key: &Key,
+) -> Result<Seen, FsError> {
+    if !client.lists_in_order() {
+        return Ok(Seen::only(file(client.head(key).await)?));
+    }
+    let listed = client.list(keys_from(key.as_str())).await?;
+    let subtree = Subtree::new(key.as_str(), &listed, true);
+    let below = subtree.below(directory);
+    let (Verdict::Certain(found) | Verdict::UnlessDirectory(found)) =
+        subtree.verdict(key.as_str(), None);
+    Ok(Seen {
+        found: restored(client, key, found).await?,
+        below,
+        front: None,
+    })
+}
+
+/// The same, by its first bytes. Where they cannot be had (it is archived, or may be listed only) it is listed.
+async fn front_of(
+    client: &Arc<dyn ObjectClient>,
+    directory: &str,
+    key: &Key,
+    front: Result<Front, ClientError>,
+) -> Result<Seen, FsError> {
+    match front {
+        Ok(Front { info, bytes }) => Ok(Seen {
+            found: Some(Found::File(Version::from(&info))),
+            below: Vec::new(),
+            front: Some(bytes),
+        }),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(Seen::only(None)),
+        Err(_) => object(client, directory, key).await,
+    }
 }
 
 /// A listing does not say whether an archived object has been restored; a HEAD does.
@@ -128,11 +216,11 @@ async fn find_in_directory_bucket(
     own: String,
 ) -> Result<Seen, FsError> {
     match select(client.list(keys_from(&own)), client.head(key)).await {
-        Either::Left((listed, head)) => match directory(&listed?, &own) {
+        Either::Left((listed, head)) => match directory_of(&listed?, &own, false) {
             Some(seen) => Ok(seen),
             None => Ok(Seen::only(file(head.await)?)),
         },
-        Either::Right((head, listing)) => match directory(&listing.await?, &own) {
+        Either::Right((head, listing)) => match directory_of(&listing.await?, &own, false) {
             Some(seen) => Ok(seen),
             None => Ok(Seen::only(file(head)?)),
         },
@@ -140,10 +228,11 @@ async fn find_in_directory_bucket(
 }
 
 /// The directory `prefix`, if any key begins with it, also one that is hidden.
-fn directory(listed: &ListOutput, prefix: &str) -> Option<Seen> {
+fn directory_of(listed: &ListOutput, prefix: &str, is_ordered: bool) -> Option<Seen> {
     has_any(listed).then(|| Seen {
         found: Some(Found::Directory),
-        below: Subtree::new(listed, false).below(prefix),
+        below: Subtree::new(prefix, listed, is_ordered).below(prefix),
+        front: None,
     })
 }
 
@@ -172,6 +261,7 @@ impl Seen {
         Self {
             found,
             below: Vec::new(),
+            front: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Keys and names: which component of which key a name is.
 //!
 //! Pure. A key is visible when each of its components is one that Linux can name. Empty components (`a//b`), `.`,
-//! `..`, NUL and components longer than 255 bytes cannot be named: such keys are hidden, and so is a key that ends
+//! `..`, NUL, what is not UTF-8 and components longer than 255 bytes cannot be named: such keys are hidden, and so is a key that ends
 //! with `/`, but the directories in front of the offending component are there. A key that ends with `/` marks a
 //! directory.
 
@@ -42,7 +42,7 @@ pub(super) enum Hidden {
     Empty,
     /// `a/./b`, `a/../b`.
     Dots,
-    /// A NUL byte.
+    /// A NUL byte; or what is not UTF-8, which the client shows so.
     Nul,
     /// A component of more than 255 bytes.
     TooLong,
@@ -53,7 +53,7 @@ impl fmt::Display for Hidden {
         f.write_str(match self {
             Self::Empty => "an empty name between two slashes",
             Self::Dots => "a name that is '.' or '..'",
-            Self::Nul => "a NUL byte in a name",
+            Self::Nul => "a NUL byte, or bytes that are not UTF-8, in a name",
             Self::TooLong => "a name of more than 255 bytes",
         })
     }

@@ -13,32 +13,35 @@
 //! Holds no lock of its own: the table, the recent pages, the crowds and the joins have theirs, one taken at a time.
 
 use std::ffi::OsStr;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use mountpoint_client::types::{Key, ListRequest, ObjectDetails, ObjectInfo};
+use mountpoint_client::types::{Key, ListOutput, ObjectDetails, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::attributes::AttributeStyle;
 use super::changes::Changes;
-use super::crowd::{Ask, Crowds};
+use super::crowd::Crowds;
 use super::extended::RecentDetails;
+use super::finding::Gathering;
+use super::fronts::Fronts;
 use super::hidden::HiddenKeys;
 use super::inode::{Moment, Observed};
 use super::inode_table::{InodeTable, View};
 use super::joined::Joins;
-use super::listing::{AheadBudget, Listing};
-use super::lookup::{self, Answer};
+use super::listing::AheadBudget;
+use super::lookup::Answer;
 use super::names;
 use super::open::{HowToProve, OpenVersion, Opening, Proof};
 use super::page::{Listed, Page};
 use super::recent::{RecentEntry, RecentPages};
 use super::subtree::Subtree;
 use super::version::{Found, Version};
+use super::walk::Walks;
 use super::writing::being_written;
 use crate::clock::Clock;
-use crate::config::limits::{LIST_PAGE_KEYS, LISTING_AGE_MAX, OPEN_FRESH_MAX, STALE_NAMES_MAX};
+use crate::config::limits::{FRONT_AGE_MAX, LISTING_AGE_MAX, OPEN_FRESH_MAX, STALE_NAMES_MAX};
 use crate::config::{FsConfig, NamesConfig};
 use crate::operation::{Attributes, Entry, FsError, InodeNo, StaleName};
 use crate::sync::Mutex;
@@ -55,25 +58,23 @@ pub struct Namespace {
     pub(super) table: InodeTable,
     pub(super) recent: Arc<RecentPages>,
     pub(super) changes: Changes,
-    crowds: Arc<Crowds>,
-    lookups: Joins<Key, Result<Answer, FsError>>,
+    pub(super) crowds: Arc<Crowds>,
+    pub(super) fronts: Arc<Fronts>,
+    /// What was seen of the root when the mount was made.
+    pub(super) root_at_start: OnceLock<Page>,
+    pub(super) lookups: Joins<Key, Result<Answer, FsError>>,
     stale_names: SyncSender<StaleName>,
     /// Until somebody takes it.
     stale_names_taker: Mutex<Option<Receiver<StaleName>>>,
-    hidden: Arc<HiddenKeys>,
+    pub(super) hidden: Arc<HiddenKeys>,
     pub(super) details: RecentDetails,
     pub(super) heads: Joins<Key, Result<Arc<ObjectDetails>, ClientError>>,
     /// Listings that lookups wait for, by the directory's prefix.
-    gatherings: Joins<Arc<str>, Result<Gathering, FsError>>,
-    listing_ahead: AheadBudget,
-}
-
-/// A page of a directory that was listed for lookups.
-#[derive(Clone, Debug)]
-struct Gathering {
-    page: Arc<Page>,
-    /// Whether it has all names of the directory.
-    is_whole: bool,
+    pub(super) gatherings: Joins<Arc<str>, Result<Gathering, FsError>>,
+    pub(super) listing_ahead: AheadBudget,
+    pub(super) walks: Arc<Walks>,
+    /// Listings ahead of walks, by the prefix of the directory that is walked.
+    pub(super) walk_lists: Joins<Arc<str>, ()>,
 }
 
 impl Namespace {
@@ -98,12 +99,30 @@ impl Namespace {
             recent: Arc::default(),
             changes: Changes::new(config.names.ttl),
             crowds: Arc::default(),
+            fronts: Arc::default(),
+            root_at_start: OnceLock::new(),
             listing_ahead: AheadBudget::default(),
+            walks: Arc::default(),
+            walk_lists: Joins::new(),
             lookups: Joins::new(),
             hidden: Arc::default(),
             details: RecentDetails::default(),
             heads: Joins::new(),
             gatherings: Joins::new(),
+        }
+    }
+
+    /// What a listing of the first keys of the mount said when it was made. It tells what to ask, and answers nothing.
+    pub fn learn(&self, listed: &ListOutput) {
+        let root = self.table.directory_prefix(InodeNo::ROOT);
+        let root = root.unwrap_or_default();
+        let mut below = Subtree::new(&root, listed, self.client.lists_in_order()).below(&root);
+        below.retain(|below| *below.prefix == *root);
+        let page = below.pop().map(|below| below.page(Duration::ZERO));
+        let is_empty = listed.continuation_token.is_none();
+        let page = page.or_else(|| is_empty.then(|| Page::whole(Vec::new(), Duration::ZERO)));
+        if let Some(page) = page {
+            self.root_at_start.get_or_init(|| page);
         }
     }
 
@@ -117,6 +136,9 @@ impl Namespace {
         if let Some(recent) = self.recently(parent, &prefix, name) {
             self.crowds.hit(&prefix);
             return self.admit_recent(parent, &recent);
+        }
+        if let Some(asked) = self.recently_absent(parent, &prefix, name) {
+            return self.absent(parent, &prefix, name, asked);
         }
         if let Some(gathering) = self.gather(&prefix, name).await? {
             if let Some(recent) = self.recently(parent, &prefix, name) {
@@ -134,6 +156,7 @@ impl Namespace {
             posix,
             asked,
             took,
+            front,
         } = answer;
         let Some(found) = found else {
             return self.absent(parent, &prefix, name, asked);
@@ -141,6 +164,10 @@ impl Namespace {
         let observed = self.observed(asked, took);
         let admitted = self.table.admit(parent, name, &found, observed)?;
         self.table.set_posix(admitted.ino, posix);
+        if let (Some(bytes), Found::File(version)) = (front, &found) {
+            let until = (self.clock.now() + FRONT_AGE_MAX).into();
+            self.fronts.keep(admitted.ino, &version.etag, &bytes, until);
+        }
         Ok(self.entry(admitted.ino, &admitted.found, self.config.ttl))
     }
 
@@ -236,7 +263,9 @@ impl Namespace {
             is_trusted: self.config.opens_unasked && observed.valid_until > now,
             size: if known.is_archived { 0 } else { known.size },
         };
-        let (version, proof) = match self.table.take_fresh(ino, now) {
+        let fresh = self.table.take_fresh(ino, now);
+        let is_fresh = fresh.is_some();
+        let (version, proof) = match fresh {
             Some(version) => (version, Proof::Known),
             None => match opening.how_to_prove() {
                 HowToProve::Trust => (known, Proof::Known),
@@ -253,8 +282,10 @@ impl Namespace {
                 "{key} is archived; restore it to read it"
             )));
         }
+        let front = self.fronts.take(ino, &version.etag, is_fresh);
         Ok(OpenVersion {
             key,
+            front: front.filter(|_| proof == Proof::Known),
             version,
             proof,
         })
@@ -320,19 +351,6 @@ impl Namespace {
         }
     }
 
-    /// A listing of the directory `ino`, which is held open until [`Namespace::close`].
-    pub fn open_directory(&self, ino: InodeNo) -> Result<Listing, FsError> {
-        let prefix = self.table.directory_prefix(ino)?;
-        self.table.open(ino)?;
-        Ok(Listing::new(
-            Arc::clone(&self.client),
-            self.clock.clone(),
-            prefix,
-            &self.listing_ahead,
-            &self.hidden,
-        ))
-    }
-
     /// `.` and `..` of the directory `ino`.
     pub fn dots(&self, ino: InodeNo) -> Result<[Entry; 2], FsError> {
         let view = self.table.view(ino)?;
@@ -373,19 +391,6 @@ impl Namespace {
         self.entry(ino, &listed.found, Duration::ZERO)
     }
 
-    /// Entries of `page` were handed out just now: for a while, lookups are answered from it.
-    pub fn delivered(&self, directory: InodeNo, page: &Arc<Page>) {
-        if self.is_posix || self.is_old(page) {
-            return;
-        }
-        if let Ok(prefix) = self.table.directory_prefix(directory) {
-            let now = self.clock.now();
-            let valid_until = (now + self.config.ttl).into();
-            self.recent
-                .delivered(&prefix, page, now.into(), valid_until);
-        }
-    }
-
     /// Pages of listings that are held ahead of their readers or in the air.
     #[must_use]
     pub fn listing_pages_ahead(&self) -> usize {
@@ -422,194 +427,11 @@ impl Namespace {
         self.hidden.count()
     }
 
-    /// How long the kernel may keep the absence of a name.
-    #[must_use]
-    pub fn negative_ttl(&self) -> Duration {
-        self.config.negative_ttl
-    }
-
     /// Gives back memory that nobody needs any more.
     pub fn give_back_idle(&self) {
         self.recent.expire(self.now());
-    }
-
-    /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older than the question. What else the answer tells is kept for other lookups.
-    async fn find(&self, prefix: &str, name: &str) -> Result<Answer, FsError> {
-        let key = names::file_key(prefix, name)?;
-        let begin = || {
-            let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
-            let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
-            let (key, prefix) = (key.clone(), prefix.to_owned());
-            let is_posix = self.is_posix;
-            async move {
-                let asked = clock.now();
-                let seen = lookup::find(&client, &prefix, &key).await?;
-                let (found, posix) = if is_posix {
-                    lookup::carried(&client, &key, seen.found).await?
-                } else {
-                    (seen.found, None)
-                };
-                let now = clock.now();
-                for below in seen.below {
-                    // A page that has nothing but the name itself helps no other lookup, and none says what objects
-                    // carry.
-                    if !is_posix && (*below.prefix != *prefix || below.entries.len() > 1) {
-                        let entries = below.entries;
-                        let page = Arc::new(Page { entries, asked });
-                        recent.delivered(&below.prefix, &page, now.into(), (now + ttl).into());
-                    }
-                }
-                Ok(Answer {
-                    found,
-                    posix,
-                    asked,
-                    took: now.saturating_sub(asked),
-                })
-            }
-        };
-        let mut is_own = false;
-        let begin_own = || {
-            is_own = true;
-            begin()
-        };
-        let answer = self.lookups.join(key.clone(), begin_own).await?;
-        if is_own || answer.found.is_some() {
-            return Ok(answer);
-        }
-        // Others had asked before: what was written since is not in the answer. Whatever is in the air now is younger.
-        self.lookups.join(key.clone(), begin).await
-    }
-
-    /// Lists the directory that `name` is in, if so many of its names are asked for that this is worth it, or if it is
-    /// being listed for others. Only what was listed for this very lookup may say that a name is not there.
-    async fn gather(&self, prefix: &Arc<str>, name: &str) -> Result<Option<Gathering>, FsError> {
-        if self.is_posix {
-            return Ok(None);
-        }
-        let is_asked = self.lookups.is_in_the_air(&names::file_key(prefix, name)?);
-        if is_asked || !self.client.lists_in_order() {
-            return Ok(None);
-        }
-        let began = self.clock.now();
-        let is_in_the_air = self.gatherings.is_in_the_air(&**prefix);
-        let start_after = if is_in_the_air {
-            None
-        } else {
-            match self.crowds.miss(prefix, began) {
-                Ask::Name => return Ok(None),
-                Ask::Directory => None,
-                Ask::DirectoryFromName => {
-                    let mut stem = name.chars();
-                    stem.next_back();
-                    Some(format!("{prefix}{}", stem.as_str()))
-                }
-            }
-        };
-        let is_begun = !is_in_the_air;
-        let begin = || self.list_for_lookups(Arc::clone(prefix), start_after);
-        match self.gatherings.join(Arc::clone(prefix), begin).await {
-            Ok(mut gathering) => {
-                gathering.is_whole &= is_begun && gathering.page.asked >= began;
-                Ok(Some(gathering))
-            }
-            // It was asked for the sake of others: this lookup asks for itself.
-            Err(_) => Ok(None),
-        }
-    }
-
-    /// One page of the directory `prefix`, which answers lookups from then on.
-    fn list_for_lookups(
-        &self,
-        prefix: Arc<str>,
-        start_after: Option<String>,
-    ) -> impl Future<Output = Result<Gathering, FsError>> + Send + 'static {
-        let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
-        let (recent, crowds) = (Arc::clone(&self.recent), Arc::clone(&self.crowds));
-        let ttl = self.config.ttl;
-        async move {
-            let asked = clock.now();
-            let is_from_start = start_after.is_none();
-            let request = ListRequest {
-                prefix: prefix.to_string(),
-                delimiter: Some("/".to_owned()),
-                max_keys: Some(LIST_PAGE_KEYS),
-                start_after,
-                continuation_token: None,
-            };
-            let listed = client.list(request).await?;
-            let is_last = listed.continuation_token.is_none();
-            if !is_last {
-                crowds.is_large(&prefix);
-            }
-            let mut below = Subtree::new(&listed, true).below(&prefix);
-            below.retain(|below| below.prefix == prefix);
-            let entries = below.pop().map(|below| below.entries).unwrap_or_default();
-            let page = Arc::new(Page { entries, asked });
-            let now = clock.now();
-            recent.delivered(&prefix, &page, now.into(), (now + ttl).into());
-            Ok(Gathering {
-                page,
-                is_whole: is_from_start && is_last,
-            })
-        }
-    }
-
-    /// Asks until the answer is newer than any change that this mount has made to the name. A file does not hide a
-    /// directory that is kept; a directory that S3 knows need not be.
-    async fn find_unchanged(
-        &self,
-        parent: InodeNo,
-        prefix: &str,
-        name: &str,
-    ) -> Result<Answer, FsError> {
-        loop {
-            let mut answer = self.find(prefix, name).await?;
-            if self.changes.outdate(parent, name, answer.asked) {
-                continue;
-            }
-            if let Some(ino) = self.table.child(parent, name) {
-                match answer.found {
-                    Some(Found::Directory) => self.table.unkeep(ino),
-                    Some(Found::File(_)) if self.table.is_kept(ino) => answer.found = None,
-                    Some(Found::File(_)) | None => {}
-                }
-            }
-            return Ok(answer);
-        }
-    }
-
-    /// What a page said of `name` a moment ago, unless this mount has changed it since.
-    fn recently(&self, parent: InodeNo, prefix: &str, name: &str) -> Option<RecentEntry> {
-        let recent = self.recent.find(prefix, name, self.now())?;
-        let is_outdated = self.changes.outdate_moment(parent, name, recent.asked);
-        (!is_outdated).then_some(recent)
-    }
-
-    /// Nothing in the bucket is called `name` any more in the directory `parent`, whose prefix is `prefix`. A directory
-    /// that is kept stays, and is returned.
-    fn gone(&self, parent: InodeNo, prefix: &str, name: &str, asked: Duration) -> Option<InodeNo> {
-        self.recent.distrust(prefix, name);
-        let ino = self.table.child(parent, name)?;
-        if self.table.is_kept(ino) {
-            return Some(ino);
-        }
-        self.table.detach_unless_newer(parent, name, asked.into());
-        None
-    }
-
-    /// The reply to a lookup of a name that is not in the bucket.
-    fn absent(
-        &self,
-        parent: InodeNo,
-        prefix: &str,
-        name: &str,
-        asked: Duration,
-    ) -> Result<Entry, FsError> {
-        let ino = self
-            .gone(parent, prefix, name, asked)
-            .ok_or(FsError::NotFound)?;
-        let kept = self.table.admit_kept(ino)?;
-        Ok(self.entry(kept.ino, &kept.found, self.config.ttl))
+        self.fronts.expire(self.now());
+        self.walks.expire(self.clock.now());
     }
 
     /// Whether what a listing says of `listed` was changed by this mount since it was asked for.
@@ -618,7 +440,7 @@ impl Namespace {
         self.changes.outdate(directory, &listed.name, page.asked)
     }
 
-    fn now(&self) -> Moment {
+    pub(super) fn now(&self) -> Moment {
         self.clock.now().into()
     }
 
@@ -663,7 +485,7 @@ impl Namespace {
         }
     }
 
-    fn is_old(&self, page: &Page) -> bool {
+    pub(super) fn is_old(&self, page: &Page) -> bool {
         self.clock.now().saturating_sub(page.asked) > LISTING_AGE_MAX
     }
 }

@@ -4,6 +4,7 @@
 //! them (`--metadata-ttl`); a HEAD; or, for a small file that was not opened before, the GET of its bytes, which the
 //! reader would send next: it names the version and fails if that is not the newest.
 
+use bytes::Bytes;
 use mountpoint_client::types::Key;
 
 use super::version::Version;
@@ -18,6 +19,8 @@ pub struct OpenVersion {
     pub version: Version,
     /// Whether it is the newest.
     pub proof: Proof,
+    /// Its first bytes, if they came along when it was looked up.
+    pub front: Option<Bytes>,
 }
 
 /// Whether a version is known to be the newest.

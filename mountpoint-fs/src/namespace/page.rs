@@ -9,6 +9,7 @@
 //! different pages both may be shown.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mountpoint_client::types::ListOutput;
@@ -51,9 +52,71 @@ pub struct Page {
     pub entries: Vec<Listed>,
     /// When it was asked for, on the mount's clock.
     pub asked: Duration,
+    /// Which part of the directory it is; `None` where only some names of it were seen.
+    place: Option<Place>,
+}
+
+/// Which part of a directory a page is: all pages of a listing together have all names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) listing: ListingNo,
+    pub(super) number: usize,
+    pub(super) is_last: bool,
+}
+
+/// Tells listings apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ListingNo(u64);
+
+impl ListingNo {
+    /// That of another listing than all before.
+    pub(super) fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 impl Page {
+    /// Some names of a directory, seen in an answer that was asked for at `asked`.
+    #[must_use]
+    pub fn some(entries: Vec<Listed>, asked: Duration) -> Self {
+        Self {
+            entries,
+            asked,
+            place: None,
+        }
+    }
+
+    /// All names of a directory.
+    pub(super) fn whole(entries: Vec<Listed>, asked: Duration) -> Self {
+        let place = Place {
+            listing: ListingNo::next(),
+            number: 0,
+            is_last: true,
+        };
+        Self::part(entries, asked, place)
+    }
+
+    /// One page of a listing of the directory.
+    pub(super) fn part(entries: Vec<Listed>, asked: Duration, place: Place) -> Self {
+        Self {
+            entries,
+            asked,
+            place: Some(place),
+        }
+    }
+
+    /// Which part of the directory it is.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// Whether it has all names of the directory.
+    pub(super) fn is_whole(&self) -> bool {
+        self.place
+            .is_some_and(|place| place.is_last && place.number == 0)
+    }
+
     /// The entry called `name`.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Listed> {
@@ -364,10 +427,7 @@ mod tests {
             common_prefixes: vec!["a/".to_owned()],
             ..ListOutput::default()
         };
-        let page = Page {
-            entries: merged("", listed, &[]).shown,
-            asked: Duration::ZERO,
-        };
+        let page = Page::some(merged("", listed, &[]).shown, Duration::ZERO);
         assert_eq!(page.find("a").unwrap().found, Found::Directory);
         assert!(page.find("a-b").is_some());
         assert!(page.find("b").is_none());

@@ -8,9 +8,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::guess::Siblings;
 use super::inode::Moment;
-use super::page::{Listed, Page};
+use super::page::{Listed, Page, Place};
 use super::version::Found;
 use crate::config::limits::{RECENT_NAMES_MAX, RECENT_PAGES_MAX};
 use crate::sync::Mutex;
@@ -54,7 +56,7 @@ impl RecentPages {
         now: Moment,
         valid_until: Moment,
     ) {
-        if page.entries.is_empty() {
+        if page.entries.is_empty() && !page.is_whole() {
             return;
         }
         let mut pages = self.0.lock();
@@ -124,6 +126,47 @@ impl RecentPages {
             last = entries.last().map_or(last, |entry| &entry.name);
         }
         found
+    }
+
+    /// When it was asked for that `name` is not there, if a listing of the whole directory says so that is not older than
+    /// `age_max`.
+    pub(super) fn absent(
+        &self,
+        directory: &str,
+        name: &str,
+        now: Moment,
+        age_max: Duration,
+    ) -> Option<Duration> {
+        let pages = self.0.lock();
+        let numbers = pages.directories.get(directory)?;
+        let recent = || numbers.iter().filter_map(|number| pages.pages.get(number));
+        let listed = || recent().filter_map(|recent| Some((recent.page.place()?, &recent.page)));
+        let (end, _) = listed()
+            .filter(|(place, _)| place.is_last)
+            .max_by_key(|(place, _)| place.listing)?;
+        let is_of_it = |place: &Place| place.listing == end.listing;
+        let parts = listed().filter(|(place, _)| is_of_it(place));
+        let (mut count, mut asked) = (0, Duration::MAX);
+        for (_, page) in parts {
+            count += 1;
+            asked = asked.min(page.asked);
+        }
+        let is_young = now.since_start().saturating_sub(asked) < age_max;
+        let is_known = recent().any(|recent| recent.page.find(name).is_some());
+        (count == end.number + 1 && is_young && !is_known).then_some(asked)
+    }
+
+    /// What is known of the names beside `name`, valid or not: of all of them, if a page has them.
+    pub(super) fn siblings(&self, directory: &str, name: &str) -> Option<Siblings> {
+        let pages = self.0.lock();
+        let numbers = pages.directories.get(directory)?;
+        let mut known = numbers
+            .iter()
+            .rev()
+            .filter_map(|number| pages.pages.get(number));
+        let is_whole = |recent: &&Recent| recent.page.is_whole();
+        let chosen = known.clone().find(is_whole).or_else(|| known.next())?;
+        Some(Siblings::of(&chosen.page, name))
     }
 
     /// `name` was seen to be something else: no page that has it is right any more.
@@ -218,12 +261,13 @@ impl Pages {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
 
     use mountpoint_client::types::ETag;
 
     use super::*;
     use crate::namespace::Version;
+    use crate::namespace::page::ListingNo;
 
     const D: &str = "d/";
 
@@ -233,10 +277,22 @@ mod tests {
             found: Found::Directory,
             is_certain: *name != "u",
         };
-        Arc::new(Page {
-            entries: names.iter().map(listed).collect(),
-            asked: Duration::ZERO,
-        })
+        let entries = names.iter().map(listed).collect();
+        Arc::new(Page::some(entries, Duration::ZERO))
+    }
+
+    /// All pages of one listing.
+    fn pages(names: &[&[&str]], asked: Duration) -> Vec<Arc<Page>> {
+        let listing = ListingNo::next();
+        let part = |(number, part): (usize, &&[&str])| {
+            let place = Place {
+                listing,
+                number,
+                is_last: number + 1 == names.len(),
+            };
+            Arc::new(Page::part(page(part).entries.clone(), asked, place))
+        };
+        names.iter().enumerate().map(part).collect()
     }
 
     fn at(seconds: u64) -> Moment {
@@ -252,6 +308,30 @@ mod tests {
         assert!(recent.find(D, "u", at(0)).is_none(), "not certain");
         assert!(recent.find(D, "a", at(1)).is_none(), "too old");
         assert!(recent.find("e/", "a", at(0)).is_none(), "another directory");
+    }
+
+    #[test]
+    fn absence_is_told_by_all_pages_of_a_young_listing() {
+        let second = Duration::from_secs(1);
+        let recent = RecentPages::default();
+        let absent = |name, now| recent.absent(D, name, at(now), 10 * second);
+        let listed = pages(&[&["a"], &["c"]], second);
+        recent.delivered(D, &listed[0], at(1), at(60));
+        recent.delivered(D, &page(&["d"]), at(1), at(60));
+        assert_eq!(absent("b", 1), None, "one of two pages");
+        recent.delivered(D, &listed[1], at(2), at(60));
+        assert_eq!(absent("b", 2), Some(second));
+        for known in ["a", "c", "d"] {
+            assert_eq!(absent(known, 2), None, "{known}");
+        }
+        assert_eq!(recent.absent("e/", "b", at(2), 10 * second), None);
+        assert_eq!(absent("b", 10), Some(second));
+        assert_eq!(absent("b", 11), None, "too old");
+        // An empty directory has a page, too.
+        recent.delivered("e/", &pages(&[&[]], second)[0], at(1), at(60));
+        assert_eq!(recent.absent("e/", "b", at(2), 10 * second), Some(second));
+        recent.distrust(D, "a");
+        assert_eq!(absent("b", 2), None);
     }
 
     #[test]
@@ -284,7 +364,7 @@ mod tests {
         let files = |names: &[&str]| {
             let entries = names.iter().map(|name| file(name)).collect();
             let asked = Duration::ZERO;
-            Arc::new(Page { entries, asked })
+            Arc::new(Page::some(entries, asked))
         };
         let recent = RecentPages::default();
         recent.delivered(D, &files(&["d", "e"]), at(0), at(3));

@@ -5,18 +5,21 @@
 //!
 //! Invariant: what is said to be a file for certain has no key below it, as a directory shadows the file of its name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mountpoint_client::types::{ListOutput, ObjectInfo};
 
 use super::names;
-use super::page::Listed;
+use super::page::{Listed, Page};
 use super::version::{Found, Version};
 
 /// A listing of all keys that begin with something, down to a delimiter if there is one.
 #[derive(Debug)]
 pub(super) struct Subtree<'a> {
+    /// What all listed keys begin with.
+    prefix: &'a str,
     objects: &'a [ObjectInfo],
     common_prefixes: &'a [String],
     /// Up to which key all are known; `None` if all are.
@@ -37,11 +40,24 @@ pub(super) enum Verdict {
 pub(super) struct Below {
     pub(super) prefix: Arc<str>,
     pub(super) entries: Vec<Listed>,
+    /// Whether these are all keys of the directory: none is behind the end, and none is hidden.
+    pub(super) is_whole: bool,
+}
+
+impl Below {
+    /// As a page of an answer that was asked for at `asked`.
+    pub(super) fn page(self, asked: Duration) -> Page {
+        if self.is_whole {
+            Page::whole(self.entries, asked)
+        } else {
+            Page::some(self.entries, asked)
+        }
+    }
 }
 
 impl<'a> Subtree<'a> {
-    /// What was `listed`, by a bucket that lists in the order of keys or in none.
-    pub(super) fn new(listed: &'a ListOutput, is_ordered: bool) -> Self {
+    /// What was `listed` of the keys that begin with `prefix`, by a bucket that lists in the order of keys or in none.
+    pub(super) fn new(prefix: &'a str, listed: &'a ListOutput, is_ordered: bool) -> Self {
         let objects = &listed.objects[..];
         let common_prefixes = &listed.common_prefixes[..];
         let is_sorted = is_ordered
@@ -51,6 +67,7 @@ impl<'a> Subtree<'a> {
         let last = last_object.max(common_prefixes.last().map(String::as_str));
         let is_complete = listed.continuation_token.is_none();
         Self {
+            prefix,
             objects,
             common_prefixes,
             // Where the order makes no sense, nothing is known but what is there.
@@ -76,17 +93,28 @@ impl<'a> Subtree<'a> {
         }
     }
 
-    /// The names that are seen in `directory` and below it, by directory. Not all names of any of them.
+    /// The names that are seen in `directory` and below it, by directory.
     pub(super) fn below(&self, directory: &str) -> Vec<Below> {
         let mut directories = Directories::new();
+        // Those that have keys which cannot be shown.
+        let mut hiding = BTreeSet::new();
         for key in self.common_prefixes {
-            add_directories(&mut directories, directory, key);
+            if let Err(own) = add_directories(&mut directories, directory, key) {
+                hiding.extend(own);
+            }
         }
         for object in self.objects {
             let key = object.key.as_str();
-            let Some((own, name)) = add_directories(&mut directories, directory, key) else {
-                continue;
+            let (own, name) = match add_directories(&mut directories, directory, key) {
+                Ok(found) => found,
+                Err(own) => {
+                    hiding.extend(own);
+                    continue;
+                }
             };
+            if !name.is_empty() && !names::is_visible(name) {
+                hiding.insert(own);
+            }
             if names::is_visible(name) {
                 let version = Version::from(object);
                 let is_certain = !version.is_archived && self.knows(&format!("{key}/"));
@@ -99,6 +127,9 @@ impl<'a> Subtree<'a> {
         let below = directories.into_iter().map(|(prefix, names)| Below {
             prefix: Arc::from(prefix),
             entries: names.into_values().collect(),
+            is_whole: prefix.starts_with(self.prefix)
+                && self.knows_all_of(prefix)
+                && !hiding.contains(prefix),
         });
         below.collect()
     }
@@ -107,25 +138,31 @@ impl<'a> Subtree<'a> {
     fn knows(&self, prefix: &str) -> bool {
         self.end.is_none_or(|end| end >= prefix)
     }
+
+    /// Whether all keys in the directory `prefix` are known, if the listing begins in front of it.
+    fn knows_all_of(&self, prefix: &str) -> bool {
+        self.end
+            .is_none_or(|end| end >= prefix && !end.starts_with(prefix))
+    }
 }
 
 type Directories<'a> = BTreeMap<&'a str, BTreeMap<&'a str, Listed>>;
 
 /// Adds the directories on the way from `directory` to `key`. Returns the prefix of the last of them, and what is behind
-/// it; `None` if the key is not below `directory`, or hidden by one on the way.
+/// it. The error is the directory that does not show it; `None` if the key is not below `directory`.
 fn add_directories<'a>(
     directories: &mut Directories<'a>,
     directory: &str,
     key: &'a str,
-) -> Option<(&'a str, &'a str)> {
-    let mut rest = key.strip_prefix(directory)?;
+) -> Result<(&'a str, &'a str), Option<&'a str>> {
+    let mut rest = key.strip_prefix(directory).ok_or(None)?;
     loop {
         let own = &key[..key.len() - rest.len()];
         let Some((name, behind)) = rest.split_once('/') else {
-            return Some((own, rest));
+            return Ok((own, rest));
         };
         if !names::is_visible(name) {
-            return None;
+            return Err(Some(own));
         }
         let names = directories.entry(own).or_default();
         names.insert(name, listed(name, Found::Directory, true));
@@ -175,7 +212,7 @@ mod tests {
                 Some(Found::Directory) => "directory",
                 Some(Found::File(_)) => "file",
             };
-            let told = match Subtree::new(&listed, true).verdict("d/a", Some("d/a/")) {
+            let told = match Subtree::new("d/a", &listed, true).verdict("d/a", Some("d/a/")) {
                 Verdict::Certain(found) => show(found).to_owned(),
                 Verdict::UnlessDirectory(found) => format!("{}?", show(found)),
             };
@@ -206,7 +243,7 @@ mod tests {
     fn without_an_order_only_what_is_there_is_known() {
         let verdict = |keys: &[&str], is_last| {
             let listed = output(keys, is_last);
-            Subtree::new(&listed, false).verdict("d/a", Some("d/a/"))
+            Subtree::new("d/", &listed, false).verdict("d/a", Some("d/a/"))
         };
         assert_eq!(
             verdict(&["d/b", "d/c"], false),
@@ -214,7 +251,7 @@ mod tests {
         );
         assert_eq!(verdict(&["d/c", "d/b"], true), Verdict::Certain(None));
         let listed = output(&["d/b", "d/c"], false);
-        let below = Subtree::new(&listed, false).below("d/");
+        let below = Subtree::new("d/", &listed, false).below("d/");
         assert!(below[0].entries.iter().all(|entry| !entry.is_certain));
     }
 
@@ -222,7 +259,7 @@ mod tests {
     fn nothing_is_below_the_longest_key() {
         let key = "k".repeat(1024);
         let listed = output(&[&key], false);
-        let verdict = Subtree::new(&listed, true).verdict(&key, None);
+        let verdict = Subtree::new(&key, &listed, true).verdict(&key, None);
         assert!(matches!(verdict, Verdict::Certain(Some(Found::File(_)))));
     }
 
@@ -230,7 +267,7 @@ mod tests {
     fn a_listing_with_a_delimiter() {
         let mut listed = output(&["d/a", "d/b"], false);
         listed.common_prefixes = vec!["d/a/".to_owned(), "d/c/".to_owned()];
-        let subtree = Subtree::new(&listed, true);
+        let subtree = Subtree::new("d/", &listed, true);
         let verdict = |key: &str| subtree.verdict(key, Some(&format!("{key}/")));
         assert_eq!(verdict("d/a"), Verdict::Certain(Some(Found::Directory)));
         assert_eq!(verdict("d/d"), Verdict::UnlessDirectory(None));
@@ -264,7 +301,7 @@ mod tests {
                 let doubt = if entry.is_certain { "" } else { "?" };
                 format!("{}{kind}{doubt}", entry.name)
             };
-            let below = Subtree::new(&listed, true).below("d/");
+            let below = Subtree::new("d/", &listed, true).below("d/");
             let told: Vec<(&str, String)> = below
                 .iter()
                 .map(|below| {
@@ -300,6 +337,40 @@ mod tests {
             &["d/", "d//x", "d/./x", "d/a/../x", "d/b//", "d/c/", "e"],
             true,
             &[("d/", "a/ b/ c/")],
+        );
+    }
+
+    #[test]
+    fn which_directories_are_whole() {
+        #[track_caller]
+        fn check(prefix: &str, keys: &[&str], is_last: bool, whole: &[&str]) {
+            let listed = output(keys, is_last);
+            let below = Subtree::new(prefix, &listed, true).below("d/");
+            let told: Vec<&str> = below
+                .iter()
+                .filter(|below| below.is_whole)
+                .map(|below| &*below.prefix)
+                .collect();
+            assert_eq!(told, whole, "{prefix} {keys:?} {is_last}");
+        }
+        check("d/", &["d/a/x", "d/b"], true, &["d/", "d/a/"]);
+        check("d/", &["d/a/x", "d/b"], false, &["d/a/"]);
+        check(
+            "d/",
+            &["d/a/x", "d/b/c/x", "d/b/y"],
+            false,
+            &["d/a/", "d/b/c/"],
+        );
+        // Only names that begin with `a` were asked for.
+        check("d/a", &["d/a/x", "d/ab"], true, &["d/a/"]);
+        check("d/a/", &["d/a/x", "d/a/y"], false, &[]);
+        check("d/a/", &["d/a/x", "d/a/y"], true, &["d/a/"]);
+        // Keys that cannot be shown are to be told of.
+        check(
+            "d/",
+            &["d/a//x", "d/a/y", "d/b/c/x"],
+            true,
+            &["d/", "d/b/", "d/b/c/"],
         );
     }
 }

@@ -122,6 +122,12 @@ impl Reader {
         }
     }
 
+    /// Whether the version has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.inner.size == 0
+    }
+
     /// What it reads: the object, its version and its size.
     #[must_use]
     pub fn version(&self) -> (&Key, &ETag, u64) {
@@ -158,6 +164,11 @@ impl Reader {
             return Ok(ReadData::default());
         }
         self.inner.read(offset..end).await
+    }
+
+    /// Keeps the object's first bytes, which came from elsewhere, for the read that comes next; if there is memory.
+    pub fn hold_front(&self, bytes: &[u8]) {
+        self.inner.hold_front(bytes);
     }
 
     /// Fetches all bytes of a small object and keeps them for the read that comes next. Fails like that read would.
@@ -259,6 +270,22 @@ impl Inner {
     /// Asks for what is missing of `range` and for nothing else, when there is memory for it.
     async fn fetch_exactly(self: &Arc<Self>, range: &Range<u64>) -> Vec<Piece> {
         self.fetch(range, Keep::Nothing).await
+    }
+
+    fn hold_front(self: &Arc<Self>, bytes: &[u8]) {
+        let end = bytes.len() as u64;
+        assert!(end <= self.size);
+        if bytes.is_empty() {
+            return;
+        }
+        let Some(memory) = self.context.budget.try_reserve(end, Purpose::Demand) else {
+            return;
+        };
+        self.touch();
+        let state = &mut *self.state.lock();
+        let (_, mut fill) = self.prepare(state, 0..end, memory, Purpose::Demand);
+        fill.append(bytes);
+        self.hold(state);
     }
 
     async fn fetch(self: &Arc<Self>, range: &Range<u64>, keep: Keep) -> Vec<Piece> {

@@ -11,7 +11,6 @@ use tokio::sync::Semaphore;
 
 use super::abilities::{Abilities, Uses};
 use super::content_type;
-use super::journal::Journal;
 use super::lost_answer;
 use super::memory::{MemorySource, WriteMemory};
 use super::part_plan::PartPlan;
@@ -22,6 +21,7 @@ use super::writer::Stored;
 use crate::clock::Clock;
 use crate::config::WriteConfig;
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
+use crate::journal::Journal;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 

@@ -14,7 +14,6 @@ mod content_type;
 mod context;
 mod copied;
 mod copying;
-mod journal;
 mod lost_answer;
 mod memory;
 mod pace;
@@ -24,6 +23,8 @@ mod shortage;
 mod upload;
 mod writer;
 
+#[cfg(test)]
+mod fault_matrix;
 #[cfg(test)]
 mod tests;
 

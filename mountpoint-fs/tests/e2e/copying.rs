@@ -138,7 +138,7 @@ END",
 
 #[test]
 fn copies_from_elsewhere_are_read_and_written() {
-    let (server, other) = (server(), crate::harness::server());
+    let (server, other) = (server(), server());
     put(&other, "there", "their bytes");
     let mounted = Mounted::new(&server, &[]);
     let theirs = Mounted::new(&other, &[]);

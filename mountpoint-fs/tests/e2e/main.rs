@@ -19,6 +19,7 @@ mod doctor;
 mod faults;
 mod fstab;
 mod harness;
+mod interfaces;
 mod lifecycle;
 mod machine;
 mod memory;
@@ -38,5 +39,9 @@ mod start_errors;
 mod tail;
 mod tools;
 mod transport;
+#[path = "../../../mountpoint-client/tests/network/ways.rs"]
+mod ways;
 mod writing;
 mod writing_ends;
+mod writing_faults;
+mod writing_headers;

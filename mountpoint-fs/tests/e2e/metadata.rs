@@ -75,6 +75,21 @@ fn a_path_in_a_large_tree_is_a_request_for_each_name() {
     assert_eq!(cold, BTreeMap::from([("GET", 1), ("LIST", 3)]));
 }
 
+/// The same, where the names begin others. The file's bytes come with the request that finds it.
+#[test]
+fn a_path_among_names_like_its_own_is_four_requests() {
+    let server = server();
+    for index in 0..300 {
+        put(&server, &format!("a-{index}"), "x");
+        put(&server, &format!("a/b.{index}/x"), "x");
+        put(&server, &format!("a/b/c.txt-{index}"), "x");
+    }
+    put(&server, "a/b/c.txt", "content");
+    let mounted = Mounted::new(&server, &[]);
+    let cold = requests(&server, &mounted, "test $(cat a/b/c.txt) = content");
+    assert_eq!(cold, BTreeMap::from([("GET", 1), ("LIST", 3)]));
+}
+
 #[test]
 fn a_large_file_is_asked_for_its_version_first() {
     let server = server();

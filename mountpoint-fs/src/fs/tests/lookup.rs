@@ -334,8 +334,9 @@ fn a_directory_of_many_pages_is_listed_where_its_names_are_looked_up() {
         mount.lookup(directory, &format!("n{number:04}")).unwrap();
     }
     let (head, list, other) = mount.requests();
-    assert_eq!((head, other), (0, 0));
+    assert_eq!(head, 0);
     assert!(list <= 16, "{list}");
+    assert!(other <= 2, "first bytes that nobody took: {other}");
 }
 
 #[test]

@@ -1,0 +1,208 @@
+//! What a cold path costs: requests, and steps that have to wait for each other.
+
+use std::pin::pin;
+
+use mountpoint_client::ObjectClient;
+use mountpoint_client::sim::Time;
+use mountpoint_client::types::ListRequest;
+
+use super::*;
+use crate::config::limits::{FRONT_LEN, LOOKUP_KEYS};
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+/// A bucket whose requests are answered all at once when nothing can go on without one: a step.
+struct Steps {
+    mount: Mount,
+    steps: usize,
+}
+
+impl Steps {
+    /// Mounted as `mount-s3` does: with a look at the first keys.
+    fn new(options: SimOptions, keys: impl IntoIterator<Item = String>) -> Self {
+        let options = SimOptions {
+            time: Time::Manual,
+            ..options
+        };
+        let mount = Mount::with_options(options, "", &[]);
+        for key in keys {
+            mount.bucket.put_object(&key, format!("content of {key}"));
+        }
+        let mut this = Self { mount, steps: 0 };
+        let first = this.mount.bucket.list(ListRequest {
+            max_keys: Some(LOOKUP_KEYS),
+            ..ListRequest::default()
+        });
+        let first = this.run(first).unwrap();
+        this.mount.fs.learn(&first);
+        this.counts();
+        this
+    }
+
+    fn run<T>(&mut self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        loop {
+            if let Some(outcome) = future.as_mut().now_or_never() {
+                return outcome;
+            }
+            self.steps += 1;
+            assert!(self.mount.bucket.deliver_all() > 0, "something is asked");
+        }
+    }
+
+    /// Steps and requests since the last call.
+    fn counts(&mut self) -> (usize, usize) {
+        self.mount.bucket.deliver_all();
+        let requests = self.mount.bucket.take_log().records().len();
+        (std::mem::take(&mut self.steps), requests)
+    }
+
+    fn stat(&mut self, path: &str) -> Result<InodeNo, FsError> {
+        let fs = Arc::clone(&self.mount.fs);
+        path.split('/').try_fold(ROOT, |parent, name| {
+            let entry = self.run(fs.lookup(parent, OsStr::new(name)))?;
+            Ok(entry.attributes.ino)
+        })
+    }
+
+    /// Opens and reads a file as `cat` does. Its bytes, steps and requests.
+    fn cat(&mut self, path: &str) -> (Vec<u8>, usize, usize) {
+        let fs = Arc::clone(&self.mount.fs);
+        let ino = self.stat(path).unwrap();
+        let opened = self.run(fs.open(ino, READ)).unwrap();
+        let data = self
+            .run(fs.read(opened.handle, 0, FRONT_LEN, true))
+            .unwrap();
+        fs.release(opened.handle);
+        let (steps, requests) = self.counts();
+        let mut bytes = Vec::new();
+        for (block, range) in &data.slices {
+            bytes.extend_from_slice(block.bytes(range.clone()));
+        }
+        (bytes, steps, requests)
+    }
+}
+
+fn numbered(head: &str, tail: &str) -> impl Iterator<Item = String> {
+    (0..1_200).map(move |number| format!("{head}{number:04}{tail}"))
+}
+
+fn directory_bucket() -> SimOptions {
+    SimOptions {
+        directory_bucket: true,
+        ..SimOptions::default()
+    }
+}
+
+/// More keys than any look-up shows are in front of each name, or between its object and what is below it.
+#[test]
+fn a_path_is_found_and_read_in_three_steps_whatever_is_beside_it() {
+    let shapes: &[(&str, &[(&str, &str)])] = &[
+        ("nothing", &[]),
+        (
+            "directories",
+            &[("0", "/x"), ("a/0", "/x"), ("a/b/0", "/x")],
+        ),
+        (
+            "files",
+            &[("0", ".txt"), ("a/0", ".txt"), ("a/b/0", ".txt")],
+        ),
+        ("files without endings", &[("a/b/0", "")]),
+        ("files without endings above", &[("a/0", ""), ("a/b/0", "")]),
+        (
+            "both",
+            &[("0", ".txt"), ("0", "/x"), ("a/0", "/x"), ("a/b/0", "/x")],
+        ),
+        ("-", &[("a-", ""), ("a/b-", ""), ("a/b/c.txt-", "")]),
+        ("-/", &[("a-", "/x"), ("a/b-", "/x"), ("a/b/c.txt-", "/x")]),
+        (
+            ".",
+            &[("a.", ".gz"), ("a/b.", ".gz"), ("a/b/c.txt.", ".gz")],
+        ),
+        ("behind", &[("a/b/z", ".txt"), ("a/z", "/x"), ("z", "/x")]),
+    ];
+    for (shape, beside) in shapes {
+        for more in [&[][..], &["a", "a/", "a/b", "a/b/"]] {
+            for (kind, options) in [
+                ("ordered", SimOptions::default()),
+                ("directory bucket", directory_bucket()),
+            ] {
+                let beside = beside.iter().flat_map(|(head, tail)| numbered(head, tail));
+                let more = more.iter().map(|key| (*key).to_owned());
+                let keys = beside.chain(more).chain(["a/b/c.txt".to_owned()]);
+                let mut bucket = Steps::new(options, keys);
+                let (bytes, steps, requests) = bucket.cat("a/b/c.txt");
+                assert_eq!(bytes, b"content of a/b/c.txt");
+                assert!(
+                    steps <= 3 && requests <= 5,
+                    "{shape}, {kind}: {steps} steps, {requests} requests"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_path_in_a_small_bucket_is_a_listing_and_a_get() {
+    let keys = ["a/b/c.txt", "a/b/d", "apple", "b"].map(str::to_owned);
+    let mut bucket = Steps::new(SimOptions::default(), keys);
+    let (_, steps, requests) = bucket.cat("a/b/c.txt");
+    assert_eq!((steps, requests), (2, 2));
+}
+
+/// A name that looks like a directory and is a file, or nothing.
+#[test]
+fn wrong_guesses_cost_a_request_once() {
+    let keys = numbered("a/b/0", ".txt").chain(["a/b/README".to_owned()]);
+    let mut bucket = Steps::new(SimOptions::default(), keys);
+    bucket.stat("a/b").unwrap();
+    bucket.counts();
+    let b = bucket.stat("a/b").unwrap();
+    let fs = Arc::clone(&bucket.mount.fs);
+    let look = |bucket: &mut Steps, name: &str| {
+        bucket.counts();
+        let outcome = bucket.run(fs.lookup(b, OsStr::new(name)));
+        (outcome.is_ok(), bucket.counts())
+    };
+    // What is below it, then its first bytes.
+    assert_eq!(look(&mut bucket, "README"), (true, (2, 2)));
+    // From then on as if nothing were known of the directory.
+    assert_eq!(look(&mut bucket, "LICENSE"), (false, (1, 1)));
+    assert_eq!(look(&mut bucket, "none.txt"), (false, (1, 2)));
+}
+
+/// Nobody opens what is looked up: first bytes are not brought along for long.
+#[test]
+fn programs_that_only_stat_fetch_next_to_nothing() {
+    let keys = numbered("d/", ".txt");
+    let mut bucket = Steps::new(SimOptions::default(), keys);
+    let d = bucket.stat("d").unwrap();
+    bucket.counts();
+    let fs = Arc::clone(&bucket.mount.fs);
+    for number in 1_000..1_006 {
+        let name = format!("{number}.txt");
+        bucket.run(fs.lookup(d, OsStr::new(&name))).unwrap();
+    }
+    let log = bucket.mount.bucket.take_log();
+    let gets = log.count(Operation::GetObject);
+    assert_eq!((gets, log.records().len()), (2, 2 + 6));
+}
+
+/// Bytes that came along are of the version that is opened, or are not used.
+#[test]
+fn first_bytes_are_of_the_version_that_is_opened() {
+    let keys = numbered("d/", ".txt");
+    let mut bucket = Steps::new(SimOptions::default(), keys);
+    let fs = Arc::clone(&bucket.mount.fs);
+    let ino = bucket.stat("d/1100.txt").unwrap();
+    bucket.mount.bucket.put_object("d/1100.txt", "another");
+    // The look-up vouches for the first open alone, and not for long.
+    bucket
+        .mount
+        .clock
+        .advance(std::time::Duration::from_millis(200));
+    let opened = bucket.run(fs.open(ino, READ));
+    assert!(matches!(opened, Err(FsError::Stale(_))), "{opened:?}");
+    let (bytes, ..) = bucket.cat("d/1100.txt");
+    assert_eq!(bytes, b"another");
+}

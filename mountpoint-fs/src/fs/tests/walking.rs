@@ -1,0 +1,288 @@
+//! Walks of a tree, as `find`, `du` and `ls -lR` do them, in requests.
+
+use std::time::Duration;
+
+use super::*;
+use crate::config::limits::WALK_AGE_MAX;
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+/// A mount whose names may be as old as `ttl`, if it is given.
+fn mount(ttl: Option<u64>, keys: impl IntoIterator<Item = String>) -> Mount {
+    let names = ttl.map_or_else(NamesConfig::default, |seconds| NamesConfig {
+        ttl: Duration::from_secs(seconds),
+        negative_ttl: Duration::from_secs(seconds),
+        opens_unasked: true,
+        ..NamesConfig::default()
+    });
+    let options = SimOptions::default();
+    let options = SimOptions {
+        time: Time::Immediate,
+        ..options
+    };
+    let mount = Mount::with_all(options, names, WriteConfig::default(), "", &[]);
+    for key in keys {
+        mount.bucket.put_pattern(&key, 1, 0);
+    }
+    mount.clock.advance(Duration::from_millis(1));
+    mount
+}
+
+/// Lists directories and all below them, each as soon as its names are known, which takes `pause`.
+struct Walk<'a> {
+    mount: &'a Mount,
+    pause: Duration,
+    /// What it saw.
+    seen: Vec<String>,
+}
+
+impl Walk<'_> {
+    fn walk(&mut self, directory: InodeNo, path: &str) {
+        let mount = self.mount;
+        let handle = now(mount.fs.open_directory(directory)).unwrap();
+        mount.clock.advance(self.pause);
+        let entries = mount.list(handle, 100, true);
+        mount.fs.release_directory(handle);
+        let listed_at = mount.clock.now();
+        for entry in &entries[2..] {
+            let path = format!("{path}{}", entry.name);
+            if entry.entry.attributes.kind != FileKind::Directory {
+                self.seen.push(path);
+                continue;
+            }
+            // The kernel looks up what it was told too long ago.
+            if mount.clock.now() - listed_at >= entry.entry.ttl {
+                mount.lookup(directory, &entry.name).unwrap();
+            }
+            let path = format!("{path}/");
+            self.seen.push(path.clone());
+            self.walk(entry.entry.attributes.ino, &path);
+        }
+    }
+}
+
+/// What a walk from the root sees, and its LISTs. There are no other requests.
+#[track_caller]
+fn walked(mount: &Mount) -> (Vec<String>, usize) {
+    walked_in(mount, Duration::from_micros(100))
+}
+
+/// The same, where each directory takes `pause`.
+#[track_caller]
+fn walked_in(mount: &Mount, pause: Duration) -> (Vec<String>, usize) {
+    mount.requests();
+    let mut walk = Walk {
+        mount,
+        pause,
+        seen: Vec::new(),
+    };
+    walk.walk(ROOT, "");
+    let (heads, lists, others) = mount.requests();
+    assert_eq!((heads, others), (0, 0));
+    (walk.seen, lists)
+}
+
+/// 100 directories of 12 files and a directory of 3.
+fn small_directories() -> Vec<String> {
+    let directory = |number: usize| {
+        let files = (0..12).map(move |file| format!("t/d{number:02}/f{file:02}"));
+        files.chain((0..3).map(move |file| format!("t/d{number:02}/sub/f{file}")))
+    };
+    (0..100).flat_map(directory).collect()
+}
+
+fn all_of(keys: &[String]) -> Vec<String> {
+    let mut paths = std::collections::BTreeSet::new();
+    for key in keys {
+        paths.insert(key.clone());
+        for (index, _) in key.match_indices('/') {
+            paths.insert(key[..=index].to_owned());
+        }
+    }
+    paths.into_iter().collect()
+}
+
+#[test]
+fn a_tree_is_a_request_for_each_directory() {
+    let keys = small_directories();
+    let mount = mount(None, keys.clone());
+    let (mut seen, lists) = walked(&mount);
+    seen.sort();
+    assert_eq!(seen, all_of(&keys));
+    // The root, `t`, and two for each of the 100.
+    assert_eq!(lists, 1 + 1 + 200);
+}
+
+/// A walk that takes longer than names are valid: the directory that is walked is listed again for all that come next.
+#[test]
+fn a_slow_walk_is_hardly_more() {
+    for (pause_ms, again_max) in [(20, 5), (60, 13), (200, 50)] {
+        let mount = mount(None, small_directories());
+        let (_, lists) = walked_in(&mount, Duration::from_millis(pause_ms));
+        let again = lists - (1 + 1 + 200);
+        assert!(again <= again_max, "{pause_ms} ms: {again}");
+    }
+}
+
+#[test]
+fn small_directories_are_listed_together_where_names_may_be_old() {
+    let keys = small_directories();
+    for ttl in [60, 31_536_000] {
+        let mount = mount(Some(ttl), keys.clone());
+        let (mut seen, lists) = walked(&mount);
+        seen.sort();
+        assert_eq!(seen, all_of(&keys));
+        // The root, and 1,500 keys in two pages, of which the first ends within a directory.
+        assert!(lists <= 1 + 3, "{lists}");
+        // Once more: nothing is left of the first walk, and everything is asked for again.
+        mount.bucket.put_pattern("t/d50/new", 1, 0);
+        let (seen, lists) = walked(&mount);
+        assert!(seen.contains(&"t/d50/new".to_owned()));
+        assert!(lists <= 1 + 3, "{lists}");
+    }
+}
+
+/// Where one page does not show a directory in full, hardly anything is sent in vain.
+#[test]
+fn large_directories_are_listed_one_by_one() {
+    let directories = 100;
+    let keys: Vec<String> = (0..directories)
+        .flat_map(|number| (0..1_100).map(move |file| format!("d{number:02}/f{file:04}")))
+        .collect();
+    let default = mount(None, keys.clone());
+    let (_, without) = walked(&default);
+    assert_eq!(without, 1 + 2 * directories);
+    let (seen, with) = walked(&mount(Some(60), keys.clone()));
+    assert_eq!(seen.len(), keys.len() + directories);
+    assert!(with <= without + 7, "{with} and {without}");
+}
+
+/// Trees of many shapes show the same names however they are listed.
+#[test]
+fn shapes() {
+    let many = |head: &str, tail: &str, count: usize| -> Vec<String> {
+        (0..count).map(|n| format!("{head}{n:04}{tail}")).collect()
+    };
+    let shapes: [(&[Vec<String>], usize); 4] = [
+        // Files in front of, between and behind directories.
+        (
+            &[
+                many("t/a", "", 700),
+                many("t/b", "/x", 300),
+                many("t/z", "", 700),
+            ],
+            8,
+        ),
+        // Names of which others begin with.
+        (
+            &[
+                many("a", "/x", 50),
+                many("a", ".gz", 50),
+                many("a", "-1/y", 50),
+                many("a", "/b/c", 50),
+            ],
+            4,
+        ),
+        // Directories of directories.
+        (&[many("x/", "/a/b/c", 400), many("y/", "/a/b/c", 400)], 6),
+        // Markers, hidden keys, directories over files.
+        (
+            &[vec![
+                "a/", "a/b", "a/b/c", "a/b/c/", "c//x", "c/y", "c/d/e", "e/", "e/f/", "g", "g/h",
+            ]
+            .into_iter()
+            .map(str::to_owned)
+            .collect()],
+            8,
+        ),
+    ];
+    for (keys, lists_max) in shapes {
+        let keys = keys.concat();
+        let (expected, without) = walked(&mount(None, keys.clone()));
+        let (seen, with) = walked(&mount(Some(60), keys));
+        assert_eq!(seen, expected);
+        assert!(with <= lists_max && with <= without, "{with} of {without}");
+    }
+}
+
+/// How old a directory may be that was listed before it was opened.
+#[test]
+fn what_was_listed_ahead_is_shown_once_and_not_for_long() {
+    for (ttl, age_max) in [(5, Duration::from_secs(5)), (3_600, WALK_AGE_MAX)] {
+        let check = |age: Duration, is_new: bool| {
+            let keys = ["a/x", "b/x", "c/x"].map(str::to_owned);
+            let mount = mount(Some(ttl), keys);
+            let handle = now(mount.fs.open_directory(ROOT)).unwrap();
+            let entries = mount.list(handle, 100, true);
+            let [a, b] = [2, 3].map(|index: usize| entries[index].entry.attributes.ino);
+            assert_eq!(mount.names(a), ["x"]);
+            mount.bucket.put_object("b/new", "new");
+            mount.clock.advance(age);
+            let expected: &[&str] = if is_new { &["new", "x"] } else { &["x"] };
+            assert_eq!(mount.names(b), expected, "{ttl} {age:?}");
+            assert_eq!(mount.names(b), ["new", "x"], "{ttl} {age:?}, again");
+        };
+        check(age_max - Duration::from_millis(1), false);
+        check(age_max, true);
+    }
+}
+
+/// A reader that starts over sees the bucket as it is, and what this mount has changed is always seen.
+#[test]
+fn what_was_listed_ahead_does_not_hide_changes_of_this_mount() {
+    let keys = ["a/x", "b/x", "c/x"].map(str::to_owned);
+    let mount = mount(Some(60), keys);
+    let handle = now(mount.fs.open_directory(ROOT)).unwrap();
+    let entries = mount.list(handle, 100, true);
+    let [a, b, c] = [2, 3, 4].map(|index: usize| entries[index].entry.attributes.ino);
+    assert_eq!(mount.names(a), ["x"]);
+    let rewound = now(mount.fs.open_directory(c)).unwrap();
+    mount.bucket.put_object("c/new", "new");
+    assert_eq!(shown(&mount.list(rewound, 100, false)), ["x"]);
+    assert_eq!(shown(&mount.list(rewound, 100, false)), ["new", "x"]);
+
+    mount.clock.advance(Duration::from_millis(1));
+    let options = crate::operation::WriteOptions::default();
+    let created = mount.fs.create(b, OsStr::new("mine"), options, 0);
+    let (_, opened) = created.unwrap();
+    now(mount.fs.sync(opened.handle)).unwrap();
+    mount.fs.release(opened.handle);
+    assert_eq!(mount.names(b), ["mine", "x"]);
+}
+
+/// A tool that stats names in a directory that was listed hears at once what is not there, if it was told that absence may
+/// be old.
+#[test]
+fn absence_is_known_from_a_listing_where_it_may_be_old() {
+    let keys: Vec<String> = (0..2_500).map(|n| format!("d/n{n:04}")).collect();
+    let mount = mount(Some(60), keys);
+    let directory = mount.walk("d");
+    assert_eq!(mount.names(directory).len(), 2_500);
+    mount.requests();
+    let absent = |mount: &Mount, name: &str| {
+        let outcome = mount.lookup(directory, name);
+        let is_absent = matches!(outcome, Err(FsError::NotFound));
+        (is_absent, mount.requests().1)
+    };
+    assert_eq!(absent(&mount, "n0000-lock"), (true, 0));
+    assert_eq!(absent(&mount, "z"), (true, 0));
+    let kept = |mount: &Mount| mount.fs.negative_ttl(directory, OsStr::new("z"));
+    assert_eq!(kept(&mount), Duration::from_secs(60));
+    mount.clock.advance(Duration::from_secs(20));
+    assert_eq!(kept(&mount), Duration::from_secs(40));
+    // What this mount makes is there.
+    mount.clock.advance(Duration::from_millis(1));
+    let options = crate::operation::WriteOptions::default();
+    let (_, opened) = mount
+        .fs
+        .create(directory, OsStr::new("z"), options, 0)
+        .unwrap();
+    now(mount.fs.sync(opened.handle)).unwrap();
+    mount.fs.release(opened.handle);
+    assert!(!absent(&mount, "z").0);
+    // And what others made, when the listing is too old.
+    mount.bucket.put_object("d/y", "y");
+    assert_eq!(absent(&mount, "y"), (true, 0));
+    mount.clock.advance(Duration::from_secs(40));
+    assert_eq!(absent(&mount, "y"), (false, 1));
+}

@@ -1,0 +1,304 @@
+//! How the namespace finds out what a name is: what is known already, what is asked, and with whom it waits.
+//!
+//! Knows nothing of lookup counts. Holds no lock across an await. Runs on whatever thread polls it.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mountpoint_client::types::ListRequest;
+
+use super::crowd::Ask;
+use super::guess::{Plan, Siblings};
+use super::lookup::{self, Answer};
+use super::names;
+use super::namespace::Namespace;
+use super::page::Page;
+use super::recent::RecentEntry;
+use super::subtree::Subtree;
+use super::version::Found;
+use crate::config::limits::LIST_PAGE_KEYS;
+use crate::operation::{Entry, FileKind, FsError, InodeNo};
+
+/// A page of a directory that was listed for lookups.
+#[derive(Clone, Debug)]
+pub(super) struct Gathering {
+    pub(super) page: Arc<Page>,
+    /// Whether it has all names of the directory.
+    pub(super) is_whole: bool,
+}
+
+impl Namespace {
+    /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older than the question.
+    /// What else the answer tells is kept for other lookups.
+    async fn find(&self, parent: InodeNo, prefix: &str, name: &str) -> Result<Answer, FsError> {
+        let key = names::file_key(prefix, name)?;
+        let is_in_the_air = self.lookups.is_in_the_air(&key);
+        let (plan, wants_front) = if is_in_the_air {
+            (Plan::Name, false)
+        } else {
+            self.plan(parent, prefix, name)
+        };
+        let begin = || {
+            let (crowds, fronts) = (Arc::clone(&self.crowds), Arc::clone(&self.fronts));
+            let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
+            let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
+            let (key, prefix) = (key.clone(), prefix.to_owned());
+            let is_posix = self.is_posix;
+            async move {
+                let asked = clock.now();
+                let spend = || wants_front && fronts.spend();
+                let seen = lookup::find(&client, &prefix, &key, plan, spend).await?;
+                if seen.found == Some(Found::Directory) || plan == Plan::Directory {
+                    crowds.guessed(&prefix, seen.found == Some(Found::Directory));
+                }
+                let (found, posix) = if is_posix {
+                    lookup::carried(&client, &key, seen.found).await?
+                } else {
+                    (seen.found, None)
+                };
+                let now = clock.now();
+                for below in seen.below {
+                    // A page that has nothing but the name itself helps no other lookup, and none says what objects
+                    // carry.
+                    if !is_posix && (*below.prefix != *prefix || below.entries.len() > 1) {
+                        let prefix = Arc::clone(&below.prefix);
+                        let page = Arc::new(below.page(asked));
+                        recent.delivered(&prefix, &page, now.into(), (now + ttl).into());
+                    }
+                }
+                Ok(Answer {
+                    found,
+                    posix,
+                    asked,
+                    took: now.saturating_sub(asked),
+                    front: seen.front,
+                })
+            }
+        };
+        let mut is_own = false;
+        let begin_own = || {
+            is_own = true;
+            begin()
+        };
+        let answer = self.lookups.join(key.clone(), begin_own).await?;
+        if is_own || answer.found.is_some() {
+            return Ok(answer);
+        }
+        // Others had asked before: what was written since is not in the answer. Whatever is in the air now is younger.
+        self.lookups.join(key.clone(), begin).await
+    }
+
+    /// What to ask first about `name`, and whether first bytes are wanted of a file that it turns out to be. Nothing that
+    /// is known already is fetched: the kernel may have it.
+    fn plan(&self, parent: InodeNo, prefix: &str, name: &str) -> (Plan, bool) {
+        let at_start = self.root_at_start.get();
+        let at_start = at_start.filter(|_| parent == InodeNo::ROOT);
+        let at_start = at_start.map(|page| Siblings::of(page, name));
+        let recent = self.recent.siblings(prefix, name);
+        let siblings = recent
+            .filter(|siblings| siblings.are_all())
+            .or(at_start.filter(|siblings| siblings.are_all()))
+            .or(recent)
+            .or(at_start);
+        let Some(siblings) = siblings else {
+            return (Plan::Name, false);
+        };
+        match self.table.child_kind(parent, name) {
+            Some(FileKind::Directory) if !siblings.are_all() => (Plan::Directory, false),
+            Some(_) => (Plan::Name, false),
+            None => {
+                // Who has just listed the directory asks what its names are, and opens what is known.
+                let was_listed = self.walks.was_listed(prefix, self.clock.now());
+                let wants_front = !self.is_posix && !was_listed && self.fronts.are_worth_it();
+                let was_wrong = self.crowds.was_wrong(prefix);
+                let plan = siblings.plan(name, was_wrong, wants_front);
+                if plan == Plan::File && !self.fronts.spend() {
+                    return (Plan::Name, false);
+                }
+                (plan, wants_front)
+            }
+        }
+    }
+
+    /// Lists the directory that `name` is in, if so many of its names are asked for that this is worth it, or if it is
+    /// being listed for others. Only what was listed for this very lookup may say that a name is not there.
+    pub(super) async fn gather(
+        &self,
+        prefix: &Arc<str>,
+        name: &str,
+    ) -> Result<Option<Gathering>, FsError> {
+        if self.is_posix {
+            return Ok(None);
+        }
+        let is_asked = self.lookups.is_in_the_air(&names::file_key(prefix, name)?);
+        if is_asked || !self.client.lists_in_order() {
+            return Ok(None);
+        }
+        let began = self.clock.now();
+        let is_in_the_air = self.gatherings.is_in_the_air(&**prefix);
+        let start_after = if is_in_the_air {
+            None
+        } else {
+            let is_walked = self.walks.is_walked(prefix, began);
+            match self.crowds.miss(prefix, is_walked, began) {
+                Ask::Name => return Ok(None),
+                Ask::Directory => None,
+                Ask::DirectoryFromName => {
+                    let mut stem = name.chars();
+                    stem.next_back();
+                    Some(format!("{prefix}{}", stem.as_str()))
+                }
+            }
+        };
+        let is_begun = !is_in_the_air;
+        let begin = || self.list_for_lookups(Arc::clone(prefix), start_after);
+        match self.gatherings.join(Arc::clone(prefix), begin).await {
+            Ok(mut gathering) => {
+                gathering.is_whole &= is_begun && gathering.page.asked >= began;
+                Ok(Some(gathering))
+            }
+            // It was asked for the sake of others: this lookup asks for itself.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// One page of the directory `prefix`, which answers lookups from then on.
+    fn list_for_lookups(
+        &self,
+        prefix: Arc<str>,
+        start_after: Option<String>,
+    ) -> impl Future<Output = Result<Gathering, FsError>> + Send + 'static {
+        let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
+        let (recent, crowds) = (Arc::clone(&self.recent), Arc::clone(&self.crowds));
+        let ttl = self.config.ttl;
+        async move {
+            let asked = clock.now();
+            let is_from_start = start_after.is_none();
+            let request = ListRequest {
+                prefix: prefix.to_string(),
+                delimiter: Some("/".to_owned()),
+                max_keys: Some(LIST_PAGE_KEYS),
+                start_after,
+                continuation_token: None,
+            };
+            let listed = client.list(request).await?;
+            let is_last = listed.continuation_token.is_none();
+            if !is_last {
+                crowds.is_large(&prefix);
+            }
+            let mut below = Subtree::new(&prefix, &listed, true).below(&prefix);
+            below.retain(|below| below.prefix == prefix);
+            let entries = below.pop().map(|below| below.entries).unwrap_or_default();
+            let is_whole = is_from_start && is_last;
+            let page = Arc::new(match is_whole {
+                true => Page::whole(entries, asked),
+                false => Page::some(entries, asked),
+            });
+            let now = clock.now();
+            recent.delivered(&prefix, &page, now.into(), (now + ttl).into());
+            Ok(Gathering { page, is_whole })
+        }
+    }
+
+    /// Asks until the answer is newer than any change that this mount has made to the name. A file does not hide a
+    /// directory that is kept; a directory that S3 knows need not be.
+    pub(super) async fn find_unchanged(
+        &self,
+        parent: InodeNo,
+        prefix: &str,
+        name: &str,
+    ) -> Result<Answer, FsError> {
+        loop {
+            let mut answer = self.find(parent, prefix, name).await?;
+            if self.changes.outdate(parent, name, answer.asked) {
+                continue;
+            }
+            if let Some(ino) = self.table.child(parent, name) {
+                match answer.found {
+                    Some(Found::Directory) => self.table.unkeep(ino),
+                    Some(Found::File(_)) if self.table.is_kept(ino) => answer.found = None,
+                    Some(Found::File(_)) | None => {}
+                }
+            }
+            return Ok(answer);
+        }
+    }
+
+    /// What a page said of `name` a moment ago, unless this mount has changed it since.
+    pub(super) fn recently(
+        &self,
+        parent: InodeNo,
+        prefix: &str,
+        name: &str,
+    ) -> Option<RecentEntry> {
+        let recent = self.recent.find(prefix, name, self.now())?;
+        let is_outdated = self.changes.outdate_moment(parent, name, recent.asked);
+        (!is_outdated).then_some(recent)
+    }
+
+    /// When a listing of the whole directory was asked for that does not have `name`, if the mount may answer from it:
+    /// it was told how old the absence of a name may be.
+    pub(super) fn recently_absent(
+        &self,
+        parent: InodeNo,
+        prefix: &str,
+        name: &str,
+    ) -> Option<Duration> {
+        let age_max = self.config.negative_ttl;
+        if age_max.is_zero() {
+            return None;
+        }
+        let asked = self.recent.absent(prefix, name, self.now(), age_max)?;
+        let is_outdated = self.changes.outdate(parent, name, asked);
+        (!is_outdated).then_some(asked)
+    }
+
+    /// How long the kernel may keep the absence of `name`, which was just not found: less if a listing said so that was
+    /// made before.
+    #[must_use]
+    pub fn negative_ttl(&self, parent: InodeNo, name: &OsStr) -> Duration {
+        let ttl = self.config.negative_ttl;
+        let (Ok(name), Ok(prefix)) = (names::parse(name), self.table.directory_prefix(parent))
+        else {
+            return Duration::ZERO;
+        };
+        match self.recently_absent(parent, &prefix, name) {
+            Some(asked) => ttl.saturating_sub(self.clock.now().saturating_sub(asked)),
+            None => ttl,
+        }
+    }
+
+    /// Nothing in the bucket is called `name` any more in the directory `parent`, whose prefix is `prefix`. A directory
+    /// that is kept stays, and is returned.
+    pub(super) fn gone(
+        &self,
+        parent: InodeNo,
+        prefix: &str,
+        name: &str,
+        asked: Duration,
+    ) -> Option<InodeNo> {
+        self.recent.distrust(prefix, name);
+        let ino = self.table.child(parent, name)?;
+        if self.table.is_kept(ino) {
+            return Some(ino);
+        }
+        self.table.detach_unless_newer(parent, name, asked.into());
+        None
+    }
+
+    /// The reply to a lookup of a name that is not in the bucket.
+    pub(super) fn absent(
+        &self,
+        parent: InodeNo,
+        prefix: &str,
+        name: &str,
+        asked: Duration,
+    ) -> Result<Entry, FsError> {
+        let ino = self
+            .gone(parent, prefix, name, asked)
+            .ok_or(FsError::NotFound)?;
+        let kept = self.table.admit_kept(ino)?;
+        Ok(self.entry(kept.ino, &kept.found, self.config.ttl))
+    }
+}
