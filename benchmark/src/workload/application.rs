@@ -4,15 +4,8 @@ use super::{Action, Conditions, Group, Script, Unit, Workload};
 use crate::dataset::{Dataset, FileSet};
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
-    let row = |name: &str, action, unit, description: &str| Workload {
-        name: name.to_owned(),
-        group: Group::Application,
-        before: None,
-        action,
-        unit,
-        conditions: None,
-        link: None,
-        description: description.to_owned(),
+    let row = |name: &str, action, unit, description: &str| {
+        Workload::new(Group::Application, name, action, unit, description)
     };
     let (throughput, files) = (Unit::GigabytesPerSecond, Unit::FilesPerSecond);
     let script = |files: FileSet, script| Action::Script { files, script };
@@ -61,10 +54,7 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
             "open, read and close 100 KiB files, 16 threads",
         ),
         Workload {
-            conditions: Some(Conditions {
-                latency_ms: 20,
-                ..Conditions::default()
-            }),
+            conditions: Some(Conditions::latency_ms(20)),
             ..far
         },
     ]
