@@ -3,7 +3,8 @@
 //! Pure: values in, values out; no clock, no randomness of its own, no request. `CrtClient` asks it and acts.
 //!
 //! Invariant: a request makes at most `attempts_max` attempts, waits at most [`WAIT_MAX`] between two of them,
-//! and none begins later than `deadline` after the first began or bytes last arrived.
+//! and none begins later than `deadline` after the first began or bytes last arrived. While a server that was there is
+//! away, time counts instead of attempts: they cost nothing, and whoever waits is to hear of its return at once.
 
 use std::time::Duration;
 
@@ -37,21 +38,37 @@ impl RetryPolicy {
     /// How long to wait before the next attempt, or `None` to give up. `random` is uniform in `0.0..1.0`.
     #[must_use]
     pub fn wait(&self, failed: &FailedAttempt<'_>, random: f64) -> Option<Duration> {
-        if !failed.kind.is_retryable() || failed.attempts >= self.attempts_max {
+        let (attempts_max, deadline) = self.bounds(failed);
+        if !failed.kind.is_retryable() || failed.attempts >= attempts_max {
             return None;
         }
-        let mut deadline = self.deadline;
-        if *failed.kind == ErrorKind::Unreachable && !failed.was_reached {
-            if failed.attempts >= UNREACHABLE_ATTEMPTS_MAX {
-                return None;
-            }
-            deadline = deadline.min(UNREACHABLE_DEADLINE);
-        }
         let wait = backoff(failed.kind, failed.attempts, random);
-        let wait = wait
-            .max(failed.retry_after.unwrap_or_default())
-            .min(WAIT_MAX);
+        let wait = match failed.kind {
+            ErrorKind::Unreachable if failed.was_reached => wait.min(AWAY_WAIT_MAX),
+            ErrorKind::Unreachable => wait,
+            _ => wait.max(failed.retry_after.unwrap_or_default()),
+        };
+        let wait = wait.min(WAIT_MAX);
         (failed.elapsed + wait <= deadline).then_some(wait)
+    }
+
+    /// How many attempts there may be, and how late the last.
+    fn bounds(&self, failed: &FailedAttempt<'_>) -> (u32, Duration) {
+        if *failed.kind != ErrorKind::Unreachable {
+            return (self.attempts_max, self.deadline);
+        }
+        if !failed.was_reached {
+            return (
+                self.attempts_max.min(UNREACHABLE_ATTEMPTS_MAX),
+                self.deadline.min(UNREACHABLE_DEADLINE),
+            );
+        }
+        let is_retried = self.attempts_max > 1;
+        let patience = AWAY_PER_ATTEMPT.saturating_mul(self.attempts_max);
+        (
+            if is_retried { u32::MAX } else { 1 },
+            self.deadline.min(patience),
+        )
     }
 }
 
@@ -124,6 +141,11 @@ pub const UNREACHABLE_ATTEMPTS_MAX: u32 = 4;
 /// See [`UNREACHABLE_ATTEMPTS_MAX`]; counts where connecting is slow to fail.
 pub const UNREACHABLE_DEADLINE: Duration = Duration::from_secs(4);
 
+/// How long a server that was there may be away, for each attempt that a request may make: 20 s by default.
+pub const AWAY_PER_ATTEMPT: Duration = Duration::from_secs(2);
+/// Longest wait between two attempts to reach it.
+pub const AWAY_WAIT_MAX: Duration = Duration::from_millis(500);
+
 const FIRST_WAIT_MAX: Duration = Duration::from_millis(20);
 const TRANSIENT_STEP: Duration = Duration::from_millis(50);
 const THROTTLED_STEP: Duration = Duration::from_millis(200);
@@ -193,9 +215,31 @@ mod tests {
         check(ErrorKind::Unreachable, 3, 0, Some((400, 800)));
         check(ErrorKind::Unreachable, 4, 0, None);
         check(ErrorKind::Unreachable, 2, 4_000, None);
-        check_server(true, ErrorKind::Unreachable, 4, 4_000, Some((800, 1_600)));
-        check_server(true, ErrorKind::Unreachable, 10, 4_000, None);
-        check_server(true, ErrorKind::Unreachable, 9, 59_000, None);
+        check_server(true, ErrorKind::Unreachable, 1, 0, Some((100, 200)));
+        check_server(true, ErrorKind::Unreachable, 4, 4_000, Some((500, 500)));
+        check_server(true, ErrorKind::Unreachable, 50, 19_000, Some((500, 500)));
+        check_server(true, ErrorKind::Unreachable, 9, 20_000, None);
+    }
+
+    #[test]
+    fn how_long_a_server_may_be_away_follows_the_attempts() {
+        for (attempts_max, patience_ms) in [(1, 0_u64), (3, 6_000), (10, 20_000), (1000, 60_000)] {
+            let policy = RetryPolicy {
+                attempts_max,
+                ..POLICY
+            };
+            let failed = |elapsed_ms| FailedAttempt {
+                kind: &ErrorKind::Unreachable,
+                attempts: 1,
+                elapsed: Duration::from_millis(elapsed_ms),
+                // Nobody says how long it will be away.
+                retry_after: Some(WAIT_MAX),
+                was_reached: true,
+            };
+            let waits = |elapsed_ms| policy.wait(&failed(elapsed_ms), 0.0).is_some();
+            assert_eq!(waits(patience_ms.saturating_sub(100)), patience_ms > 0);
+            assert!(!waits(patience_ms));
+        }
     }
 
     #[test]

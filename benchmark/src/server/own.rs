@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use mountpoint_client::server::{
-    Fault, LogMode, Operation, Rule, Server, ServerOptions, SyntheticChecker,
+    Fault, LogMode, Operation, PartTags, Rule, Server, ServerOptions, SyntheticChecker,
 };
 
 use super::child::{Store, written_marker};
@@ -23,6 +23,7 @@ impl OwnStore {
             credentials: Some((access.key_id, access.secret)),
             worker_threads: thread::available_parallelism().map_or(2, usize::from),
             log: LogMode::Counters,
+            part_tags: PartTags::Checksum,
             ..ServerOptions::default()
         })?;
         server.store().create_bucket(BUCKET);

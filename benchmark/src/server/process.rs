@@ -17,6 +17,11 @@ use crate::workload::{Conditions, Link, Workload};
 const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// What is written stays in the server's memory, which would cost more to touch first than to receive: one heap, of huge
+/// pages, that is never given back, for pieces up to the most that the C library allows.
+const ALLOCATOR: &str = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=33554432:\
+     glibc.malloc.trim_threshold=68719476736";
+
 /// The servers of a run: one on loopback (or the given one), and one behind each link that a workload asks for, the
 /// latest of them.
 #[derive(Debug)]
@@ -108,6 +113,7 @@ impl ServerProcess {
             Some(network) => network.command(&program),
             None => Command::new(program),
         };
+        command.env("GLIBC_TUNABLES", ALLOCATOR);
         command.arg("serve").args(setup.quick.then_some("--quick"));
         if network.is_some() {
             command.args(["--address", SERVER_ADDRESS]);

@@ -195,6 +195,8 @@ impl ErrorAnswer<'_> {
             | "ServiceUnavailable"
             | "BandwidthLimitExceeded"
             | "ServerBusy" => ErrorKind::Throttled,
+            // MinIO, for some seconds after its start: it is there, but not yet of use.
+            "XMinioServerNotInitialized" => ErrorKind::Unreachable,
             "InternalError" | "RequestTimeout" | "OperationAborted" | "IncompleteBody" => {
                 ErrorKind::Transient
             }
@@ -347,6 +349,7 @@ mod tests {
             (503, "SlowDown", ErrorKind::Throttled),
             (400, "RequestLimitExceeded", ErrorKind::Throttled),
             (400, "RequestTimeout", ErrorKind::Transient),
+            (503, "XMinioServerNotInitialized", ErrorKind::Unreachable),
             (409, "OperationAborted", ErrorKind::Transient),
             (200, "InternalError", ErrorKind::Transient),
             (200, "SlowDown", ErrorKind::Throttled),

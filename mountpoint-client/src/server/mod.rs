@@ -39,7 +39,7 @@ mod synthetic;
 mod tests;
 mod uploads;
 
-pub use embedded::{Server, ServerOptions};
+pub use embedded::{PartTags, Server, ServerOptions};
 pub use faults::{Fault, Faults, Rule, RuleId};
 pub use log::{LogMode, OperationCounters, RequestLog, RequestRecord};
 pub use object::{Headers, Object, Restore};

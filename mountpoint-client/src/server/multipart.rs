@@ -19,6 +19,7 @@ use super::checksum::{
 };
 use super::clock;
 use super::content::Content;
+use super::embedded::PartTags;
 use super::object::{Extra, Headers, Object, Tag};
 use super::objects::{headers_of, quirks, write_conditions};
 use super::receive::{Claims, receive};
@@ -167,6 +168,7 @@ impl Store {
         claims.content_md5 = input.content_md5.take();
         claims.checksums = given_checksums!(input);
         claims.length = input.content_length;
+        claims.needs_md5 = self.part_tags == PartTags::Md5;
         let received = receive(input.body.take(), claims).await?;
         let part = Part {
             content: Content::Stored(received.bytes),

@@ -29,6 +29,8 @@ pub(super) struct Claims {
     /// The algorithm of the upload the body is a part of.
     pub(super) algorithm: Option<Algorithm>,
     pub(super) length: Option<i64>,
+    /// Whether the tag must be the bytes' MD5, rather than any that tells one content from another.
+    pub(super) needs_md5: bool,
     trailer_names: String,
     verified: Option<TrailingHeaders>,
     unverified: Option<Trailers>,
@@ -42,6 +44,7 @@ impl Claims {
             checksums: Vec::new(),
             algorithm: None,
             length: None,
+            needs_md5: true,
             trailer_names: header(&request.headers, "x-amz-trailer"),
             verified: request.trailing_headers.clone(),
             unverified: request.extensions.get::<Trailers>().cloned(),
@@ -95,6 +98,7 @@ impl Claims {
 /// A body that is what the request said.
 pub(super) struct Received {
     pub(super) bytes: Bytes,
+    /// Of the bytes; of their checksum and number where that was enough.
     pub(super) md5: [u8; 16],
     pub(super) checksum: Checksum,
     pub(super) at: SystemTime,
@@ -107,7 +111,8 @@ pub(super) async fn receive(body: Option<StreamingBlob>, claims: Claims) -> S3Re
     let length = claims.length.and_then(|length| u64::try_from(length).ok());
     let mut bytes =
         BytesMut::with_capacity(usize::try_from(length.unwrap_or(0).min(RESERVE_MAX)).unwrap_or(0));
-    let (mut md5, mut hasher) = (Md5::new(), Hasher::new(algorithm));
+    let mut md5 = (claims.needs_md5 || expected_md5.is_some()).then(Md5::new);
+    let mut hasher = Hasher::new(algorithm);
     if let Some(mut body) = body {
         while let Some(piece) = body.next().await {
             let piece = piece.map_err(|error| broken_body(&error))?;
@@ -117,12 +122,18 @@ pub(super) async fn receive(body: Option<StreamingBlob>, claims: Claims) -> S3Re
                     "Your proposed upload exceeds the maximum allowed size"
                 ));
             }
-            md5.update(&piece);
+            if let Some(md5) = &mut md5 {
+                md5.update(&piece);
+            }
             hasher.update(&piece);
             bytes.extend_from_slice(&piece);
         }
     }
-    let (md5, checksum): ([u8; 16], _) = (md5.finalize().into(), hasher.finish());
+    let checksum = hasher.finish();
+    let md5: [u8; 16] = match md5 {
+        Some(md5) => md5.finalize().into(),
+        None => Md5::digest(format!("{} {}", checksum.text(), bytes.len())).into(),
+    };
     if expected_md5.is_some_and(|expected| expected != md5) {
         return Err(s3_error!(
             BadDigest,

@@ -16,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::clock;
 use super::content::Content;
+use super::embedded::PartTags;
 use super::multipart::Upload;
 use super::object::{Extra, Headers, Object, Restore, Tag};
 use super::synthetic;
@@ -24,6 +25,7 @@ use super::synthetic;
 pub struct Store {
     buckets: RwLock<BTreeMap<String, Arc<Bucket>>>,
     uploads_created: AtomicU64,
+    pub(super) part_tags: PartTags,
 }
 
 /// One bucket.
@@ -41,11 +43,20 @@ impl Default for Store {
         Self {
             buckets: RwLock::default(),
             uploads_created: AtomicU64::new(0),
+            part_tags: PartTags::default(),
         }
     }
 }
 
 impl Store {
+    /// An empty one.
+    pub(super) fn new(part_tags: PartTags) -> Self {
+        Self {
+            part_tags,
+            ..Self::default()
+        }
+    }
+
     /// Makes a bucket, unless there is one of this name. Returns whether it was made.
     pub fn create_bucket(&self, name: &str) -> bool {
         let mut buckets = self.buckets.write();

@@ -77,6 +77,9 @@ pub const WRITE_SIZE_MAX: usize = 1 << 20;
 /// and what is copied while a buffer grows is an eighth of the first part at most.
 pub const WRITE_STAGES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
 
+/// Descriptors of a process that are looked through for another one of an empty file that it closes: about 5 ms.
+pub const DESCRIPTORS_SEEN_MAX: usize = 1024;
+
 /// Parts of an upload, to begin with; the reference's size.
 pub const WRITE_PART_DEFAULT: u64 = 8 << 20;
 
@@ -89,17 +92,47 @@ pub const UPLOAD_PART_MAX: u64 = 5 << 30;
 /// Smallest part that is not the last; S3's limit.
 pub const UPLOAD_PART_MIN: u64 = 5 << 20;
 
-/// After so many parts their size doubles: ten steps to the last part, the first 8 GB in parts of 8 MiB.
-pub const UPLOAD_PART_STEP: u16 = 1000;
+/// Parts of the first size: the first 8 GiB go out in parts of 8 MiB, many of which may be on their way at once.
+pub const UPLOAD_PARTS_FIRST: u16 = 1000;
+
+/// Behind them the size doubles after so many parts, so that most of the 10,000 may have the largest size.
+pub const UPLOAD_PARTS_STEP: u16 = 250;
+
+/// Parts of all uploads that are sent at once, to begin with and at least, where the connections allow so many. One writer
+/// to a store on the same machine came to 0.72, 0.83, 1.03, 1.12, 1.13 and 1.18 GB/s with 2, 3, 4, 8, 12 and 25 of them.
+/// See `write::pace`.
+pub const PACE_START: usize = 16;
+
+/// A larger number of parts at once is kept if it brings this many times the bytes a second. Twice the parts bring twice
+/// the bytes to a far store, and what differs between two measurements on a busy machine is below a quarter.
+pub const PACE_GAIN: f64 = 1.25;
+
+/// A smaller one, three quarters, is kept if it brings this share: less memory for the same speed.
+pub const PACE_LOSS: f64 = 0.95;
+
+/// Measurements between two trials. A trial costs a far store a quarter of
+/// its speed for one of them.
+pub const PACE_REST_MIN: u32 = 4;
+
+/// The most of them, after trials that changed nothing.
+pub const PACE_REST_MAX: u32 = 16;
 
 /// Share of the mount's memory that writers may hold: one in so many bytes. The rest is always there for reads.
 pub const WRITE_MEMORY_SHARE: u64 = 2;
 
-/// Share of the writers' memory that is kept for whole parts: one in so many bytes.
-pub const WRITE_WHOLE_SHARE: u64 = 4;
+/// Share of the writers' memory that is kept for whole parts: one in so many bytes. It is also what the largest part may
+/// take, so that one can be filled while another is sent.
+pub const WRITE_WHOLE_SHARE: u64 = 2;
 
 /// When more than this share of the writers' memory is held, one in so many bytes, buffers take no more than they need.
 pub const WRITE_PLENTY_SHARE: u64 = 4;
+
+/// How often it is looked whether writers that wait for memory can be helped.
+pub const SHORTAGE_TICK: Duration = Duration::from_millis(20);
+
+/// How long a writer waits for memory while nothing at all is written or sent. By then whoever holds it has stopped: an
+/// application that wrote to many files in turn, and now waits for the next.
+pub const SHORTAGE_MAX: Duration = Duration::from_secs(60);
 
 /// How long the end of a mount waits for uploads that were begun. What is not done by then is aborted.
 pub const UPLOAD_DRAIN: Duration = Duration::from_secs(30);
@@ -198,6 +231,25 @@ pub const FIRST_RANGE: u64 = 128 << 10;
 /// a second one would cost at 90 MB/s.
 pub const SMALL_FILE_MAX: u64 = 1 << 20;
 
+/// Files of one run that are asked for before they are opened: at 20 ms a request they serve one worker that takes 0.3 ms
+/// for each.
+pub const NEXT_FILES_MAX: usize = 64;
+
+/// The same of the whole mount.
+pub const NEXT_FILES_MOUNT_MAX: usize = 256;
+
+/// Places in directories where files are opened in order: one for each of some workers that have files of their own.
+pub const NEXT_FILES_RUNS: usize = 32;
+
+/// Bytes that may be fetched in vain before files are opened, to begin with; [`NEXT_FILES_MAX`] files of 128 KiB.
+pub const NEXT_FILES_CREDIT: u64 = 8 << 20;
+
+/// Most such bytes, however many files were opened in order before.
+pub const NEXT_FILES_CREDIT_MAX: u64 = 64 << 20;
+
+/// Bytes of files that are opened in order, for each that may be fetched in vain.
+pub const NEXT_FILES_WASTE_SHARE: u64 = 8;
+
 /// Smallest range asked for ahead of a reader; below it a request costs more CPU than its bytes (FACTS.md).
 pub const PART_MIN: u64 = 128 << 10;
 
@@ -213,6 +265,9 @@ pub const KEY_FILE_MAX: u64 = 1 << 10;
 
 /// Parts a window is cut into: one being read, one complete, two in the air.
 pub const PARTS_PER_WINDOW: u64 = 4;
+
+/// The same where several streams keep the store busy between them: one being read, one in the air.
+pub const PARTS_PER_WINDOW_OF_SEVERAL: u64 = 2;
 
 /// Largest window a stream starts with, and the smallest that one shrinks to by itself: small enough to stay in the
 /// caches of the CPU, large enough for a near store.

@@ -15,16 +15,16 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
 use crate::clock::Clock;
-use crate::config::limits::NAME_LEN_MAX;
+use crate::config::limits::{NAME_LEN_MAX, SMALL_FILE_MAX};
 use crate::config::{FsConfig, WriteConfig};
 use crate::handle::{HandleTable, OpenFile, OpenWriter};
 use crate::mutate::Mutator;
-use crate::namespace::{Namespace, Proof};
+use crate::namespace::{Namespace, OpenVersion, Proof};
 use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
     StaleName, StatFs,
 };
-use crate::read::{ReadContext, Reader};
+use crate::read::{NextFile, NextFiles, NextFilesStats, ReadContext, Reader};
 use crate::read_mode::ReadModes;
 use crate::sync::Mutex;
 use crate::write::{MemorySource, WriteContext};
@@ -39,6 +39,8 @@ pub struct FileSystem {
     pub(super) namespace: Arc<Namespace>,
     pub(super) reading: Arc<ReadContext>,
     read_modes: Arc<ReadModes>,
+    /// Where files are opened as they were last known.
+    next_files: Option<NextFiles>,
     pub(super) writing: Arc<WriteContext>,
     pub(super) clock: Clock,
     pub(super) files: HandleTable<OpenFile>,
@@ -58,6 +60,8 @@ impl FileSystem {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
         let read_modes = ReadModes::new(config.read.mode, config.read.machine_memory);
         let reading = ReadContext::new(Arc::clone(&client), config.read, clock.clone());
+        let next_files = config.names.opens_unasked;
+        let next_files = next_files.then(|| NextFiles::new(Arc::clone(&reading)));
         let (budget, pool, make_room) = reading.memory();
         let memory = MemorySource {
             budget,
@@ -74,6 +78,7 @@ impl FileSystem {
             namespace: Arc::new(namespace),
             reading,
             read_modes,
+            next_files,
             writing,
             clock,
             files: HandleTable::default(),
@@ -87,11 +92,19 @@ impl FileSystem {
     pub fn give_back_idle(&self) {
         self.namespace.give_back_idle();
         self.reading.give_back_idle();
+        if let Some(next_files) = &self.next_files {
+            next_files.give_back_idle();
+        }
     }
 
     /// Sends second GETs for those that are late, for as long as the file system lives. A task of a tokio runtime.
     pub fn hedge(&self) -> impl Future<Output = ()> + Send + use<> {
         ReadContext::hedge(Arc::downgrade(&self.reading))
+    }
+
+    /// Helps writers that wait for memory, for as long as the file system lives. A task of a tokio runtime.
+    pub fn relieve_writers(&self) -> impl Future<Output = ()> + Send + use<> {
+        WriteContext::relieve(Arc::downgrade(&self.writing))
     }
 
     /// Finds `name` in a directory and raises its inode's lookup count by one.
@@ -124,13 +137,8 @@ impl FileSystem {
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
         self.finish_closed(ino).await?;
         let opened = self.namespace.open(ino, options.direct).await?;
-        let (key, etag) = (opened.key, opened.version.etag);
-        let reader = Reader::new(
-            Arc::clone(&self.reading),
-            key.clone(),
-            etag.clone(),
-            opened.version.size,
-        );
+        let (key, etag) = (&opened.key, &opened.version.etag);
+        let reader = self.reader(&opened);
         if opened.proof == Proof::Fetch
             && let Err(error) = reader.fetch_whole().await
         {
@@ -147,6 +155,7 @@ impl FileSystem {
             self.reading.consumed(),
         );
         let handle = self.files.insert(OpenFile::Reading { ino, reader, watch });
+        self.fetch_behind(ino, &opened);
         Ok(Opened {
             handle,
             direct_io,
@@ -155,6 +164,40 @@ impl FileSystem {
             keep_cache: was_opened,
             flush: false,
         })
+    }
+
+    /// What reads a file that is opened. Bytes that were asked for before are of the version that is opened, but do not
+    /// say that this is the newest.
+    fn reader(&self, opened: &OpenVersion) -> Reader {
+        let OpenVersion {
+            key,
+            version,
+            proof,
+        } = opened;
+        let next_files = self.next_files.as_ref();
+        let ahead = next_files.and_then(|files| files.take(key, &version.etag));
+        ahead.filter(|_| *proof == Proof::Known).unwrap_or_else(|| {
+            let context = Arc::clone(&self.reading);
+            Reader::new(context, key.clone(), version.etag.clone(), version.size)
+        })
+    }
+
+    /// A file was opened: has those behind it fetched, if it is one of several that are opened in order.
+    fn fetch_behind(&self, ino: InodeNo, opened: &OpenVersion) {
+        let Some(next_files) = &self.next_files else {
+            return;
+        };
+        next_files.opened(&opened.key, opened.version.size, |name, count| {
+            let files = self.namespace.files_behind(ino, name, count).into_iter();
+            let next = files.map(|file| NextFile {
+                is_wanted: file.is_unread && (1..=SMALL_FILE_MAX).contains(&file.version.size),
+                name: file.name,
+                key: file.key,
+                etag: file.version.etag,
+                size: file.version.size,
+            });
+            next.collect()
+        });
     }
 
     /// Reads up to `size` bytes; fewer only at the end of the file. `fills_cache` tells that the kernel asks for
@@ -170,6 +213,12 @@ impl FileSystem {
         let (ino, reader, watch) = file.reading()?;
         if let Some(watch) = watch {
             watch.see(offset, size, fills_cache);
+        }
+        if reader.is_empty() && self.namespace.has_bytes(ino) {
+            // Less than was asked for would be the end of the file for the kernel, which may know of more by now.
+            return Err(FsError::Stale(
+                "the file was empty when it was opened, and was written since".to_owned(),
+            ));
         }
         let outcome = reader.read(offset, size).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
@@ -297,6 +346,13 @@ impl FileSystem {
     #[must_use]
     pub fn hidden_keys(&self) -> u64 {
         self.namespace.hidden_keys()
+    }
+
+    /// What became of the files that were fetched before they were opened.
+    #[must_use]
+    pub fn next_files(&self) -> NextFilesStats {
+        let next_files = self.next_files.as_ref();
+        next_files.map(NextFiles::stats).unwrap_or_default()
     }
 
     /// How many inodes there are besides the root: those the kernel knows and those that are open.

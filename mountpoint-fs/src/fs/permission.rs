@@ -40,7 +40,7 @@ pub(crate) fn permit(settings: &WriteConfig, change: Change) -> Result<(), FsErr
         }
         Change::SymbolicLink => (settings.posix_metadata, SYMBOLIC_LINK),
         Change::Overwrite => (settings.allow_overwrite, OVERWRITE),
-        Change::Append => (settings.incremental_upload || settings.allow_append, APPEND),
+        Change::Append => (settings.allow_append, APPEND),
         Change::Delete => (settings.allow_delete, DELETE),
         Change::RemoveDirectory => (settings.allow_delete, REMOVE_DIRECTORY),
     };
@@ -118,10 +118,5 @@ mod tests {
             };
             assert!(matches!(permit(&read_only, change), Err(FsError::ReadOnly)));
         }
-        let incremental = WriteConfig {
-            incremental_upload: true,
-            ..WriteConfig::default()
-        };
-        check(&incremental, Change::Append, None);
     }
 }

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
-use crate::handle::{Closer, OpenFile, OpenWriter};
+use crate::handle::{Closing, OpenFile, OpenWriter};
 use crate::namespace::{Namespace, OpenVersion, Version, being_written};
 use crate::operation::{Entry, FsError, HandleNo, InodeNo, Opened, Progress, WriteOptions};
 use crate::read::Reader;
@@ -119,7 +119,7 @@ impl FileSystem {
         let writer = Writer::new(context, key.clone(), beginning, its_progress, observer);
         // It waits for memory, and may be given up: the file is not being written yet.
         for slice in content.iter().flatten() {
-            writer.preload(slice).await;
+            writer.preload(slice).await?;
         }
         let (its_key, known) = self.namespace.begin_writing(ino, &progress)?;
         if !known.is_same(&version) || its_key != key {
@@ -184,11 +184,7 @@ impl FileSystem {
 
     /// A descriptor of the file is closed. Returns when the bucket holds what was written, unless another descriptor
     /// will be closed later.
-    pub async fn flush(
-        &self,
-        handle: HandleNo,
-        closer: impl FnOnce(u32) -> Closer + Send,
-    ) -> Result<(), FsError> {
+    pub async fn flush(&self, handle: HandleNo, closing: &dyn Closing) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let Ok(open) = file.writing() else {
             return Ok(());
@@ -196,8 +192,7 @@ impl FileSystem {
         if let Some(error) = open.writer.failure() {
             return Err(error);
         }
-        let size = self.written_size(open);
-        if open.close_stores(closer(open.opener()), size) {
+        if open.close_stores(closing) {
             open.writer.store().await?;
         }
         Ok(())
@@ -299,12 +294,6 @@ impl FileSystem {
             keep_cache: false,
             flush: true,
         }
-    }
-
-    fn written_size(&self, open: &OpenWriter) -> u64 {
-        self.namespace
-            .progress(open.ino)
-            .map_or(0, |progress| progress.size())
     }
 
     fn new_progress(&self, size: u64) -> Arc<Progress> {

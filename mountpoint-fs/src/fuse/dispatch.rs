@@ -10,6 +10,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use tracing::Level;
 
+use super::closing::ClosingThread;
 use super::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, Step, TOO_LITTLE_ROOM, errno, level};
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
@@ -19,7 +20,6 @@ use super::wire::{DirectoryBuffer, Fixed, Header, Operation, Request};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
-use crate::handle::Closer;
 use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions};
 
 /// What to do about a request.
@@ -251,8 +251,8 @@ impl Dispatcher {
                 })
             }
             Operation::Flush { handle } => Box::pin(async move {
-                let closer = |opener| closer(opener, pid);
-                let result = this.fs.flush(HandleNo(handle), closer).await;
+                let closing = ClosingThread(pid);
+                let result = this.fs.flush(HandleNo(handle), &closing).await;
                 this.reply(Step::Flush, ino, result, |()| Reply::Done)
             }),
             Operation::Sync { handle } => Box::pin(async move {
@@ -404,21 +404,6 @@ fn write_options(flags: u32) -> WriteOptions {
         append: is_set(libc::O_APPEND),
         // O_SYNC includes O_DSYNC.
         synchronous: is_set(libc::O_DSYNC),
-    }
-}
-
-/// Whether the thread `closer` belongs to the process of the thread `opener`.
-fn closer(opener: u32, closer: u32) -> Closer {
-    if opener == closer || opener == 0 || closer == 0 {
-        return Closer::Opener;
-    }
-    let exists = |path: String| std::path::Path::new(&path).exists();
-    if exists(format!("/proc/{closer}/task/{opener}")) {
-        Closer::Opener
-    } else if exists(format!("/proc/{opener}")) {
-        Closer::Child
-    } else {
-        Closer::Heir
     }
 }
 

@@ -104,6 +104,7 @@ impl MountedBucket {
             runtime.spawn(async move { fs.recover_uploads().await });
         }
         runtime.spawn(fs.hedge());
+        runtime.spawn(fs.relieve_writers());
         let options = SessionOptions {
             threads: tuning.threads,
             transport: tuning.transport,

@@ -39,6 +39,14 @@ impl Mutator {
             {
                 // Which of the two conditions did not hold, S3 does not say.
                 match self.client.head(destination).await {
+                    // The copy was made, and its answer was lost.
+                    Ok(copy)
+                        if error.answer_was_lost
+                            && copy.size == source.info.size
+                            && copy.etag.matches(&source.info.etag) =>
+                    {
+                        Ok(copy.etag)
+                    }
                     Ok(_) => Err(FsError::Exists),
                     Err(_) => Err(FsError::from(error)),
                 }
@@ -85,6 +93,7 @@ impl Mutator {
             .client
             .create_upload(destination, headers, None)
             .await?;
+        self.journal.begun(&upload);
         let guard = Unfinished {
             mutator: self,
             upload: Some(&upload),
@@ -96,14 +105,18 @@ impl Mutator {
         match copied.await {
             Ok(output) => {
                 guard.finished();
+                self.journal.ended(&upload);
                 Ok(output.etag)
             }
             Err(error) => {
                 guard.finished();
-                if let Err(abort) = self.client.abort_upload(&upload).await
-                    && abort.kind != ErrorKind::NoSuchUpload
-                {
-                    tracing::warn!("an unfinished copy stays on the server: {abort}");
+                match self.client.abort_upload(&upload).await {
+                    Err(abort) if abort.kind != ErrorKind::NoSuchUpload => {
+                        tracing::warn!(
+                            "an unfinished copy stays on the server until the next mount: {abort}"
+                        );
+                    }
+                    Ok(()) | Err(_) => self.journal.ended(&upload),
                 }
                 Err(error)
             }
@@ -153,7 +166,8 @@ impl Unfinished<'_> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(upload) = self.upload {
-            // A request that changes something goes on without being waited for.
+            // A request that changes something goes on without being waited for. What it comes to nobody hears: the
+            // journal still names the upload.
             drop(self.mutator.client.abort_upload(upload));
         }
     }

@@ -204,6 +204,19 @@ impl InodeTable {
         Ok(std::mem::replace(&mut inode.was_opened, true))
     }
 
+    /// Whether an open of `name` in `directory` would open `version`, and would be the first.
+    pub(super) fn is_unread(&self, directory: InodeNo, name: &str, version: &Version) -> bool {
+        let table = self.table.lock();
+        let known = table
+            .child(directory, name)
+            .and_then(|ino| table.inode(ino).ok());
+        known.is_none_or(|inode| {
+            let is_same =
+                matches!(&inode.body, Body::File(known) if known.unpack().is_same(version));
+            is_same && !inode.was_opened && !table.is_written(inode.ino)
+        })
+    }
+
     /// A handle was closed.
     pub(super) fn close(&self, ino: InodeNo) {
         let mut table = self.table.lock();

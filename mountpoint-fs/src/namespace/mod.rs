@@ -10,6 +10,7 @@
 //! Runs on whatever thread polls it.
 
 mod attributes;
+mod behind;
 mod change;
 mod changes;
 mod crowd;
@@ -38,6 +39,7 @@ mod version;
 mod writing;
 
 pub use attributes::AttributeStyle;
+pub use behind::FileBehind;
 pub use change::NameChange;
 pub use listing::{AheadBudget, Listing};
 pub use namespace::Namespace;

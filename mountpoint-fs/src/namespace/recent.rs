@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::inode::Moment;
 use super::page::{Listed, Page};
+use super::version::Found;
 use crate::config::limits::{RECENT_NAMES_MAX, RECENT_PAGES_MAX};
 use crate::sync::Mutex;
 
@@ -84,6 +85,45 @@ impl RecentPages {
             asked: recent.page.asked.into(),
             valid_until: recent.valid_until,
         })
+    }
+
+    /// The files behind `name`, in order of name, as far as valid pages show them: at most `count`.
+    pub(super) fn behind(
+        &self,
+        directory: &str,
+        name: &str,
+        now: Moment,
+        count: usize,
+    ) -> Vec<RecentEntry> {
+        let pages = self.0.lock();
+        let numbers = pages.directories.get(directory).into_iter().flatten().rev();
+        let valid: Vec<&Recent> = numbers
+            .filter_map(|number| pages.pages.get(number))
+            .filter(|recent| recent.valid_until > now)
+            .collect();
+        let mut found: Vec<RecentEntry> = Vec::new();
+        let mut last = name;
+        while found.len() < count {
+            let next = valid.iter().filter_map(|recent| {
+                let entries = &recent.page.entries;
+                let from = entries.partition_point(|entry| *entry.name <= *last);
+                entries.get(from).map(|entry| (&entry.name, *recent, from))
+            });
+            // Of equal names that of the youngest page.
+            let Some((_, recent, from)) = next.min_by_key(|(name, ..)| *name) else {
+                break;
+            };
+            let entries = &recent.page.entries[from..];
+            let is_file = |listed: &&Listed| matches!(listed.found, Found::File(_));
+            let files = entries.iter().filter(is_file).take(count - found.len());
+            found.extend(files.map(|listed| RecentEntry {
+                listed: listed.clone(),
+                asked: recent.page.asked.into(),
+                valid_until: recent.valid_until,
+            }));
+            last = entries.last().map_or(last, |entry| &entry.name);
+        }
+        found
     }
 
     /// `name` was seen to be something else: no page that has it is right any more.
@@ -178,10 +218,12 @@ impl Pages {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
+
+    use mountpoint_client::types::ETag;
 
     use super::*;
-    use crate::namespace::Found;
+    use crate::namespace::Version;
 
     const D: &str = "d/";
 
@@ -225,6 +267,40 @@ mod tests {
         assert!(recent.find(D, "b", at(1)).is_none());
         assert!(recent.find(D, "c", at(1)).is_none());
         assert!(recent.find("e/", "a", at(1)).is_some());
+    }
+
+    #[test]
+    fn files_behind_a_name_come_in_order_from_page_to_page() {
+        let file = |name: &str| Listed {
+            name: Arc::from(name),
+            found: Found::File(Version {
+                size: 1,
+                etag: ETag::from_header("\"e\""),
+                mtime: SystemTime::UNIX_EPOCH,
+                is_archived: false,
+            }),
+            is_certain: true,
+        };
+        let files = |names: &[&str]| {
+            let entries = names.iter().map(|name| file(name)).collect();
+            let asked = Duration::ZERO;
+            Arc::new(Page { entries, asked })
+        };
+        let recent = RecentPages::default();
+        recent.delivered(D, &files(&["d", "e"]), at(0), at(3));
+        recent.delivered(D, &files(&["a", "b", "c"]), at(0), at(2));
+        recent.delivered(D, &page(&["f"]), at(0), at(3));
+        recent.delivered("e/", &files(&["a1"]), at(0), at(3));
+        let behind = |name: &str, now: u64, count: usize| -> Vec<String> {
+            let found = recent.behind(D, name, at(now), count).into_iter();
+            found.map(|entry| entry.listed.name.to_string()).collect()
+        };
+        assert_eq!(behind("a", 0, 9), ["b", "c", "d", "e"]);
+        assert_eq!(behind("", 0, 2), ["a", "b"]);
+        assert_eq!(behind("bb", 0, 2), ["c", "d"]);
+        assert_eq!(behind("a", 2, 9), ["d", "e"], "what is too old is left out");
+        assert!(behind("e", 0, 9).is_empty(), "a directory is no file");
+        assert!(behind("a", 0, 0).is_empty());
     }
 
     #[test]

@@ -55,14 +55,22 @@ impl Namespace {
             return Err(replaced(&view.name));
         }
         let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
-        self.table.begin_writing(ino, progress)?;
+        self.table.begin_writing(ino, progress, Readers::None)?;
         self.table.count_writer(ino);
         Ok((key, version))
     }
 
-    /// The file `ino`, which was stored, is written again by a writer that has it open.
+    /// The file `ino`, which was stored, is written again by a writer that has it open. Who reads it when it is empty
+    /// does not hinder the writer: the kernel has no page of it.
     pub fn resume_writing(&self, ino: InodeNo, progress: &Arc<Progress>) -> Result<(), FsError> {
-        self.table.begin_writing(ino, progress)
+        self.table.begin_writing(ino, progress, Readers::OfNothing)
+    }
+
+    /// Whether the file `ino` has bytes now, as its writer says it, or S3.
+    #[must_use]
+    pub fn has_bytes(&self, ino: InodeNo) -> bool {
+        let view = self.table.view(ino);
+        view.is_ok_and(|view| matches!(view.found, Found::File(version) if version.size > 0))
     }
 
     /// S3 has the file `ino`, as its writer with `progress` wrote it.
@@ -165,6 +173,14 @@ pub(super) struct Writing {
     progress: Option<Arc<Progress>>,
 }
 
+/// Who may have a file open for reading when it begins to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readers {
+    None,
+    /// Those of an empty file.
+    OfNothing,
+}
+
 impl InodeTable {
     /// The inode that `name` in `directory` means, if it is being written; its lookup count rises by one.
     pub(super) fn admit_written(
@@ -216,7 +232,12 @@ impl InodeTable {
         table.admitted(ino)
     }
 
-    fn begin_writing(&self, ino: InodeNo, progress: &Arc<Progress>) -> Result<(), FsError> {
+    fn begin_writing(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        readers: Readers,
+    ) -> Result<(), FsError> {
         let mut table = self.table.lock();
         if table.is_written_with(ino, progress) {
             return Ok(());
@@ -225,7 +246,9 @@ impl InodeTable {
         if table.is_written(ino) {
             return Err(being_written(&inode.name));
         }
-        if inode.openers > 0 {
+        let is_empty = || matches!(inode.found(), Found::File(version) if version.size == 0);
+        let may_be_read = readers == Readers::OfNothing && is_empty();
+        if inode.openers > 0 && !may_be_read {
             return Err(FsError::NotPermitted(format!(
                 "{} is open for reading: it can be written when it is closed",
                 inode.name

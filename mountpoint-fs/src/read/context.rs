@@ -195,7 +195,9 @@ impl ReadContext {
 
     /// The first byte of such a GET has just come.
     pub(super) fn count_first_byte(&self, range: &Range<u64>, began: Duration) {
-        let delay = self.clock.now().saturating_sub(began);
+        let now = self.clock.now();
+        let delay = now.saturating_sub(began);
+        self.least_delays.record_first_byte(delay, now);
         self.hedger.policy.began(range.end - range.start, delay);
     }
 

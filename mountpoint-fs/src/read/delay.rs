@@ -1,4 +1,5 @@
-//! The least time that a GET of this mount took, by its size: what the store and the network need when nothing queues.
+//! The least time that a GET of this mount took, by its size, and until its first byte: what the store and the network
+//! need when nothing queues.
 //!
 //! Knows no request and no stream; told how long GETs took, it says the least of the last one to two periods. The
 //! least of many tells how far the store is, where an average would tell how busy this machine is. Lock-free; told on
@@ -15,6 +16,7 @@ use crate::config::limits::PART_MIN;
 #[derive(Debug, Default)]
 pub(super) struct LeastDelays {
     classes: [LeastDelay; CLASSES],
+    first_byte: LeastDelay,
 }
 
 #[derive(Debug)]
@@ -37,10 +39,15 @@ impl LeastDelays {
         self.classes[class(len)].get(now)
     }
 
-    /// The least that a GET of any size took in the two periods until now: at least what the way to the store and
-    /// back takes.
-    pub(super) fn least(&self, now: Duration) -> Option<Duration> {
-        self.classes.iter().filter_map(|class| class.get(now)).min()
+    /// The first byte of a GET came after `delay`, now.
+    pub(super) fn record_first_byte(&self, delay: Duration, now: Duration) {
+        self.first_byte.record(delay, now);
+    }
+
+    /// The least until a first byte in the two periods until now, whatever the size of the GET: what the way to the
+    /// store and back takes.
+    pub(super) fn first_byte(&self, now: Duration) -> Option<Duration> {
+        self.first_byte.get(now)
     }
 }
 
@@ -133,6 +140,19 @@ mod tests {
         check(&[(0, 10)], 59, Some(10));
         check(&[(0, 10)], 60, None);
         check(&[(0, 10), (31, 20)], 60, Some(20));
+    }
+
+    #[test]
+    fn first_bytes_are_told_apart_from_whole_ranges() {
+        let known = LeastDelays::default();
+        known.record(1 << 20, Duration::from_millis(5), Duration::ZERO);
+        assert_eq!(known.first_byte(Duration::ZERO), None);
+        for millis in [4, 3, 6] {
+            known.record_first_byte(Duration::from_millis(millis), Duration::ZERO);
+        }
+        let least = |second| known.first_byte(Duration::from_secs(second));
+        assert_eq!(least(0), Some(Duration::from_millis(3)));
+        assert_eq!(least(60), None);
     }
 
     #[test]

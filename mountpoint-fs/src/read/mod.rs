@@ -1,7 +1,8 @@
 //! Reading: which ranges to ask S3 for, and when a read can be answered.
 //!
 //! One range, one GET, one block of our own memory; a reply is slices of blocks, and nothing is copied. [`Reader`]
-//! does, `Planner`, `Window` and `HedgePolicy` decide, `Flight` is a range in the air, [`ReadContext`] is what a mount's readers share.
+//! does, `Planner`, `Window` and `HedgePolicy` decide, `Flight` is a range in the
+//! air, [`ReadContext`] is what a mount's readers share. [`NextFiles`] has readers of files that are not open yet.
 
 mod blocks;
 mod context;
@@ -9,6 +10,7 @@ mod delay;
 mod flight;
 mod hedge;
 mod hedger;
+mod next_files;
 mod planner;
 mod reader;
 mod stride;
@@ -16,6 +18,7 @@ mod tracks;
 mod window;
 
 pub use context::{ReadContext, ReadStats};
+pub use next_files::{NextFile, NextFiles, NextFilesStats};
 pub use reader::Reader;
 
 #[cfg(test)]

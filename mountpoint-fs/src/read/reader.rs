@@ -20,14 +20,15 @@ use mountpoint_crt_sys::block::BlockFill;
 use super::blocks::BlockMap;
 use super::context::{ReadContext, ReaderNo};
 use super::flight::Flight;
+use super::next_files::Ahead;
 use super::planner::{Access, Bounds, Plan, Planner};
 use crate::config::limits::SLICES_MAX;
 use crate::memory::{Purpose, Reservation};
 use crate::operation::{FsError, ReadData, Slices};
 use crate::sync::Mutex;
 
-/// Reads one version of one object. Any number of reads may be in progress at once.
-#[derive(Debug)]
+/// Reads one version of one object. Any number of reads may be in progress at once. A clone is the same reader.
+#[derive(Clone, Debug)]
 pub struct Reader {
     inner: Arc<Inner>,
 }
@@ -51,6 +52,8 @@ pub(super) struct Inner {
 struct State {
     blocks: BlockMap<Arc<Flight>>,
     planner: Planner,
+    /// What was lent for bytes that were asked for before the file was opened, until they are read.
+    ahead: Option<Ahead>,
     /// Its name in the context's list of those that hold blocks.
     holder: Option<ReaderNo>,
     /// Streams it is counted with in the context.
@@ -119,6 +122,32 @@ impl Reader {
         }
     }
 
+    /// Whether the version has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.inner.size == 0
+    }
+
+    /// That what it reads is asked for before it is opened was lent `ahead`.
+    pub(super) fn set_ahead(&self, ahead: Ahead) {
+        self.inner.state.lock().ahead = Some(ahead);
+    }
+
+    /// Whether it has bytes, or is about to, that were asked for ahead and not read.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.inner.state.lock().ahead.is_some()
+    }
+
+    /// Whether `etag` is that of its version.
+    pub(super) fn is_of(&self, etag: &ETag) -> bool {
+        self.inner.etag.matches(etag)
+    }
+
+    /// Asks for all bytes of a small object that nobody waits for yet, if there is memory for them.
+    pub(super) fn fetch_ahead(&self) {
+        self.inner.fetch_ahead();
+    }
+
     /// Bytes `offset..offset + size`, cut at the end of the object.
     ///
     /// Ready at once if the bytes are here. Dropping the future is safe at any time; what was asked for arrives all
@@ -174,8 +203,10 @@ impl Inner {
         let consumed = self.context.count_consumed(range.end - range.start);
         let mut removed = Vec::new();
         let mut launches = Vec::new();
+        let ahead;
         let step = {
             let state = &mut *self.state.lock();
+            ahead = state.ahead.take();
             state.forget_failed(range, &mut removed);
             let is_ready = state.is_ready(range);
             let access = Access {
@@ -214,6 +245,9 @@ impl Inner {
             step
         };
         drop(removed);
+        if let Some(ahead) = ahead {
+            ahead.was_read();
+        }
         if !launches.is_empty() {
             launch(launches);
             self.context.make_room();
@@ -254,6 +288,33 @@ impl Inner {
         drop((memory, removed));
         launch(launches);
         pieces
+    }
+
+    fn fetch_ahead(self: &Arc<Self>) {
+        let memory = self
+            .context
+            .budget
+            .try_reserve(self.size, Purpose::ReadAhead);
+        let mut launches = Launches::new();
+        let unused = {
+            let state = &mut *self.state.lock();
+            match memory {
+                // Opened and read already.
+                _ if state.ahead.is_none() => None,
+                None => state.ahead.take(),
+                Some(memory) => {
+                    let all = 0..self.size;
+                    launches.push(self.prepare(state, all, memory, Purpose::ReadAhead));
+                    self.touch();
+                    self.hold(state);
+                    None
+                }
+            }
+        };
+        if let Some(unused) = unused {
+            unused.was_read();
+        }
+        launch(launches);
     }
 
     /// Prepares what a read waits for: all of it, or nothing and `false` if memory is short.
@@ -310,6 +371,7 @@ impl Inner {
     /// and GETs in the air keep theirs until they end. Returns how many bytes that is.
     pub(super) fn give_back(&self, keep_ahead: bool) -> u64 {
         let mut removed = Vec::new();
+        let mut unread = None;
         {
             let state = &mut *self.state.lock();
             state.blocks.remove_if(
@@ -320,12 +382,14 @@ impl Inner {
                 state.planner.forget();
                 self.count_streams(state);
             }
-            if state.blocks.is_empty()
-                && let Some(holder) = state.holder.take()
-            {
-                self.context.remove_holder(holder);
+            if state.blocks.is_empty() {
+                unread = state.ahead.take();
+                if let Some(holder) = state.holder.take() {
+                    self.context.remove_holder(holder);
+                }
             }
         }
+        drop(unread);
         removed.iter().map(|flight| flight.len() as u64).sum()
     }
 

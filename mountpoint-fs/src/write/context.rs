@@ -10,15 +10,16 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::abilities::{Abilities, Uses};
 use super::content_type;
-use super::journal::Journal;
 use super::lost_answer;
 use super::memory::{MemorySource, WriteMemory};
 use super::part_plan::PartPlan;
 use super::parts_in_flight::PartsInFlight;
+use super::shortage::Shortage;
 use super::upload::Upload;
 use super::writer::Stored;
 use crate::clock::Clock;
 use crate::config::WriteConfig;
+use crate::journal::Journal;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 
@@ -30,6 +31,7 @@ pub struct WriteContext {
     pub(super) memory: WriteMemory,
     pub(super) parts: Arc<PartsInFlight>,
     pub(super) plan: PartPlan,
+    pub(super) shortage: Shortage,
     pub(super) abilities: Abilities,
     pub(super) journal: Journal,
     tally: Arc<Tally>,
@@ -51,12 +53,13 @@ impl WriteContext {
         let journal = Journal::new(config.state_directory.as_deref(), &config.bucket);
         Arc::new(Self {
             journal,
-            parts: PartsInFlight::new(client.parts_in_flight()),
+            parts: PartsInFlight::new(client.parts_in_flight(), clock.clone()),
             client,
             config,
             clock,
             memory,
             plan,
+            shortage: Shortage::default(),
             abilities: Abilities::default(),
             tally: Arc::default(),
             uploads: Mutex::default(),

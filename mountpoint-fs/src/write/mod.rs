@@ -12,14 +12,17 @@ pub(crate) mod background;
 mod checksum;
 mod content_type;
 mod context;
-mod journal;
 mod lost_answer;
 mod memory;
+mod pace;
 mod part_plan;
 mod parts_in_flight;
+mod shortage;
 mod upload;
 mod writer;
 
+#[cfg(test)]
+mod fault_matrix;
 #[cfg(test)]
 mod tests;
 

@@ -1,10 +1,12 @@
 //! How large the parts of an upload are.
 //!
 //! Pure. Parts begin small, so that many files can be written in little memory, and grow with the file, because S3
-//! takes no more than 10,000 of them. All parts of one step are equally large, which some servers ask for.
+//! takes no more than 10,000 of them. A part is held in memory as a whole until S3 has it: how long the last one is must
+//! be said before its first byte is sent, and only the end of the file tells. So memory bounds the size of parts, and with
+//! it that of files. All parts of one step are equally large, which some servers ask for.
 
 use crate::config::limits::{
-    UPLOAD_PART_MAX, UPLOAD_PART_STEP, UPLOAD_PARTS_MAX, WRITE_PART_DEFAULT,
+    UPLOAD_PART_MAX, UPLOAD_PARTS_FIRST, UPLOAD_PARTS_MAX, UPLOAD_PARTS_STEP, WRITE_PART_DEFAULT,
 };
 
 /// Sizes of the parts of every upload of a mount.
@@ -31,8 +33,12 @@ impl PartPlan {
         if number > UPLOAD_PARTS_MAX {
             return None;
         }
-        let doublings = u32::from((number - 1) / UPLOAD_PART_STEP);
-        Some((self.first << doublings).min(self.largest))
+        let doublings = match (number - 1).checked_sub(UPLOAD_PARTS_FIRST) {
+            None => 0,
+            Some(behind) => 1 + u32::from(behind / UPLOAD_PARTS_STEP),
+        };
+        let size = self.first.saturating_mul(1 << doublings);
+        Some(size.min(self.largest))
     }
 
     /// Largest file that can be written, in bytes.
@@ -59,19 +65,37 @@ mod tests {
             (1, Some(8 * MIB)),
             (1000, Some(8 * MIB)),
             (1001, Some(16 * MIB)),
-            (10_000, Some(4096 * MIB)),
+            (1250, Some(16 * MIB)),
+            (1251, Some(32 * MIB)),
+            (3250, Some(4096 * MIB)),
+            (3251, Some(5120 * MIB)),
+            (10_000, Some(5120 * MIB)),
             (10_001, None),
         ] {
             assert_eq!(plan.size(number), size, "{number}");
         }
-        assert_eq!(plan.total() / TIB, 7);
+        assert_eq!(plan.total() / TIB, 34);
         let fixed = PartPlan::new(Some(5 << 30), 64 * MIB);
         assert_eq!(
             (fixed.size(1), fixed.size(10_000)),
             (Some(5 << 30), Some(5 << 30))
         );
         assert_eq!(fixed.total(), 10_000 * (5 << 30), "S3's largest object");
-        assert_eq!(PartPlan::new(None, 63 * MIB).total() / (1 << 30), 485);
+    }
+
+    #[test]
+    fn the_largest_file_follows_the_memory() {
+        // What a mount has for reads and writes together, in MiB; a quarter of it is the largest part and one write.
+        for (memory, gib) in [
+            (512, 1058),
+            (1 << 10, 2058),
+            (2 << 10, 3996),
+            (8 << 10, 14_996),
+            (24 << 10, 35_753),
+        ] {
+            let plan = PartPlan::new(None, memory * MIB / 4 - MIB);
+            assert_eq!(plan.total() >> 30, gib, "{memory} MiB");
+        }
     }
 
     proptest! {

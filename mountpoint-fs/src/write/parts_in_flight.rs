@@ -1,45 +1,69 @@
 //! How many parts of all uploads are on their way.
 //!
-//! More than fill the network would only wait, in memory that is touched for the first time. So who has sent a part
-//! goes on with the next one when there is room. What is being filled does not count: a writer that pauses holds up
+//! More than [`Pace`] finds worth while would only wait, in memory that is touched for the first time. So who has sent a
+//! part goes on with the next one when there is room. What is being filled does not count: a writer that pauses holds up
 //! nobody. Any thread; a part that has been sent always comes to its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+
+use super::pace::Pace;
+use crate::clock::Clock;
+use crate::sync::Mutex;
 
 /// Counts parts that are being sent.
 #[derive(Debug)]
 pub(super) struct PartsInFlight {
-    max: usize,
+    clock: Clock,
+    /// A leaf.
+    pace: Mutex<Pace>,
+    /// What `pace` says.
+    limit: AtomicUsize,
     count: AtomicUsize,
     ended: Notify,
 }
 
 /// A part on its way; dropped at its end.
 #[derive(Debug)]
-pub(super) struct PartInFlight(Arc<PartsInFlight>);
+pub(super) struct PartInFlight {
+    parts: Arc<PartsInFlight>,
+    bytes: u64,
+}
 
 impl PartsInFlight {
     /// For a client that sends `max` at the same time.
-    pub(super) fn new(max: usize) -> Arc<Self> {
+    pub(super) fn new(max: usize, clock: Clock) -> Arc<Self> {
+        let pace = Pace::new(max);
         Arc::new(Self {
-            max: max.max(1),
+            clock,
+            limit: AtomicUsize::new(pace.limit()),
+            pace: Mutex::new(pace),
             count: AtomicUsize::new(0),
             ended: Notify::new(),
         })
     }
 
-    /// A part is being sent from now on, whether there is room or not.
-    pub(super) fn enter(self: &Arc<Self>) -> PartInFlight {
+    /// A part of `bytes` is being sent from now on, whether there is room or not.
+    pub(super) fn enter(self: &Arc<Self>, bytes: u64) -> PartInFlight {
         self.count.fetch_add(1, Ordering::AcqRel);
-        PartInFlight(Arc::clone(self))
+        self.pace.lock().entered(self.clock.now());
+        PartInFlight {
+            parts: Arc::clone(self),
+            bytes,
+        }
     }
 
     /// Whether another one would be sent at once.
     pub(super) fn has_room(&self) -> bool {
-        self.count.load(Ordering::Acquire) < self.max
+        self.count.load(Ordering::Acquire) < self.limit.load(Ordering::Acquire)
+    }
+
+    /// Parts that are being sent.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
     }
 
     /// Waits until it would.
@@ -49,15 +73,24 @@ impl PartsInFlight {
             if self.has_room() {
                 return;
             }
+            self.pace.lock().waited();
             ended.await;
         }
+    }
+
+    fn learn(&self, bytes: u64, in_flight: usize, now: Duration) {
+        let mut pace = self.pace.lock();
+        pace.ended(bytes, in_flight, now);
+        self.limit.store(pace.limit(), Ordering::Release);
     }
 }
 
 impl Drop for PartInFlight {
     fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::AcqRel);
-        self.0.ended.notify_waiters();
+        let parts = &self.parts;
+        let left = parts.count.fetch_sub(1, Ordering::AcqRel) - 1;
+        parts.learn(self.bytes, left, parts.clock.now());
+        parts.ended.notify_waiters();
     }
 }
 
@@ -69,8 +102,8 @@ mod tests {
 
     #[test]
     fn who_comes_when_all_are_in_flight_waits_for_an_end() {
-        let parts = PartsInFlight::new(2);
-        let (first, second) = (parts.enter(), parts.enter());
+        let parts = PartsInFlight::new(2, Clock::manual());
+        let (first, second) = (parts.enter(1), parts.enter(1));
         assert!(!parts.has_room());
         let mut waiting = [Box::pin(parts.room()), Box::pin(parts.room())];
         assert!(
@@ -85,10 +118,11 @@ mod tests {
                 .all(|room| room.as_mut().now_or_never().is_some())
         );
         // One that was being filled is sent all the same.
-        let third = parts.enter();
-        let fourth = parts.enter();
+        let third = parts.enter(1);
+        let fourth = parts.enter(1);
         drop((second, third));
         assert!(parts.has_room());
         drop(fourth);
+        assert_eq!(parts.count(), 0);
     }
 }

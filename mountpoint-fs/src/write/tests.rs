@@ -1,6 +1,8 @@
 //! Writers over a simulated bucket, in virtual time: what is sent when, and what becomes of faults.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use mountpoint_client::sim::{Operation, SimOptions, Time};
@@ -15,11 +17,11 @@ use crate::memory::Budget;
 use crate::operation::{FsError, Progress};
 use crate::sync::Mutex;
 
-const MIB: usize = 1 << 20;
+pub(super) const MIB: usize = 1 << 20;
 
 /// What a writer told of itself.
 #[derive(Debug, Default)]
-struct Told(Mutex<Vec<String>>);
+pub(super) struct Told(Mutex<Vec<String>>);
 
 impl WriteObserver for Told {
     fn resumed(&self) -> Result<(), FsError> {
@@ -36,41 +38,52 @@ impl WriteObserver for Told {
     }
 }
 
-struct Bench {
-    client: Arc<SimClient>,
-    context: Arc<WriteContext>,
-    budget: Arc<Budget>,
+pub(super) struct Bench {
+    pub(super) client: Arc<SimClient>,
+    pub(super) context: Arc<WriteContext>,
+    pub(super) budget: Arc<Budget>,
+    clock: Clock,
     told: Arc<Told>,
 }
 
 impl Bench {
     fn new(time: Time, memory: u64, checksum: Option<ChecksumAlgorithm>) -> Self {
+        let config = WriteConfig {
+            part_size: Some(5 << 20),
+            checksum,
+            ..WriteConfig::default()
+        };
+        Self::with(time, memory, config)
+    }
+
+    fn with(time: Time, memory: u64, config: WriteConfig) -> Self {
         let options = SimOptions {
             time,
             ..SimOptions::default()
         };
-        let client = Arc::new(SimClient::new(options));
+        Self::over(Arc::new(SimClient::new(options)), memory, config)
+    }
+
+    /// A mount of `client`'s bucket.
+    fn over(client: Arc<SimClient>, memory: u64, config: WriteConfig) -> Self {
         let budget = Budget::new(memory);
         let source = MemorySource {
             budget: Arc::clone(&budget),
             pool: BlockPool::new(0),
             make_room: Arc::new(|| ()),
         };
-        let config = WriteConfig {
-            part_size: Some(5 << 20),
-            checksum,
-            ..WriteConfig::default()
-        };
+        let clock = Clock::manual();
         let context = WriteContext::new(
             Arc::clone(&client) as Arc<dyn ObjectClient>,
             config,
-            Clock::manual(),
+            clock.clone(),
             source,
         );
         Self {
             client,
             context,
             budget,
+            clock,
             told: Arc::default(),
         }
     }
@@ -79,22 +92,52 @@ impl Bench {
         Self::new(Time::Immediate, 256 << 20, Some(ChecksumAlgorithm::Crc32c))
     }
 
+    /// With a journal of uploads in `state`.
+    pub(super) fn with_journal(state: &Path) -> Self {
+        let options = SimOptions {
+            time: Time::Immediate,
+            ..SimOptions::default()
+        };
+        Self::next_mount(Arc::new(SimClient::new(options)), state)
+    }
+
+    /// The next mount of the same bucket.
+    pub(super) fn next_mount(client: Arc<SimClient>, state: &Path) -> Self {
+        let config = WriteConfig {
+            part_size: Some(5 << 20),
+            checksum: Some(ChecksumAlgorithm::Crc32c),
+            bucket: "bucket".to_owned(),
+            state_directory: Some(state.to_owned()),
+            ..WriteConfig::default()
+        };
+        Self::over(client, 256 << 20, config)
+    }
+
+    /// The mount is gone, the bucket stays.
+    pub(super) fn end(self) -> Arc<SimClient> {
+        self.client
+    }
+
     fn manual(memory: u64) -> Self {
         Self::new(Time::Manual, memory, Some(ChecksumAlgorithm::Crc64Nvme))
     }
 
-    fn writer(&self, beginning: Beginning) -> Arc<Writer> {
+    pub(super) fn writer(&self, beginning: Beginning) -> Arc<Writer> {
+        self.writer_of("key", beginning)
+    }
+
+    fn writer_of(&self, key: &str, beginning: Beginning) -> Arc<Writer> {
         let progress = Arc::new(Progress::new(0, Clock::manual().wall()));
         let observer = Arc::clone(&self.told) as Arc<dyn WriteObserver>;
-        let key = Key::parse("key").unwrap();
+        let key = Key::parse(key).unwrap();
         Writer::new(&self.context, key, beginning, progress, observer)
     }
 
-    fn content(&self) -> Option<Vec<u8>> {
+    pub(super) fn content(&self) -> Option<Vec<u8>> {
         Some(self.client.object("key")?.content.to_vec())
     }
 
-    fn uploads(&self) -> usize {
+    pub(super) fn uploads(&self) -> usize {
         let open = self.client.list_uploads("");
         open.now_or_never().map_or(0, |open| open.unwrap().len())
     }
@@ -109,13 +152,13 @@ impl Bench {
     }
 }
 
-fn pattern(len: usize) -> Vec<u8> {
+pub(super) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at % 253).unwrap()).collect()
 }
 
 /// Writes that need not wait.
 #[track_caller]
-fn write(writer: &Writer, offset: usize, data: &[u8]) -> Result<(), FsError> {
+pub(super) fn write(writer: &Writer, offset: usize, data: &[u8]) -> Result<(), FsError> {
     let mut at = offset;
     for piece in data.chunks(MIB) {
         writer
@@ -127,7 +170,7 @@ fn write(writer: &Writer, offset: usize, data: &[u8]) -> Result<(), FsError> {
 }
 
 #[track_caller]
-fn now<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("it does not wait")
 }
 
@@ -206,7 +249,7 @@ fn parts_are_sent_in_parallel_and_the_object_is_made_when_all_are_there() {
 
 #[test]
 fn a_writer_waits_for_memory_and_one_that_gives_up_has_changed_nothing() {
-    // Half of it for writers: 12 MiB, of which 3 are kept for whole parts.
+    // Half of it for writers: 12 MiB, of which 6 are kept for whole parts.
     let bench = Bench::manual(24 << 20);
     let (first, second) = (bench.writer(Beginning::New), bench.writer(Beginning::New));
     write(&first, 0, &pattern(5 * MIB)).unwrap();
@@ -343,7 +386,7 @@ fn bytes_go_behind_an_object_that_is_there() {
             let writer = bench.writer(beginning);
             if is_small {
                 for piece in old[..size].chunks(MIB) {
-                    now(writer.preload(piece));
+                    now(writer.preload(piece)).unwrap();
                 }
             }
             write(&writer, size, &pattern(new)).unwrap();
@@ -368,7 +411,7 @@ fn bytes_go_behind_an_object_that_is_there() {
             _ => Beginning::Append(stored),
         });
         if size == 3 {
-            now(writer.preload(&old[..3]));
+            now(writer.preload(&old[..3])).unwrap();
         }
         bench.client.put_object("key", "theirs");
         let outcome = write(&writer, size, b"new").and_then(|()| now(writer.store()).map(drop));
@@ -411,4 +454,135 @@ fn a_write_that_is_not_the_next_bytes_fails_the_file() {
         assert_eq!(bench.content(), None);
         assert_eq!(bench.uploads(), 0);
     }
+}
+
+/// Files with parts of 8 MiB, of which four can be held.
+fn in_turn(time: Time) -> Bench {
+    // Half of it for writers; two buffers of any size, two for whole parts.
+    let config = WriteConfig {
+        checksum: Some(ChecksumAlgorithm::Crc64Nvme),
+        ..WriteConfig::default()
+    };
+    Bench::with(time, 80 << 20, config)
+}
+
+/// Writes as far as there is memory. Returns how far that was.
+fn write_some(writer: &Writer, data: &[u8]) -> usize {
+    let mut at = 0;
+    for piece in data.chunks(MIB) {
+        match writer.write_now(at as u64, piece) {
+            Some(written) => written.unwrap(),
+            None => break,
+        }
+        at += piece.len();
+    }
+    at
+}
+
+#[test]
+fn one_thread_fills_many_files_in_turn() {
+    let bench = in_turn(Time::Immediate);
+    let content = pattern(6 * MIB + 5);
+    let mut writers = Vec::new();
+    let mut waits = 0;
+    for index in 0..12 {
+        let writer = bench.writer_of(&format!("key-{index}"), Beginning::New);
+        let mut at = 0;
+        while at < content.len() {
+            let end = content.len().min(at + MIB);
+            let mut waiting = Box::pin(writer.write(at as u64, &content[at..end]));
+            if (&mut waiting).now_or_never().is_none() {
+                waits += 1;
+                assert!(bench.context.look(), "somebody waits");
+                now(waiting).unwrap();
+            }
+            at = end;
+        }
+        writers.push(writer);
+    }
+    assert!(waits > 6, "{waits}");
+    assert!(!bench.context.look());
+    for (index, writer) in writers.iter().enumerate() {
+        now(writer.store()).unwrap();
+        let object = bench.client.object(&format!("key-{index}")).unwrap();
+        assert!(object.content.to_vec() == content, "{index}");
+    }
+}
+
+#[test]
+fn who_finds_no_memory_fails_when_nothing_moves_and_not_before() {
+    let bench = in_turn(Time::Manual);
+    let held: Vec<_> = (0..8)
+        .map(|index| bench.writer_of(&format!("held-{index}"), Beginning::New))
+        .collect();
+    // Too little for a part.
+    let filled: Vec<_> = held
+        .iter()
+        .map(|writer| write_some(writer, &pattern(4 * MIB)))
+        .collect();
+    let last = bench.writer_of("last", Beginning::New);
+    let data = pattern(MIB);
+    let mut at = 0;
+    while let Some(written) = last.write_now(at, &data) {
+        written.unwrap();
+        at += data.len() as u64;
+        assert!(at < 64 << 20, "memory has an end");
+    }
+    let mut waiting = Box::pin(last.write(at, &data));
+    assert!((&mut waiting).now_or_never().is_none());
+    let mut wait = |seconds: u64| {
+        assert!(bench.context.look());
+        bench.clock.advance(Duration::from_secs(seconds));
+        assert!(bench.context.look());
+        (&mut waiting).now_or_never()
+    };
+    assert!(wait(59).is_none());
+    // Somebody writes: it begins anew.
+    let (index, filled) = filled.iter().enumerate().max_by_key(|it| it.1).unwrap();
+    held[index]
+        .write_now(*filled as u64, b"x")
+        .unwrap()
+        .unwrap();
+    assert!(wait(59).is_none());
+    assert!(bench.pending().is_empty());
+    let error = wait(1).expect("it fails").unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, FsError::NoSpace(_)), "{text}");
+    assert!(
+        text.contains("last") && text.contains("--memory-target"),
+        "{text}"
+    );
+    // For good, and what it held is free.
+    now(last.store()).unwrap_err();
+    assert!(!bench.context.look());
+}
+
+#[test]
+fn nothing_is_sent_early_while_parts_are_on_their_way() {
+    let bench = in_turn(Time::Manual);
+    let busy = bench.writer_of("busy", Beginning::New);
+    write(&busy, 0, &pattern(8 * MIB)).unwrap();
+    let held: Vec<_> = (0..4)
+        .map(|index| bench.writer_of(&format!("held-{index}"), Beginning::New))
+        .collect();
+    let filled: Vec<_> = held
+        .iter()
+        .map(|writer| write_some(writer, &pattern(6 * MIB)))
+        .collect();
+    let stuck = filled.iter().position(|filled| *filled < 6 * MIB).unwrap();
+    let data = pattern(MIB);
+    let mut waiting = Box::pin(held[stuck].write(filled[stuck] as u64, &data));
+    assert!((&mut waiting).now_or_never().is_none());
+    for _ in 0..3 {
+        assert!(bench.context.look());
+        bench.clock.advance(Duration::from_secs(100));
+    }
+    // One file has an upload: what the busy one sends gives the memory back.
+    assert_eq!(bench.pending(), [Operation::CreateMultipartUpload]);
+    for _ in 0..2 {
+        for request in bench.client.pending_requests() {
+            bench.client.finish(request.id);
+        }
+    }
+    now(waiting).unwrap();
 }

@@ -41,6 +41,16 @@ enum Source {
     Object(CopySource, Range<u64>),
 }
 
+impl Source {
+    /// Bytes that are sent.
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(body, _) => body.len() as u64,
+            Self::Object(..) => 0,
+        }
+    }
+}
+
 /// An upload that S3 knows.
 #[derive(Clone, Debug)]
 struct Begun {
@@ -126,7 +136,7 @@ impl Upload {
             PartNumber(u16::try_from(parts.len()).expect("the plan ends at 10,000 parts"))
         };
         let (this, pending) = (Arc::clone(self), self.context.begin());
-        let in_flight = self.context.parts.enter();
+        let in_flight = self.context.parts.enter(source.len());
         background::run(async move {
             let sent = this.send(number, source).await;
             drop(in_flight);

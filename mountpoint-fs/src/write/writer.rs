@@ -20,7 +20,7 @@ use super::checksum::RunningChecksum;
 use super::context::WriteContext;
 use super::memory::{Ask, least, stage};
 use super::upload::Upload;
-use crate::config::limits::{UPLOAD_PART_MAX, WRITE_SIZE_MAX};
+use crate::config::limits::{UPLOAD_PART_MAX, UPLOAD_PART_MIN, WRITE_SIZE_MAX};
 use crate::operation::{FsError, Progress};
 use crate::sync::Mutex;
 
@@ -115,6 +115,8 @@ struct Front {
     filling: Option<Filling>,
     /// Bytes behind the end of the part that was sent last.
     carry: Option<Carry>,
+    /// Tells which of several files was written to least lately.
+    written_at: u64,
     /// The upload that parts were sent to.
     upload: Option<Arc<Upload>>,
     /// Parts sent, copies of the base included.
@@ -198,20 +200,23 @@ impl Writer {
             end: base.as_ref().map_or(0, |base| base.size),
             filling: None,
             carry: None,
+            written_at: 0,
             upload: None,
             parts: 0,
             base,
             condition,
             stage,
         };
-        Arc::new(Self {
+        let writer = Arc::new(Self {
             context: Arc::clone(context),
             key,
             progress,
             failure: Arc::new(Failure::new(&observer)),
             observer,
             front: AsyncMutex::new(front),
-        })
+        });
+        context.shortage.register(&writer);
+        writer
     }
 
     /// What others see of it.
@@ -221,7 +226,7 @@ impl Writer {
     }
 
     /// The next bytes of the object that the file begins with.
-    pub async fn preload(&self, data: &[u8]) {
+    pub async fn preload(&self, data: &[u8]) -> Result<(), FsError> {
         let mut front = self.front.lock().await;
         let filled = front.held();
         let part_size = self.part_size(&front).expect("it is the first part");
@@ -232,12 +237,13 @@ impl Writer {
             least: len,
             whole,
         };
-        let fill = self.context.memory.take(ask).await;
+        let fill = self.context.memory_for(&self.key, ask).await?;
         self.install(&mut front, fill);
         let filling = front.filling.as_mut().expect("it was installed");
         filling.fill.append(data);
         filling.checksum.update(data);
         front.end += data.len() as u64;
+        Ok(())
     }
 
     /// The key of its object.
@@ -277,8 +283,13 @@ impl Writer {
                     if front.upload.is_some() {
                         self.context.parts.room().await;
                     }
-                    let fill = self.context.memory.take(ask).await;
-                    self.install(&mut front, fill);
+                    match self.context.memory_for(&self.key, ask).await {
+                        Ok(fill) => self.install(&mut front, fill),
+                        Err(error) => {
+                            self.fail(&mut front, &error);
+                            return Err(error);
+                        }
+                    }
                 }
                 Need::End(settled) => drop(settled.wait().await),
             }
@@ -310,6 +321,9 @@ impl Writer {
     /// The file has failed by itself: what was sent of it is taken back in the background.
     fn fail(&self, front: &mut Front, error: &FsError) {
         self.failure.set(error);
+        // Others may wait for the memory.
+        front.filling = None;
+        front.carry = None;
         if let Some(upload) = front.upload.take() {
             let pending = self.context.begin();
             background::run(async move {
@@ -317,6 +331,29 @@ impl Writer {
                 drop(pending);
             });
         }
+    }
+
+    /// Where it could send a part although that is not full: when it was written to last, as [`Shortage::moved`] counts.
+    ///
+    /// [`Shortage::moved`]: super::shortage::Shortage::moved
+    pub(super) fn can_send_since(&self) -> Option<u64> {
+        let front = self.front.try_lock().ok()?;
+        (self.failure.get().is_none() && front.has_part()).then_some(front.written_at)
+    }
+
+    /// Sends what it holds as a part of the upload, if that is long enough. Returns whether it did.
+    pub(super) fn send_early(&self) -> bool {
+        let Ok(mut front) = self.front.try_lock() else {
+            return false;
+        };
+        if self.failure.get().is_some() || !front.has_part() {
+            return false;
+        }
+        if let Some(filling) = &mut front.filling {
+            filling.part_size = filling.fill.filled();
+        }
+        self.send_part(&mut front, &[]);
+        true
     }
 
     /// Whether bytes were taken that the bucket does not hold, or nothing was stored at all.
@@ -424,9 +461,13 @@ impl Writer {
         let filling = front.filling.as_mut().expect("there is room");
         let room = filling.part_size - filling.fill.filled();
         let (head, tail) = data.split_at(room.min(data.len()));
-        filling.fill.append(data);
-        filling.checksum.update(head);
+        for piece in head.chunks(COPY_PIECE) {
+            filling.fill.append(piece);
+            filling.checksum.update(piece);
+        }
+        filling.fill.append(tail);
         front.end += data.len() as u64;
+        front.written_at = self.context.shortage.moved();
         self.progress.advance(front.end, self.context.clock.wall());
         if filling.fill.filled() >= filling.part_size {
             self.send_part(front, tail);
@@ -593,6 +634,12 @@ impl Front {
         }
     }
 
+    /// Whether what it holds is long enough for a part that is not the last.
+    fn has_part(&self) -> bool {
+        let filled = self.filling.as_ref().map_or(0, |it| it.fill.filled());
+        matches!(self.stage, Stage::Open) && filled as u64 >= UPLOAD_PART_MIN
+    }
+
     /// Bytes in the buffer that are not sent.
     fn held(&self) -> usize {
         let filled = self.filling.as_ref().map_or(0, |it| it.fill.filled());
@@ -615,6 +662,9 @@ fn copy_ranges(size: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
         .map(move |index| index * len..((index + 1) * len).min(size))
         .filter(|range| !range.is_empty())
 }
+
+/// Bytes that are copied at once, so that the checksum finds them in the processor's cache.
+const COPY_PIECE: usize = 32 << 10;
 
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -38,3 +38,5 @@ mod tools;
 mod transport;
 mod writing;
 mod writing_ends;
+mod writing_faults;
+mod writing_headers;

@@ -7,6 +7,34 @@ use mountpoint_client::server::{Fault, Operation, Rule, synthetic_bytes};
 
 use crate::harness::{BUCKET, Mounted, read, server};
 
+/// One worker that lists a directory and reads its files in order, as most programs do.
+#[test]
+fn files_that_are_read_in_order_are_fetched_before_they_are_opened() {
+    let server = server();
+    for number in 0..FILES {
+        let key = format!("images/image{number:04}");
+        server.store().put_synthetic(BUCKET, &key, SIZE, 5);
+    }
+    let expected = synthetic_bytes(5, 0..SIZE);
+    let mounted = Mounted::new(&server, &["--metadata-ttl", "60"]);
+    let (fixed, jitter) = (Duration::from_millis(50), Duration::ZERO);
+    let delay = Fault::Latency { fixed, jitter };
+    server.faults().add(Rule::on(Operation::GetObject, delay));
+    let mut paths: Vec<_> = std::fs::read_dir(mounted.join("images"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    for path in &paths {
+        assert!(read(path) == expected, "wrong bytes in {}", path.display());
+    }
+    let gets = server.log().counters(Operation::GetObject);
+    let most = (FILES + FILES / 50) as u64;
+    assert!((FILES as u64..=most).contains(&gets.requests), "{gets:?}");
+    // One after the other, it would be one.
+    assert!(gets.in_flight_max >= 32, "{gets:?}");
+}
+
 const FILES: usize = 500;
 const SIZE: u64 = 100 << 10;
 const WORKERS: usize = 16;

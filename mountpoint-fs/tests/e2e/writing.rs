@@ -49,10 +49,9 @@ fn a_small_file_is_one_request_after_its_look_up() {
         let content = pattern(len);
         server.log().clear();
         std::fs::write(mounted.join(&name), &content).unwrap();
-        // An empty file is stored when the kernel tells of its last close, or when somebody opens it.
         assert_eq!(std::fs::read(mounted.join(&name)).unwrap(), content);
-        check_stored(&server, &name, &content);
         assert_eq!(uploads(&server), [1, 0, 0, 0, 0], "{len}");
+        check_stored(&server, &name, &content);
     }
     server.log().clear();
     std::fs::write(mounted.join("counted"), pattern(4096)).unwrap();
@@ -233,50 +232,6 @@ fn two_hosts_that_create_one_file_do_not_overwrite_each_other() {
     assert!(server.store().uploads(BUCKET).is_empty());
 }
 
-/// The n-th request of an upload fails, for each n until none does: nothing of the file appears, whoever writes is told,
-/// and no upload is left behind.
-#[test]
-fn every_request_of_an_upload_may_fail() {
-    let server = server();
-    let mounted = Mounted::new(&server, &[]);
-    let refused = Fault::Error {
-        status: 403,
-        code: "AccessDenied",
-    };
-    for (len, requests) in [(100, 1), (18 * MIB, 5)] {
-        for failing in 0.. {
-            let key = format!("file-{len}-{failing}");
-            let content = pattern(len);
-            // The look-up asks for the directory, not for the key.
-            let mut file = create(&mounted, &key);
-            let rule = Rule {
-                key_prefix: key.clone(),
-                skip: failing,
-                count: Some(1),
-                ..Rule::always(refused.clone())
-            };
-            let rule = server.faults().add(rule);
-            let written = content
-                .chunks(MIB)
-                .try_for_each(|piece| file.write_all(piece));
-            let outcome = written.and_then(|()| nix::unistd::close(file).map_err(Into::into));
-            server.faults().remove(rule);
-            if failing == requests {
-                outcome.unwrap();
-                check_stored(&server, &key, &content);
-                break;
-            }
-            let error = outcome.expect_err(&key);
-            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{key}");
-            assert!(server.store().object(BUCKET, &key).is_none(), "{key}");
-            assert!(!mounted.join(&key).exists(), "{key}");
-        }
-    }
-    crate::harness::wait_until("the end of all uploads", || {
-        server.store().uploads(BUCKET).is_empty()
-    });
-}
-
 /// The answer of a conditional request is lost, and it is sent again: whoever writes hears of no conflict with himself.
 #[test]
 fn an_answer_that_is_lost_is_no_conflict() {
@@ -318,6 +273,25 @@ fn five_hundred_files_at_once() {
             file.write_all(piece).unwrap();
         }
     }
+    drop(files);
+    for name in &names {
+        check_stored(&server, name, &content);
+    }
+}
+
+#[test]
+fn one_thread_fills_many_large_files_in_turn() {
+    let server = server();
+    let mounted = Mounted::new(&server, &["--memory-target", "512"]);
+    let names: Vec<_> = (0..40).map(|index| format!("file-{index}")).collect();
+    let content = pattern(6 * MIB);
+    // A part of each would take 360 MiB, and there are 256.
+    let files = names.iter().map(|name| {
+        let mut file = create(&mounted, name);
+        file.write_all(&content).unwrap();
+        file
+    });
+    let files: Vec<_> = files.collect();
     drop(files);
     for name in &names {
         check_stored(&server, name, &content);

@@ -364,3 +364,31 @@ fn uploads_are_listed_page_by_page() {
     let page = wire.ask("GET /bucket?uploads&prefix=a%2F", &[], b"");
     assert_eq!(page.elements("Key"), ["a/x", "a/y"]);
 }
+
+#[test]
+fn tags_of_parts_need_no_md5() {
+    let server = Server::start(ServerOptions {
+        part_tags: PartTags::Checksum,
+        ..ServerOptions::default()
+    })
+    .unwrap();
+    server.store().create_bucket("bucket");
+    let mut wire = Wire::open(&server);
+    let id = create(&mut wire, &[]);
+    let mut tag = |body: &[u8], headers: &[(&str, &str)]| {
+        let target = format!("PUT /bucket/k?partNumber=1&uploadId={id}");
+        let answer = wire.ask(&target, headers, body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.header("etag").unwrap().to_owned()
+    };
+    // The MD5 of "a".
+    let md5 = "\"0cc175b9c0f1b6a831c399e269772661\"";
+    assert_eq!(
+        tag(b"a", &[("content-md5", "DMF1ucDxtqgxw5niaXcmYQ==")]),
+        md5
+    );
+    assert_ne!(tag(b"a", &[]), md5);
+    assert_eq!(tag(b"a", &[]), tag(b"a", &[]));
+    assert_ne!(tag(b"a", &[]), tag(b"b", &[]));
+    assert_ne!(tag(b"", &[]), tag(b"\0", &[]));
+}

@@ -1,8 +1,8 @@
 //! Renaming files and directories.
 
-use mountpoint_client::ErrorKind;
 use mountpoint_client::sim::{Fault, FaultRule, When};
 use mountpoint_client::types::ObjectHeaders;
+use mountpoint_client::{ErrorKind, ObjectClient as _};
 
 use super::changing::{drive, mkdir, writable};
 use super::*;
@@ -431,10 +431,43 @@ fn a_file_that_was_closed_and_not_stored_moves_with_its_directory() {
     let d = mount.walk("d");
     let options = crate::operation::WriteOptions::default();
     let (_, opened) = mount.fs.create(d, OsStr::new("new"), options, 0).unwrap();
-    let closer = |_| crate::handle::Closer::Opener;
-    now(mount.fs.flush(opened.handle, closer)).unwrap();
+    now(mount.fs.flush(opened.handle, &OPENER)).unwrap();
     rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
     assert_eq!(mount.bucket.keys(), ["e/a", "e/new"]);
     mount.fs.release(opened.handle);
     assert_eq!(mount.bucket.keys(), ["e/a", "e/new"]);
+}
+
+/// A copy in parts that can be neither completed nor aborted is aborted by the next mount.
+#[test]
+fn a_copy_that_is_left_behind_is_aborted_by_the_next_mount() {
+    let state = tempfile::tempdir().unwrap();
+    let write = WriteConfig {
+        allow_rename: true,
+        copy_limits: CopyLimits {
+            whole_max: 1 << 20,
+            part_max: 5 << 20,
+        },
+        bucket: "b".to_owned(),
+        state_directory: Some(state.path().to_owned()),
+        ..WriteConfig::default()
+    };
+    let mount = Mount::with_write(SimOptions::default(), "", &[], write);
+    mount.bucket.put_object("a", vec![1; 6 << 20]);
+    let uploads = |bucket: &SimClient| now(bucket.list_uploads("")).unwrap().len();
+    let recover = |bucket: &SimClient| {
+        let journal = crate::journal::Journal::new(Some(state.path()), "b");
+        now(journal.recover(bucket))
+    };
+    for operation in [Operation::UploadPartCopy, Operation::AbortMultipartUpload] {
+        mount.bucket.fail_next(operation, 1, ErrorKind::Denied);
+    }
+    mount.walk("a");
+    rename(&mount, (ROOT, "a"), (ROOT, "b"), Replace).unwrap_err();
+    assert_eq!(mount.bucket.keys(), ["a"]);
+    // Not while the process lives.
+    assert_eq!((recover(&mount.bucket), uploads(&mount.bucket)), (0, 1));
+    let Mount { bucket, fs, .. } = mount;
+    drop(fs);
+    assert_eq!((recover(&bucket), uploads(&bucket)), (1, 0));
 }

@@ -1,6 +1,7 @@
 //! Readers over a simulated bucket: exact requests, bytes, waiting, memory and failures.
 
 mod hedging;
+mod planner;
 
 use std::ops::Range;
 use std::pin::Pin;
