@@ -6,7 +6,7 @@ use std::process::Command;
 fn check(arguments: &[&str], success: bool, expected: &str) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_benchmark"));
     command.args(arguments).env_remove("AWS_ACCESS_KEY_ID");
-    let output = command.output().unwrap();
+    let output = command.output().expect("the benchmark can be started");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.success(), success, "{arguments:?}: {said}");
     assert!(said.contains(expected), "{arguments:?}: {said}");

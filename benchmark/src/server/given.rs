@@ -292,8 +292,11 @@ mod tests {
         let store = prepare(&sim, &[data.deep, large]).unwrap();
         assert_eq!(sizes(&store, "deep").len() as u64, data.deep.count);
         let StoreClient { client, pool, .. } = &store.store;
-        let last = get(client, pool, &large.key(0), PART..large.size);
-        let last = store.store.block_on(last).unwrap();
+        let key = large.key(0);
+        let last = store
+            .store
+            .block_on(get(client, pool, &key, PART..large.size));
+        let last = last.unwrap();
         assert_eq!(
             last.bytes(0..last.capacity()),
             large.content(0, PART, large.size)
