@@ -2,7 +2,7 @@
 //!
 //! Layers, each importing only those below it: helper commands ([`doctor`]) → process ([`mount`], [`cli`]) → kernel
 //! ([`fuse`]) → operations ([`fs`]) → names ([`namespace`]) and open files ([`handle`]) → data ([`read`], [`write`],
-//! [`mutate`]) → resources ([`memory`]) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
+//! [`mutate`]) → resources ([`memory`], `journal`) → leaves ([`operation`], [`config`], [`clock`], [`sync`], [`executor`]).
 
 pub mod cli;
 pub mod clock;
@@ -12,6 +12,7 @@ pub mod executor;
 pub mod fs;
 pub mod fuse;
 pub mod handle;
+mod journal;
 pub mod memory;
 pub mod mount;
 pub mod mutate;

@@ -321,7 +321,7 @@ const LAYERS: [&[&str]; 9] = [
     &["fs"],
     &["namespace", "handle"],
     &["read", "read_mode", "write", "mutate"],
-    &["memory"],
+    &["memory", "journal"],
     &["operation"],
     &["config", "clock", "executor", "sync"],
 ];

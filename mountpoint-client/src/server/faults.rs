@@ -59,6 +59,10 @@ pub enum Fault {
     NoETag,
     /// There is no `Content-Range` header.
     NoContentRange,
+    /// The checksums in the answer's head are of other bytes.
+    WrongChecksum,
+    /// The request is not done; it is answered with 200 and this S3 error code in the body.
+    ErrorInBody(&'static str),
     /// A ranged GET is answered with 200 and the whole object.
     IgnoreRange,
     /// `If-Match`, `If-None-Match` and the dates are not looked at; those of copies still are.
@@ -67,8 +71,10 @@ pub enum Fault {
     CorruptByte(u64),
     /// A connection is closed as soon as it is accepted. Has no operation and no key.
     RefuseConnection,
-    /// The connection is closed instead of an answer.
+    /// The request is not done; the connection is closed instead of an answer.
     DropConnection,
+    /// The request is done, and the connection is closed instead of an answer.
+    DropConnectionAfterwards,
     /// The request is never answered.
     BlackHole,
     /// An unknown sub-resource is ignored and the plain operation is done: `PUT key?renameObject` puts an
@@ -274,7 +280,9 @@ pub(super) struct Plan {
     pub(super) delay: Duration,
     pub(super) error: Option<(u16, &'static str)>,
     pub(super) error_afterwards: Option<(u16, &'static str)>,
+    pub(super) error_in_body: Option<&'static str>,
     pub(super) drop_connection: bool,
+    pub(super) drop_afterwards: bool,
     pub(super) black_hole: bool,
     pub(super) quirks: Quirks,
     pub(super) head: HeadFault,
@@ -297,11 +305,16 @@ pub(super) struct Quirks {
 
 /// What is wrong in the answer's head.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches, one for each fault"
+)]
 pub(super) struct HeadFault {
     pub(super) length_error: i64,
     pub(super) wrong_etag: bool,
     pub(super) no_etag: bool,
     pub(super) no_content_range: bool,
+    pub(super) wrong_checksum: bool,
 }
 
 impl Plan {
@@ -330,6 +343,9 @@ impl Plan {
             Fault::CorruptByte(at) => self.body.corrupt_at = Some(*at),
             Fault::RefuseConnection => {}
             Fault::DropConnection => self.drop_connection = true,
+            Fault::DropConnectionAfterwards => self.drop_afterwards = true,
+            Fault::WrongChecksum => self.head.wrong_checksum = true,
+            Fault::ErrorInBody(code) => self.error_in_body = Some(code),
             Fault::BlackHole => self.black_hole = true,
             Fault::IgnoreSubresources => self.quirks.ignore_subresources = true,
         }

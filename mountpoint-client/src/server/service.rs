@@ -88,7 +88,13 @@ impl Service {
         if let Some((status, code)) = plan.error {
             return error(status, code);
         }
+        if let Some(code) = plan.error_in_body {
+            return error(200, code);
+        }
         let mut response = self.operate(head, parts, body).await?;
+        if plan.drop_afterwards {
+            return Err(NoAnswer("dropped by a fault rule, when it was done"));
+        }
         if let Some((status, code)) = plan.error_afterwards {
             return error(status, code);
         }
@@ -180,6 +186,17 @@ fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
             header::ETAG,
             HeaderValue::from_static("\"00000000000000000000000000000000\""),
         );
+    }
+    if fault.wrong_checksum {
+        let of_zero = [
+            ("x-amz-checksum-crc32c", "AAAAAA=="),
+            ("x-amz-checksum-crc64nvme", "AAAAAAAAAAA="),
+        ];
+        for (name, value) in of_zero {
+            if headers.contains_key(name) {
+                headers.insert(name, HeaderValue::from_static(value));
+            }
+        }
     }
     if fault.no_content_range {
         headers.remove(header::CONTENT_RANGE);

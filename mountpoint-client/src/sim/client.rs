@@ -260,22 +260,31 @@ impl SimClient {
     pub(super) fn submit<T: Send + 'static>(
         &self,
         record: RequestRecord,
-        work: impl FnOnce(&mut Store) -> Result<T, ClientError> + Send + 'static,
+        work: impl FnOnce(&mut Store) -> Result<T, ClientError> + Clone + Send + 'static,
     ) -> Pending<T> {
         let (operation, key) = (record.operation, record.key.clone());
         let Admission {
             id, latency, fault, ..
         } = self.shared.desk.lock().admit(record, &self.shared.options);
-        let planned = match fault {
-            Some(Fault::Fail(kind)) => Some(kind),
-            Some(Fault::StopAfter(_)) => Some(ErrorKind::Transient),
-            Some(Fault::Delay(_)) | None => None,
-        };
         let shared = Arc::clone(&self.shared);
         let what = format!("{operation:?} {key}");
-        let answer = move |failure: Option<ErrorKind>| match planned.or(failure) {
-            Some(kind) => Err(injected(kind, &what)),
-            None => work(&mut shared.store.lock()),
+        let answer = move |failure: Option<ErrorKind>| {
+            if let Some(kind) = failure {
+                return Err(injected(kind, &what));
+            }
+            let mut store = shared.store.lock();
+            match fault {
+                Some(Fault::Fail(kind)) => Err(injected(kind, &what)),
+                Some(Fault::StopAfter(_)) => Err(injected(ErrorKind::Transient, &what)),
+                Some(Fault::FailAfterwards(kind)) => {
+                    work(&mut store).and_then(|_| Err(injected(kind, &what)))
+                }
+                Some(Fault::Repeat) => {
+                    drop(work.clone()(&mut store));
+                    work(&mut store).map_err(repeated)
+                }
+                Some(Fault::Delay(_)) | None => work(&mut store),
+            }
         };
         if matches!(self.shared.options.time, Time::Immediate | Time::ManualGets) {
             return Box::pin(std::future::ready(answer(None)));
@@ -309,7 +318,9 @@ impl Shared {
     /// Sends a GET on its way.
     fn launch(self: &Arc<Self>, flight: Arc<Flight>, latency: Duration, fault: Option<Fault>) {
         let failure = match fault {
-            Some(Fault::Fail(kind)) => Some(injected(kind, flight.request.key.as_str())),
+            Some(Fault::Fail(kind) | Fault::FailAfterwards(kind)) => {
+                Some(injected(kind, flight.request.key.as_str()))
+            }
             _ => None,
         };
         match (&self.timer, failure) {
@@ -390,6 +401,15 @@ impl fmt::Debug for SimClient {
             .field("options", &self.shared.options)
             .finish_non_exhaustive()
     }
+}
+
+/// The failure of a request that was sent for the second time.
+fn repeated(mut error: ClientError) -> ClientError {
+    error.answer_was_lost = matches!(
+        error.kind,
+        ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload
+    );
+    error
 }
 
 fn dropped() -> ClientError {

@@ -1,7 +1,7 @@
 //! What goes wrong, and when.
 //!
-//! Pure: a rule sees the requests of one operation go by and says which it hits. Faults strike before the
-//! request has any effect, and they are final: retries are inside a client, and this is one.
+//! Pure: a rule sees the requests of one operation go by and says which it hits. Faults are final: retries are inside a
+//! client, and this is one. Most strike before the request has any effect.
 
 use std::time::Duration;
 
@@ -15,6 +15,10 @@ use super::seed::SeededNumbers;
 pub enum Fault {
     /// It fails and has no effect.
     Fail(ErrorKind),
+    /// It has its effect, and fails all the same: the answer was lost, or could not be understood. A GET just fails.
+    FailAfterwards(ErrorKind),
+    /// It has its effect, the answer is lost, and it is sent again. A GET is answered.
+    Repeat,
     /// A GET publishes this many bytes and fails with `Transient`; other requests fail at once.
     StopAfter(u64),
     /// It is answered this much later (in threaded time).
@@ -26,6 +30,10 @@ pub enum Fault {
 pub enum When {
     /// The next so many.
     Next(u32),
+    /// The so-many-th from now on, and no other: 1 is the next one.
+    Nth(u32),
+    /// The so-many-th from now on, and all behind it.
+    From(u32),
     /// Each so-many-th: 3 hits the third, the sixth, …
     Every(u32),
     /// So many of a thousand, by the seed.
@@ -77,6 +85,8 @@ impl FaultPlan {
             *seen = seen.wrapping_add(1);
             let hit = match rule.when {
                 When::Next(count) => *seen <= count,
+                When::Nth(nth) => *seen == nth,
+                When::From(nth) => *seen >= nth,
                 When::Every(k) => k > 0 && seen.is_multiple_of(k),
                 When::PerMille(share) => self.numbers.below(1000) < u64::from(share),
             };
@@ -93,5 +103,5 @@ impl FaultPlan {
 
 /// Whether a rule can never hit again.
 fn is_spent(when: When, seen: u32) -> bool {
-    matches!(when, When::Next(count) if seen >= count)
+    matches!(when, When::Next(count) | When::Nth(count) if seen >= count)
 }

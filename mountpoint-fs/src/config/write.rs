@@ -19,9 +19,8 @@ pub struct WriteConfig {
     pub allow_delete: bool,
     /// Existing files may be replaced (`--allow-overwrite`).
     pub allow_overwrite: bool,
-    /// The same as `allow_append`, by the name it has in mountpoint-s3 (`--incremental-upload`).
-    pub incremental_upload: bool,
-    /// Existing files may be appended to by a copy on the server (`--allow-append`).
+    /// Existing files may be appended to by a copy on the server (`--allow-append`, or `--incremental-upload` as in
+    /// mountpoint-s3).
     pub allow_append: bool,
     /// Files and directories may be renamed by a copy on the server where it cannot rename (`--allow-rename`).
     pub allow_rename: bool,
@@ -71,7 +70,6 @@ impl Default for WriteConfig {
             read_only: false,
             allow_delete: false,
             allow_overwrite: false,
-            incremental_upload: false,
             allow_append: false,
             allow_rename: false,
             directory_markers: false,

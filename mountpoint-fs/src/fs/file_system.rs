@@ -145,9 +145,6 @@ impl FileSystem {
         let opened = self.namespace.open(ino, options.direct).await?;
         let (key, etag) = (&opened.key, &opened.version.etag);
         let reader = self.reader(&opened);
-        if let Some(front) = &opened.front {
-            reader.hold_front(front);
-        }
         if opened.proof == Proof::Fetch
             && let Err(error) = reader.fetch_whole().await
         {
@@ -182,13 +179,17 @@ impl FileSystem {
             key,
             version,
             proof,
-            ..
+            front,
         } = opened;
         let next_files = self.next_files.as_ref();
         let ahead = next_files.and_then(|files| files.take(key, &version.etag));
         ahead.filter(|_| *proof == Proof::Known).unwrap_or_else(|| {
             let context = Arc::clone(&self.reading);
-            Reader::new(context, key.clone(), version.etag.clone(), version.size)
+            let reader = Reader::new(context, key.clone(), version.etag.clone(), version.size);
+            if let Some(front) = front {
+                reader.hold_front(front);
+            }
+            reader
         })
     }
 
@@ -224,6 +225,12 @@ impl FileSystem {
         if let Some(watch) = watch {
             watch.see(offset, size, fills_cache);
         }
+        if reader.is_empty() && self.namespace.has_bytes(ino) {
+            // Less than was asked for would be the end of the file for the kernel, which may know of more by now.
+            return Err(FsError::Stale(
+                "the file was empty when it was opened, and was written since".to_owned(),
+            ));
+        }
         let outcome = reader.read(offset, size).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
             self.namespace.is_replaced(ino);
@@ -258,18 +265,10 @@ impl FileSystem {
         }
     }
 
-    /// The value of an extended attribute; `None` if the inode has none of that name.
-    pub async fn extended_attribute(
-        &self,
-        ino: InodeNo,
-        name: &OsStr,
-    ) -> Result<Option<Vec<u8>>, FsError> {
-        self.namespace.extended_attribute(ino, name).await
-    }
-
-    /// The names of an inode's extended attributes, each with a NUL byte behind it.
-    pub fn extended_attributes(&self, ino: InodeNo) -> Result<&'static [u8], FsError> {
-        self.namespace.extended_attributes(ino)
+    /// Which key `ino`, or `name` in it, is about; for the log.
+    #[must_use]
+    pub fn key_text(&self, ino: InodeNo, name: Option<&OsStr>) -> Option<String> {
+        self.namespace.key_text(ino, name)
     }
 
     /// Names that the kernel should be told to forget, as they become known. Can be taken once.

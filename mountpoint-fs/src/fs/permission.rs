@@ -40,7 +40,7 @@ pub(crate) fn permit(settings: &WriteConfig, change: Change) -> Result<(), FsErr
         }
         Change::SymbolicLink => (settings.posix_metadata, SYMBOLIC_LINK),
         Change::Overwrite => (settings.allow_overwrite, OVERWRITE),
-        Change::Append => (settings.incremental_upload || settings.allow_append, APPEND),
+        Change::Append => (settings.allow_append, APPEND),
         Change::Delete => (settings.allow_delete, DELETE),
         Change::RemoveDirectory => (settings.allow_delete, REMOVE_DIRECTORY),
     };
@@ -61,6 +61,9 @@ pub(super) fn not_kept(attribute: &str) -> FsError {
         "{attribute} cannot be changed: S3 keeps none, and objects carry it only with --posix-metadata"
     ))
 }
+
+/// What is told of the others.
+pub(super) const NO_EXTENDED_ATTRIBUTES: &str = "extended attributes are stored only with --posix-metadata, and only those whose names begin with user.";
 
 const SYMBOLIC_LINK: &str = "a symbolic link is not made without --posix-metadata";
 const REMOVE_DIRECTORY: &str = "a directory is not removed without --allow-delete";
@@ -118,10 +121,5 @@ mod tests {
             };
             assert!(matches!(permit(&read_only, change), Err(FsError::ReadOnly)));
         }
-        let incremental = WriteConfig {
-            incremental_upload: true,
-            ..WriteConfig::default()
-        };
-        check(&incremental, Change::Append, None);
     }
 }

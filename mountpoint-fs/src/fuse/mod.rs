@@ -8,6 +8,7 @@
 //! Threads: a few session threads read requests and never wait for anything else; replies are sent by whoever
 //! completes an operation.
 
+mod closing;
 mod connection;
 mod device;
 mod dispatch;

@@ -1,9 +1,10 @@
 //! A file that is open for writing, and which of its closes ends it.
 //!
 //! The kernel tells of each `close`, also of a descriptor that was duplicated or inherited, and not which one is the last.
-//! A close that has bytes to store stores them and returns the error, if there is one. Two closes do not: one before the
-//! first byte was written (a shell moves the descriptor and closes the first one), and one by another process than the
-//! opener, while the opener lives and has not closed it (a child of it has ended).
+//! A close that has bytes to store stores them and returns the error, if there is one; not one by another process than
+//! the opener, while the opener lives and has not closed it (a child of it has ended). A file that nothing was written to
+//! is stored by a close as well, unless the process that closes has it open once more: a shell moves the descriptor and
+//! closes the first one, before the command has written anything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,10 +21,20 @@ pub struct OpenWriter {
     pub writer: Arc<Writer>,
     /// The thread that opened it, by the kernel's number; 0 if it is out of sight.
     opener: u32,
-    /// The opener's process has closed one of its descriptors.
+    /// Bytes were written since it was opened.
+    was_written: AtomicBool,
+    /// The opener's process has closed one of its descriptors, and not only moved it.
     was_closed: AtomicBool,
     /// The opener or an heir has closed one, or the file was synchronised: others may look at it now.
     was_flushed: AtomicBool,
+}
+
+/// A process that closes a descriptor.
+pub trait Closing: Send + Sync {
+    /// Who it is, for a file that the thread `opener` opened.
+    fn closer(&self, opener: u32) -> Closer;
+    /// Whether it has another descriptor of the file `ino`, called `name`, that is open for writing.
+    fn others(&self, ino: InodeNo, name: &str) -> Others;
 }
 
 /// Who closes a descriptor.
@@ -37,6 +48,17 @@ pub enum Closer {
     Heir,
 }
 
+/// Other descriptors of the file that is closed, in the process that closes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// There is one.
+    Held,
+    /// There is none.
+    None,
+    /// The process is out of sight.
+    Unknown,
+}
+
 impl OpenWriter {
     /// `writer` was opened by the thread `opener`.
     #[must_use]
@@ -45,28 +67,41 @@ impl OpenWriter {
             ino,
             writer,
             opener,
+            was_written: AtomicBool::new(false),
             was_closed: AtomicBool::new(false),
             was_flushed: AtomicBool::new(false),
         }
     }
 
-    /// The thread that opened it.
-    #[must_use]
-    pub fn opener(&self) -> u32 {
-        self.opener
-    }
-
-    /// Whether a close by `closer` of a file of `size` bytes stores it.
-    pub fn close_stores(&self, closer: Closer, size: u64) -> bool {
+    /// Whether a close by `closing` stores the file.
+    pub fn close_stores(&self, closing: &dyn Closing) -> bool {
+        let closer = closing.closer(self.opener);
+        let was_written = self.was_written.load(Ordering::Acquire);
+        let mut others = Others::None;
+        if !was_written {
+            // A child that has written nothing has nothing to store.
+            if closer == Closer::Child {
+                return false;
+            }
+            others = closing.others(self.ino, self.name());
+            if others == Others::Held {
+                return false;
+            }
+        }
         // A child that ends does not end the file: its opener goes on.
         if closer != Closer::Child {
             self.was_flushed.store(true, Ordering::Release);
         }
-        if closer == Closer::Opener && size > 0 {
+        if closer == Closer::Opener && others == Others::None {
             self.was_closed.store(true, Ordering::Release);
         }
-        let was_closed = self.was_closed.load(Ordering::Acquire);
-        size > 0 && (closer != Closer::Child || was_closed)
+        closer != Closer::Child || self.was_closed.load(Ordering::Acquire)
+    }
+
+    /// The last name of its path.
+    fn name(&self) -> &str {
+        let key = self.writer.key().as_str();
+        key.rsplit_once('/').map_or(key, |(_, name)| name)
     }
 
     /// Whether somebody has closed or synchronised it since it was opened.
@@ -82,6 +117,7 @@ impl OpenWriter {
 
     /// Bytes were written: whoever looks at it now has to wait for the next close.
     pub fn written(&self) {
+        self.was_written.store(true, Ordering::Release);
         self.was_flushed.store(false, Ordering::Release);
     }
 }

@@ -6,6 +6,7 @@ use mountpoint_client::ObjectClient;
 
 use crate::clock::Clock;
 use crate::config::{CopyLimits, WriteConfig};
+use crate::journal::Journal;
 
 /// Changes the objects of a bucket.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub struct Mutator {
     pub(super) allow_delete: bool,
     pub(super) directory_markers: bool,
     pub(super) limits: CopyLimits,
+    /// Of copies in parts.
+    pub(super) journal: Journal,
 }
 
 impl Mutator {
@@ -29,6 +32,7 @@ impl Mutator {
             allow_delete: settings.allow_delete,
             directory_markers: settings.directory_markers,
             limits: settings.copy_limits,
+            journal: Journal::new(settings.state_directory.as_deref(), &settings.bucket),
         }
     }
 }

@@ -89,6 +89,45 @@ impl RecentPages {
         })
     }
 
+    /// The files behind `name`, in order of name, as far as valid pages show them: at most `count`.
+    pub(super) fn behind(
+        &self,
+        directory: &str,
+        name: &str,
+        now: Moment,
+        count: usize,
+    ) -> Vec<RecentEntry> {
+        let pages = self.0.lock();
+        let numbers = pages.directories.get(directory).into_iter().flatten().rev();
+        let valid: Vec<&Recent> = numbers
+            .filter_map(|number| pages.pages.get(number))
+            .filter(|recent| recent.valid_until > now)
+            .collect();
+        let mut found: Vec<RecentEntry> = Vec::new();
+        let mut last = name;
+        while found.len() < count {
+            let next = valid.iter().filter_map(|recent| {
+                let entries = &recent.page.entries;
+                let from = entries.partition_point(|entry| *entry.name <= *last);
+                entries.get(from).map(|entry| (&entry.name, *recent, from))
+            });
+            // Of equal names that of the youngest page.
+            let Some((_, recent, from)) = next.min_by_key(|(name, ..)| *name) else {
+                break;
+            };
+            let entries = &recent.page.entries[from..];
+            let is_file = |listed: &&Listed| matches!(listed.found, Found::File(_));
+            let files = entries.iter().filter(is_file).take(count - found.len());
+            found.extend(files.map(|listed| RecentEntry {
+                listed: listed.clone(),
+                asked: recent.page.asked.into(),
+                valid_until: recent.valid_until,
+            }));
+            last = entries.last().map_or(last, |entry| &entry.name);
+        }
+        found
+    }
+
     /// When it was asked for that `name` is not there, if a listing of the whole directory says so that is not older than
     /// `age_max`.
     pub(super) fn absent(
@@ -128,45 +167,6 @@ impl RecentPages {
         let is_whole = |recent: &&Recent| recent.page.is_whole();
         let chosen = known.clone().find(is_whole).or_else(|| known.next())?;
         Some(Siblings::of(&chosen.page, name))
-    }
-
-    /// The files behind `name`, in order of name, as far as valid pages show them: at most `count`.
-    pub(super) fn behind(
-        &self,
-        directory: &str,
-        name: &str,
-        now: Moment,
-        count: usize,
-    ) -> Vec<RecentEntry> {
-        let pages = self.0.lock();
-        let numbers = pages.directories.get(directory).into_iter().flatten().rev();
-        let valid: Vec<&Recent> = numbers
-            .filter_map(|number| pages.pages.get(number))
-            .filter(|recent| recent.valid_until > now)
-            .collect();
-        let mut found: Vec<RecentEntry> = Vec::new();
-        let mut last = name;
-        while found.len() < count {
-            let next = valid.iter().filter_map(|recent| {
-                let entries = &recent.page.entries;
-                let from = entries.partition_point(|entry| *entry.name <= *last);
-                entries.get(from).map(|entry| (&entry.name, *recent, from))
-            });
-            // Of equal names that of the youngest page.
-            let Some((_, recent, from)) = next.min_by_key(|(name, ..)| *name) else {
-                break;
-            };
-            let entries = &recent.page.entries[from..];
-            let is_file = |listed: &&Listed| matches!(listed.found, Found::File(_));
-            let files = entries.iter().filter(is_file).take(count - found.len());
-            found.extend(files.map(|listed| RecentEntry {
-                listed: listed.clone(),
-                asked: recent.page.asked.into(),
-                valid_until: recent.valid_until,
-            }));
-            last = entries.last().map_or(last, |entry| &entry.name);
-        }
-        found
     }
 
     /// `name` was seen to be something else: no page that has it is right any more.

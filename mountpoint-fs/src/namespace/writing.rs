@@ -55,14 +55,22 @@ impl Namespace {
             return Err(replaced(&view.name));
         }
         let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
-        self.table.begin_writing(ino, progress)?;
+        self.table.begin_writing(ino, progress, Readers::None)?;
         self.table.count_writer(ino);
         Ok((key, version))
     }
 
-    /// The file `ino`, which was stored, is written again by a writer that has it open.
+    /// The file `ino`, which was stored, is written again by a writer that has it open. Who reads it when it is empty
+    /// does not hinder the writer: the kernel has no page of it.
     pub fn resume_writing(&self, ino: InodeNo, progress: &Arc<Progress>) -> Result<(), FsError> {
-        self.table.begin_writing(ino, progress)
+        self.table.begin_writing(ino, progress, Readers::OfNothing)
+    }
+
+    /// Whether the file `ino` has bytes now, as its writer says it, or S3.
+    #[must_use]
+    pub fn has_bytes(&self, ino: InodeNo) -> bool {
+        let view = self.table.view(ino);
+        view.is_ok_and(|view| matches!(view.found, Found::File(version) if version.size > 0))
     }
 
     /// S3 has the file `ino`, as its writer with `progress` wrote it.
@@ -81,17 +89,22 @@ impl Namespace {
             self.changes
                 .record(view.parent, &view.name, self.clock.now());
             self.recent.distrust(&prefix, &view.name);
+            if let Ok(key) = names::file_key(&prefix, &view.name) {
+                self.details.forget(&key);
+            }
         }
     }
 
-    /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says.
+    /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says, and the kernel is told.
     pub fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
-        self.table.writing_failed(ino, progress);
+        if self.table.ends(ino, progress) {
+            self.is_replaced(ino);
+        }
     }
 
     /// The writer with `progress` is done with `ino` and has changed nothing.
     pub fn unchanged(&self, ino: InodeNo, progress: &Arc<Progress>) {
-        self.table.unchanged(ino, progress);
+        self.table.ends(ino, progress);
     }
 
     /// A handle that was open for writing was closed.
@@ -162,6 +175,14 @@ pub(super) struct Writing {
     progress: Option<Arc<Progress>>,
 }
 
+/// Who may have a file open for reading when it begins to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readers {
+    None,
+    /// Those of an empty file.
+    OfNothing,
+}
+
 impl InodeTable {
     /// The inode that `name` in `directory` means, if it is being written; its lookup count rises by one.
     pub(super) fn admit_written(
@@ -213,7 +234,12 @@ impl InodeTable {
         table.admitted(ino)
     }
 
-    fn begin_writing(&self, ino: InodeNo, progress: &Arc<Progress>) -> Result<(), FsError> {
+    fn begin_writing(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        readers: Readers,
+    ) -> Result<(), FsError> {
         let mut table = self.table.lock();
         if table.is_written_with(ino, progress) {
             return Ok(());
@@ -222,7 +248,9 @@ impl InodeTable {
         if table.is_written(ino) {
             return Err(being_written(&inode.name));
         }
-        if inode.openers > 0 {
+        let is_empty = || matches!(inode.found(), Found::File(version) if version.size == 0);
+        let may_be_read = readers == Readers::OfNothing && is_empty();
+        if inode.openers > 0 && !may_be_read {
             return Err(FsError::NotPermitted(format!(
                 "{} is open for reading: it can be written when it is closed",
                 inode.name
@@ -256,15 +284,9 @@ impl InodeTable {
         }
     }
 
-    fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
-        let mut table = self.table.lock();
-        if table.ends(ino, progress) {
-            table.detach(ino);
-        }
-    }
-
-    fn unchanged(&self, ino: InodeNo, progress: &Arc<Progress>) {
-        self.table.lock().ends(ino, progress);
+    /// The writer with `progress` has come to its end, if it is still the one.
+    fn ends(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        self.table.lock().ends(ino, progress)
     }
 
     fn close_writer(&self, ino: InodeNo) {

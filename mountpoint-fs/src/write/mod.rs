@@ -12,7 +12,9 @@ pub(crate) mod background;
 mod checksum;
 mod content_type;
 mod context;
-mod journal;
+mod copied;
+mod copying;
+mod front;
 mod lost_answer;
 mod memory;
 mod pace;
@@ -23,8 +25,11 @@ mod upload;
 mod writer;
 
 #[cfg(test)]
+mod fault_matrix;
+#[cfg(test)]
 mod tests;
 
 pub use context::WriteContext;
+pub use copied::Copied;
 pub use memory::MemorySource;
 pub use writer::{Beginning, Stored, WriteObserver, Writer};

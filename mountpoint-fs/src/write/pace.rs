@@ -2,16 +2,16 @@
 //!
 //! Pure: knows neither parts nor clocks. A store that is near, or a network that is full, takes no more bytes for more
 //! parts at once; they would only wait, in memory that is touched for the first time. A store that is far takes as many
-//! times the bytes. So the limit begins small, and is moved by trial: a larger one is kept when it brings clearly more
+//! times the bytes. So the limit begins with [`PACE_START`], and is moved by trial: a larger one is kept when it brings clearly more
 //! bytes a second, a smaller one when it brings as many.
 //!
-//! Invariant: `1 <= limit <= max`. Only stretches of time in which writers waited for room again and again are compared,
-//! and what time there was nothing to send is left out.
+//! Invariant: `1 <= limit <= max`. Only stretches of time in which writers waited for room are compared, and what time
+//! there was nothing to send is left out.
 
 use std::time::Duration;
 
 use crate::config::limits::{
-    PACE_GAIN, PACE_LOSS, PACE_MIN, PACE_PARTS_MIN, PACE_REST_MAX, PACE_REST_MIN, PACE_START,
+    PACE_GAIN, PACE_LOSS, PACE_REST_MAX, PACE_REST_MIN, PACE_START, PACE_WAVES,
 };
 
 /// The limit, and what is known of it.
@@ -58,7 +58,8 @@ impl Pace {
             stretch: Stretch::default(),
             settling: 0,
             idle_since: None,
-            step: Step::Rest(0),
+            // The first parts are slower: their memory is new.
+            step: Step::Rest(1),
             rest: PACE_REST_MIN,
             is_next_up: true,
         }
@@ -98,15 +99,14 @@ impl Pace {
         };
         self.stretch.parts += 1;
         self.stretch.bytes += bytes;
-        // Parts of a far store end in waves, of which whole ones are compared.
-        let wanted = PACE_PARTS_MIN.next_multiple_of(self.limit);
-        if self.stretch.parts < wanted || now <= since {
+        // Parts of a far store end in waves: whole ones are measured.
+        if self.stretch.parts < PACE_WAVES * self.limit || now <= since {
             return;
         }
         let stretch = std::mem::take(&mut self.stretch);
         self.stretch.since = Some(now);
-        // Less often, and the application is what was slow.
-        if stretch.waits >= stretch.parts / self.limit {
+        // If nobody did, the application is what was slow.
+        if stretch.waits > 0 {
             self.learn(stretch.bytes as f64 / (now - since).as_secs_f64());
         }
     }
@@ -137,7 +137,7 @@ impl Pace {
     fn try_another(&mut self, rate: f64) {
         let from = self.limit;
         let up = (from * 2).min(self.max);
-        let down = (from * 3 / 4).max(PACE_MIN.min(self.max));
+        let down = (from * 3 / 4).max(PACE_START.min(self.max));
         self.limit = if self.is_next_up && up > from || down == from {
             up
         } else {
@@ -174,7 +174,7 @@ mod tests {
             }
             free_at = free_at.max(now) + apart;
             // Filling a part takes time as well.
-            now += 0.002;
+            now += 0.001;
             pace.entered(Duration::from_secs_f64(now));
             in_flight.push(Reverse(Duration::from_secs_f64(free_at.max(now + alone))));
         }
@@ -184,44 +184,46 @@ mod tests {
     #[test]
     fn a_far_store_gets_all_that_it_takes_soon() {
         // 0.1 s for a part, however many there are.
-        let mut pace = Pace::new(25);
-        let (time, limits) = send(&mut pace, 1000, 0.1, 0.0);
-        let full = limits.iter().position(|limit| *limit == 25).unwrap();
-        assert!(full < 64, "{full}");
-        // With 25 at once from the beginning it would be 4 s.
-        assert!(time < 4.9, "{time}");
+        let mut pace = Pace::new(50);
+        let (time, limits) = send(&mut pace, 2000, 0.1, 0.0);
+        let full = limits.iter().position(|limit| *limit == 50).unwrap();
+        assert!(full < 240, "{full}");
+        // With 50 at once from the beginning it would be 4 s.
+        assert!(time < 5.4, "{time}");
     }
 
     #[test]
-    fn a_near_store_or_a_full_network_gets_few() {
+    fn a_near_store_or_a_full_network_gets_what_it_takes() {
         // 10 ms for a part, and no more than one in that time.
-        let mut pace = Pace::new(25);
+        let mut pace = Pace::new(200);
         let (time, limits) = send(&mut pace, 1000, 0.01, 0.01);
         assert!(time < 10.1, "{time}");
-        let mean = limits.iter().sum::<usize>() as f64 / limits.len() as f64;
-        assert!(mean <= 4.0, "{mean}");
-        // One in 10 ms, of which each takes 50: five fill it.
-        let mut pace = Pace::new(25);
-        let (time, limits) = send(&mut pace, 2000, 0.05, 0.01);
-        assert!(time < 20.5, "{time}");
-        assert!(limits[1000..].iter().all(|limit| (3..=12).contains(limit)));
+        let mean = limits.iter().sum::<usize>() / limits.len();
+        assert!(mean <= PACE_START + 8, "{mean}");
+        // One in 2.5 ms, of which each takes 0.1 s: 40 fill it.
+        let mut pace = Pace::new(200);
+        let (time, limits) = send(&mut pace, 4000, 0.1, 0.0025);
+        assert!(time < 10.9, "{time}");
+        let later = &limits[2000..];
+        let mean = later.iter().sum::<usize>() / later.len();
+        assert!((36..=64).contains(&mean), "{mean}");
     }
 
     #[test]
     fn a_store_that_moves_away_is_followed() {
-        let mut pace = Pace::new(25);
+        let mut pace = Pace::new(50);
         send(&mut pace, 500, 0.01, 0.01);
-        assert!(pace.limit() <= 8);
+        assert!(pace.limit() <= 2 * PACE_START);
         // Its time begins anew.
         pace.stretch = Stretch::default();
         pace.idle_since = None;
-        let (_, limits) = send(&mut pace, 2000, 0.1, 0.0);
-        assert!(limits.contains(&25));
+        let (_, limits) = send(&mut pace, 4000, 0.1, 0.0);
+        assert!(limits.contains(&50));
     }
 
     #[test]
     fn a_writer_that_pauses_changes_nothing() {
-        let mut pace = Pace::new(25);
+        let mut pace = Pace::new(50);
         for second in 0..1000 {
             pace.entered(Duration::from_secs(second));
             pace.ended(8 << 20, 0, Duration::from_secs(second));

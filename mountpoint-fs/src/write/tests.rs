@@ -1,5 +1,6 @@
 //! Writers over a simulated bucket, in virtual time: what is sent when, and what becomes of faults.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ use crate::memory::Budget;
 use crate::operation::{FsError, Progress};
 use crate::sync::Mutex;
 
-const MIB: usize = 1 << 20;
+pub(super) const MIB: usize = 1 << 20;
 
 /// What a writer told of itself.
 #[derive(Debug, Default)]
-struct Told(Mutex<Vec<String>>);
+pub(super) struct Told(Mutex<Vec<String>>);
 
 impl WriteObserver for Told {
     fn resumed(&self) -> Result<(), FsError> {
@@ -37,10 +38,10 @@ impl WriteObserver for Told {
     }
 }
 
-struct Bench {
-    client: Arc<SimClient>,
-    context: Arc<WriteContext>,
-    budget: Arc<Budget>,
+pub(super) struct Bench {
+    pub(super) client: Arc<SimClient>,
+    pub(super) context: Arc<WriteContext>,
+    pub(super) budget: Arc<Budget>,
     clock: Clock,
     told: Arc<Told>,
 }
@@ -60,7 +61,11 @@ impl Bench {
             time,
             ..SimOptions::default()
         };
-        let client = Arc::new(SimClient::new(options));
+        Self::over(Arc::new(SimClient::new(options)), memory, config)
+    }
+
+    /// A mount of `client`'s bucket.
+    fn over(client: Arc<SimClient>, memory: u64, config: WriteConfig) -> Self {
         let budget = Budget::new(memory);
         let source = MemorySource {
             budget: Arc::clone(&budget),
@@ -87,11 +92,37 @@ impl Bench {
         Self::new(Time::Immediate, 256 << 20, Some(ChecksumAlgorithm::Crc32c))
     }
 
+    /// With a journal of uploads in `state`.
+    pub(super) fn with_journal(state: &Path) -> Self {
+        let options = SimOptions {
+            time: Time::Immediate,
+            ..SimOptions::default()
+        };
+        Self::next_mount(Arc::new(SimClient::new(options)), state)
+    }
+
+    /// The next mount of the same bucket.
+    pub(super) fn next_mount(client: Arc<SimClient>, state: &Path) -> Self {
+        let config = WriteConfig {
+            part_size: Some(5 << 20),
+            checksum: Some(ChecksumAlgorithm::Crc32c),
+            bucket: "bucket".to_owned(),
+            state_directory: Some(state.to_owned()),
+            ..WriteConfig::default()
+        };
+        Self::over(client, 256 << 20, config)
+    }
+
+    /// The mount is gone, the bucket stays.
+    pub(super) fn end(self) -> Arc<SimClient> {
+        self.client
+    }
+
     fn manual(memory: u64) -> Self {
         Self::new(Time::Manual, memory, Some(ChecksumAlgorithm::Crc64Nvme))
     }
 
-    fn writer(&self, beginning: Beginning) -> Arc<Writer> {
+    pub(super) fn writer(&self, beginning: Beginning) -> Arc<Writer> {
         self.writer_of("key", beginning)
     }
 
@@ -102,11 +133,11 @@ impl Bench {
         Writer::new(&self.context, key, beginning, progress, observer)
     }
 
-    fn content(&self) -> Option<Vec<u8>> {
+    pub(super) fn content(&self) -> Option<Vec<u8>> {
         Some(self.client.object("key")?.content.to_vec())
     }
 
-    fn uploads(&self) -> usize {
+    pub(super) fn uploads(&self) -> usize {
         let open = self.client.list_uploads("");
         open.now_or_never().map_or(0, |open| open.unwrap().len())
     }
@@ -121,13 +152,13 @@ impl Bench {
     }
 }
 
-fn pattern(len: usize) -> Vec<u8> {
+pub(super) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at % 253).unwrap()).collect()
 }
 
 /// Writes that need not wait.
 #[track_caller]
-fn write(writer: &Writer, offset: usize, data: &[u8]) -> Result<(), FsError> {
+pub(super) fn write(writer: &Writer, offset: usize, data: &[u8]) -> Result<(), FsError> {
     let mut at = offset;
     for piece in data.chunks(MIB) {
         writer
@@ -139,7 +170,7 @@ fn write(writer: &Writer, offset: usize, data: &[u8]) -> Result<(), FsError> {
 }
 
 #[track_caller]
-fn now<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("it does not wait")
 }
 

@@ -49,10 +49,9 @@ fn a_small_file_is_one_request_after_its_look_up() {
         let content = pattern(len);
         server.log().clear();
         std::fs::write(mounted.join(&name), &content).unwrap();
-        // An empty file is stored when the kernel tells of its last close, or when somebody opens it.
         assert_eq!(std::fs::read(mounted.join(&name)).unwrap(), content);
-        check_stored(&server, &name, &content);
         assert_eq!(uploads(&server), [1, 0, 0, 0, 0], "{len}");
+        check_stored(&server, &name, &content);
     }
     server.log().clear();
     std::fs::write(mounted.join("counted"), pattern(4096)).unwrap();
@@ -233,44 +232,32 @@ fn two_hosts_that_create_one_file_do_not_overwrite_each_other() {
     assert!(server.store().uploads(BUCKET).is_empty());
 }
 
-/// The n-th request of an upload fails, for each n until none does: nothing of the file appears, whoever writes is told,
-/// and no upload is left behind.
 #[test]
-fn every_request_of_an_upload_may_fail() {
+fn two_hosts_that_write_one_file_leave_a_whole_one() {
     let server = server();
-    let mounted = Mounted::new(&server, &[]);
-    let refused = Fault::Error {
-        status: 403,
-        code: "AccessDenied",
-    };
-    for (len, requests) in [(100, 1), (18 * MIB, 5)] {
-        for failing in 0.. {
-            let key = format!("file-{len}-{failing}");
-            let content = pattern(len);
-            // The look-up asks for the directory, not for the key.
-            let mut file = create(&mounted, &key);
-            let rule = Rule {
-                key_prefix: key.clone(),
-                skip: failing,
-                count: Some(1),
-                ..Rule::always(refused.clone())
-            };
-            let rule = server.faults().add(rule);
-            let written = content
-                .chunks(MIB)
-                .try_for_each(|piece| file.write_all(piece));
-            let outcome = written.and_then(|()| nix::unistd::close(file).map_err(Into::into));
-            server.faults().remove(rule);
-            if failing == requests {
-                outcome.unwrap();
-                check_stored(&server, &key, &content);
-                break;
-            }
-            let error = outcome.expect_err(&key);
-            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{key}");
-            assert!(server.store().object(BUCKET, &key).is_none(), "{key}");
-            assert!(!mounted.join(&key).exists(), "{key}");
-        }
+    let (one, two) = (Mounted::new(&server, FLAGS), Mounted::new(&server, FLAGS));
+    for len in [10, 9 * MIB] {
+        let name = format!("file-{len}");
+        put(&server, &name, pattern(6 * MIB));
+        let open = |how: &OpenOptions| [&one, &two].map(|it| how.open(it.join(&name)).unwrap());
+        // Whoever closes last has replaced it.
+        let [mut first, mut second] = open(OpenOptions::new().write(true).truncate(true));
+        first.write_all(&pattern(len)).unwrap();
+        second.write_all(&vec![7; len]).unwrap();
+        first.sync_all().unwrap();
+        check_stored(&server, &name, &pattern(len));
+        second.sync_all().unwrap();
+        drop((first, second));
+        check_stored(&server, &name, &vec![7; len]);
+        // What somebody else has put behind its end is not lost.
+        let [mut first, mut second] = open(OpenOptions::new().append(true));
+        first.write_all(b"first").unwrap();
+        second.write_all(b"second").unwrap();
+        first.sync_all().unwrap();
+        second.sync_all().unwrap_err();
+        drop((first, second));
+        let expected = [&vec![7; len][..], b"first"].concat();
+        check_stored(&server, &name, &expected);
     }
     crate::harness::wait_until("the end of all uploads", || {
         server.store().uploads(BUCKET).is_empty()

@@ -7,7 +7,7 @@ use std::path::Path;
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
 use nix::sys::signal::Signal;
 
-use crate::harness::{BUCKET, Mounted, PATIENCE, run, server, shell, wait_until};
+use crate::harness::{BUCKET, Mounted, PATIENCE, put, run, server, shell, wait_until};
 
 const MIB: usize = 1 << 20;
 
@@ -30,6 +30,7 @@ fn a_mount_that_is_killed_leaves_nothing_behind() {
     for (key, len, blocked) in [
         ("created", 0, None),
         ("buffered", 100, None),
+        ("putting", 100, Some(Operation::PutObject)),
         ("parts-there", 17 * MIB, None),
         (
             "completing",
@@ -49,7 +50,7 @@ fn a_mount_that_is_killed_leaves_nothing_behind() {
         }
         file.write_all(&vec![7; len % MIB]).unwrap();
         let close = match key {
-            "stored" | "completing" => Some(std::thread::scope(|scope| {
+            "stored" | "completing" | "putting" => Some(std::thread::scope(|scope| {
                 let closing = scope.spawn(move || file.sync_all().is_ok());
                 if let Some(blocked) = blocked {
                     wait_until("the request", || {
@@ -110,12 +111,13 @@ fn sigterm_stores_what_was_closed_and_gives_up_what_was_not() {
         jitter: std::time::Duration::ZERO,
     };
     server.faults().add(Rule::on(Operation::PutObject, slow));
-    // It is stored when the kernel tells of the last close, which nobody waits for.
-    shell(mounted.path(), ": > closed");
+    let path = mounted.join("closed");
+    let closing = std::thread::spawn(move || std::fs::write(path, b""));
     wait_until("the request", || {
         server.log().counters(Operation::PutObject).in_flight > 0
     });
     let (status, took) = mounted.signal(Signal::SIGTERM);
+    closing.join().unwrap().unwrap();
     assert!(status.success(), "{status:?}");
     assert!(took < PATIENCE, "{took:?}");
     assert!(is_stored(&server, "closed"));
@@ -171,4 +173,160 @@ for each in (fd, other):
     let output = run("python3", &["-c", script, mounted.path().to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
     assert!(server.store().keys(BUCKET).is_empty());
+}
+
+/// An empty file is stored by the close that is the last as far as can be seen; one that a shell moves is not.
+#[test]
+fn an_empty_file_is_stored_by_its_close() {
+    let server = server();
+    put(&server, "old", "old");
+    let mounted = Mounted::new(&server, &["--allow-overwrite"]);
+    let popen = r#"python3 -c "
+import subprocess
+with open('by-a-child', 'x') as file:
+    child = subprocess.Popen(['sh', '-c', 'read go; echo hello'], stdin=subprocess.PIPE, stdout=file)
+child.communicate(b'go')
+assert child.returncode == 0
+""#;
+    for (script, key, content, puts) in [
+        ("touch touched", "touched", "", 1),
+        (": > by-bash", "by-bash", "", 1),
+        ("sh -c ': > by-sh'", "by-sh", "", 1),
+        ("/bin/true > by-true", "by-true", "", 1),
+        ("python3 -c \"open('py', 'x').close()\"", "py", "", 1),
+        ("dd if=/dev/null of=by-dd status=none", "by-dd", "", 1),
+        ("cp /dev/null by-cp", "by-cp", "", 1),
+        ("exec 3> held; exec 3>&-", "held", "", 1),
+        (": > old", "old", "", 1),
+        ("echo hello > echoed", "echoed", "hello\n", 1),
+        ("{ /bin/true; echo hello; } > late", "late", "hello\n", 1),
+        (
+            "(/bin/true; /bin/echo hello) > by-children",
+            "by-children",
+            "hello\n",
+            1,
+        ),
+        // The opener has closed it before the child writes.
+        (popen, "by-a-child", "hello\n", 2),
+    ] {
+        server.log().clear();
+        shell(mounted.path(), script);
+        // By the time the program has ended: nobody has looked at the file.
+        assert_eq!(server.log().count(Operation::PutObject), puts, "{script}");
+        let object = server.store().object(BUCKET, key).expect(script);
+        assert_eq!(object.bytes(), content, "{script}");
+    }
+}
+
+#[test]
+fn the_close_of_an_empty_file_returns_the_error() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    let refused = Fault::Error {
+        status: 403,
+        code: "AccessDenied",
+    };
+    server.faults().add(Rule::on(Operation::PutObject, refused));
+    for script in [
+        "touch new",
+        "python3 -c \"open('new', 'x').close()\"",
+        "dd if=/dev/null of=new status=none",
+        "cp /dev/null new",
+    ] {
+        shell(
+            mounted.path(),
+            &format!("if {script} 2>&1; then exit 1; fi"),
+        );
+        wait_until("the end of its name", || !mounted.join("new").exists());
+    }
+}
+
+/// Who opens a file before its first byte is written does not make its writer fail.
+#[test]
+fn a_reader_beside_a_shell_does_not_hinder_it() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    shell(
+        mounted.path(),
+        "{ if head -c 1 log > /dev/null 2>&1; then exit 1; fi; echo one; /bin/echo two; } > log
+         test \"$(cat log)\" = $'one\\ntwo'",
+    );
+    // Its opener has closed it, and a child writes it: the reader has the empty file.
+    let script = r#"
+import errno, os, subprocess, sys, time
+path = sys.argv[1]
+with open(path, 'x') as file:
+    child = subprocess.Popen(['sh', '-c', 'read go; echo one; read go; echo two'], stdin=subprocess.PIPE, stdout=file)
+reader = open(path, 'rb', buffering=0)
+assert reader.read() == b''
+child.stdin.write(b'go\n')
+child.stdin.flush()
+deadline = time.time() + 30
+while os.stat(path).st_size == 0:
+    assert time.time() < deadline
+try:
+    assert reader.read() == b'', 'bytes that are not stored'
+except OSError as error:
+    assert error.errno == errno.ESTALE, error
+child.communicate(b'go\n')
+assert child.returncode == 0
+assert open(path, 'rb').read() == b'one\ntwo\n'
+try:
+    assert reader.read() in (b'', b'one\ntwo\n'), 'other bytes'
+except OSError as error:
+    assert error.errno == errno.ESTALE, error
+"#;
+    let path = mounted.join("by-a-child");
+    let output = run("python3", &["-c", script, path.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    let stored = server.store().object(BUCKET, "by-a-child").unwrap();
+    assert_eq!(stored.bytes(), "one\ntwo\n");
+}
+
+/// The mount is killed while S3 copies what a file begins with: the old object stays, and the next mount aborts the
+/// upload.
+#[test]
+fn a_mount_that_is_killed_while_it_appends_leaves_the_old_object() {
+    let server = server();
+    put(&server, "log", vec![1; 6 * MIB]);
+    let state = tempfile::tempdir().unwrap();
+    let args = |state: &Path| {
+        [
+            "--allow-append",
+            "--state-directory",
+            state.to_str().unwrap(),
+        ]
+        .map(str::to_owned)
+    };
+    for blocked in [Operation::UploadPartCopy, Operation::UploadPart] {
+        let args = args(state.path());
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        let mounted = Mounted::new(&server, &args);
+        server.log().clear();
+        let rule = server.faults().add(Rule::on(blocked, Fault::BlackHole));
+        let mut file = File::options()
+            .append(true)
+            .open(mounted.join("log"))
+            .unwrap();
+        file.write_all(b"more").unwrap();
+        std::thread::scope(|scope| {
+            let closing = scope.spawn(move || file.sync_all().is_ok());
+            wait_until("the request", || {
+                server.log().counters(blocked).in_flight > 0
+            });
+            nix::sys::signal::kill(mounted.pid(), Signal::SIGKILL).unwrap();
+            assert!(!closing.join().unwrap());
+        });
+        let directory = mounted.path().to_owned();
+        mounted.signal(Signal::SIGKILL);
+        run("umount", &["-l", directory.to_str().unwrap()]);
+        server.faults().remove(rule);
+        assert_eq!(server.store().uploads(BUCKET).len(), 1, "{blocked:?}");
+        let mounted = Mounted::new(&server, &args);
+        wait_until("the abort of what was left", || {
+            server.store().uploads(BUCKET).is_empty()
+        });
+        let log = std::fs::read(mounted.join("log")).unwrap();
+        assert!(log == vec![1; 6 * MIB], "{blocked:?}");
+    }
 }

@@ -1,8 +1,10 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
+mod carried;
 mod changing;
 mod cold;
 mod concurrent;
+mod copying;
 mod large;
 mod listing;
 mod lookup;
@@ -13,6 +15,7 @@ mod posix;
 mod renaming;
 mod threads;
 mod walking;
+mod write_model;
 mod writing;
 
 use std::ffi::OsStr;
@@ -25,6 +28,7 @@ use mountpoint_client::sim::{Operation, RequestLog, SimOptions, Time};
 use super::FileSystem;
 use crate::clock::Clock;
 use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
+use crate::handle::{Closer, Closing, Others};
 use crate::operation::{
     DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, OpenOptions,
 };
@@ -34,6 +38,28 @@ const READ: OpenOptions = OpenOptions {
     direct: false,
     process: 0,
 };
+
+/// Who closes a file, as a test says it.
+struct Closes(Closer, Others);
+
+impl Closing for Closes {
+    fn closer(&self, _: u32) -> Closer {
+        self.0
+    }
+
+    fn others(&self, _: InodeNo, _: &str) -> Others {
+        self.1
+    }
+}
+
+/// The opener closes its last descriptor.
+const OPENER: Closes = Closes(Closer::Opener, Others::None);
+/// The opener moves its descriptor, and closes the first one.
+const MOVES: Closes = Closes(Closer::Opener, Others::Held);
+/// Whether the opener moves it or closes it cannot be seen.
+const UNSEEN: Closes = Closes(Closer::Opener, Others::Unknown);
+/// A child of the opener ends.
+const CHILD: Closes = Closes(Closer::Child, Others::None);
 
 /// A mounted bucket, time and requests in the hand of the test.
 struct Mount {

@@ -165,18 +165,133 @@ fn a_file_that_was_replaced_is_not_cut() {
 
 #[test]
 fn a_child_that_ends_does_not_show_half_a_file() {
-    use crate::handle::Closer;
     let mount = Mount::immediate(&[]);
     let (ino, handle) = create(&mount, ROOT, "new");
     write(&mount, handle, 0, b"half");
-    now(mount.fs.flush(handle, |_| Closer::Child)).unwrap();
+    now(mount.fs.flush(handle, &CHILD)).unwrap();
     let looked = now(mount.fs.open(ino, READ));
     assert!(matches!(looked, Err(FsError::NotPermitted(_))));
     assert!(mount.bucket.keys().is_empty());
     write(&mount, handle, 4, b" and whole");
-    now(mount.fs.flush(handle, |_| Closer::Opener)).unwrap();
+    now(mount.fs.flush(handle, &OPENER)).unwrap();
     let opened = now(mount.fs.open(ino, READ)).unwrap();
     mount.fs.release(opened.handle);
     assert_eq!(content(&mount, "new"), "half and whole");
     mount.fs.release(handle);
+}
+
+/// Closes of a file that nothing was written to, and the objects of it that are stored then: at once, when something is
+/// written and closed, and when the kernel tells of the last close.
+#[test]
+fn an_empty_file_is_stored_by_the_close_that_may_be_the_last() {
+    for (closes, at_once) in [
+        (vec![&OPENER], 1),
+        (vec![&MOVES], 0),
+        (vec![&MOVES, &OPENER], 1),
+        (vec![&MOVES, &CHILD], 0),
+        (vec![&UNSEEN], 1),
+        (vec![&UNSEEN, &UNSEEN], 1),
+        (vec![&CHILD], 0),
+    ] {
+        let which = closes.iter().map(|it| (it.0, it.1)).collect::<Vec<_>>();
+        for writes in [false, true] {
+            let mount = Mount::immediate(&[]);
+            let (_, handle) = create(&mount, ROOT, "new");
+            for closing in &closes {
+                now(mount.fs.flush(handle, *closing)).unwrap();
+            }
+            let puts = || mount.bucket.take_log().count(Operation::PutObject);
+            assert_eq!(puts(), at_once, "{which:?}");
+            if writes {
+                write(&mount, handle, 0, b"hello");
+                now(mount.fs.flush(handle, &OPENER)).unwrap();
+                assert_eq!(puts(), 1, "{which:?}");
+            }
+            mount.fs.release(handle);
+            let later = if writes { 0 } else { 1 - at_once };
+            assert_eq!(puts(), later, "{which:?}");
+            assert_eq!(content(&mount, "new"), if writes { "hello" } else { "" });
+        }
+        // The close that stores it returns the error, and the file is gone.
+        if at_once == 1 {
+            let mount = Mount::immediate(&[]);
+            let (_, handle) = create(&mount, ROOT, "new");
+            let denied = mountpoint_client::ErrorKind::Denied;
+            mount.bucket.fail_next(Operation::PutObject, 1, denied);
+            let outcomes: Vec<_> = closes
+                .iter()
+                .map(|closing| now(mount.fs.flush(handle, *closing)).is_err())
+                .collect();
+            assert!(outcomes.contains(&true), "{which:?}");
+            mount.fs.release(handle);
+            assert!(mount.bucket.keys().is_empty());
+            assert!(matches!(mount.lookup(ROOT, "new"), Err(FsError::NotFound)));
+        }
+    }
+}
+
+/// Who opens a file before its first byte is written does not make its writer fail.
+#[test]
+fn a_reader_does_not_hinder_the_writer_of_an_empty_file() {
+    let mount = Mount::immediate(&[]);
+    // It can be seen that it is still open: it is being written.
+    let (ino, handle) = create(&mount, ROOT, "moved");
+    now(mount.fs.flush(handle, &MOVES)).unwrap();
+    let refused = now(mount.fs.open(ino, READ));
+    assert!(matches!(refused, Err(FsError::NotPermitted(_))));
+    write(&mount, handle, 0, b"hello");
+    now(mount.fs.flush(handle, &OPENER)).unwrap();
+    mount.fs.release(handle);
+    assert_eq!(content(&mount, "moved"), "hello");
+
+    // It cannot: a reader has the empty file, until it is written.
+    for reads_first in [false, true] {
+        let name = format!("unseen-{reads_first}");
+        let (ino, handle) = create(&mount, ROOT, &name);
+        now(mount.fs.flush(handle, &UNSEEN)).unwrap();
+        let reader = now(mount.fs.open(ino, READ)).unwrap().handle;
+        let read = || now(mount.fs.read(reader, 0, 4096, false));
+        if reads_first {
+            assert_eq!(read().unwrap().len(), 0);
+        }
+        write(&mount, handle, 0, b"hello");
+        assert!(matches!(read(), Err(FsError::Stale(_))));
+        write(&mount, handle, 5, b" world");
+        now(mount.fs.flush(handle, &OPENER)).unwrap();
+        assert!(matches!(read(), Err(FsError::Stale(_))));
+        mount.fs.release(handle);
+        let again = now(mount.fs.open(ino, READ)).unwrap();
+        assert!(!again.keep_cache);
+        let data = now(mount.fs.read(again.handle, 0, 4096, false)).unwrap();
+        assert_eq!(data.len(), 11);
+        mount.fs.release(again.handle);
+        mount.fs.release(reader);
+        assert_eq!(content(&mount, &name), "hello world");
+    }
+}
+
+/// The opener gives the file to a child and closes it; the child writes and ends.
+#[test]
+fn a_child_writes_what_its_opener_has_closed() {
+    let mount = Mount::immediate(&[]);
+    let (ino, handle) = create(&mount, ROOT, "new");
+    now(mount.fs.flush(handle, &OPENER)).unwrap();
+    assert_eq!(content(&mount, "new"), "");
+    write(&mount, handle, 0, b"of a child");
+    let refused = now(mount.fs.open(ino, READ));
+    assert!(matches!(refused, Err(FsError::NotPermitted(_))));
+    mount.requests();
+    now(mount.fs.flush(handle, &CHILD)).unwrap();
+    assert_eq!(content(&mount, "new"), "of a child");
+    mount.fs.release(handle);
+    assert_eq!(mount.bucket.take_log().records().len(), 1);
+    // Somebody else has replaced the empty file meanwhile: theirs stays.
+    let (_, handle) = create(&mount, ROOT, "other");
+    now(mount.fs.flush(handle, &OPENER)).unwrap();
+    mount.bucket.put_object("other", "theirs");
+    write(&mount, handle, 0, b"ours");
+    let outcome = now(mount.fs.flush(handle, &CHILD));
+    assert!(matches!(outcome, Err(FsError::Exists)), "{outcome:?}");
+    mount.fs.release(handle);
+    assert_eq!(content(&mount, "other"), "theirs");
 }

@@ -22,7 +22,7 @@ use crate::sync::Mutex;
 
 /// The journal of this mount. Its file is made with the first upload.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(crate) struct Journal {
     place: Option<Place>,
     /// The file, once it is there, and how many uploads it has open. The lock is a leaf.
     state: Mutex<State>,
@@ -62,7 +62,7 @@ enum Line {
 
 impl Journal {
     /// A journal about `bucket` in `directory`; without one, nothing is remembered.
-    pub(super) fn new(directory: Option<&Path>, bucket: &str) -> Self {
+    pub(crate) fn new(directory: Option<&Path>, bucket: &str) -> Self {
         let place = directory.map(|directory| Place {
             directory: directory.to_owned(),
             bucket: bucket.to_owned(),
@@ -74,7 +74,7 @@ impl Journal {
     }
 
     /// `upload` was begun.
-    pub(super) fn begun(&self, upload: &Upload) {
+    pub(crate) fn begun(&self, upload: &Upload) {
         self.write(&Line::Begun {
             key: upload.key.as_str().to_owned(),
             id: upload.upload_id.clone(),
@@ -82,7 +82,7 @@ impl Journal {
     }
 
     /// `upload` is complete, or S3 has forgotten it.
-    pub(super) fn ended(&self, upload: &Upload) {
+    pub(crate) fn ended(&self, upload: &Upload) {
         self.write(&Line::Ended {
             id: upload.upload_id.clone(),
         });
@@ -104,7 +104,7 @@ impl Journal {
     }
 
     /// Aborts what processes left that are gone. Returns how many uploads that were.
-    pub(super) async fn recover(&self, client: &dyn ObjectClient) -> usize {
+    pub(crate) async fn recover(&self, client: &dyn ObjectClient) -> usize {
         let Some(place) = &self.place else { return 0 };
         let mut aborted = 0;
         for path in place.files() {

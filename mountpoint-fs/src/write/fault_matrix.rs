@@ -1,0 +1,219 @@
+//! Every fault at every request of an upload: whoever writes is told, or the object is there, whole and right; nothing
+//! else appears, and nothing is left behind that the next mount does not abort.
+
+use std::path::Path;
+
+use mountpoint_client::sim::{Fault, FaultRule, When};
+
+use super::tests::{Bench, MIB, now, pattern, write};
+use super::{Beginning, Stored, Writer};
+use crate::operation::FsError;
+use mountpoint_client::ErrorKind;
+use mountpoint_client::sim::Operation;
+
+/// What is written, over what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Workload {
+    /// A new file of so many bytes.
+    New(usize),
+    /// A file of so many bytes that replaces one.
+    Replace(usize),
+    /// So many bytes, then a synchronisation, and so many more.
+    GoOn(usize, usize),
+    /// An object of so many bytes, and so many behind it.
+    Append(usize, usize),
+}
+
+const WORKLOADS: [Workload; 9] = [
+    Workload::New(0),
+    Workload::New(5),
+    Workload::New(6 * MIB),
+    Workload::Replace(5),
+    Workload::Replace(6 * MIB),
+    Workload::GoOn(5, 5),
+    Workload::GoOn(5 * MIB, 5),
+    Workload::Append(5, 5),
+    Workload::Append(5 * MIB, 5),
+];
+
+fn faults() -> Vec<Fault> {
+    let kinds = [
+        ErrorKind::InvalidRequest,
+        ErrorKind::Denied,
+        ErrorKind::NotFound,
+        ErrorKind::NoSuchUpload,
+        ErrorKind::Unsupported,
+        ErrorKind::Transient,
+    ];
+    let mut faults: Vec<_> = kinds.into_iter().map(Fault::Fail).collect();
+    // The server has done it, and nobody hears of it.
+    faults.push(Fault::FailAfterwards(ErrorKind::Transient));
+    faults.push(Fault::Repeat);
+    faults
+}
+
+/// What the bucket may hold when a workload has come to its end.
+struct Contents {
+    before: Option<Vec<u8>>,
+    /// What a synchronisation before the end stores.
+    between: Option<Vec<u8>>,
+    after: Vec<u8>,
+}
+
+impl Workload {
+    fn contents(self) -> Contents {
+        let old = |len: usize| pattern(len).into_iter().rev().collect::<Vec<u8>>();
+        match self {
+            Self::New(len) => Contents {
+                before: None,
+                between: None,
+                after: pattern(len),
+            },
+            Self::Replace(len) => Contents {
+                before: Some(old(7)),
+                between: None,
+                after: pattern(len),
+            },
+            Self::GoOn(first, more) => Contents {
+                before: None,
+                between: Some(pattern(first)),
+                after: pattern(first + more),
+            },
+            Self::Append(first, more) => Contents {
+                before: Some(old(first)),
+                between: None,
+                after: [old(first), pattern(more)].concat(),
+            },
+        }
+    }
+
+    fn run(self, bench: &Bench, contents: &Contents) -> Result<(), FsError> {
+        let store = |writer: &Writer| now(writer.store()).map(drop);
+        match self {
+            Self::New(_) | Self::Replace(_) => {
+                let beginning = match self {
+                    Self::New(_) => Beginning::New,
+                    _ => Beginning::Replace,
+                };
+                let writer = bench.writer(beginning);
+                let written = write(&writer, 0, &contents.after);
+                ends(&writer, written.and_then(|()| store(&writer)))
+            }
+            Self::GoOn(first, _) => {
+                let writer = bench.writer(Beginning::New);
+                let written = write(&writer, 0, &contents.after[..first])
+                    .and_then(|()| store(&writer))
+                    .and_then(|()| write(&writer, first, &contents.after[first..]))
+                    .and_then(|()| store(&writer));
+                ends(&writer, written)
+            }
+            Self::Append(first, _) => {
+                let object = bench.client.object("key").unwrap();
+                let stored = Stored {
+                    etag: object.etag,
+                    size: first as u64,
+                };
+                let writer = if first < 5 * MIB {
+                    let writer = bench.writer(Beginning::Extend(stored));
+                    now(writer.preload(&contents.after[..first])).unwrap();
+                    writer
+                } else {
+                    bench.writer(Beginning::Append(stored))
+                };
+                let written = write(&writer, first, &contents.after[first..]);
+                ends(&writer, written.and_then(|()| store(&writer)))
+            }
+        }
+    }
+}
+
+/// A failure is final: whoever asks again hears the same.
+fn ends(writer: &Writer, outcome: Result<(), FsError>) -> Result<(), FsError> {
+    let again = now(writer.store()).map(drop);
+    match (&outcome, &again) {
+        (Ok(()), Ok(())) => {}
+        (Err(first), Err(second)) => assert_eq!(first.to_string(), second.to_string()),
+        (first, second) => panic!("first {first:?}, then {second:?}"),
+    }
+    outcome
+}
+
+#[test]
+fn every_fault_at_every_request_is_told_or_does_no_harm() {
+    let state = tempfile::tempdir().unwrap();
+    let mut cases = 0;
+    for workload in WORKLOADS {
+        let contents = workload.contents();
+        for fault in faults() {
+            for is_lasting in [false, true] {
+                // Who says for ever that there is no upload is believed when it is to be aborted.
+                if is_lasting && fault == Fault::Fail(ErrorKind::NoSuchUpload) {
+                    continue;
+                }
+                let mut hits = 1..;
+                while check(
+                    &(workload, &contents),
+                    &fault,
+                    (hits.next().unwrap(), is_lasting),
+                    state.path(),
+                ) {
+                    cases += 1;
+                }
+            }
+        }
+    }
+    assert!(cases > 250, "{cases} cases are not all");
+}
+
+/// One case; `false` if the workload has fewer requests.
+fn check(
+    (workload, contents): &(Workload, &Contents),
+    fault: &Fault,
+    (hit, is_lasting): (u32, bool),
+    state: &Path,
+) -> bool {
+    let case = format!("{workload:?}, {fault:?} at {hit}, for ever: {is_lasting}");
+    let bench = Bench::with_journal(state);
+    if let Some(before) = &contents.before {
+        bench.client.put_object("key", before.clone());
+    }
+    let when = if is_lasting {
+        When::From(hit)
+    } else {
+        When::Nth(hit)
+    };
+    bench.client.add_fault(FaultRule {
+        operation: None,
+        when,
+        fault: fault.clone(),
+    });
+    let outcome = workload.run(&bench, contents);
+    let log = bench.client.take_log();
+    bench.client.clear_faults();
+    let content = bench.content();
+    if outcome.is_ok() {
+        assert!(content.as_ref() == Some(&contents.after), "{case}");
+    } else {
+        // The server may have done what it did not tell.
+        let is_whole = content == contents.before
+            || (content.is_some() && content == contents.between)
+            || content.as_ref() == Some(&contents.after);
+        assert!(is_whole, "{case}: a part of the file");
+    }
+    let was_hit = log.records().len() >= hit as usize;
+    assert!(was_hit || outcome.is_ok(), "{case}: {outcome:?}");
+    // Nobody knows the id of an upload whose beginning was not answered.
+    let hits = log.records().iter().skip(hit as usize - 1);
+    let hits = hits.take(if is_lasting { usize::MAX } else { 1 });
+    let is_lost = matches!(fault, Fault::FailAfterwards(_) | Fault::Repeat);
+    let unknown = hits.filter(|it| it.operation == Operation::CreateMultipartUpload);
+    let unknown = if is_lost { unknown.count() } else { 0 };
+    let budget = std::sync::Arc::clone(&bench.budget);
+    let client = bench.end();
+    assert_eq!(budget.used(), 0, "{case}");
+    let next = Bench::next_mount(client, state);
+    now(next.context.recover());
+    let left = next.uploads();
+    assert!(left <= unknown, "{case}: {left} uploads");
+    was_hit
+}

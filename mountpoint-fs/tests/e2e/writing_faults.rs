@@ -1,0 +1,154 @@
+//! Faults at every request of what writes: whoever writes is told, or the object is there, whole and right.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+
+use mountpoint_client::server::{Fault, Operation, Rule, Server};
+
+use crate::harness::{BUCKET, Mounted, server, wait_until};
+
+const MIB: usize = 1 << 20;
+
+/// What is written, over what.
+#[derive(Clone, Copy, Debug)]
+enum Workload {
+    Small,
+    Large,
+    /// Behind an object that S3 copies.
+    Append,
+    Rename,
+}
+
+impl Workload {
+    fn old(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Small | Self::Large => None,
+            Self::Append => Some(vec![1; 5 * MIB]),
+            Self::Rename => Some(vec![1; 1000]),
+        }
+    }
+
+    fn new(self) -> Vec<u8> {
+        match self {
+            Self::Small => vec![2; 1000],
+            Self::Large => vec![2; 6 * MIB],
+            Self::Append => [vec![1; 5 * MIB], vec![2; 1000]].concat(),
+            Self::Rename => vec![1; 1000],
+        }
+    }
+
+    fn run(self, mounted: &Mounted, key: &str) -> io::Result<()> {
+        let path = mounted.join(key);
+        let mut file = match self {
+            Self::Small | Self::Large => File::create_new(&path)?,
+            Self::Append => OpenOptions::new().append(true).open(&path)?,
+            Self::Rename => return std::fs::rename(path, mounted.join(&format!("{key}-renamed"))),
+        };
+        let new = self.new();
+        let from = self.old().map_or(0, |old| old.len());
+        let written = new[from..]
+            .chunks(MIB)
+            .try_for_each(|piece| file.write_all(piece));
+        let closed = nix::unistd::close(file).map_err(io::Error::from);
+        written.and(closed)
+    }
+}
+
+/// A fault, how often, and whether it is to be overcome.
+fn faults() -> [(Fault, Option<u64>, bool); 10] {
+    let error = |status, code| Fault::Error { status, code };
+    let lost = Fault::ErrorAfterwards {
+        status: 500,
+        code: "InternalError",
+    };
+    [
+        (error(400, "InvalidArgument"), None, false),
+        (error(500, "InternalError"), Some(1), true),
+        (Fault::SlowDown, Some(1), true),
+        (Fault::DropConnection, Some(1), true),
+        (Fault::DropConnectionAfterwards, Some(1), true),
+        (lost, Some(1), true),
+        (Fault::ErrorInBody("InternalError"), Some(1), false),
+        (Fault::WrongETag, Some(1), false),
+        (Fault::NoETag, Some(1), false),
+        (Fault::WrongChecksum, Some(1), false),
+    ]
+}
+
+#[test]
+fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
+    let server = server();
+    let state = tempfile::tempdir().unwrap();
+    let args = [
+        "--allow-append",
+        "--allow-rename",
+        // In bytes: 5 MiB.
+        "--write-part-size",
+        "5242880",
+        "--state-directory",
+        state.path().to_str().unwrap(),
+    ];
+    let mounted = Mounted::new(&server, &args);
+    let (mut unknown, mut cases) = (0, 0);
+    for workload in [
+        Workload::Small,
+        Workload::Large,
+        Workload::Append,
+        Workload::Rename,
+    ] {
+        for (number, (fault, count, is_overcome)) in faults().into_iter().enumerate() {
+            for skip in 0.. {
+                let key = format!("{workload:?}-{number}-{skip}");
+                let case = format!("{key} {fault:?}");
+                if let Some(old) = workload.old() {
+                    server.store().put(BUCKET, &key, old);
+                }
+                server.log().clear();
+                let rule = server.faults().add(Rule {
+                    key_prefix: key.clone(),
+                    skip,
+                    count,
+                    ..Rule::always(fault.clone())
+                });
+                let outcome = workload.run(&mounted, &key);
+                let fired = server.faults().remove(rule).unwrap();
+                if fired == 0 {
+                    outcome.expect(&case);
+                    check(&server, workload, &key, true, &case);
+                    break;
+                }
+                if is_overcome {
+                    assert!(outcome.is_ok(), "{case}: {outcome:?}");
+                }
+                check(&server, workload, &key, outcome.is_ok(), &case);
+                cases += 1;
+                // Where the answer to the beginning of an upload is lost, nobody knows its id.
+                let creates = server.log().count(Operation::CreateMultipartUpload);
+                unknown += usize::from(creates > 1);
+            }
+        }
+    }
+    assert!(cases > 100, "{cases} cases are not all");
+    // Where every abort is refused, the next mount aborts.
+    drop(mounted);
+    let _mounted = Mounted::new(&server, &args);
+    wait_until("the end of all uploads that are known", || {
+        server.store().uploads(BUCKET).len() <= unknown
+    });
+}
+
+/// The bucket holds all or nothing of what was written; all of it if `is_ok`.
+#[track_caller]
+fn check(server: &Server, workload: Workload, key: &str, is_ok: bool, case: &str) {
+    let content = |key: &str| Some(server.store().object(BUCKET, key)?.bytes().to_vec());
+    let (here, new) = (content(key), Some(workload.new()));
+    if let Workload::Rename = workload {
+        let there = content(&format!("{key}-renamed"));
+        assert!(there == new || (!is_ok && there.is_none()), "{case}");
+        assert!(here == workload.old() || there == new, "{case}: it is lost");
+        assert!(!is_ok || here.is_none(), "{case}: it has both names");
+    } else {
+        let is_old = here == workload.old();
+        assert!(here == new || (!is_ok && is_old), "{case}");
+    }
+}
