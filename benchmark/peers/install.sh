@@ -36,6 +36,7 @@ build_rclone() {
 build_geesefs() {
     copy "$geesefs" geesefs
     go mod edit -dropreplace=github.com/aws/aws-sdk-go
+    go mod download github.com/aws/aws-sdk-go
     go mod vendor
     sdk=vendor/github.com/aws/aws-sdk-go/service/s3
     cp "$here/geesefs/yandex.go" "$sdk/"
