@@ -27,16 +27,13 @@ fn a_mount_that_is_killed_leaves_nothing_behind() {
     let server = server();
     let state = tempfile::tempdir().unwrap();
     let stuck = |operation| Rule::on(operation, Fault::BlackHole);
+    let complete = Operation::CompleteMultipartUpload;
     for (key, len, blocked) in [
         ("created", 0, None),
         ("buffered", 100, None),
         ("putting", 100, Some(Operation::PutObject)),
         ("parts-there", 17 * MIB, None),
-        (
-            "completing",
-            17 * MIB,
-            Some(Operation::CompleteMultipartUpload),
-        ),
+        ("completing", 17 * MIB, Some(complete)),
         ("stored", 17 * MIB, None),
         // The last one: the server never lets go of a request that it does not answer.
         ("part-on-its-way", 9 * MIB, Some(Operation::UploadPart)),

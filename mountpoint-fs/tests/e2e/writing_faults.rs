@@ -20,7 +20,7 @@ enum Workload {
 }
 
 impl Workload {
-    fn old(self) -> Option<Vec<u8>> {
+    fn before(self) -> Option<Vec<u8>> {
         match self {
             Self::Small | Self::Large => None,
             Self::Append => Some(vec![1; 5 * MIB]),
@@ -28,7 +28,7 @@ impl Workload {
         }
     }
 
-    fn new(self) -> Vec<u8> {
+    fn whole(self) -> Vec<u8> {
         match self {
             Self::Small => vec![2; 1000],
             Self::Large => vec![2; 6 * MIB],
@@ -44,8 +44,8 @@ impl Workload {
             Self::Append => OpenOptions::new().append(true).open(&path)?,
             Self::Rename => return std::fs::rename(path, mounted.join(&format!("{key}-renamed"))),
         };
-        let new = self.new();
-        let from = self.old().map_or(0, |old| old.len());
+        let new = self.whole();
+        let from = self.before().map_or(0, |old| old.len());
         let written = new[from..]
             .chunks(MIB)
             .try_for_each(|piece| file.write_all(piece));
@@ -100,7 +100,7 @@ fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
             for skip in 0.. {
                 let key = format!("{workload:?}-{number}-{skip}");
                 let case = format!("{key} {fault:?}");
-                if let Some(old) = workload.old() {
+                if let Some(old) = workload.before() {
                     server.store().put(BUCKET, &key, old);
                 }
                 server.log().clear();
@@ -141,14 +141,17 @@ fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
 #[track_caller]
 fn check(server: &Server, workload: Workload, key: &str, is_ok: bool, case: &str) {
     let content = |key: &str| Some(server.store().object(BUCKET, key)?.bytes().to_vec());
-    let (here, new) = (content(key), Some(workload.new()));
+    let (here, new) = (content(key), Some(workload.whole()));
     if let Workload::Rename = workload {
         let there = content(&format!("{key}-renamed"));
         assert!(there == new || (!is_ok && there.is_none()), "{case}");
-        assert!(here == workload.old() || there == new, "{case}: it is lost");
+        assert!(
+            here == workload.before() || there == new,
+            "{case}: it is lost"
+        );
         assert!(!is_ok || here.is_none(), "{case}: it has both names");
     } else {
-        let is_old = here == workload.old();
+        let is_old = here == workload.before();
         assert!(here == new || (!is_ok && is_old), "{case}");
     }
 }
