@@ -110,6 +110,9 @@ pub const PACE_GAIN: f64 = 1.25;
 /// A smaller one, three quarters, is kept if it brings this share: less memory for the same speed.
 pub const PACE_LOSS: f64 = 0.95;
 
+/// Times as many parts as are sent at once that one measurement takes: on a busy machine shorter ones differ too much.
+pub const PACE_WAVES: usize = 2;
+
 /// Measurements between two trials. A trial costs a far store a quarter of
 /// its speed for one of them.
 pub const PACE_REST_MIN: u32 = 4;

@@ -11,9 +11,10 @@ use mountpoint_client::types::{ETag, ObjectHeaders, PutCondition};
 use super::background::Settled;
 use super::checksum::RunningChecksum;
 use super::copied::Copied;
+use super::front::{Front, Stage};
 use super::memory::{Ask, least};
 use super::upload::Upload;
-use super::writer::{Front, Stage, Stored, Writer};
+use super::writer::{Stored, Writer};
 use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX};
 use crate::operation::{FsError, PosixAttributes};
 

@@ -14,6 +14,7 @@ mod content_type;
 mod context;
 mod copied;
 mod copying;
+mod front;
 mod lost_answer;
 mod memory;
 mod pace;

@@ -12,16 +12,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mountpoint_client::types::{ETag, Key, ObjectHeaders, PutCondition};
-use mountpoint_crt_sys::block::{Block, BlockFill};
+use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::background::{self, Settled};
 use super::checksum::RunningChecksum;
 use super::context::WriteContext;
 use super::copied::Copied;
+use super::front::{BlockBytes, Carry, Filling, Front, Need, Stage};
 use super::memory::{Ask, least, stage};
 use super::upload::Upload;
-use crate::config::limits::{UPLOAD_PART_MIN, WRITE_SIZE_MAX};
+use crate::config::limits::WRITE_SIZE_MAX;
 use crate::operation::{FsError, Progress};
 use crate::sync::Mutex;
 
@@ -107,81 +108,6 @@ impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Failure").field(&self.first).finish()
     }
-}
-
-/// The end of the file where bytes are added.
-#[derive(Debug)]
-pub(super) struct Front {
-    /// Bytes taken so far: where the next write begins.
-    pub(super) end: u64,
-    /// The part that is being filled.
-    pub(super) filling: Option<Filling>,
-    /// Bytes behind the end of the part that was sent last.
-    carry: Option<Carry>,
-    /// Tells which of several files was written to least lately.
-    written_at: u64,
-    /// The upload that parts were sent to.
-    pub(super) upload: Option<Arc<Upload>>,
-    /// Parts sent, copies of the base included.
-    pub(super) parts: u16,
-    /// What is copied before anything more is sent. Behind one that is no part there is nothing.
-    pub(super) base: Option<Copied>,
-    /// Whether the upload has copies in it, and so no checksums.
-    pub(super) has_copies: bool,
-    /// What the object carries was changed after its upload was begun.
-    pub(super) is_dressed_late: bool,
-    /// What it carries may say a time, which the next write makes wrong.
-    pub(super) is_timed: bool,
-    pub(super) condition: PutCondition,
-    pub(super) stage: Stage,
-}
-
-#[derive(Debug)]
-pub(super) enum Stage {
-    /// Bytes were taken, or none yet, that the bucket does not hold.
-    Open,
-    /// The object is being made.
-    Storing(Settled<Result<Stored, FsError>>),
-    /// The bucket holds everything.
-    Stored(Stored),
-}
-
-#[derive(Debug)]
-pub(super) struct Filling {
-    pub(super) fill: BlockFill,
-    pub(super) checksum: RunningChecksum,
-    /// Bytes of the whole part; the buffer may be smaller, or larger by one write.
-    part_size: usize,
-}
-
-#[derive(Debug)]
-struct Carry {
-    bytes: BlockBytes,
-    checksum: RunningChecksum,
-}
-
-/// Valid bytes of a block, as the body of a request.
-#[derive(Clone, Debug)]
-struct BlockBytes {
-    block: Block,
-    start: usize,
-    end: usize,
-}
-
-impl AsRef<[u8]> for BlockBytes {
-    fn as_ref(&self) -> &[u8] {
-        self.block.bytes(self.start..self.end)
-    }
-}
-
-/// What must be there before bytes can be taken.
-enum Need {
-    Nothing,
-    Memory(Ask),
-    /// What the file begins with, as bytes: it is too small for a part.
-    Content(Copied),
-    /// The object that is being made.
-    End(Settled<Result<Stored, FsError>>),
 }
 
 impl Writer {
@@ -645,37 +571,6 @@ impl Writer {
             settled.settle(outcome);
             drop(pending);
         });
-    }
-}
-
-impl Front {
-    /// Notices that the object `key` was made.
-    pub(super) fn look(&mut self, key: &Key) {
-        let Stage::Storing(settled) = &self.stage else {
-            return;
-        };
-        // A failure is remembered elsewhere.
-        if let Some(Ok(stored)) = settled.get() {
-            if self.upload.take().is_some() || self.base.is_some() {
-                self.base = Some(Copied::whole(key, stored.clone()));
-                self.parts = 0;
-                self.has_copies = false;
-            }
-            self.stage = Stage::Stored(stored);
-        }
-    }
-
-    /// Whether what it holds is long enough for a part that is not the last.
-    fn has_part(&self) -> bool {
-        let filled = self.filling.as_ref().map_or(0, |it| it.fill.filled());
-        matches!(self.stage, Stage::Open) && filled as u64 >= UPLOAD_PART_MIN
-    }
-
-    /// Bytes in the buffer that are not sent.
-    pub(super) fn held(&self) -> usize {
-        let filled = self.filling.as_ref().map_or(0, |it| it.fill.filled());
-        let carried = self.carry.as_ref().map_or(0, |it| it.bytes.as_ref().len());
-        filled + carried
     }
 }
 
