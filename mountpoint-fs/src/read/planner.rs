@@ -242,8 +242,8 @@ impl Planner {
         let end = self.tracks.at(index).range.end;
         let limit = self.tracks.next_stream_start(index).min(bounds.size);
         let start = self.tracks.at(index).range.start;
-        let reach = |habit: &Box<Habit>| habit.reach(start, end);
-        let limit = limit.min(self.habit.as_ref().map_or(u64::MAX, reach));
+        let reach = |habit: &Habit| habit.reach(start, end);
+        let limit = limit.min(self.habit.as_deref().map_or(u64::MAX, reach));
         let track = self.tracks.at_mut(index);
         let window = track.window.as_mut().expect("opened above");
         window.advance(end, access, bounds);
