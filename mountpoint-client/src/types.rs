@@ -59,6 +59,16 @@ impl ETag {
         &self.0
     }
 
+    /// The same with quotes around it, which some servers leave out of listings and want in a condition.
+    #[must_use]
+    pub fn quoted(&self) -> Self {
+        if self.0.ends_with('"') {
+            self.clone()
+        } else {
+            Self::from_header(&format!("\"{}\"", self.0))
+        }
+    }
+
     /// Whether both name the same version: quotes are ignored, because some servers leave them out of
     /// XML listings and put them into headers.
     #[must_use]

@@ -3,6 +3,17 @@
 use super::{Action, Conditions, Group, Script, Unit, Workload};
 use crate::dataset::{Dataset, FileSet};
 
+/// The same, with time before each answer.
+fn at_20_ms(workload: Workload) -> Workload {
+    Workload {
+        conditions: Some(Conditions {
+            latency_ms: 20,
+            ..Conditions::default()
+        }),
+        ..workload
+    }
+}
+
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
     let row = |name: &str, action, unit, description: &str| Workload {
         name: name.to_owned(),
@@ -22,6 +33,12 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
         small(data.small.first(data.small.count / 5), 16),
         files,
         "the same, fewer files, 20 ms before each answer",
+    );
+    let alone = row(
+        "small-100k-1t-20ms",
+        small(data.small.first(data.small.count / 5), 1),
+        files,
+        "the same, one thread",
     );
     vec![
         row(
@@ -60,12 +77,7 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
             files,
             "open, read and close 100 KiB files, 16 threads",
         ),
-        Workload {
-            conditions: Some(Conditions {
-                latency_ms: 20,
-                ..Conditions::default()
-            }),
-            ..far
-        },
+        at_20_ms(far),
+        at_20_ms(alone),
     ]
 }

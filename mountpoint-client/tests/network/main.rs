@@ -18,3 +18,4 @@ mod services;
 mod sso;
 mod stub;
 mod tls;
+mod ways;

@@ -398,7 +398,12 @@ pub const COPY_SIZE_MAX: u64 = 5 << 30;
 /// 512 MiB times S3's 10,000 parts is more than an object of 5 TiB needs, and larger ones get larger parts.
 pub const COPY_PART_SIZE: u64 = 512 << 20;
 
-/// Requests of one rename that are in the air at once: a directory's copies, or the parts of a copy.
+/// Parts of a copy that are enough: above that they are larger than [`COPY_PART_SIZE`], so that others may follow them
+/// in the same upload.
+pub const COPY_PARTS_MANY: u64 = 1000;
+
+/// Requests of one rename, or of all files that are copied into, that are in the air at once: a directory's copies, or
+/// the parts of a copy.
 pub const COPIES_IN_FLIGHT_MAX: usize = 32;
 
 /// Attempts to rename a file whose object is replaced meanwhile.
@@ -413,6 +418,9 @@ pub const RENAME_PROGRESS: Duration = Duration::from_secs(10);
 /// Names that one rename of a directory may move. What is known of each is held in memory (about 200 bytes) while the
 /// rename lasts, so that nothing is deleted that was not copied.
 pub const RENAME_KEYS_MAX: usize = 1 << 20;
+
+/// User metadata that S3 stores with an object, in bytes of names and values.
+pub const METADATA_LEN_MAX: usize = 2048;
 
 /// Longest target of a symbolic link, in bytes: Linux's `PATH_MAX`.
 pub const LINK_LEN_MAX: u32 = 4096;

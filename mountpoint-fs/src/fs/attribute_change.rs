@@ -5,15 +5,14 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use mountpoint_client::types::{ObjectDetails, ObjectHeaders};
+use mountpoint_client::types::ObjectHeaders;
 
 use super::FileSystem;
 use super::permission::{Change, not_kept, permit};
 use crate::config::limits::LINK_LEN_MAX;
-use crate::namespace::{NameChange, Version};
+use crate::namespace::Version;
 use crate::operation::{
     AttributeChange, Attributes, Entry, FileKind, FsError, InodeNo, PosixAttributes, Progress,
     ReadData, TimeChange,
@@ -27,15 +26,12 @@ impl FileSystem {
         change: AttributeChange,
     ) -> Result<Attributes, FsError> {
         permit(&self.write, Change::Attributes)?;
-        if let Some(progress) = self.namespace.progress(ino) {
-            if !self.write.posix_metadata {
-                return self.set_while_written(ino, &change, &progress).await;
-            }
-            self.store_written(ino).await?;
-        }
         let now = self.attributes(ino).await?;
         if self.write.posix_metadata {
             return self.set_stored_attributes(ino, change, now).await;
+        }
+        if let Some(progress) = self.namespace.progress(ino) {
+            return self.set_while_written(ino, &change, &progress).await;
         }
         let wanted = Wanted::of(&change, &now)?;
         match wanted {
@@ -72,6 +68,10 @@ impl FileSystem {
             ..AttributeChange::default()
         };
         let wanted = Wanted::of(&size, &now)?;
+        let progress = self.namespace.progress(ino);
+        if progress.is_some() && wanted != Wanted::Nothing {
+            return Err(cut_while_written());
+        }
         let mut posix = PosixAttributes::of_attributes(&now);
         let wall = self.wall_now();
         apply(&change, wall, &mut posix);
@@ -79,39 +79,42 @@ impl FileSystem {
         if is_same && wanted == Wanted::Nothing {
             return Ok(now);
         }
-        if ino == InodeNo::ROOT {
-            return Err(FsError::NotPermitted(
-                "the attributes of the mounted directory itself are set by --dir-mode, --uid and --gid".to_owned(),
-            ));
-        }
-        let name = self.namespace.change_inode(ino)?;
-        if now.kind == FileKind::Directory {
-            let prefix = name.prefix()?;
-            self.mutator
-                .change_marker(&prefix, |headers| {
-                    posix.store(now.kind, wall, &mut headers.metadata);
-                })
-                .await?;
-            name.carries(posix);
-            name.changed();
+        if let Wanted::Shorten(size) = wanted {
+            permit(&self.write, Change::Overwrite)?;
+            let name = self.namespace.change_inode(ino)?;
+            let mut object = self.object(&name).await?;
+            posix.store(now.kind, wall, &mut object.headers.metadata);
+            let etag = self.mutator.shorten(&object, size).await?;
+            self.namespace.carries(ino, posix);
+            name.replaced_in_place(Version {
+                size,
+                etag,
+                ..Version::from(&object.info)
+            })?;
             return self.attributes(ino).await;
         }
-        let mut object = self.object(&name).await?;
-        posix.store(now.kind, wall, &mut object.headers.metadata);
-        let (etag, size) = if let Wanted::Shorten(size) = wanted {
-            permit(&self.write, Change::Overwrite)?;
-            (self.mutator.shorten(&object, size).await?, size)
-        } else {
-            let headers = object.headers.clone();
-            let etag = self.mutator.replace_headers(&object, headers).await?;
-            (etag, object.info.size)
+        // A file that is being written shows when it is written, and so does its object unless it is told otherwise.
+        let told = PosixAttributes {
+            mtime: posix
+                .mtime
+                .filter(|_| progress.is_none() || change.mtime.is_some()),
+            ..posix
         };
-        name.carries(posix);
-        name.replaced_in_place(Version {
-            size,
-            etag,
-            ..Version::from(&object.info)
-        })?;
+        self.change_carried(ino, |headers| {
+            told.store(now.kind, wall, &mut headers.metadata);
+            Ok(())
+        })
+        .await?;
+        if let (Some(progress), Some(mtime)) = (&progress, told.mtime) {
+            progress.set_mtime(mtime);
+        }
+        self.namespace.carries(
+            ino,
+            PosixAttributes {
+                mtime: posix.mtime.filter(|_| progress.is_none()),
+                ..posix
+            },
+        );
         self.attributes(ino).await
     }
 
@@ -167,11 +170,7 @@ impl FileSystem {
         };
         match Wanted::of(&without_times, &now)? {
             Wanted::Nothing => {}
-            Wanted::Touch | Wanted::Shorten(_) => {
-                return Err(FsError::NotPermitted(
-                    "a file cannot be cut while it is being written".to_owned(),
-                ));
-            }
+            Wanted::Touch | Wanted::Shorten(_) => return Err(cut_while_written()),
         }
         let mut posix = PosixAttributes::of_attributes(&now);
         apply(change, self.wall_now(), &mut posix);
@@ -180,30 +179,10 @@ impl FileSystem {
         }
         self.attributes(ino).await
     }
+}
 
-    /// Stores what was written of `ino`: what an object carries can be changed when it is there.
-    async fn store_written(&self, ino: InodeNo) -> Result<(), FsError> {
-        let open = self
-            .writers
-            .lock()
-            .get(&ino)
-            .map(|(_, open)| Arc::clone(open));
-        match open {
-            Some(open) => open.writer.store().await.map(drop),
-            None => Ok(()),
-        }
-    }
-
-    /// The object that a change is about, in the version that the inode is.
-    async fn object(&self, name: &NameChange<'_>) -> Result<ObjectDetails, FsError> {
-        let (_, known) = name.file()?;
-        let object = self.mutator.describe(name.key()).await?;
-        if known.is_same(&Version::from(&object.info)) {
-            Ok(object)
-        } else {
-            Err(FsError::Stale(format!("{} was replaced", name.key())))
-        }
-    }
+fn cut_while_written() -> FsError {
+    FsError::NotPermitted("a file cannot be cut while it is being written".to_owned())
 }
 
 /// Makes `change` in what an object says of itself. The time of the last access is nowhere kept.

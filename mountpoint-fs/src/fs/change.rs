@@ -11,7 +11,7 @@ use super::FileSystem;
 use super::permission::{Change, permit};
 use crate::mutate::Target;
 use crate::namespace::{Found, NameChange, Version};
-use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode};
+use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode, Stop};
 
 impl FileSystem {
     /// Removes a file.
@@ -92,12 +92,14 @@ impl FileSystem {
         headers
     }
 
-    /// Gives a file or a directory another name.
+    /// Gives a file or a directory another name. [`FsError::Interrupted`] if it was asked to `stop` before all was done;
+    /// what was sent has come to rest then.
     pub async fn rename(
         &self,
         from: (InodeNo, &OsStr),
         to: (InodeNo, &OsStr),
         mode: RenameMode,
+        stop: &Stop,
     ) -> Result<(), FsError> {
         permit(&self.write, Change::Rename)?;
         self.finish_closed_name(from.0, from.1).await?;
@@ -108,8 +110,10 @@ impl FileSystem {
             return Ok(());
         }
         match from.known().cloned() {
-            Some((_, Found::File(version))) => self.rename_file(from, to, version, mode).await,
-            Some((_, Found::Directory)) => self.rename_directory(from, to, mode).await,
+            Some((_, Found::File(version))) => {
+                self.rename_file(from, to, (version, mode), stop).await
+            }
+            Some((_, Found::Directory)) => self.rename_directory(from, to, mode, stop).await,
             None => Err(FsError::NotFound),
         }
     }
@@ -126,8 +130,8 @@ impl FileSystem {
         &self,
         from: NameChange<'_>,
         to: NameChange<'_>,
-        version: Version,
-        mode: RenameMode,
+        (version, mode): (Version, RenameMode),
+        stop: &Stop,
     ) -> Result<(), FsError> {
         let may_replace = permit(&self.write, Change::Overwrite);
         let target = match (to.known(), mode) {
@@ -140,7 +144,8 @@ impl FileSystem {
             (None, RenameMode::Replace) if may_replace.is_ok() => Target::Any,
             (None, _) => Target::Absent,
         };
-        let moved = self.mutator.rename(from.key(), to.key(), &target).await;
+        let rename = self.mutator.rename(from.key(), to.key(), &target, stop);
+        let moved = rename.await;
         let moved = match moved {
             // Somebody else has made it meanwhile.
             Err(FsError::Exists) if mode == RenameMode::Replace => {
@@ -162,6 +167,7 @@ impl FileSystem {
         from: NameChange<'_>,
         to: NameChange<'_>,
         mode: RenameMode,
+        stop: &Stop,
     ) -> Result<(), FsError> {
         match (to.known(), mode) {
             (Some((_, Found::File(_))), _) => return Err(FsError::NotADirectory),
@@ -175,7 +181,7 @@ impl FileSystem {
             }
         }
         let (old, new) = (from.prefix()?, to.prefix()?);
-        self.mutator.rename_directory(&old, &new).await?;
+        self.mutator.rename_directory(&old, &new, stop).await?;
         from.moved(to, None)
     }
 }

@@ -265,18 +265,10 @@ impl FileSystem {
         }
     }
 
-    /// The value of an extended attribute; `None` if the inode has none of that name.
-    pub async fn extended_attribute(
-        &self,
-        ino: InodeNo,
-        name: &OsStr,
-    ) -> Result<Option<Vec<u8>>, FsError> {
-        self.namespace.extended_attribute(ino, name).await
-    }
-
-    /// The names of an inode's extended attributes, each with a NUL byte behind it.
-    pub fn extended_attributes(&self, ino: InodeNo) -> Result<&'static [u8], FsError> {
-        self.namespace.extended_attributes(ino)
+    /// Which key `ino`, or `name` in it, is about; for the log.
+    #[must_use]
+    pub fn key_text(&self, ino: InodeNo, name: Option<&OsStr>) -> Option<String> {
+        self.namespace.key_text(ino, name)
     }
 
     /// Names that the kernel should be told to forget, as they become known. Can be taken once.

@@ -1,7 +1,9 @@
 //! The file system's operations, in domain types: no FUSE message, no errno, no thread.
 
 mod attribute_change;
+mod carried;
 mod change;
+mod copying;
 mod file_system;
 mod open_directory;
 mod permission;

@@ -62,6 +62,9 @@ pub(super) fn not_kept(attribute: &str) -> FsError {
     ))
 }
 
+/// What is told of the others.
+pub(super) const NO_EXTENDED_ATTRIBUTES: &str = "extended attributes are stored only with --posix-metadata, and only those whose names begin with user.";
+
 const SYMBOLIC_LINK: &str = "a symbolic link is not made without --posix-metadata";
 const REMOVE_DIRECTORY: &str = "a directory is not removed without --allow-delete";
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
 use crate::handle::{Closing, OpenFile, OpenWriter};
 use crate::namespace::{Namespace, OpenVersion, Version, being_written};
-use crate::operation::{Entry, FsError, HandleNo, InodeNo, Opened, Progress, WriteOptions};
+use crate::operation::{
+    Entry, FileKind, FsError, HandleNo, InodeNo, Opened, PosixAttributes, Progress, WriteOptions,
+};
 use crate::read::Reader;
 use crate::write::{Beginning, Stored, WriteObserver, Writer, background};
 
@@ -28,16 +30,28 @@ impl FileSystem {
         permit(self.writing.config(), Change::Create)?;
         check_options(options)?;
         let progress = self.new_progress(0);
-        let (entry, key) = self.namespace.create(parent, name, &progress)?;
+        let (mut entry, key) = self.namespace.create(parent, name, &progress)?;
         let ino = entry.attributes.ino;
         let observer = self.observer(ino, &progress);
         let writer = Writer::new(&self.writing, key, Beginning::New, progress, observer);
+        if let Some(posix) = self.posix_of_new(options.mode) {
+            let mut headers = writer.headers();
+            posix.store(FileKind::File, self.wall_now(), &mut headers.metadata);
+            writer.begin_with(headers);
+            self.namespace.carries(ino, posix);
+            posix.show(&mut entry.attributes);
+        }
         Ok((entry, self.insert_writer(ino, writer, opener)))
     }
 
     /// Makes an empty file, which is there when this returns.
-    pub async fn make_file(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
-        let (entry, opened) = self.create(parent, name, WriteOptions::default(), 0)?;
+    pub async fn make_file(
+        &self,
+        parent: InodeNo,
+        name: &OsStr,
+        options: WriteOptions,
+    ) -> Result<Entry, FsError> {
+        let (entry, opened) = self.create(parent, name, options, 0)?;
         let outcome = self.sync(opened.handle).await;
         self.release(opened.handle);
         match outcome {
@@ -70,6 +84,7 @@ impl FileSystem {
         if !options.truncate && self.namespace.attributes(ino).await?.size > 0 {
             return Err(must_truncate());
         }
+        let headers = self.headers_of_replaced(ino).await?;
         let progress = self.new_progress(0);
         let (key, version) = self.namespace.begin_writing(ino, &progress)?;
         let beginning = if options.truncate {
@@ -85,6 +100,12 @@ impl FileSystem {
         };
         let observer = self.observer(ino, &progress);
         let writer = Writer::new(&self.writing, key, beginning, progress, observer);
+        if let Some(headers) = headers {
+            let mut posix = PosixAttributes::of(&headers.metadata);
+            posix.mtime = None;
+            self.namespace.carries(ino, posix);
+            writer.begin_with(headers);
+        }
         Ok(self.insert_writer(ino, writer, opener))
     }
 
@@ -105,6 +126,7 @@ impl FileSystem {
             self.namespace.distrust(ino);
         }
         let content = content?;
+        let headers = self.headers_of_version(&key, &version).await?;
         let progress = self.new_progress(version.size);
         let stored = Stored {
             etag: version.etag.clone(),
@@ -117,6 +139,7 @@ impl FileSystem {
         };
         let (context, its_progress) = (&self.writing, Arc::clone(&progress));
         let writer = Writer::new(context, key.clone(), beginning, its_progress, observer);
+        writer.begin_with(headers);
         // It waits for memory, and may be given up: the file is not being written yet.
         for slice in content.iter().flatten() {
             writer.preload(slice).await?;

@@ -3,7 +3,7 @@
 //! Knows neither descriptors nor threads: a request goes in, an [`Answer`] comes out. Invariant: a request that
 //! wants a reply yields `Now` or `Later`, one that wants none yields anything else.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::wire::{DirectoryBuffer, Fixed, Header, Operation, Request};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
-use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions};
+use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened, Stop, WriteOptions};
 
 /// What to do about a request.
 pub(super) enum Answer {
@@ -28,9 +28,9 @@ pub(super) enum Answer {
     Now(Reply),
     /// Poll this; it becomes the reply.
     Later(PendingReply),
-    /// The same, but a signal does not end it: what it has sent would be done later, behind what the application does
-    /// next.
-    Whole(PendingReply),
+    /// The same, but a signal does not end it where it is: what it has sent would be done later, behind what the
+    /// application does next. It is asked to stop, and does so where it can, if it can.
+    Whole(PendingReply, Stop),
     /// Cancel the operation that answers this request.
     Interrupt { unique: u64 },
     /// Nobody waits.
@@ -49,13 +49,34 @@ pub(super) struct Rules {
     pub(super) can_map_direct: bool,
 }
 
+/// What an operation is about, for the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject<'a> {
+    ino: InodeNo,
+    /// A name in it.
+    name: Option<&'a OsStr>,
+}
+
+impl From<InodeNo> for Subject<'_> {
+    fn from(ino: InodeNo) -> Self {
+        Self { ino, name: None }
+    }
+}
+
+impl<'a> From<(InodeNo, &'a OsStr)> for Subject<'a> {
+    fn from((ino, name): (InodeNo, &'a OsStr)) -> Self {
+        let name = Some(name);
+        Self { ino, name }
+    }
+}
+
 /// Turns requests into operations.
 #[derive(Debug)]
 pub(super) struct Dispatcher {
     pub(super) fs: Arc<FileSystem>,
     rules: Rules,
     refusals: LogLimit<&'static str>,
-    failures: LogLimit<(Step, i32)>,
+    failures: LogLimit<(Step, i32, String)>,
 }
 
 impl Dispatcher {
@@ -118,7 +139,7 @@ impl Dispatcher {
         }
         match self.later(header, operation) {
             Some(pending) => Answer::Later(pending),
-            None => Answer::Now(self.now(ino, operation)),
+            None => Answer::Now(self.now(operation)),
         }
     }
 
@@ -165,7 +186,10 @@ impl Dispatcher {
                     } else {
                         this.fs.open(ino, options).await
                     };
-                    this.opened(ino, options, result)
+                    // What `touch` does before it sets the times. If the times are refused, the log says so.
+                    let is_try = flags & libc::O_NONBLOCK.cast_unsigned() != 0;
+                    let step = if is_try { Step::TryOpen } else { Step::Open };
+                    this.opened(step, ino, options, result)
                 })
             }
             Operation::Read {
@@ -183,6 +207,12 @@ impl Dispatcher {
             Operation::ExtendedAttribute { name, size } => {
                 this.extended_attribute(ino, name.to_owned(), size)
             }
+            Operation::ExtendedAttributes { size } => Box::pin(async move {
+                let names = this.fs.extended_attributes(ino).await;
+                this.reply(Step::ExtendedAttribute, ino, names, |names| {
+                    sized(&names, size)
+                })
+            }),
             Operation::ReadLink => Box::pin(async move {
                 let result = this.fs.read_link(ino).await;
                 this.reply(Step::ReadLink, ino, result, Reply::Data)
@@ -225,12 +255,12 @@ impl Dispatcher {
     ) -> Option<PendingReply> {
         let this = self;
         Some(match *operation {
-            Operation::Create { name, flags } => {
+            Operation::Create { name, flags, mode } => {
                 let name = name.to_owned();
                 Box::pin(async move {
-                    let options = write_options(flags);
+                    let options = new_file(flags, mode);
                     let result = this.fs.create(ino, &name, options, pid);
-                    this.reply(Step::Create, ino, result, |(entry, opened)| {
+                    this.reply(Step::Create, (ino, &*name), result, |(entry, opened)| {
                         Reply::Fixed(Fixed::created(&entry, &opened))
                     })
                 })
@@ -239,13 +269,13 @@ impl Dispatcher {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let result = if mode & libc::S_IFMT == libc::S_IFREG {
-                        this.fs.make_file(ino, &name).await
+                        this.fs.make_file(ino, &name, new_file(0, mode)).await
                     } else {
                         Err(FsError::InvalidArgument(
                             "S3 has no pipes, sockets or devices",
                         ))
                     };
-                    this.reply(Step::Create, ino, result, |entry| {
+                    this.reply(Step::Create, (ino, &*name), result, |entry| {
                         Reply::Fixed(Fixed::entry(&entry))
                     })
                 })
@@ -273,7 +303,7 @@ impl Dispatcher {
                     return Reply::Fixed(Fixed::absence(negative_ttl));
                 }
             }
-            self.reply(Step::Lookup, ino, result, |entry| {
+            self.reply(Step::Lookup, (ino, &*name), result, |entry| {
                 Reply::Fixed(Fixed::entry(&entry))
             })
         })
@@ -310,15 +340,21 @@ impl Dispatcher {
     }
 
     /// The reply to an OPEN.
-    fn opened(&self, ino: InodeNo, options: OpenOptions, result: Result<Opened, FsError>) -> Reply {
-        self.reply(Step::Open, ino, result, |mut opened| {
+    fn opened(
+        &self,
+        step: Step,
+        ino: InodeNo,
+        options: OpenOptions,
+        result: Result<Opened, FsError>,
+    ) -> Reply {
+        self.reply(step, ino, result, |mut opened| {
             opened.direct_io &= options.write || options.direct || self.rules.can_map_direct;
             Reply::Fixed(Fixed::opened(&opened))
         })
     }
 
     /// Operations that never wait.
-    fn now(&self, ino: InodeNo, operation: &Operation<'_>) -> Reply {
+    fn now(&self, operation: &Operation<'_>) -> Reply {
         match operation {
             Operation::Release { handle } => {
                 self.fs.release(HandleNo(*handle));
@@ -328,12 +364,6 @@ impl Dispatcher {
                 self.fs.release_directory(HandleNo(*handle));
                 Reply::Done
             }
-            Operation::ExtendedAttributes { size } => {
-                let names = self.fs.extended_attributes(ino);
-                self.reply(Step::ExtendedAttribute, ino, names, |names| {
-                    sized(names, *size)
-                })
-            }
             Operation::StatFs => Reply::Fixed(Fixed::statfs(&self.fs.statfs())),
             Operation::SyncDirectory | Operation::Destroy => Reply::Done,
             // INIT a second time, or an operation of another group: the kernel is not what it was.
@@ -341,37 +371,57 @@ impl Dispatcher {
         }
     }
 
-    pub(super) fn refuse(&self, ino: InodeNo, refusal: Refusal) -> Reply {
+    pub(super) fn refuse<'a>(&self, what: impl Into<Subject<'a>>, refusal: Refusal) -> Reply {
         if let Some(suppressed) = self.refusals.admit(refusal.reason) {
-            tracing::warn!(inode = ino.0, errno = %refusal.errno, suppressed, "{}", refusal.reason);
+            let key = self.key_text(what.into());
+            tracing::warn!(key, errno = %refusal.errno, suppressed, "{}", refusal.reason);
         }
         Reply::Failed(refusal.errno)
     }
 
-    pub(super) fn reply<T>(
+    fn key_text(&self, what: Subject<'_>) -> String {
+        let known = self.fs.key_text(what.ino, what.name);
+        known.unwrap_or_else(|| format!("(inode {})", what.ino.0))
+    }
+
+    pub(super) fn reply<'a, T>(
         &self,
         step: Step,
-        ino: InodeNo,
+        what: impl Into<Subject<'a>>,
         result: Result<T, FsError>,
         encode: impl FnOnce(T) -> Reply,
     ) -> Reply {
         match result {
             Ok(value) => encode(value),
-            Err(error) => self.failed(step, ino, &error),
+            Err(error) => self.failed(step, what.into(), &error),
         }
     }
 
-    fn failed(&self, step: Step, ino: InodeNo, error: &FsError) -> Reply {
+    fn failed(&self, step: Step, what: Subject<'_>, error: &FsError) -> Reply {
         let errno = errno(error, self.rules.access);
         if level(step, error) == Level::WARN {
-            if let Some(suppressed) = self.failures.admit((step, errno as i32)) {
-                tracing::warn!(inode = ino.0, %errno, suppressed, "{step} failed: {error}");
+            let kind = (step, errno as i32, flag_in(error));
+            if let Some(suppressed) = self.failures.admit(kind) {
+                let key = self.key_text(what);
+                tracing::warn!(key, %errno, suppressed, "{step} failed: {error}");
             }
         } else {
-            tracing::debug!(inode = ino.0, %errno, "{step} failed: {error}");
+            tracing::debug!(inode = what.ino.0, name = ?what.name, %errno, "{step} failed: {error}");
         }
         Reply::Failed(errno)
     }
+}
+
+/// The first flag that a refusal names: refusals that need another are of another kind.
+fn flag_in(error: &FsError) -> String {
+    let FsError::NotPermitted(text) = error else {
+        return String::new();
+    };
+    let is_part = |c: char| c == '-' || c.is_ascii_lowercase();
+    let flag = text.find("--").map(|start| &text[start..]);
+    flag.map_or_else(String::new, |flag| {
+        flag.chars().take_while(|c| is_part(*c)).collect()
+    })
 }
 
 /// An extended attribute, or the names of all: their length if the application has no room yet.
@@ -406,6 +456,15 @@ fn write_options(flags: u32) -> WriteOptions {
         append: is_set(libc::O_APPEND),
         // O_SYNC includes O_DSYNC.
         synchronous: is_set(libc::O_DSYNC),
+        mode: None,
+    }
+}
+
+/// The same for a new file with the permission bits of `mode`.
+fn new_file(flags: u32, mode: u32) -> WriteOptions {
+    WriteOptions {
+        mode: u16::try_from(mode & 0o7777).ok(),
+        ..write_options(flags)
     }
 }
 
@@ -448,7 +507,7 @@ mod tests {
                 direct,
                 ..OpenOptions::default()
             };
-            let reply = dispatcher.opened(InodeNo(2), options, Ok(opened));
+            let reply = dispatcher.opened(Step::Open, InodeNo(2), options, Ok(opened));
             let Reply::Fixed(body) = reply else {
                 panic!("{reply:?}")
             };

@@ -22,6 +22,7 @@ pub(super) fn errno(error: &FsError, access: Access) -> Errno {
         FsError::Stale(_) => Errno::ESTALE,
         FsError::ReadOnly => access.refusal(),
         FsError::NotPermitted(_) => Errno::EPERM,
+        FsError::NoAttribute => NO_ATTRIBUTE,
         FsError::Exists => Errno::EEXIST,
         FsError::NotEmpty => Errno::ENOTEMPTY,
         FsError::NoSpace(_) => Errno::ENOSPC,
@@ -69,6 +70,8 @@ pub(super) enum Step {
     Lookup,
     Attributes,
     Open,
+    /// `open` with `O_NONBLOCK`: who asks goes on without it.
+    TryOpen,
     Create,
     Read,
     Write,
@@ -84,6 +87,8 @@ pub(super) enum Step {
     SetAttributes,
     SymbolicLink,
     ReadLink,
+    CopyRange,
+    SetExtendedAttribute,
 }
 
 impl fmt::Display for Step {
@@ -91,7 +96,7 @@ impl fmt::Display for Step {
         f.write_str(match self {
             Self::Lookup => "lookup",
             Self::Attributes => "getattr",
-            Self::Open => "open",
+            Self::Open | Self::TryOpen => "open",
             Self::Create => "create",
             Self::Read => "read",
             Self::Write => "write",
@@ -107,6 +112,8 @@ impl fmt::Display for Step {
             Self::SetAttributes => "setattr",
             Self::SymbolicLink => "symlink",
             Self::ReadLink => "readlink",
+            Self::CopyRange => "copy_file_range",
+            Self::SetExtendedAttribute => "setxattr",
         })
     }
 }
@@ -117,6 +124,8 @@ pub(super) fn level(step: Step, error: &FsError) -> Level {
     match error {
         // The file was replaced while it was read. Elsewhere Linux looks the name up again, and nobody notices.
         FsError::Stale(_) if step == Step::Read => Level::WARN,
+        FsError::NotPermitted(_) if step == Step::TryOpen => Level::DEBUG,
+        FsError::Unsupported(_) if step == Step::SetExtendedAttribute => Level::WARN,
         FsError::NotFound
         | FsError::NotADirectory
         | FsError::IsADirectory
@@ -125,6 +134,7 @@ pub(super) fn level(step: Step, error: &FsError) -> Level {
         | FsError::InvalidArgument(_)
         | FsError::BadHandle
         | FsError::Stale(_)
+        | FsError::NoAttribute
         | FsError::Exists
         | FsError::NotEmpty
         | FsError::Unsupported(_)
@@ -199,6 +209,7 @@ mod tests {
             Level::WARN,
         );
         check(&FsError::Exists, Errno::EEXIST, Level::DEBUG);
+        check(&FsError::NoAttribute, Errno::ENODATA, Level::DEBUG);
         check(&FsError::NotEmpty, Errno::ENOTEMPTY, Level::DEBUG);
         check(&FsError::NoSpace("k".into()), Errno::ENOSPC, Level::WARN);
         check(&FsError::NeedsCopy("k".into()), Errno::EXDEV, Level::WARN);

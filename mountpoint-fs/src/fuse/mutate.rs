@@ -1,17 +1,16 @@
 //! Requests that change names and attributes, made into operations.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use nix::errno::Errno;
-
 use super::dispatch::{Answer, Dispatcher};
-use super::errno::Step;
+use super::errno::{NO_SUCH_ATTRIBUTES, Step};
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::task::PendingReply;
-use super::wire::{Fixed, Mutation};
-use crate::operation::{InodeNo, RenameMode};
+use super::wire::{CopyRangeRequest, Fixed, Mutation};
+use crate::operation::{HandleNo, InodeNo, RenameMode, SetMode, Stop};
 
 impl Dispatcher {
     /// The operation that `mutation` of `ino` asks for; the refusal where there is none.
@@ -22,14 +21,16 @@ impl Dispatcher {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let result = this.fs.unlink(ino, &name).await;
-                    this.reply(Step::Unlink, ino, result, |()| Reply::Done)
+                    this.reply(Step::Unlink, (ino, &*name), result, |()| Reply::Done)
                 })
             }
             Mutation::RemoveDirectory { name } => {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let result = this.fs.remove_directory(ino, &name).await;
-                    this.reply(Step::RemoveDirectory, ino, result, |()| Reply::Done)
+                    this.reply(Step::RemoveDirectory, (ino, &*name), result, |()| {
+                        Reply::Done
+                    })
                 })
             }
             Mutation::MakeDirectory { name, mode } => {
@@ -39,13 +40,15 @@ impl Dispatcher {
                 );
                 Box::pin(async move {
                     let result = this.fs.make_directory(ino, &name, mode).await;
-                    this.reply(Step::MakeDirectory, ino, result, |entry| {
+                    this.reply(Step::MakeDirectory, (ino, &*name), result, |entry| {
                         Reply::Fixed(Fixed::entry(&entry))
                     })
                 })
             }
-            Mutation::Rename { mode: None, .. } => {
-                return Answer::Now(self.refuse(ino, Refusal::RENAME_SPECIAL));
+            Mutation::Rename {
+                name, mode: None, ..
+            } => {
+                return Answer::Now(self.refuse((ino, name), Refusal::RENAME_SPECIAL));
             }
             Mutation::Rename {
                 name,
@@ -54,7 +57,9 @@ impl Dispatcher {
                 mode: Some(mode),
             } => {
                 let to = (InodeNo(new_directory), new_name);
-                this.rename((ino, name), to, mode)
+                let stop = Stop::default();
+                let pending = this.rename((ino, name), to, mode, stop.clone());
+                return Answer::Whole(pending, stop);
             }
             Mutation::SetAttributes(change) => Box::pin(async move {
                 let result = this.fs.set_attributes(ino, change).await;
@@ -66,24 +71,71 @@ impl Dispatcher {
                 let (name, target) = (name.to_owned(), target.to_owned());
                 Box::pin(async move {
                     let result = this.fs.symbolic_link(ino, &name, &target).await;
-                    this.reply(Step::SymbolicLink, ino, result, |entry| {
+                    this.reply(Step::SymbolicLink, (ino, &*name), result, |entry| {
                         Reply::Fixed(Fixed::entry(&entry))
                     })
                 })
             }
-            Mutation::HardLink => return Answer::Now(self.refuse(ino, Refusal::LINK)),
-            Mutation::Allocate => return Answer::Now(self.refuse(ino, Refusal::ALLOCATE)),
-            Mutation::SetExtendedAttribute { .. } | Mutation::RemoveExtendedAttribute { .. } => {
-                return Answer::Now(self.refuse(ino, Refusal::EXTENDED_ATTRIBUTE));
+            Mutation::HardLink { name } => {
+                return Answer::Now(self.refuse((ino, name), Refusal::LINK));
             }
-            Mutation::CopyRange(_) => return Answer::Now(Reply::Failed(Errno::ENOSYS)),
+            Mutation::SetExtendedAttribute { name, .. }
+            | Mutation::RemoveExtendedAttribute { name }
+                if !name.as_bytes().starts_with(b"user.") =>
+            {
+                return Answer::Now(Reply::Failed(NO_SUCH_ATTRIBUTES));
+            }
+            Mutation::Allocate => return Answer::Now(self.refuse(ino, Refusal::ALLOCATE)),
+            Mutation::SetExtendedAttribute { name, value, flags } => {
+                let (name, value) = (name.to_owned(), value.to_owned());
+                let mode = match flags {
+                    XATTR_CREATE => SetMode::Create,
+                    XATTR_REPLACE => SetMode::Replace,
+                    _ => SetMode::Any,
+                };
+                Box::pin(async move {
+                    let set = this.fs.set_extended_attribute(ino, &name, &value, mode);
+                    let result = set.await;
+                    this.reply(Step::SetExtendedAttribute, ino, result, |()| Reply::Done)
+                })
+            }
+            Mutation::RemoveExtendedAttribute { name } => {
+                let name = name.to_owned();
+                Box::pin(async move {
+                    let result = this.fs.remove_extended_attribute(ino, &name).await;
+                    this.reply(Step::SetExtendedAttribute, ino, result, |()| Reply::Done)
+                })
+            }
+            Mutation::CopyRange(request) => this.copy_range(ino, request),
         };
         match mutation {
             Mutation::Unlink { .. }
             | Mutation::RemoveDirectory { .. }
-            | Mutation::SetAttributes(_) => Answer::Whole(pending),
+            | Mutation::SetAttributes(_)
+            | Mutation::SetExtendedAttribute { .. }
+            | Mutation::RemoveExtendedAttribute { .. } => Answer::Whole(pending, Stop::never()),
             _ => Answer::Later(pending),
         }
+    }
+
+    fn copy_range(self: Arc<Self>, ino: InodeNo, request: CopyRangeRequest) -> PendingReply {
+        let from = (HandleNo(request.handle), request.offset);
+        let to = (HandleNo(request.to_handle), request.to_offset);
+        let len = if request.is_wide {
+            request.len
+        } else {
+            request.len.min(COPY_LEN_MAX.into())
+        };
+        Box::pin(async move {
+            let result = self.fs.copy_range(from, to, len).await;
+            self.reply(Step::CopyRange, ino, result, |copied| {
+                Reply::Fixed(if request.is_wide {
+                    Fixed::copied(copied)
+                } else {
+                    Fixed::written(u32::try_from(copied).expect("it was not asked for more"))
+                })
+            })
+        })
     }
 
     fn rename(
@@ -91,13 +143,20 @@ impl Dispatcher {
         from: (InodeNo, &OsStr),
         to: (InodeNo, &OsStr),
         mode: RenameMode,
+        stop: Stop,
     ) -> PendingReply {
         let (ino, name) = (from.0, from.1.to_owned());
         let (directory, new_name) = (to.0, to.1.to_owned());
         Box::pin(async move {
             let (from, to) = ((ino, name.as_os_str()), (directory, new_name.as_os_str()));
-            let result = self.fs.rename(from, to, mode).await;
-            self.reply(Step::Rename, ino, result, |()| Reply::Done)
+            let result = self.fs.rename(from, to, mode, &stop).await;
+            self.reply(Step::Rename, from, result, |()| Reply::Done)
         })
     }
 }
+
+const XATTR_CREATE: u32 = 1;
+const XATTR_REPLACE: u32 = 2;
+
+/// What the first kind of reply to a copy can count, in whole pages.
+const COPY_LEN_MAX: u32 = 0xffff_f000;

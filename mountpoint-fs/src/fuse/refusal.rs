@@ -35,12 +35,6 @@ impl Refusal {
         errno: Errno::ENOSYS,
         reason: "fallocate was refused: S3 cannot reserve space",
     };
-
-    /// A change of an extended attribute. The kernel remembers ENOSYS.
-    pub(super) const EXTENDED_ATTRIBUTE: Self = Self {
-        errno: Errno::ENOSYS,
-        reason: "changing an extended attribute was refused: they are not supported",
-    };
 }
 
 /// What the application is told of an operation that does not exist here; `None` where nobody waits.

@@ -73,8 +73,8 @@ impl Server {
         match (answer, reply) {
             (Answer::Now(answer), Some(reply)) => reply.send(answer),
             (Answer::Later(operation), Some(reply)) => self.starter.start(unique, operation, reply),
-            (Answer::Whole(operation), Some(reply)) => {
-                self.starter.start_whole(unique, operation, reply);
+            (Answer::Whole(operation, stop), Some(reply)) => {
+                self.starter.start_whole(unique, operation, stop, reply);
             }
             (Answer::Interrupt { unique }, _) => self.parked.interrupt(unique),
             (Answer::Nothing, _) | (_, None) => {}

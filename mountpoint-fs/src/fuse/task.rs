@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 
 use super::reply::{Reply, ReplyTo};
 use crate::executor::{self, Resume};
+use crate::operation::Stop;
 use crate::sync::Mutex;
 
 /// What will answer a request.
@@ -46,15 +47,21 @@ impl Starter {
 
     /// Runs `operation` as far as it goes without waiting. It is answered now, or parked and answered later.
     pub(super) fn start(&mut self, unique: u64, operation: PendingReply, reply: ReplyTo) {
-        self.begin(unique, false, operation, reply);
+        self.begin(unique, None, operation, reply);
     }
 
-    /// The same for one that no signal ends.
-    pub(super) fn start_whole(&mut self, unique: u64, operation: PendingReply, reply: ReplyTo) {
-        self.begin(unique, true, operation, reply);
+    /// The same for one that no signal ends: it is asked to `stop`.
+    pub(super) fn start_whole(
+        &mut self,
+        unique: u64,
+        operation: PendingReply,
+        stop: Stop,
+        reply: ReplyTo,
+    ) {
+        self.begin(unique, Some(stop), operation, reply);
     }
 
-    fn begin(&mut self, unique: u64, is_whole: bool, operation: PendingReply, reply: ReplyTo) {
+    fn begin(&mut self, unique: u64, stop: Option<Stop>, operation: PendingReply, reply: ReplyTo) {
         let task = match Arc::get_mut(&mut self.spare) {
             Some(task) => task,
             None => {
@@ -63,7 +70,7 @@ impl Starter {
             }
         };
         task.unique = unique;
-        task.is_whole = is_whole;
+        task.stop = stop;
         *task.state.get_mut() = State::Polling {
             is_woken: false,
             cancelled: None,
@@ -104,8 +111,8 @@ impl Parked {
             }
             task
         };
-        if let Some(task) = task.filter(|task| !task.is_whole) {
-            task.cancel(Errno::EINTR);
+        if let Some(task) = task {
+            task.interrupt();
         }
     }
 
@@ -141,8 +148,8 @@ impl Parked {
 /// One operation.
 struct Task {
     unique: u64,
-    /// A signal does not end it.
-    is_whole: bool,
+    /// A signal does not end it, but asks it to stop.
+    stop: Option<Stop>,
     parked: Arc<Parked>,
     runtime: Handle,
     /// Guards who owns the operation. Innermost lock.
@@ -180,10 +187,18 @@ impl Task {
         let (parked, runtime) = (Arc::clone(parked), runtime.clone());
         Self {
             unique: 0,
-            is_whole: false,
+            stop: None,
             parked,
             runtime,
             state: Mutex::new(State::Done),
+        }
+    }
+
+    /// The application that waits for it got a signal.
+    fn interrupt(&self) {
+        match &self.stop {
+            Some(stop) => stop.ask(),
+            None => self.cancel(Errno::EINTR),
         }
     }
 
@@ -197,8 +212,8 @@ impl Task {
         let reply = match outcome {
             Ok(Poll::Ready(reply)) => reply,
             Ok(Poll::Pending) => {
-                if place == Place::SessionThread && self.parked.park(self) && !self.is_whole {
-                    self.cancel(Errno::EINTR);
+                if place == Place::SessionThread && self.parked.park(self) {
+                    self.interrupt();
                 }
                 return self.suspend(work);
             }

@@ -11,7 +11,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
 use super::fault::{COPY, PUT, failed};
-use crate::operation::FsError;
+use crate::operation::{FsError, Stop};
 
 impl Mutator {
     /// The object and all it carries.
@@ -73,11 +73,13 @@ impl Mutator {
     /// Makes the first `size` bytes of the object the whole of it, in parts, unless it was replaced meanwhile.
     async fn copy_onto_itself(&self, object: &ObjectDetails, size: u64) -> Result<ETag, FsError> {
         let key = &object.info.key;
-        let unchanged = PutCondition::Match(object.info.etag.clone());
-        let mut copied = self.copy_range(object, 0..size, key, unchanged).await;
+        let (unchanged, never) = (PutCondition::Match(object.info.etag.clone()), Stop::never());
+        let mut copied = self
+            .copy_range(object, 0..size, key, unchanged, &never)
+            .await;
         if is_unsupported(&copied) {
             copied = self
-                .copy_range(object, 0..size, key, PutCondition::None)
+                .copy_range(object, 0..size, key, PutCondition::None, &never)
                 .await;
         }
         copied.map_err(|error| failed(error, COPY))

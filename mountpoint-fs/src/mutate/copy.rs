@@ -11,21 +11,24 @@ use mountpoint_client::{ClientError, ErrorKind};
 use super::Mutator;
 use super::fault::{COPY, failed};
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
-use crate::operation::FsError;
+use crate::operation::{FsError, Stop};
 
 impl Mutator {
     /// Copies the version `source` to `destination` with everything it carries. The version of the copy.
     ///
     /// [`FsError::Stale`] if the source is another version by now, [`FsError::Exists`] if `condition` is
-    /// [`PutCondition::Absent`] and the destination is there.
+    /// [`PutCondition::Absent`] and the destination is there, [`FsError::Interrupted`] if it was asked to `stop` between
+    /// two parts.
     pub(super) async fn copy(
         &self,
         source: &ObjectDetails,
         destination: &Key,
         condition: PutCondition,
+        stop: &Stop,
     ) -> Result<ETag, FsError> {
         let outcome = if source.info.size > self.limits.whole_max {
-            self.copy_in_parts(source, destination, condition.clone())
+            let all = 0..source.info.size;
+            self.copy_range(source, all, destination, condition.clone(), stop)
                 .await
         } else {
             self.copy_whole(source, destination, condition.clone())
@@ -70,16 +73,6 @@ impl Mutator {
         Ok(copied.await?.etag)
     }
 
-    async fn copy_in_parts(
-        &self,
-        source: &ObjectDetails,
-        destination: &Key,
-        condition: PutCondition,
-    ) -> Result<ETag, ClientError> {
-        let all = 0..source.info.size;
-        self.copy_range(source, all, destination, condition).await
-    }
-
     /// Makes `range` of the version `source`, which is not empty, the whole of `destination`.
     pub(super) async fn copy_range(
         &self,
@@ -87,6 +80,7 @@ impl Mutator {
         range: Range<u64>,
         destination: &Key,
         condition: PutCondition,
+        stop: &Stop,
     ) -> Result<ETag, ClientError> {
         let headers = source.headers.clone();
         let upload = self
@@ -99,7 +93,7 @@ impl Mutator {
             upload: Some(&upload),
         };
         let copied = async {
-            let parts = self.copy_parts(source, range, &upload).await?;
+            let parts = self.copy_parts(source, range, &upload, stop).await?;
             self.client.complete_upload(&upload, parts, condition).await
         };
         match copied.await {
@@ -128,12 +122,19 @@ impl Mutator {
         source: &ObjectDetails,
         range: Range<u64>,
         upload: &Upload,
+        stop: &Stop,
     ) -> Result<Vec<Part>, ClientError> {
         let len = range.end - range.start;
         let mut rest = (1..).zip(parts(len, self.limits.part_max));
         let mut in_the_air = FuturesUnordered::new();
         let mut copied = Vec::new();
         loop {
+            if stop.is_asked() {
+                // S3 may keep a part that arrives behind an abort.
+                while in_the_air.next().await.is_some() {}
+                let what = "the copy was interrupted";
+                return Err(ClientError::new(ErrorKind::Cancelled, what));
+            }
             let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
             in_the_air.extend(rest.by_ref().take(free).map(|(number, part)| {
                 let number = PartNumber(number);
@@ -176,16 +177,7 @@ impl Drop for Unfinished<'_> {
 fn source_of(source: &ObjectDetails) -> CopySource {
     CopySource {
         key: source.info.key.clone(),
-        if_match: Some(quoted(&source.info.etag)),
-    }
-}
-
-/// Some servers leave the quotes out of listings that a condition needs.
-fn quoted(etag: &ETag) -> ETag {
-    if etag.as_str().ends_with('"') {
-        etag.clone()
-    } else {
-        ETag::from_header(&format!("\"{}\"", etag.as_str()))
+        if_match: Some(source.info.etag.quoted()),
     }
 }
 

@@ -62,17 +62,17 @@ impl Mutator {
     pub async fn change_marker(
         &self,
         prefix: &str,
-        change: impl FnOnce(&mut ObjectHeaders),
+        change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError>,
     ) -> Result<(), FsError> {
         match self.describe(&marker(prefix)?).await {
             Ok(mut object) => {
-                change(&mut object.headers);
+                change(&mut object.headers)?;
                 let headers = object.headers.clone();
                 self.replace_headers(&object, headers).await.map(drop)
             }
             Err(FsError::NotFound) => {
                 let mut headers = ObjectHeaders::default();
-                change(&mut headers);
+                change(&mut headers)?;
                 self.make_marker(prefix, headers).await
             }
             Err(error) => Err(error),

@@ -10,7 +10,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 use super::Mutator;
 use super::fault::{DELETE, failed};
 use crate::config::limits::RENAME_ATTEMPTS_MAX;
-use crate::operation::FsError;
+use crate::operation::{FsError, Stop};
 
 /// What the new name is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,13 @@ pub struct Moved {
 
 impl Mutator {
     /// Renames the object `from` to `to`.
-    pub async fn rename(&self, from: &Key, to: &Key, target: &Target) -> Result<Moved, FsError> {
+    pub async fn rename(
+        &self,
+        from: &Key,
+        to: &Key,
+        target: &Target,
+        stop: &Stop,
+    ) -> Result<Moved, FsError> {
         match self.client.rename(from, to, target.condition()).await {
             Ok(()) => Ok(Moved {
                 etag: None,
@@ -49,7 +55,7 @@ impl Mutator {
             }),
             Err(error) if error.kind == ErrorKind::Unsupported => {
                 self.permit_copy(from)?;
-                self.rename_by_copy(from, to, target).await
+                self.rename_by_copy(from, to, target, stop).await
             }
             Err(error) if error.kind == ErrorKind::PreconditionFailed => Err(FsError::Exists),
             Err(error) => Err(renaming_failed(error)),
@@ -79,6 +85,7 @@ impl Mutator {
         from: &Key,
         to: &Key,
         target: &Target,
+        stop: &Stop,
     ) -> Result<Moved, FsError> {
         let mut condition = target.condition();
         // Some servers ignore the condition of a copy: it is asked for as well.
@@ -104,8 +111,11 @@ impl Mutator {
                     .await
                     .map_err(renaming_failed)?,
             };
-            let etag = match self.copy(&source, to, condition.clone()).await {
-                Err(FsError::Stale(_)) => continue,
+            let etag = match self.copy(&source, to, condition.clone(), stop).await {
+                Err(FsError::Stale(_)) => {
+                    stop.check()?;
+                    continue;
+                }
                 copied => copied?,
             };
             if self.delete_copied(&source).await? {

@@ -23,13 +23,14 @@ use super::rename::Target;
 use crate::config::limits::{
     COPIES_IN_FLIGHT_MAX, DELETE_KEYS_MAX, LIST_PAGE_KEYS, RENAME_KEYS_MAX, RENAME_PROGRESS,
 };
-use crate::operation::FsError;
+use crate::operation::{FsError, Stop};
 
 impl Mutator {
     /// Moves everything below the prefix `from` to the prefix `to`. Both end with `/`.
     ///
-    /// [`FsError::NotEmpty`] if there is anything below `to` that an earlier attempt cannot have left there.
-    pub async fn rename_directory(&self, from: &str, to: &str) -> Result<(), FsError> {
+    /// [`FsError::NotEmpty`] if there is anything below `to` that an earlier attempt cannot have left there;
+    /// [`FsError::Interrupted`] if it was asked to `stop` before it was done: then nothing of it is in the air any more.
+    pub async fn rename_directory(&self, from: &str, to: &str, stop: &Stop) -> Result<(), FsError> {
         if !self.allow_rename && self.content(from).await? != Content::Nothing {
             // A directory is moved name by name, which takes its time: nobody is to be surprised by it.
             let marker = Key::parse(from).ok_or(FsError::NameTooLong)?;
@@ -48,7 +49,7 @@ impl Mutator {
             Some(first) if !first.is_copied => self.try_native(first).await?,
             _ => false,
         };
-        let mut progress = Progress::new(self, from, moves.all.len());
+        let mut progress = Progress::new(self, from, moves.all.len(), stop);
         if can_rename {
             moves.all.remove(0);
             self.rename_each(&moves, &mut progress).await
@@ -74,10 +75,10 @@ impl Mutator {
         let mut rest = moves.all.iter();
         let mut in_the_air = FuturesUnordered::new();
         loop {
-            let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
+            let free = progress.free(in_the_air.len());
             in_the_air.extend(rest.by_ref().take(free).map(|one| self.rename_one(one)));
             let Some(renamed) = in_the_air.next().await else {
-                return Ok(());
+                return progress.check();
             };
             renamed.map_err(|error| progress.failed(error))?;
             progress.step("renamed");
@@ -85,7 +86,10 @@ impl Mutator {
     }
 
     async fn rename_one(&self, one: &Move) -> Result<(), FsError> {
-        match self.rename(&one.source.key, &one.to, &Target::Any).await {
+        match self
+            .rename(&one.source.key, &one.to, &Target::Any, &Stop::never())
+            .await
+        {
             // Somebody else removed it.
             Ok(_) | Err(FsError::NotFound) => Ok(()),
             Err(error) => Err(error),
@@ -93,20 +97,21 @@ impl Mutator {
     }
 
     async fn copy_each(&self, moves: &Moves, progress: &mut Progress<'_>) -> Result<(), FsError> {
+        let stop = progress.stop;
         let mut rest = moves.all.iter().filter(|one| !one.is_copied);
         let mut in_the_air = FuturesUnordered::new();
         loop {
-            let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
-            in_the_air.extend(rest.by_ref().take(free).map(|one| self.copy_one(one)));
+            let free = progress.free(in_the_air.len());
+            in_the_air.extend(rest.by_ref().take(free).map(|one| self.copy_one(one, stop)));
             let Some(copied) = in_the_air.next().await else {
-                return Ok(());
+                return progress.check();
             };
             copied.map_err(|error| progress.failed(error))?;
             progress.step("copied");
         }
     }
 
-    async fn copy_one(&self, one: &Move) -> Result<(), FsError> {
+    async fn copy_one(&self, one: &Move, stop: &Stop) -> Result<(), FsError> {
         let source = if one.source.size > self.limits.whole_max {
             match self.client.head_details(&one.source.key).await {
                 Ok(source) => source,
@@ -127,7 +132,7 @@ impl Mutator {
                 version_id: None,
             }
         };
-        let copied = self.copy(&source, &one.to, PutCondition::None).await;
+        let copied = self.copy(&source, &one.to, PutCondition::None, stop).await;
         match copied {
             Ok(_) | Err(FsError::NotFound) => Ok(()),
             Err(FsError::Stale(_)) => Err(FsError::Busy(format!(
@@ -158,6 +163,7 @@ impl Mutator {
             .collect();
         let left = now.len() - keys.len();
         for batch in keys.chunks(DELETE_KEYS_MAX) {
+            progress.check()?;
             let deleted = self.client.delete_many(batch.to_vec()).await;
             let failures = deleted.map_err(|error| progress.failed(failed(error, DELETE)))?;
             if let Some(first) = failures.into_iter().next() {
@@ -276,6 +282,7 @@ impl Moves {
 #[derive(Debug)]
 struct Progress<'a> {
     mutator: &'a Mutator,
+    stop: &'a Stop,
     from: &'a str,
     objects: usize,
     done: usize,
@@ -283,15 +290,30 @@ struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    fn new(mutator: &'a Mutator, from: &'a str, objects: usize) -> Self {
+    fn new(mutator: &'a Mutator, from: &'a str, objects: usize, stop: &'a Stop) -> Self {
         let told = mutator.clock.now();
         Self {
             mutator,
+            stop,
             from,
             objects,
             done: 0,
             told,
         }
+    }
+
+    /// How many more requests may be in the air: none that stops.
+    fn free(&self, in_the_air: usize) -> usize {
+        if self.stop.is_asked() {
+            0
+        } else {
+            COPIES_IN_FLIGHT_MAX - in_the_air
+        }
+    }
+
+    /// The end of it, if it was asked to stop.
+    fn check(&self) -> Result<(), FsError> {
+        self.stop.check().map_err(|error| self.failed(error))
     }
 
     fn step(&mut self, what: &str) {

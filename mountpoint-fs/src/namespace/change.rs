@@ -69,6 +69,31 @@ impl Namespace {
         self.change(view.parent, OsStr::new(&*view.name))
     }
 
+    /// The object of `ino` says this of itself, or will when it is stored.
+    pub fn carries(&self, ino: InodeNo, posix: PosixAttributes) {
+        self.table.set_posix(ino, Some(posix));
+    }
+
+    /// Which key `ino` is about, for the log; that of `name` in it, if there is one. `None` if it is not known any more.
+    #[must_use]
+    pub fn key_text(&self, ino: InodeNo, name: Option<&OsStr>) -> Option<String> {
+        let mut key = if ino == InodeNo::ROOT {
+            self.table.directory_prefix(ino).ok()?
+        } else {
+            let view = self.table.view(ino).ok()?;
+            let mut key = self.table.directory_prefix(view.parent).ok()?.to_string();
+            key.push_str(&view.name);
+            if view.found == Found::Directory {
+                key.push('/');
+            }
+            key
+        };
+        if let Some(name) = name {
+            key.push_str(&name.to_string_lossy());
+        }
+        Some(key)
+    }
+
     /// The name of `ino`, its parent's number and its key.
     pub fn prefix_of(&self, ino: InodeNo) -> Result<String, FsError> {
         self.table.directory_prefix(ino)
@@ -175,13 +200,6 @@ impl NameChange<'_> {
         self.namespace.table.replace(ino, &version, self.unseen())
     }
 
-    /// What had the name carries this now.
-    pub fn carries(&self, posix: PosixAttributes) {
-        if let Some((ino, _)) = &self.known {
-            self.namespace.table.set_posix(*ino, Some(posix));
-        }
-    }
-
     /// The object that marks the directory says something else: whoever asks about it asks S3.
     pub fn changed(mut self) {
         self.settle();
@@ -208,6 +226,7 @@ impl NameChange<'_> {
             .changes
             .record(self.directory, &self.name, namespace.clock.now());
         namespace.recent.distrust(&self.prefix, &self.name);
+        namespace.details.forget(&self.key);
     }
 }
 

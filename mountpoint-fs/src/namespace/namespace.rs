@@ -23,7 +23,7 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use super::attributes::AttributeStyle;
 use super::changes::Changes;
 use super::crowd::Crowds;
-use super::extended::{self, ExtendedAttribute, RecentDetails};
+use super::extended::RecentDetails;
 use super::finding::Gathering;
 use super::fronts::Fronts;
 use super::hidden::HiddenKeys;
@@ -67,8 +67,8 @@ pub struct Namespace {
     /// Until somebody takes it.
     stale_names_taker: Mutex<Option<Receiver<StaleName>>>,
     pub(super) hidden: Arc<HiddenKeys>,
-    details: RecentDetails,
-    heads: Joins<Key, Result<Arc<ObjectDetails>, FsError>>,
+    pub(super) details: RecentDetails,
+    pub(super) heads: Joins<Key, Result<Arc<ObjectDetails>, ClientError>>,
     /// Listings that lookups wait for, by the directory's prefix.
     pub(super) gatherings: Joins<Arc<str>, Result<Gathering, FsError>>,
     pub(super) listing_ahead: AheadBudget,
@@ -230,42 +230,6 @@ impl Namespace {
                 Err(replaced(&view.name))
             }
         }
-    }
-
-    /// The extended attribute `name` of `ino`; `None` if it has none of that name.
-    pub async fn extended_attribute(
-        &self,
-        ino: InodeNo,
-        name: &OsStr,
-    ) -> Result<Option<Vec<u8>>, FsError> {
-        let view = self.table.view(ino)?;
-        let (Found::File(version), Some(attribute)) = (view.found, ExtendedAttribute::parse(name))
-        else {
-            return Ok(None);
-        };
-        if attribute == ExtendedAttribute::ETag {
-            return Ok(Some(version.etag.as_str().as_bytes().to_vec()));
-        }
-        let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
-        if let Some(details) = self.details.find(&key, self.now()) {
-            return Ok(attribute.value(&details));
-        }
-        let begin = || {
-            let head = self.client.head_details(&key);
-            async move { head.await.map(Arc::new).map_err(FsError::from) }
-        };
-        let details = self.heads.join(key.clone(), begin).await?;
-        let valid_until = (self.clock.now() + self.config.ttl).into();
-        self.details.add(&key, &details, valid_until);
-        Ok(attribute.value(&details))
-    }
-
-    /// The names of the extended attributes of `ino`, each with a NUL byte behind it.
-    pub fn extended_attributes(&self, ino: InodeNo) -> Result<&'static [u8], FsError> {
-        Ok(match self.table.view(ino)?.found {
-            Found::File(_) => extended::LISTED,
-            Found::Directory => b"",
-        })
     }
 
     /// The newest version of the file `ino`, which is held open from [`Namespace::opened`] to [`Namespace::close`].

@@ -89,17 +89,22 @@ impl Namespace {
             self.changes
                 .record(view.parent, &view.name, self.clock.now());
             self.recent.distrust(&prefix, &view.name);
+            if let Ok(key) = names::file_key(&prefix, &view.name) {
+                self.details.forget(&key);
+            }
         }
     }
 
-    /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says.
+    /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says, and the kernel is told.
     pub fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
-        self.table.writing_failed(ino, progress);
+        if self.table.ends(ino, progress) {
+            self.is_replaced(ino);
+        }
     }
 
     /// The writer with `progress` is done with `ino` and has changed nothing.
     pub fn unchanged(&self, ino: InodeNo, progress: &Arc<Progress>) {
-        self.table.unchanged(ino, progress);
+        self.table.ends(ino, progress);
     }
 
     /// A handle that was open for writing was closed.
@@ -279,15 +284,9 @@ impl InodeTable {
         }
     }
 
-    fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
-        let mut table = self.table.lock();
-        if table.ends(ino, progress) {
-            table.detach(ino);
-        }
-    }
-
-    fn unchanged(&self, ino: InodeNo, progress: &Arc<Progress>) {
-        self.table.lock().ends(ino, progress);
+    /// The writer with `progress` has come to its end, if it is still the one.
+    fn ends(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        self.table.lock().ends(ino, progress)
     }
 
     fn close_writer(&self, ino: InodeNo) {

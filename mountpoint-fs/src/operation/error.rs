@@ -32,6 +32,9 @@ pub enum FsError {
     /// The mount's flags do not allow this, or the file is being written. Says which flag would allow it.
     #[error("{0}")]
     NotPermitted(String),
+    /// There is no extended attribute of that name.
+    #[error("no such extended attribute")]
+    NoAttribute,
     /// The name is taken.
     #[error("file exists")]
     Exists,

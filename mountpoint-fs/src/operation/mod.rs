@@ -5,12 +5,17 @@
 mod error;
 mod posix;
 mod progress;
+mod stop;
 mod types;
+mod xattrs;
 
 pub use error::FsError;
 pub use posix::PosixAttributes;
 pub use progress::Progress;
+pub use stop::Stop;
 pub use types::{
     AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo,
-    OpenOptions, Opened, ReadData, RenameMode, Slices, StaleName, StatFs, TimeChange, WriteOptions,
+    OpenOptions, Opened, ReadData, RenameMode, SetMode, Slices, StaleName, StatFs, TimeChange,
+    WriteOptions,
 };
+pub use xattrs::ExtendedAttributes;

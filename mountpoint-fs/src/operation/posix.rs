@@ -88,6 +88,11 @@ impl PosixAttributes {
             }
         }
     }
+
+    /// The object is written to: its time is no longer what its metadata say.
+    pub fn forget_time(metadata: &mut Vec<(String, String)>) {
+        metadata.retain(|(name, _)| !name.eq_ignore_ascii_case(MTIME));
+    }
 }
 
 /// Seconds since 1970, with or without a fraction.

@@ -110,6 +110,8 @@ pub struct WriteOptions {
     pub append: bool,
     /// `O_SYNC` or `O_DSYNC`: a write returns when it is stored.
     pub synchronous: bool,
+    /// Permission bits of a new file; kept with `--posix-metadata`.
+    pub mode: Option<u16>,
 }
 
 /// Reply to `open`.
@@ -160,6 +162,17 @@ impl TimeChange {
             _ => false,
         }
     }
+}
+
+/// What setting an extended attribute does with one that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetMode {
+    /// Gives it the value, whether it is there or not.
+    Any,
+    /// It is not to be there (`XATTR_CREATE`).
+    Create,
+    /// It is to be there (`XATTR_REPLACE`).
+    Replace,
 }
 
 /// Attributes to change; `None` where one stays.

@@ -8,6 +8,7 @@ mod blocks;
 mod context;
 mod delay;
 mod flight;
+mod habit;
 mod hedge;
 mod hedger;
 mod next_files;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::blocks::BlockMap;
 use super::delay::LeastDelays;
+use super::habit::Habit;
 use super::stride::Stride;
 use super::tracks::{Track, Tracks};
 use super::window::{Window, are_several};
@@ -20,6 +21,8 @@ use crate::config::limits::{FIRST_RANGE, SMALL_FILE_MAX};
 #[derive(Debug, Default)]
 pub(super) struct Planner {
     pub(super) tracks: Tracks,
+    /// Boxed, and there once a stream was left: most files are read from end to end.
+    habit: Option<Box<Habit>>,
     /// Boxed, and there from the second read on that continues nothing: most files are read from end to end.
     stride: Option<Box<Stride>>,
 }
@@ -106,6 +109,14 @@ impl Planner {
             asker: Asker::Track(track),
         };
         let run = self.tracks.at(track).range.start;
+        if continues {
+            if let Some(habit) = &mut self.habit {
+                habit.resumed(run);
+            }
+        } else if let Some(left) = self.tracks.stream_left_for(range) {
+            let (start, len) = (left.range.start, left.range.end - left.range.start);
+            self.habit.get_or_insert_default().left(start, len);
+        }
         let run_end = self.stride.as_ref().and_then(|stride| stride.run_end(run));
         let reach = if self.tracks.is_first_read() && range.start == 0 {
             self.begin(track, access, bounds)
@@ -230,6 +241,9 @@ impl Planner {
         self.open(index, access, bounds);
         let end = self.tracks.at(index).range.end;
         let limit = self.tracks.next_stream_start(index).min(bounds.size);
+        let start = self.tracks.at(index).range.start;
+        let reach = |habit: &Box<Habit>| habit.reach(start, end);
+        let limit = limit.min(self.habit.as_ref().map_or(u64::MAX, reach));
         let track = self.tracks.at_mut(index);
         let window = track.window.as_mut().expect("opened above");
         window.advance(end, access, bounds);

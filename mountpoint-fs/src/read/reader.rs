@@ -128,6 +128,12 @@ impl Reader {
         self.inner.size == 0
     }
 
+    /// What it reads: the object, its version and its size.
+    #[must_use]
+    pub fn version(&self) -> (&Key, &ETag, u64) {
+        (&self.inner.key, &self.inner.etag, self.inner.size)
+    }
+
     /// That what it reads is asked for before it is opened was lent `ahead`.
     pub(super) fn set_ahead(&self, ahead: Ahead) {
         self.inner.state.lock().ahead = Some(ahead);

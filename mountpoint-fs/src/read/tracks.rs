@@ -71,6 +71,14 @@ impl Tracks {
             .any(|track| track.range.end < range.end && range.start < track.ahead_end)
     }
 
+    /// The stream that the read before this one belonged to, unless this one is within what that has asked for.
+    pub(super) fn stream_left_for(&self, range: &Range<u64>) -> Option<&Track> {
+        let mut streams = self.tracks.iter().filter(|track| track.window.is_some());
+        let before = streams.find(|track| track.used + 1 == self.reads)?;
+        let is_ahead = before.range.end <= range.start && range.start < before.ahead_end;
+        (!is_ahead).then_some(before)
+    }
+
     /// Tracks that are read ahead.
     pub(super) fn stream_count(&self) -> usize {
         self.tracks

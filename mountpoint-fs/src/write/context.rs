@@ -7,6 +7,7 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 use mountpoint_client::types::{Checksum, Key, ObjectHeaders, PutCondition, PutRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
+use tokio::sync::Semaphore;
 
 use super::abilities::{Abilities, Uses};
 use super::content_type;
@@ -19,6 +20,7 @@ use super::upload::Upload;
 use super::writer::Stored;
 use crate::clock::Clock;
 use crate::config::WriteConfig;
+use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::journal::Journal;
 use crate::operation::FsError;
 use crate::sync::Mutex;
@@ -34,6 +36,8 @@ pub struct WriteContext {
     pub(super) shortage: Shortage,
     pub(super) abilities: Abilities,
     pub(super) journal: Journal,
+    /// Leave to have the server copy a part.
+    pub(super) copies: Semaphore,
     tally: Arc<Tally>,
     /// Multipart uploads that were begun. The lock is a leaf.
     uploads: Mutex<Vec<Weak<Upload>>>,
@@ -54,6 +58,7 @@ impl WriteContext {
         Arc::new(Self {
             journal,
             parts: PartsInFlight::new(client.parts_in_flight(), clock.clone()),
+            copies: Semaphore::new(COPIES_IN_FLIGHT_MAX),
             client,
             config,
             clock,
@@ -138,6 +143,7 @@ impl WriteContext {
         body: Bytes,
         checksum: Option<Checksum>,
         condition: PutCondition,
+        headers: ObjectHeaders,
     ) -> Result<Stored, FsError> {
         let size = body.len() as u64;
         let wanted = self.abilities.reduce(Uses {
@@ -152,7 +158,7 @@ impl WriteContext {
                 body: body.clone(),
                 condition: uses.condition.clone(),
                 checksum: uses.checksum,
-                headers: self.headers(key),
+                headers: headers.clone(),
             };
             match self.client.put(request).await {
                 Ok(output) => {

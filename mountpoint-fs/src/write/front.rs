@@ -4,15 +4,16 @@
 
 use std::sync::Arc;
 
-use mountpoint_client::types::PutCondition;
+use mountpoint_client::types::{Key, PutCondition};
 use mountpoint_crt_sys::block::{Block, BlockFill};
 
 use super::background::Settled;
 use super::checksum::RunningChecksum;
+use super::copied::Copied;
 use super::memory::Ask;
 use super::upload::Upload;
 use super::writer::Stored;
-use crate::config::limits::{UPLOAD_PART_MAX, UPLOAD_PART_MIN};
+use crate::config::limits::UPLOAD_PART_MIN;
 use crate::operation::FsError;
 
 /// The end of the file where bytes are added.
@@ -30,8 +31,14 @@ pub(super) struct Front {
     pub(super) upload: Option<Arc<Upload>>,
     /// Parts sent, copies of the base included.
     pub(super) parts: u16,
-    /// An object that the file begins with, and that is copied before anything is sent.
-    pub(super) base: Option<Stored>,
+    /// What is copied before anything more is sent. Behind one that is no part there is nothing.
+    pub(super) base: Option<Copied>,
+    /// Whether the upload has copies in it, and so no checksums.
+    pub(super) has_copies: bool,
+    /// What the object carries was changed after its upload was begun.
+    pub(super) is_dressed_late: bool,
+    /// What it carries may say a time, which the next write makes wrong.
+    pub(super) is_timed: bool,
     pub(super) condition: PutCondition,
     pub(super) stage: Stage,
 }
@@ -78,21 +85,24 @@ impl AsRef<[u8]> for BlockBytes {
 pub(super) enum Need {
     Nothing,
     Memory(Ask),
+    /// What the file begins with, as bytes: it is too small for a part.
+    Content(Copied),
     /// The object that is being made.
     End(Settled<Result<Stored, FsError>>),
 }
 
 impl Front {
-    /// Notices that the object was made.
-    pub(super) fn look(&mut self) {
+    /// Notices that the object `key` was made.
+    pub(super) fn look(&mut self, key: &Key) {
         let Stage::Storing(settled) = &self.stage else {
             return;
         };
         // A failure is remembered elsewhere.
         if let Some(Ok(stored)) = settled.get() {
-            if self.upload.take().is_some() {
-                self.base = Some(stored.clone());
+            if self.upload.take().is_some() || self.base.is_some() {
+                self.base = Some(Copied::whole(key, stored.clone()));
                 self.parts = 0;
+                self.has_copies = false;
             }
             self.stage = Stage::Stored(stored);
         }
@@ -110,19 +120,4 @@ impl Front {
         let carried = self.carry.as_ref().map_or(0, |it| it.bytes.as_ref().len());
         filled + carried
     }
-
-    /// Parts that copying the base will take.
-    pub(super) fn copies(&self) -> u16 {
-        let base = self.base.as_ref().map_or(0, |base| base.size);
-        u16::try_from(base.div_ceil(UPLOAD_PART_MAX)).unwrap_or(u16::MAX / 2)
-    }
-}
-
-/// Ranges of an object of `size` bytes that are copied as parts: equally large, none larger than S3 copies at once.
-pub(super) fn copy_ranges(size: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
-    let count = size.div_ceil(UPLOAD_PART_MAX).max(1);
-    let len = size.div_ceil(count).max(1);
-    (0..count)
-        .map(move |index| index * len..((index + 1) * len).min(size))
-        .filter(|range| !range.is_empty())
 }

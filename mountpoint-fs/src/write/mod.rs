@@ -12,6 +12,8 @@ pub(crate) mod background;
 mod checksum;
 mod content_type;
 mod context;
+mod copied;
+mod copying;
 mod front;
 mod lost_answer;
 mod memory;
@@ -28,5 +30,6 @@ mod fault_matrix;
 mod tests;
 
 pub use context::WriteContext;
+pub use copied::Copied;
 pub use memory::MemorySource;
 pub use writer::{Beginning, Stored, WriteObserver, Writer};

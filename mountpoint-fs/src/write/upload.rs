@@ -4,20 +4,20 @@
 //! to complete only what is whole; an upload is ended once; it is aborted only after its parts have come to rest,
 //! because S3 may keep a part that arrives behind an abort.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use mountpoint_client::ErrorKind;
 use mountpoint_client::types::{
-    Checksum, ChecksumAlgorithm, CopySource, Key, Part, PartNumber, PutCondition,
+    Checksum, ChecksumAlgorithm, Key, ObjectHeaders, Part, PartNumber, PutCondition,
     Upload as OpenUpload,
 };
 
 use super::abilities::Uses;
 use super::background::{self, Settled};
 use super::context::{WriteContext, failed};
+use super::copied::{Copied, copy_failed};
 use super::lost_answer;
 use super::writer::{Failure, Stored};
 use crate::operation::FsError;
@@ -38,7 +38,7 @@ pub(super) struct Upload {
 /// Where a part's bytes come from.
 enum Source {
     Bytes(Bytes, Option<Checksum>),
-    Object(CopySource, Range<u64>),
+    Object(Copied),
 }
 
 impl Source {
@@ -66,6 +66,7 @@ impl Upload {
         key: &Key,
         failure: &Arc<Failure>,
         copies: bool,
+        headers: ObjectHeaders,
     ) -> Arc<Self> {
         let upload = Arc::new(Self {
             context: Arc::clone(context),
@@ -78,7 +79,7 @@ impl Upload {
         context.register(&upload);
         let (this, pending) = (Arc::clone(&upload), context.begin());
         background::run(async move {
-            let begun = this.create(copies).await;
+            let begun = this.create(copies, headers).await;
             match &begun {
                 Ok(begun) => this.context.journal.begun(&begun.upload),
                 Err(error) => this.failure.set(error),
@@ -89,7 +90,7 @@ impl Upload {
         upload
     }
 
-    async fn create(&self, copies: bool) -> Result<Begun, FsError> {
+    async fn create(&self, copies: bool, headers: ObjectHeaders) -> Result<Begun, FsError> {
         let context = &self.context;
         let wanted = context.abilities.reduce(Uses {
             condition: PutCondition::None,
@@ -98,10 +99,9 @@ impl Upload {
         });
         let mut uses = wanted.clone();
         loop {
-            let headers = context.headers(&self.key);
             let created = context
                 .client
-                .create_upload(&self.key, headers, uses.algorithm);
+                .create_upload(&self.key, headers.clone(), uses.algorithm);
             match created.await {
                 Ok(upload) => {
                     context.abilities.learn(&wanted, &uses);
@@ -124,8 +124,8 @@ impl Upload {
     }
 
     /// Has S3 copy a range of an object into the next part.
-    pub(super) fn copy(self: &Arc<Self>, source: CopySource, range: Range<u64>) {
-        self.add(Source::Object(source, range));
+    pub(super) fn copy(self: &Arc<Self>, source: Copied) {
+        self.add(Source::Object(source));
     }
 
     fn add(self: &Arc<Self>, source: Source) {
@@ -155,14 +155,21 @@ impl Upload {
     async fn send(&self, number: PartNumber, source: Source) -> Result<Part, FsError> {
         let begun = self.begun.wait().await?;
         let client = &self.context.client;
-        let sent = match source {
+        match source {
             Source::Bytes(body, checksum) => {
                 let checksum = begun.checksum.and(checksum);
-                client.put_part(&begun.upload, number, body, checksum)
+                let sent = client.put_part(&begun.upload, number, body, checksum);
+                sent.await.map_err(failed)
             }
-            Source::Object(source, range) => client.copy_part(&begun.upload, number, source, range),
-        };
-        sent.await.map_err(failed)
+            Source::Object(copied) => {
+                let leave = self.context.copies.acquire().await;
+                let (source, range) = (copied.source(), copied.range.clone());
+                let sent = client.copy_part(&begun.upload, number, source, range);
+                let sent = sent.await.map_err(|error| copy_failed(error, &copied));
+                drop(leave);
+                sent
+            }
+        }
     }
 
     /// Makes the object of the parts, when all are there. On failure nothing is left.

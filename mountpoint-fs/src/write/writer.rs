@@ -11,14 +11,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mountpoint_client::types::{CopySource, ETag, Key, PutCondition};
+use mountpoint_client::types::{ETag, Key, ObjectHeaders, PutCondition};
 use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::background::{self, Settled};
 use super::checksum::RunningChecksum;
 use super::context::WriteContext;
-use super::front::{BlockBytes, Carry, Filling, Front, Need, Stage, copy_ranges};
+use super::copied::Copied;
+use super::front::{BlockBytes, Carry, Filling, Front, Need, Stage};
 use super::memory::{Ask, least, stage};
 use super::upload::Upload;
 use crate::config::limits::WRITE_SIZE_MAX;
@@ -60,13 +61,15 @@ pub trait WriteObserver: Send + Sync {
 
 /// An open file.
 pub struct Writer {
-    context: Arc<WriteContext>,
-    key: Key,
-    progress: Arc<Progress>,
+    pub(super) context: Arc<WriteContext>,
+    pub(super) key: Key,
+    pub(super) progress: Arc<Progress>,
     observer: Arc<dyn WriteObserver>,
-    failure: Arc<Failure>,
+    pub(super) failure: Arc<Failure>,
+    /// What its object carries besides its bytes. The lock is a leaf.
+    pub(super) headers: Mutex<ObjectHeaders>,
     /// H of the order H, I, T; the only lock that is held while waiting.
-    front: AsyncMutex<Front>,
+    pub(super) front: AsyncMutex<Front>,
 }
 
 /// The first failure of a file. The lock is a leaf; the observer is told with it free.
@@ -96,7 +99,7 @@ impl Failure {
         }
     }
 
-    fn get(&self) -> Option<FsError> {
+    pub(super) fn get(&self) -> Option<FsError> {
         self.first.lock().clone()
     }
 }
@@ -122,7 +125,7 @@ impl Writer {
             Beginning::Append(stored) => (
                 PutCondition::Match(stored.etag.clone()),
                 Stage::Stored(stored.clone()),
-                Some(stored),
+                Some(Copied::whole(&key, stored)),
             ),
             Beginning::Extend(stored) => (
                 PutCondition::Match(stored.etag.clone()),
@@ -131,18 +134,22 @@ impl Writer {
             ),
         };
         let front = Front {
-            end: base.as_ref().map_or(0, |base| base.size),
+            end: base.as_ref().map_or(0, Copied::len),
             filling: None,
             carry: None,
             written_at: 0,
             upload: None,
             parts: 0,
             base,
+            has_copies: false,
+            is_dressed_late: false,
+            is_timed: false,
             condition,
             stage,
         };
         let writer = Arc::new(Self {
             context: Arc::clone(context),
+            headers: Mutex::new(context.headers(&key)),
             key,
             progress,
             failure: Arc::new(Failure::new(&observer)),
@@ -202,7 +209,7 @@ impl Writer {
                 let fill = self.context.memory.try_take(ask)?;
                 self.install(&mut front, fill);
             }
-            Need::End(_) => return None,
+            Need::Content(_) | Need::End(_) => return None,
         }
         Some(self.take(&mut front, data))
     }
@@ -223,6 +230,12 @@ impl Writer {
                             self.fail(&mut front, &error);
                             return Err(error);
                         }
+                    }
+                }
+                Need::Content(base) => {
+                    if let Err(error) = self.read_base(&mut front, &base).await {
+                        self.fail(&mut front, &error);
+                        return Err(error);
                     }
                 }
                 Need::End(settled) => drop(settled.wait().await),
@@ -253,7 +266,7 @@ impl Writer {
     }
 
     /// The file has failed by itself: what was sent of it is taken back in the background.
-    fn fail(&self, front: &mut Front, error: &FsError) {
+    pub(super) fn fail(&self, front: &mut Front, error: &FsError) {
         self.failure.set(error);
         // Others may wait for the memory.
         front.filling = None;
@@ -293,7 +306,7 @@ impl Writer {
     /// Whether bytes were taken that the bucket does not hold, or nothing was stored at all.
     pub async fn is_open(&self) -> bool {
         let mut front = self.front.lock().await;
-        front.look();
+        front.look(&self.key);
         !matches!(front.stage, Stage::Stored(_)) && self.failure.get().is_none()
     }
 
@@ -312,7 +325,7 @@ impl Writer {
         if let Some(error) = self.failure.get() {
             return Err(error);
         }
-        front.look();
+        front.look(&self.key);
         if let Stage::Storing(settled) = &front.stage {
             return Ok(Need::End(settled.clone()));
         }
@@ -327,6 +340,11 @@ impl Writer {
         }
         if len == 0 {
             return Ok(Need::Nothing);
+        }
+        if let Some(base) = &front.base
+            && !base.is_a_part()
+        {
+            return Ok(Need::Content(base.clone()));
         }
         let held = front.held();
         if let Some(filling) = &front.filling
@@ -346,8 +364,8 @@ impl Writer {
     }
 
     /// Bytes of the part that is filled next.
-    fn part_size(&self, front: &Front) -> Result<usize, FsError> {
-        let number = front.parts + front.copies() + 1;
+    pub(super) fn part_size(&self, front: &Front) -> Result<usize, FsError> {
+        let number = front.parts + self.copies(front) + 1;
         match self.context.plan.size(number) {
             Some(size) => Ok(usize::try_from(size).expect("a part fits into memory")),
             None => Err(FsError::TooLarge(format!(
@@ -360,7 +378,7 @@ impl Writer {
     }
 
     /// Goes on in `fill`, which takes over what the smaller buffer or the last part's had too much.
-    fn install(&self, front: &mut Front, mut fill: BlockFill) {
+    pub(super) fn install(&self, front: &mut Front, mut fill: BlockFill) {
         let part_size = self.part_size(front).expect("asked before");
         let algorithm = self.context.config.checksum;
         let mut checksum = RunningChecksum::new(algorithm);
@@ -392,6 +410,7 @@ impl Writer {
             front.condition = PutCondition::Match(stored.etag.clone());
             front.stage = Stage::Open;
         }
+        self.untime(front);
         let filling = front.filling.as_mut().expect("there is room");
         let room = filling.part_size - filling.fill.filled();
         let (head, tail) = data.split_at(room.min(data.len()));
@@ -434,39 +453,37 @@ impl Writer {
             start: 0,
             end: part_size,
         };
-        self.upload(front)
+        self.upload(front, false)
             .put(Bytes::from_owner(bytes), checksum.value());
         front.parts += 1;
     }
 
-    /// The upload; begun, with copies of what the file begins with, if there is none.
-    fn upload(&self, front: &mut Front) -> Arc<Upload> {
-        if let Some(upload) = &front.upload {
-            return Arc::clone(upload);
-        }
-        let upload = Upload::begin(
-            &self.context,
-            &self.key,
-            &self.failure,
-            front.base.is_some(),
-        );
+    /// The upload, begun if there is none; what is to be copied is sent to it. `copies` are to follow.
+    pub(super) fn upload(&self, front: &mut Front, copies: bool) -> Arc<Upload> {
+        let upload = match &front.upload {
+            Some(upload) => Arc::clone(upload),
+            None => {
+                front.has_copies = copies || front.base.is_some();
+                front.is_dressed_late = false;
+                let (context, key, failure) = (&self.context, &self.key, &self.failure);
+                let upload = Upload::begin(context, key, failure, front.has_copies, self.headers());
+                front.upload = Some(Arc::clone(&upload));
+                upload
+            }
+        };
         if let Some(base) = front.base.take() {
-            for range in copy_ranges(base.size) {
-                let source = CopySource {
-                    key: self.key.clone(),
-                    if_match: Some(base.etag.clone()),
-                };
-                upload.copy(source, range);
+            for range in base.parts(self.context.config.copy_limits.part_max) {
+                let part = base.clone();
+                upload.copy(Copied { range, ..part });
                 front.parts += 1;
             }
         }
-        front.upload = Some(Arc::clone(&upload));
         upload
     }
 
     /// Begins to make the object, unless that was begun or done.
     fn begin_storing(&self, front: &mut Front) -> Result<Stage, FsError> {
-        front.look();
+        front.look(&self.key);
         match &front.stage {
             Stage::Stored(stored) => {
                 return match self.failure.get() {
@@ -499,22 +516,27 @@ impl Writer {
                 }
             };
             let (context, key) = (Arc::clone(&self.context), self.key.clone());
+            let headers = self.headers();
             self.run(settled.clone(), async move {
-                context.put(&key, body, checksum.value(), condition).await
+                let put = context.put(&key, body, checksum.value(), condition, headers);
+                put.await
+            });
+        } else if let Some(base) = self.only_copied(front) {
+            let (context, key) = (Arc::clone(&self.context), self.key.clone());
+            let headers = self.headers();
+            self.run(settled.clone(), async move {
+                context.copy(&base, &key, headers, condition).await
             });
         } else {
+            self.upload(front, false);
             self.send_last_part(front);
-            let upload = self.upload(front);
-            self.run(
-                settled.clone(),
-                async move { upload.complete(condition).await },
-            );
+            self.complete(front, settled.clone());
         }
         front.stage = Stage::Storing(settled.clone());
         Ok(Stage::Storing(settled))
     }
 
-    fn send_last_part(&self, front: &mut Front) {
+    pub(super) fn send_last_part(&self, front: &mut Front) {
         let (bytes, checksum) = match (front.filling.take(), front.carry.take()) {
             (Some(filling), _) => {
                 let bytes = BlockBytes {
@@ -527,13 +549,13 @@ impl Writer {
             (None, Some(carry)) => (carry.bytes, carry.checksum),
             (None, None) => return,
         };
-        self.upload(front)
+        self.upload(front, false)
             .put(Bytes::from_owner(bytes), checksum.value());
         front.parts += 1;
     }
 
     /// Runs what makes the object, tells of its end, and settles.
-    fn run(
+    pub(super) fn run(
         &self,
         settled: Settled<Result<Stored, FsError>>,
         work: impl Future<Output = Result<Stored, FsError>> + Send + 'static,

@@ -58,6 +58,67 @@ fn rm_r_removes_any_tree() {
 }
 
 #[test]
+fn rm_r_removes_nasty_trees() {
+    let server = server();
+    let deep = format!("t/{}f", "0123456789/".repeat(92));
+    assert_eq!(deep.len(), 1015);
+    let mut keys = vec![deep];
+    for key in [
+        "t/marker with bytes/",
+        "t/marker with bytes/x",
+        "t/empty marker with bytes/",
+        "t/markers/in/markers/",
+        "t/markers/in/",
+        "t/markers/",
+        "t/new\nline",
+        "t/'\"$(false)`false`\\",
+        "t/ ",
+        "t/.../...",
+        "t/*",
+        "t/-f/-r",
+        "t/e\u{301}/\u{e9}",
+        "t/\u{1f468}\u{200d}\u{1f469}/\u{7f}\t",
+        "t/a%2Fb+c",
+    ] {
+        keys.push(key.to_owned());
+    }
+    keys.extend((0..2000).map(|number| format!("t/many/{number}")));
+    for key in &keys {
+        put(&server, key, "bytes");
+    }
+    put(&server, "tt", "stays");
+    let mounted = Mounted::new(&server, &["--allow-delete"]);
+    shell(
+        mounted.path(),
+        "find t -type f | wc -l > /dev/null; rm -r t && test ! -e t",
+    );
+    assert_eq!(self::keys(&server), ["tt"]);
+    // Programs of many hands.
+    for key in &keys {
+        put(&server, key, "bytes");
+    }
+    shell(
+        mounted.path(),
+        "python3 -c 'import shutil; shutil.rmtree(\"t\")' && test ! -e t && mkdir -p u/v/w && find u -depth -delete && ls -A | wc -l | grep -qx 1",
+    );
+    assert_eq!(self::keys(&server), ["tt"]);
+}
+
+/// A file that a directory hides was not seen by who removes the tree, and is not lost with it.
+#[test]
+fn what_a_directory_hides_is_not_removed_unseen() {
+    let server = server();
+    put(&server, "t/x", "hidden");
+    put(&server, "t/x/y", "seen");
+    let mounted = Mounted::new(&server, &["--allow-delete"]);
+    shell(
+        mounted.path(),
+        "! rm -r t 2>/dev/null && grep -qx hidden t/x && rm -r t && test ! -e t",
+    );
+    assert!(keys(&server).is_empty());
+}
+
+#[test]
 fn nothing_is_removed_without_leave() {
     let server = server();
     put(&server, "a", "x");

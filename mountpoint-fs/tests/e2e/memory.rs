@@ -1,9 +1,12 @@
 //! Memory: a mount lives within what it was given, however much is read at once; reads slow down instead.
 
 use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::IntoRawFd as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use mountpoint_client::server::{Server, synthetic_bytes};
@@ -85,7 +88,7 @@ impl MemoryGroup {
     }
 
     /// Mounts with a process in the group.
-    fn mount(&self, server: &Server) -> Mounted {
+    fn mount(&self, server: &Server, args: &[&str]) -> Mounted {
         let wanted = mount_s3();
         let mut command = Command::new("bash");
         command
@@ -98,6 +101,7 @@ impl MemoryGroup {
                 &server.url(),
                 "--force-path-style",
             ])
+            .args(args)
             .env_clear();
         for (name, value) in wanted.get_envs() {
             if let Some(value) = value {
@@ -183,7 +187,7 @@ fn many_streams_in_a_small_control_group() {
     let server = server();
     let expected = objects(&server, 64, 12 * MIB);
     let group = MemoryGroup::new(256 * MIB);
-    let mounted = group.mount(&server);
+    let mounted = group.mount(&server, &[]);
     read_all(&mounted, 64, &expected);
     assert_eq!(group.kills(), 0);
     let peak = group.peak();
@@ -220,6 +224,83 @@ fn a_thousand_streams_within_the_target() {
     assert!(peak <= 512 * MIB + OVERHEAD, "{} MiB", peak >> 20);
 }
 
+/// Reads the beginning of 1,000 open files and writes 500 new ones, all at the same time.
+fn read_and_write_all(server: &Server, mounted: &Mounted) {
+    let expected = objects(server, 1000, 4 * MIB);
+    let barrier = Barrier::new(16 + WRITERS);
+    let open = |number| File::open(mounted.join(&format!("file{number}"))).unwrap();
+    let files: Vec<File> = (0..1000).map(open).collect();
+    std::thread::scope(|scope| {
+        for files in files.chunks(63) {
+            let (barrier, expected) = (&barrier, &expected);
+            scope.spawn(move || {
+                barrier.wait();
+                let mut buffer = vec![0; 256 << 10];
+                // In turn, so that each is in the middle of its stream while all others are read.
+                for part in expected[..1 << 20].chunks(buffer.len()).enumerate() {
+                    let (index, part) = part;
+                    for file in files {
+                        let offset = (index * part.len()) as u64;
+                        file.read_exact_at(&mut buffer, offset).unwrap();
+                        assert!(buffer == part, "wrong bytes at {offset}");
+                    }
+                }
+            });
+        }
+        for number in 0..WRITERS {
+            let (barrier, expected) = (&barrier, &expected);
+            scope.spawn(move || {
+                let mut file = File::create(mounted.join(&format!("new{number}"))).unwrap();
+                file.write_all(&expected[..4096]).unwrap();
+                // From here on all of them hold a buffer.
+                barrier.wait();
+                for part in expected[4096..WRITTEN].chunks(64 << 10) {
+                    file.write_all(part).unwrap();
+                }
+                close(file).unwrap();
+            });
+        }
+    });
+    for number in 0..WRITERS {
+        let object = server.store().object(BUCKET, &format!("new{number}"));
+        assert!(
+            object.unwrap().bytes() == expected[..WRITTEN],
+            "new{number}"
+        );
+    }
+}
+
+/// Closes a file and tells how that went.
+fn close(file: File) -> nix::Result<()> {
+    nix::unistd::close(file.into_raw_fd())
+}
+
+const WRITERS: usize = 500;
+/// Bytes of each new file: together more than any of these mounts may hold for writers.
+const WRITTEN: usize = 1 << 20;
+
+#[test]
+fn a_thousand_streams_and_five_hundred_writers_within_the_target() {
+    let server = server();
+    let group = MemoryGroup::new(512 * MIB + OVERHEAD);
+    let mounted = group.mount(&server, &["--memory-target", "512"]);
+    read_and_write_all(&server, &mounted);
+    assert_eq!(group.kills(), 0);
+    drop(mounted);
+}
+
+#[test]
+fn a_thousand_streams_and_five_hundred_writers_in_a_small_control_group() {
+    let server = server();
+    let group = MemoryGroup::new(256 * MIB);
+    let mounted = group.mount(&server, &[]);
+    read_and_write_all(&server, &mounted);
+    assert_eq!(group.kills(), 0);
+    let peak = resident_peak(&mounted);
+    assert!(peak <= 128 * MIB + OVERHEAD, "{} MiB", peak >> 20);
+    drop(mounted);
+}
+
 #[test]
 fn memory_of_one_size_serves_another() {
     let server = server();
@@ -230,7 +311,7 @@ fn memory_of_one_size_serves_another() {
     }
     // Half of it is for data: what small files took must serve the large ones.
     let group = MemoryGroup::new(160 * MIB);
-    let mounted = group.mount(&server);
+    let mounted = group.mount(&server, &[]);
     for _ in 0..2 {
         // Each holds a block of its size, together nearly all that the mount may hold.
         let open = |number| open_direct(&mounted, &format!("small{number}"));

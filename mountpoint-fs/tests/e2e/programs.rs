@@ -59,8 +59,7 @@ fn cp_and_tar_keep_attributes_in_metadata() {
     let source = source();
     for script in [
         "cp -a $S/t .",
-        // tar asks for the mode when it makes a file, which is not stored; 0644 is what files have.
-        "tar -C $S -cf - t | tar -xpf - && chmod 600 t/sub/two",
+        "tar -C $S -cf - t | tar -xpf -",
         "rsync -a --inplace $S/t .",
         "rsync -a $S/t .",
     ] {
@@ -74,6 +73,69 @@ fn cp_and_tar_keep_attributes_in_metadata() {
             ),
         );
     }
+}
+
+/// What `rsync -X` and `cp -a` copy besides.
+#[test]
+fn extended_attributes_are_copied_along() {
+    let source = source();
+    shell(
+        source.path(),
+        "setfattr -n user.colour -v blue t/one && setfattr -n user.d -v x t/sub",
+    );
+    for script in [
+        "cp -a $S/t .",
+        "rsync -aX $S/t .",
+        "rsync -aX --inplace $S/t .",
+    ] {
+        let (server, mounted) = mounted(&FLAGS);
+        run_in(
+            &mounted,
+            &source,
+            &format!("{script} && getfattr --only-values -n user.colour t/one | grep -qx blue"),
+        );
+        drop(mounted);
+        // Another mount, and the way back.
+        let mounted = Mounted::new(&server, &FLAGS);
+        run_in(
+            &mounted,
+            &source,
+            "getfattr -d t/one | grep -q 'user.colour=\"blue\"' && getfattr -n user.d t/sub | grep -q x && cp -a t/one $S/back \
+             && getfattr --only-values -n user.colour $S/back | grep -qx blue",
+        );
+    }
+}
+
+/// Between the mount and the local disk, with the errors that a program would see.
+#[test]
+fn mv_moves_in_and_out() {
+    let (server, mounted) = mounted(&FLAGS);
+    let source = source();
+    run_in(
+        &mounted,
+        &source,
+        "cp -a $S/t $S/u && mv $S/u . && diff -r --no-dereference $S/t u && mv u $S/back && diff -r --no-dereference $S/t $S/back \
+         && test ! -e u && test $(stat -c %a $S/back/script) = 755",
+    );
+    assert!(server.store().keys(BUCKET).is_empty());
+}
+
+#[test]
+fn databases_are_refused_clearly() {
+    let (server, mounted) = mounted(&FLAGS);
+    let source = source();
+    run_in(
+        &mounted,
+        &source,
+        "! python3 -c 'import sqlite3; db = sqlite3.connect(\"db\"); db.execute(\"create table t (x)\"); db.commit()' 2> $S/said \
+         && grep -q 'sqlite3.OperationalError' $S/said",
+    );
+    let keys = server.store().keys(BUCKET);
+    assert!(
+        keys.iter()
+            .all(|key| server.store().object(BUCKET, key).unwrap().size() == 0),
+        "{keys:?}"
+    );
 }
 
 #[test]
@@ -109,12 +171,14 @@ fn git_clones_and_commits() {
         "cd t && git init -q . && git -c user.name=a -c user.email=a@b add -A && git -c user.name=a -c user.email=a@b \
          commit -qm first",
     );
-    let (_server, mounted) = mounted(&FLAGS);
+    let flags = [&FLAGS[..], &["--allow-append"]].concat();
+    let (_server, mounted) = mounted(&flags);
     run_in(
         &mounted,
         &source,
-        "git -c core.fileMode=false clone -q $S/t clone && diff -r -x .git $S/t clone && cd clone && git fsck \
-         && test \"$(git log --format=%s)\" = first",
+        "git clone -q $S/t clone && diff -r -x .git $S/t clone && cd clone && git fsck && test -x script \
+         && test -z \"$(git status --porcelain)\" && test \"$(git log --format=%s)\" = first \
+         && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m second && git log --oneline | wc -l | grep -qx 2",
     );
 }
 

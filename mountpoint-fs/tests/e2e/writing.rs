@@ -232,6 +232,38 @@ fn two_hosts_that_create_one_file_do_not_overwrite_each_other() {
     assert!(server.store().uploads(BUCKET).is_empty());
 }
 
+#[test]
+fn two_hosts_that_write_one_file_leave_a_whole_one() {
+    let server = server();
+    let (one, two) = (Mounted::new(&server, FLAGS), Mounted::new(&server, FLAGS));
+    for len in [10, 9 * MIB] {
+        let name = format!("file-{len}");
+        put(&server, &name, pattern(6 * MIB));
+        let open = |how: &OpenOptions| [&one, &two].map(|it| how.open(it.join(&name)).unwrap());
+        // Whoever closes last has replaced it.
+        let [mut first, mut second] = open(OpenOptions::new().write(true).truncate(true));
+        first.write_all(&pattern(len)).unwrap();
+        second.write_all(&vec![7; len]).unwrap();
+        first.sync_all().unwrap();
+        check_stored(&server, &name, &pattern(len));
+        second.sync_all().unwrap();
+        drop((first, second));
+        check_stored(&server, &name, &vec![7; len]);
+        // What somebody else has put behind its end is not lost.
+        let [mut first, mut second] = open(OpenOptions::new().append(true));
+        first.write_all(b"first").unwrap();
+        second.write_all(b"second").unwrap();
+        first.sync_all().unwrap();
+        second.sync_all().unwrap_err();
+        drop((first, second));
+        let expected = [&vec![7; len][..], b"first"].concat();
+        check_stored(&server, &name, &expected);
+    }
+    crate::harness::wait_until("the end of all uploads", || {
+        server.store().uploads(BUCKET).is_empty()
+    });
+}
+
 /// The answer of a conditional request is lost, and it is sent again: whoever writes hears of no conflict with himself.
 #[test]
 fn an_answer_that_is_lost_is_no_conflict() {

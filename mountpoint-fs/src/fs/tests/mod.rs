@@ -1,8 +1,10 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
+mod carried;
 mod changing;
 mod cold;
 mod concurrent;
+mod copying;
 mod large;
 mod listing;
 mod lookup;

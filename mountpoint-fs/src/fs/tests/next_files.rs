@@ -180,8 +180,8 @@ fn what_was_replaced_since_is_told_as_ever() {
     mount.cat(files[4], &content(4, 1000));
     // Replaced, then fetched: whoever opens it is told.
     mount.bucket.put_object(&name(20), content(9, 1000));
-    for number in 5..20 {
-        mount.cat(files[number], &content(number, 1000));
+    for (number, ino) in files.iter().enumerate().take(20).skip(5) {
+        mount.cat(*ino, &content(number, 1000));
     }
     let opened = mount.open_file(files[20]);
     let read = now(mount.fs.read(opened.handle, 0, 1000, true));

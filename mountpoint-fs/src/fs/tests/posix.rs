@@ -177,6 +177,7 @@ fn changes_are_stored_and_leave_the_rest() {
         (ROOT, OsStr::new("f")),
         (ROOT, OsStr::new("g")),
         crate::operation::RenameMode::Replace,
+        &crate::operation::Stop::never(),
     ))
     .unwrap();
     assert_eq!(metadata(&mount, "g", "uid").unwrap(), "3");

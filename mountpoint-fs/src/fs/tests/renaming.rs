@@ -8,6 +8,7 @@ use super::changing::{drive, mkdir, writable};
 use super::*;
 use crate::config::{CopyLimits, WriteConfig};
 use crate::operation::RenameMode::{self, KeepExisting, Replace};
+use crate::operation::Stop;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -19,7 +20,7 @@ fn rename(
     mode: RenameMode,
 ) -> Result<(), FsError> {
     let (from, to) = ((from.0, OsStr::new(from.1)), (to.0, OsStr::new(to.1)));
-    now(mount.fs.rename(from, to, mode))
+    now(mount.fs.rename(from, to, mode, &Stop::never()))
 }
 
 fn directory_bucket(keys: &[&str], write: WriteConfig) -> Mount {
@@ -332,7 +333,8 @@ fn what_others_write_meanwhile_stays() {
     );
     drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
     let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
-    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace));
+    let stop = Stop::default();
+    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
     let is_copying = |mount: &Mount| {
         let pending = mount.bucket.pending_requests();
         pending
@@ -371,7 +373,8 @@ fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
     );
     drive(&mount, mount.fs.lookup(ROOT, OsStr::new("a"))).unwrap();
     let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
-    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace));
+    let stop = Stop::default();
+    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
     // HEAD, COPY, and before the deletion somebody writes.
     for _ in 0..2 {
         waits(&mut renaming);
@@ -382,6 +385,98 @@ fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
     outcome.unwrap();
     assert_eq!(mount.bucket.keys(), ["b"]);
     assert_eq!(content(&mount, "b").unwrap(), "newest");
+}
+
+#[test]
+fn a_rename_that_is_interrupted_ends_when_nothing_of_it_is_in_the_air() {
+    let keys: Vec<_> = (0..100).map(|number| format!("d/{number:03}")).collect();
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    let mount = Mount::with_write(
+        SimOptions {
+            time: Time::Manual,
+            ..SimOptions::default()
+        },
+        "",
+        &keys,
+        WriteConfig {
+            allow_rename: true,
+            ..WriteConfig::default()
+        },
+    );
+    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
+    let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
+    let stop = Stop::default();
+    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
+    let copies = |mount: &Mount| {
+        let pending = mount.bucket.pending_requests();
+        let copies = pending
+            .iter()
+            .filter(|request| request.operation == Operation::CopyObject);
+        copies.count()
+    };
+    while copies(&mount) == 0 {
+        waits(&mut renaming);
+        mount.bucket.deliver_all();
+        waits(&mut renaming);
+    }
+    let sent = copies(&mount);
+    stop.ask();
+    // It waits for what it has sent, and sends no more.
+    waits(&mut renaming);
+    let outcome = drive(&mount, renaming);
+    assert!(matches!(outcome, Err(FsError::Interrupted)), "{outcome:?}");
+    assert!(mount.bucket.pending_requests().is_empty());
+    let now = mount.bucket.keys();
+    assert_eq!(now.iter().filter(|key| key.starts_with("e/")).count(), sent);
+    assert_eq!(now.len(), 100 + sent);
+    // The same rename again goes on.
+    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
+    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("e"))).unwrap();
+    let stop = Stop::never();
+    drive(&mount, mount.fs.rename(from, to, Replace, &stop)).unwrap();
+    assert_eq!(mount.bucket.keys().len(), 100);
+}
+
+#[test]
+fn a_large_copy_that_is_interrupted_leaves_nothing() {
+    let mount = Mount::with_write(
+        SimOptions {
+            time: Time::Manual,
+            ..SimOptions::default()
+        },
+        "",
+        &[],
+        WriteConfig {
+            allow_rename: true,
+            copy_limits: CopyLimits {
+                whole_max: 1 << 20,
+                part_max: 1 << 20,
+            },
+            ..WriteConfig::default()
+        },
+    );
+    mount.bucket.put_object("a", vec![1; 40 << 20]);
+    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("a"))).unwrap();
+    let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
+    let stop = Stop::default();
+    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
+    let is_copying = |mount: &Mount| {
+        let pending = mount.bucket.pending_requests();
+        pending
+            .iter()
+            .any(|request| request.operation == Operation::UploadPartCopy)
+    };
+    while !is_copying(&mount) {
+        waits(&mut renaming);
+        mount.bucket.deliver_all();
+        waits(&mut renaming);
+    }
+    stop.ask();
+    let outcome = drive(&mount, renaming);
+    assert!(matches!(outcome, Err(FsError::Interrupted)), "{outcome:?}");
+    assert_eq!(mount.bucket.keys(), ["a"]);
+    let uploads = drive(&mount, mount.bucket.list_uploads("")).unwrap();
+    assert!(uploads.is_empty(), "{uploads:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::WriteConfig;
-use crate::operation::{RenameMode, WriteOptions};
+use crate::operation::{RenameMode, Stop, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -164,7 +164,7 @@ impl Model {
         let options = WriteOptions {
             truncate: how == How::Truncate,
             append: how == How::Append,
-            synchronous: false,
+            ..WriteOptions::default()
         };
         let (opened, content, condition) = match self.lookup(name) {
             Err(FsError::NotFound) => {
@@ -211,26 +211,21 @@ impl Model {
         self.check("an open");
     }
 
-    /// Files that were closed may have been stored by what somebody else did with their names.
+    /// Files that were closed may have been stored by what somebody else did with their names, or may have failed.
     fn others_stored(&mut self, name: &str) {
         for index in 0..self.open.len() {
-            if self.open[index].name != name || !self.open[index].is_dirty {
+            let open = &mut self.open[index];
+            if open.name != name || !open.is_dirty {
                 continue;
             }
-            let open = &self.open[index];
-            if self.actual().get(name) == Some(&open.content) && self.would_store(index) {
+            let file = self.mount.fs.files.get(open.handle).unwrap();
+            let writer = &file.writing().unwrap().writer;
+            if writer.failure().is_some() {
+                open.has_failed = true;
+            } else if !now(writer.is_open()) {
                 self.stored(index, Ok(()));
-            } else if self.has_fault || !self.would_store(index) {
-                self.note_failure(index);
             }
         }
-    }
-
-    /// Asks a file whether it has failed meanwhile.
-    fn note_failure(&mut self, index: usize) {
-        let open = &mut self.open[index];
-        let file = self.mount.fs.files.get(open.handle).unwrap();
-        open.has_failed = file.writing().unwrap().writer.failure().is_some();
     }
 
     fn would_store(&self, index: usize) -> bool {
@@ -378,8 +373,9 @@ impl Model {
     fn unlink(&mut self, name: &'static str) {
         self.lookup(name).ok();
         let outcome = now(self.mount.fs.unlink(ROOT, OsStr::new(name)));
-        self.others_stored(name);
-        if outcome.is_ok() {
+        if outcome.is_err() {
+            self.others_stored(name);
+        } else {
             self.truth.remove(name);
             // Whoever still writes it does not bring it back.
             for open in self.open.extract_if(.., |open| open.name == name) {
@@ -398,7 +394,10 @@ impl Model {
             return;
         }
         let (old, new) = ((ROOT, OsStr::new(from)), (ROOT, OsStr::new(to)));
-        let outcome = now(self.mount.fs.rename(old, new, RenameMode::Replace));
+        let outcome = now(self
+            .mount
+            .fs
+            .rename(old, new, RenameMode::Replace, &Stop::never()));
         match outcome {
             Ok(()) => {
                 let content = self.truth.remove(from).expect("there was one");

@@ -15,6 +15,7 @@ use crate::fuse::device::Channel;
 use crate::fuse::reply::{Reply, ReplyTo};
 use crate::fuse::task::{Parked, PendingReply, Starter};
 use crate::fuse::tests::kernel::Kernel;
+use crate::operation::Stop;
 use crate::sync::Mutex;
 
 /// A session thread's half of a session, and its kernel.
@@ -346,8 +347,13 @@ fn a_signal_does_not_end_what_is_to_be_done_as_a_whole() {
             harness.parked.interrupt(unique);
         }
         let reply = ReplyTo::device(&harness.channel, unique);
-        harness.starter.start_whole(unique, gate.operation(), reply);
+        let (operation, stop) = (gate.operation(), Stop::default());
+        harness
+            .starter
+            .start_whole(unique, operation, stop.clone(), reply);
+        assert_eq!(stop.is_asked(), unique == 4);
         harness.parked.interrupt(unique);
+        assert!(stop.is_asked());
         harness.check_silent();
         executor::deliver(gate.open());
         harness.check(unique, 0);

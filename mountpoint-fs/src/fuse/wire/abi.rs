@@ -40,6 +40,7 @@ pub(super) mod opcode {
     pub(crate) const READDIRPLUS: u32 = 44;
     pub(crate) const RENAME2: u32 = 45;
     pub(crate) const COPY_FILE_RANGE: u32 = 47;
+    pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 }
 
 /// What kernel and file system can do, told to each other in INIT. Bits 32 and up travel in `flags2`.

@@ -9,10 +9,12 @@ mod mutation;
 mod notice;
 mod reply;
 mod request;
+#[cfg(test)]
+mod request_tests;
 
 pub(super) use abi::init_flags;
 pub(super) use directory::DirectoryBuffer;
-pub(super) use mutation::Mutation;
+pub(super) use mutation::{CopyRangeRequest, Mutation};
 pub(super) use notice::forget_name;
 pub(super) use reply::{Fixed, InitReply, OUT_HEADER_LEN, ReplyHeader};
 pub(super) use request::{Header, InitRequest, Malformed, Operation, Request, Unsupported};

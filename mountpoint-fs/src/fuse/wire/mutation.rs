@@ -31,7 +31,9 @@ pub(in crate::fuse) enum Mutation<'a> {
         name: &'a OsStr,
         target: &'a OsStr,
     },
-    HardLink,
+    HardLink {
+        name: &'a OsStr,
+    },
     Allocate,
     CopyRange(CopyRangeRequest),
     SetExtendedAttribute {
@@ -53,6 +55,8 @@ pub(in crate::fuse) struct CopyRangeRequest {
     pub(in crate::fuse) to_handle: u64,
     pub(in crate::fuse) to_offset: u64,
     pub(in crate::fuse) len: u64,
+    /// Whether the reply counts in 64 bits.
+    pub(in crate::fuse) is_wide: bool,
 }
 
 impl<'a> Mutation<'a> {
@@ -70,6 +74,7 @@ impl<'a> Mutation<'a> {
                 | opcode::LINK
                 | opcode::FALLOCATE
                 | opcode::COPY_FILE_RANGE
+                | opcode::COPY_FILE_RANGE_64
                 | opcode::SETXATTR
                 | opcode::REMOVEXATTR
         )
@@ -100,16 +105,23 @@ impl<'a> Mutation<'a> {
                 let (name, target) = (fields.name()?, fields.name()?);
                 Self::SymbolicLink { name, target }
             }
-            opcode::LINK => Self::HardLink,
+            opcode::LINK => {
+                let _old_node = fields.u64()?;
+                let name = fields.name()?;
+                Self::HardLink { name }
+            }
             opcode::FALLOCATE => Self::Allocate,
-            opcode::COPY_FILE_RANGE => Self::CopyRange(CopyRangeRequest {
-                handle: fields.u64()?,
-                offset: fields.u64()?,
-                to_node: fields.u64()?,
-                to_handle: fields.u64()?,
-                to_offset: fields.u64()?,
-                len: fields.u64()?,
-            }),
+            opcode::COPY_FILE_RANGE | opcode::COPY_FILE_RANGE_64 => {
+                Self::CopyRange(CopyRangeRequest {
+                    handle: fields.u64()?,
+                    offset: fields.u64()?,
+                    to_node: fields.u64()?,
+                    to_handle: fields.u64()?,
+                    to_offset: fields.u64()?,
+                    len: fields.u64()?,
+                    is_wide: code == opcode::COPY_FILE_RANGE_64,
+                })
+            }
             opcode::SETXATTR => {
                 let (size, flags) = (fields.u32()?, fields.u32()?);
                 let name = fields.name()?;
@@ -214,7 +226,8 @@ mod tests {
             b"a\0../b c\0",
             Some(&Mutation::SymbolicLink { name, target }),
         );
-        check(13, &words(&[7], &[], b"a\0"), Some(&Mutation::HardLink));
+        let link = Mutation::HardLink { name };
+        check(13, &words(&[7], &[], b"a\0"), Some(&link));
         check(
             43,
             &words(&[1, 0, 9], &[0, 0], b""),
@@ -313,11 +326,15 @@ mod tests {
             to_handle: 4,
             to_offset: 5,
             len: 6,
+            is_wide: false,
         };
-        check(
-            47,
-            &words(&[1, 2, 3, 4, 5, 6, 0], &[], b""),
-            Some(&Mutation::CopyRange(range)),
-        );
+        let body = words(&[1, 2, 3, 4, 5, 6, 0], &[], b"");
+        check(47, &body, Some(&Mutation::CopyRange(range)));
+        let wide = CopyRangeRequest {
+            is_wide: true,
+            ..range
+        };
+        check(53, &body, Some(&Mutation::CopyRange(wide)));
+        check(53, &body[..40], None);
     }
 }

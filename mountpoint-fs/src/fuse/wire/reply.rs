@@ -133,6 +133,11 @@ impl Fixed {
         Self::new().u32(size).u32(0)
     }
 
+    /// `fuse_copy_file_range_out`.
+    pub(in crate::fuse) fn copied(len: u64) -> Self {
+        Self::new().u64(len)
+    }
+
     /// `fuse_open_out`.
     fn open_out(self, opened: &Opened) -> Self {
         // A handle that only reads has nothing to flush: `close` need not ask.

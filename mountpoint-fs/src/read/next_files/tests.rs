@@ -87,11 +87,11 @@ fn one_worker_in_order() {
 #[test]
 fn workers_that_share_a_directory() {
     for workers in [2, 4, 16] {
-        let mut random = StdRng::seed_from_u64(workers);
+        let mut random = StdRng::seed_from_u64(workers as u64);
         let mut model = Model::new(2000);
         // Each has a file in its hands, and they open them in any order.
         let mut rest = 0..2000;
-        let mut hands: Vec<usize> = rest.by_ref().take(workers as usize).collect();
+        let mut hands: Vec<usize> = rest.by_ref().take(workers).collect();
         while !hands.is_empty() {
             let one = random.random_range(0..hands.len());
             model.open("d/", hands[one]);

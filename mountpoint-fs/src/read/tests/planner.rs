@@ -235,6 +235,46 @@ fn runs_at_a_constant_distance_are_in_the_air_before_they_are_read() {
     }
 }
 
+#[test]
+fn columns_are_read_ahead_as_far_as_columns_go() {
+    // A Parquet file: 8 row groups of 12 columns, of which the second, the fifth and the sixth are read.
+    let (size, chunk) = (256 * MIB, (8 * MIB) / 3);
+    let mut model = Model::new(size);
+    let mut asked = 0;
+    for group in 0..8 {
+        for column in [1, 4, 5] {
+            let start = (group * 12 + column) * chunk;
+            for offset in (start..start + chunk).step_by(1 << 20) {
+                let len = MIB.min(start + chunk - offset);
+                model.read(offset, len);
+                asked += len;
+            }
+        }
+    }
+    // The first two streams teach; an eighth of the others.
+    let learning = 2 * 4 * MIB;
+    let wasted = model.fetched - asked;
+    println!("fetched/asked {:.2}", model.fetched as f64 / asked as f64);
+    assert!(wasted <= learning + asked / 8, "{wasted} of {asked} wasted");
+}
+
+#[test]
+fn a_long_stream_behind_short_ones_waits_a_few_times() {
+    let mut model = Model::new(1 << 30);
+    for start in [100, 300, 500] {
+        (0..8).for_each(|step| drop(model.read(start * MIB + step * 128 * KIB, 128 * KIB)));
+    }
+    let before = model.fetched;
+    let mut waits = 0;
+    for offset in (0..100 * MIB).step_by(128 << 10) {
+        waits += usize::from(!model.read(offset, 128 * KIB).demand.is_empty());
+    }
+    // Two begin the stream, and one for each time that it goes twice as far as before.
+    assert!(waits <= 2 + 8, "{waits} waited");
+    let fetched = model.fetched - before;
+    assert!(fetched <= 108 * MIB, "{fetched}");
+}
+
 /// Reads each of `streams` equal parts of the file in turn, `len` bytes at a time.
 fn interleaved(size: u64, streams: u64, len: u64) -> Model {
     let mut model = Model::new(size);

@@ -1,0 +1,230 @@
+//! What objects carry besides their bytes, and how it is changed: extended attributes here, mode, owner and times with
+//! its help.
+//!
+//! A file that is being written tells its writer, and the change is sent with the file. The object of any other file is
+//! copied onto itself by the server; a directory's is the object that marks it.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use mountpoint_client::types::{Key, ObjectDetails, ObjectHeaders};
+
+use super::FileSystem;
+use super::permission::{Change, NO_EXTENDED_ATTRIBUTES, permit};
+use crate::config::limits::METADATA_LEN_MAX;
+use crate::handle::OpenWriter;
+use crate::namespace::{NameChange, Version};
+use crate::operation::{ExtendedAttributes, FileKind, FsError, InodeNo, PosixAttributes, SetMode};
+
+impl FileSystem {
+    /// The value of an extended attribute; `None` if the inode has none of that name.
+    pub async fn extended_attribute(
+        &self,
+        ino: InodeNo,
+        name: &OsStr,
+    ) -> Result<Option<Vec<u8>>, FsError> {
+        if let Some(carried) = self.written_attributes(ino) {
+            let name = name.to_str().unwrap_or_default();
+            return Ok(carried.get(name).map(<[u8]>::to_vec));
+        }
+        self.namespace.extended_attribute(ino, name).await
+    }
+
+    /// The names of an inode's extended attributes, each with a NUL byte behind it.
+    pub async fn extended_attributes(&self, ino: InodeNo) -> Result<Vec<u8>, FsError> {
+        if let Some(carried) = self.written_attributes(ino) {
+            let names = carried.names().flat_map(|name| name.bytes().chain([0]));
+            return Ok(names.collect());
+        }
+        self.namespace.extended_attributes(ino).await
+    }
+
+    /// Gives an extended attribute a value.
+    pub async fn set_extended_attribute(
+        &self,
+        ino: InodeNo,
+        name: &OsStr,
+        value: &[u8],
+        mode: SetMode,
+    ) -> Result<(), FsError> {
+        let name = self.permit_extended(name)?;
+        self.change_carried(ino, |headers| {
+            let mut carried = ExtendedAttributes::of(&headers.metadata);
+            match (mode, carried.get(name)) {
+                (SetMode::Create, Some(_)) => return Err(FsError::Exists),
+                (SetMode::Replace, None) => return Err(FsError::NoAttribute),
+                _ => {}
+            }
+            carried.set(name, value);
+            carried.store(&mut headers.metadata);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Removes an extended attribute.
+    pub async fn remove_extended_attribute(
+        &self,
+        ino: InodeNo,
+        name: &OsStr,
+    ) -> Result<(), FsError> {
+        let name = self.permit_extended(name)?;
+        self.change_carried(ino, |headers| {
+            let mut carried = ExtendedAttributes::of(&headers.metadata);
+            if !carried.remove(name) {
+                return Err(FsError::NoAttribute);
+            }
+            carried.store(&mut headers.metadata);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Leave to change the attribute `name`.
+    fn permit_extended<'a>(&self, name: &'a OsStr) -> Result<&'a str, FsError> {
+        permit(&self.write, Change::Attributes)?;
+        let name = name.to_str().unwrap_or_default();
+        if !name.starts_with("user.") || !self.write.posix_metadata {
+            return Err(FsError::Unsupported(NO_EXTENDED_ATTRIBUTES));
+        }
+        if name.starts_with("user.s3.") {
+            return Err(FsError::NotPermitted(format!(
+                "{name} cannot be changed: it says what S3 knows of the object"
+            )));
+        }
+        Ok(name)
+    }
+
+    /// What a file carries that is being written and that S3 does not have yet.
+    fn written_attributes(&self, ino: InodeNo) -> Option<ExtendedAttributes> {
+        self.namespace.progress(ino)?;
+        let headers = self.writer(ino)?.writer.headers();
+        Some(ExtendedAttributes::of(&headers.metadata))
+    }
+
+    /// Changes what `ino` carries. `change` is made once.
+    pub(super) async fn change_carried(
+        &self,
+        ino: InodeNo,
+        change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
+    ) -> Result<(), FsError> {
+        if ino == InodeNo::ROOT {
+            return Err(FsError::NotPermitted(
+                "the attributes of the mounted directory itself are set by --dir-mode, --uid and --gid".to_owned(),
+            ));
+        }
+        let mut changed = None;
+        let change = |headers: &mut ObjectHeaders| {
+            let mut new = headers.clone();
+            change(&mut new)?;
+            check_len(&new)?;
+            changed = Some(new.clone());
+            *headers = new;
+            Ok(())
+        };
+        if let Some(open) = self.writer(ino) {
+            if open.writer.dress(change).await? {
+                return Ok(());
+            }
+            // The bucket has it, as the writer knows.
+            let name = self.namespace.change_inode(ino)?;
+            let mut object = self.object(&name).await?;
+            object.headers = changed.expect("it was changed");
+            return self.replace_headers(name, &object, Some(&open)).await;
+        }
+        let is_directory = self.attributes(ino).await?.kind == FileKind::Directory;
+        let name = self.namespace.change_inode(ino)?;
+        if is_directory {
+            let prefix = name.prefix()?;
+            self.mutator.change_marker(&prefix, change).await?;
+            name.changed();
+            return Ok(());
+        }
+        let mut object = self.object(&name).await?;
+        change(&mut object.headers)?;
+        self.replace_headers(name, &object, None).await
+    }
+
+    async fn replace_headers(
+        &self,
+        name: NameChange<'_>,
+        object: &ObjectDetails,
+        open: Option<&OpenWriter>,
+    ) -> Result<(), FsError> {
+        let headers = object.headers.clone();
+        let etag = self.mutator.replace_headers(object, headers).await?;
+        if let Some(open) = open {
+            open.writer.redressed(&etag).await;
+        }
+        name.replaced_in_place(Version {
+            etag,
+            ..Version::from(&object.info)
+        })
+    }
+
+    /// The object that a change is about, in the version that the inode is.
+    pub(super) async fn object(&self, name: &NameChange<'_>) -> Result<ObjectDetails, FsError> {
+        let (_, known) = name.file()?;
+        let object = self.mutator.describe(name.key()).await?;
+        if known.is_same(&Version::from(&object.info)) {
+            Ok(object)
+        } else {
+            Err(FsError::Stale(format!("{} was replaced", name.key())))
+        }
+    }
+
+    /// What a file is to carry that replaces `ino` as a whole: with `--posix-metadata` it stays the file that it was.
+    pub(super) async fn headers_of_replaced(
+        &self,
+        ino: InodeNo,
+    ) -> Result<Option<ObjectHeaders>, FsError> {
+        if !self.write.posix_metadata {
+            return Ok(None);
+        }
+        let details = self.namespace.details(ino).await?;
+        Ok(details.map(|details| details.headers.clone()))
+    }
+
+    /// What a file is to carry that goes on behind the end of `version`: what it carries now.
+    pub(super) async fn headers_of_version(
+        &self,
+        key: &Key,
+        version: &Version,
+    ) -> Result<ObjectHeaders, FsError> {
+        let object = self.mutator.describe(key).await?;
+        if version.is_same(&Version::from(&object.info)) {
+            Ok(object.headers)
+        } else {
+            Err(FsError::Stale(format!("{key} was replaced just now")))
+        }
+    }
+
+    /// What a new file is, with the permission bits `mode`, if objects say so.
+    pub(super) fn posix_of_new(&self, mode: Option<u16>) -> Option<PosixAttributes> {
+        self.write.posix_metadata.then_some(PosixAttributes {
+            mode,
+            is_link: false,
+            uid: Some(self.owner.0),
+            gid: Some(self.owner.1),
+            mtime: None,
+        })
+    }
+
+    /// What writes `ino`.
+    pub(super) fn writer(&self, ino: InodeNo) -> Option<Arc<OpenWriter>> {
+        let writers = self.writers.lock();
+        writers.get(&ino).map(|(_, open)| Arc::clone(open))
+    }
+}
+
+/// S3 stores no more, and would say so only when a file is stored.
+fn check_len(headers: &ObjectHeaders) -> Result<(), FsError> {
+    let pairs = headers.metadata.iter();
+    let len: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
+    if len <= METADATA_LEN_MAX {
+        return Ok(());
+    }
+    Err(FsError::NoSpace(format!(
+        "an object carries at most {METADATA_LEN_MAX} bytes of metadata, extended attributes among them; these are {len}"
+    )))
+}

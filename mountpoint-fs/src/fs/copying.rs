@@ -1,0 +1,37 @@
+//! `copy_file_range`: bytes of one open file become bytes of another, on the server.
+
+use super::FileSystem;
+use crate::operation::{FsError, HandleNo};
+use crate::write::Copied;
+
+impl FileSystem {
+    /// Copies up to `len` bytes from one place to another: handle and offset of each. How many were copied: fewer only at
+    /// the end of the file that is read.
+    ///
+    /// [`FsError::Unsupported`] where they had better be read and written; the kernel then does so by itself.
+    pub async fn copy_range(
+        &self,
+        from: (HandleNo, u64),
+        to: (HandleNo, u64),
+        len: u64,
+    ) -> Result<u64, FsError> {
+        let (source, target) = (self.files.get(from.0)?, self.files.get(to.0)?);
+        let (_, reader, _) = source.reading()?;
+        let open = target.writing()?;
+        let (key, etag, size) = reader.version();
+        let start = from.1.min(size);
+        let end = start.saturating_add(len).min(size);
+        if start == end {
+            return Ok(0);
+        }
+        let copied = Copied {
+            key: key.clone(),
+            etag: etag.clone(),
+            object_size: size,
+            range: start..end,
+        };
+        open.written();
+        open.writer.copy(to.1, copied).await?;
+        Ok(end - start)
+    }
+}

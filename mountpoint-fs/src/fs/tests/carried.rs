@@ -1,0 +1,334 @@
+//! What objects carry while they are written: modes, times and extended attributes, and that none is lost.
+
+use mountpoint_client::sim::{Content, SimObject};
+use mountpoint_client::types::{Key, ObjectHeaders};
+
+use super::*;
+use crate::config::WriteConfig;
+use crate::operation::{AttributeChange, Opened, SetMode, TimeChange, WriteOptions};
+
+const ROOT: InodeNo = InodeNo::ROOT;
+const MIB: usize = 1 << 20;
+
+fn mount(posix: bool) -> Mount {
+    let write = WriteConfig {
+        allow_overwrite: true,
+        allow_append: true,
+        posix_metadata: posix,
+        part_size: Some(5 << 20),
+        ..WriteConfig::default()
+    };
+    Mount::with_write(SimOptions::default(), "", &[], write)
+}
+
+fn insert(mount: &Mount, key: &str, content: Vec<u8>, metadata: &[(&str, &str)]) {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let headers = ObjectHeaders {
+        content_type: Some("text/plain".to_owned()),
+        storage_class: Some("STANDARD_IA".to_owned()),
+        cache_control: Some("no-cache".to_owned()),
+        metadata: metadata.iter().map(owned).collect(),
+        ..ObjectHeaders::default()
+    };
+    mount.bucket.insert(SimObject {
+        headers,
+        ..SimObject::new(Key::parse(key).unwrap(), Content::bytes(content))
+    });
+}
+
+fn headers(mount: &Mount, key: &str) -> ObjectHeaders {
+    mount.bucket.object(key).unwrap().headers
+}
+
+fn metadata(mount: &Mount, key: &str, name: &str) -> Option<String> {
+    let metadata = headers(mount, key).metadata;
+    let mut named = metadata.into_iter().filter(|(known, _)| known == name);
+    named.next().map(|(_, value)| value)
+}
+
+fn create(mount: &Mount, name: &str, mode: u16) -> (InodeNo, HandleNo) {
+    let options = WriteOptions {
+        mode: Some(mode),
+        ..WriteOptions::default()
+    };
+    let (entry, opened) = mount.fs.create(ROOT, OsStr::new(name), options, 0).unwrap();
+    (entry.attributes.ino, opened.handle)
+}
+
+fn write(mount: &Mount, handle: HandleNo, mut at: usize, len: usize) {
+    let end = at + len;
+    while at < end {
+        let piece = vec![9; MIB.min(end - at)];
+        now(mount.fs.write(handle, at as u64, &piece)).unwrap();
+        at += piece.len();
+    }
+}
+
+fn close(mount: &Mount, handle: HandleNo) {
+    now(mount.fs.sync(handle)).unwrap();
+    mount.fs.release(handle);
+}
+
+fn change(mount: &Mount, ino: InodeNo, mode: u16, seconds: i64) {
+    let time = TimeChange::At { seconds, nanos: 0 };
+    let change = AttributeChange {
+        mode: Some(mode),
+        mtime: Some(time),
+        atime: Some(time),
+        ..AttributeChange::default()
+    };
+    let shown = now(mount.fs.set_attributes(ino, change)).unwrap();
+    assert_eq!(shown.mode, mode);
+    assert!(time.is(shown.mtime));
+}
+
+fn open(mount: &Mount, name: &str, truncate: bool) -> Result<Opened, FsError> {
+    let options = WriteOptions {
+        truncate,
+        append: !truncate,
+        ..WriteOptions::default()
+    };
+    let ino = mount.walk(name);
+    now(mount.fs.open_for_writing(ino, options, 0))
+}
+
+#[test]
+fn a_new_file_is_stored_with_its_mode_in_the_request_that_stores_it() {
+    for len in [0, 10, 11 * MIB] {
+        let mount = mount(true);
+        let (ino, handle) = create(&mount, "f", 0o750);
+        write(&mount, handle, 0, len);
+        assert_eq!(now(mount.fs.attributes(ino)).unwrap().mode, 0o750);
+        close(&mount, handle);
+        assert_eq!(metadata(&mount, "f", "mode").unwrap(), "33256");
+        assert_eq!(metadata(&mount, "f", "uid").unwrap(), "10");
+        assert_eq!(metadata(&mount, "f", "mtime"), None);
+        let log = mount.bucket.take_log();
+        assert_eq!(log.count(Operation::CopyObject), 0);
+        assert_eq!(log.count(Operation::HeadObject), 0);
+        assert_eq!(mount.lookup(ROOT, "f").unwrap().attributes.mode, 0o750);
+    }
+    // Without the flag nothing is stored of it.
+    let mount = mount(false);
+    let (_, handle) = create(&mount, "f", 0o750);
+    close(&mount, handle);
+    assert!(headers(&mount, "f").metadata.is_empty());
+}
+
+#[test]
+fn what_is_changed_while_a_file_is_written_is_stored_with_it() {
+    // Bytes before the change, bytes behind it, and copies of the object onto itself that it takes.
+    for (before, behind, copies) in [
+        (0, 0, 0),
+        (10, 0, 0),
+        (0, 10, 0),
+        (10, 10, 0),
+        (11 * MIB, 0, 1),
+        (11 * MIB, 10, 1),
+        (0, 11 * MIB, 0),
+    ] {
+        let mount = mount(true);
+        let (ino, handle) = create(&mount, "f", 0o644);
+        write(&mount, handle, 0, before);
+        change(&mount, ino, 0o600, 1_000_000_000);
+        let name = OsStr::new("user.colour");
+        now(mount
+            .fs
+            .set_extended_attribute(ino, name, b"blue", SetMode::Any))
+        .unwrap();
+        assert_eq!(
+            now(mount.fs.extended_attribute(ino, name))
+                .unwrap()
+                .unwrap(),
+            b"blue"
+        );
+        assert_eq!(
+            now(mount.fs.extended_attributes(ino)).unwrap(),
+            b"user.colour\0"
+        );
+        write(&mount, handle, before, behind);
+        close(&mount, handle);
+        let case = format!("{before} + {behind}");
+        assert_eq!(metadata(&mount, "f", "mode").unwrap(), "33152", "{case}");
+        // The last write is younger than the time that was set.
+        let time = (behind == 0).then(|| "1000000000".to_owned());
+        assert_eq!(metadata(&mount, "f", "mtime"), time, "{case}");
+        assert_eq!(
+            mount.bucket.object("f").unwrap().content.size(),
+            (before + behind) as u64
+        );
+        let log = mount.bucket.take_log();
+        assert_eq!(log.count(Operation::CopyObject), copies, "{case}");
+        assert_eq!(mount.lookup(ROOT, "f").unwrap().attributes.mode, 0o600);
+        assert_eq!(
+            now(mount.fs.extended_attribute(ino, name))
+                .unwrap()
+                .unwrap(),
+            b"blue"
+        );
+    }
+}
+
+#[test]
+fn a_file_goes_on_after_it_was_stored_and_changed() {
+    for len in [10, 6 * MIB] {
+        let mount = mount(true);
+        let (ino, handle) = create(&mount, "f", 0o644);
+        write(&mount, handle, 0, len);
+        now(mount.fs.sync(handle)).unwrap();
+        change(&mount, ino, 0o600, 1_000_000_000);
+        assert_eq!(
+            metadata(&mount, "f", "mode").unwrap(),
+            "33152",
+            "{len}: stored already"
+        );
+        assert_eq!(metadata(&mount, "f", "mtime").unwrap(), "1000000000");
+        write(&mount, handle, len, 10);
+        close(&mount, handle);
+        assert_eq!(metadata(&mount, "f", "mode").unwrap(), "33152", "{len}");
+        assert_eq!(metadata(&mount, "f", "mtime"), None, "{len}");
+        assert_eq!(
+            mount.bucket.object("f").unwrap().content.size(),
+            (len + 10) as u64
+        );
+    }
+}
+
+#[test]
+fn appending_keeps_what_the_object_carries() {
+    for posix in [false, true] {
+        for len in [0, 10, 6 * MIB] {
+            let mount = mount(posix);
+            let stored = [("owner", "me"), ("mtime", "1000000000"), ("mode", "33152")];
+            insert(&mount, "f", vec![1; len], &stored);
+            let before = headers(&mount, "f");
+            let handle = open(&mount, "f", false).unwrap().handle;
+            write(&mount, handle, len, 10);
+            close(&mount, handle);
+            let after = headers(&mount, "f");
+            assert_eq!(after.content_type, before.content_type, "{len}");
+            assert_eq!(after.storage_class, before.storage_class, "{len}");
+            assert_eq!(after.cache_control, before.cache_control, "{len}");
+            assert_eq!(metadata(&mount, "f", "owner").unwrap(), "me");
+            assert_eq!(metadata(&mount, "f", "mode").unwrap(), "33152");
+            assert_eq!(metadata(&mount, "f", "mtime"), None);
+            assert_eq!(
+                mount.bucket.object("f").unwrap().content.size(),
+                (len + 10) as u64
+            );
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_replaced_stays_what_it_was_with_the_flag() {
+    for (posix, mode) in [(true, Some("33152")), (false, None)] {
+        let mount = mount(posix);
+        insert(
+            &mount,
+            "f",
+            vec![1; 10],
+            &[("mode", "33152"), ("mtime", "1000000000")],
+        );
+        let handle = open(&mount, "f", true).unwrap().handle;
+        write(&mount, handle, 0, 10);
+        close(&mount, handle);
+        assert_eq!(metadata(&mount, "f", "mode").as_deref(), mode);
+        assert_eq!(metadata(&mount, "f", "mtime"), None);
+    }
+}
+
+#[test]
+fn extended_attributes_are_stored_as_s3fs_does() {
+    let mount = mount(true);
+    insert(
+        &mount,
+        "f",
+        b"bytes".to_vec(),
+        &[
+            ("owner", "me"),
+            ("xattr", "%7B%22user.a%22%3A%22MQ%3D%3D%22%7D"),
+        ],
+    );
+    mount.bucket.put_object("d/x", "x");
+    let (a, b) = (OsStr::new("user.a"), OsStr::new("user.b"));
+    let f = mount.walk("f");
+    let get = |ino, name| now(mount.fs.extended_attribute(ino, name)).unwrap();
+    let set = |ino, name, value: &[u8], mode| {
+        now(mount.fs.set_extended_attribute(ino, name, value, mode))
+    };
+    let remove = |ino, name| now(mount.fs.remove_extended_attribute(ino, name));
+    assert_eq!(get(f, a).unwrap(), b"1");
+    assert!(matches!(
+        set(f, a, b"2", SetMode::Create),
+        Err(FsError::Exists)
+    ));
+    assert!(matches!(
+        set(f, b, b"2", SetMode::Replace),
+        Err(FsError::NoAttribute)
+    ));
+    set(f, a, b"3", SetMode::Replace).unwrap();
+    set(f, b, b"\0\xff", SetMode::Create).unwrap();
+    assert_eq!(
+        (get(f, a).unwrap(), get(f, b).unwrap()),
+        (b"3".to_vec(), b"\0\xff".to_vec())
+    );
+    let names = now(mount.fs.extended_attributes(f)).unwrap();
+    assert_eq!(names, b"user.a\0user.b\0", "what can be copied");
+    let stored = metadata(&mount, "f", "xattr").unwrap();
+    assert_eq!(
+        stored,
+        "%7B%22user.a%22%3A%22Mw%3D%3D%22%2C%22user.b%22%3A%22AP8%3D%22%7D"
+    );
+    assert_eq!(metadata(&mount, "f", "owner").unwrap(), "me");
+    assert_eq!(
+        headers(&mount, "f").content_type.as_deref(),
+        Some("text/plain")
+    );
+    remove(f, a).unwrap();
+    assert!(matches!(remove(f, a), Err(FsError::NoAttribute)));
+    assert_eq!((get(f, a), get(f, b).is_some()), (None, true));
+    // A directory's are in its marker, which is made.
+    let d = mount.walk("d");
+    assert_eq!(get(d, a), None);
+    set(d, a, b"4", SetMode::Any).unwrap();
+    assert_eq!(get(d, a).unwrap(), b"4");
+    assert_eq!(mount.bucket.keys(), ["d/", "d/x", "f"]);
+    assert_eq!(now(mount.fs.extended_attributes(d)).unwrap(), b"user.a\0");
+}
+
+#[test]
+fn what_cannot_be_an_extended_attribute_is_refused() {
+    let mount = mount(true);
+    insert(&mount, "f", b"bytes".to_vec(), &[("owner", "me")]);
+    let f = mount.walk("f");
+    let set = |name: &str, value: &[u8]| {
+        now(mount
+            .fs
+            .set_extended_attribute(f, OsStr::new(name), value, SetMode::Any))
+    };
+    let before = mount.bucket.object("f").unwrap().etag;
+    assert!(matches!(
+        set("user.s3.etag", b"x"),
+        Err(FsError::NotPermitted(_))
+    ));
+    assert!(matches!(
+        set("trusted.x", b"x"),
+        Err(FsError::Unsupported(_))
+    ));
+    let full = set("user.large", &[0; 1600]);
+    assert!(
+        matches!(&full, Err(FsError::NoSpace(text)) if text.contains("2048")),
+        "{full:?}"
+    );
+    assert_eq!(mount.bucket.object("f").unwrap().etag, before);
+    set("user.large", &[0; 1000]).unwrap();
+    let plain = Mount::immediate(&["f"]);
+    let f = plain.walk("f");
+    let refused = now(plain
+        .fs
+        .set_extended_attribute(f, OsStr::new("user.a"), b"", SetMode::Any));
+    assert!(
+        matches!(refused, Err(FsError::Unsupported(text)) if text.contains("--posix-metadata"))
+    );
+}

@@ -1,0 +1,282 @@
+//! `copy_file_range`: what the server copies, what is read and written, and what the copy carries.
+
+use mountpoint_client::types::{Key, ObjectHeaders};
+
+use super::*;
+use crate::config::{CopyLimits, WriteConfig};
+use crate::operation::WriteOptions;
+
+const ROOT: InodeNo = InodeNo::ROOT;
+const MIB: usize = 1 << 20;
+
+fn pattern(len: usize) -> Vec<u8> {
+    let mut bytes = (0..=250).collect::<Vec<u8>>().repeat(len / 251 + 1);
+    bytes.truncate(len);
+    bytes
+}
+
+struct Copying {
+    mount: Mount,
+    from: HandleNo,
+    to: HandleNo,
+    content: Vec<u8>,
+    written: Vec<u8>,
+}
+
+/// What is put into the new file, one after the other.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Bytes of the old file, copied if that can be.
+    Copied(usize, usize),
+    /// Bytes of the old file, and it cannot be.
+    Refused(usize, usize),
+    /// Other bytes.
+    Write(usize),
+}
+use Step::{Copied, Refused, Write};
+
+impl Copying {
+    fn new(size: usize) -> Self {
+        let write = WriteConfig {
+            part_size: Some(5 << 20),
+            copy_limits: CopyLimits {
+                whole_max: 64 << 20,
+                part_max: 8 << 20,
+            },
+            ..WriteConfig::default()
+        };
+        let mount = Mount::with_write(SimOptions::default(), "", &[], write);
+        let content = pattern(size);
+        mount.bucket.put_object("old", content.clone());
+        let old = mount.walk("old");
+        let from = now(mount.fs.open(old, READ)).unwrap().handle;
+        let created = mount
+            .fs
+            .create(ROOT, OsStr::new("new"), WriteOptions::default(), 0);
+        let to = created.unwrap().1.handle;
+        drop(mount.bucket.take_log());
+        Self {
+            mount,
+            from,
+            to,
+            content,
+            written: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        let at = self.written.len() as u64;
+        match step {
+            Copied(start, len) | Refused(start, len) => {
+                let (from, to) = ((self.from, start as u64), (self.to, at));
+                let copied = now(self.mount.fs.copy_range(from, to, len as u64));
+                let end = self.content.len().min(start + len);
+                if matches!(step, Copied(..)) {
+                    assert_eq!(copied.unwrap(), (end - start) as u64);
+                    self.written.extend_from_slice(&self.content[start..end]);
+                } else {
+                    assert!(matches!(copied, Err(FsError::Unsupported(_))), "{copied:?}");
+                }
+            }
+            Write(len) => {
+                let mut rest = vec![7; len];
+                while !rest.is_empty() {
+                    let piece: Vec<u8> = rest.drain(..rest.len().min(MIB)).collect();
+                    let at = self.written.len() as u64;
+                    now(self.mount.fs.write(self.to, at, &piece)).unwrap();
+                    self.written.extend_from_slice(&piece);
+                }
+            }
+        }
+    }
+}
+
+/// Requests besides HEADs that `steps` and the close take, by their first letters: Get, Put, Copy, multipart.
+#[track_caller]
+fn check(size: usize, steps: &[Step], expected: &[(Operation, usize)]) {
+    let mut copying = Copying::new(size);
+    for step in steps {
+        copying.step(*step);
+    }
+    let Copying {
+        mount, to, written, ..
+    } = copying;
+    assert_eq!(
+        now(mount.fs.attributes(mount.walk("new"))).unwrap().size,
+        written.len() as u64
+    );
+    now(mount.fs.sync(to)).unwrap();
+    mount.fs.release(to);
+    let object = mount.bucket.object("new").unwrap();
+    assert!(object.content.to_vec() == written, "{steps:?}");
+    let log = mount.bucket.take_log();
+    let data = [
+        Operation::GetObject,
+        Operation::PutObject,
+        Operation::CopyObject,
+        Operation::CreateMultipartUpload,
+        Operation::UploadPart,
+        Operation::UploadPartCopy,
+        Operation::CompleteMultipartUpload,
+    ];
+    for operation in data {
+        let named = expected.iter().find(|(named, _)| *named == operation);
+        let count = named.map_or(0, |(_, count)| *count);
+        assert_eq!(log.count(operation), count, "{steps:?}: {operation:?}");
+    }
+}
+
+#[test]
+fn whole_objects_are_one_request_and_large_ones_are_copied_in_parts() {
+    let one = [(Operation::CopyObject, 1)];
+    check(10, &[Copied(0, 10)], &one);
+    check(10, &[Copied(0, 1 << 40)], &one);
+    check(8 * MIB, &[Copied(0, 8 * MIB)], &one);
+    // Programs that copy piece by piece.
+    check(9, &[Copied(0, 3), Copied(3, 3), Copied(6, 3)], &one);
+    let multipart = |copies, puts| {
+        vec![
+            (Operation::CreateMultipartUpload, 1),
+            (Operation::UploadPartCopy, copies),
+            (Operation::UploadPart, puts),
+            (Operation::CompleteMultipartUpload, 1),
+        ]
+    };
+    check(20 * MIB + 1, &[Copied(0, 64 * MIB)], &multipart(3, 0));
+    check(12 * MIB, &[Copied(1, 6 * MIB)], &multipart(1, 0));
+    check(20, &[Copied(5, 5)], &multipart(1, 0));
+    check(
+        12 * MIB,
+        &[Copied(0, 5 * MIB), Copied(6 * MIB, 6 * MIB)],
+        &multipart(2, 0),
+    );
+    check(12 * MIB, &[Copied(0, 6 * MIB), Write(3)], &multipart(1, 1));
+    check(
+        12 * MIB,
+        &[Copied(0, 8 * MIB), Write(5 * MIB), Copied(0, 8 * MIB)],
+        &multipart(2, 1),
+    );
+    // Nothing of the file, nothing behind its end.
+    check(10, &[Copied(10, 5), Write(1)], &[(Operation::PutObject, 1)]);
+}
+
+#[test]
+fn what_s3_takes_no_part_of_is_read_and_written() {
+    let put = [(Operation::PutObject, 1)];
+    let read = [(Operation::GetObject, 1), (Operation::PutObject, 1)];
+    check(10, &[Copied(0, 10), Write(5)], &read);
+    check(10, &[Write(5), Refused(0, 10), Write(2)], &put);
+    check(12 * MIB, &[Write(5), Refused(0, 10 * MIB)], &put);
+    check(10, &[Copied(0, 10), Refused(0, 10), Write(1)], &read);
+    let read_in_pieces = [
+        (Operation::GetObject, 3),
+        (Operation::CreateMultipartUpload, 1),
+        (Operation::UploadPart, 2),
+        (Operation::CompleteMultipartUpload, 1),
+    ];
+    check(
+        12 * MIB,
+        &[Copied(0, 3 * MIB), Write(6 * MIB)],
+        &read_in_pieces,
+    );
+    // An upload with checksums has no copies in it.
+    let sent = [
+        (Operation::CreateMultipartUpload, 1),
+        (Operation::UploadPart, 2),
+        (Operation::CompleteMultipartUpload, 1),
+    ];
+    check(12 * MIB, &[Write(10 * MIB), Refused(0, 8 * MIB)], &sent);
+}
+
+#[test]
+fn a_copied_file_may_go_on() {
+    let mut copying = Copying::new(10);
+    copying.step(Copied(0, 10));
+    now(copying.mount.fs.sync(copying.to)).unwrap();
+    copying.step(Refused(0, 10));
+    copying.step(Write(3));
+    now(copying.mount.fs.sync(copying.to)).unwrap();
+    let object = copying.mount.bucket.object("new").unwrap();
+    assert_eq!(object.content.to_vec(), copying.written);
+    let mut large = Copying::new(12 * MIB);
+    large.step(Copied(0, 12 * MIB));
+    now(large.mount.fs.sync(large.to)).unwrap();
+    large.step(Write(3));
+    now(large.mount.fs.sync(large.to)).unwrap();
+    let object = large.mount.bucket.object("new").unwrap();
+    assert!(object.content.to_vec() == large.written);
+}
+
+#[test]
+fn a_source_that_is_replaced_meanwhile_is_not_copied() {
+    for len in [10, 12 * MIB] {
+        let mut copying = Copying::new(len);
+        copying.step(Copied(0, len));
+        copying.mount.bucket.put_object("old", pattern(len + 1));
+        let stored = now(copying.mount.fs.sync(copying.to));
+        assert!(matches!(stored, Err(FsError::Stale(_))), "{stored:?}");
+        assert_eq!(copying.mount.bucket.keys(), ["old"]);
+    }
+}
+
+#[test]
+fn nothing_of_others_is_replaced_by_a_copy() {
+    for len in [10, 12 * MIB] {
+        let mut copying = Copying::new(len);
+        copying.step(Copied(0, len));
+        copying.mount.bucket.put_object("new", "theirs");
+        let stored = now(copying.mount.fs.sync(copying.to));
+        assert!(matches!(stored, Err(FsError::Exists)), "{stored:?}");
+        let theirs = copying.mount.bucket.object("new").unwrap();
+        assert_eq!(theirs.content.to_vec(), b"theirs");
+    }
+}
+
+#[test]
+fn only_what_is_open_that_way_is_copied() {
+    let copying = Copying::new(10);
+    let (from, to) = ((copying.from, 0), (copying.to, 0));
+    let fs = &copying.mount.fs;
+    for (from, to) in [(to, from), (from, from), (to, to)] {
+        let copied = now(fs.copy_range(from, to, 5));
+        assert!(matches!(copied, Err(FsError::BadHandle)), "{copied:?}");
+    }
+    // Not behind what was written.
+    let copied = now(fs.copy_range(from, (copying.to, 1), 5));
+    assert!(matches!(copied, Err(FsError::Unsupported(_))), "{copied:?}");
+    assert!(copying.mount.bucket.take_log().records().is_empty());
+}
+
+#[test]
+fn a_copy_carries_what_a_new_file_carries() {
+    for len in [10, 12 * MIB] {
+        let mut copying = Copying::new(len);
+        let key = Key::parse("old").unwrap();
+        let headers = ObjectHeaders {
+            content_type: Some("text/plain".to_owned()),
+            metadata: vec![("owner".to_owned(), "me".to_owned())],
+            ..ObjectHeaders::default()
+        };
+        copying
+            .mount
+            .bucket
+            .insert(mountpoint_client::sim::SimObject {
+                headers,
+                ..mountpoint_client::sim::SimObject::new(
+                    key,
+                    mountpoint_client::sim::Content::bytes(copying.content.clone()),
+                )
+            });
+        copying
+            .mount
+            .clock
+            .advance(std::time::Duration::from_secs(10));
+        let old = copying.mount.walk("old");
+        copying.from = now(copying.mount.fs.open(old, READ)).unwrap().handle;
+        copying.step(Copied(0, len));
+        now(copying.mount.fs.sync(copying.to)).unwrap();
+        let carried = copying.mount.bucket.object("new").unwrap().headers;
+        assert_eq!(carried.metadata, []);
+        assert_ne!(carried.content_type.as_deref(), Some("text/plain"));
+    }
+}

@@ -1,0 +1,38 @@
+//! A wish that a long operation end early.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::FsError;
+
+/// Told to an operation that must not be left half-way where it happens to be: it looks at it where it can stop.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Nobody wishes it, and nobody ever will.
+    #[must_use]
+    pub fn never() -> Self {
+        Self::default()
+    }
+
+    /// From now on it is wished.
+    pub fn ask(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it is wished.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// [`FsError::Interrupted`] if it is wished.
+    pub fn check(&self) -> Result<(), FsError> {
+        if self.is_asked() {
+            Err(FsError::Interrupted)
+        } else {
+            Ok(())
+        }
+    }
+}

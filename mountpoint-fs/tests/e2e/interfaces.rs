@@ -1,0 +1,127 @@
+//! A mount with several network interfaces (`--bind`), each shaped: what it reads is spread over all of them, grows with
+//! their number, and goes on when one of them dies.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::time::{Duration, Instant};
+
+use mountpoint_client::server::{Server, ServerOptions};
+
+use crate::harness::{ACCESS_KEY, BUCKET, Mounted, SECRET_KEY, wait_until};
+use crate::ways::{Ways, run};
+
+/// Read at once, each from its beginning to its end.
+const FILES: u64 = 8;
+const FILE_LEN: u64 = 1 << 20;
+/// So slow that two cores which have more to do than this can fill four of them.
+const MBIT_PER_SECOND: u32 = 64;
+/// Tries to find a moment in which the machine does not hold up what it measures.
+const ROUNDS_MAX: u32 = 10;
+
+fn server(ways: &Ways) -> Server {
+    let server = Server::start(ServerOptions {
+        address: format!("{}:0", ways.address).parse().unwrap(),
+        credentials: Some((ACCESS_KEY.to_owned(), SECRET_KEY.to_owned())),
+        ..ServerOptions::default()
+    });
+    let server = server.unwrap();
+    server.store().create_bucket(BUCKET);
+    for number in 0..FILES {
+        let store = server.store();
+        store.put_synthetic(BUCKET, &format!("file{number}"), FILE_LEN, 5);
+    }
+    server
+}
+
+/// A mount in the namespace, bound to the first `count` ways.
+fn mount(ways: &Ways, server: &Server, count: u32) -> Mounted {
+    let namespace = format!("--net=/run/netns/{}", ways.name);
+    Mounted::behind(server, &["nsenter", &namespace], |command| {
+        for way in 0..count {
+            command.args(["--bind", &format!("way{way}")]);
+        }
+    })
+}
+
+/// Reads all files at once, past the page cache.
+fn read_all(mounted: &Mounted) {
+    let open = |number: u64| {
+        let mut options = File::options();
+        options.read(true).custom_flags(libc::O_DIRECT);
+        options
+            .open(mounted.join(&format!("file{number}")))
+            .unwrap()
+    };
+    let files: Vec<File> = (0..FILES).map(open).collect();
+    std::thread::scope(|scope| {
+        for file in &files {
+            scope.spawn(move || {
+                let mut buffer = vec![0; 256 << 10];
+                for offset in (0..FILE_LEN).step_by(buffer.len()) {
+                    file.read_exact_at(&mut buffer, offset).unwrap();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_a_mount_reads_grows_with_the_number_of_interfaces() {
+    let ways = Ways::new(2, 4);
+    let server = server(&ways);
+    ways.shape(MBIT_PER_SECOND);
+    let mut mounts = [1, 2, 4].map(|count| {
+        let mounted = mount(&ways, &server, count);
+        // The first makes the connections.
+        read_all(&mounted);
+        (count, mounted, f64::MAX)
+    });
+    for _ in 0..ROUNDS_MAX {
+        for (count, mounted, best) in &mut mounts {
+            let start = Instant::now();
+            let used = ways.counted_by("tx_bytes", || read_all(mounted));
+            *best = best.min(start.elapsed().as_secs_f64());
+            let all = FILES * FILE_LEN;
+            for (way, sent) in (0..).zip(&used) {
+                let is_used = way < *count;
+                let least = if is_used {
+                    all / u64::from(*count) / 2
+                } else {
+                    0
+                };
+                let most = least * 3 + (64 << 10);
+                assert!((least..most).contains(sent), "{count} interfaces: {used:?}");
+            }
+        }
+        let [one, two, four] = [0, 1, 2].map(|index| mounts[index].2);
+        println!("one {one:.3} s, two {two:.3} s, four {four:.3} s");
+        if one / two >= 1.9 && one / four >= 3.6 {
+            return;
+        }
+    }
+    panic!("throughput does not grow with the number of interfaces");
+}
+
+#[test]
+fn a_mount_reads_on_when_an_interface_dies_and_uses_it_again_when_it_lives() {
+    let ways = Ways::new(3, 2);
+    let server = server(&ways);
+    let mounted = mount(&ways, &server, 2);
+    assert_eq!(ways.used_by(|| read_all(&mounted)), [true, true]);
+    run(&format!("ip link set {} down", ways.outer(0)));
+    // Those that meet the dead interface are sent again elsewhere.
+    read_all(&mounted);
+    let started = Instant::now();
+    for _ in 0..5 {
+        read_all(&mounted);
+    }
+    assert!(
+        started.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        started.elapsed()
+    );
+    run(&format!("ip link set {} up", ways.outer(0)));
+    wait_until("its use", || {
+        ways.used_by(|| read_all(&mounted)) == [true, true]
+    });
+}

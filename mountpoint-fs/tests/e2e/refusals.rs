@@ -1,0 +1,218 @@
+//! Calls that need a flag, or that S3 has no meaning for: what the application is told, and what the log says.
+
+use std::fs::File;
+use std::path::Path;
+
+use crate::harness::{BUCKET, wait_until};
+use crate::harness::{Mounted, mount_s3, put, server, shell};
+
+/// A program that makes one call and prints how it ended.
+const CALL: &str = "
+import ctypes, errno, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def c(result):
+    if result != 0: raise OSError(ctypes.get_errno(), '')
+def opened(path, flags, call):
+    fd = os.open(path, flags)
+    try: call(fd)
+    finally: os.close(fd)
+try:
+    exec(sys.argv[1])
+    print('done')
+except OSError as error:
+    print(errno.errorcode[error.errno])
+";
+
+/// Makes one call in the mount; how it ended, and what the log has of it.
+fn call(mounted: &Mounted, log: &Path, code: &str) -> (String, String) {
+    let before = std::fs::read_to_string(log).unwrap().len();
+    let script = format!("python3 -c \"$CALL\" \"{code}\"");
+    let output = std::process::Command::new("bash")
+        .args(["-c", &script])
+        .env("CALL", CALL)
+        .current_dir(mounted.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    assert!(output.status.success(), "{code}: {output:?}");
+    let log = std::fs::read_to_string(log).unwrap();
+    (said, log[before..].to_owned())
+}
+
+/// The call, what it ends with, and what the log says of it; nothing where that is empty.
+const WITHOUT_FLAGS: [(&str, &str, &str); 24] = [
+    ("os.chmod('f', 0o600)", "EPERM", "--posix-metadata"),
+    ("os.chmod('f', 0o644)", "done", ""),
+    ("os.chown('f', 12, 34)", "EPERM", "--posix-metadata"),
+    ("os.utime('f', (1, 1))", "EPERM", "--posix-metadata"),
+    ("os.utime('f')", "EPERM", "--allow-overwrite"),
+    ("os.utime('d')", "EPERM", "--posix-metadata"),
+    ("os.truncate('f', 1)", "EPERM", "--allow-overwrite"),
+    ("os.truncate('f', 100)", "EPERM", "--allow-append"),
+    ("open('f', 'w')", "EPERM", "--allow-overwrite"),
+    ("open('f', 'a')", "EPERM", "--allow-append"),
+    ("os.write(os.open('f', os.O_RDWR), b'x')", "EBADF", ""),
+    ("os.unlink('f')", "EPERM", "--allow-delete"),
+    ("os.rmdir('e')", "EPERM", "--allow-delete"),
+    ("os.rmdir('d')", "ENOTEMPTY", ""),
+    ("os.rename('f', 'g')", "EPERM", "--allow-rename"),
+    ("os.rename('d', 'g')", "EPERM", "--allow-rename"),
+    (
+        "c(libc.renameat2(-100, b'f', -100, b'd/x', 2))",
+        "EINVAL",
+        "RENAME_EXCHANGE",
+    ),
+    ("os.symlink('f', 'l')", "EPERM", "--posix-metadata"),
+    ("os.link('f', 'l')", "EPERM", "hard link"),
+    ("os.mkfifo('p')", "EINVAL", ""),
+    (
+        "os.setxattr('f', 'user.a', b'x')",
+        "EOPNOTSUPP",
+        "--posix-metadata",
+    ),
+    (
+        "os.removexattr('f', 'user.a')",
+        "EOPNOTSUPP",
+        "--posix-metadata",
+    ),
+    ("os.setxattr('f', 'security.a', b'x')", "EOPNOTSUPP", ""),
+    (
+        "os.open('f', os.O_WRONLY | os.O_SYNC | os.O_CREAT)",
+        "EPERM",
+        "--allow-overwrite",
+    ),
+];
+
+const WITH_FLAGS: [(&str, &str, &str); 14] = [
+    ("os.chmod('f', 0o600)", "done", ""),
+    ("os.utime('f', (1, 1))", "done", ""),
+    ("os.truncate('f', 1)", "done", ""),
+    ("os.write(os.open('f', os.O_RDWR), b'x')", "EBADF", ""),
+    ("os.open('f', os.O_WRONLY)", "EPERM", "O_TRUNC"),
+    (
+        "opened('n', os.O_WRONLY | os.O_CREAT, lambda fd: os.pwrite(fd, b'x', 5))",
+        "EINVAL",
+        "instead of 0",
+    ),
+    (
+        "opened('n', os.O_WRONLY | os.O_CREAT, lambda fd: os.posix_fallocate(fd, 0, 5))",
+        "EINVAL",
+        "instead of 0",
+    ),
+    (
+        "opened('m', os.O_WRONLY | os.O_CREAT, lambda fd: c(libc.fallocate(fd, 0, 0, 5)))",
+        "EOPNOTSUPP",
+        "",
+    ),
+    (
+        "os.open('s', os.O_WRONLY | os.O_SYNC | os.O_CREAT)",
+        "EINVAL",
+        "fsync",
+    ),
+    ("os.rename('f', 'd/x')", "done", ""),
+    (
+        "c(libc.renameat2(-100, b'd/x', -100, b'd/y', 1))",
+        "EEXIST",
+        "",
+    ),
+    ("os.setxattr('d/x', 'user.a', b'x')", "done", ""),
+    (
+        "os.setxattr('d/x', 'user.s3.etag', b'x')",
+        "EPERM",
+        "user.s3.etag",
+    ),
+    (
+        "os.setxattr('d/x', 'user.a', bytes(2000))",
+        "ENOSPC",
+        "2048",
+    ),
+];
+
+fn check(flags: &[&str], calls: &[(&str, &str, &str)]) {
+    let server = server();
+    for (key, body) in [("f", "bytes"), ("d/x", "x"), ("d/y", "y"), ("e/", "")] {
+        put(&server, key, body);
+    }
+    let logs = tempfile::tempdir().unwrap();
+    let log = logs.path().join("log");
+    let mounted = Mounted::with(&server, flags, |command| {
+        command.stderr(File::create(&log).unwrap());
+    });
+    for (code, expected, text) in calls {
+        let (said, logged) = call(&mounted, &log, code);
+        assert_eq!(said, *expected, "{code}: {logged}");
+        if text.is_empty() {
+            assert!(!logged.contains("WARN"), "{code}: {logged}");
+        } else {
+            assert!(
+                logged.contains(text) && logged.contains("key="),
+                "{code}: {logged}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_refusal_says_what_would_allow_it() {
+    check(&[], &WITHOUT_FLAGS);
+    check(
+        &[
+            "--allow-overwrite",
+            "--allow-delete",
+            "--allow-rename",
+            "--posix-metadata",
+        ],
+        &WITH_FLAGS,
+    );
+}
+
+#[test]
+fn a_read_only_mount_changes_nothing() {
+    let server = server();
+    put(&server, "f", "bytes");
+    let mounted = Mounted::new(&server, &["--read-only"]);
+    let tried = shell(
+        mounted.path(),
+        "for c in 'touch f' 'touch n' 'rm f' 'mkdir d' 'mv f g' 'chmod 600 f' 'truncate -s 0 f' 'ln -s f l' 'cp f g' \
+         'setfattr -n user.a -v x f'; do LC_ALL=C $c 2>&1 && echo \"$c was done\"; done || true",
+    );
+    assert_eq!(
+        tried.matches("Read-only file system").count(),
+        10,
+        "{tried}"
+    );
+    assert_eq!(server.store().keys(BUCKET), ["f"]);
+}
+
+/// What works is not warned of.
+#[test]
+fn everyday_changes_leave_no_warning() {
+    let server = server();
+    put(&server, "f", "bytes");
+    let logs = tempfile::tempdir().unwrap();
+    let log = logs.path().join("log");
+    let mut command = mount_s3();
+    command.args([
+        BUCKET,
+        "--endpoint-url",
+        &server.url(),
+        "--force-path-style",
+    ]);
+    command.args([
+        "--allow-overwrite",
+        "--allow-delete",
+        "--allow-rename",
+        "--posix-metadata",
+    ]);
+    command.stderr(File::create(&log).unwrap());
+    let mounted = Mounted::start(command);
+    shell(
+        mounted.path(),
+        "touch f && touch new && cp f copy && cp -p f kept && cp -a f all && mv copy moved && mkdir d && mv moved d \
+         && chmod 600 f && ln -s f l && rm -r d && ls -la > /dev/null && setfattr -n user.a -v x f && getfattr -d f \
+         && install -m 755 /etc/passwd program && test -x program && sed -i s/bytes/more/ f && tee t < f",
+    );
+    wait_until("the log", || std::fs::read_to_string(&log).is_ok());
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(!log.contains("WARN"), "{log}");
+}
