@@ -110,16 +110,18 @@ BENCH_COMMAND := make bench$(if $(ROUNDS), ROUNDS=$(ROUNDS))$(if $(BENCH_ARGS), 
 bench-packages: packages
 	$(call apt_install,$(APT_BENCH))
 
-.PHONY: bench-peers
-bench-peers: ## Install more peers for the benchmark: rclone and s3fs
-	$(call apt_install,rclone s3fs)
+.PHONY: peers
+peers: ## Install more peers for the benchmark: s3fs, rclone, geesefs, goofys (PEERS=goofys)
+	$(if $(PEERS),,$(call apt_install,s3fs))
+	@command -v go >/dev/null || { echo "rclone, geesefs and goofys are Go modules: install Go 1.25 or later" >&2; exit 1; }
+	benchmark/peers/install.sh $(TOOLS) $(PEERS)
 
 .PHONY: bench
-bench: bench-packages ## Measure mount-s3 beside mountpoint-s3 and every peer in PATH (WORKLOAD=seq, ROUNDS=3)
+bench: bench-packages ## Measure mount-s3 beside mountpoint-s3 and every peer found (WORKLOAD=seq, ROUNDS=3)
 	$(BUILD) --release
 	$(CARGO) build --locked --release --manifest-path $(PEER_MOUNTPOINT)/Cargo.toml
 	$(CARGO) build --locked --release --manifest-path $(RENDER)/Cargo.toml
-	target/release/benchmark --mount-s3 target/release/mount-s3 \
+	PATH=$(TOOLS):$$PATH target/release/benchmark --mount-s3 target/release/mount-s3 \
 	  --peer mountpoint-s3=$(PEER_MOUNTPOINT)/target/release/peer-mountpoint-s3 --peers-found --limit \
 	  --render $(RENDER)/target/release/render --command "$(BENCH_COMMAND)" \
 	  --workload $(or $(WORKLOAD),all) --rounds $(or $(ROUNDS),3) $(BENCH_ARGS)

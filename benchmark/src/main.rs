@@ -17,6 +17,7 @@ mod progress;
 mod report;
 mod run;
 mod server;
+mod store_client;
 mod summary;
 mod system;
 mod workload;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::limit::{ClientLimit, FuseLimit};
-use crate::server::Setup;
+use crate::server::{Needs, Setup};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -48,7 +49,7 @@ struct CommandLine {
 enum Helper {
     /// The S3 server alone; the benchmark starts it itself.
     #[command(hide = true)]
-    Serve(Setup),
+    Serve(Needs),
     #[command(hide = true)]
     LimitFuse(FuseLimit),
     #[command(hide = true)]
@@ -117,7 +118,7 @@ struct Settings {
 fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let done = match command_line.helper {
-        Some(Helper::Serve(setup)) => server::serve(setup),
+        Some(Helper::Serve(needs)) => server::serve(&needs),
         Some(Helper::LimitFuse(options)) => limit::run_fuse(options),
         Some(Helper::LimitClient(options)) => tell_found(&options),
         None => run::run(&command_line.settings),

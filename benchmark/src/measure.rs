@@ -43,11 +43,12 @@ pub(crate) struct Measurement {
     pub(crate) latency_p99_us: Option<f64>,
     /// CPU time of the system under test.
     pub(crate) mount_cpu_s: f64,
-    /// The same and that of the server and of the reader.
+    /// The same and that of the reader, and of the server unless it is a given one.
     pub(crate) total_cpu_s: f64,
     /// Most memory the system had resident since it started.
     pub(crate) memory_peak_bytes: u64,
-    pub(crate) requests: Requests,
+    /// `None` where the server does not count them.
+    pub(crate) requests: Option<Requests>,
 }
 
 /// What every measurement of a run needs.
@@ -121,14 +122,14 @@ impl Bench<'_> {
     fn measure_client(&mut self, system: &System, workload: &Workload) -> Result<Measurement> {
         let server = self.servers.behind(workload.link)?;
         server.clear()?;
-        let before = process::cpu_time(server.pid())?;
+        let before = cpu_time_of(server.pid())?;
         let output = system
-            .client_command(server.url(), &workload.name, self.limit)
+            .client_command(server, &workload.name, self.limit)
             .stderr(Stdio::inherit())
             .output()?;
         ensure!(output.status.success(), "it ended with {}", output.status);
         let found: Found = serde_json::from_slice(&output.stdout)?;
-        let server_cpu = process::cpu_time(server.pid())? - before;
+        let server_cpu = cpu_time_of(server.pid())? - before;
         let requests = server.requests_when_idle()?;
         let cpu = Duration::from_secs_f64(found.cpu_s);
         let used = Used {
@@ -190,14 +191,19 @@ struct CpuTimes {
 }
 
 impl CpuTimes {
-    fn now(mounted: &Mounted, server_pid: u32) -> Result<Self> {
+    fn now(mounted: &Mounted, server_pid: Option<u32>) -> Result<Self> {
         let mount = process::cpu_time(mounted.pid())?;
-        let server = process::cpu_time(server_pid)?;
+        let server = cpu_time_of(server_pid)?;
         Ok(Self {
             mount,
             total: mount + server + process::own_cpu_time()?,
         })
     }
+}
+
+/// Nothing for a server that does not run here.
+fn cpu_time_of(server_pid: Option<u32>) -> Result<Duration> {
+    server_pid.map_or(Ok(Duration::ZERO), process::cpu_time)
 }
 
 /// What a run used.
@@ -208,7 +214,12 @@ struct Used {
     memory_peak_bytes: u64,
 }
 
-fn measurement(unit: Unit, outcome: &Outcome, used: Used, requests: Requests) -> Measurement {
+fn measurement(
+    unit: Unit,
+    outcome: &Outcome,
+    used: Used,
+    requests: Option<Requests>,
+) -> Measurement {
     let microseconds = |latency: Duration| latency.as_secs_f64() * 1e6;
     Measurement {
         value: value(unit, outcome),

@@ -36,19 +36,20 @@ pub(crate) struct Mounted {
 impl Mounted {
     /// Starts `system` and waits until it is mounted below `scratch`.
     pub(crate) fn start(system: &System, server: &ServerProcess, scratch: &Path) -> Result<Self> {
-        Self::start_at(system, (server.url(), server.interfaces()), scratch)
+        let directory = scratch.join("mount");
+        let command = system.mount_command(&directory, &server.into());
+        Self::start_at(system, command, directory, scratch)
     }
 
     fn start_at(
         system: &System,
-        (url, interfaces): (&str, &[String]),
+        mut command: Command,
+        directory: PathBuf,
         scratch: &Path,
     ) -> Result<Self> {
-        let directory = scratch.join("mount");
         fs::create_dir_all(&directory)?;
         let output_path = scratch.join("output");
         let output = File::create(&output_path)?;
-        let mut command = system.mount_command(&directory, url, interfaces);
         command.stdout(output.try_clone()?).stderr(output);
         let child = command
             .spawn()
@@ -163,13 +164,10 @@ mod tests {
         let mut permissions = fs::metadata(&program).unwrap().permissions();
         std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
         fs::set_permissions(&program, permissions).unwrap();
-        let error = Mounted::start_at(
-            &System::product(&program),
-            ("http://127.0.0.1:1", &[]),
-            scratch.path(),
-        )
-        .unwrap_err()
-        .to_string();
+        let directory = scratch.path().join("mount");
+        let system = System::product(&program);
+        let error = Mounted::start_at(&system, Command::new(program), directory, scratch.path());
+        let error = error.unwrap_err().to_string();
         assert!(
             error.contains("exit status: 1") && error.contains("no such bucket"),
             "{error}"

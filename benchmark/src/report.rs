@@ -126,9 +126,8 @@ impl Report {
             format!("`{}`", self.command_for(&self.workloads)),
             format!("each round on a fresh mount; page caches {caches}"),
             format!(
-                "server, mount and reader share the machine; {} ms added to each request where a workload does \
-                 not say; {} data set",
-                self.setup.latency_ms,
+                "{}; {} data set",
+                self.setup.described(),
                 if self.setup.quick { "half" } else { "full" }
             ),
         ];

@@ -39,6 +39,17 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         Ok(workloads) => workloads,
         Err(name) => bail!("there is no workload {name:?}; --workload list shows them"),
     };
+    let (workloads, left_out): (Vec<_>, Vec<_>) = workloads
+        .into_iter()
+        .partition(|workload| settings.setup.takes(workload));
+    if !left_out.is_empty() {
+        let names: Vec<_> = left_out.iter().map(|row| row.name.as_str()).collect();
+        let names = names.join(", ");
+        say(&format!(
+            "left out, as only the embedded server can be slowed: {names}"
+        ));
+    }
+    ensure!(!workloads.is_empty(), "no workload is left");
     let seconds = settings.seconds.unwrap_or(if settings.setup.quick {
         SECONDS / 2.0
     } else {
@@ -62,7 +73,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         baseline: baseline(settings, &systems),
         command: command(settings),
         workloads: settings.workload.join(","),
-        setup: settings.setup,
+        setup: settings.setup.clone(),
         rounds: settings.rounds,
         seconds,
         caches_dropped: !settings.keep_caches,
@@ -162,7 +173,7 @@ fn measure_all(
     // Never removed with its content: a mount in it that could not be undone would lose its objects.
     let scratch = scratch.keep();
     let mut bench = Bench {
-        servers: Servers::new(settings.setup),
+        servers: Servers::new(&settings.setup, workloads)?,
         scratch: &scratch,
         limit: Duration::from_secs_f64(report.seconds),
         conditions: settings.setup.conditions(),

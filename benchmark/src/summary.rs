@@ -45,7 +45,7 @@ pub(crate) struct Summary {
     pub(crate) mount_cpu_us_per_operation: f64,
     pub(crate) total_cpu_us_per_operation: f64,
     pub(crate) memory_peak_mib: f64,
-    /// `None` where the server had no part in it.
+    /// `None` where the server had no part in it, or does not count.
     pub(crate) requests: Option<f64>,
     pub(crate) requests_per_operation: Option<f64>,
     /// Bytes the server sent for each byte that was read; `None` if nothing is read.
@@ -108,9 +108,9 @@ fn summarise(rounds: &[Measurement]) -> Option<Summary> {
             per(round.total_cpu_s * 1e6, round.operations)
         })?,
         memory_peak_mib: of(|round| round.memory_peak_bytes as f64 / 1024.0 / 1024.0)?,
-        requests: of(|round| round.requests.all as f64),
-        requests_per_operation: of_some(|round| per(round.requests.all as f64, round.operations)),
-        fetched_per_asked: of_some(|round| per(round.requests.bytes as f64, round.bytes)),
+        requests: of_some(|round| Some(round.requests?.all as f64)),
+        requests_per_operation: of_some(|round| per(round.requests?.all as f64, round.operations)),
+        fetched_per_asked: of_some(|round| per(round.requests?.bytes as f64, round.bytes)),
     })
 }
 
@@ -170,11 +170,11 @@ mod tests {
             mount_cpu_s: 1.0,
             total_cpu_s: 2.0,
             memory_peak_bytes: 3 << 20,
-            requests: Requests {
+            requests: Some(Requests {
                 all: 2000,
                 bytes: 2 * bytes,
                 ..Requests::default()
-            },
+            }),
         }
     }
 

@@ -1,6 +1,5 @@
 //! The systems under test: how each is started. One line a system.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -8,16 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use crate::dataset::BUCKET;
 use crate::limit;
+use crate::server::{Access, ServerProcess};
 use crate::workload::Workload;
 
 /// Name of the product in tables.
 pub(crate) const PRODUCT: &str = "mount-s3";
-
-/// Credentials that the server expects; every system gets them through its environment.
-pub(crate) const ACCESS_KEY_ID: &str = "benchmark-key-id";
-pub(crate) const SECRET_ACCESS_KEY: &str = "benchmark-secret";
 
 /// What a system is in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -29,6 +24,27 @@ pub(crate) enum Role {
     FuseLimit,
     /// The client with no FUSE before it; mounts nothing.
     ClientLimit,
+}
+
+/// Where the bucket is, and how to get there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) bucket: &'a str,
+    pub(crate) access: &'a Access,
+    /// Empty for whatever the kernel chooses.
+    pub(crate) interfaces: &'a [String],
+}
+
+impl<'a> From<&'a ServerProcess> for Address<'a> {
+    fn from(server: &'a ServerProcess) -> Self {
+        Self {
+            url: server.url(),
+            bucket: server.bucket(),
+            access: server.access(),
+            interfaces: server.interfaces(),
+        }
+    }
 }
 
 /// Something that mounts a bucket and stays in the foreground.
@@ -187,12 +203,18 @@ impl System {
     }
 
     /// The command that carries a workload out without a mount.
-    pub(crate) fn client_command(&self, url: &str, workload: &str, limit: Duration) -> Command {
+    pub(crate) fn client_command(
+        &self,
+        server: &ServerProcess,
+        workload: &str,
+        limit: Duration,
+    ) -> Command {
         let mut command = Command::new(&self.program);
         let seconds = limit.as_secs_f64().to_string();
         command.args(self.arguments).args(&self.extra);
-        command.args([url, workload, &seconds]);
-        command.envs(environment(url)).stdin(Stdio::null());
+        command.args([server.url(), server.bucket(), workload, &seconds]);
+        set_environment(&mut command, server.url(), server.access());
+        command.stdin(Stdio::null());
         command
     }
 
@@ -204,32 +226,24 @@ impl System {
     }
 
     /// The command that mounts the bucket at `directory`.
-    pub(crate) fn mount_command(
-        &self,
-        directory: &Path,
-        url: &str,
-        interfaces: &[String],
-    ) -> Command {
+    pub(crate) fn mount_command(&self, directory: &Path, address: &Address<'_>) -> Command {
         let mut command = Command::new(&self.program);
         for argument in self.arguments {
             let directory = directory.to_string_lossy();
             command.arg(
                 argument
-                    .replace("{bucket}", BUCKET)
+                    .replace("{bucket}", address.bucket)
                     .replace("{directory}", &directory)
-                    .replace("{url}", url),
+                    .replace("{url}", address.url),
             );
         }
-        if self.arguments == MOUNT_S3 && interfaces.len() > 1 {
-            command.args(interfaces.iter().flat_map(|name| ["--bind", name]));
+        if self.arguments == MOUNT_S3 && address.interfaces.len() > 1 {
+            let interfaces = address.interfaces.iter();
+            command.args(interfaces.flat_map(|name| ["--bind", name]));
         }
         command.args(&self.extra).stdin(Stdio::null());
-        for name in NOT_INHERITED {
-            command.env_remove(name);
-        }
-        command
-            .envs(environment(url))
-            .envs(self.variables.iter().cloned());
+        set_environment(&mut command, address.url, address.access);
+        command.envs(self.variables.iter().cloned());
         command
     }
 
@@ -253,13 +267,11 @@ fn variable(word: &str) -> Option<(&str, &str)> {
 }
 
 /// What this machine's user may have set for other buckets.
-const NOT_INHERITED: [&str; 13] = [
-    "AWS_CA_BUNDLE",
+const NOT_INHERITED: [&str; 11] = [
     "AWS_DEFAULT_REGION",
     "AWS_ENDPOINT_URL",
     "AWS_ENDPOINT_URL_S3",
     "AWS_PROFILE",
-    "AWS_SESSION_TOKEN",
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -269,26 +281,43 @@ const NOT_INHERITED: [&str; 13] = [
     "AWS_CONFIG_FILE",
 ];
 
-fn environment(url: &str) -> Vec<(&'static str, &OsStr)> {
-    let fixed = [
-        ("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID),
-        ("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY),
-        ("AWSACCESSKEYID", ACCESS_KEY_ID),
-        ("AWSSECRETACCESSKEY", SECRET_ACCESS_KEY),
-        ("AWS_REGION", "us-east-1"),
+/// And what belongs to the person's own server, if that is measured.
+const OF_A_GIVEN_SERVER: [&str; 2] = ["AWS_CA_BUNDLE", "AWS_SESSION_TOKEN"];
+
+/// Every system gets server and credentials through its environment.
+fn set_environment(command: &mut Command, url: &str, access: &Access) {
+    let foreign = OF_A_GIVEN_SERVER.iter().filter(|_| !access.is_given);
+    for name in NOT_INHERITED.iter().chain(foreign) {
+        command.env_remove(name);
+    }
+    command.envs([
+        ("AWS_ACCESS_KEY_ID", access.key_id.as_str()),
+        ("AWS_SECRET_ACCESS_KEY", &access.secret),
+        ("AWSACCESSKEYID", &access.key_id),
+        ("AWSSECRETACCESSKEY", &access.secret),
+        ("AWS_REGION", &access.region),
         ("AWS_EC2_METADATA_DISABLED", "true"),
         ("RCLONE_S3_PROVIDER", "Other"),
         ("RCLONE_S3_ENV_AUTH", "true"),
         ("RCLONE_S3_ENDPOINT", url),
-    ];
-    fixed
-        .map(|(name, value)| (name, OsStr::new(value)))
-        .to_vec()
+    ]);
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
+
+    fn command(system: &System, interfaces: &[String]) -> Command {
+        let address = Address {
+            url: "http://127.0.0.1:9",
+            bucket: "benchmark",
+            access: &Access::embedded(),
+            interfaces,
+        };
+        system.mount_command(Path::new("/mnt/x"), &address)
+    }
 
     #[test]
     fn a_peer_is_known_by_name() {
@@ -305,7 +334,7 @@ mod tests {
     #[test]
     fn a_peer_may_have_variables_and_arguments() {
         let peer = System::peer("mount-s3:x=A=1 B_2= /bin/mount-s3 --read-mode direct").unwrap();
-        let command = peer.mount_command(Path::new("/mnt/x"), "http://127.0.0.1:9", &[]);
+        let command = command(&peer, &[]);
         let arguments: Vec<_> = command.get_args().collect();
         assert_eq!(arguments[arguments.len() - 2..], ["--read-mode", "direct"]);
         let value = |name: &str| {
@@ -321,11 +350,7 @@ mod tests {
 
     #[test]
     fn the_command_names_bucket_directory_and_server() {
-        let command = System::product(Path::new("m")).mount_command(
-            Path::new("/mnt/x"),
-            "http://127.0.0.1:9",
-            &[],
-        );
+        let command = command(&System::product(Path::new("m")), &[]);
         let arguments: Vec<_> = command.get_args().collect();
         let expected = [
             "benchmark",
@@ -353,7 +378,7 @@ mod tests {
     fn several_interfaces_are_bound_to() {
         let interfaces = ["a".to_owned(), "b".to_owned()];
         let product = System::product(Path::new("m"));
-        let command = product.mount_command(Path::new("/mnt/x"), "http://[::1]:9", &interfaces);
+        let command = command(&product, &interfaces);
         let arguments: Vec<_> = command.get_args().collect();
         assert_eq!(
             arguments[arguments.len() - 4..],

@@ -1,25 +1,22 @@
 //! The client with no FUSE before it: the GETs that a workload needs, into blocks.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use futures::channel::oneshot;
+use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
-use mountpoint_client::types::{GetOutput, GetRequest, Key, Priority};
-use mountpoint_client::{ClientError, CrtClient, GetObserver, ObjectClient};
+use mountpoint_client::ObjectClient;
 use mountpoint_crt_sys::block::BlockPool;
-use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Stopwatch;
-use crate::dataset::{BUCKET, Dataset, FileSet, MIB};
+use crate::dataset::{Dataset, FileSet, MIB};
 use crate::engine::{Outcome, Tally};
 use crate::process;
+use crate::store_client::{StoreClient, get};
 use crate::workload::{self, Action};
 
 /// The client alone; the benchmark starts it itself.
@@ -27,6 +24,8 @@ use crate::workload::{self, Action};
 pub(crate) struct ClientLimit {
     /// Address of the server
     url: String,
+    /// The bucket that holds the objects
+    bucket: String,
     /// Name of the workload
     workload: String,
     /// Time after which it ends, in seconds
@@ -61,25 +60,12 @@ pub(crate) fn run(options: &ClientLimit) -> Result<Found> {
         .find(|workload| workload.name == options.workload);
     let action = workload.context("there is no such workload")?.action;
     let gets = Gets::of(action).context("the client alone cannot do this workload")?;
-    let arguments = [
-        BUCKET,
-        "/",
-        "--endpoint-url",
-        &options.url,
-        "--force-path-style",
-    ];
-    let config = super::settings(&arguments)?;
-    let runtime = super::runtime()?;
-    let client = CrtClient::connect(config.client, runtime.handle().clone());
-    let client: Arc<dyn ObjectClient> = Arc::new(runtime.block_on(client)?);
+    let store = StoreClient::connect(&options.url, &options.bucket)?;
     let limit = Duration::from_secs_f64(options.seconds);
-    let pool = BlockPool::new(usize::try_from(config.fs.read.memory_max)?);
     let cpu_before = process::own_cpu_time()?;
-    let outcome = carry_out(&gets, &client, &pool, limit)?;
+    let outcome = carry_out(&gets, &store.client, &store.pool, limit)?;
     let cpu_s = (process::own_cpu_time()? - cpu_before).as_secs_f64();
     let memory_peak_bytes = process::memory_peak(std::process::id())?;
-    // Before the runtime that its callbacks run on.
-    drop(client);
     Ok(Found {
         outcome,
         cpu_s,
@@ -166,10 +152,8 @@ fn carry_out(
                 }
                 let started = Stopwatch::start();
                 let range = offset..(offset + gets.part).min(files.size);
-                tally.record(
-                    get(client, pool, &files.key(file), range).await?,
-                    started.elapsed(),
-                );
+                let block = get(client, pool, &files.key(file), range).await?;
+                tally.record(block.capacity() as u64, started.elapsed());
             }
             anyhow::Ok(tally)
         }
@@ -180,41 +164,6 @@ fn carry_out(
     }
     ensure!(sum.operations > 0, "nothing was read");
     Ok(sum.outcome(clock.elapsed()))
-}
-
-struct Waiter(Mutex<Option<oneshot::Sender<Result<GetOutput, ClientError>>>>);
-
-impl GetObserver for Waiter {
-    fn progressed(&self) {}
-
-    fn finished(&self, outcome: Result<GetOutput, ClientError>) {
-        if let Some(sender) = self.0.lock().take() {
-            let _not_awaited = sender.send(outcome);
-        }
-    }
-}
-
-async fn get(
-    client: &Arc<dyn ObjectClient>,
-    pool: &BlockPool,
-    key: &str,
-    range: Range<u64>,
-) -> Result<u64> {
-    let len = range.end - range.start;
-    let (sender, finished) = oneshot::channel();
-    let request = GetRequest {
-        key: Key::parse(key).context("a key that S3 can store")?,
-        range,
-        if_match: None,
-        priority: Priority::Foreground,
-    };
-    let observer = Arc::new(Waiter(Mutex::new(Some(sender))));
-    let _in_flight = client.get(request, pool.allocate(usize::try_from(len)?), observer);
-    match finished.await {
-        Ok(Ok(_)) => Ok(len),
-        Ok(Err(error)) => Err(anyhow!(error)),
-        Err(_) => bail!("a GET was forgotten"),
-    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use mountpoint_client::types::{ETag, Key, ObjectHeaders};
 use mountpoint_fs::mount::{MountTarget, MountedBucket};
 
 use crate::dataset::{BUCKET, Dataset, FileSet, MIB};
+use crate::store_client;
 
 /// The file system alone; the benchmark starts it itself.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,7 +31,7 @@ pub(crate) struct FuseLimit {
 /// Mounts and serves until the directory is unmounted.
 pub(crate) fn run(options: FuseLimit) -> Result<()> {
     let directory = options.directory.to_string_lossy().into_owned();
-    let config = super::settings(&[BUCKET, &directory, "--foreground"])?;
+    let config = store_client::settings(&[BUCKET, &directory, "--foreground"])?;
     let client = SimClient::new(SimOptions::default());
     let block = Bytes::from(synthetic_bytes(0, 0..BLOCK));
     for set in Dataset::new(options.quick).file_sets() {
@@ -38,7 +39,7 @@ pub(crate) fn run(options: FuseLimit) -> Result<()> {
     }
     let mounted = MountedBucket::over(
         Arc::new(client),
-        super::runtime()?,
+        store_client::runtime()?,
         MountTarget::Directory(options.directory),
         &config.fs,
         &config.access,

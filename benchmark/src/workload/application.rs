@@ -6,24 +6,14 @@ use crate::dataset::{Dataset, FileSet};
 /// The same, with time before each answer.
 fn at_20_ms(workload: Workload) -> Workload {
     Workload {
-        conditions: Some(Conditions {
-            latency_ms: 20,
-            ..Conditions::default()
-        }),
+        conditions: Some(Conditions::latency_ms(20)),
         ..workload
     }
 }
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
-    let row = |name: &str, action, unit, description: &str| Workload {
-        name: name.to_owned(),
-        group: Group::Application,
-        before: None,
-        action,
-        unit,
-        conditions: None,
-        link: None,
-        description: description.to_owned(),
+    let row = |name: &str, action, unit, description: &str| {
+        Workload::new(Group::Application, name, action, unit, description)
     };
     let (throughput, files) = (Unit::GigabytesPerSecond, Unit::FilesPerSecond);
     let script = |files: FileSet, script| Action::Script { files, script };

@@ -53,16 +53,7 @@ fn mapped(data: &Dataset) -> Vec<Workload> {
 }
 
 fn row(name: &str, action: Action, unit: Unit, description: &str) -> Workload {
-    Workload {
-        name: name.to_owned(),
-        group: Group::Cached,
-        before: None,
-        action,
-        unit,
-        conditions: None,
-        link: None,
-        description: description.to_owned(),
-    }
+    Workload::new(Group::Cached, name, action, unit, description)
 }
 
 fn whole(files: FileSet) -> Action {

@@ -4,17 +4,16 @@ use super::{Action, Conditions, Group, Link, Unit, Workload};
 use crate::dataset::Dataset;
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
-    let row = |name: &str, count, description: &str| Workload {
-        name: name.to_owned(),
-        group: Group::FirstByte,
-        before: None,
-        action: Action::FirstBytes {
-            files: data.cold.first(count),
-        },
-        unit: Unit::Milliseconds,
-        conditions: None,
-        link: None,
-        description: description.to_owned(),
+    let row = |name: &str, count, description: &str| {
+        let files = data.cold.first(count);
+        let action = Action::FirstBytes { files };
+        Workload::new(
+            Group::FirstByte,
+            name,
+            action,
+            Unit::Milliseconds,
+            description,
+        )
     };
     vec![
         row(
@@ -23,10 +22,7 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
             "open, read 4 KiB and close large files never seen before; median of one file",
         ),
         Workload {
-            conditions: Some(Conditions {
-                latency_ms: 20,
-                ..Conditions::default()
-            }),
+            conditions: Some(Conditions::latency_ms(20)),
             ..row("ttfb-20ms", 20, "the same, 20 ms before each answer")
         },
         Workload {

@@ -34,10 +34,7 @@ fn at(data: &Dataset, latency_ms: u64, listed: FileSet, tree: FileSet) -> Vec<Wo
             before: None,
             action,
             unit,
-            conditions: Some(Conditions {
-                latency_ms,
-                ..Conditions::default()
-            }),
+            conditions: Some(Conditions::latency_ms(latency_ms)),
             link: None,
             description: format!("{description}{far}"),
         }

@@ -31,6 +31,28 @@ pub(crate) struct Workload {
     pub(crate) description: String,
 }
 
+impl Workload {
+    /// With nothing before it, on a server that behaves as the command line says, over the loopback interface.
+    fn new(
+        group: Group,
+        name: impl Into<String>,
+        action: Action,
+        unit: Unit,
+        description: impl Into<String>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            group,
+            before: None,
+            action,
+            unit,
+            conditions: None,
+            link: None,
+            description: description.into(),
+        }
+    }
+}
+
 /// How a server behaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Conditions {
@@ -38,6 +60,15 @@ pub(crate) struct Conditions {
     pub(crate) latency_ms: u64,
     /// Of each answer's body; 0 for no limit.
     pub(crate) bandwidth_mbps: u64,
+}
+
+impl Conditions {
+    fn latency_ms(latency_ms: u64) -> Self {
+        Self {
+            latency_ms,
+            ..Self::default()
+        }
+    }
 }
 
 /// Network interfaces of their own to a server in a network namespace.
@@ -322,6 +353,24 @@ pub(crate) fn select(all: &[Workload], names: &[String]) -> Result<Vec<Workload>
     Ok(chosen.cloned().collect())
 }
 
+/// The files that workloads read, each set once and with as many files as the greediest of them needs.
+pub(crate) fn files_read(workloads: &[Workload]) -> Vec<FileSet> {
+    let actions = workloads
+        .iter()
+        .flat_map(|workload| workload.before.into_iter().chain([workload.action]));
+    let mut sets: Vec<FileSet> = Vec::new();
+    for files in actions
+        .filter(|action| !action.writes())
+        .map(|action| action.files())
+    {
+        match sets.iter_mut().find(|set| set.prefix == files.prefix) {
+            Some(set) => set.count = set.count.max(files.count),
+            None => sets.push(files),
+        }
+    }
+    sets
+}
+
 /// A size as names have it: `4k`, `1m`.
 fn short(bytes: u64) -> String {
     match bytes >> 10 {
@@ -366,6 +415,22 @@ mod tests {
             assert!(!chosen.is_empty(), "{group:?}");
         }
         assert_eq!(select(&all, &["all".to_owned()]).unwrap().len(), all.len());
+    }
+
+    #[test]
+    fn each_set_that_is_read_is_there_once() {
+        let data = Dataset::new(true);
+        let all = all(&data);
+        let names = ["seq-1x256k", "seq-8x256k", "write-1x1m", "ttfb"].map(str::to_owned);
+        let sets = files_read(&select(&all, &names).unwrap());
+        let found: Vec<_> = sets.iter().map(|set| (set.prefix, set.count)).collect();
+        let streams = (data.streams.prefix, 8);
+        let cold = (data.cold.prefix, data.cold.count);
+        assert!(
+            found.contains(&streams) && found.contains(&cold),
+            "{found:?}"
+        );
+        assert!(!found.iter().any(|(prefix, _)| *prefix == "written"));
     }
 
     #[test]

@@ -4,18 +4,16 @@ use super::{Action, Group, Pattern, Unit, Workload};
 use crate::dataset::Dataset;
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
-    let row = |name: &str, pattern, description: &str| Workload {
-        name: name.to_owned(),
-        group: Group::Pattern,
-        before: None,
-        action: Action::Pattern {
-            files: data.large,
-            pattern,
-        },
-        unit: Unit::GigabytesPerSecond,
-        conditions: None,
-        link: None,
-        description: description.to_owned(),
+    let row = |name: &str, pattern, description: &str| {
+        let files = data.large;
+        let action = Action::Pattern { files, pattern };
+        Workload::new(
+            Group::Pattern,
+            name,
+            action,
+            Unit::GigabytesPerSecond,
+            description,
+        )
     };
     vec![
         row(

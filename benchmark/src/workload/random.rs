@@ -45,10 +45,7 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
         let row = threads(data, 4 * KIB, depth, Descriptors::One);
         rows.push(Workload {
             name: format!("{}-{LATENCY_MS}ms", row.name),
-            conditions: Some(Conditions {
-                latency_ms: LATENCY_MS,
-                ..Conditions::default()
-            }),
+            conditions: Some(Conditions::latency_ms(LATENCY_MS)),
             description: format!("{}, {LATENCY_MS} ms before each answer", row.description),
             ..row
         });
@@ -99,14 +96,11 @@ fn fio(data: &Dataset, engine: &'static str, short_name: &str, block: u64, depth
 }
 
 fn row(name: String, action: Action, description: String) -> Workload {
-    Workload {
+    Workload::new(
+        Group::Random,
         name,
-        group: Group::Random,
-        before: None,
         action,
-        unit: Unit::ReadsPerSecond,
-        conditions: None,
-        link: None,
+        Unit::ReadsPerSecond,
         description,
-    }
+    )
 }

@@ -72,10 +72,7 @@ fn small(files: FileSet, threads: u64, latency_ms: u64) -> Workload {
         ),
     };
     Workload {
-        conditions: Some(Conditions {
-            latency_ms,
-            ..Conditions::default()
-        }),
+        conditions: Some(Conditions::latency_ms(latency_ms)),
         ..row(
             &format!("write-4k-{threads}t{suffix}"),
             action,
@@ -86,14 +83,5 @@ fn small(files: FileSet, threads: u64, latency_ms: u64) -> Workload {
 }
 
 fn row(name: &str, action: Action, unit: Unit, description: &str) -> Workload {
-    Workload {
-        name: name.to_owned(),
-        group: Group::Write,
-        before: None,
-        action,
-        unit,
-        conditions: None,
-        link: None,
-        description: description.to_owned(),
-    }
+    Workload::new(Group::Write, name, action, unit, description)
 }

@@ -305,6 +305,10 @@ pub(super) struct Quirks {
 
 /// What is wrong in the answer's head.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches, one for each fault"
+)]
 pub(super) struct HeadFault {
     pub(super) length_error: i64,
     pub(super) wrong_etag: bool,

@@ -110,6 +110,14 @@ impl CliArgs {
                 "--no-sign-request asks without credentials: --profile has no effect".to_owned(),
             );
         }
+        let idle = self.write.without_effect_if_read_only();
+        if self.mount.read_only && !idle.is_empty() {
+            let verb = if idle.len() == 1 { "has" } else { "have" };
+            let idle = idle.join(", ");
+            warnings.push(format!(
+                "nothing can be changed with --read-only: {idle} {verb} no effect"
+            ));
+        }
         warnings
     }
 }
@@ -211,6 +219,16 @@ mod tests {
         check("bucket /mnt --memory-target 511", Err("512.."));
         check("bucket /mnt --memory-target 512", Ok(""));
         check(
+            "bucket /mnt --memory-target 1GiB",
+            Err("without a unit: 1024"),
+        );
+        check(
+            "bucket /mnt --part-size 8MiB",
+            Err("without a unit: 8388608"),
+        );
+        check("bucket /mnt --write-part-size 1m", Err("from 5242880"));
+        check("bucket /mnt --uid root", Err("`id NAME`"));
+        check(
             "bucket /mnt --part-size 8388608 --read-part-size 8388608",
             Err("cannot be used"),
         );
@@ -291,6 +309,20 @@ mod tests {
             "bucket /mnt --otlp-endpoint http://h:4318 --otlp-export-interval 0",
             Err("1.."),
         );
+    }
+
+    #[test]
+    fn flags_that_a_read_only_mount_cannot_honour_are_named() {
+        let warned = |flags: &str| {
+            let all = ["mount-s3", "bucket", "/mnt"].into_iter();
+            let args = all.chain(flags.split(' ').filter(|word| !word.is_empty()));
+            CliArgs::try_parse_from(args).unwrap().warnings().join(";")
+        };
+        assert_eq!(warned("--read-only"), "");
+        assert_eq!(warned("--allow-delete"), "");
+        let all = "--allow-delete, --allow-overwrite have no effect";
+        assert!(warned("--allow-overwrite --read-only --allow-delete").ends_with(all));
+        assert!(warned("--read-only --allow-rename").ends_with("--allow-rename has no effect"));
     }
 
     #[track_caller]

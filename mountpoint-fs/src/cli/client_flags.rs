@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, value_parser};
 
-use super::values::{parse_interface, parse_user_agent};
+use super::values::{bytes, mebibytes, parse_interface, parse_user_agent};
 
 /// Flags under "Client options".
 #[derive(Clone, Debug, Args)]
@@ -20,20 +20,20 @@ pub struct ClientFlags {
 
     /// Memory for data that was read, read ahead or written, in MiB, at least 512 [default: a quarter of the machine's
     /// or the cgroup's, 256 MiB (at most half) to 8 GiB]
-    #[arg(long, value_name = "MiB", value_parser = value_parser!(u64).range(512..=MIB_MAX))]
+    #[arg(long, value_name = "MiB", value_parser = mebibytes(512..=MIB_MAX))]
     pub memory_target: Option<u64>,
 
     /// Largest range of one GET, and part size of uploads (at least 5 MiB), in bytes [default: 8388608]
     #[arg(
         long,
         value_name = "SIZE",
-        value_parser = value_parser!(u64).range(PART_MIN..=PART_MAX),
+        value_parser = bytes(PART_MIN..=PART_MAX),
         conflicts_with_all = ["read_part_size", "write_part_size"]
     )]
     pub part_size: Option<u64>,
 
     /// Largest range of one GET, in bytes [default: 8388608]
-    #[arg(long, value_name = "SIZE", value_parser = value_parser!(u64).range(PART_MIN..=PART_MAX))]
+    #[arg(long, value_name = "SIZE", value_parser = bytes(PART_MIN..=PART_MAX))]
     pub read_part_size: Option<u64>,
 
     /// Network interface to send requests through; give it once for each. Needs Linux 5.7 or root

@@ -1,8 +1,8 @@
 //! What the mount looks like, and who may use it.
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, ValueEnum};
 
-use super::values::parse_mode;
+use super::values::{parse_id, parse_mode};
 
 /// Flags under "Mount options".
 #[derive(Clone, Debug, Default, Args)]
@@ -29,11 +29,11 @@ pub struct MountFlags {
     pub allow_other: bool,
 
     /// Owner of files and directories [default: the current user]
-    #[arg(long, value_name = "UID", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "UID", value_parser = parse_id)]
     pub uid: Option<u32>,
 
     /// Group of files and directories [default: the current group]
-    #[arg(long, value_name = "GID", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "GID", value_parser = parse_id)]
     pub gid: Option<u32>,
 
     /// Permission bits of directories, in octal [default: 0755]

@@ -1,5 +1,6 @@
 //! Values of flags: text in, checked value or a text for the user out.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -34,9 +35,82 @@ impl FromStr for TimeToLive {
             "minimal" => Ok(Self::Minimal),
             "indefinite" => Ok(Self::Indefinite),
             _ => text.parse().map(Self::Seconds).map_err(|_| {
-                "a time to live is a number of seconds, 'minimal' or 'indefinite'".to_owned()
+                let seconds = without_unit(text, TIMES).map(|seconds| format!(" ({seconds})"));
+                let seconds = seconds.unwrap_or_default();
+                format!("a time to live is a number of seconds{seconds}, 'minimal' or 'indefinite'")
             }),
         }
+    }
+}
+
+/// A number of bytes. No unit, as the reference takes none; who writes one is told the number.
+pub(super) fn bytes(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    number("bytes", 0, range)
+}
+
+/// A number of MiB, likewise.
+pub(super) fn mebibytes(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    number("MiB", 20, range)
+}
+
+/// A number whose unit is two to the power of `shift` bytes.
+fn number(
+    unit: &'static str,
+    shift: u32,
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let (least, most) = (range.start(), range.end());
+        let count: u64 = text.parse().map_err(|_| {
+            let count = without_unit(text, SIZES).map(|bytes| bytes >> shift);
+            // What says how to write it must be right.
+            match count.filter(|count| range.contains(count)) {
+                Some(count) => format!("a number of {unit} is written without a unit: {count}"),
+                None => format!("a number of {unit} from {least} to {most}, without a unit"),
+            }
+        })?;
+        if range.contains(&count) {
+            Ok(count)
+        } else {
+            Err(format!("{count} is not in {least}..={most}"))
+        }
+    }
+}
+
+/// What `8MiB` or `5m` means, if the unit is known.
+fn without_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let end = text.find(|character: char| !character.is_ascii_digit())?;
+    let (number, unit) = text.split_at(end);
+    let unit = unit.trim();
+    let is_unit = |known: &str| unit.eq_ignore_ascii_case(known);
+    let (_, factor) = units.iter().find(|(known, _)| is_unit(known))?;
+    number.parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+const SIZES: &[(&str, u64)] = &[
+    ("k", 1 << 10),
+    ("kb", 1 << 10),
+    ("kib", 1 << 10),
+    ("m", 1 << 20),
+    ("mb", 1 << 20),
+    ("mib", 1 << 20),
+    ("g", 1 << 30),
+    ("gb", 1 << 30),
+    ("gib", 1 << 30),
+];
+
+const TIMES: &[(&str, u64)] = &[("s", 1), ("m", 60), ("min", 60), ("h", 3600), ("d", 86_400)];
+
+/// A user or a group, by its number.
+pub(super) fn parse_id(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("0 is not in 1..: nobody but root may be root".to_owned()),
+        Ok(id) => Ok(id),
+        Err(_) => Err("a user or group is a number; `id NAME` tells it".to_owned()),
     }
 }
 
@@ -179,6 +253,7 @@ mod tests {
             &[("0755", 0o755), ("640", 0o640), ("0", 0), ("777", 0o777)],
             &["", "888", "7777", "rwx", "-1"],
         );
+        check(parse_id, &[("1000", 1000)], &["", "root", "0", "-1"]);
         check_text(
             parse_account,
             &["123456789012"],
@@ -217,6 +292,37 @@ mod tests {
                 "http://h?q",
             ],
         );
+    }
+
+    #[test]
+    fn numbers_have_no_unit_and_the_error_says_what_to_write() {
+        let check = |parse: &dyn Fn(&str) -> Result<u64, String>, text: &str, expected: &str| {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        };
+        let part = bytes(1 << 20..=5 << 30);
+        assert_eq!(part("8388608"), Ok(8 << 20));
+        for (text, expected) in [
+            ("8MiB", "without a unit: 8388608"),
+            ("8 m", "without a unit: 8388608"),
+            ("1GB", "without a unit: 1073741824"),
+            ("1k", "from 1048576 to 5368709120"),
+            ("18446744073709551615g", "from 1048576"),
+            ("", "from 1048576"),
+            ("-1", "from 1048576"),
+            ("8.5MiB", "from 1048576"),
+            ("1048575", "1048575 is not in 1048576..=5368709120"),
+        ] {
+            check(&part, text, expected);
+        }
+        let memory = mebibytes(512..=1 << 30);
+        assert_eq!(memory("512"), Ok(512));
+        check(&memory, "2G", "without a unit: 2048");
+        check(&memory, "100M", "from 512 to");
+        check(&memory, "511", "511 is not in 512..=");
+        let ttl = |text: &str| TimeToLive::from_str(text).map(|_| 0);
+        check(&ttl, "5m", "seconds (300),");
+        check(&ttl, "soon", "seconds, 'minimal' or 'indefinite'");
     }
 
     #[test]

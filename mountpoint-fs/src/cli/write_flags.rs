@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, ValueEnum};
 
 use super::client_flags::PART_MAX;
-use super::values::parse_kms_key;
+use super::values::{bytes, parse_kms_key};
 
 /// Flags under "Write options".
 #[derive(Clone, Debug, Default, Args)]
@@ -64,7 +64,7 @@ pub struct WriteFlags {
     pub infer_content_type: bool,
 
     /// Part size of uploads, in bytes [default: 8388608, growing with the file]
-    #[arg(long, value_name = "SIZE", value_parser = value_parser!(u64).range(WRITE_PART_MIN..=PART_MAX))]
+    #[arg(long, value_name = "SIZE", value_parser = bytes(WRITE_PART_MIN..=PART_MAX))]
     pub write_part_size: Option<u64>,
 
     /// Where unfinished uploads are remembered, so that the next mount can abort what a killed one left
@@ -103,6 +103,20 @@ impl WriteFlags {
     pub(super) fn conflict(&self) -> Option<&'static str> {
         (self.sse == Some(Sse::Aes256) && self.sse_kms_key_id.is_some())
             .then_some("--sse-kms-key-id cannot be used with --sse AES256, which has no key")
+    }
+
+    /// The flags that allow what a read-only mount does not do.
+    pub(super) fn without_effect_if_read_only(&self) -> Vec<&'static str> {
+        let given = [
+            (self.allow_delete, "--allow-delete"),
+            (self.allow_overwrite, "--allow-overwrite"),
+            (self.allow_append, "--allow-append"),
+            (self.incremental_upload, "--incremental-upload"),
+            (self.allow_rename, "--allow-rename"),
+            (self.directory_markers, "--directory-markers"),
+        ];
+        let given = given.into_iter().filter(|(given, _)| *given);
+        given.map(|(_, flag)| flag).collect()
     }
 }
 

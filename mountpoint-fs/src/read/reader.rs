@@ -283,6 +283,10 @@ impl Inner {
         };
         self.touch();
         let state = &mut *self.state.lock();
+        if !state.blocks.is_empty() {
+            // Some of them were asked for before.
+            return;
+        }
         let (_, mut fill) = self.prepare(state, 0..end, memory, Purpose::Demand);
         fill.append(bytes);
         self.hold(state);

@@ -3,6 +3,7 @@
 pub(super) mod kernel;
 mod mount;
 mod notices;
+mod served;
 mod session;
 mod task;
 mod versions;

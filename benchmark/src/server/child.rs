@@ -1,0 +1,82 @@
+//! The child's side: answers questions about a store until standard input ends.
+
+use std::io::{self, BufRead, Write};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use super::given::GivenStore;
+use super::own::OwnStore;
+use super::{BEHAVE, CHECK, CLEAR, COUNT, REMOVE, Requests, Setup};
+use crate::dataset::{Dataset, FileSet};
+use crate::store_client::StoreClient;
+use crate::workload::{self, Conditions};
+
+/// What the child is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Needs {
+    #[command(flatten)]
+    setup: Setup,
+    /// Names of the workloads whose objects a given server must hold; the embedded one holds all
+    #[arg(long, value_delimiter = ',')]
+    workload: Vec<String>,
+}
+
+/// A server that holds the objects.
+pub(super) trait Store {
+    fn url(&self) -> String;
+    fn clear(&self);
+    /// `None` if it does not count.
+    fn requests(&self) -> Option<Requests>;
+    fn behave(&self, conditions: Conditions) -> Result<()>;
+    /// The first object that is not what was written is an error.
+    fn check(&self, files: FileSet) -> Result<()>;
+    fn remove_written(&self) -> Result<()>;
+}
+
+/// Serves the data set until standard input ends.
+pub(crate) fn serve(needs: &Needs) -> Result<()> {
+    let data = Dataset::new(needs.setup.quick);
+    let store: Box<dyn Store> = match &needs.setup.endpoint_url {
+        None => Box::new(OwnStore::start(&needs.setup)?),
+        Some(url) => {
+            let chosen = workload::select(&workload::all(&data), &needs.workload);
+            let chosen = chosen.map_err(|name| anyhow!("no workload {name:?}"))?;
+            let sets = workload::files_read(&chosen);
+            let client = StoreClient::connect(url, &needs.setup.bucket)?;
+            Box::new(GivenStore::prepare(url, client, &sets)?)
+        }
+    };
+    let mut output = io::stdout().lock();
+    writeln!(output, "{}", store.url())?;
+    for line in io::stdin().lock().lines() {
+        let answer = answer(&*store, &data, &line?);
+        // One line, whatever went wrong.
+        let answer = answer.unwrap_or_else(|error| format!("{error:#}").replace('\n', " "));
+        writeln!(output, "{answer}")?;
+    }
+    Ok(())
+}
+
+/// The question itself where there is nothing to tell.
+fn answer(store: &dyn Store, data: &Dataset, line: &str) -> Result<String> {
+    let (question, argument) = line.split_once(' ').unwrap_or((line, ""));
+    match question {
+        CLEAR => store.clear(),
+        COUNT => return Ok(serde_json::to_string(&store.requests())?),
+        BEHAVE => store.behave(serde_json::from_str(argument)?)?,
+        CHECK => {
+            let seed: u64 = argument.parse()?;
+            let written = data.written_sets();
+            let files = written.iter().find(|files| files.seed(0) == seed);
+            store.check(*files.context("there is no such set")?)?;
+        }
+        REMOVE => store.remove_written()?,
+        other => bail!("unknown request {other:?}"),
+    }
+    Ok(question.to_owned())
+}
+
+/// A key that makes the directory of what is written, for those who do not see it without.
+pub(super) fn written_marker() -> String {
+    format!("{}/keep", crate::dataset::WRITTEN)
+}

@@ -1,0 +1,118 @@
+//! What a run is told about its server, and what it learns from it.
+
+use std::env;
+use std::net::IpAddr;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::BUCKET;
+use crate::workload::{Conditions, Workload};
+
+/// What the server was asked for since the counters were cleared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Requests {
+    pub(crate) gets: u64,
+    pub(crate) heads: u64,
+    pub(crate) lists: u64,
+    pub(crate) all: u64,
+    /// Requests that are being answered.
+    pub(crate) in_flight: u64,
+    /// Bytes of the bodies of answers to GET requests for objects; counted when an answer has ended.
+    pub(crate) bytes: u64,
+}
+
+/// What a server holds and how it behaves.
+#[derive(Clone, Debug, clap::Args, Serialize)]
+pub(crate) struct Setup {
+    /// Half the files, half their size
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Time that the server waits before it answers a request, in milliseconds
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) latency_ms: u64,
+    /// Bandwidth of each answer in megabits per second; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) bandwidth_mbps: u64,
+    /// A server to measure on, instead of the embedded one; credentials from AWS_ACCESS_KEY_ID and
+    /// AWS_SECRET_ACCESS_KEY
+    #[arg(long, value_name = "URL", conflicts_with_all = ["latency_ms", "bandwidth_mbps"])]
+    pub(crate) endpoint_url: Option<String>,
+    /// The bucket there, which must exist; objects that are not there yet are put into it
+    #[arg(long, value_name = "NAME", default_value = BUCKET, requires = "endpoint_url")]
+    pub(crate) bucket: String,
+    /// Where the server listens
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", hide = true)]
+    pub(crate) address: IpAddr,
+}
+
+impl Setup {
+    pub(crate) fn conditions(&self) -> Conditions {
+        Conditions {
+            latency_ms: self.latency_ms,
+            bandwidth_mbps: self.bandwidth_mbps,
+        }
+    }
+
+    /// For the report.
+    pub(crate) fn described(&self) -> String {
+        match &self.endpoint_url {
+            Some(url) => {
+                format!("the server at {url}, whose requests and CPU time are not counted")
+            }
+            None => format!(
+                "server, mount and reader share the machine; {} ms added to each request where a workload does not say",
+                self.latency_ms
+            ),
+        }
+    }
+
+    /// Whether a workload can be measured on this server: a given one can be neither slowed nor moved behind a link.
+    pub(crate) fn takes(&self, workload: &Workload) -> bool {
+        let as_it_is = workload.link.is_none()
+            && workload.conditions.unwrap_or_default() == Conditions::default();
+        self.endpoint_url.is_none() || as_it_is
+    }
+}
+
+/// Who asks the server, and where it says to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) key_id: String,
+    pub(crate) secret: String,
+    pub(crate) region: String,
+    /// Whether it is the person's own, which may need more of the environment than this.
+    pub(crate) is_given: bool,
+}
+
+impl Access {
+    /// What the embedded server expects.
+    pub(crate) fn embedded() -> Self {
+        Self {
+            key_id: "benchmark-key-id".to_owned(),
+            secret: "benchmark-secret".to_owned(),
+            region: REGION.to_owned(),
+            is_given: false,
+        }
+    }
+
+    /// What the environment holds, for a server whose address is given.
+    pub(crate) fn of_environment() -> Result<Self> {
+        Ok(Self {
+            key_id: variable("AWS_ACCESS_KEY_ID")?,
+            secret: variable("AWS_SECRET_ACCESS_KEY")?,
+            region: variable("AWS_REGION").unwrap_or_else(|_| REGION.to_owned()),
+            is_given: true,
+        })
+    }
+}
+
+const REGION: &str = "us-east-1";
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the benchmark has no mount::environment; this is its one place"
+)]
+fn variable(name: &str) -> Result<String> {
+    env::var(name).with_context(|| format!("{name}, which --endpoint-url needs"))
+}

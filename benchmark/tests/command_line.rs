@@ -1,0 +1,45 @@
+//! What the benchmark says to a command line, before it measures anything.
+
+use std::process::Command;
+
+#[track_caller]
+fn check(arguments: &[&str], success: bool, expected: &str) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_benchmark"));
+    command.args(arguments).env_remove("AWS_ACCESS_KEY_ID");
+    let output = command.output().expect("the benchmark can be started");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.success(), success, "{arguments:?}: {said}");
+    assert!(said.contains(expected), "{arguments:?}: {said}");
+}
+
+#[test]
+fn workloads_are_listed() {
+    check(&["--workload", "list"], true, "seq-1x256k");
+}
+
+#[test]
+fn what_cannot_be_measured_is_said_at_once() {
+    check(&["--workload", "fast"], false, "--workload list shows them");
+    check(&["--workload", "seq"], false, "nothing to measure");
+    check(&["--peer", "other"], false, "known are mount-s3");
+    check(&["--bucket", "b"], false, "--endpoint-url");
+    let slowed = ["--endpoint-url", "http://127.0.0.1:1", "--latency-ms", "1"];
+    check(&slowed, false, "cannot be used with");
+    let far = [
+        "--endpoint-url",
+        "http://127.0.0.1:1",
+        "--workload",
+        "ttfb-20ms",
+    ];
+    check(&far, false, "no workload is left");
+    // With a system that could be measured; the credentials are missing.
+    let given = [
+        "--endpoint-url",
+        "http://127.0.0.1:1",
+        "--mount-s3",
+        "true",
+        "--workload",
+        "ttfb",
+    ];
+    check(&given, false, "AWS_ACCESS_KEY_ID");
+}
