@@ -166,6 +166,7 @@ impl Dispatcher {
     }
 
     /// Operations that may have to wait.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of request")]
     fn later(self: &Arc<Self>, header: &Header, operation: &Operation<'_>) -> Option<PendingReply> {
         let (ino, pid) = (InodeNo(header.node), header.pid);
         let this = Arc::clone(self);

@@ -14,6 +14,7 @@ use crate::operation::{HandleNo, InodeNo, RenameMode, SetMode, Stop};
 
 impl Dispatcher {
     /// The operation that `mutation` of `ino` asks for; the refusal where there is none.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of request")]
     pub(super) fn mutate(self: &Arc<Self>, ino: InodeNo, mutation: &Mutation<'_>) -> Answer {
         let this = Arc::clone(self);
         let pending: PendingReply = match *mutation {
