@@ -183,7 +183,8 @@ fn measure_all(
     let progress = Progress::new(workloads, systems, settings.rounds);
     for workload in workloads {
         let mut rows = in_turns(&mut bench, systems, workload, settings.rounds, &progress);
-        compare(&mut rows, workload.unit, &report.baseline);
+        let cores = report.machine.cores;
+        compare(&mut rows, workload.unit, &report.baseline, cores);
         for row in &mut rows {
             row.command = report.command_for(&row.workload);
         }

@@ -32,7 +32,7 @@ pub(crate) struct Summary {
     pub(crate) value_max: f64,
     /// How many times as good as the first peer; set by [`compare`].
     pub(crate) advantage: Option<f64>,
-    /// What the weaker of FUSE and client reaches alone; set by [`compare`].
+    /// What FUSE and client allow together; set by [`compare`].
     pub(crate) limit: Option<f64>,
     /// The part of it that this row reaches.
     pub(crate) limit_share: Option<f64>,
@@ -127,17 +127,10 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Sets how many times as good as `baseline` each row of one workload is, and how near the limit.
-pub(crate) fn compare(rows: &mut [Row], unit: Unit, baseline: &str) {
-    let value = |row: &Row| row.summary.as_ref().map(|summary| summary.value);
+pub(crate) fn compare(rows: &mut [Row], unit: Unit, baseline: &str, cores: usize) {
     let base = rows.iter().find(|row| row.system == baseline);
-    let base = base.and_then(value);
-    let is_limit = |row: &&Row| matches!(row.role, Role::FuseLimit | Role::ClientLimit);
-    let limits = rows.iter().filter(is_limit).filter_map(value);
-    let limit = if unit.more_is_better() {
-        limits.reduce(f64::min)
-    } else {
-        limits.reduce(f64::max)
-    };
+    let base = base.and_then(|row| row.summary.as_ref().map(|summary| summary.value));
+    let limit = limit(rows, unit, cores);
     for row in rows.iter_mut() {
         let Some(summary) = row.summary.as_mut() else {
             continue;
@@ -148,6 +141,31 @@ pub(crate) fn compare(rows: &mut [Row], unit: Unit, baseline: &str) {
             summary.limit_share = limit.map(|limit| unit.advantage(summary.value, limit));
         }
     }
+}
+
+/// What FUSE and client allow together: the lower of what each reaches alone, or what `cores` have time for if every
+/// byte or operation costs what it costs in both.
+fn limit(rows: &[Row], unit: Unit, cores: usize) -> Option<f64> {
+    let of = |role: Role| {
+        let row = rows.iter().find(|row| row.role == role);
+        row.and_then(|row| row.summary.as_ref())
+    };
+    let alone = [of(Role::FuseLimit), of(Role::ClientLimit)];
+    let values = || alone.iter().flatten().map(|summary| summary.value);
+    if !unit.more_is_better() {
+        return values().reduce(f64::max);
+    }
+    let lower = values().reduce(f64::min)?;
+    let [Some(fuse), Some(client)] = alone else {
+        return Some(lower);
+    };
+    let cpu_s = |summary: &Summary| match unit {
+        Unit::GigabytesPerSecond => summary.total_cpu_s_per_gb,
+        _ => Some(summary.total_cpu_us_per_operation / 1e6),
+    };
+    let cpu_s = cpu_s(fuse).zip(cpu_s(client));
+    let together = cpu_s.map(|(fuse, client)| cores as f64 / (fuse + client));
+    Some(together.map_or(lower, |together| lower.min(together)))
 }
 
 #[cfg(test)]
@@ -237,7 +255,7 @@ mod tests {
     #[test]
     fn rows_are_compared_with_the_baseline() {
         let mut rows = [row("a", &[4.0], 1), row("b", &[2.0], 1)];
-        compare(&mut rows, Unit::GigabytesPerSecond, "b");
+        compare(&mut rows, Unit::GigabytesPerSecond, "b", 2);
         let advantages = rows.map(|row| row.summary.unwrap().advantage);
         assert_eq!(advantages, [Some(2.0), Some(1.0)]);
     }
@@ -245,8 +263,24 @@ mod tests {
     #[test]
     fn without_a_baseline_nothing_is_compared() {
         let mut rows = [row("a", &[4.0], 1)];
-        compare(&mut rows, Unit::GigabytesPerSecond, "b");
+        compare(&mut rows, Unit::GigabytesPerSecond, "b", 2);
         assert_eq!(rows[0].summary.as_ref().unwrap().advantage, None);
+    }
+
+    #[test]
+    fn the_limit_of_few_cores_is_what_both_parts_cost() {
+        // A GB costs each part 4 s.
+        for (cores, limit) in [(2, 0.25), (16, 2.0), (32, 4.0), (64, 4.0)] {
+            let gb = 500_000_000;
+            let mut rows = [
+                row("a", &[0.1], gb),
+                row("f", &[8.0], gb),
+                row("c", &[4.0], gb),
+            ];
+            (rows[1].role, rows[2].role) = (Role::FuseLimit, Role::ClientLimit);
+            compare(&mut rows, Unit::GigabytesPerSecond, "a", cores);
+            assert_eq!(rows[0].summary.as_ref().unwrap().limit, Some(limit));
+        }
     }
 
     #[test]
@@ -256,12 +290,12 @@ mod tests {
             (Unit::Milliseconds, 8.0, 4.0),
         ] {
             let mut rows = [
-                row("a", &[2.0], 1),
-                row("f", &[8.0], 1),
-                row("c", &[4.0], 1),
+                row("a", &[2.0], 1 << 40),
+                row("f", &[8.0], 1 << 40),
+                row("c", &[4.0], 1 << 40),
             ];
             (rows[1].role, rows[2].role) = (Role::FuseLimit, Role::ClientLimit);
-            compare(&mut rows, unit, "a");
+            compare(&mut rows, unit, "a", 64);
             let [a, f, _] = rows.map(|row| row.summary.unwrap());
             assert_eq!((a.limit, a.limit_share), (Some(limit), Some(share)));
             assert_eq!(f.limit_share, None);
