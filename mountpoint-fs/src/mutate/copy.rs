@@ -128,12 +128,16 @@ impl Mutator {
         let mut rest = (1..).zip(parts(len, self.limits.part_max));
         let mut in_the_air = FuturesUnordered::new();
         let mut copied = Vec::new();
+        let mut failure = None;
         loop {
             if stop.is_asked() {
+                let what = "the copy was interrupted";
+                failure.get_or_insert_with(|| ClientError::new(ErrorKind::Cancelled, what));
+            }
+            if let Some(error) = failure {
                 // S3 may keep a part that arrives behind an abort.
                 while in_the_air.next().await.is_some() {}
-                let what = "the copy was interrupted";
-                return Err(ClientError::new(ErrorKind::Cancelled, what));
+                return Err(error);
             }
             let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
             in_the_air.extend(rest.by_ref().take(free).map(|(number, part)| {
@@ -143,7 +147,8 @@ impl Mutator {
                     .copy_part(upload, number, source_of(source), range)
             }));
             match in_the_air.next().await {
-                Some(part) => copied.push(part?),
+                Some(Ok(part)) => copied.push(part),
+                Some(Err(error)) => failure = Some(error),
                 None => break,
             }
         }

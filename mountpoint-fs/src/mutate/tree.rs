@@ -1,7 +1,8 @@
 //! Renaming a directory: every object below its prefix.
 //!
 //! First everything is copied, then what was copied is deleted, but for what a listing between the two says is another
-//! version by then. So at any moment every object has at least one of its names. What an interrupted rename left is no
+//! version by then; what was not copied, because it was gone when its turn came, is not deleted. After the first failure
+//! nothing more is sent, and what was sent is waited for: nothing of a rename is done behind its end. So at any moment every object has at least one of its names. What an interrupted rename left is no
 //! obstacle to the next: objects that the new directory has in the same version are not copied again. It may hold others
 //! only if all that is left in the old one is in it, too: then only deletions were not done, and nothing can be lost.
 //!
@@ -54,7 +55,7 @@ impl Mutator {
             moves.all.remove(0);
             self.rename_each(&moves, &mut progress).await
         } else {
-            self.copy_each(&moves, &mut progress).await?;
+            self.copy_each(&mut moves, &mut progress).await?;
             self.delete_each(&moves, &mut progress).await
         }
     }
@@ -77,11 +78,11 @@ impl Mutator {
         loop {
             let free = progress.free(in_the_air.len());
             in_the_air.extend(rest.by_ref().take(free).map(|one| self.rename_one(one)));
-            let Some(renamed) = in_the_air.next().await else {
-                return progress.check();
-            };
-            renamed.map_err(|error| progress.failed(error))?;
-            progress.step("renamed");
+            match in_the_air.next().await {
+                Some(Ok(())) => progress.step("renamed"),
+                Some(Err(error)) => progress.fail(error),
+                None => return progress.check(),
+            }
         }
     }
 
@@ -96,27 +97,34 @@ impl Mutator {
         }
     }
 
-    async fn copy_each(&self, moves: &Moves, progress: &mut Progress<'_>) -> Result<(), FsError> {
+    async fn copy_each(
+        &self,
+        moves: &mut Moves,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), FsError> {
         let stop = progress.stop;
-        let mut rest = moves.all.iter().filter(|one| !one.is_copied);
+        let mut rest = moves.all.iter_mut().filter(|one| !one.is_copied);
         let mut in_the_air = FuturesUnordered::new();
         loop {
             let free = progress.free(in_the_air.len());
-            in_the_air.extend(rest.by_ref().take(free).map(|one| self.copy_one(one, stop)));
-            let Some(copied) = in_the_air.next().await else {
-                return progress.check();
-            };
-            copied.map_err(|error| progress.failed(error))?;
-            progress.step("copied");
+            in_the_air.extend(rest.by_ref().take(free).map(|one| async move {
+                one.is_copied = self.copy_one(one, stop).await?;
+                Ok(())
+            }));
+            match in_the_air.next().await {
+                Some(Ok(())) => progress.step("copied"),
+                Some(Err(error)) => progress.fail(error),
+                None => return progress.check(),
+            }
         }
     }
 
-    async fn copy_one(&self, one: &Move, stop: &Stop) -> Result<(), FsError> {
+    /// Whether it was copied: not if somebody else had removed it.
+    async fn copy_one(&self, one: &Move, stop: &Stop) -> Result<bool, FsError> {
         let source = if one.source.size > self.limits.whole_max {
             match self.client.head_details(&one.source.key).await {
                 Ok(source) => source,
-                // Somebody else removed it.
-                Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
+                Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
                 Err(error) => return Err(failed(error, "s3:GetObject")),
             }
         } else {
@@ -134,7 +142,8 @@ impl Mutator {
         };
         let copied = self.copy(&source, &one.to, PutCondition::None, stop).await;
         match copied {
-            Ok(_) | Err(FsError::NotFound) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(FsError::NotFound) => Ok(false),
             Err(FsError::Stale(_)) => Err(FsError::Busy(format!(
                 "{} was replaced while its directory was renamed",
                 one.source.key
@@ -143,7 +152,7 @@ impl Mutator {
         }
     }
 
-    /// Deletes the sources. A last listing finds those that were replaced or made meanwhile: they stay.
+    /// Deletes the sources that were copied. A last listing finds those that were replaced or made meanwhile: they stay.
     async fn delete_each(&self, moves: &Moves, progress: &mut Progress<'_>) -> Result<(), FsError> {
         let now: HashMap<Key, ObjectInfo> = self
             .keys(&moves.from)
@@ -152,8 +161,8 @@ impl Mutator {
             .map(|object| (object.key.clone(), object))
             .collect();
         let is_unchanged = |one: &&Move| {
-            now.get(&one.source.key)
-                .is_some_and(|now| now.etag.matches(&one.source.etag))
+            let now = now.get(&one.source.key);
+            one.is_copied && now.is_some_and(|now| now.etag.matches(&one.source.etag))
         };
         let keys: Vec<Key> = moves
             .all
@@ -213,7 +222,7 @@ impl Mutator {
 struct Move {
     source: ObjectInfo,
     to: Key,
-    /// An earlier attempt has copied it.
+    /// This attempt or an earlier one has copied it.
     is_copied: bool,
 }
 
@@ -241,7 +250,14 @@ impl Moves {
             let rest = source.key.as_str().strip_prefix(from).unwrap_or_default();
             let key = Key::parse(&format!("{to}{rest}")).ok_or(FsError::NameTooLong)?;
             let is_copied = match there.remove(&key) {
-                Some(copy) if copy.size == source.size && copy.etag.matches(&source.etag) => true,
+                // Markers look the same whatever they carry: the directory's own is always copied.
+                Some(copy)
+                    if key.as_str() != to
+                        && copy.size == source.size
+                        && copy.etag.matches(&source.etag) =>
+                {
+                    true
+                }
                 // A copy in parts has an ETag of its own; it is made again.
                 Some(copy)
                     if copy.size == source.size
@@ -287,6 +303,8 @@ struct Progress<'a> {
     objects: usize,
     done: usize,
     told: Duration,
+    /// The first failure.
+    failure: Option<FsError>,
 }
 
 impl<'a> Progress<'a> {
@@ -299,21 +317,29 @@ impl<'a> Progress<'a> {
             objects,
             done: 0,
             told,
+            failure: None,
         }
     }
 
-    /// How many more requests may be in the air: none that stops.
+    /// How many more requests may be in the air: none of one that stops or has failed.
     fn free(&self, in_the_air: usize) -> usize {
-        if self.stop.is_asked() {
+        if self.stop.is_asked() || self.failure.is_some() {
             0
         } else {
             COPIES_IN_FLIGHT_MAX - in_the_air
         }
     }
 
-    /// The end of it, if it was asked to stop.
-    fn check(&self) -> Result<(), FsError> {
-        self.stop.check().map_err(|error| self.failed(error))
+    /// The end of it, if it has failed or was asked to stop.
+    fn check(&mut self) -> Result<(), FsError> {
+        let failure = self.failure.take().map_or(Ok(()), Err);
+        let outcome = failure.and_then(|()| self.stop.check());
+        outcome.map_err(|error| self.failed(error))
+    }
+
+    /// One of its requests has failed: no more are sent.
+    fn fail(&mut self, error: FsError) {
+        self.failure.get_or_insert(error);
     }
 
     fn step(&mut self, what: &str) {

@@ -13,6 +13,7 @@ mod next_files;
 mod opening;
 mod posix;
 mod renaming;
+mod renaming_faults;
 mod threads;
 mod walking;
 mod write_model;

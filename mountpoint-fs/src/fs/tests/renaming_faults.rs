@@ -1,0 +1,157 @@
+//! Renames in which something fails or changes while they are under way.
+
+use std::pin::Pin;
+
+use mountpoint_client::ErrorKind;
+use mountpoint_client::sim::{Content, RequestId, SimObject};
+use mountpoint_client::types::{Key, ObjectHeaders};
+
+use super::changing::drive;
+use super::*;
+use crate::config::{CopyLimits, WriteConfig};
+use crate::operation::RenameMode::Replace;
+use crate::operation::Stop;
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+type Renaming<'a> = Pin<Box<dyn Future<Output = Result<(), FsError>> + 'a>>;
+
+/// The renaming of `d` to `e`, up to its first request `until`.
+fn begun(mount: &Mount, until: Operation) -> Renaming<'_> {
+    drive(mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
+    let mut renaming: Renaming<'_> = Box::pin(async move {
+        let stop = Stop::never();
+        let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
+        mount.fs.rename(from, to, Replace, &stop).await
+    });
+    while waiting(mount, until).is_empty() {
+        waits(&mut renaming);
+        mount.bucket.deliver_all();
+        waits(&mut renaming);
+    }
+    renaming
+}
+
+fn waiting(mount: &Mount, operation: Operation) -> Vec<(RequestId, String)> {
+    let pending = mount.bucket.pending_requests();
+    let those = pending.into_iter().filter(|it| it.operation == operation);
+    those.map(|it| (it.id, it.key)).collect()
+}
+
+fn by_hand(directory_bucket: bool, keys: &[&str]) -> Mount {
+    let options = SimOptions {
+        time: Time::Manual,
+        directory_bucket,
+        ..SimOptions::default()
+    };
+    let write = WriteConfig {
+        allow_rename: true,
+        ..WriteConfig::default()
+    };
+    Mount::with_write(options, "", keys, write)
+}
+
+#[test]
+fn what_was_gone_when_it_was_to_be_copied_is_not_deleted() {
+    let mount = by_hand(false, &["d/a", "d/b"]);
+    let gone = mount.bucket.object("d/b").unwrap();
+    let mut renaming = begun(&mount, Operation::CopyObject);
+    mount.bucket.remove("d/b");
+    for (id, _) in waiting(&mount, Operation::CopyObject) {
+        mount.bucket.finish(id);
+    }
+    // The same version is back.
+    mount.bucket.insert(gone);
+    let outcome = drive(&mount, renaming);
+    assert!(matches!(outcome, Err(FsError::Busy(_))), "{outcome:?}");
+    assert_eq!(mount.bucket.keys(), ["d/b", "e/a"]);
+}
+
+#[test]
+fn a_directory_rename_that_fails_ends_when_nothing_of_it_is_in_the_air() {
+    let keys: Vec<_> = (0..100).map(|number| format!("d/{number:03}")).collect();
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    for (is_directory_bucket, operation) in [
+        (false, Operation::CopyObject),
+        (true, Operation::RenameObject),
+    ] {
+        let mount = by_hand(is_directory_bucket, &keys);
+        let mut renaming = begun(&mount, operation);
+        if is_directory_bucket {
+            // The first one shows that the bucket renames.
+            mount.bucket.deliver_all();
+            waits(&mut renaming);
+        }
+        let sent = waiting(&mount, operation);
+        assert!(sent.len() > 2);
+        mount.bucket.fail(sent[1].0, ErrorKind::Denied);
+        waits(&mut renaming);
+        mount.bucket.finish(sent[0].0);
+        waits(&mut renaming);
+        assert_eq!(waiting(&mount, operation).len(), sent.len() - 2);
+        let outcome = drive(&mount, renaming);
+        assert!(matches!(outcome, Err(FsError::Denied(_))), "{outcome:?}");
+        let moved = mount.bucket.keys();
+        let moved = moved.iter().filter(|key| key.starts_with("e/")).count();
+        assert_eq!(moved, sent.len() - 1 + usize::from(is_directory_bucket));
+    }
+}
+
+#[test]
+fn a_copy_in_parts_that_fails_is_aborted_when_none_is_in_the_air() {
+    let write = WriteConfig {
+        allow_rename: true,
+        copy_limits: CopyLimits {
+            whole_max: 1 << 20,
+            part_max: 5 << 20,
+        },
+        ..WriteConfig::default()
+    };
+    let options = SimOptions {
+        time: Time::Manual,
+        ..SimOptions::default()
+    };
+    let mount = Mount::with_write(options, "", &[], write);
+    mount.bucket.put_pattern("d/a", 20 << 20, 1);
+    let mut renaming = begun(&mount, Operation::UploadPartCopy);
+    let sent = waiting(&mount, Operation::UploadPartCopy);
+    assert_eq!(sent.len(), 4);
+    mount.bucket.fail(sent[0].0, ErrorKind::Denied);
+    for (id, _) in &sent[1..] {
+        waits(&mut renaming);
+        assert!(waiting(&mount, Operation::AbortMultipartUpload).is_empty());
+        mount.bucket.finish(*id);
+    }
+    waits(&mut renaming);
+    assert_eq!(waiting(&mount, Operation::AbortMultipartUpload).len(), 1);
+    drive(&mount, renaming).unwrap_err();
+    assert_eq!(mount.bucket.keys(), ["d/a"]);
+}
+
+#[test]
+fn an_empty_directory_with_a_marker_is_replaced_by_the_marker_of_the_other() {
+    for is_directory_bucket in [false, true] {
+        let mount = by_hand(is_directory_bucket, &["d/x"]);
+        for (key, mode) in [("d/", "16832"), ("e/", "16895")] {
+            let headers = ObjectHeaders {
+                metadata: vec![("mode".to_owned(), mode.to_owned())],
+                ..ObjectHeaders::default()
+            };
+            mount.bucket.insert(SimObject {
+                headers,
+                ..SimObject::new(Key::parse(key).unwrap(), Content::bytes(""))
+            });
+        }
+        for name in ["d", "e"] {
+            drive(&mount, mount.fs.lookup(ROOT, OsStr::new(name))).unwrap();
+        }
+        let stop = Stop::never();
+        let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
+        drive(&mount, mount.fs.rename(from, to, Replace, &stop)).unwrap();
+        assert_eq!(mount.bucket.keys(), ["e/", "e/x"]);
+        let marker = mount.bucket.object("e/").unwrap();
+        assert_eq!(marker.headers.metadata[0].1, "16832");
+        let log = mount.bucket.take_log();
+        assert_eq!(log.count(Operation::CopyObject) == 0, is_directory_bucket);
+    }
+}
