@@ -398,9 +398,13 @@ pub const COPY_SIZE_MAX: u64 = 5 << 30;
 /// 512 MiB times S3's 10,000 parts is more than an object of 5 TiB needs, and larger ones get larger parts.
 pub const COPY_PART_SIZE: u64 = 512 << 20;
 
-/// Parts of a copy that are enough: above that they are larger than [`COPY_PART_SIZE`], so that others may follow them
-/// in the same upload.
+/// Parts of an object's copy that are enough: above that they are larger than [`COPY_PART_SIZE`], so that others may
+/// follow them in the same upload.
 pub const COPY_PARTS_MANY: u64 = 1000;
+
+/// Bytes that one `copy_file_range` copies at most, so that it takes seconds: between two calls the program hears signals
+/// and may say how far it is.
+pub const COPY_CALL_MAX: u64 = 5 << 30;
 
 /// Requests of one rename, or of all files that are copied into, that are in the air at once: a directory's copies, or
 /// the parts of a copy.

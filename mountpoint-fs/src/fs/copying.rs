@@ -5,7 +5,7 @@ use crate::operation::{FsError, HandleNo};
 use crate::write::Copied;
 
 impl FileSystem {
-    /// Copies up to `len` bytes from one place to another: handle and offset of each. How many were copied: fewer only at
+    /// Copies up to `len` bytes from one place to another: handle and offset of each. How many were copied: none only at
     /// the end of the file that is read.
     ///
     /// [`FsError::Unsupported`] where they had better be read and written; the kernel then does so by itself.
@@ -31,7 +31,6 @@ impl FileSystem {
             range: start..end,
         };
         open.written();
-        open.writer.copy(to.1, copied).await?;
-        Ok(end - start)
+        open.writer.copy(to.1, copied).await
     }
 }

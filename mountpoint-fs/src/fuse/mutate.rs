@@ -114,7 +114,8 @@ impl Dispatcher {
             | Mutation::RemoveDirectory { .. }
             | Mutation::SetAttributes(_)
             | Mutation::SetExtendedAttribute { .. }
-            | Mutation::RemoveExtendedAttribute { .. } => Answer::Whole(pending, Stop::never()),
+            | Mutation::RemoveExtendedAttribute { .. }
+            | Mutation::CopyRange(_) => Answer::Whole(pending, Stop::never()),
             _ => Answer::Later(pending),
         }
     }

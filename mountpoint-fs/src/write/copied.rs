@@ -1,23 +1,15 @@
 //! A range of an object that is to become bytes of a file: the server copies it, and nothing passes through here.
-//!
-//! Nothing is sent until the file goes on or is closed: ranges that follow each other become one, and a whole object one
-//! request. A range that S3 would not take as a part, because bytes follow it, is read after all.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use mountpoint_client::types::{
-    CopyHeaders, CopySource, ETag, GetOutput, GetRequest, Key, ObjectHeaders, Priority,
-    PutCondition,
+    CopyHeaders, CopySource, ETag, Key, ObjectDetails, ObjectHeaders, PutCondition,
 };
-use mountpoint_client::{ClientError, ErrorKind, GetObserver};
-use mountpoint_crt_sys::block::Block;
+use mountpoint_client::{ClientError, ErrorKind};
 
-use super::abilities::Uses;
-use super::background::Settled;
 use super::context::{WriteContext, failed};
 use super::writer::Stored;
-use crate::config::limits::{COPY_PARTS_MANY, UPLOAD_PART_MAX, UPLOAD_PART_MIN, WRITE_SIZE_MAX};
+use crate::config::limits::{COPY_CALL_MAX, COPY_PARTS_MANY, UPLOAD_PART_MAX, UPLOAD_PART_MIN};
 use crate::operation::FsError;
 
 /// Bytes of one version of an object.
@@ -48,40 +40,39 @@ impl Copied {
         self.range.end - self.range.start
     }
 
-    pub(super) fn is_whole(&self) -> bool {
-        self.range == (0..self.object_size)
-    }
-
     /// Whether S3 takes it as a part that others follow.
     pub(super) fn is_a_part(&self) -> bool {
         self.len() >= UPLOAD_PART_MIN
     }
 
-    /// Goes on with `next`, if that is what follows.
-    pub(super) fn extend(&mut self, next: &Self) -> bool {
-        let follows =
-            self.key == next.key && self.etag == next.etag && self.range.end == next.range.start;
-        if follows {
-            self.range.end = next.range.end;
+    /// As much of it as one call copies. What is left of the object then is enough for another part.
+    pub(super) fn for_one_call(mut self) -> Self {
+        let mut len = self.len().min(COPY_CALL_MAX);
+        let left = self.object_size - (self.range.start + len);
+        if (1..UPLOAD_PART_MIN).contains(&left) && len >= 2 * UPLOAD_PART_MIN {
+            len -= UPLOAD_PART_MIN;
         }
-        follows
+        self.range.end = self.range.start + len;
+        self
     }
 
-    /// Parts to copy it in that are at most `part_max` bytes unless they would be too many: equally large, none larger
-    /// than S3 copies at once.
-    pub(super) fn parts(&self, part_max: u64) -> impl Iterator<Item = Range<u64>> + use<> {
+    /// Parts to copy it in: equally large, none smaller than S3 takes, and at most `part_max` bytes unless those of the
+    /// whole object would be too many.
+    pub(super) fn parts(&self, part_max: u64) -> impl Iterator<Item = Self> + use<> {
         let size = self.len();
-        let largest = size
+        let largest = self
+            .object_size
             .div_ceil(COPY_PARTS_MANY)
             .max(part_max)
             .min(UPLOAD_PART_MAX);
-        let count = size.div_ceil(largest).max(1);
-        let len = size.div_ceil(count).max(1);
-        let start = self.range.start;
-        (0..count)
-            .map(move |index| index * len..((index + 1) * len).min(size))
-            .filter(|part| !part.is_empty())
-            .map(move |part| start + part.start..start + part.end)
+        let count = size.div_ceil(largest).min(size / UPLOAD_PART_MIN).max(1);
+        let whole = self.clone();
+        let at = move |index| whole.range.start + size * index / count;
+        let whole = self.clone();
+        (0..count).map(move |index| Self {
+            range: at(index)..at(index + 1),
+            ..whole.clone()
+        })
     }
 
     pub(super) fn source(&self) -> CopySource {
@@ -90,113 +81,61 @@ impl Copied {
             if_match: Some(self.etag.quoted()),
         }
     }
-
-    /// Some of its bytes, read.
-    pub(super) async fn read(
-        &self,
-        context: &WriteContext,
-        range: Range<u64>,
-    ) -> Result<Block, FsError> {
-        let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-        assert!(len <= WRITE_SIZE_MAX, "it is read piece by piece");
-        let request = GetRequest {
-            key: self.key.clone(),
-            range,
-            if_match: Some(self.etag.clone()),
-            priority: Priority::Foreground,
-        };
-        let fill = context.memory.pool().allocate(len);
-        let block = fill.block();
-        let finished = Finished(Settled::new());
-        let settled = finished.0.clone();
-        let get = context.client.get(request, fill, Arc::new(finished));
-        let outcome = settled.wait().await;
-        drop(get);
-        outcome.map(|()| block).map_err(FsError::from)
-    }
-}
-
-struct Finished(Settled<Result<(), ClientError>>);
-
-impl GetObserver for Finished {
-    fn progressed(&self) {}
-
-    fn finished(&self, outcome: Result<GetOutput, ClientError>) {
-        self.0.settle(outcome.map(drop));
-    }
 }
 
 impl WriteContext {
-    /// Makes the whole object `copied` the object `key`, in one request.
-    pub(super) async fn copy(
+    /// Has the version `stored` of the object `key` carry `headers`, by one copy of it onto itself.
+    pub(super) async fn redress(
         &self,
-        copied: &Copied,
         key: &Key,
+        stored: &Stored,
         headers: ObjectHeaders,
-        condition: PutCondition,
     ) -> Result<Stored, FsError> {
-        assert!(
-            copied.is_whole(),
-            "a part of an object is copied into an upload"
-        );
-        let size = copied.len();
-        if condition == PutCondition::Absent {
-            // Some servers ignore the condition of a copy: it is asked for as well.
-            match self.client.head(key).await {
-                Ok(_) => return Err(FsError::Exists),
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        let wanted = self.abilities.reduce(Uses::condition(condition));
-        let mut uses = wanted.clone();
+        let itself = Copied::whole(key, stored.clone());
+        // The source is pinned to the version. This keeps it until it is replaced, where the server knows conditions here.
+        let unchanged = PutCondition::Match(stored.etag.clone());
+        let mut condition = self.abilities.reduce_copy(unchanged);
         loop {
-            let headers = CopyHeaders::New(headers.clone());
-            let condition = uses.condition.clone();
-            let copy = self.client.copy(copied.source(), key, condition, headers);
-            match copy.await {
+            let (wanted, new) = (condition.clone(), CopyHeaders::New(headers.clone()));
+            let copied = self.client.copy(itself.source(), key, wanted, new).await;
+            let error = match copied {
                 Ok(output) => {
-                    self.abilities.learn(&wanted, &uses);
-                    let etag = output.etag;
+                    let (etag, size) = (output.etag, stored.size);
                     return Ok(Stored { etag, size });
                 }
-                Err(error) => match self.abilities.without(&uses, &error) {
-                    Some(reduced) => uses = reduced,
-                    None => return self.look_at_failed_copy(copied, key, error).await,
-                },
+                Err(error) => error,
+            };
+            if error.kind == ErrorKind::Unsupported && condition != PutCondition::None {
+                self.abilities.copies_take_no_conditions();
+                condition = PutCondition::None;
+                continue;
             }
-        }
-    }
-
-    /// S3 does not say which of two conditions did not hold, and a copy whose answer was lost may be what is in its own
-    /// way.
-    async fn look_at_failed_copy(
-        &self,
-        copied: &Copied,
-        key: &Key,
-        error: ClientError,
-    ) -> Result<Stored, FsError> {
-        if error.kind == ErrorKind::PreconditionFailed
-            && let Ok(there) = self.client.head(key).await
-        {
-            let is_ours = error.answer_was_lost
-                && there.size == copied.len()
-                && there.etag.matches(&copied.etag);
-            if is_ours {
-                let (etag, size) = (there.etag, there.size);
+            // What is in the way of a copy whose answer was lost may be that copy.
+            if error.answer_was_lost
+                && let Ok(there) = self.client.head_details(key).await
+                && is_copy(&there, stored.size, &headers)
+            {
+                let (etag, size) = (there.info.etag, stored.size);
                 return Ok(Stored { etag, size });
             }
-            if *key != copied.key && self.is_still(copied).await {
-                return Err(FsError::Exists);
-            }
+            return Err(copy_failed(error, &itself));
         }
-        Err(copy_failed(error, copied))
     }
+}
 
-    async fn is_still(&self, copied: &Copied) -> bool {
-        let now = self.client.head(&copied.key).await;
-        now.is_ok_and(|now| now.etag.matches(&copied.etag))
-    }
+/// Whether it is an object of `size` bytes that was told to carry `headers`. A copy of an object that was made of parts
+/// has another ETag.
+fn is_copy(there: &ObjectDetails, size: u64, headers: &ObjectHeaders) -> bool {
+    let sorted = |metadata: &[(String, String)]| {
+        let mut metadata = metadata.to_vec();
+        metadata.sort_unstable();
+        metadata
+    };
+    let has_type =
+        headers.content_type.is_none() || there.headers.content_type == headers.content_type;
+    there.info.size == size
+        && has_type
+        && sorted(&there.headers.metadata) == sorted(&headers.metadata)
 }
 
 /// What the application is told of a copy that failed.
@@ -232,16 +171,17 @@ mod tests {
         const MIB: u64 = 1 << 20;
         const GIB: u64 = 1 << 30;
         const TIB: u64 = 1 << 40;
-        for (range, count) in [
-            (0..5 * MIB, 1),
-            (7..7 + 512 * MIB, 1),
-            (0..512 * MIB + 1, 2),
-            (3..5 * GIB, 10),
-            (0..TIB, 1000),
-            (0..48 * TIB, 9831),
+        for (range, size, count) in [
+            (0..5 * MIB, 5 * MIB, 1),
+            (7..7 + 512 * MIB, TIB / 4, 1),
+            (0..512 * MIB + 1, GIB, 2),
+            (3..5 * GIB, 5 * GIB, 10),
+            (0..TIB, TIB, 1000),
+            (0..5 * GIB, TIB, 5),
+            (0..48 * TIB, 48 * TIB, 9831),
         ] {
-            let whole = copied(range.clone(), 48 * TIB);
-            let parts: Vec<_> = whole.parts(512 * MIB).collect();
+            let all = copied(range.clone(), size);
+            let parts: Vec<_> = all.parts(512 * MIB).map(|part| part.range).collect();
             assert_eq!(parts.len(), count, "{range:?}");
             assert_eq!(parts.first().map(|part| part.start), Some(range.start));
             assert_eq!(parts.last().map(|part| part.end), Some(range.end));
@@ -250,19 +190,30 @@ mod tests {
                 assert!((5 * MIB..=5 * GIB).contains(&(part.end - part.start)));
             }
         }
-        assert_eq!(copied(4..4, 10).parts(MIB).count(), 0);
+        // Near the smallest part.
+        for size in 15 * MIB - 2..15 * MIB + 3 {
+            let parts = copied(0..size, size).parts(5 * MIB);
+            assert!(parts.into_iter().all(|part| part.is_a_part()), "{size}");
+        }
     }
 
     #[test]
-    fn what_follows_becomes_one() {
-        let mut first = copied(0..10, 30);
-        assert!(first.extend(&copied(10..20, 30)) && !first.is_whole());
-        assert!(!first.extend(&copied(19..30, 30)));
-        let other = Copied {
-            etag: ETag::from_header("\"f\""),
-            ..copied(20..30, 30)
-        };
-        assert!(!first.extend(&other));
-        assert!(first.extend(&copied(20..30, 30)) && first.is_whole());
+    fn one_call_copies_some_gigabytes_and_leaves_enough_for_the_next() {
+        const MIB: u64 = 1 << 20;
+        const MAX: u64 = COPY_CALL_MAX;
+        for (range, size, end) in [
+            (0..10, 10, 10),
+            (0..MAX, MAX, MAX),
+            (0..MAX + 6 * MIB, MAX + 6 * MIB, MAX),
+            (0..MAX + 4 * MIB, MAX + 4 * MIB, MAX - 5 * MIB),
+            (7..12 * MIB, 13 * MIB, 7 * MIB),
+            (0..9 * MIB, 10 * MIB, 9 * MIB),
+        ] {
+            assert_eq!(
+                copied(range.clone(), size).for_one_call().range.end,
+                end,
+                "{range:?}"
+            );
+        }
     }
 }

@@ -1,29 +1,30 @@
 //! The part of a [`Writer`] that has the server copy, and that says what the object carries.
 //!
-//! A copy is sent as late as can be: what follows may be part of it, and a file that is one object's copy is one request.
-//! What the object is to carry goes with the request that begins it; what was said later is put to it by a copy of it onto
-//! itself, so that each is sent once, however often it was changed.
+//! A copy is answered when the server has made it: the application may remove the source then. It is a part of the file's
+//! upload, so what S3 takes as no part is refused, and read and written. What the object is to carry goes with the request
+//! that begins it; what was said later is put to it by a copy of it onto itself, so that each is sent once, however often
+//! it was changed.
 
 use std::sync::Arc;
 
+use mountpoint_client::ErrorKind;
 use mountpoint_client::types::{ETag, ObjectHeaders, PutCondition};
 
-use super::background::Settled;
-use super::checksum::RunningChecksum;
+use super::background::{self, Settled};
 use super::copied::Copied;
 use super::front::{Front, Stage};
-use super::memory::{Ask, least};
 use super::upload::Upload;
 use super::writer::{Stored, Writer};
-use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX};
+use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX};
 use crate::operation::{FsError, PosixAttributes};
 
 impl Writer {
-    /// Has the server copy `source` behind what was taken so far, which ends at `offset`. Nothing is sent before the file
-    /// goes on or is closed.
+    /// Has the server copy `source` behind what was taken so far, which ends at `offset`. How many bytes of it were
+    /// copied, at least one; they are part of the upload then.
     ///
-    /// [`FsError::Unsupported`] if its bytes had better be read and written.
-    pub async fn copy(&self, offset: u64, source: Copied) -> Result<(), FsError> {
+    /// [`FsError::Unsupported`] if its bytes had better be read and written, and then nothing has changed. One that is
+    /// given up while it waits goes on: its bytes are taken.
+    pub async fn copy(&self, offset: u64, source: Copied) -> Result<u64, FsError> {
         let mut front = self.front.lock().await;
         loop {
             if let Some(error) = self.failure.get() {
@@ -36,74 +37,63 @@ impl Writer {
                     drop(settled.wait().await);
                 }
                 Stage::Stored(_) => return Err(AS_BYTES),
-                Stage::Open if offset != front.end => return Err(AS_BYTES),
                 Stage::Open => break,
             }
         }
-        let len = source.len();
-        let is_next = front.held() == 0;
-        let goes_on = match &mut front.base {
-            Some(base) => is_next && base.extend(&source),
-            None => false,
-        };
-        if !goes_on {
-            self.begin_copying(&mut front, source)?;
-        }
-        self.untime(&mut front);
-        front.end += len;
-        self.progress.advance(front.end, self.context.clock.wall());
-        Ok(())
-    }
-
-    /// Makes `source` what is copied next.
-    fn begin_copying(&self, front: &mut Front, source: Copied) -> Result<(), FsError> {
-        let held = front.held() as u64;
-        let is_a_part = |len| len == 0 || len >= UPLOAD_PART_MIN;
-        let has_checksums = front.upload.is_some() && !front.has_copies;
-        let begins_whole = front.base.as_ref().is_none_or(Copied::is_a_part);
-        let is_small = !source.is_a_part() && front.end > 0;
-        let parts = u64::from(front.parts) + u64::from(self.copies(front)) + 2;
-        let has_room = parts + self.parts_of(&source) <= u64::from(UPLOAD_PARTS_MAX);
-        if has_checksums || !begins_whole || !is_a_part(held) || is_small || !has_room {
+        let source = source.for_one_call();
+        if !self.can_copy(&front, offset, &source) {
             return Err(AS_BYTES);
         }
-        if front.end > 0 {
-            self.upload(front, true);
-            self.send_last_part(front);
+        let is_first = front.end == 0;
+        let len = source.len();
+        self.untime(&mut front);
+        let upload = self.upload(&mut front, true);
+        self.send_last_part(&mut front);
+        let parts = source.parts(self.context.config.copy_limits.part_max);
+        let parts: Vec<_> = parts.map(|part| upload.copy_awaited(part)).collect();
+        front.parts += u16::try_from(parts.len()).expect("there is room");
+        front.end += len;
+        let mut outcome = Ok(len);
+        for part in parts {
+            if let Err(error) = part.wait().await {
+                outcome = outcome.and(Err(error));
+            }
         }
-        front.base = Some(source);
-        Ok(())
+        match outcome {
+            Ok(_) => {
+                front.written_at = self.context.shortage.moved();
+                self.progress.advance(front.end, self.context.clock.wall());
+            }
+            Err(error) if is_first && self.failure.get().is_none() && is_refusal(&error) => {
+                tracing::debug!(key = %self.key, "the server does not copy, the bytes are read: {error}");
+                self.begin_anew(&mut front, upload);
+                return Err(AS_BYTES);
+            }
+            Err(ref error) => self.fail(&mut front, error),
+        }
+        outcome
     }
 
-    /// Reads what the file begins with, because bytes follow it and S3 takes no part so small. One that is given up while
-    /// it waits has changed nothing.
-    pub(super) async fn read_base(&self, front: &mut Front, base: &Copied) -> Result<(), FsError> {
-        let whole = self.part_size(front)? + WRITE_SIZE_MAX;
-        let size = usize::try_from(base.len()).expect("it is smaller than a part");
-        let len = match &front.upload {
-            None => least(size + WRITE_SIZE_MAX, whole),
-            Some(_) => whole,
-        };
-        let least = len;
-        let ask = Ask { len, least, whole };
-        let mut fill = self.context.memory_for(&self.key, ask).await?;
-        let mut checksum = RunningChecksum::new(self.context.config.checksum);
-        let mut start = base.range.start;
-        while start < base.range.end {
-            let end = base.range.end.min(start + WRITE_SIZE_MAX as u64);
-            let block = base.read(&self.context, start..end).await?;
-            let bytes = block.bytes(0..usize::try_from(end - start).expect("it is a piece"));
-            // A copy of file data: it was never here before.
-            fill.append(bytes);
-            checksum.update(bytes);
-            start = end;
-        }
-        front.base = None;
-        self.install(front, fill);
-        if let Some(filling) = &mut front.filling {
-            filling.checksum = checksum;
-        }
-        Ok(())
+    /// Whether the server can copy `source` to `offset`.
+    fn can_copy(&self, front: &Front, offset: u64, source: &Copied) -> bool {
+        let held = front.held() as u64;
+        let follows_a_part = held == 0 || held >= UPLOAD_PART_MIN;
+        let has_checksums = front.upload.is_some() && !front.has_copies;
+        let parts = u64::from(front.parts) + u64::from(self.copies(front)) + 2;
+        let has_room = parts + self.parts_of(source) <= u64::from(UPLOAD_PARTS_MAX);
+        offset == front.end && source.is_a_part() && follows_a_part && !has_checksums && has_room
+    }
+
+    /// Gives up `upload`, which holds nothing of the file, and goes on as if it had never been begun.
+    fn begin_anew(&self, front: &mut Front, upload: Arc<Upload>) {
+        front.upload = None;
+        front.has_copies = false;
+        (front.end, front.parts) = (0, 0);
+        let pending = self.context.begin();
+        background::run(async move {
+            upload.abort().await;
+            drop(pending);
+        });
     }
 
     /// Changes what the object is to carry. Whether that is sent with it: else the bucket holds it already.
@@ -161,40 +151,35 @@ impl Writer {
         }
     }
 
-    /// The object that the whole file is a copy of, if one request copies it.
-    pub(super) fn only_copied(&self, front: &Front) -> Option<Copied> {
-        let base = front.base.as_ref()?;
-        let limits = self.context.config.copy_limits;
-        let is_all = front.upload.is_none() && front.held() == 0 && base.is_whole();
-        (is_all && base.len() <= limits.part_max.min(limits.whole_max)).then(|| base.clone())
-    }
-
     /// Completes the upload. What it was to carry from its beginning on and was told later is put to it by a copy.
     pub(super) fn complete(&self, front: &mut Front, settled: Settled<Result<Stored, FsError>>) {
         let upload = self.upload(front, false);
         let condition = front.condition.clone();
         let late = std::mem::take(&mut front.is_dressed_late).then(|| self.headers());
-        let (context, key, failure) = (
-            Arc::clone(&self.context),
-            self.key.clone(),
-            Arc::clone(&self.failure),
-        );
+        let (context, key) = (Arc::clone(&self.context), self.key.clone());
+        let (failure, observer) = (Arc::clone(&self.failure), Arc::clone(&self.observer));
         self.run(settled, async move {
             let stored = upload.complete(condition).await?;
             let Some(headers) = late else {
                 return Ok(stored);
             };
-            let unchanged = PutCondition::Match(stored.etag.clone());
-            let itself = Copied::whole(&key, stored);
-            if itself.len() <= context.config.copy_limits.whole_max {
-                return context.copy(&itself, &key, headers, unchanged).await;
+            let redressed = if stored.size <= context.config.copy_limits.whole_max {
+                context.redress(&key, &stored, headers).await
+            } else {
+                let again = Upload::begin(&context, &key, &failure, true, headers);
+                let itself = Copied::whole(&key, stored.clone());
+                for part in itself.parts(context.config.copy_limits.part_max) {
+                    again.copy(part);
+                }
+                again
+                    .complete(PutCondition::Match(stored.etag.clone()))
+                    .await
+            };
+            if redressed.is_err() {
+                // All bytes are there; what failed is to say so all the same.
+                observer.stored(&stored);
             }
-            let again = Upload::begin(&context, &key, &failure, true, headers);
-            for range in itself.parts(context.config.copy_limits.part_max) {
-                let part = itself.clone();
-                again.copy(Copied { range, ..part });
-            }
-            again.complete(unchanged).await
+            redressed
         });
     }
 
@@ -209,6 +194,12 @@ impl Writer {
             .parts(self.context.config.copy_limits.part_max)
             .count() as u64
     }
+}
+
+/// Whether a server said that it does not copy.
+fn is_refusal(error: &FsError) -> bool {
+    let is = |kind: &ErrorKind| matches!(kind, ErrorKind::Unsupported | ErrorKind::InvalidRequest);
+    matches!(error, FsError::Client(error) if is(&error.kind))
 }
 
 /// What is told of a copy that the application, or the kernel for it, makes by reading and writing.

@@ -31,7 +31,7 @@ pub(super) struct Front {
     pub(super) upload: Option<Arc<Upload>>,
     /// Parts sent, copies of the base included.
     pub(super) parts: u16,
-    /// What is copied before anything more is sent. Behind one that is no part there is nothing.
+    /// What the file begins with: it is copied before anything more is sent, and large enough for a part.
     pub(super) base: Option<Copied>,
     /// Whether the upload has copies in it, and so no checksums.
     pub(super) has_copies: bool,
@@ -85,8 +85,6 @@ impl AsRef<[u8]> for BlockBytes {
 pub(super) enum Need {
     Nothing,
     Memory(Ask),
-    /// What the file begins with, as bytes: it is too small for a part.
-    Content(Copied),
     /// The object that is being made.
     End(Settled<Result<Stored, FsError>>),
 }
@@ -99,7 +97,7 @@ impl Front {
         };
         // A failure is remembered elsewhere.
         if let Some(Ok(stored)) = settled.get() {
-            if self.upload.take().is_some() || self.base.is_some() {
+            if self.upload.take().is_some() {
                 self.base = Some(Copied::whole(key, stored.clone()));
                 self.parts = 0;
                 self.has_copies = false;

@@ -25,6 +25,8 @@ mod upload;
 mod writer;
 
 #[cfg(test)]
+mod copying_tests;
+#[cfg(test)]
 mod fault_matrix;
 #[cfg(test)]
 mod tests;

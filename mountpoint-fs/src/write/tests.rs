@@ -88,7 +88,7 @@ impl Bench {
         }
     }
 
-    fn immediate() -> Self {
+    pub(super) fn immediate() -> Self {
         Self::new(Time::Immediate, 256 << 20, Some(ChecksumAlgorithm::Crc32c))
     }
 
@@ -118,7 +118,7 @@ impl Bench {
         self.client
     }
 
-    fn manual(memory: u64) -> Self {
+    pub(super) fn manual(memory: u64) -> Self {
         Self::new(Time::Manual, memory, Some(ChecksumAlgorithm::Crc64Nvme))
     }
 
@@ -126,7 +126,7 @@ impl Bench {
         self.writer_of("key", beginning)
     }
 
-    fn writer_of(&self, key: &str, beginning: Beginning) -> Arc<Writer> {
+    pub(super) fn writer_of(&self, key: &str, beginning: Beginning) -> Arc<Writer> {
         let progress = Arc::new(Progress::new(0, Clock::manual().wall()));
         let observer = Arc::clone(&self.told) as Arc<dyn WriteObserver>;
         let key = Key::parse(key).unwrap();
@@ -142,11 +142,11 @@ impl Bench {
         open.now_or_never().map_or(0, |open| open.unwrap().len())
     }
 
-    fn told(&self) -> Vec<String> {
+    pub(super) fn told(&self) -> Vec<String> {
         std::mem::take(&mut self.told.0.lock())
     }
 
-    fn pending(&self) -> Vec<Operation> {
+    pub(super) fn pending(&self) -> Vec<Operation> {
         let pending = self.client.pending_requests();
         pending.iter().map(|request| request.operation).collect()
     }

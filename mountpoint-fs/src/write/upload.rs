@@ -4,8 +4,8 @@
 //! to complete only what is whole; an upload is ended once; it is aborted only after its parts have come to rest,
 //! because S3 may keep a part that arrives behind an abort.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use mountpoint_client::ErrorKind;
@@ -32,6 +32,8 @@ pub(super) struct Upload {
     begun: Settled<Result<Begun, FsError>>,
     /// Parts in their order. The lock is a leaf.
     parts: Mutex<Vec<Settled<Result<Part, FsError>>>>,
+    /// Why one of the copies failed: no more are made.
+    broken: OnceLock<FsError>,
     is_ended: AtomicBool,
 }
 
@@ -41,14 +43,13 @@ enum Source {
     Object(Copied),
 }
 
-impl Source {
-    /// Bytes that are sent.
-    fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(body, _) => body.len() as u64,
-            Self::Object(..) => 0,
-        }
-    }
+/// Who is told of a part that failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// The file: it has failed, and the upload is aborted.
+    File,
+    /// Who waits for the part, and decides what that means.
+    Waiting,
 }
 
 /// An upload that S3 knows.
@@ -74,6 +75,7 @@ impl Upload {
             failure: Arc::clone(failure),
             begun: Settled::new(),
             parts: Mutex::default(),
+            broken: OnceLock::new(),
             is_ended: AtomicBool::new(false),
         });
         context.register(&upload);
@@ -120,15 +122,20 @@ impl Upload {
 
     /// Sends the next part.
     pub(super) fn put(self: &Arc<Self>, body: Bytes, checksum: Option<Checksum>) {
-        self.add(Source::Bytes(body, checksum));
+        self.add(Source::Bytes(body, checksum), Told::File);
     }
 
     /// Has S3 copy a range of an object into the next part.
     pub(super) fn copy(self: &Arc<Self>, source: Copied) {
-        self.add(Source::Object(source));
+        self.add(Source::Object(source), Told::File);
     }
 
-    fn add(self: &Arc<Self>, source: Source) {
+    /// The same for a caller that waits for the outcome. The upload is not completed without the part.
+    pub(super) fn copy_awaited(self: &Arc<Self>, source: Copied) -> Settled<Result<Part, FsError>> {
+        self.add(Source::Object(source), Told::Waiting)
+    }
+
+    fn add(self: &Arc<Self>, source: Source, told: Told) -> Settled<Result<Part, FsError>> {
         let settled = Settled::new();
         let number = {
             let mut parts = self.parts.lock();
@@ -136,20 +143,26 @@ impl Upload {
             PartNumber(u16::try_from(parts.len()).expect("the plan ends at 10,000 parts"))
         };
         let (this, pending) = (Arc::clone(self), self.context.begin());
-        let in_flight = self.context.parts.enter(source.len());
+        // What the server copies takes neither memory nor network.
+        let in_flight = match &source {
+            Source::Bytes(body, _) => Some(self.context.parts.enter(body.len() as u64)),
+            Source::Object(_) => None,
+        };
+        let outcome = settled.clone();
         background::run(async move {
             let sent = this.send(number, source).await;
             drop(in_flight);
-            if let Err(error) = &sent {
+            let failed = sent.as_ref().err().filter(|_| told == Told::File).cloned();
+            if let Some(error) = &failed {
                 this.failure.set(error);
             }
-            let has_failed = sent.is_err();
             settled.settle(sent);
-            if has_failed {
+            if failed.is_some() {
                 this.abort().await;
             }
             drop(pending);
         });
+        outcome
     }
 
     async fn send(&self, number: PartNumber, source: Source) -> Result<Part, FsError> {
@@ -163,9 +176,17 @@ impl Upload {
             }
             Source::Object(copied) => {
                 let leave = self.context.copies.acquire().await;
+                // It may have waited for long.
+                if let Some(error) = self.broken.get().cloned().or_else(|| self.failure.get()) {
+                    return Err(error);
+                }
                 let (source, range) = (copied.source(), copied.range.clone());
                 let sent = client.copy_part(&begun.upload, number, source, range);
                 let sent = sent.await.map_err(|error| copy_failed(error, &copied));
+                if let Err(error) = &sent {
+                    // Before the next one takes the leave.
+                    self.broken.get_or_init(|| error.clone());
+                }
                 drop(leave);
                 sent
             }

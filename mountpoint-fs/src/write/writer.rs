@@ -64,7 +64,7 @@ pub struct Writer {
     pub(super) context: Arc<WriteContext>,
     pub(super) key: Key,
     pub(super) progress: Arc<Progress>,
-    observer: Arc<dyn WriteObserver>,
+    pub(super) observer: Arc<dyn WriteObserver>,
     pub(super) failure: Arc<Failure>,
     /// What its object carries besides its bytes. The lock is a leaf.
     pub(super) headers: Mutex<ObjectHeaders>,
@@ -209,7 +209,7 @@ impl Writer {
                 let fill = self.context.memory.try_take(ask)?;
                 self.install(&mut front, fill);
             }
-            Need::Content(_) | Need::End(_) => return None,
+            Need::End(_) => return None,
         }
         Some(self.take(&mut front, data))
     }
@@ -230,12 +230,6 @@ impl Writer {
                             self.fail(&mut front, &error);
                             return Err(error);
                         }
-                    }
-                }
-                Need::Content(base) => {
-                    if let Err(error) = self.read_base(&mut front, &base).await {
-                        self.fail(&mut front, &error);
-                        return Err(error);
                     }
                 }
                 Need::End(settled) => drop(settled.wait().await),
@@ -340,11 +334,6 @@ impl Writer {
         }
         if len == 0 {
             return Ok(Need::Nothing);
-        }
-        if let Some(base) = &front.base
-            && !base.is_a_part()
-        {
-            return Ok(Need::Content(base.clone()));
         }
         let held = front.held();
         if let Some(filling) = &front.filling
@@ -472,9 +461,8 @@ impl Writer {
             }
         };
         if let Some(base) = front.base.take() {
-            for range in base.parts(self.context.config.copy_limits.part_max) {
-                let part = base.clone();
-                upload.copy(Copied { range, ..part });
+            for part in base.parts(self.context.config.copy_limits.part_max) {
+                upload.copy(part);
                 front.parts += 1;
             }
         }
@@ -520,12 +508,6 @@ impl Writer {
             self.run(settled.clone(), async move {
                 let put = context.put(&key, body, checksum.value(), condition, headers);
                 put.await
-            });
-        } else if let Some(base) = self.only_copied(front) {
-            let (context, key) = (Arc::clone(&self.context), self.key.clone());
-            let headers = self.headers();
-            self.run(settled.clone(), async move {
-                context.copy(&base, &key, headers, condition).await
             });
         } else {
             self.upload(front, false);

@@ -31,7 +31,7 @@ fn cp_in_a_mount_moves_no_bytes_through_it() {
         "cp f copy && stat -c %s copy | grep -qx 104857600",
     );
     nothing_passed_through(&server);
-    assert_eq!(server.log().count(Operation::CopyObject), 1);
+    assert_eq!(server.log().count(Operation::UploadPartCopy), 1);
     shell(mounted.path(), "cmp f copy");
     server.log().clear();
     // In parts at once, because S3 copies no faster than some 100 MB/s in one request.
@@ -105,7 +105,7 @@ def copy(ranges, name, source='f'):
                 if copied == 0: break
                 start, length = start + copied, length - copied
 M = 1 << 20
-copy([(0, M)] * 0 + [(at * M, M) for at in range(30)], 'pieces')
+copy([(6 * at * M, 6 * M) for at in range(5)], 'pieces')
 copy([(5, 7 * M)], 'range')
 copy([(20 * M, 10 * M), (0, 20 * M)], 'turned')
 END",
@@ -122,6 +122,10 @@ END",
         mounted.path(),
         "python3 - <<'END'
 import os
+M = 1 << 20
+with open('f', 'rb') as a, open('fine', 'wb') as b:
+    while os.copy_file_range(a.fileno(), b.fileno(), M) > 0: pass
+assert os.path.getsize('fine') == 30 * M
 with open('small', 'rb') as a, open('mixed', 'wb', buffering=0) as b:
     os.write(b.fileno(), b'head ')
     os.copy_file_range(a.fileno(), b.fileno(), 4, offset_src=2)
@@ -132,7 +136,8 @@ with open('small', 'rb') as a, open('begun', 'wb', buffering=0) as b:
     os.write(b.fileno(), b' tail')
 assert open('mixed').read() == 'head 2345 middle 0123456789'
 assert open('begun').read() == '2345 tail'
-END",
+END
+cmp f fine",
     );
 }
 
@@ -154,4 +159,29 @@ fn copies_from_elsewhere_are_read_and_written() {
         ),
     );
     assert_eq!(other.store().keys(BUCKET), ["here", "there"]);
+}
+
+#[test]
+fn a_source_may_be_removed_when_it_was_copied() {
+    const SIZE: u64 = 13 << 20;
+    let server = server();
+    for key in ["f", "g", "same"] {
+        server.store().put_synthetic(BUCKET, key, SIZE, 1);
+    }
+    let mounted = Mounted::new(&server, &["--allow-delete"]);
+    shell(
+        mounted.path(),
+        "{ cat f && rm f; } > c
+python3 - <<'END'
+import os
+with open('g', 'rb') as a, open('d', 'wb') as b:
+    while os.copy_file_range(a.fileno(), b.fileno(), 1 << 30) > 0: pass
+    os.remove('g')
+    assert not os.path.exists('g')
+END
+cmp c same && cmp d same",
+    );
+    assert_eq!(server.store().keys(BUCKET), ["c", "d", "same"]);
+    // 8 MiB of each: what is left of it is a part then.
+    assert!(server.log().count(Operation::UploadPartCopy) >= 2);
 }

@@ -126,25 +126,23 @@ fn check(size: usize, steps: &[Step], expected: &[(Operation, usize)]) {
     }
 }
 
+fn multipart(copies: usize, puts: usize) -> [(Operation, usize); 4] {
+    [
+        (Operation::CreateMultipartUpload, 1),
+        (Operation::UploadPartCopy, copies),
+        (Operation::UploadPart, puts),
+        (Operation::CompleteMultipartUpload, 1),
+    ]
+}
+
 #[test]
-fn whole_objects_are_one_request_and_large_ones_are_copied_in_parts() {
-    let one = [(Operation::CopyObject, 1)];
-    check(10, &[Copied(0, 10)], &one);
-    check(10, &[Copied(0, 1 << 40)], &one);
-    check(8 * MIB, &[Copied(0, 8 * MIB)], &one);
-    // Programs that copy piece by piece.
-    check(9, &[Copied(0, 3), Copied(3, 3), Copied(6, 3)], &one);
-    let multipart = |copies, puts| {
-        vec![
-            (Operation::CreateMultipartUpload, 1),
-            (Operation::UploadPartCopy, copies),
-            (Operation::UploadPart, puts),
-            (Operation::CompleteMultipartUpload, 1),
-        ]
-    };
+fn ranges_become_parts() {
+    check(8 * MIB, &[Copied(0, 8 * MIB)], &multipart(1, 0));
     check(20 * MIB + 1, &[Copied(0, 64 * MIB)], &multipart(3, 0));
+    check(8 * MIB, &[Copied(0, 1 << 40)], &multipart(1, 0));
+    // Not in two parts, which would be too small.
+    check(9 * MIB, &[Copied(0, 9 * MIB)], &multipart(1, 0));
     check(12 * MIB, &[Copied(1, 6 * MIB)], &multipart(1, 0));
-    check(20, &[Copied(5, 5)], &multipart(1, 0));
     check(
         12 * MIB,
         &[Copied(0, 5 * MIB), Copied(6 * MIB, 6 * MIB)],
@@ -156,85 +154,90 @@ fn whole_objects_are_one_request_and_large_ones_are_copied_in_parts() {
         &[Copied(0, 8 * MIB), Write(5 * MIB), Copied(0, 8 * MIB)],
         &multipart(2, 1),
     );
+    // Bytes that were not sent yet, and are enough for a part.
+    check(
+        12 * MIB,
+        &[Copied(0, 8 * MIB), Write(9 * MIB), Refused(0, 8 * MIB)],
+        &multipart(1, 2),
+    );
     // Nothing of the file, nothing behind its end.
     check(10, &[Copied(10, 5), Write(1)], &[(Operation::PutObject, 1)]);
 }
 
 #[test]
-fn what_s3_takes_no_part_of_is_read_and_written() {
+fn what_s3_takes_no_part_of_is_left_to_the_kernel() {
     let put = [(Operation::PutObject, 1)];
-    let read = [(Operation::GetObject, 1), (Operation::PutObject, 1)];
-    check(10, &[Copied(0, 10), Write(5)], &read);
+    check(10, &[Refused(0, 10), Write(10)], &put);
     check(10, &[Write(5), Refused(0, 10), Write(2)], &put);
     check(12 * MIB, &[Write(5), Refused(0, 10 * MIB)], &put);
-    check(10, &[Copied(0, 10), Refused(0, 10), Write(1)], &read);
-    let read_in_pieces = [
-        (Operation::GetObject, 3),
-        (Operation::CreateMultipartUpload, 1),
-        (Operation::UploadPart, 2),
-        (Operation::CompleteMultipartUpload, 1),
-    ];
     check(
         12 * MIB,
-        &[Copied(0, 3 * MIB), Write(6 * MIB)],
-        &read_in_pieces,
+        &[Copied(0, 6 * MIB), Refused(6 * MIB, MIB), Write(MIB)],
+        &multipart(1, 1),
+    );
+    check(
+        12 * MIB,
+        &[Copied(0, 6 * MIB), Write(3), Refused(0, 8 * MIB)],
+        &multipart(1, 1),
     );
     // An upload with checksums has no copies in it.
-    let sent = [
-        (Operation::CreateMultipartUpload, 1),
-        (Operation::UploadPart, 2),
-        (Operation::CompleteMultipartUpload, 1),
-    ];
-    check(12 * MIB, &[Write(10 * MIB), Refused(0, 8 * MIB)], &sent);
+    check(
+        12 * MIB,
+        &[Write(10 * MIB), Refused(0, 8 * MIB)],
+        &multipart(0, 2),
+    );
 }
 
 #[test]
 fn a_copied_file_may_go_on() {
-    let mut copying = Copying::new(10);
-    copying.step(Copied(0, 10));
+    let mut copying = Copying::new(12 * MIB);
+    copying.step(Copied(0, 12 * MIB));
     now(copying.mount.fs.sync(copying.to)).unwrap();
-    copying.step(Refused(0, 10));
+    copying.step(Refused(0, 12 * MIB));
     copying.step(Write(3));
     now(copying.mount.fs.sync(copying.to)).unwrap();
     let object = copying.mount.bucket.object("new").unwrap();
-    assert_eq!(object.content.to_vec(), copying.written);
-    let mut large = Copying::new(12 * MIB);
-    large.step(Copied(0, 12 * MIB));
-    now(large.mount.fs.sync(large.to)).unwrap();
-    large.step(Write(3));
-    now(large.mount.fs.sync(large.to)).unwrap();
-    let object = large.mount.bucket.object("new").unwrap();
-    assert!(object.content.to_vec() == large.written);
+    assert!(object.content.to_vec() == copying.written);
 }
 
 #[test]
-fn a_source_that_is_replaced_meanwhile_is_not_copied() {
-    for len in [10, 12 * MIB] {
-        let mut copying = Copying::new(len);
-        copying.step(Copied(0, len));
-        copying.mount.bucket.put_object("old", pattern(len + 1));
-        let stored = now(copying.mount.fs.sync(copying.to));
-        assert!(matches!(stored, Err(FsError::Stale(_))), "{stored:?}");
-        assert_eq!(copying.mount.bucket.keys(), ["old"]);
-    }
+fn a_source_that_is_removed_behind_the_copy_is_in_it() {
+    let mut copying = Copying::new(12 * MIB);
+    copying.step(Copied(0, 12 * MIB));
+    copying.mount.bucket.remove("old");
+    copying.step(Write(3));
+    now(copying.mount.fs.sync(copying.to)).unwrap();
+    assert_eq!(copying.mount.bucket.keys(), ["new"]);
+    let object = copying.mount.bucket.object("new").unwrap();
+    assert!(object.content.to_vec() == copying.written);
+}
+
+#[test]
+fn a_source_that_was_replaced_is_not_copied() {
+    let copying = Copying::new(12 * MIB);
+    copying.mount.bucket.put_object("old", pattern(13 * MIB));
+    let (from, to) = ((copying.from, 0), (copying.to, 0));
+    let copied = now(copying.mount.fs.copy_range(from, to, 12 << 20));
+    assert!(matches!(copied, Err(FsError::Stale(_))), "{copied:?}");
+    let stored = now(copying.mount.fs.sync(copying.to));
+    assert!(matches!(stored, Err(FsError::Stale(_))), "{stored:?}");
+    assert_eq!(copying.mount.bucket.keys(), ["old"]);
 }
 
 #[test]
 fn nothing_of_others_is_replaced_by_a_copy() {
-    for len in [10, 12 * MIB] {
-        let mut copying = Copying::new(len);
-        copying.step(Copied(0, len));
-        copying.mount.bucket.put_object("new", "theirs");
-        let stored = now(copying.mount.fs.sync(copying.to));
-        assert!(matches!(stored, Err(FsError::Exists)), "{stored:?}");
-        let theirs = copying.mount.bucket.object("new").unwrap();
-        assert_eq!(theirs.content.to_vec(), b"theirs");
-    }
+    let mut copying = Copying::new(12 * MIB);
+    copying.step(Copied(0, 12 * MIB));
+    copying.mount.bucket.put_object("new", "theirs");
+    let stored = now(copying.mount.fs.sync(copying.to));
+    assert!(matches!(stored, Err(FsError::Exists)), "{stored:?}");
+    let theirs = copying.mount.bucket.object("new").unwrap();
+    assert_eq!(theirs.content.to_vec(), b"theirs");
 }
 
 #[test]
 fn only_what_is_open_that_way_is_copied() {
-    let copying = Copying::new(10);
+    let copying = Copying::new(12 * MIB);
     let (from, to) = ((copying.from, 0), (copying.to, 0));
     let fs = &copying.mount.fs;
     for (from, to) in [(to, from), (from, from), (to, to)] {
@@ -242,41 +245,40 @@ fn only_what_is_open_that_way_is_copied() {
         assert!(matches!(copied, Err(FsError::BadHandle)), "{copied:?}");
     }
     // Not behind what was written.
-    let copied = now(fs.copy_range(from, (copying.to, 1), 5));
+    let copied = now(fs.copy_range(from, (copying.to, 1), 6 << 20));
     assert!(matches!(copied, Err(FsError::Unsupported(_))), "{copied:?}");
     assert!(copying.mount.bucket.take_log().records().is_empty());
 }
 
 #[test]
 fn a_copy_carries_what_a_new_file_carries() {
-    for len in [10, 12 * MIB] {
-        let mut copying = Copying::new(len);
-        let key = Key::parse("old").unwrap();
-        let headers = ObjectHeaders {
-            content_type: Some("text/plain".to_owned()),
-            metadata: vec![("owner".to_owned(), "me".to_owned())],
-            ..ObjectHeaders::default()
-        };
-        copying
-            .mount
-            .bucket
-            .insert(mountpoint_client::sim::SimObject {
-                headers,
-                ..mountpoint_client::sim::SimObject::new(
-                    key,
-                    mountpoint_client::sim::Content::bytes(copying.content.clone()),
-                )
-            });
-        copying
-            .mount
-            .clock
-            .advance(std::time::Duration::from_secs(10));
-        let old = copying.mount.walk("old");
-        copying.from = now(copying.mount.fs.open(old, READ)).unwrap().handle;
-        copying.step(Copied(0, len));
-        now(copying.mount.fs.sync(copying.to)).unwrap();
-        let carried = copying.mount.bucket.object("new").unwrap().headers;
-        assert_eq!(carried.metadata, []);
-        assert_ne!(carried.content_type.as_deref(), Some("text/plain"));
-    }
+    let len = 12 * MIB;
+    let mut copying = Copying::new(len);
+    let key = Key::parse("old").unwrap();
+    let headers = ObjectHeaders {
+        content_type: Some("text/plain".to_owned()),
+        metadata: vec![("owner".to_owned(), "me".to_owned())],
+        ..ObjectHeaders::default()
+    };
+    copying
+        .mount
+        .bucket
+        .insert(mountpoint_client::sim::SimObject {
+            headers,
+            ..mountpoint_client::sim::SimObject::new(
+                key,
+                mountpoint_client::sim::Content::bytes(copying.content.clone()),
+            )
+        });
+    copying
+        .mount
+        .clock
+        .advance(std::time::Duration::from_secs(10));
+    let old = copying.mount.walk("old");
+    copying.from = now(copying.mount.fs.open(old, READ)).unwrap().handle;
+    copying.step(Copied(0, len));
+    now(copying.mount.fs.sync(copying.to)).unwrap();
+    let carried = copying.mount.bucket.object("new").unwrap().headers;
+    assert_eq!(carried.metadata, []);
+    assert_ne!(carried.content_type.as_deref(), Some("text/plain"));
 }

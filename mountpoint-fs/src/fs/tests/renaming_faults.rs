@@ -55,7 +55,7 @@ fn by_hand(directory_bucket: bool, keys: &[&str]) -> Mount {
 fn what_was_gone_when_it_was_to_be_copied_is_not_deleted() {
     let mount = by_hand(false, &["d/a", "d/b"]);
     let gone = mount.bucket.object("d/b").unwrap();
-    let mut renaming = begun(&mount, Operation::CopyObject);
+    let renaming = begun(&mount, Operation::CopyObject);
     mount.bucket.remove("d/b");
     for (id, _) in waiting(&mount, Operation::CopyObject) {
         mount.bucket.finish(id);
