@@ -27,6 +27,8 @@ mod writer;
 #[cfg(test)]
 mod fault_matrix;
 #[cfg(test)]
+mod shortage_tests;
+#[cfg(test)]
 mod tests;
 
 pub use context::WriteContext;
