@@ -10,7 +10,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use tracing::Level;
 
-use super::closing::ClosingThread;
+use super::closing::{ClosingThread, opener};
 use super::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, Step, TOO_LITTLE_ROOM, errno, level};
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
@@ -183,7 +183,7 @@ impl Dispatcher {
                 Box::pin(async move {
                     let result = if options.write {
                         let options = write_options(flags);
-                        this.fs.open_for_writing(ino, options, pid).await
+                        this.fs.open_for_writing(ino, options, opener(pid)).await
                     } else {
                         this.fs.open(ino, options).await
                     };
@@ -260,7 +260,7 @@ impl Dispatcher {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let options = new_file(flags, mode);
-                    let result = this.fs.create(ino, &name, options, pid);
+                    let result = this.fs.create(ino, &name, options, opener(pid));
                     this.reply(Step::Create, (ino, &*name), result, |(entry, opened)| {
                         Reply::Fixed(Fixed::created(&entry, &opened))
                     })
