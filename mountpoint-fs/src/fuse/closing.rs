@@ -226,8 +226,8 @@ mod tests {
         let me = opener(thread());
         assert_eq!(me.process, std::process::id());
         // A thread that has ended opened it.
-        let its = std::thread::spawn(move || opener(thread()));
-        assert_eq!(its.join().unwrap(), me);
+        let its = std::thread::scope(|scope| scope.spawn(|| opener(thread())).join());
+        assert_eq!(its.unwrap(), me);
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let its = opener(child.id());
         let closer = |number: u32, opener| ClosingThread(number).closer(opener);

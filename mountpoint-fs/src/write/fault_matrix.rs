@@ -171,7 +171,7 @@ impl Desk {
         let hung = seen.iter().nth(self.hangs).copied();
         drop(seen);
         let next = pending.iter().find(|id| Some(**id) != hung);
-        next.or(pending.first())
+        next.or_else(|| pending.first())
             .is_some_and(|id| bench.client.finish(*id))
     }
 }
