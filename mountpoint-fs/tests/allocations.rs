@@ -10,6 +10,7 @@ use mountpoint_client::sim::{SimClient, SimOptions};
 use mountpoint_fs::clock::Clock;
 use mountpoint_fs::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
 use mountpoint_fs::fs::FileSystem;
+use mountpoint_fs::handle::Opener;
 use mountpoint_fs::operation::{InodeNo, WriteOptions};
 use mountpoint_fs::read::{ReadContext, Reader};
 
@@ -67,7 +68,7 @@ fn a_small_file_that_is_written_allocates_little() {
     let fs = FileSystem::new(Arc::clone(&client) as _, config, Clock::manual());
     let write = |name: &str| {
         let options = WriteOptions::default();
-        let created = fs.create(InodeNo::ROOT, OsStr::new(name), options, 0);
+        let created = fs.create(InodeNo::ROOT, OsStr::new(name), options, Opener::UNSEEN);
         let (_, opened) = created.unwrap();
         let written = fs.write_now(opened.handle, 0, &[7; 1024]);
         written.unwrap().unwrap();

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
-use crate::handle::{Closing, OpenFile, OpenWriter};
+use crate::handle::{Closing, OpenFile, OpenWriter, Opener};
 use crate::namespace::{Namespace, OpenVersion, Version, being_written};
 use crate::operation::{
     Entry, FileKind, FsError, HandleNo, InodeNo, Opened, PosixAttributes, Progress, WriteOptions,
@@ -25,7 +25,7 @@ impl FileSystem {
         parent: InodeNo,
         name: &OsStr,
         options: WriteOptions,
-        opener: u32,
+        opener: Opener,
     ) -> Result<(Entry, Opened), FsError> {
         permit(self.writing.config(), Change::Create)?;
         check_options(options)?;
@@ -51,7 +51,7 @@ impl FileSystem {
         name: &OsStr,
         options: WriteOptions,
     ) -> Result<Entry, FsError> {
-        let (entry, opened) = self.create(parent, name, options, 0)?;
+        let (entry, opened) = self.create(parent, name, options, Opener::UNSEEN)?;
         let outcome = self.sync(opened.handle).await;
         self.release(opened.handle);
         match outcome {
@@ -68,7 +68,7 @@ impl FileSystem {
         &self,
         ino: InodeNo,
         options: WriteOptions,
-        opener: u32,
+        opener: Opener,
     ) -> Result<Opened, FsError> {
         self.finish_closed(ino).await?;
         let change = match options {
@@ -111,7 +111,7 @@ impl FileSystem {
 
     /// Opens an existing file to write behind its end. What is there stays there; if it is too small to be a part of
     /// an upload it is read now.
-    async fn open_for_appending(&self, ino: InodeNo, opener: u32) -> Result<Opened, FsError> {
+    async fn open_for_appending(&self, ino: InodeNo, opener: Opener) -> Result<Opened, FsError> {
         // What it does not prove to be the newest version is small: reading it will.
         let OpenVersion { key, version, .. } = self.namespace.open(ino, true).await?;
         let content = if version.size < UPLOAD_PART_MIN {
@@ -306,7 +306,7 @@ impl FileSystem {
         self.writing.abort_all().await;
     }
 
-    fn insert_writer(&self, ino: InodeNo, writer: Arc<Writer>, opener: u32) -> Opened {
+    fn insert_writer(&self, ino: InodeNo, writer: Arc<Writer>, opener: Opener) -> Opened {
         let open = Arc::new(OpenWriter::new(ino, writer, opener));
         let handle = self.files.insert(OpenFile::Writing(Arc::clone(&open)));
         self.writers.lock().insert(ino, (handle, open));

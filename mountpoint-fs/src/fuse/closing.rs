@@ -1,14 +1,15 @@
-//! The process that closes a file, as `/proc` shows it.
+//! The processes that open and close a file that is written, as `/proc` shows them.
 //!
-//! Runs on a session thread: it reads what the kernel has at hand, and nothing that leads back into the mount. What cannot
-//! be seen, as processes in another PID namespace or of another user, is said to be unknown.
+//! Runs on a session thread: it reads what the kernel has at hand, takes no lock that a process holds while it waits, and
+//! nothing leads back into the mount. What cannot be seen, as processes in another PID namespace or of another user, is
+//! said to be unknown.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::config::limits::DESCRIPTORS_SEEN_MAX;
-use crate::handle::{Closer, Closing, Others};
+use crate::handle::{Closer, Closing, Opener, Others};
 use crate::operation::InodeNo;
 
 /// The thread that closes a descriptor, by its number in our PID namespace; 0 if it is out of sight.
@@ -16,18 +17,22 @@ use crate::operation::InodeNo;
 pub(super) struct ClosingThread(pub(super) u32);
 
 impl Closing for ClosingThread {
-    fn closer(&self, opener: u32) -> Closer {
-        let closer = self.0;
-        if opener == closer || opener == 0 || closer == 0 {
+    fn closer(&self, opener: Opener) -> Closer {
+        let (closer, process) = (self.0, opener.process);
+        if closer == 0 || process == 0 {
             return Closer::Opener;
         }
-        let exists = |path: String| Path::new(&path).exists();
-        if exists(format!("/proc/{closer}/task/{opener}")) {
+        let life = Life::of(process);
+        let is_alive = life.is_some_and(|life| life.started == opener.started && !life.has_ended);
+        if !is_alive {
+            return Closer::Heir;
+        }
+        let is_its =
+            closer == process || Path::new(&format!("/proc/{process}/task/{closer}")).exists();
+        if is_its {
             Closer::Opener
-        } else if exists(format!("/proc/{opener}")) {
-            Closer::Child
         } else {
-            Closer::Heir
+            Closer::Child
         }
     }
 
@@ -71,6 +76,63 @@ impl Closing for ClosingThread {
     }
 }
 
+/// The process of `thread`, by the number of that in our PID namespace; 0 if it is out of sight.
+pub(super) fn opener(thread: u32) -> Opener {
+    if thread == 0 {
+        return Opener::UNSEEN;
+    }
+    let process = text(&format!("/proc/{thread}/status")).and_then(|text| process_of(&text));
+    let known = process.and_then(|process| {
+        let started = Life::of(process)?.started;
+        Some(Opener { process, started })
+    });
+    known.unwrap_or(Opener::UNSEEN)
+}
+
+/// The process, as a thread's `status` tells it.
+fn process_of(status: &str) -> Option<u32> {
+    let mut lines = status.lines();
+    let value = lines.find_map(|line| line.strip_prefix("Tgid:"))?;
+    value.trim().parse().ok()
+}
+
+/// A file of the kernel's. The name of a program may be of any bytes.
+fn text(path: &str) -> Option<String> {
+    let bytes = fs::read(path).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What the kernel tells of a process.
+#[derive(Debug, PartialEq, Eq)]
+struct Life {
+    /// In ticks since the boot.
+    started: u64,
+    /// It is only still there because nobody has asked how it ended.
+    has_ended: bool,
+}
+
+impl Life {
+    /// `None` if there is no process of that number.
+    fn of(process: u32) -> Option<Self> {
+        // The first thread's: the process's own is added up from all of its threads.
+        Self::parse(&text(&format!("/proc/{process}/task/{process}/stat"))?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        // The name of the program may have anything in it.
+        let (_, values) = text.rsplit_once(") ")?;
+        let mut values = values.split_ascii_whitespace();
+        let state = values.next()?;
+        let threads: u32 = values.nth(16)?.parse().ok()?;
+        let started = values.nth(1)?.parse().ok()?;
+        Some(Self {
+            started,
+            // The first thread may end before the others.
+            has_ended: matches!(state, "Z" | "X") && threads <= 1,
+        })
+    }
+}
+
 /// What the kernel tells of a descriptor.
 #[derive(Debug, PartialEq, Eq)]
 struct Info {
@@ -98,6 +160,10 @@ impl Info {
 mod tests {
     use std::fs::File;
     use std::os::unix::fs::MetadataExt as _;
+    use std::process::{Command, Stdio};
+
+    use nix::sys::wait::{Id, WaitPidFlag, waitid};
+    use nix::unistd::Pid;
 
     use super::*;
 
@@ -122,6 +188,71 @@ mod tests {
         ] {
             assert_eq!(Info::parse(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_the_kernel_tells_of_a_process_is_read() {
+        let life = |started, has_ended| Some(Life { started, has_ended });
+        for (text, expected) in [
+            (
+                "7 (cat) R 1 7 7 0 -1 4194304 101 0 0 0 0 0 0 0 20 0 1 0 3036995 3133440 412",
+                life(3_036_995, false),
+            ),
+            (
+                "7 (a) Z 1 (b) S 1 7 7 0 -1 4194304 101 0 0 0 0 0 0 0 20 0 3 0 99 3133440",
+                life(99, false),
+            ),
+            (
+                "7 (cat) Z 1 7 7 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 99 0",
+                life(99, true),
+            ),
+            (
+                "7 (cat) Z 1 7 7 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 2 0 99 0",
+                life(99, false),
+            ),
+            ("7 (cat) R 1 7 7 0 -1 4194304 0", None),
+            ("", None),
+        ] {
+            assert_eq!(Life::parse(text), expected, "{text:?}");
+        }
+        assert_eq!(process_of("Name:\tcat\nTgid:\t12\nPid:\t14\n"), Some(12));
+        assert_eq!(process_of("Name:\tcat\n"), None);
+    }
+
+    /// The number of a process that has ended is another's later.
+    #[test]
+    fn the_opener_is_its_process_and_not_its_number() {
+        let thread = || u32::try_from(nix::unistd::gettid().as_raw()).unwrap();
+        let me = opener(thread());
+        assert_eq!(me.process, std::process::id());
+        // A thread that has ended opened it.
+        let its = std::thread::scope(|scope| scope.spawn(|| opener(thread())).join());
+        assert_eq!(its.unwrap(), me);
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let its = opener(child.id());
+        let closer = |number: u32, opener| ClosingThread(number).closer(opener);
+        assert_eq!(closer(thread(), me), Closer::Opener);
+        assert_eq!(closer(std::process::id(), me), Closer::Opener);
+        assert_eq!(closer(child.id(), me), Closer::Child);
+        assert_eq!(closer(thread(), its), Closer::Child);
+        let earlier = Opener {
+            started: me.started - 1,
+            ..me
+        };
+        assert_eq!(closer(child.id(), earlier), Closer::Heir);
+        assert_eq!(closer(0, me), Closer::Opener);
+        assert_eq!(closer(thread(), Opener::UNSEEN), Closer::Opener);
+        // It ends, and then it is asked how.
+        drop(child.stdin.take());
+        let number = Pid::from_raw(its.process.cast_signed());
+        let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        waitid(Id::Pid(number), ended).unwrap();
+        assert_eq!(closer(thread(), its), Closer::Heir);
+        child.wait().unwrap();
+        assert_eq!(closer(thread(), its), Closer::Heir);
+        assert_eq!(opener(0), Opener::UNSEEN);
+        // Larger than any number of a process.
+        assert_eq!(opener(1 << 30), Opener::UNSEEN);
     }
 
     #[test]

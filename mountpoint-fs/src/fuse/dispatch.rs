@@ -10,7 +10,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use tracing::Level;
 
-use super::closing::ClosingThread;
+use super::closing::{ClosingThread, opener};
 use super::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, Step, TOO_LITTLE_ROOM, errno, level};
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
@@ -76,7 +76,7 @@ pub(super) struct Dispatcher {
     pub(super) fs: Arc<FileSystem>,
     rules: Rules,
     refusals: LogLimit<&'static str>,
-    failures: LogLimit<(Step, i32, String)>,
+    failures: LogLimit<(Step, i32, &'static str)>,
 }
 
 impl Dispatcher {
@@ -183,7 +183,7 @@ impl Dispatcher {
                 Box::pin(async move {
                     let result = if options.write {
                         let options = write_options(flags);
-                        this.fs.open_for_writing(ino, options, pid).await
+                        this.fs.open_for_writing(ino, options, opener(pid)).await
                     } else {
                         this.fs.open(ino, options).await
                     };
@@ -260,7 +260,7 @@ impl Dispatcher {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let options = new_file(flags, mode);
-                    let result = this.fs.create(ino, &name, options, pid);
+                    let result = this.fs.create(ino, &name, options, opener(pid));
                     this.reply(Step::Create, (ino, &*name), result, |(entry, opened)| {
                         Reply::Fixed(Fixed::created(&entry, &opened))
                     })
@@ -413,17 +413,24 @@ impl Dispatcher {
     }
 }
 
-/// The first flag that a refusal names: refusals that need another are of another kind.
-fn flag_in(error: &FsError) -> String {
+/// Which of [`FLAGS`] a refusal names, if any: refusals that need another are of another kind. A file's name in the text
+/// makes no kind of its own.
+fn flag_in(error: &FsError) -> &'static str {
     let FsError::NotPermitted(text) = error else {
-        return String::new();
+        return "";
     };
-    let is_part = |c: char| c == '-' || c.is_ascii_lowercase();
-    let flag = text.find("--").map(|start| &text[start..]);
-    flag.map_or_else(String::new, |flag| {
-        flag.chars().take_while(|c| is_part(*c)).collect()
-    })
+    let named = FLAGS.into_iter().find(|flag| text.contains(flag));
+    named.unwrap_or_default()
 }
+
+/// The flags that permit what is refused without them.
+const FLAGS: [&str; 5] = [
+    "--allow-overwrite",
+    "--allow-append",
+    "--allow-delete",
+    "--allow-rename",
+    "--posix-metadata",
+];
 
 /// An extended attribute, or the names of all: their length if the application has no room yet.
 fn sized(value: &[u8], size: u32) -> Reply {
@@ -524,6 +531,37 @@ mod tests {
         check(true, true, true);
         check(false, false, false);
         check(false, true, true);
+    }
+
+    #[test]
+    fn a_refusal_is_of_the_kind_of_its_flag_and_not_of_its_file() {
+        for (text, flag) in [
+            (
+                "a file is not removed without --allow-delete",
+                "--allow-delete",
+            ),
+            (
+                "an existing file is not replaced without --allow-overwrite",
+                "--allow-overwrite",
+            ),
+            (
+                "run--x is not renamed: a copy on the server needs --allow-rename",
+                "--allow-rename",
+            ),
+            ("run--x is being written", ""),
+            (
+                "run--1 is open for reading: it can be written when it is closed",
+                "",
+            ),
+            ("--allow-nothing", ""),
+        ] {
+            assert_eq!(
+                flag_in(&FsError::NotPermitted(text.to_owned())),
+                flag,
+                "{text}"
+            );
+        }
+        assert_eq!(flag_in(&FsError::Stale("--allow-delete".to_owned())), "");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::sync::Mutex;
 
-/// At most [`LINES_PER_PERIOD_MAX`] lines of each kind in each period of [`PERIOD`]. Kinds are few.
+/// At most [`LINES_PER_PERIOD_MAX`] lines of each kind in each period of [`PERIOD`]. Each kind is remembered, so kinds are few: what
+/// requests bring with them, as names, is no part of one (which `Copy` sees to).
 #[derive(Debug)]
 pub(super) struct LogLimit<K> {
     clock: Clock,
@@ -24,7 +25,7 @@ struct State {
     suppressed: u64,
 }
 
-impl<K: Eq + Hash> LogLimit<K> {
+impl<K: Copy + Eq + Hash> LogLimit<K> {
     /// A limit that counts periods on `clock`.
     pub(super) fn new(clock: Clock) -> Self {
         Self {

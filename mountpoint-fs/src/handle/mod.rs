@@ -9,4 +9,4 @@ mod open_writer;
 
 pub use handle_table::HandleTable;
 pub use open_file::OpenFile;
-pub use open_writer::{Closer, Closing, OpenWriter, Others};
+pub use open_writer::{Closer, Closing, OpenWriter, Opener, Others};

@@ -19,20 +19,36 @@ pub struct OpenWriter {
     pub ino: InodeNo,
     /// Takes the bytes.
     pub writer: Arc<Writer>,
-    /// The thread that opened it, by the kernel's number; 0 if it is out of sight.
-    opener: u32,
+    opener: Opener,
     /// Bytes were written since it was opened.
     was_written: AtomicBool,
-    /// The opener's process has closed one of its descriptors, and not only moved it.
+    /// The opener's process has closed one of its descriptors, and was not seen to have moved it.
     was_closed: AtomicBool,
     /// The opener or an heir has closed one, or the file was synchronised: others may look at it now.
     was_flushed: AtomicBool,
 }
 
+/// The process that opened a file. A number alone may be another process's later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opener {
+    /// The kernel's number; 0 if it is out of sight.
+    pub process: u32,
+    /// When it began, in the kernel's ticks since the boot.
+    pub started: u64,
+}
+
+impl Opener {
+    /// Nobody knows who.
+    pub const UNSEEN: Self = Self {
+        process: 0,
+        started: 0,
+    };
+}
+
 /// A process that closes a descriptor.
 pub trait Closing: Send + Sync {
-    /// Who it is, for a file that the thread `opener` opened.
-    fn closer(&self, opener: u32) -> Closer;
+    /// Who it is, for a file that `opener` opened.
+    fn closer(&self, opener: Opener) -> Closer;
     /// Whether it has another descriptor of the file `ino`, called `name`, that is open for writing.
     fn others(&self, ino: InodeNo, name: &str) -> Others;
 }
@@ -60,9 +76,9 @@ pub enum Others {
 }
 
 impl OpenWriter {
-    /// `writer` was opened by the thread `opener`.
+    /// `writer` was opened by `opener`.
     #[must_use]
-    pub fn new(ino: InodeNo, writer: Arc<Writer>, opener: u32) -> Self {
+    pub fn new(ino: InodeNo, writer: Arc<Writer>, opener: Opener) -> Self {
         Self {
             ino,
             writer,
@@ -77,14 +93,12 @@ impl OpenWriter {
     pub fn close_stores(&self, closing: &dyn Closing) -> bool {
         let closer = closing.closer(self.opener);
         let was_written = self.was_written.load(Ordering::Acquire);
-        let mut others = Others::None;
         if !was_written {
             // A child that has written nothing has nothing to store.
             if closer == Closer::Child {
                 return false;
             }
-            others = closing.others(self.ino, self.name());
-            if others == Others::Held {
+            if closing.others(self.ino, self.name()) == Others::Held {
                 return false;
             }
         }
@@ -92,7 +106,8 @@ impl OpenWriter {
         if closer != Closer::Child {
             self.was_flushed.store(true, Ordering::Release);
         }
-        if closer == Closer::Opener && others == Others::None {
+        // Where others are out of sight it may be the last one: a child then stores once too often, and never too rarely.
+        if closer == Closer::Opener {
             self.was_closed.store(true, Ordering::Release);
         }
         closer != Closer::Child || self.was_closed.load(Ordering::Acquire)

@@ -1,15 +1,18 @@
 //! Every fault at every request of an upload: whoever writes is told, or the object is there, whole and right; nothing
 //! else appears, and nothing is left behind that the next mount does not abort.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use mountpoint_client::sim::{Fault, FaultRule, When};
+use futures::FutureExt as _;
+use mountpoint_client::sim::{Fault, FaultRule, RequestId, Time, When};
 
 use super::tests::{Bench, MIB, now, pattern, write};
 use super::{Beginning, Stored, Writer};
 use crate::operation::FsError;
-use mountpoint_client::ErrorKind;
 use mountpoint_client::sim::Operation;
+use mountpoint_client::{ErrorKind, ObjectClient as _};
 
 /// What is written, over what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,8 @@ fn faults() -> Vec<Fault> {
         ErrorKind::NotFound,
         ErrorKind::NoSuchUpload,
         ErrorKind::Unsupported,
+        // `SlowDown`, as long as the client has tried.
+        ErrorKind::Throttled,
         ErrorKind::Transient,
     ];
     let mut faults: Vec<_> = kinds.into_iter().map(Fault::Fail).collect();
@@ -87,8 +92,8 @@ impl Workload {
         }
     }
 
-    fn run(self, bench: &Bench, contents: &Contents) -> Result<(), FsError> {
-        let store = |writer: &Writer| now(writer.store()).map(drop);
+    fn run(self, bench: &Bench, contents: &Contents, desk: &Desk) -> Result<(), FsError> {
+        let store = |writer: &Writer| desk.wait(bench, writer.store()).map(drop);
         match self {
             Self::New(_) | Self::Replace(_) => {
                 let beginning = match self {
@@ -127,6 +132,50 @@ impl Workload {
     }
 }
 
+/// Answers requests, where they wait: the one that hangs when there is no other.
+struct Desk {
+    hangs: usize,
+    seen: RefCell<BTreeSet<RequestId>>,
+}
+
+impl Desk {
+    /// The request that hangs is the `hangs`-th, from 1.
+    fn new(hangs: u32) -> Self {
+        Self {
+            hangs: hangs as usize - 1,
+            seen: RefCell::default(),
+        }
+    }
+
+    fn wait<T>(&self, bench: &Bench, future: impl Future<Output = T>) -> T {
+        let mut future = Box::pin(future);
+        loop {
+            if let Some(outcome) = (&mut future).now_or_never() {
+                return outcome;
+            }
+            assert!(self.answer(bench), "nothing is asked, and yet it waits");
+        }
+    }
+
+    /// Answers all that comes in the background.
+    fn clear(&self, bench: &Bench) {
+        while self.answer(bench) {}
+    }
+
+    fn answer(&self, bench: &Bench) -> bool {
+        let gets = bench.client.pending_gets().into_iter().map(|it| it.id);
+        let others = bench.client.pending_requests().into_iter().map(|it| it.id);
+        let pending: BTreeSet<_> = gets.chain(others).collect();
+        let mut seen = self.seen.borrow_mut();
+        seen.extend(&pending);
+        let hung = seen.iter().nth(self.hangs).copied();
+        drop(seen);
+        let next = pending.iter().find(|id| Some(**id) != hung);
+        next.or_else(|| pending.first())
+            .is_some_and(|id| bench.client.finish(*id))
+    }
+}
+
 /// A failure is final: whoever asks again hears the same.
 fn ends(writer: &Writer, outcome: Result<(), FsError>) -> Result<(), FsError> {
     let again = now(writer.store()).map(drop);
@@ -150,12 +199,17 @@ fn every_fault_at_every_request_is_told_or_does_no_harm() {
                 if is_lasting && fault == Fault::Fail(ErrorKind::NoSuchUpload) {
                     continue;
                 }
+                // What passes the client tries again by itself.
+                if !is_lasting && fault == Fault::Fail(ErrorKind::Throttled) {
+                    continue;
+                }
                 let mut hits = 1..;
                 while check(
                     &(workload, &contents),
                     &fault,
                     (hits.next().unwrap(), is_lasting),
                     state.path(),
+                    Time::Immediate,
                 ) {
                     cases += 1;
                 }
@@ -165,15 +219,43 @@ fn every_fault_at_every_request_is_told_or_does_no_harm() {
     assert!(cases > 250, "{cases} cases are not all");
 }
 
+/// One request hangs until the client gives it up, and everything else is answered before.
+#[test]
+fn every_request_that_hangs_is_told_or_does_no_harm() {
+    let state = tempfile::tempdir().unwrap();
+    let mut cases = 0;
+    for workload in WORKLOADS {
+        let contents = workload.contents();
+        for fault in [
+            Fault::Fail(ErrorKind::Transient),
+            Fault::FailAfterwards(ErrorKind::Transient),
+        ] {
+            let mut hits = 1..;
+            while check(
+                &(workload, &contents),
+                &fault,
+                (hits.next().unwrap(), false),
+                state.path(),
+                Time::Manual,
+            ) {
+                cases += 1;
+            }
+        }
+    }
+    assert!(cases > 40, "{cases} cases are not all");
+}
+
 /// One case; `false` if the workload has fewer requests.
 fn check(
     (workload, contents): &(Workload, &Contents),
     fault: &Fault,
     (hit, is_lasting): (u32, bool),
     state: &Path,
+    time: Time,
 ) -> bool {
-    let case = format!("{workload:?}, {fault:?} at {hit}, for ever: {is_lasting}");
-    let bench = Bench::with_journal(state);
+    let case = format!("{workload:?}, {fault:?} at {hit}, for ever: {is_lasting}, {time:?}");
+    let bench = Bench::with_journal(state, time);
+    let desk = Desk::new(hit);
     if let Some(before) = &contents.before {
         bench.client.put_object("key", before.clone());
     }
@@ -187,7 +269,8 @@ fn check(
         when,
         fault: fault.clone(),
     });
-    let outcome = workload.run(&bench, contents);
+    let outcome = workload.run(&bench, contents, &desk);
+    desk.clear(&bench);
     let log = bench.client.take_log();
     bench.client.clear_faults();
     let content = bench.content();
@@ -212,8 +295,9 @@ fn check(
     let client = bench.end();
     assert_eq!(budget.used(), 0, "{case}");
     let next = Bench::next_mount(client, state);
-    now(next.context.recover());
-    let left = next.uploads();
+    desk.wait(&next, next.context.recover());
+    let left = desk.wait(&next, next.client.list_uploads(""));
+    let left = left.unwrap().len();
     assert!(left <= unknown, "{case}: {left} uploads");
     was_hit
 }

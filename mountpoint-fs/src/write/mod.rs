@@ -29,6 +29,8 @@ mod copying_tests;
 #[cfg(test)]
 mod fault_matrix;
 #[cfg(test)]
+mod shortage_tests;
+#[cfg(test)]
 mod tests;
 
 pub use context::WriteContext;

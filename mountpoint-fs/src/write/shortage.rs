@@ -1,8 +1,9 @@
 //! What is done when writers find no memory and nothing that is on its way will give any back.
 //!
 //! An application may write to many large files in turn, and each of them then holds a part that is not full. S3 takes a
-//! part that is not the last from 5 MiB on: the file that was written to least lately sends what it has. Where none has
-//! so much, and for a while nothing at all is written or sent, those who wait fail rather than wait for ever.
+//! part that is not the last from 5 MiB on: the file that was written to least lately sends what it has; where only files
+//! have so much whose writers wait themselves, the one that has waited longest does. Where none has, and for a while nothing
+//! at all is written or sent, those who wait fail rather than wait for ever.
 //!
 //! Invariant: nothing is sent early while parts are on their way, whose memory comes back by itself. Looked at by one task
 //! of the runtime, with no lock held.
@@ -29,7 +30,11 @@ pub(super) struct Shortage {
     waiting: AtomicUsize,
     /// Counts what is written: tells which file was written to least lately, and whether anything moves.
     moves: AtomicU64,
+    /// Those of them that hold enough for a part.
+    holding: AtomicUsize,
     begun: Arc<Notify>,
+    /// One of `holding` is to send what it holds.
+    send_first: Notify,
     given_up: Notify,
     /// What was seen last. A leaf.
     seen: Mutex<Option<Seen>>,
@@ -74,10 +79,35 @@ impl Shortage {
         Some(ready.min_by_key(|(since, _)| *since)?.1)
     }
 
+    /// Returns when a file whose writer waits is to send what it holds; never, unless it `has_part`.
+    pub(super) async fn told_to_send(&self, has_part: bool) {
+        if !has_part {
+            std::future::pending::<()>().await;
+        }
+        let _counted = Counted::new(&self.holding);
+        self.send_first.notified().await;
+    }
+
     fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::AcqRel);
         self.begun.notify_one();
         Waiting(self)
+    }
+}
+
+/// Counts one more, until it is dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -157,8 +187,16 @@ impl WriteContext {
     }
 
     fn send_one_early(&self) -> bool {
-        let idlest = self.shortage.idlest();
-        idlest.is_some_and(|writer| writer.send_early())
+        let shortage = &self.shortage;
+        let idlest = shortage.idlest();
+        if idlest.is_some_and(|writer| writer.send_early()) {
+            return true;
+        }
+        let is_held = shortage.holding.load(Ordering::Acquire) > 0;
+        if is_held {
+            shortage.send_first.notify_one();
+        }
+        is_held
     }
 }
 

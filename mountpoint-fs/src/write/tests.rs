@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt as _;
 use mountpoint_client::sim::{Operation, SimOptions, Time};
@@ -42,7 +41,7 @@ pub(super) struct Bench {
     pub(super) client: Arc<SimClient>,
     pub(super) context: Arc<WriteContext>,
     pub(super) budget: Arc<Budget>,
-    clock: Clock,
+    pub(super) clock: Clock,
     told: Arc<Told>,
 }
 
@@ -56,7 +55,7 @@ impl Bench {
         Self::with(time, memory, config)
     }
 
-    fn with(time: Time, memory: u64, config: WriteConfig) -> Self {
+    pub(super) fn with(time: Time, memory: u64, config: WriteConfig) -> Self {
         let options = SimOptions {
             time,
             ..SimOptions::default()
@@ -93,9 +92,9 @@ impl Bench {
     }
 
     /// With a journal of uploads in `state`.
-    pub(super) fn with_journal(state: &Path) -> Self {
+    pub(super) fn with_journal(state: &Path, time: Time) -> Self {
         let options = SimOptions {
-            time: Time::Immediate,
+            time,
             ..SimOptions::default()
         };
         Self::next_mount(Arc::new(SimClient::new(options)), state)
@@ -454,135 +453,4 @@ fn a_write_that_is_not_the_next_bytes_fails_the_file() {
         assert_eq!(bench.content(), None);
         assert_eq!(bench.uploads(), 0);
     }
-}
-
-/// Files with parts of 8 MiB, of which four can be held.
-fn in_turn(time: Time) -> Bench {
-    // Half of it for writers; two buffers of any size, two for whole parts.
-    let config = WriteConfig {
-        checksum: Some(ChecksumAlgorithm::Crc64Nvme),
-        ..WriteConfig::default()
-    };
-    Bench::with(time, 80 << 20, config)
-}
-
-/// Writes as far as there is memory. Returns how far that was.
-fn write_some(writer: &Writer, data: &[u8]) -> usize {
-    let mut at = 0;
-    for piece in data.chunks(MIB) {
-        match writer.write_now(at as u64, piece) {
-            Some(written) => written.unwrap(),
-            None => break,
-        }
-        at += piece.len();
-    }
-    at
-}
-
-#[test]
-fn one_thread_fills_many_files_in_turn() {
-    let bench = in_turn(Time::Immediate);
-    let content = pattern(6 * MIB + 5);
-    let mut writers = Vec::new();
-    let mut waits = 0;
-    for index in 0..12 {
-        let writer = bench.writer_of(&format!("key-{index}"), Beginning::New);
-        let mut at = 0;
-        while at < content.len() {
-            let end = content.len().min(at + MIB);
-            let mut waiting = Box::pin(writer.write(at as u64, &content[at..end]));
-            if (&mut waiting).now_or_never().is_none() {
-                waits += 1;
-                assert!(bench.context.look(), "somebody waits");
-                now(waiting).unwrap();
-            }
-            at = end;
-        }
-        writers.push(writer);
-    }
-    assert!(waits > 6, "{waits}");
-    assert!(!bench.context.look());
-    for (index, writer) in writers.iter().enumerate() {
-        now(writer.store()).unwrap();
-        let object = bench.client.object(&format!("key-{index}")).unwrap();
-        assert!(object.content.to_vec() == content, "{index}");
-    }
-}
-
-#[test]
-fn who_finds_no_memory_fails_when_nothing_moves_and_not_before() {
-    let bench = in_turn(Time::Manual);
-    let held: Vec<_> = (0..8)
-        .map(|index| bench.writer_of(&format!("held-{index}"), Beginning::New))
-        .collect();
-    // Too little for a part.
-    let filled: Vec<_> = held
-        .iter()
-        .map(|writer| write_some(writer, &pattern(4 * MIB)))
-        .collect();
-    let last = bench.writer_of("last", Beginning::New);
-    let data = pattern(MIB);
-    let mut at = 0;
-    while let Some(written) = last.write_now(at, &data) {
-        written.unwrap();
-        at += data.len() as u64;
-        assert!(at < 64 << 20, "memory has an end");
-    }
-    let mut waiting = Box::pin(last.write(at, &data));
-    assert!((&mut waiting).now_or_never().is_none());
-    let mut wait = |seconds: u64| {
-        assert!(bench.context.look());
-        bench.clock.advance(Duration::from_secs(seconds));
-        assert!(bench.context.look());
-        (&mut waiting).now_or_never()
-    };
-    assert!(wait(59).is_none());
-    // Somebody writes: it begins anew.
-    let (index, filled) = filled.iter().enumerate().max_by_key(|it| it.1).unwrap();
-    held[index]
-        .write_now(*filled as u64, b"x")
-        .unwrap()
-        .unwrap();
-    assert!(wait(59).is_none());
-    assert!(bench.pending().is_empty());
-    let error = wait(1).expect("it fails").unwrap_err();
-    let text = error.to_string();
-    assert!(matches!(error, FsError::NoSpace(_)), "{text}");
-    assert!(
-        text.contains("last") && text.contains("--memory-target"),
-        "{text}"
-    );
-    // For good, and what it held is free.
-    now(last.store()).unwrap_err();
-    assert!(!bench.context.look());
-}
-
-#[test]
-fn nothing_is_sent_early_while_parts_are_on_their_way() {
-    let bench = in_turn(Time::Manual);
-    let busy = bench.writer_of("busy", Beginning::New);
-    write(&busy, 0, &pattern(8 * MIB)).unwrap();
-    let held: Vec<_> = (0..4)
-        .map(|index| bench.writer_of(&format!("held-{index}"), Beginning::New))
-        .collect();
-    let filled: Vec<_> = held
-        .iter()
-        .map(|writer| write_some(writer, &pattern(6 * MIB)))
-        .collect();
-    let stuck = filled.iter().position(|filled| *filled < 6 * MIB).unwrap();
-    let data = pattern(MIB);
-    let mut waiting = Box::pin(held[stuck].write(filled[stuck] as u64, &data));
-    assert!((&mut waiting).now_or_never().is_none());
-    for _ in 0..3 {
-        assert!(bench.context.look());
-        bench.clock.advance(Duration::from_secs(100));
-    }
-    // One file has an upload: what the busy one sends gives the memory back.
-    assert_eq!(bench.pending(), [Operation::CreateMultipartUpload]);
-    for _ in 0..2 {
-        for request in bench.client.pending_requests() {
-            bench.client.finish(request.id);
-        }
-    }
-    now(waiting).unwrap();
 }

@@ -8,9 +8,11 @@
 //! of itself on the server and what is new.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::future::{Either, select};
 use mountpoint_client::types::{ETag, Key, ObjectHeaders, PutCondition};
 use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Mutex as AsyncMutex;
@@ -224,11 +226,17 @@ impl Writer {
                     if front.upload.is_some() {
                         self.context.parts.room().await;
                     }
-                    match self.context.memory_for(&self.key, ask).await {
-                        Ok(fill) => self.install(&mut front, fill),
-                        Err(error) => {
+                    let memory = pin!(self.context.memory_for(&self.key, ask));
+                    // It holds the lock: nobody else can have its part sent.
+                    let told = pin!(self.context.shortage.told_to_send(front.has_part()));
+                    match select(memory, told).await {
+                        Either::Left((Ok(fill), _)) => self.install(&mut front, fill),
+                        Either::Left((Err(error), _)) => {
                             self.fail(&mut front, &error);
                             return Err(error);
+                        }
+                        Either::Right(_) => {
+                            self.send_held(&mut front);
                         }
                     }
                 }
@@ -287,13 +295,18 @@ impl Writer {
         let Ok(mut front) = self.front.try_lock() else {
             return false;
         };
-        if self.failure.get().is_some() || !front.has_part() {
+        self.failure.get().is_none() && self.send_held(&mut front)
+    }
+
+    /// Sends what is held as a part, full or not, if it is long enough. Returns whether it did.
+    fn send_held(&self, front: &mut Front) -> bool {
+        if !front.has_part() {
             return false;
         }
         if let Some(filling) = &mut front.filling {
             filling.part_size = filling.fill.filled();
         }
-        self.send_part(&mut front, &[]);
+        self.send_part(front, &[]);
         true
     }
 

@@ -51,7 +51,10 @@ fn create(mount: &Mount, name: &str, mode: u16) -> (InodeNo, HandleNo) {
         mode: Some(mode),
         ..WriteOptions::default()
     };
-    let (entry, opened) = mount.fs.create(ROOT, OsStr::new(name), options, 0).unwrap();
+    let (entry, opened) = mount
+        .fs
+        .create(ROOT, OsStr::new(name), options, Opener::UNSEEN)
+        .unwrap();
     (entry.attributes.ino, opened.handle)
 }
 
@@ -89,7 +92,7 @@ fn open(mount: &Mount, name: &str, truncate: bool) -> Result<Opened, FsError> {
         ..WriteOptions::default()
     };
     let ino = mount.walk(name);
-    now(mount.fs.open_for_writing(ino, options, 0))
+    now(mount.fs.open_for_writing(ino, options, Opener::UNSEEN))
 }
 
 #[test]

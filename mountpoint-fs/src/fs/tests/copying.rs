@@ -50,9 +50,12 @@ impl Copying {
         mount.bucket.put_object("old", content.clone());
         let old = mount.walk("old");
         let from = now(mount.fs.open(old, READ)).unwrap().handle;
-        let created = mount
-            .fs
-            .create(ROOT, OsStr::new("new"), WriteOptions::default(), 0);
+        let created = mount.fs.create(
+            ROOT,
+            OsStr::new("new"),
+            WriteOptions::default(),
+            Opener::UNSEEN,
+        );
         let to = created.unwrap().1.handle;
         drop(mount.bucket.take_log());
         Self {

@@ -29,7 +29,7 @@ use mountpoint_client::sim::{Operation, RequestLog, SimOptions, Time};
 use super::FileSystem;
 use crate::clock::Clock;
 use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
-use crate::handle::{Closer, Closing, Others};
+use crate::handle::{Closer, Closing, Opener, Others};
 use crate::operation::{
     DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, OpenOptions,
 };
@@ -44,7 +44,7 @@ const READ: OpenOptions = OpenOptions {
 struct Closes(Closer, Others);
 
 impl Closing for Closes {
-    fn closer(&self, _: u32) -> Closer {
+    fn closer(&self, _: Opener) -> Closer {
         self.0
     }
 

@@ -221,7 +221,7 @@ fn opens_that_are_refused() {
     let (file, directory) = (mount.walk("a"), mount.walk("d"));
     let write = WriteOptions::default();
     assert!(matches!(
-        now(mount.fs.open_for_writing(file, write, 0)),
+        now(mount.fs.open_for_writing(file, write, Opener::UNSEEN)),
         Err(FsError::NotPermitted(_))
     ));
     assert!(matches!(

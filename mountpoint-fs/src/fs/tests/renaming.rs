@@ -508,7 +508,10 @@ fn a_directory_with_a_file_that_is_being_written_stays_where_it_is() {
     let d = mount.walk("d");
     mount.walk("d/s/a");
     let options = crate::operation::WriteOptions::default();
-    let (_, opened) = mount.fs.create(s, OsStr::new("new"), options, 0).unwrap();
+    let (_, opened) = mount
+        .fs
+        .create(s, OsStr::new("new"), options, Opener::UNSEEN)
+        .unwrap();
     let written = mount.fs.write_now(opened.handle, 0, b"hello");
     written.unwrap().unwrap();
     for (from, to) in [((ROOT, "d"), (ROOT, "e")), ((d, "s"), (ROOT, "s"))] {
@@ -530,7 +533,10 @@ fn a_file_that_was_closed_and_not_stored_moves_with_its_directory() {
     let mount = writable(&["d/a"]);
     let d = mount.walk("d");
     let options = crate::operation::WriteOptions::default();
-    let (_, opened) = mount.fs.create(d, OsStr::new("new"), options, 0).unwrap();
+    let (_, opened) = mount
+        .fs
+        .create(d, OsStr::new("new"), options, Opener::UNSEEN)
+        .unwrap();
     now(mount.fs.flush(opened.handle, &OPENER)).unwrap();
     rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
     assert_eq!(mount.bucket.keys(), ["e/a", "e/new"]);

@@ -243,7 +243,9 @@ fn what_was_listed_ahead_does_not_hide_changes_of_this_mount() {
 
     mount.clock.advance(Duration::from_millis(1));
     let options = crate::operation::WriteOptions::default();
-    let created = mount.fs.create(b, OsStr::new("mine"), options, 0);
+    let created = mount
+        .fs
+        .create(b, OsStr::new("mine"), options, Opener::UNSEEN);
     let (_, opened) = created.unwrap();
     now(mount.fs.sync(opened.handle)).unwrap();
     mount.fs.release(opened.handle);
@@ -275,7 +277,7 @@ fn absence_is_known_from_a_listing_where_it_may_be_old() {
     let options = crate::operation::WriteOptions::default();
     let (_, opened) = mount
         .fs
-        .create(directory, OsStr::new("z"), options, 0)
+        .create(directory, OsStr::new("z"), options, Opener::UNSEEN)
         .unwrap();
     now(mount.fs.sync(opened.handle)).unwrap();
     mount.fs.release(opened.handle);

@@ -169,7 +169,10 @@ impl Model {
         let (opened, content, condition) = match self.lookup(name) {
             Err(FsError::NotFound) => {
                 assert!(!self.truth.contains_key(name), "{name}");
-                let created = self.mount.fs.create(ROOT, OsStr::new(name), options, 0);
+                let created = self
+                    .mount
+                    .fs
+                    .create(ROOT, OsStr::new(name), options, Opener::UNSEEN);
                 let (entry, opened) = created.unwrap();
                 let ino = entry.attributes.ino;
                 *self.lookups.entry(ino).or_default() += 1;
@@ -178,7 +181,7 @@ impl Model {
             Err(error) => return assert!(self.has_fault, "{name}: {error}"),
             Ok(ino) => {
                 let known = self.truth.get(name).cloned();
-                match now(self.mount.fs.open_for_writing(ino, options, 0)) {
+                match now(self.mount.fs.open_for_writing(ino, options, Opener::UNSEEN)) {
                     Ok(opened) => {
                         // A writer that was closed has stored its file first.
                         self.others_stored(name);

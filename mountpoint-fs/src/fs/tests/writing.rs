@@ -7,7 +7,9 @@ const ROOT: InodeNo = InodeNo::ROOT;
 
 fn create(mount: &Mount, parent: InodeNo, name: &str) -> (InodeNo, HandleNo) {
     let options = WriteOptions::default();
-    let created = mount.fs.create(parent, OsStr::new(name), options, 0);
+    let created = mount
+        .fs
+        .create(parent, OsStr::new(name), options, Opener::UNSEEN);
     let (entry, opened) = created.unwrap();
     (entry.attributes.ino, opened.handle)
 }
@@ -65,18 +67,26 @@ fn readers_and_a_writer_exclude_each_other() {
         truncate: true,
         ..WriteOptions::default()
     };
-    refused(now(mount.fs.open_for_writing(ino, truncate, 0)));
+    refused(now(mount.fs.open_for_writing(
+        ino,
+        truncate,
+        Opener::UNSEEN,
+    )));
     assert!(
         mount
             .fs
-            .create(ROOT, OsStr::new("new"), truncate, 0)
+            .create(ROOT, OsStr::new("new"), truncate, Opener::UNSEEN)
             .is_err()
     );
     mount.fs.release(handle);
     now(mount.fs.open(ino, READ)).unwrap();
     // Without the flag nothing is replaced.
     let old = mount.walk("old");
-    refused(now(mount.fs.open_for_writing(old, truncate, 0)));
+    refused(now(mount.fs.open_for_writing(
+        old,
+        truncate,
+        Opener::UNSEEN,
+    )));
 }
 
 #[test]
@@ -116,7 +126,7 @@ fn an_empty_file_that_somebody_else_filled_is_not_replaced() {
         mount.bucket.put_object("a", "");
         let ino = mount.walk("a");
         let options = WriteOptions::default();
-        let opened = now(mount.fs.open_for_writing(ino, options, 0)).unwrap();
+        let opened = now(mount.fs.open_for_writing(ino, options, Opener::UNSEEN)).unwrap();
         mount.bucket.put_object("a", "theirs");
         if writes {
             write(&mount, opened.handle, 0, b"ours");
@@ -128,7 +138,10 @@ fn an_empty_file_that_somebody_else_filled_is_not_replaced() {
     }
     mount.bucket.put_object("b", "");
     let ino = mount.walk("b");
-    let opened = now(mount.fs.open_for_writing(ino, WriteOptions::default(), 0)).unwrap();
+    let opened = now(mount
+        .fs
+        .open_for_writing(ino, WriteOptions::default(), Opener::UNSEEN))
+    .unwrap();
     write(&mount, opened.handle, 0, b"ours");
     mount.fs.release(opened.handle);
     assert_eq!(content(&mount, "b"), "ours");
@@ -294,4 +307,16 @@ fn a_child_writes_what_its_opener_has_closed() {
     assert!(matches!(outcome, Err(FsError::Exists)), "{outcome:?}");
     mount.fs.release(handle);
     assert_eq!(content(&mount, "other"), "theirs");
+}
+
+/// The same, where it cannot be seen whether the opener has another descriptor.
+#[test]
+fn a_child_stores_what_an_opener_out_of_sight_has_closed() {
+    let mount = Mount::immediate(&[]);
+    let (_, handle) = create(&mount, ROOT, "new");
+    now(mount.fs.flush(handle, &UNSEEN)).unwrap();
+    write(&mount, handle, 0, b"of a child");
+    now(mount.fs.flush(handle, &CHILD)).unwrap();
+    assert_eq!(content(&mount, "new"), "of a child");
+    mount.fs.release(handle);
 }
