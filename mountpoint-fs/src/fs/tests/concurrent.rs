@@ -91,7 +91,7 @@ struct Model {
     history: Vec<(Duration, BTreeMap<String, Is>)>,
     inodes: HashMap<InodeNo, (String, Is)>,
     counts: BTreeMap<InodeNo, u64>,
-    /// Paths that a listing told of.
+    /// Directories that were listed.
     listed: BTreeSet<String>,
     in_the_air: Vec<Operation>,
     files: Vec<HandleNo>,
@@ -151,10 +151,11 @@ impl Model {
     /// Whether an operation may say that a path is this.
     #[track_caller]
     fn check(&self, path: &str, is: Is, operation: &Operation) {
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
         // That there is nothing is never older than the question.
         let age = match is {
             Is::Nothing => Duration::ZERO,
-            _ if self.listed.contains(path) => FILE_TTL + LISTING_AGE_MAX,
+            _ if self.listed.contains(parent) => FILE_TTL + LISTING_AGE_MAX,
             _ => FILE_TTL,
         };
         let was = match is {
@@ -448,13 +449,13 @@ impl Model {
         if let Some(last) = entries.last() {
             reading.offset = last.next_offset;
         }
+        self.listed.insert(path.clone());
         for entry in entries {
             if matches!(&*entry.name, "." | "..") {
                 continue;
             }
             let child = join(&path, &entry.name);
             let is = is(&entry.entry.attributes);
-            self.listed.insert(child.clone());
             // A listing is never older than what began it.
             let was = self.was(&child, Duration::MAX, changes);
             // The known inode's version may be the newer one: it was asked for later.
