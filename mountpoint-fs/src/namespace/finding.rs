@@ -61,8 +61,11 @@ impl Namespace {
                 } else {
                     (seen.found, None)
                 };
-                let took = clock.now().saturating_sub(asked);
-                let (now, valid_until) = (clock.now().into(), (heard + ttl).into());
+                let answered = clock.now();
+                let took = answered.saturating_sub(asked);
+                // For as long as it took, but never on a version that was heard of long before.
+                let fresh_until = (answered + took).min(seen.version_heard + OPEN_FRESH_MAX);
+                let (now, valid_until) = (answered.into(), (heard + ttl).into());
                 for below in seen.below {
                     // A page that has nothing but the name itself helps no other lookup, and none says what objects
                     // carry.
@@ -77,7 +80,7 @@ impl Namespace {
                     posix,
                     asked,
                     heard,
-                    fresh_until: Some(seen.version_heard + took.min(OPEN_FRESH_MAX)),
+                    fresh_until: Some(fresh_until),
                     front: seen.front,
                 })
             }

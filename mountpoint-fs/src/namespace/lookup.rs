@@ -87,18 +87,20 @@ pub(super) async fn find(
                 return Ok(seen.heard_at(heard));
             }
             let front = client.front(key, FRONT_LEN).await;
-            let seen = front_of(client, clock, directory, key, front).await?;
+            let front_heard = clock.now();
+            let seen = front_of(client, clock, directory, key, front, front_heard).await?;
             Ok(seen.heard_at(heard))
         }
         Plan::File => {
             let (listing, front) = (client.list(keys_from(&own)), client.front(key, FRONT_LEN));
-            let (heard, front) = match select(listing, front).await {
+            let (heard, front_heard, front) = match select(listing, front).await {
                 Either::Left((listed, front)) => {
                     let heard = clock.now();
                     if let Some(seen) = directory_of(&listed?, &own, is_ordered, heard) {
                         return Ok(seen);
                     }
-                    (heard, front.await)
+                    let front = front.await;
+                    (heard, clock.now(), front)
                 }
                 Either::Right((front, listing)) => {
                     let heard = clock.now();
@@ -106,10 +108,10 @@ pub(super) async fn find(
                     if let Some(seen) = directory_of(&listed, &own, is_ordered, clock.now()) {
                         return Ok(seen);
                     }
-                    (heard, front)
+                    (heard, heard, front)
                 }
             };
-            let seen = front_of(client, clock, directory, key, front).await?;
+            let seen = front_of(client, clock, directory, key, front, front_heard).await?;
             Ok(seen.heard_at(heard))
         }
         Plan::Name if is_ordered => find_by_name(client, clock, directory, key, own).await,
@@ -176,13 +178,14 @@ async fn object(
     })
 }
 
-/// The same, by its first bytes. Where they cannot be had (it is archived, or may be listed only) it is listed.
+/// The same, by its first bytes, whose answer came at `heard`. Where they cannot be had (it is archived, or may be listed only) it is listed.
 async fn front_of(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
     directory: &str,
     key: &Key,
     front: Result<Front, ClientError>,
+    heard: Duration,
 ) -> Result<Seen, FsError> {
     match front {
         Ok(Front { info, bytes }) => Ok(Seen {
@@ -190,10 +193,10 @@ async fn front_of(
             below: Vec::new(),
             front: Some(bytes),
             front_failed: false,
-            heard: clock.now(),
-            version_heard: clock.now(),
+            heard,
+            version_heard: heard,
         }),
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(Seen::only(None, clock.now())),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(Seen::only(None, heard)),
         Err(_) => {
             let seen = object(client, clock, directory, key).await?;
             Ok(Seen {
