@@ -201,6 +201,10 @@ pub const FRONT_CREDIT: u8 = 2;
 /// Most of them that none has followed, after many that opens did.
 pub const FRONT_CREDIT_MAX: u8 = 8;
 
+/// How long look-ups ask for no first bytes after they could not be had: a server that does not know how is asked once
+/// a minute, and one that failed by chance loses no more than that.
+pub const FRONT_FAILED_AGE: Duration = Duration::from_secs(60);
+
 /// How old the listing of a directory may be that was made before the directory was opened, where names may be old.
 pub const WALK_AGE_MAX: Duration = Duration::from_secs(10);
 

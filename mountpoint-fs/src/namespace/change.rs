@@ -5,7 +5,6 @@
 
 use std::ffi::OsStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mountpoint_client::types::Key;
 
@@ -165,9 +164,8 @@ impl NameChange<'_> {
     pub fn made_directory(mut self, is_kept: bool) -> Result<Entry, FsError> {
         self.settle();
         let namespace = self.namespace;
-        let observed = namespace
-            .observed(namespace.clock.now(), Duration::ZERO)
-            .vouching_for_none();
+        let now = namespace.clock.now();
+        let observed = namespace.observed(now, now);
         let ino = namespace
             .table
             .make_directory(self.directory, &self.name, observed, is_kept)?;

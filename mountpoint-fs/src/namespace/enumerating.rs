@@ -90,7 +90,7 @@ impl Namespace {
         };
         let now = self.clock.now();
         if page.place().is_some_and(|place| place.is_last) {
-            self.walks.listed(&prefix, now);
+            self.walks.listed(&prefix, page.asked, now);
         }
         if !self.is_posix && !self.is_old(page) {
             let valid_until = (now + self.config.ttl).into();

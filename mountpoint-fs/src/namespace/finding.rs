@@ -17,7 +17,7 @@ use super::page::Page;
 use super::recent::RecentEntry;
 use super::subtree::Subtree;
 use super::version::Found;
-use crate::config::limits::LIST_PAGE_KEYS;
+use crate::config::limits::{LIST_PAGE_KEYS, OPEN_FRESH_MAX};
 use crate::operation::{Entry, FileKind, FsError, InodeNo};
 
 /// A page of a directory that was listed for lookups.
@@ -47,8 +47,12 @@ impl Namespace {
             let is_posix = self.is_posix;
             async move {
                 let asked = clock.now();
-                let spend = || wants_front && fronts.spend();
-                let seen = lookup::find(&client, &prefix, &key, plan, spend).await?;
+                let spend = || wants_front && fronts.spend(clock.now().into());
+                let seen = lookup::find(&client, &clock, &prefix, &key, plan, spend).await?;
+                if seen.front_failed {
+                    fronts.failed(clock.now().into());
+                }
+                let heard = seen.heard;
                 if seen.found == Some(Found::Directory) || plan == Plan::Directory {
                     crowds.guessed(&prefix, seen.found == Some(Found::Directory));
                 }
@@ -57,21 +61,26 @@ impl Namespace {
                 } else {
                     (seen.found, None)
                 };
-                let now = clock.now();
+                let answered = clock.now();
+                let took = answered.saturating_sub(asked);
+                // For as long as it took, but never on a version that was heard of long before.
+                let fresh_until = (answered + took).min(seen.version_heard + OPEN_FRESH_MAX);
+                let (now, valid_until) = (answered.into(), (heard + ttl).into());
                 for below in seen.below {
                     // A page that has nothing but the name itself helps no other lookup, and none says what objects
                     // carry.
                     if !is_posix && (*below.prefix != *prefix || below.entries.len() > 1) {
                         let prefix = Arc::clone(&below.prefix);
                         let page = Arc::new(below.page(asked));
-                        recent.delivered(&prefix, &page, now.into(), (now + ttl).into());
+                        recent.delivered(&prefix, &page, now, valid_until);
                     }
                 }
                 Ok(Answer {
                     found,
                     posix,
                     asked,
-                    took: now.saturating_sub(asked),
+                    heard,
+                    fresh_until: Some(fresh_until),
                     front: seen.front,
                 })
             }
@@ -81,8 +90,11 @@ impl Namespace {
             is_own = true;
             begin()
         };
-        let answer = self.lookups.join(key.clone(), begin_own).await?;
-        if is_own || answer.found.is_some() {
+        let began = self.clock.now();
+        let mut answer = self.lookups.join(key.clone(), begin_own).await?;
+        answer.fresh_until.take_if(|_| !is_own);
+        let is_valid = answer.found.is_some() && answer.heard + self.config.ttl > began;
+        if is_own || is_valid {
             return Ok(answer);
         }
         // Others had asked before: what was written since is not in the answer. Whatever is in the air now is younger.
@@ -110,10 +122,11 @@ impl Namespace {
             None => {
                 // Who has just listed the directory asks what its names are, and opens what is known.
                 let was_listed = self.walks.was_listed(prefix, self.clock.now());
-                let wants_front = !self.is_posix && !was_listed && self.fronts.are_worth_it();
+                let wants_front =
+                    !self.is_posix && !was_listed && self.fronts.are_worth_it(self.now());
                 let was_wrong = self.crowds.was_wrong(prefix);
                 let plan = siblings.plan(name, was_wrong, wants_front);
-                if plan == Plan::File && !self.fronts.spend() {
+                if plan == Plan::File && !self.fronts.spend(self.now()) {
                     return (Plan::Name, false);
                 }
                 (plan, wants_front)
@@ -201,8 +214,8 @@ impl Namespace {
         }
     }
 
-    /// Asks until the answer is newer than any change that this mount has made to the name. A file does not hide a
-    /// directory that is kept; a directory that S3 knows need not be.
+    /// Asks until the answer is newer than any change that this mount has made to the name, and than what is known of it
+    /// if that is something else. A file does not hide a directory that is kept; a directory that S3 knows need not be.
     pub(super) async fn find_unchanged(
         &self,
         parent: InodeNo,
@@ -211,7 +224,12 @@ impl Namespace {
     ) -> Result<Answer, FsError> {
         loop {
             let mut answer = self.find(parent, prefix, name).await?;
-            if self.changes.outdate(parent, name, answer.asked) {
+            let asked = answer.asked;
+            let is_contradicted =
+                |found: &Found| self.table.contradicts(parent, name, found, asked.into());
+            if self.changes.outdate(parent, name, asked)
+                || answer.found.as_ref().is_some_and(is_contradicted)
+            {
                 continue;
             }
             if let Some(ino) = self.table.child(parent, name) {
@@ -225,7 +243,7 @@ impl Namespace {
         }
     }
 
-    /// What a page said of `name` a moment ago, unless this mount has changed it since.
+    /// What a page said of `name` a moment ago, unless this mount has changed it since, or has heard otherwise.
     pub(super) fn recently(
         &self,
         parent: InodeNo,
@@ -233,7 +251,10 @@ impl Namespace {
         name: &str,
     ) -> Option<RecentEntry> {
         let recent = self.recent.find(prefix, name, self.now())?;
-        let is_outdated = self.changes.outdate_moment(parent, name, recent.asked);
+        let is_outdated = self.changes.outdate_moment(parent, name, recent.asked)
+            || self
+                .table
+                .contradicts(parent, name, &recent.listed.found, recent.asked);
         (!is_outdated).then_some(recent)
     }
 
@@ -250,7 +271,8 @@ impl Namespace {
             return None;
         }
         let asked = self.recent.absent(prefix, name, self.now(), age_max)?;
-        let is_outdated = self.changes.outdate(parent, name, asked);
+        let is_outdated = self.changes.outdate(parent, name, asked)
+            || self.table.is_known_since(parent, name, asked.into());
         (!is_outdated).then_some(asked)
     }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use mountpoint_client::types::ETag;
 
 use super::inode::Moment;
-use crate::config::limits::{FRONT_CREDIT, FRONT_CREDIT_MAX, FRONTS_MAX};
+use crate::config::limits::{FRONT_CREDIT, FRONT_CREDIT_MAX, FRONT_FAILED_AGE, FRONTS_MAX};
 use crate::operation::InodeNo;
 use crate::sync::Mutex;
 
@@ -24,6 +24,8 @@ struct Held {
     /// The oldest is the first.
     fronts: VecDeque<Kept>,
     eagerness: Eagerness,
+    /// Until when none are asked for, because they could not be had.
+    failed_until: Option<Moment>,
 }
 
 #[derive(Debug)]
@@ -34,15 +36,28 @@ struct Kept {
     until: Moment,
 }
 
+impl Held {
+    fn can_be_had(&self, now: Moment) -> bool {
+        self.failed_until.is_none_or(|until| until <= now)
+    }
+}
+
 impl Fronts {
     /// Whether a lookup had better bring the first bytes along. It is to be asked once for each that does.
-    pub(super) fn spend(&self) -> bool {
-        self.0.lock().eagerness.spend()
+    pub(super) fn spend(&self, now: Moment) -> bool {
+        let mut held = self.0.lock();
+        held.can_be_had(now) && held.eagerness.spend()
     }
 
     /// Whether [`Fronts::spend`] would say so.
-    pub(super) fn are_worth_it(&self) -> bool {
-        self.0.lock().eagerness.is_worth_it()
+    pub(super) fn are_worth_it(&self, now: Moment) -> bool {
+        let held = self.0.lock();
+        held.can_be_had(now) && held.eagerness.is_worth_it()
+    }
+
+    /// A lookup asked for first bytes and could not have them: some servers do not know how. None asks for a while.
+    pub(super) fn failed(&self, now: Moment) {
+        self.0.lock().failed_until = Some((now.since_start() + FRONT_FAILED_AGE).into());
     }
 
     /// A lookup has brought `bytes` of the version `etag` of `ino` along.
@@ -142,6 +157,18 @@ mod tests {
         keep();
         fronts.expire(at(1));
         assert_eq!(fronts.take(InodeNo(7), &etag(), true), None);
+    }
+
+    #[test]
+    fn where_they_cannot_be_had_they_are_not_asked_for() {
+        let fronts = Fronts::default();
+        assert!(fronts.spend(at(0)));
+        fronts.failed(at(1));
+        let later = at(1 + FRONT_FAILED_AGE.as_secs());
+        for (now, expected) in [(at(1), false), (at(60), false), (later, true)] {
+            assert_eq!(fronts.are_worth_it(now), expected);
+            assert_eq!(fronts.spend(now), expected);
+        }
     }
 
     #[test]

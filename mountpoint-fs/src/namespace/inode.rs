@@ -47,16 +47,6 @@ pub(super) struct Observed {
     pub(super) fresh_until: Moment,
 }
 
-impl Observed {
-    /// The same answer, but no open may rely on it.
-    pub(super) fn vouching_for_none(self) -> Self {
-        Self {
-            fresh_until: Moment::START,
-            ..self
-        }
-    }
-}
-
 /// An inode. Its key is not stored: it is the chain of its parents' names. See `limits::INODE_BYTES_MAX` for how much
 /// it may take.
 #[derive(Debug)]

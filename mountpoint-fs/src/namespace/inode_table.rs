@@ -142,8 +142,8 @@ impl InodeTable {
 
     /// Makes `name` in `directory` mean what was `found`, and raises that inode's lookup count by one.
     ///
-    /// An inode that is something else is detached. An answer that was asked for before what is known
-    /// changes nothing but how long that is valid.
+    /// An inode that is something else is detached. An answer that was asked for before what is known changes nothing
+    /// but how long that is valid, and that only if it says the same.
     pub(super) fn admit(
         &self,
         directory: InodeNo,
@@ -174,6 +174,46 @@ impl InodeTable {
         }
         drop(table);
         self.view(ino).ok()
+    }
+
+    /// What asking for the object of `ino` alone, at `asked`, found. That says which version it is, and nothing of a
+    /// directory that hides it: what is known gets no younger. `None` as for [`InodeTable::observe`].
+    pub(super) fn confirm(&self, ino: InodeNo, found: &Found, asked: Moment) -> Option<View> {
+        let mut table = self.table.lock();
+        let is_written = table.is_written(ino);
+        let inode = table.inode_mut(ino).ok()?;
+        if !is_written && asked >= inode.observed.asked {
+            if !inode.is_same(found) {
+                table.detach(ino);
+                return None;
+            }
+            inode.observe(found, inode.observed);
+        }
+        table.view(ino).ok()
+    }
+
+    /// Whether something else than was `found` by asking at `asked` is known of `name` in `directory`, by asking later.
+    pub(super) fn contradicts(
+        &self,
+        directory: InodeNo,
+        name: &str,
+        found: &Found,
+        asked: Moment,
+    ) -> bool {
+        let table = self.table.lock();
+        let known = table.child(directory, name);
+        known.is_some_and(|ino| {
+            let is_other = |inode: &Inode| inode.observed.asked > asked && !inode.is_same(found);
+            !table.is_written(ino) && table.inode(ino).is_ok_and(is_other)
+        })
+    }
+
+    /// Whether `name` in `directory` is known by asking later than at `asked`.
+    pub(super) fn is_known_since(&self, directory: InodeNo, name: &str, asked: Moment) -> bool {
+        let table = self.table.lock();
+        let known = table.child(directory, name);
+        let known = known.and_then(|ino| table.inode(ino).ok());
+        known.is_some_and(|inode| inode.observed.asked > asked)
     }
 
     /// Gives back `count` lookups; more than there are count as all.
@@ -346,7 +386,9 @@ impl Table {
         }
         let inode = self.inode_mut(ino).ok()?;
         if observed.asked < inode.observed.asked {
-            inode.observed.valid_until = inode.observed.valid_until.max(observed.valid_until);
+            if inode.is_same(found) {
+                inode.observed.valid_until = inode.observed.valid_until.max(observed.valid_until);
+            }
             return Some(ino);
         }
         inode

@@ -63,6 +63,47 @@ fn an_older_answer_changes_nothing() {
 }
 
 #[test]
+fn an_older_answer_that_says_otherwise_makes_nothing_valid() {
+    let table = InodeTable::new(String::new());
+    let valid = |ino| table.view(ino).unwrap().observed.valid_until;
+    let late = Observed {
+        valid_until: seen(8).valid_until,
+        ..seen(4)
+    };
+    let ino = admit(&table, ROOT, "a", &file("2"), 5);
+    let before = valid(ino);
+    for (found, expected) in [
+        (file("1"), before),
+        (Found::Directory, before),
+        (file("2"), late.valid_until),
+    ] {
+        let is_other = found != file("2");
+        assert_eq!(
+            table.contradicts(ROOT, "a", &found, late.asked),
+            is_other,
+            "{found:?}"
+        );
+        assert!(!table.contradicts(ROOT, "a", &found, seen(5).asked));
+        assert!(table.observe(ino, &found, late).is_some());
+        assert_eq!(valid(ino), expected, "{found:?}");
+    }
+    assert!(!table.contradicts(ROOT, "b", &file("1"), late.asked));
+    assert!(table.is_known_since(ROOT, "a", late.asked));
+    assert!(!table.is_known_since(ROOT, "a", seen(5).asked));
+    // A HEAD makes nothing younger, and its version counts by when it was asked for.
+    let before = table.view(ino).unwrap().observed;
+    assert!(table.confirm(ino, &file("2"), seen(9).asked).is_some());
+    assert!(table.confirm(ino, &file("1"), seen(4).asked).is_some());
+    let after = table.view(ino).unwrap().observed;
+    assert_eq!(
+        (before.asked, before.valid_until),
+        (after.asked, after.valid_until)
+    );
+    assert!(table.confirm(ino, &file("1"), seen(6).asked).is_none());
+    assert_eq!(table.child(ROOT, "a"), None);
+}
+
+#[test]
 fn a_lookup_vouches_for_one_open() {
     let table = InodeTable::new(String::new());
     let now = |seconds| Moment::from(Duration::from_secs(seconds));

@@ -18,6 +18,7 @@ use super::guess::Plan;
 use super::names;
 use super::subtree::{Below, Subtree, Verdict};
 use super::version::{Found, Version};
+use crate::clock::Clock;
 use crate::config::limits::{FRONT_LEN, LOOKUP_KEYS};
 use crate::operation::{FsError, PosixAttributes};
 
@@ -30,8 +31,10 @@ pub(super) struct Answer {
     pub(super) posix: Option<PosixAttributes>,
     /// When it was asked for, on the mount's clock. What was found was true then or later.
     pub(super) asked: Duration,
-    /// How long it took.
-    pub(super) took: Duration,
+    /// When the first of the answers came that it rests on. It is as old as that one, however long the others took.
+    pub(super) heard: Duration,
+    /// Until when the next open may rely on the version that was found; `None` where it was asked for others' sake.
+    pub(super) fresh_until: Option<Duration>,
     /// The first bytes of the file, if they came along.
     pub(super) front: Option<Bytes>,
 }
@@ -43,12 +46,19 @@ pub(super) struct Seen {
     pub(super) below: Vec<Below>,
     /// The first bytes of the file, if they came along.
     pub(super) front: Option<Bytes>,
+    /// Whether they were asked for and could not be had.
+    pub(super) front_failed: bool,
+    /// When the first of the answers came that this rests on.
+    pub(super) heard: Duration,
+    /// When the answer came that has the version of the file.
+    pub(super) version_heard: Duration,
 }
 
 /// Asks what `key` is, which is a name of the directory whose prefix is `directory`. `wants_front` tells that the first
 /// bytes of a file are wanted that turns up where a directory was looked for.
 pub(super) async fn find(
     client: &Arc<dyn ObjectClient>,
+    clock: &Clock,
     directory: &str,
     key: &Key,
     plan: Plan,
@@ -58,60 +68,74 @@ pub(super) async fn find(
     let Some(own) = names::directory_prefix(key) else {
         // Nothing can be below it.
         return match is_ordered {
-            true => object(client, directory, key).await,
-            false => Ok(Seen::only(file(client.head(key).await)?)),
+            true => object(client, clock, directory, key).await,
+            false => {
+                let found = file(client.head(key).await)?;
+                Ok(Seen::only(found, clock.now()))
+            }
         };
     };
     match plan {
         Plan::Directory => {
             let listed = client.list(keys_from(&own)).await?;
-            if let Some(seen) = directory_of(&listed, &own, is_ordered) {
+            let heard = clock.now();
+            if let Some(seen) = directory_of(&listed, &own, is_ordered, heard) {
                 return Ok(seen);
             }
             if !wants_front() {
-                return object(client, directory, key).await;
+                let seen = object(client, clock, directory, key).await?;
+                return Ok(seen.heard_at(heard));
             }
             let front = client.front(key, FRONT_LEN).await;
-            front_of(client, directory, key, front).await
+            let front_heard = clock.now();
+            let seen = front_of(client, clock, directory, key, front, front_heard).await?;
+            Ok(seen.heard_at(heard))
         }
         Plan::File => {
             let (listing, front) = (client.list(keys_from(&own)), client.front(key, FRONT_LEN));
-            let front = match select(listing, front).await {
+            let (heard, front_heard, front) = match select(listing, front).await {
                 Either::Left((listed, front)) => {
-                    if let Some(seen) = directory_of(&listed?, &own, is_ordered) {
+                    let heard = clock.now();
+                    if let Some(seen) = directory_of(&listed?, &own, is_ordered, heard) {
                         return Ok(seen);
                     }
-                    front.await
+                    let front = front.await;
+                    (heard, clock.now(), front)
                 }
                 Either::Right((front, listing)) => {
-                    if let Some(seen) = directory_of(&listing.await?, &own, is_ordered) {
+                    let heard = clock.now();
+                    let listed = listing.await?;
+                    if let Some(seen) = directory_of(&listed, &own, is_ordered, clock.now()) {
                         return Ok(seen);
                     }
-                    front
+                    (heard, heard, front)
                 }
             };
-            front_of(client, directory, key, front).await
+            let seen = front_of(client, clock, directory, key, front, front_heard).await?;
+            Ok(seen.heard_at(heard))
         }
-        Plan::Name if is_ordered => find_by_name(client, directory, key, own).await,
-        Plan::Name => find_in_directory_bucket(client, key, own).await,
+        Plan::Name if is_ordered => find_by_name(client, clock, directory, key, own).await,
+        Plan::Name => find_in_directory_bucket(client, clock, key, own).await,
     }
 }
 
 /// Finds out with the keys that begin with the name, and what is below it where they are too many.
 async fn find_by_name(
     client: &Arc<dyn ObjectClient>,
+    clock: &Clock,
     directory: &str,
     key: &Key,
     own: String,
 ) -> Result<Seen, FsError> {
     let listed = client.list(keys_from(key.as_str())).await?;
+    let heard = clock.now();
     let subtree = Subtree::new(key.as_str(), &listed, true);
     let below = subtree.below(directory);
     let found = match subtree.verdict(key.as_str(), Some(&own)) {
         Verdict::Certain(found) => found,
         Verdict::UnlessDirectory(found) => {
             let listed = client.list(keys_from(&own)).await?;
-            if let Some(seen) = directory_of(&listed, &own, true) {
+            if let Some(seen) = directory_of(&listed, &own, true, clock.now()) {
                 return Ok(seen);
             }
             found
@@ -121,19 +145,25 @@ async fn find_by_name(
         found: restored(client, key, found).await?,
         below,
         front: None,
+        front_failed: false,
+        heard,
+        version_heard: heard,
     })
 }
 
 /// What is called `key`, which is no directory.
 async fn object(
     client: &Arc<dyn ObjectClient>,
+    clock: &Clock,
     directory: &str,
     key: &Key,
 ) -> Result<Seen, FsError> {
     if !client.lists_in_order() {
-        return Ok(Seen::only(file(client.head(key).await)?));
+        let found = file(client.head(key).await)?;
+        return Ok(Seen::only(found, clock.now()));
     }
     let listed = client.list(keys_from(key.as_str())).await?;
+    let heard = clock.now();
     let subtree = Subtree::new(key.as_str(), &listed, true);
     let below = subtree.below(directory);
     let (Verdict::Certain(found) | Verdict::UnlessDirectory(found)) =
@@ -142,24 +172,38 @@ async fn object(
         found: restored(client, key, found).await?,
         below,
         front: None,
+        front_failed: false,
+        heard,
+        version_heard: heard,
     })
 }
 
-/// The same, by its first bytes. Where they cannot be had (it is archived, or may be listed only) it is listed.
+/// The same, by its first bytes, whose answer came at `heard`. Where they cannot be had (it is archived, or may be listed only) it is listed.
 async fn front_of(
     client: &Arc<dyn ObjectClient>,
+    clock: &Clock,
     directory: &str,
     key: &Key,
     front: Result<Front, ClientError>,
+    heard: Duration,
 ) -> Result<Seen, FsError> {
     match front {
         Ok(Front { info, bytes }) => Ok(Seen {
             found: Some(Found::File(Version::from(&info))),
             below: Vec::new(),
             front: Some(bytes),
+            front_failed: false,
+            heard,
+            version_heard: heard,
         }),
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(Seen::only(None)),
-        Err(_) => object(client, directory, key).await,
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(Seen::only(None, heard)),
+        Err(_) => {
+            let seen = object(client, clock, directory, key).await?;
+            Ok(Seen {
+                front_failed: true,
+                ..seen
+            })
+        }
     }
 }
 
@@ -212,27 +256,43 @@ pub(super) async fn carried(
 /// A directory wins, so the answer is certain as soon as the listing shows one, and never before the listing has come.
 async fn find_in_directory_bucket(
     client: &Arc<dyn ObjectClient>,
+    clock: &Clock,
     key: &Key,
     own: String,
 ) -> Result<Seen, FsError> {
     match select(client.list(keys_from(&own)), client.head(key)).await {
-        Either::Left((listed, head)) => match directory_of(&listed?, &own, false) {
-            Some(seen) => Ok(seen),
-            None => Ok(Seen::only(file(head.await)?)),
-        },
-        Either::Right((head, listing)) => match directory_of(&listing.await?, &own, false) {
-            Some(seen) => Ok(seen),
-            None => Ok(Seen::only(file(head)?)),
-        },
+        Either::Left((listed, head)) => {
+            let heard = clock.now();
+            match directory_of(&listed?, &own, false, heard) {
+                Some(seen) => Ok(seen),
+                None => Ok(Seen::only(file(head.await)?, heard)),
+            }
+        }
+        Either::Right((head, listing)) => {
+            let heard = clock.now();
+            let listed = listing.await?;
+            match directory_of(&listed, &own, false, clock.now()) {
+                Some(seen) => Ok(seen),
+                None => Ok(Seen::only(file(head)?, heard)),
+            }
+        }
     }
 }
 
 /// The directory `prefix`, if any key begins with it, also one that is hidden.
-fn directory_of(listed: &ListOutput, prefix: &str, is_ordered: bool) -> Option<Seen> {
+fn directory_of(
+    listed: &ListOutput,
+    prefix: &str,
+    is_ordered: bool,
+    heard: Duration,
+) -> Option<Seen> {
     has_any(listed).then(|| Seen {
         found: Some(Found::Directory),
         below: Subtree::new(prefix, listed, is_ordered).below(prefix),
         front: None,
+        front_failed: false,
+        heard,
+        version_heard: heard,
     })
 }
 
@@ -257,11 +317,19 @@ fn file(head: Result<ObjectInfo, ClientError>) -> Result<Option<Found>, FsError>
 }
 
 impl Seen {
-    fn only(found: Option<Found>) -> Self {
+    fn only(found: Option<Found>, heard: Duration) -> Self {
         Self {
             found,
             below: Vec::new(),
             front: None,
+            front_failed: false,
+            heard,
+            version_heard: heard,
         }
+    }
+
+    /// The same, and it also rests on an answer that came at `heard`, before.
+    fn heard_at(self, heard: Duration) -> Self {
+        Self { heard, ..self }
     }
 }

@@ -41,7 +41,7 @@ use super::version::{Found, Version};
 use super::walk::Walks;
 use super::writing::being_written;
 use crate::clock::Clock;
-use crate::config::limits::{FRONT_AGE_MAX, LISTING_AGE_MAX, OPEN_FRESH_MAX, STALE_NAMES_MAX};
+use crate::config::limits::{FRONT_AGE_MAX, LISTING_AGE_MAX, STALE_NAMES_MAX};
 use crate::config::{FsConfig, NamesConfig};
 use crate::operation::{Attributes, Entry, FsError, InodeNo, StaleName};
 use crate::sync::Mutex;
@@ -155,20 +155,25 @@ impl Namespace {
             found,
             posix,
             asked,
-            took,
+            heard,
+            fresh_until,
             front,
         } = answer;
         let Some(found) = found else {
             return self.absent(parent, &prefix, name, asked);
         };
-        let observed = self.observed(asked, took);
+        let observed = Observed {
+            fresh_until: fresh_until.map_or(Moment::START, Moment::from),
+            ..self.observed(asked, heard)
+        };
         let admitted = self.table.admit(parent, name, &found, observed)?;
         self.table.set_posix(admitted.ino, posix);
         if let (Some(bytes), Found::File(version)) = (front, &found) {
             let until = (self.clock.now() + FRONT_AGE_MAX).into();
             self.fronts.keep(admitted.ino, &version.etag, &bytes, until);
         }
-        Ok(self.entry(admitted.ino, &admitted.found, self.config.ttl))
+        let left = observed.valid_until.left(self.now());
+        Ok(self.entry(admitted.ino, &admitted.found, left))
     }
 
     /// Hands out what a page said of a name a moment ago, for as long as that is valid.
@@ -210,6 +215,7 @@ impl Namespace {
             found,
             posix,
             asked,
+            heard,
             ..
         } = answer;
         let Some(found) = found else {
@@ -219,11 +225,12 @@ impl Namespace {
             return Err(FsError::NotFound);
         };
         // It vouches for no open: a long time may pass between a `stat` and an `open`.
-        let observed = self.observed(asked, Duration::ZERO).vouching_for_none();
+        let observed = self.observed(asked, heard);
         match self.table.observe(ino, &found, observed) {
             Some(view) => {
                 self.table.set_posix(ino, posix);
-                Ok(self.shown(ino, &view.found, self.config.ttl))
+                let left = view.observed.valid_until.left(self.now());
+                Ok(self.shown(ino, &view.found, left))
             }
             None => {
                 self.recent.distrust(&prefix, &view.name);
@@ -291,7 +298,7 @@ impl Namespace {
         })
     }
 
-    /// What an open's HEAD of `ino` says: its version, or that it is stale.
+    /// What an open's HEAD of `ino`, which was asked for at `asked`, says: its version, or that it is stale.
     fn newest(
         &self,
         ino: InodeNo,
@@ -304,8 +311,7 @@ impl Namespace {
             Err(error) if error.kind == ErrorKind::NotFound => None,
             Err(error) => return Err(error.into()),
         };
-        let observed = self.observed(asked, Duration::ZERO).vouching_for_none();
-        let view = head.and_then(|found| self.table.observe(ino, &found, observed));
+        let view = head.and_then(|found| self.table.confirm(ino, &found, asked.into()));
         match view.map(|view| view.found) {
             Some(Found::File(version)) => Ok(version),
             Some(Found::Directory) | None => {
@@ -373,6 +379,12 @@ impl Namespace {
         let admitted = self
             .table
             .admit(directory, &listed.name, &listed.found, observed)?;
+        // What is known by asking later is handed out instead, and got no younger by what was listed.
+        let ttl = if admitted.found.is_same(&listed.found) {
+            ttl
+        } else {
+            Duration::ZERO
+        };
         Ok(self.entry(admitted.ino, &admitted.found, ttl))
     }
 
@@ -444,12 +456,12 @@ impl Namespace {
         self.clock.now().into()
     }
 
-    /// An answer that was asked for at `asked`, took `took`, and is handed out now.
-    pub(super) fn observed(&self, asked: Duration, took: Duration) -> Observed {
+    /// An answer that was asked for at `asked`, and came at `heard`. No open relies on it.
+    pub(super) fn observed(&self, asked: Duration, heard: Duration) -> Observed {
         Observed {
             asked: asked.into(),
-            valid_until: (self.clock.now() + self.config.ttl).into(),
-            fresh_until: (asked + took + took.min(OPEN_FRESH_MAX)).into(),
+            valid_until: (heard + self.config.ttl).into(),
+            fresh_until: Moment::START,
         }
     }
 

@@ -76,12 +76,14 @@ impl RecentPages {
     pub(super) fn find(&self, directory: &str, name: &str, now: Moment) -> Option<RecentEntry> {
         let pages = self.0.lock();
         let numbers = pages.directories.get(directory)?;
-        let mut valid = numbers
+        let valid = numbers
             .iter()
-            .rev()
             .filter_map(|number| pages.pages.get(number))
             .filter(|recent| recent.valid_until > now);
-        let (recent, listed) = valid.find_map(|recent| Some((recent, recent.page.find(name)?)))?;
+        // The page that was asked for last need not have been handed out last.
+        let (recent, listed) = valid
+            .filter_map(|recent| Some((recent, recent.page.find(name)?)))
+            .max_by_key(|(recent, _)| recent.page.asked)?;
         listed.is_certain.then(|| RecentEntry {
             listed: listed.clone(),
             asked: recent.page.asked.into(),
@@ -308,6 +310,17 @@ mod tests {
         assert!(recent.find(D, "u", at(0)).is_none(), "not certain");
         assert!(recent.find(D, "a", at(1)).is_none(), "too old");
         assert!(recent.find("e/", "a", at(0)).is_none(), "another directory");
+    }
+
+    #[test]
+    fn the_page_that_was_asked_for_last_says_it() {
+        let recent = RecentPages::default();
+        let second = Duration::from_secs(1);
+        let asked = |asked: u32| pages(&[&["a"]], asked * second).remove(0);
+        for page in [asked(1), asked(3), asked(2)] {
+            recent.delivered(D, &page, at(3), at(9));
+        }
+        assert_eq!(recent.find(D, "a", at(4)).unwrap().asked, at(3));
     }
 
     #[test]

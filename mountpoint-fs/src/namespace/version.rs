@@ -26,6 +26,18 @@ pub struct Version {
     pub is_archived: bool,
 }
 
+impl Found {
+    /// Whether both are the same bytes, or both directories.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File(version), Self::File(other)) => version.is_same(other),
+            (Self::Directory, Self::Directory) => true,
+            (Self::File(_), Self::Directory) | (Self::Directory, Self::File(_)) => false,
+        }
+    }
+}
+
 impl Version {
     /// Whether both are the same bytes. Times may differ: a copy of an object onto itself keeps its ETag.
     #[must_use]

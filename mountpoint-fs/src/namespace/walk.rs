@@ -39,6 +39,8 @@ struct State {
 struct Listed {
     /// When that was, or when something below it was opened last.
     touched: Duration,
+    /// When what was shown was asked for.
+    asked: Duration,
     /// Its subdirectories that were opened since.
     opened: u32,
     /// LISTs ahead in a row that were of no use.
@@ -48,11 +50,12 @@ struct Listed {
 }
 
 impl Walks {
-    /// The directory `prefix` was listed to its end.
-    pub(super) fn listed(&self, prefix: &str, now: Duration) {
+    /// The directory `prefix` was listed to its end, by an answer that was asked for at `asked`.
+    pub(super) fn listed(&self, prefix: &str, asked: Duration, now: Duration) {
         let mut state = self.0.lock();
         if let Some(listed) = state.listed.get_mut(prefix) {
             listed.touched = now;
+            listed.asked = listed.asked.max(asked);
             return;
         }
         if state.listed.len() >= WALK_DIRECTORIES_MAX {
@@ -63,6 +66,7 @@ impl Walks {
         }
         let listed = Listed {
             touched: now,
+            asked,
             opened: 0,
             wasted: 0,
             skip: 0,
@@ -70,7 +74,8 @@ impl Walks {
         state.listed.insert(Arc::from(prefix), listed);
     }
 
-    /// The directory `prefix`, if it was listed ahead and that is less than `age_max` ago. It is handed out once.
+    /// The directory `prefix`, if it was listed ahead and that is less than `age_max` ago. It is handed out once,
+    /// and not to who was shown something younger.
     pub(super) fn take(&self, prefix: &str, now: Duration, age_max: Duration) -> Option<Arc<Page>> {
         let mut state = self.0.lock();
         let page = state.ahead.remove(prefix)?;
@@ -78,8 +83,10 @@ impl Walks {
         if state.ahead.is_empty() {
             state.in_order.clear();
         }
+        let shown = state.listed.get(prefix).map(|listed| listed.asked);
         let age_max = age_max.min(WALK_AGE_MAX);
-        (now.saturating_sub(page.asked) < age_max).then_some(page)
+        let is_young = now.saturating_sub(page.asked) < age_max;
+        (is_young && shown <= Some(page.asked)).then_some(page)
     }
 
     /// The directory `prefix` is opened and was not listed ahead. Returns the prefix of the directory that it is in, if
@@ -223,7 +230,7 @@ mod tests {
     fn a_subdirectory_of_what_was_just_listed_is_a_walk() {
         let walks = Walks::default();
         assert_eq!(walks.open("t/a/", at(0)), None);
-        walks.listed("t/", at(0));
+        walks.listed("t/", at(0), at(0));
         assert!(!walks.is_walked("t/", at(1)));
         assert!(walks.was_listed("t/", at(1)) && !walks.was_listed("u/", at(1)));
         assert_eq!(walks.open("t/a/", at(1)), Some("t/"));
@@ -255,10 +262,23 @@ mod tests {
         assert_eq!((state.names, state.in_order.len()), (0, 0));
     }
 
+    /// It was in the air while the directory was listed by itself.
+    #[test]
+    fn a_directory_gets_no_older() {
+        let walks = Walks::default();
+        walks.listed("t/a/", at(2), at(3));
+        walks.listed("t/a/", at(1), at(3));
+        for (asked, is_shown) in [(1, false), (2, true), (3, true)] {
+            walks.arrived("t/", pages(&["t/a/", "t/b/"], 2, at(asked)));
+            assert_eq!(walks.take("t/a/", at(4), TTL).is_some(), is_shown);
+            assert!(walks.take("t/b/", at(4), TTL).is_some());
+        }
+    }
+
     #[test]
     fn what_is_of_no_use_is_done_ever_less_often() {
         let walks = Walks::default();
-        walks.listed("t/", at(0));
+        walks.listed("t/", at(0), at(0));
         let mut sent = Vec::new();
         for number in 0..100 {
             if walks.open("t/a/", at(0)).is_some() {
@@ -278,7 +298,7 @@ mod tests {
         let walks = Walks::default();
         for number in 0..2 * WALK_DIRECTORIES_MAX {
             let prefix = format!("{number}/");
-            walks.listed(&prefix, at(0));
+            walks.listed(&prefix, at(0), at(0));
             walks.arrived("", pages(&[&prefix], 1, at(0)));
         }
         walks.arrived("", pages(&["x/"], WALK_NAMES_MAX, at(0)));

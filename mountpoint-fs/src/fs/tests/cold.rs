@@ -2,12 +2,12 @@
 
 use std::pin::pin;
 
-use mountpoint_client::ObjectClient;
 use mountpoint_client::sim::Time;
 use mountpoint_client::types::ListRequest;
+use mountpoint_client::{ErrorKind, ObjectClient};
 
 use super::*;
-use crate::config::limits::{FRONT_LEN, LOOKUP_KEYS};
+use crate::config::limits::{FRONT_FAILED_AGE, FRONT_LEN, LOOKUP_KEYS};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -186,6 +186,28 @@ fn programs_that_only_stat_fetch_next_to_nothing() {
     let log = bucket.mount.bucket.take_log();
     let gets = log.count(Operation::GetObject);
     assert_eq!((gets, log.records().len()), (2, 2 + 6));
+}
+
+/// The server cannot tell first bytes: it is asked once for a while.
+#[test]
+fn first_bytes_that_cannot_be_had_are_not_asked_for_again() {
+    let keys = numbered("d/", ".txt");
+    let mut bucket = Steps::new(SimOptions::default(), keys);
+    let d = bucket.stat("d").unwrap();
+    bucket.counts();
+    let (get, kind) = (Operation::GetObject, ErrorKind::InvalidResponse);
+    bucket.mount.bucket.fail_next(get, 100, kind);
+    let fs = Arc::clone(&bucket.mount.fs);
+    let look = |bucket: &mut Steps, numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            let name = format!("{number}.txt");
+            bucket.run(fs.lookup(d, OsStr::new(&name))).unwrap();
+        }
+        bucket.mount.bucket.take_log().count(get)
+    };
+    assert_eq!(look(&mut bucket, 1_000..1_006), 1);
+    bucket.mount.clock.advance(FRONT_FAILED_AGE);
+    assert_eq!(look(&mut bucket, 1_006..1_010), 1);
 }
 
 /// Bytes that came along are of the version that is opened, or are not used.

@@ -542,5 +542,94 @@ fn answers_that_overtake_each_other() {
     now(read).unwrap();
     let listed = sink.entries[2].entry.attributes;
     assert_eq!(listed.size, 3);
+    // What it says is not what is known by now, so it asks once more.
+    waits(&mut slow);
+    mount.bucket.deliver_all();
     assert_eq!(now(slow).unwrap().attributes, listed);
+}
+
+/// A listing that was asked for before a lookup and handed out after it.
+#[test]
+fn a_listing_makes_nothing_valid_that_it_contradicts() {
+    for is_same in [true, false] {
+        let mount = Mount::manual(&["a", "b"]);
+        let handle = now(mount.fs.open_directory(ROOT)).unwrap();
+        let mut sink = Sink::new(9);
+        let mut read = Box::pin(mount.fs.read_directory(handle, 0, true, &mut sink));
+        waits(&mut read);
+        mount.bucket.deliver_all();
+        if !is_same {
+            mount.bucket.put_object("a", "new");
+        }
+        mount.clock.advance(Duration::from_millis(400));
+        let look = || Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+        let mut lookup = look();
+        waits(&mut lookup);
+        mount.bucket.deliver_all();
+        let found = now(lookup).unwrap().attributes;
+        mount.clock.advance(Duration::from_millis(400));
+        now(read).unwrap();
+        let listed = sink.entries[2].entry;
+        assert_eq!(listed.attributes.ino, found.ino);
+        let left = if is_same { FILE_TTL } else { Duration::ZERO };
+        assert_eq!(listed.ttl, left);
+        mount.clock.advance(Duration::from_millis(700));
+        // From the page, or by asking.
+        let mut again = look();
+        assert_eq!((&mut again).now_or_never().is_some(), is_same);
+        let mut attributes = Box::pin(mount.fs.attributes(found.ino));
+        assert_eq!((&mut attributes).now_or_never().is_some(), is_same);
+    }
+}
+
+/// An answer of two requests is as old as the first of their answers.
+#[test]
+fn an_answer_of_two_requests_is_valid_from_the_first_on() {
+    let mut keys: Vec<String> = (0..150).map(|number| format!("a-{number:03}/x")).collect();
+    keys.push("a".to_owned());
+    let mount = Mount::manual(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    let look = || Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+    let millis = Duration::from_millis;
+    let answer = |after: u64| {
+        mount.clock.advance(millis(after));
+        let pending = mount.bucket.pending_requests();
+        assert_eq!(pending.len(), 1);
+        mount.bucket.finish(pending[0].id);
+    };
+    let mut lookup = look();
+    waits(&mut lookup);
+    answer(100);
+    waits(&mut lookup);
+    answer(400);
+    let entry = now(lookup).unwrap();
+    assert_eq!(entry.ttl, FILE_TTL - millis(400));
+    let ino = entry.attributes.ino;
+    let left = now(mount.fs.attributes(ino)).unwrap().ttl;
+    assert_eq!(left, FILE_TTL - millis(400));
+    // The version was heard at 100 ms: that is too long ago for an open.
+    waits(&mut Box::pin(mount.fs.open(ino, READ)));
+
+    // Who joins when the first of the answers is too old asks anew.
+    let mount = Mount::manual(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    let look = || Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+    let mut first = look();
+    waits(&mut first);
+    let id = mount.bucket.pending_requests()[0].id;
+    mount.bucket.finish(id);
+    waits(&mut first);
+    mount.clock.advance(FILE_TTL - millis(1));
+    let mut young = look();
+    waits(&mut young);
+    mount.clock.advance(millis(1));
+    let mut late = look();
+    waits(&mut late);
+    let id = mount.bucket.pending_requests()[0].id;
+    mount.bucket.finish(id);
+    assert_eq!(now(first).unwrap().ttl, Duration::ZERO);
+    assert_eq!(now(young).unwrap().ttl, Duration::ZERO);
+    waits(&mut late);
+    mount.bucket.deliver_all();
+    waits(&mut late);
+    mount.bucket.deliver_all();
+    assert_eq!(now(late).unwrap().ttl, FILE_TTL);
 }

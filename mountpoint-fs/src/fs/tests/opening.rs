@@ -64,6 +64,79 @@ fn a_lookup_vouches_as_long_as_it_took() {
     check(1000, max + 1, 1);
 }
 
+/// Who joins a lookup that others began may have missed what was written since.
+#[test]
+fn a_lookup_that_others_began_vouches_for_no_open() {
+    for is_joined in [false, true] {
+        let mount = Mount::manual(&["a"]);
+        let look = || Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+        let (mut first, mut second) = (look(), look());
+        waits(&mut first);
+        waits(&mut second);
+        mount.clock.advance(Duration::from_millis(20));
+        mount.bucket.deliver_all();
+        let found = now(if is_joined { second } else { first });
+        let mut open = Box::pin(mount.fs.open(found.unwrap().attributes.ino, READ));
+        assert_eq!((&mut open).now_or_never().is_none(), is_joined);
+    }
+}
+
+/// A HEAD says which version it is, and nothing of a directory that has its name.
+#[test]
+fn an_open_hides_no_directory() {
+    let mount = Mount::manual(&[]);
+    let large = usize::try_from(OPEN_FETCH_MAX + 1).unwrap();
+    mount.bucket.put_object("a", vec![b'x'; large]);
+    let look = || Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+    let mut lookup = look();
+    waits(&mut lookup);
+    mount.bucket.deliver_all();
+    let ino = now(lookup).unwrap().attributes.ino;
+    let valid_until = mount.clock.now() + FILE_TTL;
+    mount.clock.advance(Duration::from_millis(1));
+    mount.bucket.put_object("a/b", "b");
+    let mut slow = look();
+    waits(&mut slow);
+    mount.bucket.deliver_all();
+    mount.clock.advance(Duration::from_millis(1));
+    let mut open = Box::pin(mount.fs.open(ino, READ));
+    waits(&mut open);
+    mount.bucket.deliver_all();
+    let opened = now(open).unwrap();
+    mount.fs.release(opened.handle);
+    let left = now(mount.fs.attributes(ino)).unwrap().ttl;
+    assert_eq!(left, valid_until - mount.clock.now(), "as before the open");
+    let found = now(slow).unwrap().attributes;
+    assert_eq!(found.kind, FileKind::Directory);
+}
+
+/// Some servers have one tag for several contents.
+#[test]
+fn first_bytes_of_another_content_with_the_same_tag() {
+    use mountpoint_client::sim::{Content, SimObject};
+    use mountpoint_client::types::{ETag, Key};
+    let keys: Vec<String> = (0..1_200).map(|n| format!("d/{n:04}.txt")).collect();
+    let mount = Mount::immediate(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    let put = |content: &'static str| {
+        let key = Key::parse("d/1100.txt").unwrap();
+        let object = SimObject::new(key, Content::bytes(content));
+        let etag = ETag::from_header("\"same\"");
+        mount.bucket.insert(SimObject { etag, ..object });
+    };
+    put("long content");
+    let d = mount.walk("d");
+    mount.requests();
+    let ino = mount.lookup(d, "1100.txt").unwrap().attributes.ino;
+    assert_eq!(mount.requests(), (0, 1, 1), "its first bytes came along");
+    put("short");
+    let outcome = now(mount.fs.open(ino, READ));
+    mount.clock.advance(OPEN_FRESH_MAX * 2);
+    let found = mount.lookup(d, "1100.txt").unwrap().attributes;
+    let opened = now(mount.fs.open(found.ino, READ)).unwrap();
+    let block = now(mount.fs.read(opened.handle, 0, 100, true)).unwrap();
+    assert_eq!((found.size, block.len()), (5, 5), "{outcome:?}");
+}
+
 #[test]
 fn stat_and_listing_vouch_for_no_open() {
     let mount = Mount::immediate(&["a"]);

@@ -227,6 +227,42 @@ fn what_was_listed_ahead_is_shown_once_and_not_for_long() {
     }
 }
 
+/// What a future says when all it asks for is answered.
+fn answered<T>(mount: &Mount, mut future: impl Future<Output = T> + Unpin) -> T {
+    loop {
+        if let Some(outcome) = (&mut future).now_or_never() {
+            return outcome;
+        }
+        mount.bucket.deliver_all();
+    }
+}
+
+/// A listing may be handed out after a lookup that was asked for later.
+#[test]
+fn what_was_found_is_not_absent_by_an_older_listing() {
+    let names = NamesConfig {
+        negative_ttl: Duration::from_secs(60),
+        ..NamesConfig::default()
+    };
+    let options = SimOptions {
+        time: Time::Manual,
+        ..SimOptions::default()
+    };
+    let mount = Mount::with_all(options, names, WriteConfig::default(), "", &["x"]);
+    let handle = now(mount.fs.open_directory(ROOT)).unwrap();
+    let mut sink = Sink::new(9);
+    let mut read = Box::pin(mount.fs.read_directory(handle, 0, true, &mut sink));
+    waits(&mut read);
+    mount.bucket.deliver_all();
+    mount.clock.advance(Duration::from_millis(1));
+    mount.bucket.put_object("new", "new");
+    let look = || Box::pin(mount.fs.lookup(ROOT, OsStr::new("new")));
+    answered(&mount, look()).unwrap();
+    now(read).unwrap();
+    assert_eq!(shown(&sink.entries), ["x"]);
+    assert_eq!(answered(&mount, look()).unwrap().attributes.size, 3);
+}
+
 /// A reader that starts over sees the bucket as it is, and what this mount has changed is always seen.
 #[test]
 fn what_was_listed_ahead_does_not_hide_changes_of_this_mount() {
