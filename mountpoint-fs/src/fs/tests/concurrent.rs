@@ -163,9 +163,9 @@ impl Model {
             _ => self.was(path, operation.began.saturating_sub(age), operation.changes),
         };
         // Asked for as a directory while it was a file, and as a file when it was a directory.
-        let is_torn = is == Is::Nothing
+        let is_torn = is != Is::Directory
             && was.contains(&Is::Directory)
-            && was.iter().any(|was| matches!(was, Is::File(_)));
+            && was.iter().any(|was| *was != Is::Directory);
         assert!(
             was.contains(&is) || is_torn,
             "{path} is {is:?}, and was {was:?}"
