@@ -18,7 +18,7 @@ pub(super) fn errno(error: &FsError, access: Access) -> Errno {
         FsError::InvalidName(_) | FsError::InvalidArgument(_) | FsError::NotSequential(_) => {
             Errno::EINVAL
         }
-        FsError::BadHandle => Errno::EBADF,
+        FsError::BadHandle | FsError::OneWay(_) => Errno::EBADF,
         FsError::Stale(_) => Errno::ESTALE,
         FsError::ReadOnly => access.refusal(),
         FsError::NotPermitted(_) => Errno::EPERM,
@@ -140,6 +140,7 @@ pub(super) fn level(step: Step, error: &FsError) -> Level {
         | FsError::Unsupported(_)
         | FsError::Interrupted => Level::DEBUG,
         FsError::ReadOnly
+        | FsError::OneWay(_)
         | FsError::NotPermitted(_)
         | FsError::NoSpace(_)
         | FsError::NeedsCopy(_)
@@ -195,6 +196,7 @@ mod tests {
             Level::DEBUG,
         );
         check(&FsError::BadHandle, Errno::EBADF, Level::DEBUG);
+        check(&FsError::OneWay("x"), Errno::EBADF, Level::WARN);
         check(&FsError::Unsupported("x"), Errno::EOPNOTSUPP, Level::DEBUG);
         check(&FsError::Interrupted, Errno::EINTR, Level::DEBUG);
         check(&FsError::ReadOnly, Errno::EROFS, Level::WARN);

@@ -24,18 +24,22 @@ pub enum OpenFile {
 }
 
 impl OpenFile {
-    /// What reads it, and what looks at that; [`FsError::BadHandle`] if it is open for writing.
+    /// What reads it, and what looks at that; [`FsError::OneWay`] if it is open for writing.
     pub fn reading(&self) -> Result<(InodeNo, &Reader, Option<&ReadWatch>), FsError> {
         match self {
             Self::Reading { ino, reader, watch } => Ok((*ino, reader, watch.as_ref())),
-            Self::Writing(_) => Err(FsError::BadHandle),
+            Self::Writing(_) => Err(FsError::OneWay(
+                "what was written to a file can be read when it is closed",
+            )),
         }
     }
 
-    /// What writes it; [`FsError::BadHandle`] if it is open for reading.
+    /// What writes it; [`FsError::OneWay`] if it is open for reading.
     pub fn writing(&self) -> Result<&Arc<OpenWriter>, FsError> {
         match self {
-            Self::Reading { .. } => Err(FsError::BadHandle),
+            Self::Reading { .. } => Err(FsError::OneWay(
+                "an existing file that is opened without O_TRUNC is only read: parts of it cannot be replaced",
+            )),
             Self::Writing(writer) => Ok(writer),
         }
     }

@@ -23,6 +23,9 @@ pub enum FsError {
     /// The handle is not open, or not for this.
     #[error("bad file handle")]
     BadHandle,
+    /// The handle only reads, or only writes. Says why.
+    #[error("{0}")]
+    OneWay(&'static str),
     /// The inode is not known (any more), or the object behind an open file was replaced or deleted.
     #[error("stale: {0}")]
     Stale(String),

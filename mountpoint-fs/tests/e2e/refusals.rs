@@ -51,7 +51,11 @@ const WITHOUT_FLAGS: [(&str, &str, &str); 24] = [
     ("os.truncate('f', 100)", "EPERM", "--allow-append"),
     ("open('f', 'w')", "EPERM", "--allow-overwrite"),
     ("open('f', 'a')", "EPERM", "--allow-append"),
-    ("os.write(os.open('f', os.O_RDWR), b'x')", "EBADF", ""),
+    (
+        "os.write(os.open('f', os.O_RDWR), b'x')",
+        "EBADF",
+        "O_TRUNC",
+    ),
     ("os.unlink('f')", "EPERM", "--allow-delete"),
     ("os.rmdir('e')", "EPERM", "--allow-delete"),
     ("os.rmdir('d')", "ENOTEMPTY", ""),
@@ -87,7 +91,11 @@ const WITH_FLAGS: [(&str, &str, &str); 14] = [
     ("os.chmod('f', 0o600)", "done", ""),
     ("os.utime('f', (1, 1))", "done", ""),
     ("os.truncate('f', 1)", "done", ""),
-    ("os.write(os.open('f', os.O_RDWR), b'x')", "EBADF", ""),
+    (
+        "os.write(os.open('f', os.O_RDWR), b'x')",
+        "EBADF",
+        "O_TRUNC",
+    ),
     ("os.open('f', os.O_WRONLY)", "EPERM", "O_TRUNC"),
     (
         "opened('n', os.O_WRONLY | os.O_CREAT, lambda fd: os.pwrite(fd, b'x', 5))",
