@@ -141,13 +141,10 @@ async fn find_by_name(
             found
         }
     };
+    let found = restored(client, key, found).await?;
     Ok(Seen {
-        found: restored(client, key, found).await?,
         below,
-        front: None,
-        front_failed: false,
-        heard,
-        version_heard: heard,
+        ..Seen::only(found, heard)
     })
 }
 
@@ -168,13 +165,10 @@ async fn object(
     let below = subtree.below(directory);
     let (Verdict::Certain(found) | Verdict::UnlessDirectory(found)) =
         subtree.verdict(key.as_str(), None);
+    let found = restored(client, key, found).await?;
     Ok(Seen {
-        found: restored(client, key, found).await?,
         below,
-        front: None,
-        front_failed: false,
-        heard,
-        version_heard: heard,
+        ..Seen::only(found, heard)
     })
 }
 
@@ -188,14 +182,13 @@ async fn front_of(
     heard: Duration,
 ) -> Result<Seen, FsError> {
     match front {
-        Ok(Front { info, bytes }) => Ok(Seen {
-            found: Some(Found::File(Version::from(&info))),
-            below: Vec::new(),
-            front: Some(bytes),
-            front_failed: false,
-            heard,
-            version_heard: heard,
-        }),
+        Ok(Front { info, bytes }) => {
+            let found = Some(Found::File(Version::from(&info)));
+            Ok(Seen {
+                front: Some(bytes),
+                ..Seen::only(found, heard)
+            })
+        }
         Err(error) if error.kind == ErrorKind::NotFound => Ok(Seen::only(None, heard)),
         Err(_) => {
             let seen = object(client, clock, directory, key).await?;
@@ -287,12 +280,8 @@ fn directory_of(
     heard: Duration,
 ) -> Option<Seen> {
     has_any(listed).then(|| Seen {
-        found: Some(Found::Directory),
         below: Subtree::new(prefix, listed, is_ordered).below(prefix),
-        front: None,
-        front_failed: false,
-        heard,
-        version_heard: heard,
+        ..Seen::only(Some(Found::Directory), heard)
     })
 }
 

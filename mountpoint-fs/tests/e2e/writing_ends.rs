@@ -123,16 +123,21 @@ fn sigterm_stores_what_was_closed_and_gives_up_what_was_not() {
     drop(open);
 }
 
-/// A close returns the error, whichever process's it is.
-#[test]
-fn a_close_returns_the_error_after_a_fork() {
-    let server = server();
-    let mounted = Mounted::new(&server, &[]);
+/// S3 denies every PutObject from now on.
+fn refuse_puts(server: &Server) {
     let refused = Fault::Error {
         status: 403,
         code: "AccessDenied",
     };
     server.faults().add(Rule::on(Operation::PutObject, refused));
+}
+
+/// A close returns the error, whichever process's it is.
+#[test]
+fn a_close_returns_the_error_after_a_fork() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    refuse_puts(&server);
     let script = r#"
 import os, sys
 def attempt(path):
@@ -219,11 +224,7 @@ assert child.returncode == 0
 fn the_close_of_an_empty_file_returns_the_error() {
     let server = server();
     let mounted = Mounted::new(&server, &[]);
-    let refused = Fault::Error {
-        status: 403,
-        code: "AccessDenied",
-    };
-    server.faults().add(Rule::on(Operation::PutObject, refused));
+    refuse_puts(&server);
     for script in [
         "touch new",
         "python3 -c \"open('new', 'x').close()\"",

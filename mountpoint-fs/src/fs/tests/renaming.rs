@@ -32,6 +32,37 @@ fn directory_bucket(keys: &[&str], write: WriteConfig) -> Mount {
     Mount::with_write(options, "", keys, write)
 }
 
+/// A bucket whose requests are answered when the test says so.
+fn manual(keys: &[&str], write: WriteConfig) -> Mount {
+    let options = SimOptions {
+        time: Time::Manual,
+        ..SimOptions::default()
+    };
+    Mount::with_write(options, "", keys, write)
+}
+
+/// How many requests of `operation` wait for their answers.
+fn pending(mount: &Mount, operation: Operation) -> usize {
+    let pending = mount.bucket.pending_requests();
+    let same = pending
+        .iter()
+        .filter(|request| request.operation == operation);
+    same.count()
+}
+
+/// Answers what `renaming` asks until it sends an `operation`.
+fn go_on_to<T>(
+    mount: &Mount,
+    renaming: &mut (impl Future<Output = T> + Unpin),
+    operation: Operation,
+) {
+    while pending(mount, operation) == 0 {
+        waits(renaming);
+        mount.bucket.deliver_all();
+        waits(renaming);
+    }
+}
+
 fn content(mount: &Mount, key: &str) -> Option<String> {
     let object = mount.bucket.object(key)?;
     let bytes = object.content.to_vec();
@@ -324,12 +355,7 @@ fn a_directory_rename_that_fails_anywhere_goes_on_when_it_is_repeated() {
 
 #[test]
 fn what_others_write_meanwhile_stays() {
-    let mount = Mount::with_write(
-        SimOptions {
-            time: Time::Manual,
-            ..SimOptions::default()
-        },
-        "",
+    let mount = manual(
         &["d/a", "d/b"],
         WriteConfig {
             allow_rename: true,
@@ -340,17 +366,7 @@ fn what_others_write_meanwhile_stays() {
     let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
     let stop = Stop::default();
     let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
-    let is_copying = |mount: &Mount| {
-        let pending = mount.bucket.pending_requests();
-        pending
-            .iter()
-            .any(|request| request.operation == Operation::CopyObject)
-    };
-    while !is_copying(&mount) {
-        waits(&mut renaming);
-        mount.bucket.deliver_all();
-        waits(&mut renaming);
-    }
+    go_on_to(&mount, &mut renaming, Operation::CopyObject);
     mount.bucket.deliver_all();
     mount.bucket.put_object("d/b", "newer");
     mount.bucket.put_object("d/c", "new");
@@ -363,12 +379,7 @@ fn what_others_write_meanwhile_stays() {
 
 #[test]
 fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
-    let mount = Mount::with_write(
-        SimOptions {
-            time: Time::Manual,
-            ..SimOptions::default()
-        },
-        "",
+    let mount = manual(
         &["a"],
         WriteConfig {
             allow_rename: true,
@@ -396,12 +407,7 @@ fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
 fn a_rename_that_is_interrupted_ends_when_nothing_of_it_is_in_the_air() {
     let keys: Vec<_> = (0..100).map(|number| format!("d/{number:03}")).collect();
     let keys: Vec<_> = keys.iter().map(String::as_str).collect();
-    let mount = Mount::with_write(
-        SimOptions {
-            time: Time::Manual,
-            ..SimOptions::default()
-        },
-        "",
+    let mount = manual(
         &keys,
         WriteConfig {
             allow_rename: true,
@@ -412,19 +418,8 @@ fn a_rename_that_is_interrupted_ends_when_nothing_of_it_is_in_the_air() {
     let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
     let stop = Stop::default();
     let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
-    let copies = |mount: &Mount| {
-        let pending = mount.bucket.pending_requests();
-        let copies = pending
-            .iter()
-            .filter(|request| request.operation == Operation::CopyObject);
-        copies.count()
-    };
-    while copies(&mount) == 0 {
-        waits(&mut renaming);
-        mount.bucket.deliver_all();
-        waits(&mut renaming);
-    }
-    let sent = copies(&mount);
+    go_on_to(&mount, &mut renaming, Operation::CopyObject);
+    let sent = pending(&mount, Operation::CopyObject);
     stop.ask();
     // It waits for what it has sent, and sends no more.
     waits(&mut renaming);
@@ -444,12 +439,7 @@ fn a_rename_that_is_interrupted_ends_when_nothing_of_it_is_in_the_air() {
 
 #[test]
 fn a_large_copy_that_is_interrupted_leaves_nothing() {
-    let mount = Mount::with_write(
-        SimOptions {
-            time: Time::Manual,
-            ..SimOptions::default()
-        },
-        "",
+    let mount = manual(
         &[],
         WriteConfig {
             allow_rename: true,
@@ -465,17 +455,7 @@ fn a_large_copy_that_is_interrupted_leaves_nothing() {
     let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
     let stop = Stop::default();
     let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
-    let is_copying = |mount: &Mount| {
-        let pending = mount.bucket.pending_requests();
-        pending
-            .iter()
-            .any(|request| request.operation == Operation::UploadPartCopy)
-    };
-    while !is_copying(&mount) {
-        waits(&mut renaming);
-        mount.bucket.deliver_all();
-        waits(&mut renaming);
-    }
+    go_on_to(&mount, &mut renaming, Operation::UploadPartCopy);
     stop.ask();
     let outcome = drive(&mount, renaming);
     assert!(matches!(outcome, Err(FsError::Interrupted)), "{outcome:?}");
