@@ -18,8 +18,9 @@ use super::abilities::Uses;
 use super::background::{self, Settled};
 use super::context::{WriteContext, failed};
 use super::copied::{Copied, copy_failed};
+use super::failure::Failure;
 use super::lost_answer;
-use super::writer::{Failure, Stored};
+use super::writer::Stored;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 
