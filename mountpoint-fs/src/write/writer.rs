@@ -206,7 +206,7 @@ impl Writer {
                     }
                     let memory = pin!(self.context.memory_for(&self.key, ask));
                     // It holds the lock: nobody else can have its part sent.
-                    let told = pin!(self.context.shortage.told_to_send(front.has_part()));
+                    let told = pin!(self.context.shortage.told_to_send(self.can_send(&front)));
                     match select(memory, told).await {
                         Either::Left((Ok(fill), _)) => self.install(&mut front, fill),
                         Either::Left((Err(error), _)) => {
@@ -265,7 +265,7 @@ impl Writer {
     /// [`Shortage::moved`]: super::shortage::Shortage::moved
     pub(super) fn can_send_since(&self) -> Option<u64> {
         let front = self.front.try_lock().ok()?;
-        (self.failure.get().is_none() && front.has_part()).then_some(front.written_at)
+        (self.failure.get().is_none() && self.can_send(&front)).then_some(front.written_at)
     }
 
     /// Sends what it holds as a part of the upload, if that is long enough. Returns whether it did.
@@ -278,7 +278,7 @@ impl Writer {
 
     /// Sends what is held as a part, full or not, if it is long enough. Returns whether it did.
     fn send_held(&self, front: &mut Front) -> bool {
-        if !front.has_part() {
+        if !self.can_send(front) {
             return false;
         }
         if let Some(filling) = &mut front.filling {
@@ -286,6 +286,12 @@ impl Writer {
         }
         self.send_part(front, &[]);
         true
+    }
+
+    /// Whether what is held can be sent before its part is full. What is appended may have any size; parts of an upload
+    /// have the size that was asked for.
+    fn can_send(&self, front: &Front) -> bool {
+        front.has_part() && (front.is_growing() || !self.context.plan.is_fixed())
     }
 
     /// Whether bytes were taken that the bucket does not hold, or nothing was stored at all.

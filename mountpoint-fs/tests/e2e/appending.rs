@@ -338,4 +338,29 @@ fn parts_are_equally_large_where_their_size_is_given() {
     let object = server.store().object(harness::BUCKET, "file").unwrap();
     assert!(object.bytes() == data);
     assert_eq!(object.parts().len(), 4);
+    drop(mounted);
+
+    // Behind a copy of another size there are none: the file fails, stays as it was, and the log says why.
+    let logs = tempfile::tempdir().unwrap();
+    let directory = logs.path().to_str().unwrap();
+    let more = ["--allow-append", "--log-directory", directory];
+    let args = [&["--write-part-size", "5242880"][..], &more].concat();
+    let mounted = Mounted::new(&server, &args);
+    harness::put(&server, "old", data[..6 * MIB].to_vec());
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(mounted.join("old"))
+        .unwrap();
+    for piece in data[6 * MIB..].chunks(MIB) {
+        file.write_all(piece).unwrap();
+    }
+    assert!(nix::unistd::close(file).is_err());
+    let object = server.store().object(harness::BUCKET, "old").unwrap();
+    assert!(object.bytes() == data[..6 * MIB]);
+    assert!(server.store().uploads(harness::BUCKET).is_empty());
+    let said = shell(logs.path(), "cat *");
+    assert!(
+        said.contains("InvalidPart") && said.contains("--write-part-size"),
+        "{said}"
+    );
 }
