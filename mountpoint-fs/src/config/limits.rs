@@ -313,6 +313,12 @@ pub const PARTS_PER_WINDOW: u64 = 4;
 /// The same where several streams keep the store busy between them: one being read, one in the air.
 pub const PARTS_PER_WINDOW_OF_SEVERAL: u64 = 2;
 
+/// Longest part that is asked for only because requests cost: the reference's size.
+pub const PART_LONG_MAX: u64 = 8 << 20;
+
+/// The same for all streams of a mount together: eight have 4 MiB each.
+pub const PARTS_LONG_MAX: u64 = 32 << 20;
+
 /// Largest window a stream starts with, and the smallest that one shrinks to by itself: small enough to stay in the
 /// caches of the CPU, large enough for a near store.
 pub const WINDOW_INITIAL_MAX: u64 = 4 << 20;

@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use super::part_length::PartLength;
 use super::planner::{Access, Bounds};
 use crate::config::limits::{
     PART_MIN, PARTS_PER_WINDOW, PARTS_PER_WINDOW_OF_SEVERAL, WINDOW_INITIAL_MAX,
@@ -24,6 +25,7 @@ use crate::config::limits::{
 pub(super) struct Window {
     size: u64,
     size_max: u64,
+    part_length: PartLength,
     epoch: Epoch,
     phase: Phase,
     /// How long it rests when growing does not pay the next time, in epochs.
@@ -95,6 +97,7 @@ impl Window {
         Self {
             size,
             size_max,
+            part_length: PartLength::new(),
             epoch,
             phase: Phase::Resting(0),
             rest_next: REST_MIN,
@@ -113,7 +116,8 @@ impl Window {
         } else {
             PARTS_PER_WINDOW
         };
-        let share = (self.size / parts).max(PART_MIN);
+        let worth = self.part_length.least().min(self.size / 2);
+        let share = (self.size / parts).max(worth).max(PART_MIN);
         (1 << share.ilog2()).min(bounds.part_max)
     }
 
@@ -195,8 +199,17 @@ impl Window {
                 size,
             },
         };
+        self.part_length.learn(rate, distance, bounds.streams);
+        if matches!(self.phase, Phase::Resting(_)) {
+            self.size = self.size.max(self.size_min());
+        }
         self.size = self.size.min(self.size_max);
         self.epoch = Epoch::new(end, self.size, access);
+    }
+
+    /// Two parts of the length that is worth a request: one being read, one in the air.
+    fn size_min(&self) -> u64 {
+        self.part_length.least() * 2
     }
 
     /// It has grown from `size`, with which the mount had the rate `before`.
@@ -215,7 +228,7 @@ impl Window {
                 settling: true,
             };
         }
-        self.size = (size / 2).max(WINDOW_INITIAL_MAX.min(size));
+        self.size = (size / 2).max(WINDOW_INITIAL_MAX.max(self.size_min()).min(size));
         Phase::Checking {
             epochs: CHECK_EPOCHS,
             rate: before,
