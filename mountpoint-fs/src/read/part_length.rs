@@ -9,7 +9,9 @@
 
 use std::time::Duration;
 
-use crate::config::limits::{PART_LONG_MAX, PART_MIN, PARTS_LONG_MAX};
+use crate::config::limits::{
+    PART_LONG_MAX, PART_MIN, PARTS_LONG_MAX, PARTS_PER_WINDOW, WINDOW_INITIAL_MAX,
+};
 
 /// What one stream has learned of it.
 #[derive(Clone, Debug)]
@@ -19,7 +21,7 @@ pub(super) struct PartLength {
 
 impl PartLength {
     pub(super) fn new() -> Self {
-        Self { least: PART_MIN }
+        Self { least: FIRST }
     }
 
     /// Bytes that a part should have at least.
@@ -42,6 +44,9 @@ impl PartLength {
         self.least = self.least.min(room);
     }
 }
+
+/// Where it begins: a quarter of the first window that it matters for.
+const FIRST: u64 = WINDOW_INITIAL_MAX / PARTS_PER_WINDOW;
 
 /// Times a store's first byte that a part should last at the rate of the mount. One stream from MinIO on the same two
 /// cores, where a first byte takes 1.1 ms, came to 0.55 GB/s with parts of 1 MiB and to 0.72 with 4 MiB, while MinIO took
@@ -67,7 +72,7 @@ mod tests {
     fn parts_are_as_long_as_requests_cost() {
         for (rate, micros, streams, least) in [
             // Next to nothing before the first byte.
-            (2.0e9, 10, 1, PART_MIN),
+            (2.0e9, 5, 1, PART_MIN),
             (1.7e9, 280, 1, 2 * MIB),
             // A store that is busy.
             (0.7e9, 1100, 1, 4 * MIB),
@@ -91,13 +96,15 @@ mod tests {
     fn one_measurement_is_a_hint() {
         let mut length = PartLength::new();
         length.learn(1.0e9, Some(Duration::from_millis(20)), 1);
-        assert_eq!(length.least(), 2 * PART_MIN);
+        assert_eq!(length.least(), 2 * FIRST);
         length.learn(1.0e9, None, 1);
-        assert_eq!(length.least(), 2 * PART_MIN);
+        assert_eq!(length.least(), 2 * FIRST);
         length.learn(0.0, Some(Duration::from_millis(20)), 1);
-        assert_eq!(length.least(), PART_MIN);
-        // Between the two nothing changes.
-        length.learn(1.0e9, Some(Duration::from_micros(25)), 1);
-        assert_eq!(length.least(), PART_MIN);
+        assert_eq!(length.least(), FIRST);
+        // Between half of it and twice as much nothing changes.
+        for micros in [FIRST / 2 / 8, FIRST * 2 / 8 - 1] {
+            length.learn(1.0e6, Some(Duration::from_micros(micros)), 1);
+            assert_eq!(length.least(), FIRST, "{micros}");
+        }
     }
 }
