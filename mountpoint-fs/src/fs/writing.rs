@@ -287,6 +287,11 @@ impl FileSystem {
         self.writing.drained().await;
     }
 
+    /// Whether a file is open for writing.
+    pub fn is_writing(&self) -> bool {
+        !self.writers.lock().is_empty()
+    }
+
     /// Gives up every file that is not stored. For the end of the mount.
     pub async fn abandon_writers(&self) {
         let open: Vec<_> = self
