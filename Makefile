@@ -112,7 +112,7 @@ BENCH_COMMAND := make bench$(if $(ROUNDS), ROUNDS=$(ROUNDS))$(if $(BENCH_ARGS), 
 
 .PHONY: bench-packages
 bench-packages: packages
-	$(call apt_install,$(APT_BENCH))
+	$(call apt_install,$(APT_BENCH) $(if $(findstring torch,$(WORKLOAD)),python3-torch))
 
 .PHONY: peers
 peers: ## Install more peers for the benchmark: s3fs, rclone, geesefs, goofys (PEERS=goofys)
