@@ -158,6 +158,20 @@ pub struct ObjectDetails {
     pub headers: ObjectHeaders,
     /// Its version; `None` in a bucket without versions.
     pub version_id: Option<String>,
+    /// Its checksum, which is asked for only where bytes can be appended.
+    pub checksum: KeptChecksum,
+}
+
+/// Of which kind the checksum is that S3 keeps of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeptChecksum {
+    /// None, or the server does not say.
+    #[default]
+    None,
+    /// One that can be sent with bytes that are appended.
+    Of(ChecksumAlgorithm),
+    /// Another one.
+    Other,
 }
 
 /// One page of ListObjectsV2.
@@ -250,6 +264,21 @@ pub struct PutRequest {
     pub checksum: Option<Checksum>,
     /// What the object carries.
     pub headers: ObjectHeaders,
+}
+
+/// PutObject behind the end of an object that is there, in one request.
+#[derive(Clone, Debug)]
+pub struct AppendRequest {
+    /// The object.
+    pub key: Key,
+    /// Its size, behind which the bytes come.
+    pub offset: u64,
+    /// The version that it must be.
+    pub if_match: ETag,
+    /// The bytes, at least one.
+    pub body: Bytes,
+    /// Checksum of `body`, verified by the server; of the algorithm that the object has.
+    pub checksum: Option<Checksum>,
 }
 
 /// What a finished write tells.

@@ -6,6 +6,8 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use mountpoint_client::types::{ChecksumAlgorithm, KeptChecksum, Key};
+
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
 use crate::handle::{Closing, OpenFile, OpenWriter, Opener};
 use crate::namespace::{Namespace, OpenVersion, Version, being_written};
@@ -114,6 +116,21 @@ impl FileSystem {
     async fn open_for_appending(&self, ino: InodeNo, opener: Opener) -> Result<Opened, FsError> {
         // What it does not prove to be the newest version is small: reading it will.
         let OpenVersion { key, version, .. } = self.namespace.open(ino, true).await?;
+        if self.writing.appends() && version.size > 0 {
+            let details = self.describe_version(&key, &version).await;
+            if matches!(details, Err(FsError::Stale(_))) {
+                self.namespace.distrust(ino);
+            }
+            let algorithm = match details?.checksum {
+                KeptChecksum::None => Some(None),
+                KeptChecksum::Of(algorithm) => Some(Some(algorithm)),
+                // What is appended would need a checksum that is not computed here.
+                KeptChecksum::Other => None,
+            };
+            if let Some(algorithm) = algorithm {
+                return self.open_for_growing(ino, (key, version), algorithm, opener);
+            }
+        }
         let content = if version.size < UPLOAD_PART_MIN {
             let reading = Arc::clone(&self.reading);
             let etag = version.etag.clone();
@@ -144,13 +161,41 @@ impl FileSystem {
         for slice in content.iter().flatten() {
             writer.preload(slice).await?;
         }
-        let (its_key, known) = self.namespace.begin_writing(ino, &progress)?;
-        if !known.is_same(&version) || its_key != key {
-            self.namespace.writing_failed(ino, &progress);
-            self.namespace.close_writer(ino);
-            return Err(FsError::Stale(format!("{key} was replaced just now")));
-        }
+        self.begin_behind(ino, (&key, &version), &progress)?;
         Ok(self.insert_writer(ino, writer, opener))
+    }
+
+    /// The same where the server appends to the object, which has a checksum of `algorithm`.
+    fn open_for_growing(
+        &self,
+        ino: InodeNo,
+        (key, version): (Key, Version),
+        algorithm: Option<ChecksumAlgorithm>,
+        opener: Opener,
+    ) -> Result<Opened, FsError> {
+        let progress = self.new_progress(version.size);
+        let Version { etag, size, .. } = version.clone();
+        let beginning = Beginning::Grow(Stored { etag, size }, algorithm);
+        self.begin_behind(ino, (&key, &version), &progress)?;
+        let observer = self.observer(ino, &progress);
+        let writer = Writer::new(&self.writing, key, beginning, progress, observer);
+        Ok(self.insert_writer(ino, writer, opener))
+    }
+
+    /// The file `ino` is written from now on, behind the end of `version`.
+    fn begin_behind(
+        &self,
+        ino: InodeNo,
+        (key, version): (&Key, &Version),
+        progress: &Arc<Progress>,
+    ) -> Result<(), FsError> {
+        let (its_key, known) = self.namespace.begin_writing(ino, progress)?;
+        if known.is_same(version) && its_key == *key {
+            return Ok(());
+        }
+        self.namespace.writing_failed(ino, progress);
+        self.namespace.close_writer(ino);
+        Err(FsError::Stale(format!("{key} was replaced just now")))
     }
 
     /// The content of a small file, in pieces that a write may have.
