@@ -18,7 +18,7 @@ use super::open_directory::OpenDirectory;
 use crate::clock::Clock;
 use crate::config::limits::{NAME_LEN_MAX, SMALL_FILE_MAX};
 use crate::config::{FsConfig, WriteConfig};
-use crate::handle::{HandleTable, OpenFile, OpenWriter};
+use crate::handle::{HandleTable, LateWriter, OpenFile, OpenWriter};
 use crate::mutate::Mutator;
 use crate::namespace::{Namespace, OpenVersion, Proof};
 use crate::operation::{
@@ -141,6 +141,16 @@ impl FileSystem {
     /// [`FsError::Stale`] if that is another version than the inode's: the inode's name is to be looked up again, and
     /// what that finds to be opened. Linux does so by itself when `open` says `ESTALE`.
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
+        self.open_version(ino, options, None).await
+    }
+
+    /// Opens a file for reading, and for what its first change makes of it, which is `late`'s.
+    pub(super) async fn open_version(
+        &self,
+        ino: InodeNo,
+        options: OpenOptions,
+        late: Option<LateWriter>,
+    ) -> Result<Opened, FsError> {
         self.finish_closed(ino).await?;
         let opened = self.namespace.open(ino, options.direct).await?;
         let (key, etag) = (&opened.key, &opened.version.etag);
@@ -160,7 +170,14 @@ impl FileSystem {
             options,
             self.reading.consumed(),
         );
-        let handle = self.files.insert(OpenFile::Reading { ino, reader, watch });
+        let flush = late.is_some();
+        let file = OpenFile::Reading {
+            ino,
+            reader,
+            watch,
+            late,
+        };
+        let handle = self.files.insert(file);
         self.fetch_behind(ino, &opened);
         Ok(Opened {
             handle,
@@ -168,7 +185,7 @@ impl FileSystem {
             // An inode is one version of an object until it is written through this mount. Pages that the kernel has
             // since an earlier open are of this version.
             keep_cache: was_opened,
-            flush: false,
+            flush,
         })
     }
 
@@ -253,15 +270,24 @@ impl FileSystem {
 
     /// Closes a file.
     pub fn release(&self, handle: HandleNo) {
-        match self.files.remove(handle).as_deref() {
-            Some(OpenFile::Reading { ino, watch, .. }) => {
-                if let Some(watch) = watch {
-                    self.read_modes.close(watch, self.reading.consumed());
+        let Some(file) = self.files.remove(handle) else {
+            return;
+        };
+        if let OpenFile::Reading {
+            watch: Some(watch), ..
+        } = &*file
+        {
+            self.read_modes.close(watch, self.reading.consumed());
+        }
+        match &*file {
+            OpenFile::Writing(open) => self.release_writer(handle, Arc::clone(open)),
+            OpenFile::Reading { .. } | OpenFile::Unchanged(_) => {
+                if let Some(open) = file.late().and_then(LateWriter::writer) {
+                    self.release_writer(handle, Arc::clone(open));
+                } else if let OpenFile::Reading { ino, .. } = &*file {
+                    self.namespace.close(*ino);
                 }
-                self.namespace.close(*ino);
             }
-            Some(OpenFile::Writing(open)) => self.release_writer(handle, Arc::clone(open)),
-            None => {}
         }
     }
 

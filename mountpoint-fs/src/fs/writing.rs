@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
-use crate::handle::{Closing, OpenFile, OpenWriter, Opener};
-use crate::namespace::{Namespace, OpenVersion, Version, being_written};
+use crate::handle::{Closing, LateWriter, OpenFile, OpenWriter, Opener};
+use crate::namespace::{Namespace, OpenVersion, Readers, Version, being_written};
 use crate::operation::{
     Entry, FileKind, FsError, HandleNo, InodeNo, Opened, PosixAttributes, Progress, WriteOptions,
 };
@@ -78,21 +78,33 @@ impl FileSystem {
         };
         permit(self.writing.config(), change)?;
         check_options(options)?;
-        if options.append && !options.truncate {
-            return self.open_for_appending(ino, opener).await;
-        }
-        if !options.truncate && self.namespace.attributes(ino).await?.size > 0 {
-            return Err(must_truncate());
-        }
+        let writer = if options.append && !options.truncate {
+            self.begin_appending(ino, Readers::None).await?
+        } else if options.truncate || self.namespace.attributes(ino).await?.size == 0 {
+            self.begin_whole(ino, options.truncate, Readers::None)
+                .await?
+        } else {
+            return self.open_unchanged(ino, opener);
+        };
+        Ok(self.insert_writer(ino, writer, opener))
+    }
+
+    /// Begins to write an existing file from its beginning: it is replaced, or it must be empty.
+    pub(super) async fn begin_whole(
+        &self,
+        ino: InodeNo,
+        truncate: bool,
+        readers: Readers,
+    ) -> Result<Arc<Writer>, FsError> {
         let headers = self.headers_of_replaced(ino).await?;
         let progress = self.new_progress(0);
-        let (key, version) = self.namespace.begin_writing(ino, &progress)?;
-        let beginning = if options.truncate {
+        let (key, version) = self.namespace.begin_writing(ino, &progress, readers)?;
+        let beginning = if truncate {
             Beginning::Replace
         } else if version.size > 0 {
             self.namespace.unchanged(ino, &progress);
             self.namespace.close_writer(ino);
-            return Err(must_truncate());
+            return Err(FsError::Stale(format!("{key} was written just now")));
         } else {
             // Nothing is to be lost: what somebody else has written into the empty file meanwhile stays.
             let Version { etag, size, .. } = version;
@@ -106,12 +118,16 @@ impl FileSystem {
             self.namespace.carries(ino, posix);
             writer.begin_with(headers);
         }
-        Ok(self.insert_writer(ino, writer, opener))
+        Ok(writer)
     }
 
-    /// Opens an existing file to write behind its end. What is there stays there; if it is too small to be a part of
+    /// Begins to write behind the end of an existing file. What is there stays there; if it is too small to be a part of
     /// an upload it is read now.
-    async fn open_for_appending(&self, ino: InodeNo, opener: Opener) -> Result<Opened, FsError> {
+    pub(super) async fn begin_appending(
+        &self,
+        ino: InodeNo,
+        readers: Readers,
+    ) -> Result<Arc<Writer>, FsError> {
         // What it does not prove to be the newest version is small: reading it will.
         let OpenVersion { key, version, .. } = self.namespace.open(ino, true).await?;
         let content = if version.size < UPLOAD_PART_MIN {
@@ -144,13 +160,13 @@ impl FileSystem {
         for slice in content.iter().flatten() {
             writer.preload(slice).await?;
         }
-        let (its_key, known) = self.namespace.begin_writing(ino, &progress)?;
+        let (its_key, known) = self.namespace.begin_writing(ino, &progress, readers)?;
         if !known.is_same(&version) || its_key != key {
             self.namespace.writing_failed(ino, &progress);
             self.namespace.close_writer(ino);
             return Err(FsError::Stale(format!("{key} was replaced just now")));
         }
-        Ok(self.insert_writer(ino, writer, opener))
+        Ok(writer)
     }
 
     /// The content of a small file, in pieces that a write may have.
@@ -188,6 +204,9 @@ impl FileSystem {
             Ok(file) => file,
             Err(error) => return Some(Err(error)),
         };
+        if file.unchanged().is_some() {
+            return None;
+        }
         match file.writing() {
             Ok(open) => {
                 open.written();
@@ -200,7 +219,7 @@ impl FileSystem {
     /// Takes bytes, when there is memory for them.
     pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
-        let open = file.writing()?;
+        let open = self.writer_at(handle, &file, offset).await?;
         open.written();
         open.writer.write(offset, data).await
     }
@@ -210,7 +229,10 @@ impl FileSystem {
     pub async fn flush(&self, handle: HandleNo, closing: &dyn Closing) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let Ok(open) = file.writing() else {
-            return Ok(());
+            return file
+                .late()
+                .and_then(LateWriter::refusal)
+                .map_or(Ok(()), Err);
         };
         if let Some(error) = open.writer.failure() {
             return Err(error);
@@ -225,7 +247,10 @@ impl FileSystem {
     pub async fn sync(&self, handle: HandleNo) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let Ok(open) = file.writing() else {
-            return Ok(());
+            return file
+                .late()
+                .and_then(LateWriter::refusal)
+                .map_or(Ok(()), Err);
         };
         open.synchronised();
         open.writer.store().await.map(drop)
@@ -319,6 +344,20 @@ impl FileSystem {
         }
     }
 
+    /// What a handle that is open already writes with from now on.
+    pub(super) fn new_writer(
+        &self,
+        handle: HandleNo,
+        ino: InodeNo,
+        writer: Arc<Writer>,
+        opener: Opener,
+    ) -> Arc<OpenWriter> {
+        let open = Arc::new(OpenWriter::new(ino, writer, opener));
+        let known = (handle, Arc::clone(&open));
+        self.writers.lock().insert(ino, known);
+        open
+    }
+
     fn new_progress(&self, size: u64) -> Arc<Progress> {
         Arc::new(Progress::new(size, self.clock.wall()))
     }
@@ -332,15 +371,8 @@ impl FileSystem {
     }
 }
 
-fn must_truncate() -> FsError {
-    FsError::NotPermitted(
-        "an existing file is replaced as a whole: it can be opened for writing with O_TRUNC only, or with O_APPEND"
-            .to_owned(),
-    )
-}
-
 /// What streaming writes cannot do.
-fn check_options(options: WriteOptions) -> Result<(), FsError> {
+pub(super) fn check_options(options: WriteOptions) -> Result<(), FsError> {
     if options.synchronous {
         return Err(FsError::NotSequential(
             "O_SYNC and O_DSYNC ask for each write to be stored, which S3 cannot do: call fsync at the end instead"

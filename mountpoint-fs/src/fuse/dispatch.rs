@@ -184,6 +184,10 @@ impl Dispatcher {
                     let result = if options.write {
                         let options = write_options(flags);
                         this.fs.open_for_writing(ino, options, opener(pid)).await
+                    } else if flags.cast_signed() & libc::O_ACCMODE == libc::O_RDWR {
+                        let how = write_options(flags);
+                        let open = this.fs.open_for_both(ino, options, how, opener(pid));
+                        open.await
                     } else {
                         this.fs.open(ino, options).await
                     };
@@ -445,7 +449,7 @@ fn sized(value: &[u8], size: u32) -> Reply {
 fn open_options(flags: u32, process: u32) -> OpenOptions {
     let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
     OpenOptions {
-        // A file that is opened for both, and stays as it is, is only read, as in mountpoint-s3.
+        // A file that is opened for both is read until it is changed.
         write: match flags.cast_signed() & libc::O_ACCMODE {
             libc::O_RDONLY => is_set(libc::O_TRUNC),
             libc::O_RDWR => is_set(libc::O_TRUNC) || is_set(libc::O_APPEND),

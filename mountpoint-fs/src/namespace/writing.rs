@@ -46,6 +46,7 @@ impl Namespace {
         &self,
         ino: InodeNo,
         progress: &Arc<Progress>,
+        readers: Readers,
     ) -> Result<(Key, Version), FsError> {
         let view = self.table.view(ino)?;
         let Found::File(version) = view.found else {
@@ -55,7 +56,7 @@ impl Namespace {
             return Err(replaced(&view.name));
         }
         let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
-        self.table.begin_writing(ino, progress, Readers::None)?;
+        self.table.begin_writing(ino, progress, readers)?;
         self.table.count_writer(ino);
         Ok((key, version))
     }
@@ -177,8 +178,11 @@ pub(super) struct Writing {
 
 /// Who may have a file open for reading when it begins to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Readers {
+pub enum Readers {
+    /// Nobody.
     None,
+    /// Only the handle that begins to write. Its opener is to be given back when that has succeeded.
+    Itself,
     /// Those of an empty file.
     OfNothing,
 }
@@ -249,8 +253,12 @@ impl InodeTable {
             return Err(being_written(&inode.name));
         }
         let is_empty = || matches!(inode.found(), Found::File(version) if version.size == 0);
-        let may_be_read = readers == Readers::OfNothing && is_empty();
-        if inode.openers > 0 && !may_be_read {
+        let may_be_read = match readers {
+            Readers::None => inode.openers == 0,
+            Readers::Itself => inode.openers <= 1,
+            Readers::OfNothing => inode.openers == 0 || is_empty(),
+        };
+        if !may_be_read {
             return Err(FsError::NotPermitted(format!(
                 "{} is open for reading: it can be written when it is closed",
                 inode.name

@@ -190,6 +190,8 @@ pub struct AttributeChange {
     pub atime: Option<TimeChange>,
     /// Time of the last change.
     pub mtime: Option<TimeChange>,
+    /// The open file that is meant: `ftruncate`.
+    pub handle: Option<HandleNo>,
 }
 
 /// Slices of blocks. Most replies are of one or two, which take no memory of their own.

@@ -151,16 +151,36 @@ fn rsync_sends_what_has_changed_only() {
     drop(server);
 }
 
+/// Editors: some write a new file and rename it, some cut the file that is there and write it.
 #[test]
 fn editors_replace_files() {
-    let (_server, mounted) = mounted(&FLAGS);
     let source = source();
-    run_in(
-        &mounted,
-        &source,
-        "cp $S/t/one f && sed -i s/one/two/ f && grep -qx two f && perl -pi -e s/two/three/ f && grep -qx three f \
-         && test \"$(ls -A)\" = f",
-    );
+    for (flags, script) in [
+        (
+            &FLAGS[..],
+            "sed -i s/one/two/ f && grep -qx two f && perl -pi -e s/two/three/ f && grep -qx three f",
+        ),
+        (
+            &["--allow-overwrite"],
+            "printf '%s\\n' ,s/one/two/ w q | ed -s f && grep -qx two f \
+             && vim.tiny -n -es -c s/two/three/ -c wq f && grep -qx three f && truncate -s 0 f && test -f f && test ! -s f",
+        ),
+        (
+            &["--allow-overwrite", "--allow-delete"],
+            "printf '1c1\\n< one\\n---\\n> two\\n' | patch -s f && grep -qx two f \
+             && python3 -c \"f = open('f', 'r+'); t = f.read(); f.seek(0); f.truncate(); f.write(t.replace('two', '3'))\" \
+             && grep -qx 3 f",
+        ),
+    ] {
+        let (server, mounted) = mounted(flags);
+        run_in(
+            &mounted,
+            &source,
+            &format!("cp $S/t/one f && {script} && test \"$(ls -A)\" = f"),
+        );
+        drop(mounted);
+        assert_eq!(server.store().keys(BUCKET), ["f"]);
+    }
 }
 
 #[test]
