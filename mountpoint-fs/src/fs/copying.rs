@@ -29,7 +29,7 @@ impl FileSystem {
             object_size: size,
             range: start..end,
         };
-        let open = self.writer_at(to.0, &target, to.1).await?;
+        let open = self.writer_at(&target, to.1).await?;
         open.written();
         open.writer.copy(to.1, copied).await
     }

@@ -30,8 +30,8 @@ use crate::read_mode::ReadModes;
 use crate::sync::Mutex;
 use crate::write::{MemorySource, WriteContext};
 
-/// Open files that are written, by inode: the newest handle of each.
-pub(super) type Writers = HashMap<InodeNo, (HandleNo, Arc<OpenWriter>)>;
+/// Open files that are written, by inode: the newest open of each.
+pub(super) type Writers = HashMap<InodeNo, Arc<OpenWriter>>;
 
 /// A mounted bucket. Every operation may be called from any thread and never blocks it: what must wait for S3
 /// or memory is a future. Shared as `Arc<FileSystem>`.
@@ -152,7 +152,9 @@ impl FileSystem {
         late: Option<LateWriter>,
     ) -> Result<Opened, FsError> {
         self.finish_closed(ino).await?;
-        let opened = self.namespace.open(ino, options.direct).await?;
+        let follows = self.is_synchronised(ino);
+        let is_direct = options.direct || follows;
+        let opened = self.namespace.open(ino, is_direct).await?;
         let (key, etag) = (&opened.key, &opened.version.etag);
         let reader = self.reader(&opened);
         if opened.proof == Proof::Fetch
@@ -162,6 +164,9 @@ impl FileSystem {
                 self.namespace.distrust(ino);
             }
             return Err(error);
+        }
+        if follows && self.namespace.opened_following(ino) {
+            return Ok(self.followed(ino, reader));
         }
         let was_opened = self.namespace.opened(ino)?;
         let (direct_io, watch) = self.read_modes.open(
@@ -186,6 +191,7 @@ impl FileSystem {
             // since an earlier open are of this version.
             keep_cache: was_opened,
             flush,
+            grows: false,
         })
     }
 
@@ -238,6 +244,10 @@ impl FileSystem {
         fills_cache: bool,
     ) -> Result<ReadData, FsError> {
         let file = self.files.get(handle)?;
+        if let OpenFile::Following { ino, reader } = &*file {
+            let read = self.read_following(*ino, reader, (offset, size), fills_cache);
+            return read.await;
+        }
         let (ino, reader, watch) = file.reading()?;
         if let Some(watch) = watch {
             watch.see(offset, size, fills_cache);
@@ -280,10 +290,11 @@ impl FileSystem {
             self.read_modes.close(watch, self.reading.consumed());
         }
         match &*file {
-            OpenFile::Writing(open) => self.release_writer(handle, Arc::clone(open)),
+            OpenFile::Following { ino, .. } => self.namespace.close_following(*ino),
+            OpenFile::Writing(open) => self.release_writer(Arc::clone(open)),
             OpenFile::Reading { .. } | OpenFile::Unchanged(_) => {
                 if let Some(open) = file.late().and_then(LateWriter::writer) {
-                    self.release_writer(handle, Arc::clone(open));
+                    self.release_writer(Arc::clone(open));
                 } else if let OpenFile::Reading { ino, .. } = &*file {
                     self.namespace.close(*ino);
                 }

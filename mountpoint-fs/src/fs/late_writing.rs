@@ -11,9 +11,7 @@ use super::permission::{Change, permit};
 use super::writing::check_options;
 use crate::handle::{LateWriter, OpenFile, OpenWriter, Opener};
 use crate::namespace::{Readers, being_written};
-use crate::operation::{
-    AttributeChange, FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions,
-};
+use crate::operation::{AttributeChange, FsError, InodeNo, OpenOptions, Opened, WriteOptions};
 use crate::write::Writer;
 
 impl FileSystem {
@@ -44,13 +42,13 @@ impl FileSystem {
             direct_io: true,
             keep_cache: false,
             flush: true,
+            grows: false,
         })
     }
 
     /// What writes an open file. If nothing was changed yet, a write at `offset` is the first change.
     pub(super) async fn writer_at<'a>(
         &self,
-        handle: HandleNo,
         file: &'a OpenFile,
         offset: u64,
     ) -> Result<&'a Arc<OpenWriter>, FsError> {
@@ -60,7 +58,7 @@ impl FileSystem {
         let readers = readers_beside(file);
         let begin = async {
             let writer = self.begin_at(late.ino, offset, readers).await?;
-            Ok(self.begun(handle, late, writer, readers))
+            Ok(self.begun(late, writer, readers))
         };
         let begun = late.begin(begin).await;
         if let Err(error) = &begun {
@@ -106,24 +104,18 @@ impl FileSystem {
         let begin = async {
             self.finish_closed(late.ino).await?;
             let writer = self.begin_whole(late.ino, true, readers).await?;
-            Ok(self.begun(handle, late, writer, readers))
+            Ok(self.begun(late, writer, readers))
         };
         late.begin(begin).await?;
         Ok(true)
     }
 
     /// `writer` writes the file that was opened as `late` from now on; what has read it reads no more.
-    fn begun(
-        &self,
-        handle: HandleNo,
-        late: &LateWriter,
-        writer: Arc<Writer>,
-        readers: Readers,
-    ) -> Arc<OpenWriter> {
+    fn begun(&self, late: &LateWriter, writer: Arc<Writer>, readers: Readers) -> Arc<OpenWriter> {
         if readers == Readers::Itself {
             self.namespace.close(late.ino);
         }
-        self.new_writer(handle, late.ino, writer, late.opener)
+        self.new_writer(late.ino, writer, late.opener)
     }
 }
 
@@ -131,6 +123,6 @@ impl FileSystem {
 fn readers_beside(file: &OpenFile) -> Readers {
     match file {
         OpenFile::Reading { .. } => Readers::Itself,
-        OpenFile::Unchanged(_) | OpenFile::Writing(_) => Readers::None,
+        OpenFile::Following { .. } | OpenFile::Unchanged(_) | OpenFile::Writing(_) => Readers::None,
     }
 }

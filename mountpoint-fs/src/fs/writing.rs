@@ -71,6 +71,9 @@ impl FileSystem {
         opener: Opener,
     ) -> Result<Opened, FsError> {
         self.finish_closed(ino).await?;
+        if let Some(opened) = self.share_blank(ino, options, opener)? {
+            return Ok(opened);
+        }
         let change = match options {
             WriteOptions { truncate: true, .. } => Change::Overwrite,
             WriteOptions { append: true, .. } => Change::Append,
@@ -87,6 +90,22 @@ impl FileSystem {
             return self.open_unchanged(ino, opener);
         };
         Ok(self.insert_writer(ino, writer, opener))
+    }
+
+    /// A second open by the process that has the file open already and has written nothing yet, if it is that: nothing is
+    /// there that it would replace.
+    fn share_blank(
+        &self,
+        ino: InodeNo,
+        options: WriteOptions,
+        opener: Opener,
+    ) -> Result<Option<Opened>, FsError> {
+        let open = self.writer(ino);
+        let Some(open) = open.filter(|_| self.namespace.is_being_written(ino)) else {
+            return Ok(None);
+        };
+        check_options(options)?;
+        Ok(open.share(opener).then(|| self.insert_handle(open)))
     }
 
     /// Begins to write an existing file from its beginning: it is replaced, or it must be empty.
@@ -219,7 +238,7 @@ impl FileSystem {
     /// Takes bytes, when there is memory for them.
     pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
-        let open = self.writer_at(handle, &file, offset).await?;
+        let open = self.writer_at(&file, offset).await?;
         open.written();
         open.writer.write(offset, data).await
     }
@@ -256,8 +275,11 @@ impl FileSystem {
         open.writer.store().await.map(drop)
     }
 
-    /// The last descriptor is closed.
-    pub(super) fn release_writer(&self, handle: HandleNo, open: Arc<OpenWriter>) {
+    /// The last descriptor of a handle is closed.
+    pub(super) fn release_writer(&self, open: Arc<OpenWriter>) {
+        if !open.released() {
+            return;
+        }
         let namespace = Arc::clone(&self.namespace);
         let writers = Arc::clone(&self.writers);
         background::run(async move {
@@ -267,7 +289,7 @@ impl FileSystem {
                 let key = open.writer.key();
                 tracing::error!(%key, "a file that was closed could not be stored: {error}");
             }
-            writers.lock().retain(|_, (known, _)| *known != handle);
+            writers.lock().retain(|_, known| !Arc::ptr_eq(known, &open));
             namespace.unchanged(open.ino, open.writer.progress());
             namespace.close_writer(open.ino);
         });
@@ -276,12 +298,7 @@ impl FileSystem {
     /// If the writer of `ino` has been closed, stores the file now: whoever opens it does not have to wait for the
     /// kernel to tell of the last close.
     pub(super) async fn finish_closed(&self, ino: InodeNo) -> Result<(), FsError> {
-        let open = self
-            .writers
-            .lock()
-            .get(&ino)
-            .map(|(_, open)| Arc::clone(open));
-        if let Some(open) = open
+        if let Some(open) = self.writer(ino)
             && open.was_flushed()
         {
             open.writer.store().await?;
@@ -314,12 +331,7 @@ impl FileSystem {
 
     /// Gives up every file that is not stored. For the end of the mount.
     pub async fn abandon_writers(&self) {
-        let open: Vec<_> = self
-            .writers
-            .lock()
-            .values()
-            .map(|(_, open)| Arc::clone(open))
-            .collect();
+        let open: Vec<_> = self.writers.lock().values().map(Arc::clone).collect();
         let ended = FsError::ReadOnly;
         for open in open {
             if open.writer.is_open().await {
@@ -332,29 +344,30 @@ impl FileSystem {
     }
 
     fn insert_writer(&self, ino: InodeNo, writer: Arc<Writer>, opener: Opener) -> Opened {
-        let open = Arc::new(OpenWriter::new(ino, writer, opener));
-        let handle = self.files.insert(OpenFile::Writing(Arc::clone(&open)));
-        self.writers.lock().insert(ino, (handle, open));
+        let open = self.new_writer(ino, writer, opener);
+        self.insert_handle(open)
+    }
+
+    fn insert_handle(&self, open: Arc<OpenWriter>) -> Opened {
         Opened {
-            handle,
+            handle: self.files.insert(OpenFile::Writing(open)),
             // Bytes go to the buffer once, not into the page cache first; nobody may read them before they are stored.
             direct_io: true,
             keep_cache: false,
             flush: true,
+            grows: false,
         }
     }
 
-    /// What a handle that is open already writes with from now on.
+    /// What writes a file that is open from now on.
     pub(super) fn new_writer(
         &self,
-        handle: HandleNo,
         ino: InodeNo,
         writer: Arc<Writer>,
         opener: Opener,
     ) -> Arc<OpenWriter> {
         let open = Arc::new(OpenWriter::new(ino, writer, opener));
-        let known = (handle, Arc::clone(&open));
-        self.writers.lock().insert(ino, known);
+        self.writers.lock().insert(ino, Arc::clone(&open));
         open
     }
 

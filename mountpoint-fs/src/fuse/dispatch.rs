@@ -353,7 +353,8 @@ impl Dispatcher {
         result: Result<Opened, FsError>,
     ) -> Reply {
         self.reply(step, ino, result, |mut opened| {
-            opened.direct_io &= options.write || options.direct || self.rules.can_map_direct;
+            let must_bypass = options.write || options.direct || opened.grows;
+            opened.direct_io &= must_bypass || self.rules.can_map_direct;
             Reply::Fixed(Fixed::opened(&opened))
         })
     }
@@ -514,6 +515,7 @@ mod tests {
                 direct_io: true,
                 keep_cache: false,
                 flush: false,
+                grows: false,
             };
             let options = OpenOptions {
                 direct,

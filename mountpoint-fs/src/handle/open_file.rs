@@ -7,6 +7,7 @@ use super::open_writer::OpenWriter;
 use crate::operation::{FsError, InodeNo};
 use crate::read::Reader;
 use crate::read_mode::ReadWatch;
+use crate::sync::Mutex;
 
 /// One open of a file: it is read or written, never both at once.
 #[derive(Debug)]
@@ -22,6 +23,13 @@ pub enum OpenFile {
         /// Where it was opened for both (`O_RDWR`) and may be replaced: from its first change on it is only written.
         late: Option<LateWriter>,
     },
+    /// Of a file that is being written, and that was synchronised: of the newest version that is stored.
+    Following {
+        /// The inode, which is there as long as this is.
+        ino: InodeNo,
+        /// Reads the version that was the newest when it was read last. The lock is a leaf.
+        reader: Mutex<Arc<Reader>>,
+    },
     /// Of a file that is open for writing and was not changed yet.
     Unchanged(LateWriter),
     /// Of a file that is being written.
@@ -29,7 +37,8 @@ pub enum OpenFile {
 }
 
 impl OpenFile {
-    /// What reads it, and what looks at that; [`FsError::OneWay`] if it is open for writing.
+    /// What reads it, and what looks at that; [`FsError::OneWay`] if it is open for writing, [`FsError::Unsupported`] if
+    /// that may change from read to read.
     pub fn reading(&self) -> Result<(InodeNo, &Reader, Option<&ReadWatch>), FsError> {
         match self {
             Self::Reading {
@@ -37,6 +46,9 @@ impl OpenFile {
             } if self.late().is_none_or(|late| late.writer().is_none()) => {
                 Ok((*ino, reader, watch.as_ref()))
             }
+            Self::Following { .. } => Err(FsError::Unsupported(
+                "a file that is being written is not copied on the server",
+            )),
             Self::Reading { .. } | Self::Unchanged(_) | Self::Writing(_) => Err(FsError::OneWay(
                 "what was written to a file can be read when it is closed",
             )),
@@ -63,7 +75,7 @@ impl OpenFile {
         match self {
             Self::Unchanged(late) => Some(late),
             Self::Reading { late, .. } => late.as_ref(),
-            Self::Writing(_) => None,
+            Self::Following { .. } | Self::Writing(_) => None,
         }
     }
 

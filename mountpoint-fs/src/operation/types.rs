@@ -121,6 +121,8 @@ pub struct Opened {
     pub handle: HandleNo,
     /// Replies go to the application without passing through the page cache (`FOPEN_DIRECT_IO`).
     pub direct_io: bool,
+    /// It may be longer the next time it is read: its replies must not pass through the page cache.
+    pub grows: bool,
     /// Pages cached by an earlier open are still right (`FOPEN_KEEP_CACHE`).
     pub keep_cache: bool,
     /// `close` is to be told of, and its error to be returned.

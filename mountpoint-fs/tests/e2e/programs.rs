@@ -183,6 +183,41 @@ fn editors_replace_files() {
     }
 }
 
+/// `tail -f` shows each line when it is synchronised, and the program that writes them goes on.
+#[test]
+fn a_log_is_followed_while_it_is_written() {
+    let (server, mounted) = mounted(&[]);
+    let source = source();
+    run_in(
+        &mounted,
+        &source,
+        "python3 - $S <<'END'
+import os, subprocess, sys, time
+out = sys.argv[1] + '/out'
+def wait_for(text):
+    deadline = time.monotonic() + 30
+    while open(out).read() != text:
+        assert time.monotonic() < deadline, open(out).read()
+        time.sleep(0.01)
+log = open('log', 'w')
+def line(text):
+    print(text, file=log, flush=True)
+    os.fsync(log.fileno())
+line('one')
+tail = subprocess.Popen(['tail', '-n', '+1', '-s', '0.02', '-f', 'log'], stdout=open(out, 'w'))
+wait_for('one\\n')
+line('two')
+wait_for('one\\ntwo\\n')
+log.write('three\\n')
+log.close()
+wait_for('one\\ntwo\\nthree\\n')
+tail.kill()
+assert open('log').read() == 'one\\ntwo\\nthree\\n'
+END",
+    );
+    assert_eq!(server.store().keys(BUCKET), ["log"]);
+}
+
 #[test]
 fn git_clones_and_commits() {
     let source = source();

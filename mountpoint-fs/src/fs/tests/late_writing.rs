@@ -197,10 +197,13 @@ fn who_reads_it_keeps_it_from_being_changed() {
         assert!(refused.unwrap_err().contains("open for reading"));
         mount.fs.release(reader.handle);
         assert_eq!(cut(&mount, ino, handle, 0), Ok(0), "{mode:?}");
-        // The second of two that are open for writing.
-        let refused = now(mount
-            .fs
-            .open_for_writing(ino, WriteOptions::default(), Opener::UNSEEN));
+        // Another process that wants to write it.
+        let how = WriteOptions::default();
+        let another = Opener {
+            process: 8,
+            started: 1,
+        };
+        let refused = now(mount.fs.open_for_writing(ino, how, another));
         assert!(refused.is_err(), "{mode:?}");
         mount.fs.release(handle);
         assert_eq!(content(&mount), b"");

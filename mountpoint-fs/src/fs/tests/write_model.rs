@@ -75,6 +75,7 @@ struct Model {
     /// A request may fail that no model foresees.
     has_fault: bool,
     written: u8,
+    opened: u32,
 }
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -95,6 +96,7 @@ impl Model {
             lookups: BTreeMap::new(),
             has_fault: false,
             written: 0,
+            opened: 0,
         }
     }
 
@@ -167,6 +169,12 @@ impl Model {
     }
 
     fn open(&mut self, name: &'static str, how: How) {
+        // Each by another process: one process may open what is empty twice.
+        self.opened += 1;
+        let opener = Opener {
+            process: self.opened,
+            started: 1,
+        };
         let options = WriteOptions {
             truncate: how == How::Truncate,
             append: how == How::Append,
@@ -178,7 +186,7 @@ impl Model {
                 let created = self
                     .mount
                     .fs
-                    .create(ROOT, OsStr::new(name), options, Opener::UNSEEN);
+                    .create(ROOT, OsStr::new(name), options, opener);
                 let (entry, opened) = created.unwrap();
                 let ino = entry.attributes.ino;
                 *self.lookups.entry(ino).or_default() += 1;
@@ -187,7 +195,7 @@ impl Model {
             Err(error) => return assert!(self.has_fault, "{name}: {error}"),
             Ok(ino) => {
                 let known = self.truth.get(name).cloned();
-                match now(self.mount.fs.open_for_writing(ino, options, Opener::UNSEEN)) {
+                match now(self.mount.fs.open_for_writing(ino, options, opener)) {
                     Ok(opened) => {
                         // A writer that was closed has stored its file first.
                         self.others_stored(name);
