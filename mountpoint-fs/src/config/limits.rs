@@ -98,10 +98,20 @@ pub const UPLOAD_PARTS_FIRST: u16 = 1000;
 /// Behind them the size doubles after so many parts, so that most of the 10,000 may have the largest size.
 pub const UPLOAD_PARTS_STEP: u16 = 250;
 
-/// Parts of all uploads that are sent at once, to begin with and at least, where the connections allow so many. One writer
-/// to a store on the same machine came to 0.72, 0.83, 1.03, 1.12, 1.13 and 1.18 GB/s with 2, 3, 4, 8, 12 and 25 of them.
-/// See `write::pace`.
-pub const PACE_START: usize = 16;
+/// Parts of all uploads that are sent at once, to begin with, where the connections allow so many. One writer to a store
+/// on the same machine came to 0.72, 0.83, 1.03, 1.12, 1.13 and 1.18 GB/s with 2, 3, 4, 8, 12 and 25 of them; with 8 it
+/// holds 100 MiB less than with 16. See `write::pace`.
+pub const PACE_START: usize = 8;
+
+/// The same for a store that takes [`PACE_FAR`] or longer to answer.
+pub const PACE_START_FAR: usize = 16;
+
+/// A store is far that takes so long to begin an upload. On the same machine or in the same rack it takes less, S3 20 ms
+/// and more.
+pub const PACE_FAR: Duration = Duration::from_millis(5);
+
+/// Fewer parts at once are not tried.
+pub const PACE_MIN: usize = 4;
 
 /// A larger number of parts at once is kept if it brings this many times the bytes a second. Twice the parts bring twice
 /// the bytes to a far store, and what differs between two measurements on a busy machine is below a quarter.
@@ -302,6 +312,12 @@ pub const PARTS_PER_WINDOW: u64 = 4;
 
 /// The same where several streams keep the store busy between them: one being read, one in the air.
 pub const PARTS_PER_WINDOW_OF_SEVERAL: u64 = 2;
+
+/// Longest part that is asked for only because requests cost: the reference's size.
+pub const PART_LONG_MAX: u64 = 8 << 20;
+
+/// The same for all streams of a mount together: eight have 4 MiB each.
+pub const PARTS_LONG_MAX: u64 = 32 << 20;
 
 /// Largest window a stream starts with, and the smallest that one shrinks to by itself: small enough to stay in the
 /// caches of the CPU, large enough for a near store.

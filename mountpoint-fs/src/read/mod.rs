@@ -12,6 +12,7 @@ mod habit;
 mod hedge;
 mod hedger;
 mod next_files;
+mod part_length;
 mod planner;
 mod reader;
 mod stride;

@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use super::part_length::PartLength;
 use super::planner::{Access, Bounds};
 use crate::config::limits::{
     PART_MIN, PARTS_PER_WINDOW, PARTS_PER_WINDOW_OF_SEVERAL, WINDOW_INITIAL_MAX,
@@ -24,6 +25,7 @@ use crate::config::limits::{
 pub(super) struct Window {
     size: u64,
     size_max: u64,
+    part_length: PartLength,
     epoch: Epoch,
     phase: Phase,
     /// How long it rests when growing does not pay the next time, in epochs.
@@ -95,6 +97,7 @@ impl Window {
         Self {
             size,
             size_max,
+            part_length: PartLength::new(),
             epoch,
             phase: Phase::Resting(0),
             rest_next: REST_MIN,
@@ -113,7 +116,13 @@ impl Window {
         } else {
             PARTS_PER_WINDOW
         };
-        let share = (self.size / parts).max(PART_MIN);
+        let is_large = self.size >= WINDOW_INITIAL_MAX;
+        let worth = if is_large {
+            self.part_length.least().min(self.size / 2)
+        } else {
+            PART_MIN
+        };
+        let share = (self.size / parts).max(worth);
         (1 << share.ilog2()).min(bounds.part_max)
     }
 
@@ -162,10 +171,14 @@ impl Window {
         let rate = self.epoch.rate(access);
         let own_rate = self.epoch.own_rate(end, access);
         let distance = bounds.least_delays.first_byte(access.now);
-        self.epoch.stalled &= !is_ample(self.size, own_rate, delay)
+        let is_near = distance.is_some_and(|distance| distance < DISTANT);
+        self.epoch.stalled &= !is_ample(self.size, own_rate, delay, is_near)
             && !are_ample(self.size, bounds.streams, rate, distance);
         self.phase = match self.phase {
-            Phase::Resting(0) => self.grow(if self.is_ramping() { 4 } else { 2 }, rate),
+            Phase::Resting(0) => {
+                let is_far = self.is_ramping() && !is_near;
+                self.grow(if is_far { 4 } else { 2 }, rate)
+            }
             Phase::Resting(epochs) => Phase::Resting(epochs - 1),
             Phase::Probing {
                 rate,
@@ -178,7 +191,7 @@ impl Window {
             },
             Phase::Probing {
                 rate: before, size, ..
-            } => self.judge(size, before, rate),
+            } => self.judge(size, before, rate, is_near, bounds.streams),
             Phase::Checking {
                 epochs: 1,
                 rate: before,
@@ -195,15 +208,31 @@ impl Window {
                 size,
             },
         };
+        self.part_length.learn(rate, distance, bounds.streams);
+        if matches!(self.phase, Phase::Resting(_)) {
+            self.size = self.size.max(self.size_min(bounds.streams));
+        }
         self.size = self.size.min(self.size_max);
         self.epoch = Epoch::new(end, self.size, access);
     }
 
+    /// Two parts of the length that is worth a request, one being read and one in the air; four where nobody else keeps
+    /// the store busy and they are short.
+    fn size_min(&self, streams: usize) -> u64 {
+        let least = self.part_length.least();
+        if are_several(streams) {
+            least * PARTS_PER_WINDOW_OF_SEVERAL
+        } else {
+            let four = (least * PARTS_PER_WINDOW).min(2 * WINDOW_INITIAL_MAX);
+            four.max(least * 2)
+        }
+    }
+
     /// It has grown from `size`, with which the mount had the rate `before`.
-    fn judge(&mut self, size: u64, before: f64, rate: f64) -> Phase {
+    fn judge(&mut self, size: u64, before: f64, rate: f64, is_near: bool, streams: usize) -> Phase {
         if rate >= before * GAIN_MIN {
             self.rest_next = REST_MIN;
-            let is_far = rate >= before * GAIN_FAR;
+            let is_far = rate >= before * GAIN_FAR && !is_near;
             return self.grow(if is_far { 4 } else { 2 }, rate);
         }
         // Parts grow with the window, and a longer part takes longer: one step may pay little and the next much.
@@ -215,7 +244,7 @@ impl Window {
                 settling: true,
             };
         }
-        self.size = (size / 2).max(WINDOW_INITIAL_MAX.min(size));
+        self.size = (size / 2).max(WINDOW_INITIAL_MAX.max(self.size_min(streams)).min(size));
         Phase::Checking {
             epochs: CHECK_EPOCHS,
             rate: before,
@@ -245,9 +274,10 @@ impl Window {
 }
 
 /// Whether a window holds so much of what its reader consumes that the store's distance cannot be what it waits for.
-fn is_ample(size: u64, own_rate: f64, delay: Option<Duration>) -> bool {
+fn is_ample(size: u64, own_rate: f64, delay: Option<Duration>, is_near: bool) -> bool {
+    let delays = if is_near { NEAR_DELAYS_MAX } else { DELAYS_MAX };
     delay.is_some_and(|delay| {
-        size >= WINDOW_INITIAL_MAX && size as f64 >= own_rate * delay.as_secs_f64() * DELAYS_MAX
+        size >= WINDOW_INITIAL_MAX && size as f64 >= own_rate * delay.as_secs_f64() * delays
     })
 }
 
@@ -279,10 +309,14 @@ const DISTANCES_MAX: f64 = 6.0;
 /// only leave its caches.
 const DELAYS_MAX: f64 = 4.0;
 
+/// The same for a near store: what a GET of a part takes there is the part's own length, so that windows that grow by it
+/// never end. One stream from MinIO on the same machine came to a window of 128 MiB, and was slower for it.
+const NEAR_DELAYS_MAX: f64 = 2.0;
+
 /// Shortest epoch: a rate measured over less tells how threads were scheduled, not how fast the mount is.
 const EPOCH_MIN: Duration = Duration::from_millis(100);
 
-/// Least delay of a GET from a store for which the first window is surely too small.
+/// Least delay of a GET, or of a first byte, from a store for which the first window is surely too small.
 const DISTANT: Duration = Duration::from_millis(10);
 
 /// Growing pays if it makes the mount a tenth faster.
@@ -416,22 +450,26 @@ mod tests {
         fn check(size_mib: u64, own_rate: f64, delay_ms: f64, expected: bool) {
             let delay = Some(Duration::from_secs_f64(delay_ms / 1e3));
             assert_eq!(
-                is_ample(size_mib * MIB, own_rate, delay),
+                is_ample(size_mib * MIB, own_rate, delay, delay_ms < 20.0),
                 expected,
                 "{size_mib} MiB at {own_rate}"
             );
         }
         // This machine: one stream of eight, and one alone.
         check(4, 0.15e9, 1.0, true);
-        check(4, 1.5e9, 1.0, false);
-        check(16, 1.5e9, 1.0, true);
+        check(4, 2.5e9, 1.0, false);
+        check(4, 1.5e9, 1.0, true);
+        // MinIO on it: a GET of a longer part takes longer, and that is no reason to ask for more.
+        check(8, 0.8e9, 2.6, true);
+        check(16, 0.8e9, 4.8, true);
+        check(32, 1.2e9, 13.0, true);
         // Stores that deliver a window in one delay, or in two: S3 and S3 Express.
         check(4, 4.2e6 / 0.031, 31.0, false);
         check(256, 268e6 / 0.226, 113.0, false);
         check(32, 33.6e6 / 0.058, 58.0, false);
         // Below the size that windows start with, distance does not matter.
         check(2, 1e3, 0.001, false);
-        assert!(!is_ample(256 * MIB, 1.0, None));
+        assert!(!is_ample(256 * MIB, 1.0, None, false));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Pure: knows neither parts nor clocks. A store that is near, or a network that is full, takes no more bytes for more
 //! parts at once; they would only wait, in memory that is touched for the first time. A store that is far takes as many
-//! times the bytes. So the limit begins with [`PACE_START`], and is moved by trial: a larger one is kept when it brings clearly more
-//! bytes a second, a smaller one when it brings as many.
+//! times the bytes. So the limit begins with [`PACE_START`], or [`PACE_START_FAR`] where the store is far, and is moved by
+//! trial: a larger one is kept when it brings clearly more bytes a second, a smaller one when it brings as many.
 //!
 //! Invariant: `1 <= limit <= max`. Only stretches of time in which writers waited for room are compared, and what time
 //! there was nothing to send is left out.
@@ -11,7 +11,8 @@
 use std::time::Duration;
 
 use crate::config::limits::{
-    PACE_GAIN, PACE_LOSS, PACE_REST_MAX, PACE_REST_MIN, PACE_START, PACE_WAVES,
+    PACE_FAR, PACE_GAIN, PACE_LOSS, PACE_MIN, PACE_REST_MAX, PACE_REST_MIN, PACE_START,
+    PACE_START_FAR, PACE_WAVES,
 };
 
 /// The limit, and what is known of it.
@@ -29,6 +30,8 @@ pub(super) struct Pace {
     rest: u32,
     /// Which way the next trial goes.
     is_next_up: bool,
+    /// The limit is what trials made it.
+    has_tried: bool,
 }
 
 /// Parts that ended under one limit.
@@ -62,12 +65,20 @@ impl Pace {
             step: Step::Rest(1),
             rest: PACE_REST_MIN,
             is_next_up: true,
+            has_tried: false,
         }
     }
 
     /// Parts that may be on their way.
     pub(super) fn limit(&self) -> usize {
         self.limit
+    }
+
+    /// The store took `time` to begin an upload. Matters until the first trial.
+    pub(super) fn upload_begun(&mut self, time: Duration) {
+        if time >= PACE_FAR && !self.has_tried {
+            self.limit = self.limit.max(PACE_START_FAR.min(self.max));
+        }
     }
 
     /// A writer waits for room.
@@ -137,7 +148,8 @@ impl Pace {
     fn try_another(&mut self, rate: f64) {
         let from = self.limit;
         let up = (from * 2).min(self.max);
-        let down = (from * 3 / 4).max(PACE_START.min(self.max));
+        let down = (from * 3 / 4).max(PACE_MIN.min(self.max));
+        self.has_tried = true;
         self.limit = if self.is_next_up && up > from || down == from {
             up
         } else {
@@ -185,6 +197,7 @@ mod tests {
     fn a_far_store_gets_all_that_it_takes_soon() {
         // 0.1 s for a part, however many there are.
         let mut pace = Pace::new(50);
+        pace.upload_begun(Duration::from_millis(20));
         let (time, limits) = send(&mut pace, 2000, 0.1, 0.0);
         let full = limits.iter().position(|limit| *limit == 50).unwrap();
         assert!(full < 240, "{full}");
@@ -199,7 +212,7 @@ mod tests {
         let (time, limits) = send(&mut pace, 1000, 0.01, 0.01);
         assert!(time < 10.1, "{time}");
         let mean = limits.iter().sum::<usize>() / limits.len();
-        assert!(mean <= PACE_START + 8, "{mean}");
+        assert!((PACE_MIN..=2 * PACE_START).contains(&mean), "{mean}");
         // One in 2.5 ms, of which each takes 0.1 s: 40 fill it.
         let mut pace = Pace::new(200);
         let (time, limits) = send(&mut pace, 4000, 0.1, 0.0025);
@@ -207,6 +220,23 @@ mod tests {
         let later = &limits[2000..];
         let mean = later.iter().sum::<usize>() / later.len();
         assert!((36..=64).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn a_far_store_is_told_by_the_time_it_takes_to_begin_an_upload() {
+        let mut pace = Pace::new(50);
+        pace.upload_begun(Duration::from_millis(1));
+        assert_eq!(pace.limit(), PACE_START);
+        pace.upload_begun(Duration::from_millis(20));
+        assert_eq!(pace.limit(), PACE_START_FAR);
+        // One answer that took long says nothing against what was measured.
+        send(&mut pace, 1000, 0.01, 0.01);
+        let limit = pace.limit();
+        pace.upload_begun(Duration::from_secs(1));
+        assert_eq!(pace.limit(), limit);
+        let mut pace = Pace::new(2);
+        pace.upload_begun(Duration::from_millis(20));
+        assert_eq!(pace.limit(), 2);
     }
 
     #[test]

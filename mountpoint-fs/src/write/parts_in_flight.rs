@@ -23,6 +23,7 @@ pub(super) struct PartsInFlight {
     /// What `pace` says.
     limit: AtomicUsize,
     count: AtomicUsize,
+    /// A part has ended, or more may be in flight.
     ended: Notify,
 }
 
@@ -44,6 +45,15 @@ impl PartsInFlight {
             count: AtomicUsize::new(0),
             ended: Notify::new(),
         })
+    }
+
+    /// The store took `time` to begin an upload.
+    pub(super) fn upload_begun(&self, time: Duration) {
+        let mut pace = self.pace.lock();
+        pace.upload_begun(time);
+        self.limit.store(pace.limit(), Ordering::Release);
+        drop(pace);
+        self.ended.notify_waiters();
     }
 
     /// A part of `bytes` is being sent from now on, whether there is room or not.

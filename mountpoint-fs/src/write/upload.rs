@@ -101,11 +101,13 @@ impl Upload {
         });
         let mut uses = wanted.clone();
         loop {
+            let since = context.clock.now();
             let created = context
                 .client
                 .create_upload(&self.key, headers.clone(), uses.algorithm);
             match created.await {
                 Ok(upload) => {
+                    context.parts.upload_begun(context.clock.now() - since);
                     context.abilities.learn(&wanted, &uses);
                     return Ok(Begun {
                         upload,
