@@ -17,6 +17,10 @@ impl Key {
     /// Longest key that S3 stores, in bytes of UTF-8 (S3 user guide, "Naming Amazon S3 objects").
     pub const LEN_MAX: usize = 1024;
 
+    /// Ends the key of an object that a server lists without an ETag: it cannot be read, because nothing tells its
+    /// versions apart, and no file has a name with a NUL.
+    pub const NO_ETAG: &str = "\0no ETag";
+
     /// The key `text`, or `None` if S3 could not store it (empty, or longer than [`Key::LEN_MAX`]).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

@@ -9,7 +9,6 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 
 use super::checksum::{Checksum, combined, given_checksums, set_checksum};
 use super::conditions::WriteConditions;
-use super::content::Content;
 use super::express::is_directory_bucket;
 use super::multipart::hash;
 use super::object::{Extra, Object, Tag};
@@ -49,7 +48,7 @@ impl Store {
             claims.algorithm = kept.as_ref().map(|kept| kept.algorithm);
         }
         let received = receive(input.body.take(), claims).await?;
-        if received.bytes.is_empty() {
+        if received.content.size() == 0 {
             return Err(s3_error!(
                 InvalidRequest,
                 "Request body cannot be empty when 'write offset' is specified."
@@ -117,9 +116,9 @@ impl Bucket {
                 "You have attempted to add more parts than the maximum of 10000 that are allowed for this object.",
             ));
         }
-        let len = received.bytes.len() as u64;
+        let len = received.content.size();
         parts.push(len);
-        let content = current.content.with(Content::Stored(received.bytes));
+        let content = current.content.with(received.content);
         let before = current.extra.as_deref().cloned().unwrap_or_default();
         let checksum = before.checksum.as_ref().map(|kept| {
             let sums = [(Some(kept), offset), (Some(&received.checksum), len)];

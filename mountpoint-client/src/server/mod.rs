@@ -22,6 +22,7 @@ mod copy;
 mod embedded;
 mod express;
 mod faults;
+mod gather;
 mod head;
 mod http;
 mod listing;

@@ -171,7 +171,7 @@ impl Store {
         claims.needs_md5 = self.part_tags == PartTags::Md5;
         let received = receive(input.body.take(), claims).await?;
         let part = Part {
-            content: Content::Stored(received.bytes),
+            content: received.content,
             md5: received.md5,
             checksum: Some(received.checksum),
             modified: received.at,

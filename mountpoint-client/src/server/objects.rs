@@ -11,7 +11,6 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::checksum::{given_checksums, set_checksum};
 use super::conditions::WriteConditions;
-use super::content::Content;
 use super::faults::Quirks;
 use super::object::{Extra, Headers, Object, Tag};
 use super::receive::{Claims, Received, receive};
@@ -169,7 +168,7 @@ impl Received {
             ..Extra::default()
         };
         Object {
-            content: Content::Stored(self.bytes),
+            content: self.content,
             tag: Tag {
                 md5: self.md5,
                 parts: 0,

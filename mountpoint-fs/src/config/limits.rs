@@ -452,3 +452,6 @@ pub const METADATA_LEN_MAX: usize = 2048;
 
 /// Longest target of a symbolic link, in bytes: Linux's `PATH_MAX`.
 pub const LINK_LEN_MAX: u32 = 4096;
+
+/// How often a read of a file that somebody goes on writing is tried, if another version is stored each time meanwhile.
+pub const FOLLOW_TRIES_MAX: u32 = 10;

@@ -221,8 +221,7 @@ impl FileSystem {
 
     /// What writes `ino`.
     pub(super) fn writer(&self, ino: InodeNo) -> Option<Arc<OpenWriter>> {
-        let writers = self.writers.lock();
-        writers.get(&ino).map(|(_, open)| Arc::clone(open))
+        self.writers.lock().get(&ino).map(Arc::clone)
     }
 }
 

@@ -14,6 +14,7 @@ mod background;
 mod changing;
 mod command_line;
 mod copying;
+mod data_programs;
 mod directories;
 mod directory_bucket;
 mod doctor;
