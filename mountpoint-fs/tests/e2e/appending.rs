@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
 
 use mountpoint_client::server::{
     Fault, Operation, PartSizes, RequestRecord, Rule, Server, ServerOptions,
@@ -109,10 +110,21 @@ fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
     // The mount is killed: what was synchronised is there, and what came later is a beginning of the rest.
     file.sync_all().unwrap();
     assert!(content(&server, "large").unwrap() == data[..12 * MIB]);
+    // Who opens it then follows it, from piece to piece.
+    let follower = File::open(mounted.join("large")).unwrap();
+    let followed = |from: usize, len: usize| {
+        let mut read = vec![0; len];
+        let offset = u64::try_from(from).unwrap();
+        follower.read_exact_at(&mut read, offset).unwrap();
+        assert!(read == data[from..from + len], "{from} {len}");
+    };
+    followed(11 * MIB, MIB);
     file.write_all(&data[12 * MIB..]).unwrap();
     wait_until("the next piece", || {
         content(&server, "large").is_some_and(|it| it.len() == 17 * MIB)
     });
+    followed(3 * MIB, MIB);
+    followed(16 * MIB, MIB);
     let directory = mounted.path().to_owned();
     mounted.signal(Signal::SIGKILL);
     run("umount", &["-l", directory.to_str().unwrap()]);
