@@ -304,7 +304,7 @@ fn a_child_writes_what_its_opener_has_closed() {
     mount.bucket.put_object("other", "theirs");
     write(&mount, handle, 0, b"ours");
     let outcome = now(mount.fs.flush(handle, &CHILD));
-    assert!(matches!(outcome, Err(FsError::Exists)), "{outcome:?}");
+    assert!(matches!(outcome, Err(FsError::Stale(_))), "{outcome:?}");
     mount.fs.release(handle);
     assert_eq!(content(&mount, "other"), "theirs");
 }
