@@ -193,7 +193,13 @@ impl FileSystem {
                 open.written();
                 open.writer.write_now(offset, data)
             }
-            Err(error) => Some(Err(error)),
+            Err(error) => {
+                if let OpenFile::Reading { ino, .. } = &*file {
+                    // The kernel may have asked because of a shared mapping that was written to.
+                    self.namespace.distrust_pages(*ino);
+                }
+                Some(Err(error))
+            }
         }
     }
 

@@ -197,6 +197,22 @@ print(zlib.crc32(m[4000000:4100000]), zlib.crc32(m[:]), len(m))'";
     assert_eq!(shell(mounted.path(), script), shell(local.path(), script));
 }
 
+/// A file that is opened for reading and writing can be mapped so; what is written there is refused, and nobody sees it.
+#[test]
+fn what_is_written_to_a_mapping_is_refused_and_not_seen() {
+    let server = server();
+    put(&server, "file", "hello");
+    let mounted = Mounted::new(&server, &["--allow-overwrite"]);
+    let script = "python3 -c '
+import mmap
+with open(\"file\", \"r+b\") as f, mmap.mmap(f.fileno(), 0) as m:
+    m[0:1] = b\"j\"
+    try: m.flush()
+    except OSError as error: print(error.errno)
+print(open(\"file\").read())'";
+    assert_eq!(shell(mounted.path(), script), "9\nhello\n");
+}
+
 #[test]
 fn many_threads_at_random_offsets() {
     let server = server();
