@@ -202,7 +202,6 @@ print(zlib.crc32(m[4000000:4100000]), zlib.crc32(m[:]), len(m))'";
 fn what_is_written_to_a_mapping_is_refused_and_not_seen() {
     let server = server();
     put(&server, "file", "hello");
-    let mounted = Mounted::new(&server, &["--allow-overwrite"]);
     let script = "python3 -c '
 import mmap
 with open(\"file\", \"r+b\") as f, mmap.mmap(f.fileno(), 0) as m:
@@ -210,7 +209,11 @@ with open(\"file\", \"r+b\") as f, mmap.mmap(f.fileno(), 0) as m:
     try: m.flush()
     except OSError as error: print(error.errno)
 print(open(\"file\").read())'";
-    assert_eq!(shell(mounted.path(), script), "9\nhello\n");
+    for (flags, errno) in [(&[][..], 9), (&["--allow-overwrite"], 22)] {
+        let mounted = Mounted::new(&server, flags);
+        let expected = format!("{errno}\nhello\n");
+        assert_eq!(shell(mounted.path(), script), expected, "{flags:?}");
+    }
 }
 
 #[test]
