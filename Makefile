@@ -9,6 +9,9 @@ PROFILE ?= release
 CARGO ?= cargo
 APT_BUILD := ca-certificates gcc libc6-dev cmake clang libclang-dev pkg-config fuse3
 APT_TEST := $(APT_BUILD) attr python3 iproute2 procps git rsync
+# Programs that the tests have write into a mount.
+APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv
+WHEELS := pyarrow==21.0.0 safetensors==0.6.2
 APT_BENCH := $(APT_BUILD) libfuse3-dev fio python3 iproute2 fonts-dejavu-core
 # All targets build the same things: other packages or kinds would mean other features, and all crates built again.
 BUILD := $(CARGO) build --locked --workspace --bins --examples
@@ -67,6 +70,17 @@ container: ## Build a container image with docker or podman (CONTAINER=podman)
 test-packages: packages
 	$(call apt_install,$(APT_TEST))
 
+.PHONY: test-programs
+test-programs: $(TOOLS)/python/installed ## Install the programs that the tests have write: torch, pandas, pyarrow, editors
+	$(call apt_install,$(APT_PROGRAMS))
+
+# Debian's packages, and beside them the wheels that Debian has not.
+$(TOOLS)/python/installed: Makefile
+	$(call apt_install,$(APT_PROGRAMS))
+	rm -rf $(TOOLS)/python && /usr/bin/python3 -m venv --system-site-packages $(TOOLS)/python
+	$(TOOLS)/python/bin/pip install --quiet --only-binary :all: $(WHEELS)
+	touch $@
+
 .PHONY: test-servers
 test-servers: $(TOOLS)/minio $(TOOLS)/versitygw ## Build the independent S3 servers that the tests talk to
 
@@ -95,7 +109,7 @@ deny: ## Licences, sources and bans of the dependencies (installs cargo-deny)
 	    --allow license-not-encountered licenses bans sources || exit 1; done
 
 .PHONY: test
-test: test-packages test-servers ## Everything that CI runs: lints, units, contract, real mounts, the demo
+test: test-packages test-servers test-programs ## Everything that CI runs: lints, units, contract, real mounts, the demo
 	@[ "$$(id -u)" = 0 ] || { echo "the tests mount, unmount and change users: run them as root" >&2; exit 1; }
 	@chmod 0666 /dev/fuse # As udev makes it; a machine without udev may have it for root alone.
 	$(CARGO) fmt --all --check

@@ -46,6 +46,16 @@ impl Content {
         Self::Joined(Box::new(Joined { contents, ends }))
     }
 
+    /// This and `more` behind it.
+    pub(super) fn with(&self, more: Self) -> Self {
+        let mut contents = match self {
+            Self::Joined(joined) => joined.contents.clone(),
+            _ => vec![self.clone()],
+        };
+        contents.push(more);
+        Self::join(contents)
+    }
+
     /// Size in bytes.
     pub(super) fn size(&self) -> u64 {
         match self {

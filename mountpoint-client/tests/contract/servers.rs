@@ -81,16 +81,19 @@ impl Drop for Program {
     }
 }
 
-fn binary(name: &str) -> PathBuf {
+/// A program in the directory that `MOUNTPOINT_TEST_SERVERS` names.
+pub(crate) fn binary(name: &str) -> PathBuf {
     #[expect(clippy::disallowed_methods, reason = "a test's own setting")]
     let folder = std::env::var_os("MOUNTPOINT_TEST_SERVERS");
     let folder = folder.unwrap_or_else(|| {
-        panic!("MOUNTPOINT_TEST_SERVERS is not set: run `make test-servers` and name its directory")
+        panic!(
+            "MOUNTPOINT_TEST_SERVERS is not set: run `make test-servers test-programs` and name their directory, .tools"
+        )
     });
     let path = PathBuf::from(folder).join(name);
     assert!(
         path.is_file(),
-        "{} is missing: run `make test-servers`",
+        "{} is missing: run `make test-servers test-programs`",
         path.display()
     );
     path

@@ -27,6 +27,14 @@ impl FileSystem {
     ) -> Result<Attributes, FsError> {
         permit(&self.write, Change::Attributes)?;
         let now = self.attributes(ino).await?;
+        let change = if now.size > 0 && self.cut_unchanged(&change).await? {
+            AttributeChange {
+                size: None,
+                ..change
+            }
+        } else {
+            change
+        };
         if self.write.posix_metadata {
             return self.set_stored_attributes(ino, change, now).await;
         }

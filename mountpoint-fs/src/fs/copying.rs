@@ -17,7 +17,6 @@ impl FileSystem {
     ) -> Result<u64, FsError> {
         let (source, target) = (self.files.get(from.0)?, self.files.get(to.0)?);
         let (_, reader, _) = source.reading()?;
-        let open = target.writing()?;
         let (key, etag, size) = reader.version();
         let start = from.1.min(size);
         let end = start.saturating_add(len).min(size);
@@ -30,6 +29,7 @@ impl FileSystem {
             object_size: size,
             range: start..end,
         };
+        let open = self.writer_at(&target, to.1).await?;
         open.written();
         open.writer.copy(to.1, copied).await
     }

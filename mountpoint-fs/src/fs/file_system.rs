@@ -18,7 +18,7 @@ use super::open_directory::OpenDirectory;
 use crate::clock::Clock;
 use crate::config::limits::{NAME_LEN_MAX, SMALL_FILE_MAX};
 use crate::config::{FsConfig, WriteConfig};
-use crate::handle::{HandleTable, OpenFile, OpenWriter};
+use crate::handle::{HandleTable, LateWriter, OpenFile, OpenWriter};
 use crate::mutate::Mutator;
 use crate::namespace::{Namespace, OpenVersion, Proof};
 use crate::operation::{
@@ -30,8 +30,8 @@ use crate::read_mode::ReadModes;
 use crate::sync::Mutex;
 use crate::write::{MemorySource, WriteContext};
 
-/// Open files that are written, by inode: the newest handle of each.
-pub(super) type Writers = HashMap<InodeNo, (HandleNo, Arc<OpenWriter>)>;
+/// Open files that are written, by inode: the newest open of each.
+pub(super) type Writers = HashMap<InodeNo, Arc<OpenWriter>>;
 
 /// A mounted bucket. Every operation may be called from any thread and never blocks it: what must wait for S3
 /// or memory is a future. Shared as `Arc<FileSystem>`.
@@ -141,8 +141,20 @@ impl FileSystem {
     /// [`FsError::Stale`] if that is another version than the inode's: the inode's name is to be looked up again, and
     /// what that finds to be opened. Linux does so by itself when `open` says `ESTALE`.
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
+        self.open_version(ino, options, None).await
+    }
+
+    /// Opens a file for reading, and for what its first change makes of it, which is `late`'s.
+    pub(super) async fn open_version(
+        &self,
+        ino: InodeNo,
+        options: OpenOptions,
+        late: Option<LateWriter>,
+    ) -> Result<Opened, FsError> {
         self.finish_closed(ino).await?;
-        let opened = self.namespace.open(ino, options.direct).await?;
+        let follows = self.is_synchronised(ino);
+        let is_direct = options.direct || follows;
+        let opened = self.namespace.open(ino, is_direct).await?;
         let (key, etag) = (&opened.key, &opened.version.etag);
         let reader = self.reader(&opened);
         if opened.proof == Proof::Fetch
@@ -153,6 +165,9 @@ impl FileSystem {
             }
             return Err(error);
         }
+        if follows && self.namespace.opened_following(ino) {
+            return Ok(self.followed(ino, reader));
+        }
         let was_opened = self.namespace.opened(ino)?;
         let (direct_io, watch) = self.read_modes.open(
             (key.as_str(), etag.as_str()),
@@ -160,7 +175,14 @@ impl FileSystem {
             options,
             self.reading.consumed(),
         );
-        let handle = self.files.insert(OpenFile::Reading { ino, reader, watch });
+        let flush = late.is_some();
+        let file = OpenFile::Reading {
+            ino,
+            reader,
+            watch,
+            late,
+        };
+        let handle = self.files.insert(file);
         self.fetch_behind(ino, &opened);
         Ok(Opened {
             handle,
@@ -168,7 +190,8 @@ impl FileSystem {
             // An inode is one version of an object until it is written through this mount. Pages that the kernel has
             // since an earlier open are of this version.
             keep_cache: was_opened,
-            flush: false,
+            flush,
+            grows: false,
         })
     }
 
@@ -221,6 +244,10 @@ impl FileSystem {
         fills_cache: bool,
     ) -> Result<ReadData, FsError> {
         let file = self.files.get(handle)?;
+        if let OpenFile::Following { ino, reader } = &*file {
+            let read = self.read_following(*ino, reader, (offset, size), fills_cache);
+            return read.await;
+        }
         let (ino, reader, watch) = file.reading()?;
         if let Some(watch) = watch {
             watch.see(offset, size, fills_cache);
@@ -253,15 +280,25 @@ impl FileSystem {
 
     /// Closes a file.
     pub fn release(&self, handle: HandleNo) {
-        match self.files.remove(handle).as_deref() {
-            Some(OpenFile::Reading { ino, watch, .. }) => {
-                if let Some(watch) = watch {
-                    self.read_modes.close(watch, self.reading.consumed());
+        let Some(file) = self.files.remove(handle) else {
+            return;
+        };
+        if let OpenFile::Reading {
+            watch: Some(watch), ..
+        } = &*file
+        {
+            self.read_modes.close(watch, self.reading.consumed());
+        }
+        match &*file {
+            OpenFile::Following { ino, .. } => self.namespace.close_following(*ino),
+            OpenFile::Writing(open) => self.release_writer(Arc::clone(open)),
+            OpenFile::Reading { .. } | OpenFile::Unchanged(_) => {
+                if let Some(open) = file.late().and_then(LateWriter::writer) {
+                    self.release_writer(Arc::clone(open));
+                } else if let OpenFile::Reading { ino, .. } = &*file {
+                    self.namespace.close(*ino);
                 }
-                self.namespace.close(*ino);
             }
-            Some(OpenFile::Writing(open)) => self.release_writer(handle, Arc::clone(open)),
-            None => {}
         }
     }
 

@@ -5,6 +5,8 @@ mod carried;
 mod change;
 mod copying;
 mod file_system;
+mod following;
+mod late_writing;
 mod open_directory;
 mod permission;
 mod writing;

@@ -6,9 +6,11 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use mountpoint_client::types::{ChecksumAlgorithm, KeptChecksum, Key};
+
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
-use crate::handle::{Closing, OpenFile, OpenWriter, Opener};
-use crate::namespace::{Namespace, OpenVersion, Version, being_written};
+use crate::handle::{Closing, LateWriter, OpenFile, OpenWriter, Opener};
+use crate::namespace::{Namespace, OpenVersion, Readers, Version, being_written};
 use crate::operation::{
     Entry, FileKind, FsError, HandleNo, InodeNo, Opened, PosixAttributes, Progress, WriteOptions,
 };
@@ -71,6 +73,9 @@ impl FileSystem {
         opener: Opener,
     ) -> Result<Opened, FsError> {
         self.finish_closed(ino).await?;
+        if let Some(opened) = self.share_blank(ino, options, opener)? {
+            return Ok(opened);
+        }
         let change = match options {
             WriteOptions { truncate: true, .. } => Change::Overwrite,
             WriteOptions { append: true, .. } => Change::Append,
@@ -78,21 +83,49 @@ impl FileSystem {
         };
         permit(self.writing.config(), change)?;
         check_options(options)?;
-        if options.append && !options.truncate {
-            return self.open_for_appending(ino, opener).await;
-        }
-        if !options.truncate && self.namespace.attributes(ino).await?.size > 0 {
-            return Err(must_truncate());
-        }
+        let writer = if options.append && !options.truncate {
+            self.begin_appending(ino, Readers::None).await?
+        } else if options.truncate || self.namespace.attributes(ino).await?.size == 0 {
+            self.begin_whole(ino, options.truncate, Readers::None)
+                .await?
+        } else {
+            return self.open_unchanged(ino, opener);
+        };
+        Ok(self.insert_writer(ino, writer, opener))
+    }
+
+    /// A second open by the process that has the file open already and has written nothing yet, if it is that: nothing is
+    /// there that it would replace.
+    fn share_blank(
+        &self,
+        ino: InodeNo,
+        options: WriteOptions,
+        opener: Opener,
+    ) -> Result<Option<Opened>, FsError> {
+        let open = self.writer(ino);
+        let Some(open) = open.filter(|_| self.namespace.is_being_written(ino)) else {
+            return Ok(None);
+        };
+        check_options(options)?;
+        Ok(open.share(opener).then(|| self.insert_handle(open)))
+    }
+
+    /// Begins to write an existing file from its beginning: it is replaced, or it must be empty.
+    pub(super) async fn begin_whole(
+        &self,
+        ino: InodeNo,
+        truncate: bool,
+        readers: Readers,
+    ) -> Result<Arc<Writer>, FsError> {
         let headers = self.headers_of_replaced(ino).await?;
         let progress = self.new_progress(0);
-        let (key, version) = self.namespace.begin_writing(ino, &progress)?;
-        let beginning = if options.truncate {
+        let (key, version) = self.namespace.begin_writing(ino, &progress, readers)?;
+        let beginning = if truncate {
             Beginning::Replace
         } else if version.size > 0 {
             self.namespace.unchanged(ino, &progress);
             self.namespace.close_writer(ino);
-            return Err(must_truncate());
+            return Err(FsError::Stale(format!("{key} was written just now")));
         } else {
             // Nothing is to be lost: what somebody else has written into the empty file meanwhile stays.
             let Version { etag, size, .. } = version;
@@ -106,14 +139,33 @@ impl FileSystem {
             self.namespace.carries(ino, posix);
             writer.begin_with(headers);
         }
-        Ok(self.insert_writer(ino, writer, opener))
+        Ok(writer)
     }
 
-    /// Opens an existing file to write behind its end. What is there stays there; if it is too small to be a part of
+    /// Begins to write behind the end of an existing file. What is there stays there; if it is too small to be a part of
     /// an upload it is read now.
-    async fn open_for_appending(&self, ino: InodeNo, opener: Opener) -> Result<Opened, FsError> {
+    pub(super) async fn begin_appending(
+        &self,
+        ino: InodeNo,
+        readers: Readers,
+    ) -> Result<Arc<Writer>, FsError> {
         // What it does not prove to be the newest version is small: reading it will.
         let OpenVersion { key, version, .. } = self.namespace.open(ino, true).await?;
+        if self.writing.appends() && version.size > 0 {
+            let details = self.describe_version(&key, &version).await;
+            if matches!(details, Err(FsError::Stale(_))) {
+                self.namespace.distrust(ino);
+            }
+            let algorithm = match details?.checksum {
+                KeptChecksum::None => Some(None),
+                KeptChecksum::Of(algorithm) => Some(Some(algorithm)),
+                // What is appended would need a checksum that is not computed here.
+                KeptChecksum::Other => None,
+            };
+            if let Some(algorithm) = algorithm {
+                return self.begin_growing(ino, (key, version), algorithm, readers);
+            }
+        }
         let content = if version.size < UPLOAD_PART_MIN {
             let reading = Arc::clone(&self.reading);
             let etag = version.etag.clone();
@@ -144,13 +196,47 @@ impl FileSystem {
         for slice in content.iter().flatten() {
             writer.preload(slice).await?;
         }
-        let (its_key, known) = self.namespace.begin_writing(ino, &progress)?;
-        if !known.is_same(&version) || its_key != key {
-            self.namespace.writing_failed(ino, &progress);
-            self.namespace.close_writer(ino);
-            return Err(FsError::Stale(format!("{key} was replaced just now")));
+        self.begin_behind(ino, (&key, &version), &progress, readers)?;
+        Ok(writer)
+    }
+
+    /// The same where the server appends to the object, which has a checksum of `algorithm`.
+    fn begin_growing(
+        &self,
+        ino: InodeNo,
+        (key, version): (Key, Version),
+        algorithm: Option<ChecksumAlgorithm>,
+        readers: Readers,
+    ) -> Result<Arc<Writer>, FsError> {
+        let progress = self.new_progress(version.size);
+        let Version { etag, size, .. } = version.clone();
+        let beginning = Beginning::Grow(Stored { etag, size }, algorithm);
+        self.begin_behind(ino, (&key, &version), &progress, readers)?;
+        let observer = self.observer(ino, &progress);
+        Ok(Writer::new(
+            &self.writing,
+            key,
+            beginning,
+            progress,
+            observer,
+        ))
+    }
+
+    /// The file `ino` is written from now on, behind the end of `version`.
+    fn begin_behind(
+        &self,
+        ino: InodeNo,
+        (key, version): (&Key, &Version),
+        progress: &Arc<Progress>,
+        readers: Readers,
+    ) -> Result<(), FsError> {
+        let (its_key, known) = self.namespace.begin_writing(ino, progress, readers)?;
+        if known.is_same(version) && its_key == *key {
+            return Ok(());
         }
-        Ok(self.insert_writer(ino, writer, opener))
+        self.namespace.writing_failed(ino, progress);
+        self.namespace.close_writer(ino);
+        Err(FsError::Stale(format!("{key} was replaced just now")))
     }
 
     /// The content of a small file, in pieces that a write may have.
@@ -188,6 +274,9 @@ impl FileSystem {
             Ok(file) => file,
             Err(error) => return Some(Err(error)),
         };
+        if file.unchanged().is_some() {
+            return None;
+        }
         match file.writing() {
             Ok(open) => {
                 open.written();
@@ -200,7 +289,7 @@ impl FileSystem {
     /// Takes bytes, when there is memory for them.
     pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
-        let open = file.writing()?;
+        let open = self.writer_at(&file, offset).await?;
         open.written();
         open.writer.write(offset, data).await
     }
@@ -210,7 +299,10 @@ impl FileSystem {
     pub async fn flush(&self, handle: HandleNo, closing: &dyn Closing) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let Ok(open) = file.writing() else {
-            return Ok(());
+            return file
+                .late()
+                .and_then(LateWriter::refusal)
+                .map_or(Ok(()), Err);
         };
         if let Some(error) = open.writer.failure() {
             return Err(error);
@@ -225,14 +317,20 @@ impl FileSystem {
     pub async fn sync(&self, handle: HandleNo) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let Ok(open) = file.writing() else {
-            return Ok(());
+            return file
+                .late()
+                .and_then(LateWriter::refusal)
+                .map_or(Ok(()), Err);
         };
         open.synchronised();
         open.writer.store().await.map(drop)
     }
 
-    /// The last descriptor is closed.
-    pub(super) fn release_writer(&self, handle: HandleNo, open: Arc<OpenWriter>) {
+    /// The last descriptor of a handle is closed.
+    pub(super) fn release_writer(&self, open: Arc<OpenWriter>) {
+        if !open.released() {
+            return;
+        }
         let namespace = Arc::clone(&self.namespace);
         let writers = Arc::clone(&self.writers);
         background::run(async move {
@@ -242,7 +340,7 @@ impl FileSystem {
                 let key = open.writer.key();
                 tracing::error!(%key, "a file that was closed could not be stored: {error}");
             }
-            writers.lock().retain(|_, (known, _)| *known != handle);
+            writers.lock().retain(|_, known| !Arc::ptr_eq(known, &open));
             namespace.unchanged(open.ino, open.writer.progress());
             namespace.close_writer(open.ino);
         });
@@ -251,12 +349,7 @@ impl FileSystem {
     /// If the writer of `ino` has been closed, stores the file now: whoever opens it does not have to wait for the
     /// kernel to tell of the last close.
     pub(super) async fn finish_closed(&self, ino: InodeNo) -> Result<(), FsError> {
-        let open = self
-            .writers
-            .lock()
-            .get(&ino)
-            .map(|(_, open)| Arc::clone(open));
-        if let Some(open) = open
+        if let Some(open) = self.writer(ino)
             && open.was_flushed()
         {
             open.writer.store().await?;
@@ -287,14 +380,14 @@ impl FileSystem {
         self.writing.drained().await;
     }
 
+    /// Whether a file is open for writing.
+    pub fn is_writing(&self) -> bool {
+        !self.writers.lock().is_empty()
+    }
+
     /// Gives up every file that is not stored. For the end of the mount.
     pub async fn abandon_writers(&self) {
-        let open: Vec<_> = self
-            .writers
-            .lock()
-            .values()
-            .map(|(_, open)| Arc::clone(open))
-            .collect();
+        let open: Vec<_> = self.writers.lock().values().map(Arc::clone).collect();
         let ended = FsError::ReadOnly;
         for open in open {
             if open.writer.is_open().await {
@@ -307,16 +400,31 @@ impl FileSystem {
     }
 
     fn insert_writer(&self, ino: InodeNo, writer: Arc<Writer>, opener: Opener) -> Opened {
-        let open = Arc::new(OpenWriter::new(ino, writer, opener));
-        let handle = self.files.insert(OpenFile::Writing(Arc::clone(&open)));
-        self.writers.lock().insert(ino, (handle, open));
+        let open = self.new_writer(ino, writer, opener);
+        self.insert_handle(open)
+    }
+
+    fn insert_handle(&self, open: Arc<OpenWriter>) -> Opened {
         Opened {
-            handle,
+            handle: self.files.insert(OpenFile::Writing(open)),
             // Bytes go to the buffer once, not into the page cache first; nobody may read them before they are stored.
             direct_io: true,
             keep_cache: false,
             flush: true,
+            grows: false,
         }
+    }
+
+    /// What writes a file that is open from now on.
+    pub(super) fn new_writer(
+        &self,
+        ino: InodeNo,
+        writer: Arc<Writer>,
+        opener: Opener,
+    ) -> Arc<OpenWriter> {
+        let open = Arc::new(OpenWriter::new(ino, writer, opener));
+        self.writers.lock().insert(ino, Arc::clone(&open));
+        open
     }
 
     fn new_progress(&self, size: u64) -> Arc<Progress> {
@@ -332,15 +440,8 @@ impl FileSystem {
     }
 }
 
-fn must_truncate() -> FsError {
-    FsError::NotPermitted(
-        "an existing file is replaced as a whole: it can be opened for writing with O_TRUNC only, or with O_APPEND"
-            .to_owned(),
-    )
-}
-
 /// What streaming writes cannot do.
-fn check_options(options: WriteOptions) -> Result<(), FsError> {
+pub(super) fn check_options(options: WriteOptions) -> Result<(), FsError> {
     if options.synchronous {
         return Err(FsError::NotSequential(
             "O_SYNC and O_DSYNC ask for each write to be stored, which S3 cannot do: call fsync at the end instead"

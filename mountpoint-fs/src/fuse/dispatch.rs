@@ -184,6 +184,10 @@ impl Dispatcher {
                     let result = if options.write {
                         let options = write_options(flags);
                         this.fs.open_for_writing(ino, options, opener(pid)).await
+                    } else if flags.cast_signed() & libc::O_ACCMODE == libc::O_RDWR {
+                        let how = write_options(flags);
+                        let open = this.fs.open_for_both(ino, options, how, opener(pid));
+                        open.await
                     } else {
                         this.fs.open(ino, options).await
                     };
@@ -349,7 +353,8 @@ impl Dispatcher {
         result: Result<Opened, FsError>,
     ) -> Reply {
         self.reply(step, ino, result, |mut opened| {
-            opened.direct_io &= options.write || options.direct || self.rules.can_map_direct;
+            let must_bypass = options.write || options.direct || opened.grows;
+            opened.direct_io &= must_bypass || self.rules.can_map_direct;
             Reply::Fixed(Fixed::opened(&opened))
         })
     }
@@ -445,7 +450,7 @@ fn sized(value: &[u8], size: u32) -> Reply {
 fn open_options(flags: u32, process: u32) -> OpenOptions {
     let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
     OpenOptions {
-        // A file that is opened for both, and stays as it is, is only read, as in mountpoint-s3.
+        // A file that is opened for both is read until it is changed.
         write: match flags.cast_signed() & libc::O_ACCMODE {
             libc::O_RDONLY => is_set(libc::O_TRUNC),
             libc::O_RDWR => is_set(libc::O_TRUNC) || is_set(libc::O_APPEND),
@@ -510,6 +515,7 @@ mod tests {
                 direct_io: true,
                 keep_cache: false,
                 flush: false,
+                grows: false,
             };
             let options = OpenOptions {
                 direct,

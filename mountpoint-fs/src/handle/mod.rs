@@ -4,9 +4,11 @@
 //! never hit another open. The table's lock is held only to clone an `Arc`.
 
 mod handle_table;
+mod late_writer;
 mod open_file;
 mod open_writer;
 
 pub use handle_table::HandleTable;
+pub use late_writer::LateWriter;
 pub use open_file::OpenFile;
 pub use open_writer::{Closer, Closing, OpenWriter, Opener, Others};

@@ -7,12 +7,12 @@
 //! closes the first one, before the command has written anything.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::operation::InodeNo;
 use crate::write::Writer;
 
-/// One open of a file for writing.
+/// One open of a file for writing; or several of one process, of a file that nothing was written to yet.
 #[derive(Debug)]
 pub struct OpenWriter {
     /// The inode, which is there as long as this is.
@@ -20,10 +20,14 @@ pub struct OpenWriter {
     /// Takes the bytes.
     pub writer: Arc<Writer>,
     opener: Opener,
+    /// Handles that have it.
+    handles: AtomicU32,
     /// Bytes were written since it was opened.
     was_written: AtomicBool,
     /// The opener's process has closed one of its descriptors, and was not seen to have moved it.
     was_closed: AtomicBool,
+    /// The opener or an heir has closed one since it was written.
+    was_ended: AtomicBool,
     /// The opener or an heir has closed one, or the file was synchronised: others may look at it now.
     was_flushed: AtomicBool,
 }
@@ -83,10 +87,34 @@ impl OpenWriter {
             ino,
             writer,
             opener,
+            handles: AtomicU32::new(1),
             was_written: AtomicBool::new(false),
             was_closed: AtomicBool::new(false),
+            was_ended: AtomicBool::new(false),
             was_flushed: AtomicBool::new(false),
         }
+    }
+
+    /// One more handle for `opener`, which opens the file a second time before anything was written to it, as pandas does:
+    /// both write the same bytes. `false` if it is another process, or there is something to be lost.
+    #[must_use]
+    pub fn share(&self, opener: Opener) -> bool {
+        let is_blank = !self.was_written.load(Ordering::Acquire)
+            && self.writer.progress().size() == 0
+            && self.writer.failure().is_none();
+        let one_more = |handles: u32| (handles > 0).then_some(handles + 1);
+        opener == self.opener
+            && is_blank
+            && self
+                .handles
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
+                .is_ok()
+    }
+
+    /// A handle is closed for good. Whether it was the last one.
+    #[must_use]
+    pub fn released(&self) -> bool {
+        self.handles.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Whether a close by `closing` stores the file.
@@ -105,6 +133,7 @@ impl OpenWriter {
         // A child that ends does not end the file: its opener goes on.
         if closer != Closer::Child {
             self.was_flushed.store(true, Ordering::Release);
+            self.was_ended.store(true, Ordering::Release);
         }
         // Where others are out of sight it may be the last one: a child then stores once too often, and never too rarely.
         if closer == Closer::Opener {
@@ -125,6 +154,12 @@ impl OpenWriter {
         self.was_flushed.load(Ordering::Acquire)
     }
 
+    /// Whether it was synchronised and not closed: more is likely to come.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.was_flushed() && !self.was_ended.load(Ordering::Acquire)
+    }
+
     /// It was synchronised.
     pub fn synchronised(&self) {
         self.was_flushed.store(true, Ordering::Release);
@@ -134,5 +169,6 @@ impl OpenWriter {
     pub fn written(&self) {
         self.was_written.store(true, Ordering::Release);
         self.was_flushed.store(false, Ordering::Release);
+        self.was_ended.store(false, Ordering::Release);
     }
 }

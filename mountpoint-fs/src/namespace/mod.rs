@@ -51,4 +51,4 @@ pub use namespace::Namespace;
 pub use open::{OpenVersion, Proof};
 pub use page::{Listed, Page};
 pub use version::{Found, Version};
-pub use writing::being_written;
+pub use writing::{Readers, being_written};

@@ -46,6 +46,7 @@ impl Namespace {
         &self,
         ino: InodeNo,
         progress: &Arc<Progress>,
+        readers: Readers,
     ) -> Result<(Key, Version), FsError> {
         let view = self.table.view(ino)?;
         let Found::File(version) = view.found else {
@@ -55,15 +56,15 @@ impl Namespace {
             return Err(replaced(&view.name));
         }
         let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
-        self.table.begin_writing(ino, progress, Readers::None)?;
+        self.table.begin_writing(ino, progress, readers)?;
         self.table.count_writer(ino);
         Ok((key, version))
     }
 
-    /// The file `ino`, which was stored, is written again by a writer that has it open. Who reads it when it is empty
-    /// does not hinder the writer: the kernel has no page of it.
+    /// The file `ino`, which was stored, is written again by a writer that has it open. Who follows it does not hinder the
+    /// writer, nor who reads it when it is empty: the kernel has no page of it.
     pub fn resume_writing(&self, ino: InodeNo, progress: &Arc<Progress>) -> Result<(), FsError> {
-        self.table.begin_writing(ino, progress, Readers::OfNothing)
+        self.table.begin_writing(ino, progress, Readers::Followers)
     }
 
     /// Whether the file `ino` has bytes now, as its writer says it, or S3.
@@ -110,6 +111,39 @@ impl Namespace {
     /// A handle that was open for writing was closed.
     pub fn close_writer(&self, ino: InodeNo) {
         self.table.close_writer(ino);
+    }
+
+    /// A handle was opened that follows what the writer of `ino` stores. `false`, and then it was not, if there is none.
+    pub fn opened_following(&self, ino: InodeNo) -> bool {
+        let mut table = self.table.table.lock();
+        let Some(writing) = table.writing.get_mut(&ino) else {
+            return false;
+        };
+        writing.followers += 1;
+        let inode = table.inode_mut(ino).expect("its writer holds it");
+        inode.openers += 1;
+        true
+    }
+
+    /// A handle that followed a writer of `ino` was closed.
+    pub fn close_following(&self, ino: InodeNo) {
+        // The writer may have been closed before.
+        if let Some(writing) = self.table.table.lock().writing.get_mut(&ino) {
+            writing.followers = writing.followers.saturating_sub(1);
+        }
+        self.table.close(ino);
+    }
+
+    /// The version of the file `ino` that was stored last, whatever is being written to it.
+    #[must_use]
+    pub fn stored_version(&self, ino: InodeNo) -> Option<(Key, Version)> {
+        let view = self.table.view(ino).ok()?;
+        let prefix = self.table.directory_prefix(view.parent).ok()?;
+        let key = names::file_key(&prefix, &view.name).ok()?;
+        match self.table.table.lock().inode(ino).ok()?.found() {
+            Found::File(version) => Some((key, version)),
+            Found::Directory => None,
+        }
     }
 
     /// Whether the file `ino` is being written, and S3 does not have it yet.
@@ -171,16 +205,21 @@ impl Namespace {
 pub(super) struct Writing {
     /// Handles open for writing.
     handles: u32,
+    /// Handles open for reading that follow what is stored of it.
+    followers: u32,
     /// While S3 does not have all of it.
     progress: Option<Arc<Progress>>,
 }
 
 /// Who may have a file open for reading when it begins to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Readers {
+pub enum Readers {
+    /// Nobody.
     None,
-    /// Those of an empty file.
-    OfNothing,
+    /// Only the handle that begins to write. Its opener is to be given back when that has succeeded.
+    Itself,
+    /// Those that follow what its writer stores, and those of an empty file.
+    Followers,
 }
 
 impl InodeTable {
@@ -228,6 +267,7 @@ impl InodeTable {
             ino,
             Writing {
                 handles: 1,
+                followers: 0,
                 progress,
             },
         );
@@ -249,8 +289,16 @@ impl InodeTable {
             return Err(being_written(&inode.name));
         }
         let is_empty = || matches!(inode.found(), Found::File(version) if version.size == 0);
-        let may_be_read = readers == Readers::OfNothing && is_empty();
-        if inode.openers > 0 && !may_be_read {
+        let may_be_read = match readers {
+            Readers::None => inode.openers == 0,
+            Readers::Itself => inode.openers <= 1,
+            Readers::Followers => {
+                let writing = table.writing.get(&ino);
+                let followers = writing.map_or(0, |writing| writing.followers);
+                inode.openers <= followers || is_empty()
+            }
+        };
+        if !may_be_read {
             return Err(FsError::NotPermitted(format!(
                 "{} is open for reading: it can be written when it is closed",
                 inode.name

@@ -116,11 +116,17 @@ pub struct WriteOptions {
 
 /// Reply to `open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what an open says is independent of each other"
+)]
 pub struct Opened {
     /// The handle.
     pub handle: HandleNo,
     /// Replies go to the application without passing through the page cache (`FOPEN_DIRECT_IO`).
     pub direct_io: bool,
+    /// It may be longer the next time it is read: its replies must not pass through the page cache.
+    pub grows: bool,
     /// Pages cached by an earlier open are still right (`FOPEN_KEEP_CACHE`).
     pub keep_cache: bool,
     /// `close` is to be told of, and its error to be returned.
@@ -190,6 +196,8 @@ pub struct AttributeChange {
     pub atime: Option<TimeChange>,
     /// Time of the last change.
     pub mtime: Option<TimeChange>,
+    /// The open file that is meant: `ftruncate`.
+    pub handle: Option<HandleNo>,
 }
 
 /// Slices of blocks. Most replies are of one or two, which take no memory of their own.

@@ -8,11 +8,13 @@
     reason = "a test fails by panicking, reads the real clock and starts threads"
 )]
 
+mod appending;
 mod autofs;
 mod background;
 mod changing;
 mod command_line;
 mod copying;
+mod data_programs;
 mod directories;
 mod directory_bucket;
 mod doctor;

@@ -151,16 +151,71 @@ fn rsync_sends_what_has_changed_only() {
     drop(server);
 }
 
+/// Editors: some write a new file and rename it, some cut the file that is there and write it.
 #[test]
 fn editors_replace_files() {
-    let (_server, mounted) = mounted(&FLAGS);
+    let source = source();
+    for (flags, script) in [
+        (
+            &FLAGS[..],
+            "sed -i s/one/two/ f && grep -qx two f && perl -pi -e s/two/three/ f && grep -qx three f",
+        ),
+        (
+            &["--allow-overwrite"],
+            "printf '%s\\n' ,s/one/two/ w q | ed -s f && grep -qx two f \
+             && vim.tiny -n -es -c s/two/three/ -c wq f && grep -qx three f && truncate -s 0 f && test -f f && test ! -s f",
+        ),
+        (
+            &["--allow-overwrite", "--allow-delete"],
+            "printf '1c1\\n< one\\n---\\n> two\\n' | patch -s f && grep -qx two f \
+             && python3 -c \"f = open('f', 'r+'); t = f.read(); f.seek(0); f.truncate(); f.write(t.replace('two', '3'))\" \
+             && grep -qx 3 f",
+        ),
+    ] {
+        let (server, mounted) = mounted(flags);
+        run_in(
+            &mounted,
+            &source,
+            &format!("cp $S/t/one f && {script} && test \"$(ls -A)\" = f"),
+        );
+        drop(mounted);
+        assert_eq!(server.store().keys(BUCKET), ["f"]);
+    }
+}
+
+/// `tail -f` shows each line when it is synchronised, and the program that writes them goes on.
+#[test]
+fn a_log_is_followed_while_it_is_written() {
+    let (server, mounted) = mounted(&[]);
     let source = source();
     run_in(
         &mounted,
         &source,
-        "cp $S/t/one f && sed -i s/one/two/ f && grep -qx two f && perl -pi -e s/two/three/ f && grep -qx three f \
-         && test \"$(ls -A)\" = f",
+        "python3 - $S <<'END'
+import os, subprocess, sys, time
+out = sys.argv[1] + '/out'
+def wait_for(text):
+    deadline = time.monotonic() + 30
+    while open(out).read() != text:
+        assert time.monotonic() < deadline, open(out).read()
+        time.sleep(0.01)
+log = open('log', 'w')
+def line(text):
+    print(text, file=log, flush=True)
+    os.fsync(log.fileno())
+line('one')
+tail = subprocess.Popen(['tail', '-n', '+1', '-s', '0.02', '-f', 'log'], stdout=open(out, 'w'))
+wait_for('one\\n')
+line('two')
+wait_for('one\\ntwo\\n')
+log.write('three\\n')
+log.close()
+wait_for('one\\ntwo\\nthree\\n')
+tail.kill()
+assert open('log').read() == 'one\\ntwo\\nthree\\n'
+END",
     );
+    assert_eq!(server.store().keys(BUCKET), ["log"]);
 }
 
 #[test]

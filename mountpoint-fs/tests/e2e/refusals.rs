@@ -87,16 +87,26 @@ const WITHOUT_FLAGS: [(&str, &str, &str); 24] = [
     ),
 ];
 
-const WITH_FLAGS: [(&str, &str, &str); 14] = [
+const WITH_FLAGS: [(&str, &str, &str); 16] = [
     ("os.chmod('f', 0o600)", "done", ""),
     ("os.utime('f', (1, 1))", "done", ""),
     ("os.truncate('f', 1)", "done", ""),
     (
         "os.write(os.open('f', os.O_RDWR), b'x')",
-        "EBADF",
+        "EINVAL",
         "O_TRUNC",
     ),
-    ("os.open('f', os.O_WRONLY)", "EPERM", "O_TRUNC"),
+    ("os.close(os.open('f', os.O_WRONLY))", "done", ""),
+    (
+        "opened('f', os.O_WRONLY, lambda fd: os.pwrite(fd, b'x', 1))",
+        "EINVAL",
+        "--allow-append",
+    ),
+    (
+        "opened('f', os.O_RDWR, lambda fd: os.ftruncate(fd, 0))",
+        "done",
+        "",
+    ),
     (
         "opened('n', os.O_WRONLY | os.O_CREAT, lambda fd: os.pwrite(fd, b'x', 5))",
         "EINVAL",

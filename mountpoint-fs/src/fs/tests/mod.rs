@@ -6,6 +6,7 @@ mod cold;
 mod concurrent;
 mod copying;
 mod large;
+mod late_writing;
 mod listing;
 mod lookup;
 mod model;

@@ -60,6 +60,7 @@ const NONE: AttributeChange = AttributeChange {
     size: None,
     atime: None,
     mtime: None,
+    handle: None,
 };
 
 #[test]

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::WriteConfig;
-use crate::operation::{RenameMode, Stop, WriteOptions};
+use crate::operation::{AttributeChange, RenameMode, Stop, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -22,6 +22,8 @@ enum Step {
     Write(usize, u8),
     /// A write that is not the next bytes.
     Misplaced(usize),
+    /// `ftruncate` to nothing of a file that was not changed since it was opened.
+    Cut(usize),
     Sync(usize),
     Close(usize, Closer, Others),
     Release(usize),
@@ -43,10 +45,17 @@ enum How {
 
 /// A file that is open for writing.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what was done to a file in any order"
+)]
 struct Open {
     name: &'static str,
+    ino: InodeNo,
     handle: HandleNo,
     content: Vec<u8>,
+    /// It was opened without `O_TRUNC`, and its first change is to say what becomes of it.
+    is_unchanged: bool,
     /// Bytes, or the file itself, that were not stored.
     is_dirty: bool,
     /// What the bucket must hold when it is stored.
@@ -70,6 +79,7 @@ struct Model {
     /// A request may fail that no model foresees.
     has_fault: bool,
     written: u8,
+    opened: u32,
 }
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -90,6 +100,7 @@ impl Model {
             lookups: BTreeMap::new(),
             has_fault: false,
             written: 0,
+            opened: 0,
         }
     }
 
@@ -127,6 +138,7 @@ impl Model {
             Step::Open(name, how) => self.open(NAMES[name], how),
             Step::Write(index, len) => self.write(index, len),
             Step::Misplaced(index) => self.misplaced(index),
+            Step::Cut(index) => self.cut(index),
             Step::Sync(index) => {
                 if let Some(index) = self.handle_of(index) {
                     let outcome = now(self.mount.fs.sync(self.open[index].handle));
@@ -161,37 +173,46 @@ impl Model {
     }
 
     fn open(&mut self, name: &'static str, how: How) {
+        // Each by another process: one process may open what is empty twice.
+        self.opened += 1;
+        let opener = Opener {
+            process: self.opened,
+            started: 1,
+        };
         let options = WriteOptions {
             truncate: how == How::Truncate,
             append: how == How::Append,
             ..WriteOptions::default()
         };
-        let (opened, content, condition) = match self.lookup(name) {
+        let (ino, opened, content, condition) = match self.lookup(name) {
             Err(FsError::NotFound) => {
                 assert!(!self.truth.contains_key(name), "{name}");
                 let created = self
                     .mount
                     .fs
-                    .create(ROOT, OsStr::new(name), options, Opener::UNSEEN);
+                    .create(ROOT, OsStr::new(name), options, opener);
                 let (entry, opened) = created.unwrap();
                 let ino = entry.attributes.ino;
                 *self.lookups.entry(ino).or_default() += 1;
-                (opened, Vec::new(), Condition::Absent)
+                (ino, opened, Vec::new(), Condition::Absent)
             }
             Err(error) => return assert!(self.has_fault, "{name}: {error}"),
             Ok(ino) => {
                 let known = self.truth.get(name).cloned();
-                match now(self.mount.fs.open_for_writing(ino, options, Opener::UNSEEN)) {
+                match now(self.mount.fs.open_for_writing(ino, options, opener)) {
                     Ok(opened) => {
                         // A writer that was closed has stored its file first.
                         self.others_stored(name);
                         let there = self.truth.get(name).cloned().or(known);
                         let there = there.unwrap_or_default();
                         match how {
-                            How::Truncate => (opened, Vec::new(), Condition::Any),
-                            How::Append => (opened, there.clone(), Condition::Holds(there)),
-                            // Only of an empty file; of another one nothing is lost.
-                            How::Plain => (opened, Vec::new(), Condition::Holds(Vec::new())),
+                            How::Truncate => (ino, opened, Vec::new(), Condition::Any),
+                            How::Append => (ino, opened, there.clone(), Condition::Holds(there)),
+                            How::Plain if self.is_unchanged(opened.handle) => {
+                                (ino, opened, there.clone(), Condition::Holds(there))
+                            }
+                            // Of an empty file; of what it has become meanwhile nothing is lost.
+                            How::Plain => (ino, opened, Vec::new(), Condition::Holds(Vec::new())),
                         }
                     }
                     Err(_) => {
@@ -204,6 +225,8 @@ impl Model {
         let is_dirty = matches!(condition, Condition::Absent | Condition::Any);
         self.open.push(Open {
             name,
+            ino,
+            is_unchanged: self.is_unchanged(opened.handle),
             handle: opened.handle,
             content,
             is_dirty,
@@ -241,11 +264,87 @@ impl Model {
         }
     }
 
+    fn is_unchanged(&self, handle: HandleNo) -> bool {
+        self.mount
+            .fs
+            .files
+            .get(handle)
+            .unwrap()
+            .unchanged()
+            .is_some()
+    }
+
+    /// The first write of a file that was opened without `O_TRUNC`: it goes behind what is there, or changes nothing.
+    fn write_first(&mut self, index: usize, offset: u64, data: &[u8]) {
+        let open = &self.open[index];
+        let (name, handle) = (open.name, open.handle);
+        let is_alone = self.open.iter().filter(|open| open.name == name).count() == 1;
+        let is_end = offset == open.content.len() as u64 && offset > 0;
+        let is_as_opened = self.truth.get(name) == Some(&open.content);
+        let must_succeed =
+            is_alone && is_end && is_as_opened && !open.has_failed && !self.has_fault;
+        let written = now(self.mount.fs.write(handle, offset, data));
+        self.others_stored(name);
+        let base = match offset {
+            0 => Vec::new(),
+            _ => self.truth.get(name).cloned().unwrap_or_default(),
+        };
+        let is_unchanged = self.is_unchanged(handle);
+        let open = &mut self.open[index];
+        (open.was_written, open.is_unchanged) = (true, is_unchanged);
+        match written {
+            Ok(()) => {
+                assert!(!open.has_failed, "a failure is final");
+                assert_eq!(base.len() as u64, offset, "it is behind what is there");
+                open.condition = Condition::Holds(base.clone());
+                open.content = [&base[..], data].concat();
+                open.is_dirty = true;
+            }
+            Err(error) => {
+                assert!(!must_succeed, "{open:?}: {error}");
+                open.has_failed = true;
+            }
+        }
+        self.check("a first write");
+    }
+
+    fn cut(&mut self, index: usize) {
+        let Some(index) = self.handle_of(index) else {
+            return;
+        };
+        let open = &self.open[index];
+        if !open.is_unchanged {
+            return;
+        }
+        let (name, handle) = (open.name, open.handle);
+        let change = AttributeChange {
+            size: Some(0),
+            handle: Some(handle),
+            ..AttributeChange::default()
+        };
+        let outcome = now(self.mount.fs.set_attributes(open.ino, change));
+        self.others_stored(name);
+        let is_unchanged = self.is_unchanged(handle);
+        let open = &mut self.open[index];
+        // Not if it was empty.
+        if outcome.is_ok() && !is_unchanged {
+            assert!(!open.has_failed, "a failure is final");
+            open.is_unchanged = false;
+            (open.content, open.condition) = (Vec::new(), Condition::Any);
+            open.is_dirty = true;
+        }
+        self.check("a cut");
+    }
+
     fn write(&mut self, index: usize, len: u8) {
         let Some(index) = self.handle_of(index) else {
             return;
         };
         let data = self.bytes(len.max(1));
+        if self.open[index].is_unchanged {
+            let offset = self.open[index].content.len() as u64;
+            return self.write_first(index, offset, &data);
+        }
         let open = &mut self.open[index];
         let offset = open.content.len() as u64;
         let written = self.mount.fs.write_now(open.handle, offset, &data);
@@ -269,8 +368,11 @@ impl Model {
         let Some(index) = self.handle_of(index) else {
             return;
         };
+        let offset = self.open[index].content.len() as u64 + 1;
+        if self.open[index].is_unchanged {
+            return self.write_first(index, offset, b"x");
+        }
         let open = &mut self.open[index];
-        let offset = open.content.len() as u64 + 1;
         let written = self.mount.fs.write_now(open.handle, offset, b"x");
         assert!(written.expect("it does not wait").is_err());
         (open.was_written, open.has_failed) = (true, true);
@@ -454,6 +556,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (name(), how).prop_map(|(name, how)| Step::Open(name, how)),
         6 => (handle(), 0..9u8).prop_map(|(index, len)| Step::Write(index, len)),
         1 => handle().prop_map(Step::Misplaced),
+        2 => handle().prop_map(Step::Cut),
         2 => handle().prop_map(Step::Sync),
         4 => (handle(), closer, others).prop_map(|(index, closer, others)| Step::Close(index, closer, others)),
         4 => handle().prop_map(Step::Release),

@@ -153,7 +153,7 @@ fn the_kernel_drops_its_pages_when_a_file_has_been_written() {
     let (ino, handle) = create(&mount, ROOT, "new");
     for round in 0..2 {
         write(&mount, handle, 5 * round, b"hello");
-        now(mount.fs.sync(handle)).unwrap();
+        now(mount.fs.flush(handle, &OPENER)).unwrap();
         for expected in [false, true] {
             let opened = now(mount.fs.open(ino, READ)).unwrap();
             assert_eq!(opened.keep_cache, expected, "{round}");
@@ -319,4 +319,137 @@ fn a_child_stores_what_an_opener_out_of_sight_has_closed() {
     now(mount.fs.flush(handle, &CHILD)).unwrap();
     assert_eq!(content(&mount, "new"), "of a child");
     mount.fs.release(handle);
+}
+
+/// pandas opens a file, and has pyarrow open it once more by its name.
+#[test]
+fn a_process_may_open_a_file_twice_before_it_writes() {
+    let truncate = WriteOptions {
+        truncate: true,
+        ..WriteOptions::default()
+    };
+    let me = Opener {
+        process: 7,
+        started: 1,
+    };
+    let another = Opener {
+        process: 8,
+        started: 1,
+    };
+    let mount = Mount::immediate(&[]);
+    let name = OsStr::new("new");
+    let (entry, first) = mount.fs.create(ROOT, name, truncate, me).unwrap();
+    let ino = entry.attributes.ino;
+    let open = |opener| now(mount.fs.open_for_writing(ino, truncate, opener));
+    assert!(matches!(open(another), Err(FsError::NotPermitted(_))));
+    let second = open(me).unwrap();
+    write(&mount, second.handle, 0, b"bytes");
+    assert!(open(me).is_err(), "there is something to be lost");
+    now(mount.fs.flush(second.handle, &OPENER)).unwrap();
+    let stored = mount.bucket.object("new").unwrap().content;
+    assert_eq!(stored.to_vec(), b"bytes", "whichever is closed first");
+    mount.fs.release(second.handle);
+    now(mount.fs.flush(first.handle, &OPENER)).unwrap();
+    mount.fs.release(first.handle);
+    assert_eq!(mount.bucket.log().count(Operation::PutObject), 1);
+    mount.fs.forget(ino, 1);
+    assert_eq!(mount.fs.inode_count(), 0);
+    assert!(mount.fs.writers.lock().is_empty());
+}
+
+/// Of two handles of one process, the first that is closed does not end the other.
+#[test]
+fn what_is_open_twice_is_stored_by_the_one_that_writes() {
+    let mount = Mount::immediate(&[]);
+    let (ino, first) = create(&mount, ROOT, "new");
+    let options = WriteOptions::default();
+    let second = now(mount.fs.open_for_writing(ino, options, Opener::UNSEEN)).unwrap();
+    now(mount.fs.flush(first, &MOVES)).unwrap();
+    mount.fs.release(first);
+    write(&mount, second.handle, 0, b"by");
+    write(&mount, second.handle, 2, b"tes");
+    assert!(mount.bucket.object("new").is_none());
+    mount.fs.release(second.handle);
+    let stored = mount.bucket.object("new").unwrap().content;
+    assert_eq!(stored.to_vec(), b"bytes");
+}
+
+fn bytes(data: &crate::operation::ReadData) -> Vec<u8> {
+    let slices = data.slices.iter();
+    slices
+        .flat_map(|(block, range)| block.bytes(range.clone()).to_vec())
+        .collect()
+}
+
+/// A log that is synchronised after each line, and that somebody follows.
+#[test]
+fn who_follows_a_file_reads_what_is_synchronised_and_hinders_nobody() {
+    let mount = Mount::immediate(&[]);
+    let (ino, log) = create(&mount, ROOT, "log");
+    write(&mount, log, 0, b"one\n");
+    now(mount.fs.sync(log)).unwrap();
+    let opened = now(mount.fs.open(ino, READ)).unwrap();
+    assert!(opened.direct_io && opened.grows && !opened.keep_cache);
+    let read = |offset, fills_cache| {
+        let data = now(mount.fs.read(opened.handle, offset, 100, fills_cache));
+        data.map(|data| bytes(&data))
+    };
+    assert_eq!(read(0, false).unwrap(), b"one\n");
+    write(&mount, log, 4, b"two\n");
+    assert_eq!(now(mount.fs.attributes(ino)).unwrap().size, 8);
+    // What the bucket does not hold is not read, and no page is filled with less than there will be.
+    assert_eq!(read(4, false).unwrap(), b"");
+    assert!(matches!(read(4, true), Err(FsError::Stale(_))));
+    let another = now(mount.fs.open(ino, READ));
+    assert!(matches!(another, Err(FsError::NotPermitted(_))));
+    now(mount.fs.sync(log)).unwrap();
+    assert_eq!(read(4, false).unwrap(), b"two\n");
+    assert_eq!(read(0, true).unwrap(), b"one\ntwo\n");
+    let second = now(mount.fs.open(ino, READ)).unwrap();
+    write(&mount, log, 8, b"three\n");
+    mount.fs.release(second.handle);
+    now(mount.fs.flush(log, &OPENER)).unwrap();
+    assert_eq!(read(2, false).unwrap(), b"e\ntwo\nthree\n");
+    // It was closed: who opens it now may keep what it reads, and is not followed by more.
+    let third = now(mount.fs.open(ino, READ)).unwrap();
+    assert!(!third.grows);
+    let refused = mount.fs.write_now(log, 14, b"four").expect("it is refused");
+    assert!(matches!(refused, Err(FsError::NotPermitted(_))));
+    mount.fs.release(third.handle);
+    mount.fs.release(log);
+    assert_eq!(read(0, false).unwrap().len(), 14);
+    // Somebody else's object is not what is followed.
+    mount.bucket.put_object("log", "another's");
+    let newer = read(8, false);
+    assert!(newer.is_ok() || matches!(newer, Err(FsError::Stale(_))));
+    mount.fs.release(opened.handle);
+    mount.fs.forget(ino, 1);
+    assert_eq!(mount.fs.inode_count(), 0);
+}
+
+/// The newest version is known before the reader hears of it: a read that finds its version replaced goes on in that.
+#[test]
+fn who_follows_a_large_file_goes_on_in_its_next_version() {
+    let mount = Mount::immediate(&[]);
+    let (ino, log) = create(&mount, ROOT, "log");
+    let line = vec![b'x'; 1 << 20];
+    for offset in 0..9 {
+        now(mount.fs.write(log, offset << 20, &line)).unwrap();
+    }
+    now(mount.fs.sync(log)).unwrap();
+    let reader = now(mount.fs.open(ino, READ)).unwrap();
+    let other = now(mount.fs.open(ino, READ)).unwrap();
+    for offset in 9..20 {
+        now(mount.fs.write(log, offset << 20, &line)).unwrap();
+        now(mount.fs.sync(log)).unwrap();
+        let data = now(mount.fs.read(reader.handle, offset << 20, 1 << 20, false)).unwrap();
+        assert_eq!(data.len(), 1 << 20, "{offset}");
+    }
+    let data = now(mount.fs.read(other.handle, 3 << 20, 1 << 20, false)).unwrap();
+    assert_eq!(data.len(), 1 << 20);
+    for handle in [reader.handle, log, other.handle] {
+        mount.fs.release(handle);
+    }
+    mount.fs.forget(ino, 1);
+    assert_eq!(mount.fs.inode_count(), 0);
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use super::abi::opcode;
 use super::request::Fields;
-use crate::operation::{AttributeChange, RenameMode, TimeChange};
+use crate::operation::{AttributeChange, HandleNo, RenameMode, TimeChange};
 
 /// What the kernel asks to change.
 #[derive(Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl<'a> Mutation<'a> {
 /// `fuse_setattr_in`.
 fn attribute_change(fields: &mut Fields<'_>) -> Option<AttributeChange> {
     let (valid, _padding) = (fields.u32()?, fields.u32()?);
-    let (_handle, size, _lock_owner) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    let (handle, size, _lock_owner) = (fields.u64()?, fields.u64()?, fields.u64()?);
     let (atime, mtime, _ctime) = (fields.u64()?, fields.u64()?, fields.u64()?);
     let (atime_ns, mtime_ns, _ctime_ns) = (fields.u32()?, fields.u32()?, fields.u32()?);
     let (mode, _unused) = (fields.u32()?, fields.u32()?);
@@ -180,6 +180,7 @@ fn attribute_change(fields: &mut Fields<'_>) -> Option<AttributeChange> {
         size: is_set(FATTR_SIZE).then_some(size),
         atime: time(FATTR_ATIME, FATTR_ATIME_NOW, atime, atime_ns),
         mtime: time(FATTR_MTIME, FATTR_MTIME_NOW, mtime, mtime_ns),
+        handle: is_set(FATTR_FH).then_some(HandleNo(handle)),
     })
 }
 
@@ -191,6 +192,7 @@ const FATTR_GID: u32 = 1 << 2;
 const FATTR_SIZE: u32 = 1 << 3;
 const FATTR_ATIME: u32 = 1 << 4;
 const FATTR_MTIME: u32 = 1 << 5;
+const FATTR_FH: u32 = 1 << 6;
 const FATTR_ATIME_NOW: u32 = 1 << 7;
 const FATTR_MTIME_NOW: u32 = 1 << 8;
 
@@ -294,7 +296,16 @@ mod tests {
         let (uid, gid) = (Some(10), Some(20));
         changes(6, AttributeChange { uid, gid, ..none });
         let size = Some(4096);
-        changes(8 | 64, AttributeChange { size, ..none });
+        changes(8, AttributeChange { size, ..none });
+        let handle = Some(HandleNo(3));
+        changes(
+            8 | 64,
+            AttributeChange {
+                size,
+                handle,
+                ..none
+            },
+        );
         let at = |seconds, nanos| Some(TimeChange::At { seconds, nanos });
         let (atime, mtime) = (at(100, 1), at(-1, 2));
         changes(

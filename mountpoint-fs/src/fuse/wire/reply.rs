@@ -430,6 +430,7 @@ mod tests {
                 direct_io,
                 keep_cache,
                 flush: false,
+                grows: false,
             })
         };
         check(&opened(false, false), &[(8, 3), (4, 32), (4, 0)]);

@@ -1,0 +1,83 @@
+//! Reading a file that somebody goes on writing, after it was synchronised: a log and who follows it.
+//!
+//! What was synchronised is a whole object, and what follows are bytes behind it: so a reader may go from one version to the
+//! next and sees no byte change. It never sees more than the bucket holds. Its replies pass the page cache by, where the
+//! end of an older version would be a page with zeros behind it.
+
+use std::sync::Arc;
+
+use super::FileSystem;
+use crate::config::limits::FOLLOW_TRIES_MAX;
+use crate::handle::OpenFile;
+use crate::operation::{FsError, InodeNo, Opened, ReadData};
+use crate::read::Reader;
+use crate::sync::Mutex;
+
+impl FileSystem {
+    /// Whether who opens `ino` now reads what somebody else goes on writing.
+    pub(super) fn is_synchronised(&self, ino: InodeNo) -> bool {
+        self.writer(ino).is_some_and(|open| open.goes_on())
+    }
+
+    /// A handle that follows `ino`, from the newest version on, which `reader` reads.
+    pub(super) fn followed(&self, ino: InodeNo, reader: Reader) -> Opened {
+        let reader = Mutex::new(Arc::new(reader));
+        Opened {
+            handle: self.files.insert(OpenFile::Following { ino, reader }),
+            direct_io: true,
+            keep_cache: false,
+            flush: false,
+            grows: true,
+        }
+    }
+
+    /// Reads the newest version that is stored; it begins with the bytes of every older one.
+    pub(super) async fn read_following(
+        &self,
+        ino: InodeNo,
+        known: &Mutex<Arc<Reader>>,
+        (offset, size): (u64, u32),
+        fills_cache: bool,
+    ) -> Result<ReadData, FsError> {
+        let mut tries_left = FOLLOW_TRIES_MAX;
+        loop {
+            tries_left -= 1;
+            let reader = self.newest_reader(ino, known);
+            let (_, etag, end) = reader.version();
+            if fills_cache && offset + u64::from(size) > end && self.namespace.is_being_written(ino)
+            {
+                // A page of a mapping, which would stay as it is when the file has grown.
+                return Err(FsError::Stale(
+                    "the file is being written, and can be mapped when it is stored".to_owned(),
+                ));
+            }
+            let outcome = reader.read(offset, size).await;
+            let is_newest = || {
+                let newest = self.namespace.stored_version(ino);
+                newest.is_none_or(|(_, version)| version.etag == *etag)
+            };
+            match outcome {
+                // It was stored once more while this was read.
+                Err(FsError::Stale(_)) if tries_left > 0 && !is_newest() => {}
+                Err(error @ FsError::Stale(_)) => {
+                    self.namespace.is_replaced(ino);
+                    return Err(error);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// What reads the newest version that is stored of `ino`.
+    fn newest_reader(&self, ino: InodeNo, known: &Mutex<Arc<Reader>>) -> Arc<Reader> {
+        let newest = self.namespace.stored_version(ino);
+        let mut known = known.lock();
+        if let Some((key, version)) = newest
+            && *known.version().1 != version.etag
+        {
+            let context = Arc::clone(&self.reading);
+            *known = Arc::new(Reader::new(context, key, version.etag, version.size));
+        }
+        Arc::clone(&known)
+    }
+}

@@ -1,0 +1,128 @@
+//! Files that are opened for writing without `O_TRUNC`: what their first change makes of them.
+//!
+//! Until then the object, its readers and the bucket know nothing of the open. Cut to nothing the file is replaced as a
+//! whole, as with `O_TRUNC`; written at its end it is appended to, where that is allowed; anything else would replace
+//! parts of an object, which S3 cannot do, and is refused for good: nothing has changed then.
+
+use std::sync::Arc;
+
+use super::FileSystem;
+use super::permission::{Change, permit};
+use super::writing::check_options;
+use crate::handle::{LateWriter, OpenFile, OpenWriter, Opener};
+use crate::namespace::{Readers, being_written};
+use crate::operation::{AttributeChange, FsError, InodeNo, OpenOptions, Opened, WriteOptions};
+use crate::write::Writer;
+
+impl FileSystem {
+    /// Opens a file for reading and writing (`O_RDWR`): it is read until its first change, and only written from then on.
+    /// Where that is not allowed, it is only read.
+    pub async fn open_for_both(
+        &self,
+        ino: InodeNo,
+        options: OpenOptions,
+        how: WriteOptions,
+        opener: Opener,
+    ) -> Result<Opened, FsError> {
+        let may_write = permit(self.writing.config(), Change::Overwrite).is_ok();
+        let may_write = may_write && check_options(how).is_ok();
+        let late = may_write.then(|| LateWriter::new(ino, opener));
+        self.open_version(ino, options, late).await
+    }
+
+    /// Opens a file for writing that its first change decides about.
+    pub(super) fn open_unchanged(&self, ino: InodeNo, opener: Opener) -> Result<Opened, FsError> {
+        if self.namespace.is_being_written(ino) {
+            let key = self.key_text(ino, None).unwrap_or_default();
+            return Err(being_written(&key));
+        }
+        let late = LateWriter::new(ino, opener);
+        Ok(Opened {
+            handle: self.files.insert(OpenFile::Unchanged(late)),
+            direct_io: true,
+            keep_cache: false,
+            flush: true,
+            grows: false,
+        })
+    }
+
+    /// What writes an open file. If nothing was changed yet, a write at `offset` is the first change.
+    pub(super) async fn writer_at<'a>(
+        &self,
+        file: &'a OpenFile,
+        offset: u64,
+    ) -> Result<&'a Arc<OpenWriter>, FsError> {
+        let Some(late) = file.unchanged() else {
+            return file.writing();
+        };
+        let readers = readers_beside(file);
+        let begin = async {
+            let writer = self.begin_at(late.ino, offset, readers).await?;
+            Ok(self.begun(late, writer, readers))
+        };
+        let begun = late.begin(begin).await;
+        if let Err(error) = &begun {
+            late.refuse(error);
+        }
+        begun
+    }
+
+    /// The writer for a first write at `offset`.
+    async fn begin_at(
+        &self,
+        ino: InodeNo,
+        offset: u64,
+        readers: Readers,
+    ) -> Result<Arc<Writer>, FsError> {
+        self.finish_closed(ino).await?;
+        let size = self.attributes(ino).await?.size;
+        if size == 0 {
+            return self.begin_whole(ino, false, readers).await;
+        }
+        if offset == size && permit(self.writing.config(), Change::Append).is_ok() {
+            return self.begin_appending(ino, readers).await;
+        }
+        let key = self.key_text(ino, None).unwrap_or_default();
+        Err(FsError::NotSequential(format!(
+            "{key}: it has {size} bytes, and a write at {offset} would change parts of it: an existing file is replaced as \
+             a whole, with O_TRUNC or cut to nothing before the first write, or written on at its end with --allow-append"
+        )))
+    }
+
+    /// `ftruncate` to nothing as the first change of an open file: it is replaced by what is written from now on. Returns
+    /// whether it was that.
+    pub(super) async fn cut_unchanged(&self, change: &AttributeChange) -> Result<bool, FsError> {
+        let (Some(handle), Some(0)) = (change.handle, change.size) else {
+            return Ok(false);
+        };
+        let file = self.files.get(handle)?;
+        let Some(late) = file.unchanged() else {
+            return Ok(false);
+        };
+        permit(self.writing.config(), Change::Overwrite)?;
+        let readers = readers_beside(&file);
+        let begin = async {
+            self.finish_closed(late.ino).await?;
+            let writer = self.begin_whole(late.ino, true, readers).await?;
+            Ok(self.begun(late, writer, readers))
+        };
+        late.begin(begin).await?;
+        Ok(true)
+    }
+
+    /// `writer` writes the file that was opened as `late` from now on; what has read it reads no more.
+    fn begun(&self, late: &LateWriter, writer: Arc<Writer>, readers: Readers) -> Arc<OpenWriter> {
+        if readers == Readers::Itself {
+            self.namespace.close(late.ino);
+        }
+        self.new_writer(late.ino, writer, late.opener)
+    }
+}
+
+/// Who may read a file besides the handle that begins to write it.
+fn readers_beside(file: &OpenFile) -> Readers {
+    match file {
+        OpenFile::Reading { .. } => Readers::Itself,
+        OpenFile::Following { .. } | OpenFile::Unchanged(_) | OpenFile::Writing(_) => Readers::None,
+    }
+}
