@@ -52,6 +52,12 @@ impl FileSystem {
                 ));
             }
             let outcome = reader.read(offset, size).await;
+            if matches!(outcome, Err(FsError::Stale(_)))
+                && let Some(open) = self.writer(ino)
+            {
+                // The bucket may have more already than its answers have told.
+                open.writer.arrived().await;
+            }
             let is_newest = || {
                 let newest = self.namespace.stored_version(ino);
                 newest.is_none_or(|(_, version)| version.etag == *etag)

@@ -480,6 +480,12 @@ impl WriteObserver for NamedFile {
             .stored(self.ino, &self.progress, stored.size, etag);
     }
 
+    fn grown(&self, stored: &Stored) {
+        let etag = stored.etag.clone();
+        self.namespace
+            .grown(self.ino, &self.progress, stored.size, etag);
+    }
+
     fn failed(&self, _: &FsError) {
         self.namespace.writing_failed(self.ino, &self.progress);
     }

@@ -96,6 +96,18 @@ impl Namespace {
         }
     }
 
+    /// S3 has the beginning of the file `ino`, which its writer with `progress` goes on with.
+    pub fn grown(&self, ino: InodeNo, progress: &Arc<Progress>, size: u64, etag: ETag) {
+        let version = Version {
+            size,
+            etag,
+            mtime: progress.mtime(),
+            is_archived: false,
+        };
+        let observed = self.seen_now();
+        self.table.grown(ino, progress, &version, observed);
+    }
+
     /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says, and the kernel is told.
     pub fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
         if self.table.ends(ino, progress) {
@@ -321,14 +333,15 @@ impl InodeTable {
         observed: Observed,
     ) {
         let mut table = self.table.lock();
-        if !table.ends(ino, progress) {
-            return;
+        if table.ends(ino, progress) {
+            table.set_version(ino, version, observed);
         }
-        if let Ok(inode) = table.inode_mut(ino) {
-            inode.body = Body::File(PackedVersion::pack(version));
-            inode.observed = observed;
-            // What the kernel has of it is another version, and not as long.
-            inode.was_opened = false;
+    }
+
+    fn grown(&self, ino: InodeNo, progress: &Arc<Progress>, version: &Version, observed: Observed) {
+        let mut table = self.table.lock();
+        if table.is_written_with(ino, progress) {
+            table.set_version(ino, version, observed);
         }
     }
 
@@ -421,6 +434,16 @@ impl Table {
         match self.progress(inode.ino) {
             Some(progress) => version_of(progress),
             None => inode.found(),
+        }
+    }
+
+    /// The bucket holds `version` of the file `ino`, as its writer knows.
+    fn set_version(&mut self, ino: InodeNo, version: &Version, observed: Observed) {
+        if let Ok(inode) = self.inode_mut(ino) {
+            inode.body = Body::File(PackedVersion::pack(version));
+            inode.observed = observed;
+            // What the kernel has of it is another version, and not as long.
+            inode.was_opened = false;
         }
     }
 

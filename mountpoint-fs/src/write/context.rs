@@ -171,9 +171,9 @@ impl WriteContext {
                     None if error.answer_was_lost => {
                         let pool = self.memory.pool();
                         let stored = lost_answer::of_put(&*self.client, pool, key, &body).await;
-                        return stored.ok_or_else(|| failed(error));
+                        return stored.ok_or_else(|| not_made(error, &uses.condition, key));
                     }
-                    None => return Err(failed(error)),
+                    None => return Err(not_made(error, &uses.condition, key)),
                 },
             }
         }
@@ -186,6 +186,18 @@ impl fmt::Debug for WriteContext {
             .field("config", &self.config)
             .field("memory", &self.memory)
             .finish_non_exhaustive()
+    }
+}
+
+/// What the application is told of an object that was not made under `condition`.
+pub(super) fn not_made(error: ClientError, condition: &PutCondition, key: &Key) -> FsError {
+    match (condition, &error.kind) {
+        (PutCondition::Match(_), ErrorKind::PreconditionFailed | ErrorKind::NotFound) => {
+            FsError::Stale(format!(
+                "{key} was changed by somebody else while it was written: {error}"
+            ))
+        }
+        _ => failed(error),
     }
 }
 

@@ -21,9 +21,9 @@ use super::background::{self, Settled};
 use super::checksum::RunningChecksum;
 use super::context::{WriteContext, failed};
 use super::failure::Failure;
-use super::front::{Front, Way};
+use super::front::{Front, Stage, Way};
 use super::lost_answer;
-use super::writer::{Stored, Writer};
+use super::writer::{Stored, WriteObserver, Writer};
 use crate::config::limits::GROWTH_PIECES_MAX;
 use crate::operation::FsError;
 
@@ -38,11 +38,12 @@ pub(super) struct Growth {
     algorithm: Option<ChecksumAlgorithm>,
 }
 
-/// Where a piece goes.
+/// Where a piece goes, and who is told.
 struct Place {
     context: Arc<WriteContext>,
     key: Key,
     failure: Arc<Failure>,
+    observer: Arc<dyn WriteObserver>,
     /// For the piece that makes the object.
     condition: PutCondition,
     /// As `condition`.
@@ -94,8 +95,9 @@ impl Growth {
                 Ok(before) => place.send(before, body, checksum).await,
                 Err(error) => Err(error),
             };
-            if let Err(error) = &outcome {
-                place.failure.set(error);
+            match &outcome {
+                Ok(stored) => place.observer.grown(stored),
+                Err(error) => place.failure.set(error),
             }
             settled.settle(outcome);
             drop(pending);
@@ -172,12 +174,29 @@ impl Writer {
             context: Arc::clone(&self.context),
             key: self.key.clone(),
             failure: Arc::clone(&self.failure),
+            observer: Arc::clone(&self.observer),
             condition: front.condition.clone(),
             headers: self.headers(),
         };
         let new = || Growth::new(self.context.config.checksum);
         let growth = front.growth.get_or_insert_with(new);
         growth.add(place, body, checksum);
+    }
+
+    /// Returns when what is on its way to the bucket is there, or has failed.
+    pub async fn arrived(&self) {
+        let on_its_way = {
+            let mut front = self.front.lock().await;
+            self.look(&mut front);
+            match (&front.stage, &front.growth) {
+                (Stage::Storing(settled), _) => Some(settled.clone()),
+                (_, Some(growth)) => growth.pieces.back().cloned(),
+                (_, None) => None,
+            }
+        };
+        if let Some(settled) = on_its_way {
+            drop(settled.wait().await);
+        }
     }
 
     /// Appends what is held, if it is anything.

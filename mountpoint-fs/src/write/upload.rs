@@ -16,7 +16,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 
 use super::abilities::Uses;
 use super::background::{self, Settled};
-use super::context::{WriteContext, failed};
+use super::context::{WriteContext, failed, not_made};
 use super::copied::{Copied, copy_failed};
 use super::failure::Failure;
 use super::lost_answer;
@@ -237,9 +237,12 @@ impl Upload {
                     None if error.answer_was_lost => {
                         let client = &*self.context.client;
                         let stored = lost_answer::of_complete(client, &begun.upload, size).await;
-                        return stored.ok_or_else(|| failed(error));
+                        return stored.ok_or_else(|| not_made(error, &uses.condition, &self.key));
                     }
-                    None => return Err(failed(explain(error, &parts))),
+                    None => {
+                        let error = explain(error, &parts);
+                        return Err(not_made(error, &uses.condition, &self.key));
+                    }
                 },
             }
         }

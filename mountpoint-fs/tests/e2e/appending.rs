@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
 
 use mountpoint_client::server::{
     Fault, Operation, PartSizes, RequestRecord, Rule, Server, ServerOptions,
@@ -17,6 +18,7 @@ const MIB: usize = 1 << 20;
 fn server_with(options: ServerOptions) -> Server {
     let server = Server::start(options).unwrap();
     server.store().create_bucket(BUCKET);
+    server.store().create_bucket(harness::BUCKET);
     server
 }
 
@@ -25,8 +27,12 @@ fn server() -> Server {
 }
 
 fn mount(server: &Server, args: &[&str]) -> Mounted {
+    mount_of(server, BUCKET, args)
+}
+
+fn mount_of(server: &Server, bucket: &str, args: &[&str]) -> Mounted {
     let mut command = mount_s3();
-    command.args([BUCKET, "--endpoint-url", &server.url()]);
+    command.args([bucket, "--endpoint-url", &server.url()]);
     // In bytes: 5 MiB.
     command.args(["--write-part-size", "5242880"]);
     Mounted::start({
@@ -104,10 +110,21 @@ fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
     // The mount is killed: what was synchronised is there, and what came later is a beginning of the rest.
     file.sync_all().unwrap();
     assert!(content(&server, "large").unwrap() == data[..12 * MIB]);
+    // Who opens it then follows it, from piece to piece.
+    let follower = File::open(mounted.join("large")).unwrap();
+    let followed = |from: usize, len: usize| {
+        let mut read = vec![0; len];
+        let offset = u64::try_from(from).unwrap();
+        follower.read_exact_at(&mut read, offset).unwrap();
+        assert!(read == data[from..from + len], "{from} {len}");
+    };
+    followed(11 * MIB, MIB);
     file.write_all(&data[12 * MIB..]).unwrap();
     wait_until("the next piece", || {
         content(&server, "large").is_some_and(|it| it.len() == 17 * MIB)
     });
+    followed(3 * MIB, MIB);
+    followed(16 * MIB, MIB);
     let directory = mounted.path().to_owned();
     mounted.signal(Signal::SIGKILL);
     run("umount", &["-l", directory.to_str().unwrap()]);
@@ -127,48 +144,111 @@ fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
     assert_eq!(offsets(&server.log().take()), [Some(17 << 20)]);
 }
 
+/// Appended by the server; put again as a whole; copied into an upload.
 #[test]
 fn two_mounts_that_append_lose_nothing() {
+    for (bucket, flag, len) in [
+        (BUCKET, "--incremental-upload", 1),
+        (harness::BUCKET, "--allow-append", 1),
+        (harness::BUCKET, "--allow-append", 5 * MIB),
+    ] {
+        let server = server();
+        let [one, two] = [(); 2].map(|()| mount_of(&server, bucket, &[flag]));
+        server.store().put(bucket, "log", bytes(len));
+        let appended = || {
+            let content = server.store().object(bucket, "log").unwrap().bytes();
+            assert!(content[..len] == bytes(len), "{bucket} {len}");
+            String::from_utf8(content[len..].to_vec()).unwrap()
+        };
+        let open = |mounted: &Mounted| {
+            let path = mounted.join("log");
+            OpenOptions::new().append(true).open(path)
+        };
+        // Both have the same version open: who comes second is told, and nothing of the first is lost.
+        let (mut first, mut second) = (open(&one).unwrap(), open(&two).unwrap());
+        first.write_all(b"1").unwrap();
+        second.write_all(b"2").unwrap();
+        first.sync_all().unwrap();
+        let refused = second.sync_all().unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::ESTALE), "{bucket} {len}");
+        drop((first, second));
+        assert_eq!(appended(), "1");
+        // Who tries again until it has worked appends every line once.
+        let lines = |mounted: &Mounted, name: &str| {
+            for number in 0..5 {
+                let line = format!("{name}{number}\n");
+                let attempt = || -> io::Result<()> {
+                    let mut file = open(mounted)?;
+                    file.write_all(line.as_bytes())?;
+                    nix::unistd::close(file).map_err(io::Error::from)
+                };
+                wait_until("a turn", || attempt().is_ok());
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| lines(&one, "a"));
+            scope.spawn(|| lines(&two, "b"));
+        });
+        let all = appended();
+        let mut found: Vec<_> = all.strip_prefix("1").unwrap().lines().collect();
+        let of_one: Vec<_> = found.iter().filter(|it| it.starts_with('a')).collect();
+        assert!(of_one.is_sorted(), "{all}");
+        found.sort_unstable();
+        let expected = ["a", "b"].map(|name| (0..5).map(move |number| format!("{name}{number}")));
+        let expected: Vec<_> = expected.into_iter().flatten().collect();
+        assert_eq!(found, expected, "{bucket} {len}");
+        assert!(server.store().uploads(bucket).is_empty());
+    }
+}
+
+/// The mount is killed while a request that appends hangs: the object is as it was, and the next mount leaves no upload.
+#[test]
+fn a_mount_that_is_killed_while_it_appends_loses_nothing() {
+    use Operation::{CompleteMultipartUpload, PutObject, UploadPart, UploadPartCopy};
     let server = server();
-    let [one, two] = [(); 2].map(|()| mount(&server, &["--incremental-upload"]));
-    server.store().put(BUCKET, "log", "0");
-    let open = |mounted: &Mounted| {
+    let state = tempfile::tempdir().unwrap();
+    let state = ["--state-directory", state.path().to_str().unwrap()];
+    for (bucket, flag, len, stuck) in [
+        (BUCKET, "--incremental-upload", 7, PutObject),
+        (BUCKET, "--incremental-upload", 6 * MIB, PutObject),
+        (harness::BUCKET, "--allow-append", 7, PutObject),
+        (harness::BUCKET, "--allow-append", 6 * MIB, UploadPartCopy),
+        (harness::BUCKET, "--allow-append", 6 * MIB, UploadPart),
+        (
+            harness::BUCKET,
+            "--allow-append",
+            6 * MIB,
+            CompleteMultipartUpload,
+        ),
+    ] {
+        let case = format!("{bucket} {len} {stuck:?}");
+        let args = [&state[..], &[flag]].concat();
+        server.store().put(bucket, "log", bytes(len));
+        let mounted = mount_of(&server, bucket, &args);
+        server.log().clear();
+        let rule = server.faults().add(Rule::on(stuck, Fault::BlackHole));
         let path = mounted.join("log");
-        OpenOptions::new().append(true).open(path).unwrap()
-    };
-    // Both have the same version open: who comes second is told, and nothing of the first is lost.
-    let (mut first, mut second) = (open(&one), open(&two));
-    first.write_all(b"1").unwrap();
-    second.write_all(b"2").unwrap();
-    first.sync_all().unwrap();
-    let refused = second.sync_all().unwrap_err();
-    assert_eq!(refused.raw_os_error(), Some(libc::ESTALE));
-    drop((first, second));
-    assert_eq!(content(&server, "log").unwrap(), b"01");
-    // Who tries again until it has worked appends every line once.
-    let lines = |mounted: &Mounted, name: &str| {
-        for number in 0..10 {
-            let line = format!("{name}{number}\n");
-            let attempt = || -> io::Result<()> {
-                let mut file = OpenOptions::new().append(true).open(mounted.join("log"))?;
-                file.write_all(line.as_bytes())?;
-                nix::unistd::close(file).map_err(io::Error::from)
-            };
-            wait_until("a turn", || attempt().is_ok());
-        }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(|| lines(&one, "a"));
-        scope.spawn(|| lines(&two, "b"));
-    });
-    let all = String::from_utf8(content(&server, "log").unwrap()).unwrap();
-    let mut found: Vec<_> = all.strip_prefix("01").unwrap().lines().collect();
-    let of_one: Vec<_> = found.iter().filter(|it| it.starts_with('a')).collect();
-    assert!(of_one.is_sorted(), "{all}");
-    found.sort_unstable();
-    let expected = ["a", "b"].map(|name| (0..10).map(move |number| format!("{name}{number}")));
-    let expected: Vec<_> = expected.into_iter().flatten().collect();
-    assert_eq!(found, expected);
+        let mut file = OpenOptions::new().append(true).open(path).unwrap();
+        file.write_all(b"new").unwrap();
+        let directory = mounted.path().to_owned();
+        std::thread::scope(|scope| {
+            let closing = scope.spawn(move || file.sync_all());
+            wait_until("the request", || server.log().counters(stuck).requests > 0);
+            mounted.signal(Signal::SIGKILL);
+            assert!(closing.join().unwrap().is_err(), "{case}");
+        });
+        run("umount", &["-l", directory.to_str().unwrap()]);
+        server.faults().remove(rule);
+        let content = || server.store().object(bucket, "log").unwrap().bytes();
+        assert!(content() == bytes(len), "{case}");
+        let mounted = mount_of(&server, bucket, &args);
+        wait_until("the abort of what was left", || {
+            server.store().uploads(bucket).is_empty()
+        });
+        shell(mounted.path(), "printf new >> log");
+        let expected = [&bytes(len)[..], b"new"].concat();
+        assert!(content() == expected, "{case}");
+    }
 }
 
 #[test]
@@ -321,13 +401,11 @@ fn a_server_that_stumbles_has_every_line_once() {
 /// A store that takes only parts of equal size, but for the last: all that a fixed part size sends are.
 #[test]
 fn parts_are_equally_large_where_their_size_is_given() {
-    let server = Server::start(ServerOptions {
+    let server = server_with(ServerOptions {
         part_sizes: PartSizes::Equal,
         ..ServerOptions::default()
-    })
-    .unwrap();
-    server.store().create_bucket(harness::BUCKET);
-    let mounted = Mounted::new(&server, &["--write-part-size", "5242880"]);
+    });
+    let mounted = mount_of(&server, harness::BUCKET, &[]);
     // Writes that do not end with parts, and one that is longer than what is left.
     let data = bytes(17 * MIB + 1);
     let mut file = File::create_new(mounted.join("file")).unwrap();
@@ -343,9 +421,8 @@ fn parts_are_equally_large_where_their_size_is_given() {
     // Behind a copy of another size there are none: the file fails, stays as it was, and the log says why.
     let logs = tempfile::tempdir().unwrap();
     let directory = logs.path().to_str().unwrap();
-    let more = ["--allow-append", "--log-directory", directory];
-    let args = [&["--write-part-size", "5242880"][..], &more].concat();
-    let mounted = Mounted::new(&server, &args);
+    let args = ["--allow-append", "--log-directory", directory];
+    let mounted = mount_of(&server, harness::BUCKET, &args);
     harness::put(&server, "old", data[..6 * MIB].to_vec());
     let mut file = OpenOptions::new()
         .append(true)
