@@ -116,6 +116,10 @@ pub struct WriteOptions {
 
 /// Reply to `open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent fact of the open file"
+)]
 pub struct Opened {
     /// The handle.
     pub handle: HandleNo,
