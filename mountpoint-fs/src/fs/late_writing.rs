@@ -63,8 +63,16 @@ impl FileSystem {
         let begun = late.begin(begin).await;
         if let Err(error) = &begun {
             late.refuse(error);
+            self.refused(file);
         }
         begun
+    }
+
+    /// A write was refused.
+    pub(super) fn refused(&self, file: &OpenFile) {
+        if let OpenFile::Reading { ino, .. } = file {
+            self.namespace.write_refused(*ino);
+        }
     }
 
     /// The writer for a first write at `offset`.

@@ -231,7 +231,10 @@ impl FileSystem {
                 open.written();
                 open.writer.write_now(offset, data)
             }
-            Err(error) => Some(Err(error)),
+            Err(error) => {
+                self.refused(&file);
+                Some(Err(error))
+            }
         }
     }
 

@@ -184,6 +184,32 @@ fn each_refusal_says_what_would_allow_it() {
     );
 }
 
+/// The kernel keeps a page that was written through a mapping, whatever is said of the write.
+#[test]
+fn what_was_written_to_a_mapping_is_refused_and_seen_by_nobody() {
+    for flags in [&[][..], &["--allow-overwrite"]] {
+        let server = server();
+        put(&server, "f", "bytes");
+        let mounted = Mounted::new(&server, flags);
+        shell(
+            mounted.path(),
+            "test $(cat f) = bytes && python3 - <<'END'
+import mmap
+try:
+    with open('f', 'r+b') as file, mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[0] = 88
+        mapped.flush()
+        raise SystemExit('it was written')
+except OSError:
+    pass
+END
+test $(cat f) = bytes",
+        );
+        let object = server.store().object(BUCKET, "f").unwrap();
+        assert_eq!(object.size(), 5);
+    }
+}
+
 #[test]
 fn a_read_only_mount_changes_nothing() {
     let server = server();

@@ -262,7 +262,7 @@ fn two_hosts_that_write_one_file_leave_a_whole_one() {
         let expected = [&vec![7; len][..], b"first"].concat();
         check_stored(&server, &name, &expected);
     }
-    crate::harness::wait_until("the end of all uploads", || {
+    wait_until("the end of all uploads", || {
         server.store().uploads(BUCKET).is_empty()
     });
 }
