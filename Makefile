@@ -23,6 +23,7 @@ MINIO := github.com/minio/minio
 MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw
 VERSITYGW_VERSION := v1.8.0
+CARGO_DENY_VERSION := 0.20.2
 
 .PHONY: help
 help: ## List the targets
@@ -101,8 +102,11 @@ lint: packages ## Formatting and lints, warnings are errors
 
 .PHONY: deny
 deny: ## Licences, sources and bans of the dependencies (installs cargo-deny)
-	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
-	$(CARGO) deny --offline check licenses bans sources
+	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny@$(CARGO_DENY_VERSION)
+	$(CARGO) deny --locked check licenses bans sources
+	@for workspace in $(PEER_MOUNTPOINT) $(RENDER); do \
+	  $(CARGO) deny --locked --manifest-path $$workspace/Cargo.toml --config deny.toml check \
+	    --allow license-not-encountered licenses bans sources || exit 1; done
 
 .PHONY: test
 test: test-packages test-servers test-programs ## Everything that CI runs: lints, units, contract, real mounts, the demo
@@ -122,7 +126,7 @@ BENCH_COMMAND := make bench$(if $(ROUNDS), ROUNDS=$(ROUNDS))$(if $(BENCH_ARGS), 
 
 .PHONY: bench-packages
 bench-packages: packages
-	$(call apt_install,$(APT_BENCH))
+	$(call apt_install,$(APT_BENCH) $(if $(findstring torch,$(WORKLOAD)),python3-torch))
 
 .PHONY: peers
 peers: ## Install more peers for the benchmark: s3fs, rclone, geesefs, goofys (PEERS=goofys)

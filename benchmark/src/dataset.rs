@@ -108,6 +108,8 @@ pub(crate) struct Dataset {
     pub(crate) written_small: FileSet,
     pub(crate) written_tree: FileSet,
     pub(crate) written_checkpoint: FileSet,
+    /// What PyTorch loads. Put there when it is wanted, and not synthetic; the size is that of its tensors.
+    pub(crate) checkpoint: FileSet,
 }
 
 /// Where everything goes that is written.
@@ -152,6 +154,7 @@ impl Dataset {
             written_small: set(WRITTEN, Shape::Flat, 1000 / part, 4 * KIB),
             written_tree: set(WRITTEN, Shape::Tree, 500 / part, 8 * KIB),
             written_checkpoint: set(WRITTEN, Shape::Flat, 1, 3 * GIB / part),
+            checkpoint: set(WRITTEN, Shape::Flat, 1, 512 * MIB / part),
         }
     }
 

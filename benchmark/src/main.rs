@@ -14,6 +14,7 @@ mod plot;
 mod process;
 mod profile;
 mod progress;
+mod put;
 mod report;
 mod run;
 mod server;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::limit::{ClientLimit, FuseLimit};
+use crate::put::PutFile;
 use crate::server::{Needs, Setup};
 
 #[derive(Debug, Parser)]
@@ -50,6 +52,8 @@ enum Helper {
     /// The S3 server alone; the benchmark starts it itself.
     #[command(hide = true)]
     Serve(Needs),
+    #[command(hide = true)]
+    Put(PutFile),
     #[command(hide = true)]
     LimitFuse(FuseLimit),
     #[command(hide = true)]
@@ -119,6 +123,7 @@ fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let done = match command_line.helper {
         Some(Helper::Serve(needs)) => server::serve(&needs),
+        Some(Helper::Put(options)) => put::run(&options),
         Some(Helper::LimitFuse(options)) => limit::run_fuse(options),
         Some(Helper::LimitClient(options)) => tell_found(&options),
         None => run::run(&command_line.settings),

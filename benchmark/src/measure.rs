@@ -76,7 +76,7 @@ impl Bench<'_> {
             Role::ClientLimit => self.measure_client(system, workload),
             Role::Product | Role::Peer | Role::FuseLimit => self.measure_mount(system, workload),
         };
-        if workload.action.writes() {
+        if workload.action.writes() || workload.action.reads_made_file() {
             self.servers.behind(workload.link)?.remove_written()?;
         }
         measured
@@ -84,6 +84,11 @@ impl Bench<'_> {
 
     fn measure_mount(&mut self, system: &System, workload: &Workload) -> Result<Measurement> {
         let server = self.servers.behind(workload.link)?;
+        if let Some(file) = engine::make(workload.action, self.scratch)? {
+            let key = workload.action.files().key(0);
+            let status = System::put_command(server, &key, &file)?.status()?;
+            ensure!(status.success(), "{key} could not be put: {status}");
+        }
         let mounted = Mounted::start(system, server, self.scratch)?;
         if let Some(before) = workload.before {
             self.watched(&mounted, before, PREPARE_TIME_MAX)?;
@@ -108,7 +113,8 @@ impl Bench<'_> {
             profile.finish()?;
         }
         let memory_peak_bytes = process::memory_peak(mounted.pid())?;
-        if !workload.action.writes() && system.role != Role::FuseLimit {
+        let is_synthetic = !workload.action.writes() && !workload.action.reads_made_file();
+        if is_synthetic && system.role != Role::FuseLimit {
             engine::verify(mounted.directory(), files)?;
         }
         let used = Used {

@@ -3,15 +3,23 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::clock::Stopwatch;
+
 /// Samples in a second; a prime, so that nothing periodic hides.
 const FREQUENCY: &str = "997";
 /// Functions that are kept of a profile.
 const ENTRIES_MAX: usize = 40;
+
+/// How long perf may take to begin.
+const START_TIME_MAX: Duration = Duration::from_secs(5);
+const START_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A profile that is being taken.
 #[derive(Debug)]
@@ -45,6 +53,11 @@ impl Profile {
             .stderr(Stdio::null())
             .spawn()
             .context("cannot start perf (Debian package linux-perf)")?;
+        // It makes its file when it begins; a short workload would be over before.
+        let started = Stopwatch::start();
+        while !data.exists() && started.elapsed() < START_TIME_MAX {
+            thread::sleep(START_POLL_INTERVAL);
+        }
         Ok(Self {
             recorder,
             data,

@@ -4,8 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use bytes::Bytes;
 use futures::channel::oneshot;
-use mountpoint_client::types::{GetOutput, GetRequest, Key, Priority};
+use mountpoint_client::types::{
+    GetOutput, GetRequest, Key, ObjectHeaders, Priority, PutCondition, PutRequest,
+};
 use mountpoint_client::{ClientError, CrtClient, GetObserver, ObjectClient};
 use mountpoint_crt_sys::block::{Block, BlockPool};
 use mountpoint_fs::cli::Invocation;
@@ -101,6 +104,19 @@ pub(crate) async fn get(
         Ok(Err(error)) => Err(anyhow!(error)),
         Err(_) => bail!("a GET was forgotten"),
     }
+}
+
+/// One PUT, of up to 5 GiB.
+pub(crate) async fn put(client: &Arc<dyn ObjectClient>, key: &str, body: Bytes) -> Result<()> {
+    let request = PutRequest {
+        key: parse_key(key)?,
+        body,
+        condition: PutCondition::None,
+        checksum: None,
+        headers: ObjectHeaders::default(),
+    };
+    let _version = client.put(request).await?;
+    Ok(())
 }
 
 pub(crate) fn parse_key(key: &str) -> Result<Key> {

@@ -182,7 +182,7 @@ impl System {
     pub(crate) fn takes(&self, workload: &Workload) -> bool {
         match self.role {
             Role::Product | Role::Peer => true,
-            Role::FuseLimit => !workload.action.writes(),
+            Role::FuseLimit => !workload.action.writes() && !workload.action.reads_made_file(),
             Role::ClientLimit => limit::client_takes(workload.action),
         }
     }
@@ -216,6 +216,15 @@ impl System {
         set_environment(&mut command, server.url(), server.access());
         command.stdin(Stdio::null());
         command
+    }
+
+    /// The command that puts a file into the bucket, where no mount is to see it being written.
+    pub(crate) fn put_command(server: &ServerProcess, key: &str, file: &Path) -> Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["put", server.url(), server.bucket(), key]);
+        command.arg(file).stdin(Stdio::null());
+        set_environment(&mut command, server.url(), server.access());
+        Ok(command)
     }
 
     /// Every known peer that `PATH` holds.

@@ -13,6 +13,8 @@ pub enum ErrorKind {
     NoSuchUpload,
     /// A condition did not hold: the object is another version than the one asked for, or exists already.
     PreconditionFailed,
+    /// Bytes were appended to the object as often as S3 allows: a copy of it can be appended to again.
+    TooManyParts,
     /// The object is archived and has no restored copy.
     Archived,
     /// The caller may not do this: 403, or 401.

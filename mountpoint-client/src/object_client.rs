@@ -12,9 +12,9 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::ClientError;
 use crate::types::{
-    BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, Front, GetOutput,
-    GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part,
-    PartNumber, PutCondition, PutOutput, PutRequest, Upload,
+    AppendRequest, BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, Front,
+    GetOutput, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo,
+    Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 
 /// A request in progress that owns all it needs.
@@ -107,6 +107,14 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
 
     /// PutObject.
     fn put(&self, request: PutRequest) -> Pending<PutOutput>;
+
+    /// Whether bytes can be appended to objects: on directory buckets.
+    fn appends(&self) -> bool;
+
+    /// PutObject behind the end of an object, which carries what it carried before: directory buckets only, elsewhere
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) **without a request**, because a server that ignores
+    /// the offset would put the bytes in the place of the object.
+    fn append(&self, request: AppendRequest) -> Pending<PutOutput>;
 
     /// CreateMultipartUpload.
     fn create_upload(

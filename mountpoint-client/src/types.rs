@@ -17,6 +17,10 @@ impl Key {
     /// Longest key that S3 stores, in bytes of UTF-8 (S3 user guide, "Naming Amazon S3 objects").
     pub const LEN_MAX: usize = 1024;
 
+    /// Ends the key of an object that a server lists without an ETag: it cannot be read, because nothing tells its
+    /// versions apart, and no file has a name with a NUL.
+    pub const NO_ETAG: &str = "\0no ETag";
+
     /// The key `text`, or `None` if S3 could not store it (empty, or longer than [`Key::LEN_MAX`]).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -154,6 +158,20 @@ pub struct ObjectDetails {
     pub headers: ObjectHeaders,
     /// Its version; `None` in a bucket without versions.
     pub version_id: Option<String>,
+    /// Its checksum, which is asked for only where bytes can be appended.
+    pub checksum: KeptChecksum,
+}
+
+/// Of which kind the checksum is that S3 keeps of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeptChecksum {
+    /// None, or the server does not say.
+    #[default]
+    None,
+    /// One that can be sent with bytes that are appended.
+    Of(ChecksumAlgorithm),
+    /// Another one.
+    Other,
 }
 
 /// One page of ListObjectsV2.
@@ -246,6 +264,21 @@ pub struct PutRequest {
     pub checksum: Option<Checksum>,
     /// What the object carries.
     pub headers: ObjectHeaders,
+}
+
+/// PutObject behind the end of an object that is there, in one request.
+#[derive(Clone, Debug)]
+pub struct AppendRequest {
+    /// The object.
+    pub key: Key,
+    /// Its size, behind which the bytes come.
+    pub offset: u64,
+    /// The version that it must be.
+    pub if_match: ETag,
+    /// The bytes, at least one.
+    pub body: Bytes,
+    /// Checksum of `body`, verified by the server; of the algorithm that the object has.
+    pub checksum: Option<Checksum>,
 }
 
 /// What a finished write tells.

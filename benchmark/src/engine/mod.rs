@@ -37,6 +37,14 @@ pub(crate) fn prepare(action: Action, scratch: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The file that `action` reads and the bucket does not hold by itself, if it does so.
+pub(crate) fn make(action: Action, scratch: &Path) -> Result<Option<PathBuf>> {
+    match action {
+        Action::Script { files, script } => script::make(scratch, files, script),
+        _ => Ok(None),
+    }
+}
+
 /// Runs `action` below `root`. Reads end at the end of their files or after `limit`.
 pub(crate) fn run(action: Action, root: &Path, scratch: &Path, limit: Duration) -> Result<Outcome> {
     let archive = match action {

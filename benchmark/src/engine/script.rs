@@ -39,15 +39,37 @@ pub(super) fn run(root: &Path, files: FileSet, script: Script, limit: Duration) 
         size: files.size,
         seconds: limit.as_secs_f64(),
     };
-    let mut child = Command::new("python3")
-        .args(["-c", &format!("{COMMON}\n{}", script.source())])
+    parse(&execute(&job, script, script.source())?)
+}
+
+/// Makes the file that `script` reads, once in `scratch`; `None` if it reads files of the bucket's own.
+pub(super) fn make(scratch: &Path, files: FileSet, script: Script) -> Result<Option<PathBuf>> {
+    let Some(source) = script.maker() else {
+        return Ok(None);
+    };
+    let path = scratch.join(format!("made-{}", files.seed(0)));
+    if !path.exists() {
+        let job = Job {
+            files: vec![path.clone()],
+            size: files.size,
+            seconds: 0.0,
+        };
+        execute(&job, script, source)?;
+    }
+    Ok(Some(path))
+}
+
+/// Runs a source with what `script` imports, and returns what it prints.
+fn execute(job: &Job, script: Script, source: &str) -> Result<Vec<u8>> {
+    let mut child = Command::new(interpreter(script)?)
+        .args(["-c", &format!("{COMMON}\n{source}")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start python3")?;
     let mut input = child.stdin.take().context("the script's standard input")?;
     // A script that ends before it has read its job says why itself.
-    let _ended = input.write_all(&serde_json::to_vec(&job)?);
+    let _ended = input.write_all(&serde_json::to_vec(job)?);
     drop(input);
     let output = child.wait_with_output()?;
     ensure!(
@@ -55,7 +77,24 @@ pub(super) fn run(root: &Path, files: FileSet, script: Script, limit: Duration) 
         "the script ended with {}",
         output.status
     );
-    parse(&output.stdout)
+    Ok(output.stdout)
+}
+
+/// The first Python that has what the script imports: Debian's torch is not seen by another Python in front of it.
+fn interpreter(script: Script) -> Result<&'static str> {
+    if !script.needs_torch() {
+        return Ok("python3");
+    }
+    let has_torch = |python: &&str| {
+        let mut question = Command::new(python);
+        question.args([
+            "-c",
+            "import importlib.util as u; exit(not u.find_spec('torch'))",
+        ]);
+        question.status().is_ok_and(|status| status.success())
+    };
+    let found = ["python3", "/usr/bin/python3"].into_iter().find(has_torch);
+    found.context("there is no PyTorch: install the Debian package python3-torch")
 }
 
 fn parse(output: &[u8]) -> Result<Outcome> {
@@ -104,6 +143,20 @@ mod tests {
             if let Some(bytes) = bytes {
                 assert_eq!(outcome.bytes, bytes, "{script:?}");
             }
+        }
+    }
+
+    /// Those that need PyTorch are read by a Python that may have none.
+    #[test]
+    fn scripts_with_torch_are_python() {
+        let torch = [Script::TorchLoader, Script::TorchLoad];
+        assert!(torch.into_iter().all(Script::needs_torch));
+        let sources = torch.map(Script::source).into_iter();
+        for source in sources.chain(torch.into_iter().filter_map(Script::maker)) {
+            let mut python = Command::new("python3");
+            python.args(["-c", "import ast, sys; ast.parse(sys.argv[1])"]);
+            let whole = format!("{COMMON}\n{source}");
+            assert!(python.arg(&whole).status().unwrap().success(), "{source}");
         }
     }
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use mountpoint_client::SimClient;
 use mountpoint_client::server::synthetic_bytes;
 use mountpoint_client::sim::{Content, SimObject, SimOptions};
-use mountpoint_client::types::{ETag, Key, ObjectHeaders};
+use mountpoint_client::types::{ETag, KeptChecksum, Key, ObjectHeaders};
 use mountpoint_fs::mount::{MountTarget, MountedBucket};
 
 use crate::dataset::{BUCKET, Dataset, FileSet, MIB};
@@ -63,6 +63,7 @@ fn insert(client: &SimClient, set: FileSet, block: &Bytes) -> Result<()> {
             last_modified: SystemTime::UNIX_EPOCH,
             headers: ObjectHeaders::default(),
             restored: false,
+            checksum: KeptChecksum::None,
         });
     }
     Ok(())

@@ -12,18 +12,18 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use mountpoint_client::ObjectClient;
 use mountpoint_client::server::{SyntheticChecker, synthetic_bytes};
-use mountpoint_client::types::{
-    ListRequest, ObjectHeaders, PartNumber, PutCondition, PutRequest, Upload,
-};
+use mountpoint_client::types::{ListRequest, ObjectHeaders, PartNumber, PutCondition, Upload};
 
 use super::Requests;
 use super::child::{Store, written_marker};
 use crate::dataset::{FileSet, MIB, WRITTEN};
-use crate::store_client::{StoreClient, get, parse_key};
+use crate::store_client::{StoreClient, get, parse_key, put};
 use crate::workload::Conditions;
 
 /// Larger objects are put in parts of this size: 10,000 of them are more than any object has.
 const PART: u64 = 16 * MIB;
+/// What was written is read back in ranges of this size, the most that our client takes in one GET.
+const RANGE: u64 = 8 * MIB;
 /// Requests in flight while objects are put there, checked or removed: enough for a server in the same region.
 const IN_FLIGHT_MAX: usize = 8;
 /// Keys of one DeleteObjects (S3's own limit).
@@ -85,8 +85,8 @@ impl Store for GivenStore {
                 );
             }
             let ranges = (0..files.count).flat_map(|index| {
-                let starts = (0..files.size).step_by(usize::try_from(PART).unwrap_or(1));
-                starts.map(move |start| (index, start..(start + PART).min(files.size)))
+                let starts = (0..files.size).step_by(usize::try_from(RANGE).unwrap_or(1));
+                starts.map(move |start| (index, start..(start + RANGE).min(files.size)))
             });
             let checks = stream::iter(ranges).map(|(index, range)| async move {
                 let (key, offset) = (files.key(index), range.start);
@@ -186,18 +186,6 @@ async fn put_missing(client: &Arc<dyn ObjectClient>, set: &FileSet) -> Result<()
 
 fn content(set: &FileSet, index: u64, start: u64, end: u64) -> Bytes {
     Bytes::from(synthetic_bytes(set.seed(index), start..end))
-}
-
-async fn put(client: &Arc<dyn ObjectClient>, key: &str, body: Bytes) -> Result<()> {
-    let request = PutRequest {
-        key: parse_key(key)?,
-        body,
-        condition: PutCondition::None,
-        checksum: None,
-        headers: ObjectHeaders::default(),
-    };
-    let _version = client.put(request).await?;
-    Ok(())
 }
 
 /// By parts. What fails is aborted, so nothing is left that costs.

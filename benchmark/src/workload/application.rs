@@ -62,6 +62,18 @@ pub(super) fn table(data: &Dataset) -> Vec<Workload> {
             "batches of random 96 KiB records, 8 worker processes (multiprocessing, no torch)",
         ),
         row(
+            "torch-dataloader",
+            script(data.images, Script::TorchLoader),
+            files,
+            "PyTorch's DataLoader over a folder of images, 8 workers, shuffled, batches of 32",
+        ),
+        row(
+            "torch-load",
+            script(data.checkpoint, Script::TorchLoad),
+            throughput,
+            "torch.load of a checkpoint of 512 MiB",
+        ),
+        row(
             "small-100k",
             small(data.small, 16),
             files,

@@ -193,6 +193,11 @@ impl Action {
         }
     }
 
+    /// Whether it reads a file that is put there for it, and is not synthetic.
+    pub(crate) fn reads_made_file(&self) -> bool {
+        matches!(self, Self::Script { script, .. } if script.maker().is_some())
+    }
+
     /// Whether it makes its files, instead of reading what is there.
     pub(crate) fn writes(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Untar { .. })
@@ -229,6 +234,8 @@ pub(crate) enum Script {
     Archive,
     Folder,
     Loader,
+    TorchLoader,
+    TorchLoad,
     Stat,
 }
 
@@ -240,8 +247,20 @@ impl Script {
             Self::Archive => include_str!("../scripts/archive.py"),
             Self::Folder => include_str!("../scripts/folder.py"),
             Self::Loader => include_str!("../scripts/loader.py"),
+            Self::TorchLoader => include_str!("../scripts/torch_loader.py"),
+            Self::TorchLoad => include_str!("../scripts/torch_load.py"),
             Self::Stat => include_str!("../scripts/stat.py"),
         }
+    }
+
+    /// Whether it imports PyTorch, which is not on every machine that measures.
+    pub(crate) fn needs_torch(self) -> bool {
+        matches!(self, Self::TorchLoader | Self::TorchLoad)
+    }
+
+    /// The script that makes the file it reads, where that is not one of the bucket's own.
+    pub(crate) fn maker(self) -> Option<&'static str> {
+        (self == Self::TorchLoad).then_some(include_str!("../scripts/torch_save.py"))
     }
 }
 
@@ -360,7 +379,7 @@ pub(crate) fn files_read(workloads: &[Workload]) -> Vec<FileSet> {
         .flat_map(|workload| workload.before.into_iter().chain([workload.action]));
     let mut sets: Vec<FileSet> = Vec::new();
     for files in actions
-        .filter(|action| !action.writes())
+        .filter(|action| !action.writes() && !action.reads_made_file())
         .map(|action| action.files())
     {
         match sets.iter_mut().find(|set| set.prefix == files.prefix) {

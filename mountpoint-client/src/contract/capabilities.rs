@@ -55,6 +55,8 @@ pub enum Capability {
     MaxKeysZero,
     /// RenameObject.
     Rename,
+    /// PutObject behind the end of an object.
+    Append,
 }
 
 /// One thing that is lacking, and why.
@@ -134,7 +136,7 @@ pub enum Server {
 impl Server {
     fn gaps(self) -> &'static [Gap] {
         match self {
-            Self::Sim | Self::Embedded => &[GENERAL_PURPOSE],
+            Self::Sim | Self::Embedded => &GENERAL_PURPOSE_GAPS,
             Self::SimDirectory | Self::EmbeddedDirectory => &DIRECTORY,
             Self::Minio => &MINIO,
             Self::Versitygw => &VERSITYGW,
@@ -149,6 +151,10 @@ const fn gap(capability: Capability, reason: &'static str) -> Gap {
 }
 
 const GENERAL_PURPOSE: Gap = gap(Capability::Rename, "only directory buckets rename");
+
+const NO_APPENDING: Gap = gap(Capability::Append, "only directory buckets append");
+
+const GENERAL_PURPOSE_GAPS: [Gap; 2] = [GENERAL_PURPOSE, NO_APPENDING];
 
 const DIRECTORY: [Gap; 3] = [
     gap(
@@ -165,8 +171,9 @@ const DIRECTORY: [Gap; 3] = [
     ),
 ];
 
-const MINIO: [Gap; 11] = [
+const MINIO: [Gap; 12] = [
     GENERAL_PURPOSE,
+    NO_APPENDING,
     gap(
         Capability::StorageClasses,
         "minio knows STANDARD and REDUCED_REDUNDANCY only",
@@ -206,12 +213,13 @@ const MINIO: [Gap; 11] = [
     gap(Capability::EmptyComponents, "minio refuses names with //"),
 ];
 
-const VERSITYGW: [Gap; 11] = [
+const VERSITYGW: [Gap; 12] = [
     gap(
         Capability::CopyDropsHeaders,
         "versitygw 1.8 keeps the source's Cache-Control where the request names none",
     ),
     GENERAL_PURPOSE,
+    NO_APPENDING,
     gap(
         Capability::CopyDestinationCondition,
         "versitygw ignores If-None-Match on copies",
@@ -250,8 +258,9 @@ const VERSITYGW: [Gap; 11] = [
     ),
 ];
 
-const GARAGE: [Gap; 7] = [
+const GARAGE: [Gap; 8] = [
     GENERAL_PURPOSE,
+    NO_APPENDING,
     gap(
         Capability::ConditionalPut,
         "garage 2 ignores conditions of PutObject",
@@ -272,8 +281,9 @@ const GARAGE: [Gap; 7] = [
     gap(Capability::Crc64Nvme, "garage 2 knows no CRC-64/NVME"),
 ];
 
-const GOFAKES3: [Gap; 11] = [
+const GOFAKES3: [Gap; 12] = [
     GENERAL_PURPOSE,
+    NO_APPENDING,
     gap(
         Capability::ConditionalPut,
         "gofakes3 ignores If-Match of PutObject",

@@ -24,7 +24,17 @@ fn check(options: &SimOptions, server: Server, skipped: &[&str]) {
     assert_eq!(names, skipped);
 }
 
-const ABOUT_RENAME: &[&str] = &[
+/// What only directory buckets do.
+const OF_DIRECTORY_BUCKETS: &[&str] = &[
+    "append",
+    "append_keeps_headers",
+    "append_to_another_version",
+    "append_at_another_offset",
+    "append_to_nothing",
+    "append_of_nothing",
+    "append_right_checksum",
+    "append_wrong_checksum",
+    "append_other_checksum",
     "rename_moves",
     "rename_overwrites",
     "rename_if_absent",
@@ -34,7 +44,7 @@ const ABOUT_RENAME: &[&str] = &[
 
 #[test]
 fn immediate() {
-    check(&SimOptions::default(), Server::Sim, ABOUT_RENAME);
+    check(&SimOptions::default(), Server::Sim, OF_DIRECTORY_BUCKETS);
 }
 
 #[test]
@@ -45,7 +55,7 @@ fn threaded() {
         throughput: Some(2 << 30),
         ..SimOptions::default()
     };
-    check(&options, Server::Sim, ABOUT_RENAME);
+    check(&options, Server::Sim, OF_DIRECTORY_BUCKETS);
 }
 
 #[test]
@@ -60,6 +70,7 @@ fn directory_bucket() {
         "list_partial_prefix",
         "list_start_after",
         "list_start_after_with_pages",
+        "append_refused_without_harm",
         "rename_refused_without_harm",
     ];
     check(&options, Server::SimDirectory, &skipped);

@@ -11,12 +11,12 @@ use tokio::runtime::Handle;
 use super::core::Core;
 use super::flight::Flight;
 use super::options::CrtClientOptions;
-use super::{connect, front, listing, multipart, objects, rename, sessions, upload};
+use super::{append, connect, front, listing, multipart, objects, rename, sessions, upload};
 use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 use crate::types::{
-    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag, Front,
-    GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part,
-    PartNumber, PutCondition, PutOutput, PutRequest, Upload,
+    AppendRequest, BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure,
+    ETag, Front, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders,
+    ObjectInfo, Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind};
 
@@ -112,6 +112,14 @@ impl ObjectClient for CrtClient {
 
     fn put(&self, request: PutRequest) -> Pending<PutOutput> {
         upload::put(&self.0, request)
+    }
+
+    fn appends(&self) -> bool {
+        self.0.sessions.is_some()
+    }
+
+    fn append(&self, request: AppendRequest) -> Pending<PutOutput> {
+        append::append(&self.0, request)
     }
 
     fn create_upload(

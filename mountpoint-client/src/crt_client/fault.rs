@@ -165,7 +165,11 @@ impl ErrorAnswer<'_> {
             "NoSuchKey" => ErrorKind::NotFound,
             "NoSuchBucket" => ErrorKind::NoSuchBucket,
             "NoSuchUpload" => ErrorKind::NoSuchUpload,
-            "PreconditionFailed" | "ConditionalRequestConflict" => ErrorKind::PreconditionFailed,
+            // The last is a condition as well: the object has another size than the one that was seen.
+            "PreconditionFailed" | "ConditionalRequestConflict" | "InvalidWriteOffset" => {
+                ErrorKind::PreconditionFailed
+            }
+            "TooManyParts" => ErrorKind::TooManyParts,
             "InvalidObjectState" => ErrorKind::Archived,
             "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => ErrorKind::Denied,
             "InvalidAccessKeyId"
@@ -335,6 +339,8 @@ mod tests {
                 "ConditionalRequestConflict",
                 ErrorKind::PreconditionFailed,
             ),
+            (400, "InvalidWriteOffset", ErrorKind::PreconditionFailed),
+            (400, "TooManyParts", ErrorKind::TooManyParts),
             (403, "InvalidObjectState", ErrorKind::Archived),
             (403, "AccessDenied", ErrorKind::Denied),
             (403, "InvalidAccessKeyId", ErrorKind::Credentials),

@@ -11,10 +11,10 @@ use aws_sdk_s3::types::{EncodingType, Object};
 
 use super::core::{Call, Core, reading, refused};
 use super::fault::{Fault, Operation};
-use super::objects::{etag, invalid, system_time};
+use super::objects::{invalid, system_time};
 use super::sdk_fault::of_sdk;
 use super::text::decode_key;
-use crate::types::{Key, ListOutput, ListRequest, ObjectInfo};
+use crate::types::{ETag, Key, ListOutput, ListRequest, ObjectInfo};
 use crate::{ErrorKind, Pending};
 
 pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput> {
@@ -115,9 +115,13 @@ impl Page<'_> {
         })
     }
 
-    /// `None` if its key is not UTF-8 and so long that it cannot even be named.
+    /// `None` if its key is not UTF-8, or it has no ETag, and it is so long that it cannot even be named.
     fn object(&self, object: &Object, is_encoded: bool) -> Result<Option<ObjectInfo>, Fault> {
-        let name = self.name(object.key(), is_encoded)?;
+        let mut name = self.name(object.key(), is_encoded)?;
+        let etag = object.e_tag().filter(|etag| !etag.is_empty());
+        if etag.is_none() {
+            name.push_str(Key::NO_ETAG);
+        }
         let Some(key) = Key::parse(&name) else {
             if name.contains('\0') {
                 return Ok(None);
@@ -139,7 +143,7 @@ impl Page<'_> {
         Ok(Some(ObjectInfo {
             key,
             size,
-            etag: etag(self.operation, object.e_tag())?,
+            etag: ETag::from_header(etag.unwrap_or_default()),
             last_modified: system_time(object.last_modified()),
             storage_class: object
                 .storage_class()
@@ -308,6 +312,22 @@ mod tests {
             true,
             Ok(&["a b/c", "a b/d/"]),
         );
+    }
+
+    #[test]
+    fn an_object_without_an_etag_keeps_no_other_from_being_listed() {
+        let mut output = output(&["a", "b"], &[], None);
+        let nameless = Object::builder().key("aa").size(1).build();
+        let mut objects = output.contents.take().unwrap();
+        objects.insert(1, nameless);
+        output.contents = Some(objects);
+        let listed = read("", &output).unwrap();
+        let keys: Vec<_> = listed
+            .objects
+            .iter()
+            .map(|object| object.key.as_str())
+            .collect();
+        assert_eq!(keys, ["a", &format!("aa{}", Key::NO_ETAG), "b"]);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! the tokio runtime given to [`CrtClient::connect`], so that a [`Pending`](crate::Pending) may be polled anywhere.
 
 mod admission;
+mod append;
 mod client;
 mod connect;
 mod core;

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use aws_sdk_s3::types::{
     ChecksumAlgorithm as SdkAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart,
@@ -39,6 +40,8 @@ pub(super) fn create(
     let (core_of_task, key) = (Arc::clone(core), key.clone());
     writing(core, async move {
         let core = core_of_task;
+        // Attempts that were sent and not answered, and may have begun an upload all the same.
+        let unanswered = AtomicU32::new(0);
         let attempt = || async {
             let (algorithm, kind) = match checksum {
                 None => (None, None),
@@ -65,10 +68,13 @@ pub(super) fn create(
                 .set_metadata((!headers.metadata.is_empty()).then_some(metadata))
                 .set_checksum_algorithm(algorithm)
                 .set_checksum_type(kind);
-            let output = call
-                .send()
-                .await
-                .map_err(|error| of_sdk(&operation, &error))?;
+            unanswered.fetch_add(1, Ordering::Relaxed);
+            let output = call.send().await;
+            let output = output.map_err(|error| of_sdk(&operation, &error));
+            let is_answered =
+                !matches!(&output, Err(fault) if fault.error.kind == ErrorKind::Transient);
+            unanswered.fetch_sub(u32::from(is_answered), Ordering::Relaxed);
+            let output = output?;
             let algorithm = output.server_side_encryption().map(SdkEncryption::as_str);
             let checked = core.check_encryption(&operation, algorithm, output.ssekms_key_id());
             match output.upload_id().filter(|id| !id.is_empty()) {
@@ -81,7 +87,16 @@ pub(super) fn create(
             }
         };
         let call = Call::quick(operation.clone());
-        let (upload, checked) = core.retry(call, attempt).await?;
+        let begun = core.retry(call, attempt).await;
+        // Its id is not known, and by its key alone nobody can tell it from another client's.
+        if unanswered.load(Ordering::Relaxed) > 0 {
+            tracing::warn!(
+                %key,
+                "the beginning of a multipart upload was not answered: an empty upload may stay in the bucket \
+                 (a lifecycle rule with AbortIncompleteMultipartUpload removes such)"
+            );
+        }
+        let (upload, checked) = begun?;
         match checked {
             Ok(()) => Ok(upload),
             Err(fault) => {

@@ -7,8 +7,8 @@ use aws_sdk_s3::operation::copy_object::builders::CopyObjectFluentBuilder;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::primitives::DateTime;
 use aws_sdk_s3::types::{
-    Delete, MetadataDirective, ObjectIdentifier, ServerSideEncryption as SdkEncryption,
-    StorageClass,
+    ChecksumMode, Delete, MetadataDirective, ObjectIdentifier,
+    ServerSideEncryption as SdkEncryption, StorageClass,
 };
 
 use super::core::{Call, Core, reading, refused, writing};
@@ -17,23 +17,26 @@ use super::sdk_fault::of_sdk;
 use super::upload::object_headers;
 use crate::endpoint::copy_source;
 use crate::types::{
-    BucketInfo, CopyHeaders, CopySource, DeleteFailure, ETag, Key, ObjectDetails, ObjectHeaders,
-    ObjectInfo, PutCondition, PutOutput,
+    BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag, KeptChecksum, Key,
+    ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition, PutOutput,
 };
 use crate::{ClientError, ErrorKind, Pending};
 
 pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
-    head_with(core, key, object_info)
+    head_with(core, key, None, object_info)
 }
 
 pub(super) fn head_details(core: &Arc<Core>, key: &Key) -> Pending<ObjectDetails> {
-    head_with(core, key, object_details)
+    // It is of use where bytes can be appended. Elsewhere it might ask for a permission that nobody needs.
+    let checksums = core.is_directory_bucket.then_some(ChecksumMode::Enabled);
+    head_with(core, key, checksums, object_details)
 }
 
 /// What HeadObject says, as `read` sees it.
 fn head_with<T: Send + 'static>(
     core: &Arc<Core>,
     key: &Key,
+    checksums: Option<ChecksumMode>,
     read: fn(&Operation, &Key, &HeadObjectOutput) -> Result<T, Fault>,
 ) -> Pending<T> {
     let (core_of_task, key) = (Arc::clone(core), key.clone());
@@ -45,7 +48,8 @@ fn head_with<T: Send + 'static>(
                 .sdk
                 .head_object()
                 .bucket(&core.bucket)
-                .key(key.as_str());
+                .key(key.as_str())
+                .set_checksum_mode(checksums.clone());
             let output = call
                 .send()
                 .await
@@ -115,10 +119,28 @@ fn object_details(
 ) -> Result<ObjectDetails, Fault> {
     let info = object_info(operation, key, output)?;
     Ok(ObjectDetails {
+        checksum: kept_checksum(output),
         headers: carried(output),
         version_id: output.version_id().map(str::to_owned),
         info,
     })
+}
+
+fn kept_checksum(output: &HeadObjectOutput) -> KeptChecksum {
+    let others = [
+        output.checksum_crc32(),
+        output.checksum_sha1(),
+        output.checksum_sha256(),
+    ];
+    if output.checksum_crc32_c().is_some() {
+        KeptChecksum::Of(ChecksumAlgorithm::Crc32c)
+    } else if output.checksum_crc64_nvme().is_some() {
+        KeptChecksum::Of(ChecksumAlgorithm::Crc64Nvme)
+    } else if others.iter().any(Option::is_some) {
+        KeptChecksum::Other
+    } else {
+        KeptChecksum::None
+    }
 }
 
 pub(super) fn head_bucket(core: &Arc<Core>) -> Pending<BucketInfo> {

@@ -92,7 +92,7 @@ fn part_path(core: &Core, key: &Key, number: PartNumber, upload_id: &str) -> Str
 }
 
 /// Sends until it is answered; returns the ETag of an answer that `check` finds nothing wrong with.
-async fn send(
+pub(super) async fn send(
     core: &Core,
     operation: Operation,
     message: Message,
@@ -225,7 +225,7 @@ pub(super) fn object_headers(headers: &ObjectHeaders) -> Result<Vec<(String, Str
 }
 
 /// The checksum's header: base64 of its big-endian bytes.
-fn checksum_header(checksum: Checksum) -> (String, String) {
+pub(super) fn checksum_header(checksum: Checksum) -> (String, String) {
     let (name, value) = match checksum {
         Checksum::Crc32c(sum) => (
             "x-amz-checksum-crc32c",

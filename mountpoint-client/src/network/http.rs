@@ -21,6 +21,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use parking_lot::Mutex;
 
+use super::complete::complete;
 use super::interfaces::{DEAD_INTERFACE, Interfaces, Lane};
 use super::proxy::{Proxy, ProxySettings};
 
@@ -108,10 +109,11 @@ impl HttpConnector for Limited {
         };
         HttpConnectorFuture::new(async move {
             let answer = connector.call(request);
-            match lane {
-                Some(lane) => watched(answer, &lane).await,
-                None => answer.await,
-            }
+            let response = match lane {
+                Some(lane) => watched(answer, &lane).await?,
+                None => answer.await?,
+            };
+            complete(response).await
         })
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! Invariant: an interface's outstanding bytes are the sum of its live [`Lane`]s.
 
+mod complete;
 mod health;
 mod http;
 mod interfaces;

@@ -19,6 +19,8 @@ use super::synthetic::{self, PIECE_SIZE};
 pub(super) enum Content {
     /// Stored bytes.
     Stored(Bytes),
+    /// Bytes that were received and are those of the repeated synthetic block from `place` on.
+    Recognised { place: u64, len: u64 },
     /// Bytes `start..start + len` of the synthetic object of `seed`.
     Synthetic { seed: u64, start: u64, len: u64 },
     /// The parts of a multipart upload, one after the other.
@@ -44,11 +46,21 @@ impl Content {
         Self::Joined(Box::new(Joined { contents, ends }))
     }
 
+    /// This and `more` behind it.
+    pub(super) fn with(&self, more: Self) -> Self {
+        let mut contents = match self {
+            Self::Joined(joined) => joined.contents.clone(),
+            _ => vec![self.clone()],
+        };
+        contents.push(more);
+        Self::join(contents)
+    }
+
     /// Size in bytes.
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::Stored(bytes) => bytes.len() as u64,
-            Self::Synthetic { len, .. } => *len,
+            Self::Recognised { len, .. } | Self::Synthetic { len, .. } => *len,
             Self::Joined(joined) => joined.ends.last().copied().unwrap_or(0),
         }
     }
@@ -59,6 +71,10 @@ impl Content {
         assert!(range.end <= self.size());
         match self {
             Self::Stored(bytes) => Self::Stored(bytes.slice(index(range.start)..index(range.end))),
+            Self::Recognised { place, .. } => Self::Recognised {
+                place: place + range.start,
+                len: range.end - range.start,
+            },
             Self::Synthetic { seed, start, .. } => Self::Synthetic {
                 seed: *seed,
                 start: start + range.start,
@@ -76,6 +92,7 @@ impl Content {
                 let start = index(offset);
                 bytes.slice(start..bytes.len().min(start + PIECE_SIZE))
             }
+            Self::Recognised { place, len } => synthetic::piece_at(place + offset, len - offset),
             Self::Synthetic { seed, start, len } => {
                 synthetic::piece(*seed, start + offset, len - offset)
             }
@@ -103,7 +120,7 @@ impl Content {
     pub(super) fn to_bytes(&self) -> Bytes {
         match self {
             Self::Stored(bytes) => bytes.clone(),
-            Self::Synthetic { .. } | Self::Joined(_) => {
+            Self::Recognised { .. } | Self::Synthetic { .. } | Self::Joined(_) => {
                 let mut bytes = Vec::with_capacity(index(self.size()));
                 self.pieces()
                     .for_each(|piece| bytes.extend_from_slice(&piece));
@@ -191,12 +208,13 @@ mod tests {
                 start: 5,
                 len: 11,
             },
+            Content::Recognised { place: 9, len: 3 },
             Content::Stored(Bytes::from_static(b"!")),
         ]);
         let whole = joined.to_bytes();
-        assert_eq!(whole.len(), 18);
-        for start in 0..=18 {
-            for end in start..=18 {
+        assert_eq!(whole.len(), 21);
+        for start in 0..=21 {
+            for end in start..=21 {
                 let slice = joined.slice(start as u64..end as u64);
                 assert_eq!(slice.to_bytes(), whole.slice(start..end), "{start}..{end}");
                 assert_eq!(slice.size(), (end - start) as u64);

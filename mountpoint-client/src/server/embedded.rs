@@ -37,6 +37,10 @@ pub struct ServerOptions {
     pub log: LogMode,
     /// What the ETags of parts are made of.
     pub part_tags: PartTags,
+    /// Which sizes the parts of an upload may have.
+    pub part_sizes: PartSizes,
+    /// Parts that an object of a directory bucket may have when bytes are appended to it.
+    pub append_parts_max: usize,
     /// How long a session of a directory bucket lasts.
     pub session_lifetime: Duration,
 }
@@ -52,6 +56,16 @@ pub enum PartTags {
     Checksum,
 }
 
+/// Which sizes the parts of an upload may have. None but the last is below 5 MiB in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartSizes {
+    /// Any, as in S3.
+    #[default]
+    Any,
+    /// All but the last are equally large, and the last is not larger: as Cloudflare's R2 asks for.
+    Equal,
+}
+
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
@@ -61,6 +75,8 @@ impl Default for ServerOptions {
             worker_threads: 2,
             log: LogMode::Full,
             part_tags: PartTags::default(),
+            part_sizes: PartSizes::default(),
+            append_parts_max: 10_000,
             // As S3's.
             session_lifetime: Duration::from_secs(300),
         }
@@ -77,6 +93,8 @@ impl fmt::Debug for ServerOptions {
             worker_threads,
             log,
             part_tags,
+            part_sizes,
+            append_parts_max,
             session_lifetime,
         } = self;
         let access_key = credentials.as_ref().map(|(access_key, _)| access_key);
@@ -87,6 +105,8 @@ impl fmt::Debug for ServerOptions {
             .field("worker_threads", worker_threads)
             .field("log", log)
             .field("part_tags", part_tags)
+            .field("part_sizes", part_sizes)
+            .field("append_parts_max", append_parts_max)
             .field("session_lifetime", session_lifetime)
             .finish()
     }
@@ -112,7 +132,7 @@ impl Server {
     /// # Errors
     /// If it cannot listen at the address, or start its threads.
     pub fn start(options: ServerOptions) -> io::Result<Self> {
-        let store = Arc::new(Store::new(options.part_tags));
+        let store = Arc::new(Store::new(&options));
         let log = Arc::new(RequestLog::new(options.log));
         let faults = Arc::new(Faults::default());
         let sessions = Arc::new(Sessions::new(options.session_lifetime));

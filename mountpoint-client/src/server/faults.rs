@@ -67,6 +67,8 @@ pub enum Fault {
     IgnoreRange,
     /// `If-Match`, `If-None-Match` and the dates are not looked at; those of copies still are.
     IgnoreConditions,
+    /// A PUT that is to append puts its bytes in the place of the object.
+    IgnoreWriteOffset,
     /// One bit of the byte at this offset of the body is flipped.
     CorruptByte(u64),
     /// A connection is closed as soon as it is accepted. Has no operation and no key.
@@ -299,6 +301,7 @@ pub(super) struct Quirks {
     pub(super) ignore_range: bool,
     pub(super) ignore_conditions: bool,
     pub(super) ignore_subresources: bool,
+    pub(super) ignore_write_offset: bool,
     /// Not a fault: what [`Head::unknown_subresource`] says.
     pub(super) unknown_subresource: bool,
 }
@@ -340,6 +343,7 @@ impl Plan {
             Fault::NoContentRange => self.head.no_content_range = true,
             Fault::IgnoreRange => self.quirks.ignore_range = true,
             Fault::IgnoreConditions => self.quirks.ignore_conditions = true,
+            Fault::IgnoreWriteOffset => self.quirks.ignore_write_offset = true,
             Fault::CorruptByte(at) => self.body.corrupt_at = Some(*at),
             Fault::RefuseConnection => {}
             Fault::DropConnection => self.drop_connection = true,

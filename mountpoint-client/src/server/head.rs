@@ -73,7 +73,8 @@ fn settings(headers: &HeaderMap) -> Vec<(&'static str, String)> {
     found.collect()
 }
 
-const SETTINGS: [&str; 13] = [
+const SETTINGS: [&str; 14] = [
+    "x-amz-write-offset-bytes",
     "user-agent",
     "x-amz-request-payer",
     "x-amz-expected-bucket-owner",

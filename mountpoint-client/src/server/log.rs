@@ -51,8 +51,8 @@ pub struct RequestRecord {
     pub if_match: Option<String>,
     /// Algorithm and scope of the signature: `AWS4-HMAC-SHA256 us-east-1/s3/aws4_request`.
     pub signature: Option<String>,
-    /// Headers by which a client's settings reach the server: payer, owner, encryption, session. Keys too: a
-    /// test's server sees test keys.
+    /// Headers by which a client's settings reach the server: payer, owner, encryption, session; and the offset of what is
+    /// appended. Keys too: a test's server sees test keys.
     pub settings: Vec<(&'static str, String)>,
     /// Access key that it was signed with; `None` if it was not.
     pub access_key: Option<String>,

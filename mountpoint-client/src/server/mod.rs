@@ -10,6 +10,7 @@
 //! Invariant: an object is replaced as a whole, so every answer comes from one version. It runs on threads
 //! of its own, named `s3-server…`, and stops when [`Server`] is dropped.
 
+mod append;
 mod body;
 mod buckets;
 mod checksum;
@@ -21,6 +22,7 @@ mod copy;
 mod embedded;
 mod express;
 mod faults;
+mod gather;
 mod head;
 mod http;
 mod listing;
@@ -39,7 +41,7 @@ mod synthetic;
 mod tests;
 mod uploads;
 
-pub use embedded::{PartTags, Server, ServerOptions};
+pub use embedded::{PartSizes, PartTags, Server, ServerOptions};
 pub use faults::{Fault, Faults, Rule, RuleId};
 pub use log::{LogMode, OperationCounters, RequestLog, RequestRecord};
 pub use object::{Headers, Object, Restore};

@@ -19,7 +19,7 @@ use super::checksum::{
 };
 use super::clock;
 use super::content::Content;
-use super::embedded::PartTags;
+use super::embedded::{PartSizes, PartTags};
 use super::object::{Extra, Headers, Object, Tag};
 use super::objects::{headers_of, quirks, write_conditions};
 use super::receive::{Claims, receive};
@@ -171,7 +171,7 @@ impl Store {
         claims.needs_md5 = self.part_tags == PartTags::Md5;
         let received = receive(input.body.take(), claims).await?;
         let part = Part {
-            content: Content::Stored(received.bytes),
+            content: received.content,
             md5: received.md5,
             checksum: Some(received.checksum),
             modified: received.at,
@@ -213,7 +213,8 @@ impl Store {
             .and_then(|upload| upload.parts)
             .unwrap_or_default();
         let (id, key) = (input.upload_id, input.key);
-        let object = bucket.with_upload(&key, &id, |upload| upload.assemble(listed))??;
+        let object =
+            bucket.with_upload(&key, &id, |upload| upload.assemble(listed, self.part_sizes))??;
         if input
             .mpu_object_size
             .is_some_and(|size| u64::try_from(size) != Ok(object.size()))
@@ -274,7 +275,7 @@ pub(super) fn checksum_type(upload: &Upload) -> ChecksumType {
 
 impl Upload {
     /// The object that the listed parts make.
-    fn assemble(&self, listed: Vec<CompletedPart>) -> S3Result<Object> {
+    fn assemble(&self, listed: Vec<CompletedPart>, sizes: PartSizes) -> S3Result<Object> {
         if listed.is_empty() {
             return Err(s3_error!(MalformedXML, "The list of parts is empty"));
         }
@@ -296,6 +297,12 @@ impl Upload {
                 ));
             }
             parts.push(part);
+        }
+        if sizes == PartSizes::Equal && !are_equal(&parts) {
+            return Err(s3_error!(
+                InvalidPart,
+                "All non-trailing parts must have the same length."
+            ));
         }
         let mut md5 = Md5::new();
         parts.iter().for_each(|part| md5.update(part.md5));
@@ -361,6 +368,15 @@ impl Upload {
         // Parts that were copied from synthetic content have no checksum, and then the whole has none.
         let is_known = parts.iter().all(|part| part.checksum.is_some());
         is_known.then(|| combined(algorithm, &sums).unwrap_or_else(|| hash(algorithm, content)))
+    }
+}
+
+/// Whether all parts but the last are equally large, and the last is not larger.
+fn are_equal(parts: &[&Part]) -> bool {
+    let sizes: Vec<_> = parts.iter().map(|part| part.content.size()).collect();
+    match &*sizes {
+        [first, middle @ .., last] => middle.iter().all(|size| size == first) && last <= first,
+        _ => true,
     }
 }
 

@@ -11,7 +11,6 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::checksum::{given_checksums, set_checksum};
 use super::conditions::WriteConditions;
-use super::content::Content;
 use super::faults::Quirks;
 use super::object::{Extra, Headers, Object, Tag};
 use super::receive::{Claims, Received, receive};
@@ -52,14 +51,14 @@ impl Store {
         request: S3Request<PutObjectInput>,
     ) -> S3Result<S3Response<PutObjectOutput>> {
         let (mut claims, quirks) = (Claims::of(&request), quirks(&request));
+        match request.input.write_offset_bytes {
+            Some(offset) if !quirks.ignore_write_offset => {
+                return self.append_object(request, offset).await;
+            }
+            _ => {}
+        }
         let mut input = request.input;
         let bucket = self.require_bucket(&input.bucket)?;
-        if input.write_offset_bytes.is_some() {
-            return Err(s3_error!(
-                NotImplemented,
-                "Appending needs a directory bucket"
-            ));
-        }
         claims.content_md5 = input.content_md5.take();
         claims.checksums = given_checksums!(input);
         claims.length = input.content_length;
@@ -169,7 +168,7 @@ impl Received {
             ..Extra::default()
         };
         Object {
-            content: Content::Stored(self.bytes),
+            content: self.content,
             tag: Tag {
                 md5: self.md5,
                 parts: 0,

@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use hyper::HeaderMap;
 use md5::{Digest, Md5};
@@ -14,12 +13,11 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, StdError, TrailingHeaders, 
 use super::checksum::{Algorithm, Checksum, Hasher, verify};
 use super::chunked::Trailers;
 use super::clock;
+use super::content::Content;
+use super::gather::Gather;
 
 /// Largest body of one request: S3's limit for PutObject and UploadPart.
 const BODY_SIZE_MAX: u64 = 5 << 30;
-
-/// Most memory that is set aside because of a `Content-Length`, before any byte has come.
-const RESERVE_MAX: u64 = 64 << 20;
 
 /// What a request says of its body.
 pub(super) struct Claims {
@@ -97,7 +95,7 @@ impl Claims {
 
 /// A body that is what the request said.
 pub(super) struct Received {
-    pub(super) bytes: Bytes,
+    pub(super) content: Content,
     /// Of the bytes; of their checksum and number where that was enough.
     pub(super) md5: [u8; 16],
     pub(super) checksum: Checksum,
@@ -109,14 +107,13 @@ pub(super) async fn receive(body: Option<StreamingBlob>, claims: Claims) -> S3Re
     let expected_md5 = claims.content_md5.as_deref().map(parse_md5).transpose()?;
     let algorithm = claims.choose()?;
     let length = claims.length.and_then(|length| u64::try_from(length).ok());
-    let mut bytes =
-        BytesMut::with_capacity(usize::try_from(length.unwrap_or(0).min(RESERVE_MAX)).unwrap_or(0));
+    let mut gather = Gather::new(length.unwrap_or(0));
     let mut md5 = (claims.needs_md5 || expected_md5.is_some()).then(Md5::new);
     let mut hasher = Hasher::new(algorithm);
     if let Some(mut body) = body {
         while let Some(piece) = body.next().await {
             let piece = piece.map_err(|error| broken_body(&error))?;
-            if (bytes.len() + piece.len()) as u64 > BODY_SIZE_MAX {
+            if gather.len() + piece.len() as u64 > BODY_SIZE_MAX {
                 return Err(s3_error!(
                     EntityTooLarge,
                     "Your proposed upload exceeds the maximum allowed size"
@@ -126,13 +123,13 @@ pub(super) async fn receive(body: Option<StreamingBlob>, claims: Claims) -> S3Re
                 md5.update(&piece);
             }
             hasher.update(&piece);
-            bytes.extend_from_slice(&piece);
+            gather.push(&piece);
         }
     }
     let checksum = hasher.finish();
     let md5: [u8; 16] = match md5 {
         Some(md5) => md5.finalize().into(),
-        None => Md5::digest(format!("{} {}", checksum.text(), bytes.len())).into(),
+        None => Md5::digest(format!("{} {}", checksum.text(), gather.len())).into(),
     };
     if expected_md5.is_some_and(|expected| expected != md5) {
         return Err(s3_error!(
@@ -147,7 +144,7 @@ pub(super) async fn receive(body: Option<StreamingBlob>, claims: Claims) -> S3Re
         verify(&given, &checksum)?;
     }
     Ok(Received {
-        bytes: bytes.freeze(),
+        content: gather.finish(),
         md5,
         checksum,
         at: clock::now(),

@@ -16,7 +16,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::clock;
 use super::content::Content;
-use super::embedded::PartTags;
+use super::embedded::{PartSizes, PartTags, ServerOptions};
 use super::multipart::Upload;
 use super::object::{Extra, Headers, Object, Restore, Tag};
 use super::synthetic;
@@ -26,6 +26,9 @@ pub struct Store {
     buckets: RwLock<BTreeMap<String, Arc<Bucket>>>,
     uploads_created: AtomicU64,
     pub(super) part_tags: PartTags,
+    pub(super) part_sizes: PartSizes,
+    /// Most parts of an object that is appended to.
+    pub(super) append_parts_max: usize,
 }
 
 /// One bucket.
@@ -44,15 +47,19 @@ impl Default for Store {
             buckets: RwLock::default(),
             uploads_created: AtomicU64::new(0),
             part_tags: PartTags::default(),
+            part_sizes: PartSizes::default(),
+            append_parts_max: usize::MAX,
         }
     }
 }
 
 impl Store {
     /// An empty one.
-    pub(super) fn new(part_tags: PartTags) -> Self {
+    pub(super) fn new(options: &ServerOptions) -> Self {
         Self {
-            part_tags,
+            part_tags: options.part_tags,
+            part_sizes: options.part_sizes,
+            append_parts_max: options.append_parts_max,
             ..Self::default()
         }
     }

@@ -47,6 +47,22 @@ fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// The value that [`mix`] makes this of.
+fn unmix(mixed: u64) -> u64 {
+    let mut z = mixed ^ (mixed >> 31) ^ (mixed >> 62);
+    z = z.wrapping_mul(inverse(0x94D0_49BB_1331_11EB));
+    z = (z ^ (z >> 27) ^ (z >> 54)).wrapping_mul(inverse(0xBF58_476D_1CE4_E5B9));
+    z = (z ^ (z >> 30) ^ (z >> 60)).wrapping_mul(inverse(0x9E37_79B9_7F4A_7C15));
+    z.wrapping_sub(1)
+}
+
+/// What takes a multiplication by an odd number back, modulo 2^64: by Newton's method, which doubles the right bits.
+fn inverse(odd: u64) -> u64 {
+    (0..5).fold(odd, |found, _| {
+        found.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(found)))
+    })
+}
+
 /// Where in the block the object of `seed` begins.
 fn phase(seed: u64) -> u64 {
     mix(seed ^ 0x5EED_5EED_5EED_5EED) % WORDS * 8
@@ -54,10 +70,41 @@ fn phase(seed: u64) -> u64 {
 
 /// At most `len` and at most [`PIECE_SIZE`] bytes of the object of `seed`, from `offset`.
 pub(super) fn piece(seed: u64, offset: u64, len: u64) -> Bytes {
-    let start = (offset % PERIOD + phase(seed)) % PERIOD;
-    let start = usize::try_from(start).expect("the block fits in memory");
+    piece_at(offset % PERIOD + phase(seed), len)
+}
+
+/// At most `len` and at most [`PIECE_SIZE`] bytes of the repeated block, from `place`.
+pub(super) fn piece_at(place: u64, len: u64) -> Bytes {
+    let start = usize::try_from(place % PERIOD).expect("the block fits in memory");
     let len = usize::try_from(len).unwrap_or(PIECE_SIZE).min(PIECE_SIZE);
     BLOCK.slice(start..start + len)
+}
+
+/// Where in the block the bytes can only come from if they are synthetic: the first aligned word among them tells.
+/// The rest of them is not looked at; [`holds`] does that.
+pub(super) fn recognise(bytes: &[u8]) -> Option<u64> {
+    bytes
+        .windows(8)
+        .take(8)
+        .zip(0..)
+        .find_map(|(word, before)| {
+            let word = u64::from_le_bytes(word.try_into().ok()?);
+            let index = Some(unmix(word)).filter(|index| *index < WORDS)?;
+            Some((index * 8 + PERIOD - before) % PERIOD)
+        })
+}
+
+/// Whether the repeated block holds `bytes` at `place`.
+pub(super) fn holds(mut place: u64, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        let expected = piece_at(place, bytes.len() as u64);
+        let Some(rest) = bytes.strip_prefix(&*expected) else {
+            return false;
+        };
+        place += expected.len() as u64;
+        bytes = rest;
+    }
+    true
 }
 
 /// The bytes of `range` of any synthetic object with this seed.
@@ -174,6 +221,19 @@ mod tests {
             (2..1449).all(|divisor| !WORDS.is_multiple_of(divisor)),
             "the number of words is prime"
         );
+    }
+
+    #[test]
+    fn a_word_tells_its_place() {
+        for value in [0, 1, WORDS - 1, u64::MAX] {
+            assert_eq!(unmix(mix(value)), value);
+        }
+        for place in [0, 1, 7, 8, PERIOD - 9, PERIOD - 1] {
+            let bytes = piece_at(place, 100);
+            assert_eq!(recognise(&bytes), Some(place), "{place}");
+            assert!(holds(place, &bytes) && !holds(place + 1, &bytes), "{place}");
+        }
+        assert_eq!(recognise(&[0; 100]), None);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn refuse(kind: ErrorKind, code: &str, what: &str) -> ClientError {
         ErrorKind::Archived | ErrorKind::Denied | ErrorKind::Credentials => 403,
         ErrorKind::WrongRegion(_) => 301,
         ErrorKind::Unsupported => 501,
-        ErrorKind::InvalidRequest => 400,
+        ErrorKind::InvalidRequest | ErrorKind::TooManyParts => 400,
         ErrorKind::Throttled => 503,
         ErrorKind::Transient => 500,
         ErrorKind::InvalidResponse | ErrorKind::Unreachable | ErrorKind::Cancelled => {

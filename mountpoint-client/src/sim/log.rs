@@ -40,7 +40,7 @@ pub struct RequestRecord {
     pub operation: Operation,
     /// The key, a listing's prefix, or a copy's destination; empty where there is none.
     pub key: String,
-    /// Bytes of the object that a GET or a part copy asked for.
+    /// Bytes of the object that a GET or a part copy asked for, or that a PUT appended.
     pub range: Option<Range<u64>>,
     /// Bytes of the body: of a GET, those published so far; of an upload, all of it.
     pub bytes: u64,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::types::{ETag, Key, ObjectHeaders, ObjectInfo};
+use crate::types::{ETag, KeptChecksum, Key, ObjectHeaders, ObjectInfo};
 
 use super::Content;
 
@@ -21,6 +21,8 @@ pub struct SimObject {
     pub headers: ObjectHeaders,
     /// Whether an archived object has a restored copy.
     pub restored: bool,
+    /// Checksum that it was put with: what is appended must have the same.
+    pub checksum: KeptChecksum,
 }
 
 impl SimObject {
@@ -34,6 +36,7 @@ impl SimObject {
             last_modified: time_of_write(0),
             headers: ObjectHeaders::default(),
             restored: false,
+            checksum: KeptChecksum::None,
         }
     }
 

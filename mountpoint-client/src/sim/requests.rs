@@ -8,9 +8,9 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::object_client::Pending;
 use crate::types::{
-    BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag, Front,
-    GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, Part,
-    PartNumber, PutCondition, PutOutput, PutRequest, Upload,
+    AppendRequest, BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure,
+    ETag, Front, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders,
+    ObjectInfo, Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 use crate::{ClientError, ErrorKind, GetHandle, GetObserver, ObjectClient};
 
@@ -69,6 +69,21 @@ impl ObjectClient for SimClient {
         let record = RequestRecord::new(Operation::PutObject, request.key.as_str())
             .with_bytes(request.body.len());
         self.submit(record, move |store| store.put(request))
+    }
+
+    fn appends(&self) -> bool {
+        self.shared.options.directory_bucket
+    }
+
+    fn append(&self, request: AppendRequest) -> Pending<PutOutput> {
+        if !self.appends() {
+            return unsupported("only directory buckets append to an object");
+        }
+        let end = request.offset + request.body.len() as u64;
+        let record = RequestRecord::new(Operation::PutObject, request.key.as_str())
+            .with_range(request.offset..end)
+            .with_bytes(request.body.len());
+        self.submit(record, move |store| store.append(&request))
     }
 
     fn create_upload(
@@ -190,7 +205,7 @@ impl ObjectClient for SimClient {
 }
 
 /// Refused without a request, as the trait demands.
-fn unsupported(what: &str) -> Pending<()> {
+fn unsupported<T: Send + 'static>(what: &str) -> Pending<T> {
     Box::pin(std::future::ready(Err(ClientError::new(
         ErrorKind::Unsupported,
         what,

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::types::{
-    BucketInfo, Checksum, CopyHeaders, CopySource, DeleteFailure, ETag, Front, GetOutput, Key,
-    ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition, PutOutput, PutRequest,
+    AppendRequest, BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure,
+    ETag, Front, GetOutput, KeptChecksum, Key, ObjectDetails, ObjectHeaders, ObjectInfo,
+    PutCondition, PutOutput, PutRequest,
 };
 use crate::{ClientError, ErrorKind};
 
@@ -78,6 +79,7 @@ impl Store {
             last_modified: time_of_write(self.writes),
             headers,
             restored: false,
+            checksum: KeptChecksum::None,
         });
         PutOutput { etag }
     }
@@ -131,6 +133,7 @@ impl Store {
             info: object.head(),
             headers: object.headers.clone(),
             version_id: None,
+            checksum: object.checksum,
         })
     }
 
@@ -159,7 +162,42 @@ impl Store {
         // A copy, as over a network: whoever sent the bytes may have their memory back.
         let content = Content::bytes(Bytes::copy_from_slice(&body));
         let etag = content.etag();
-        Ok(self.write(&key, content, etag, headers))
+        let output = self.write(&key, content, etag, headers);
+        self.keep_checksum(&key, kept(checksum));
+        Ok(output)
+    }
+
+    /// A directory bucket's PutObject behind the end of an object.
+    pub(super) fn append(&mut self, request: &AppendRequest) -> Result<PutOutput, ClientError> {
+        let AppendRequest { key, body, .. } = request;
+        let name = key.as_str();
+        let object = Arc::clone(self.object(key).ok_or_else(|| no_such_key(name))?);
+        check_version(&object, Some(&request.if_match))?;
+        if request.offset != object.content.size() {
+            let code = "InvalidWriteOffset";
+            return Err(refuse(ErrorKind::PreconditionFailed, code, name).with_status(400));
+        }
+        if body.is_empty() {
+            let what = "nothing is to be appended";
+            return Err(refuse(ErrorKind::InvalidRequest, "InvalidRequest", what));
+        }
+        let given = kept(request.checksum);
+        if given != KeptChecksum::None && given != object.checksum {
+            let what = "Checksum Type mismatch";
+            return Err(refuse(ErrorKind::InvalidRequest, "InvalidRequest", what));
+        }
+        // As in `put`.
+        let tail = Self::part_content(body.clone(), request.checksum)?;
+        let content = Content::concat([&object.content, &tail]);
+        let etag = content.etag();
+        let output = self.write(key, content, etag, object.headers.clone());
+        self.keep_checksum(key, object.checksum);
+        Ok(output)
+    }
+
+    fn keep_checksum(&mut self, key: &Key, checksum: KeptChecksum) {
+        let object = self.objects.get_mut(key.as_str().as_bytes());
+        Arc::make_mut(object.expect("it was just written")).checksum = checksum;
     }
 
     pub(super) fn delete(&mut self, key: &Key, if_match: Option<&ETag>) -> Result<(), ClientError> {
@@ -259,6 +297,15 @@ impl Store {
         check_body(&body, checksum)?;
         // As in `put`.
         Ok(Content::bytes(Bytes::copy_from_slice(&body)))
+    }
+}
+
+/// What an object keeps that was put with `checksum`.
+fn kept(checksum: Option<Checksum>) -> KeptChecksum {
+    match checksum {
+        None => KeptChecksum::None,
+        Some(Checksum::Crc32c(_)) => KeptChecksum::Of(ChecksumAlgorithm::Crc32c),
+        Some(Checksum::Crc64Nvme(_)) => KeptChecksum::Of(ChecksumAlgorithm::Crc64Nvme),
     }
 }
 

@@ -23,7 +23,7 @@ pub struct WriteFlags {
     #[arg(long)]
     pub allow_overwrite: bool,
 
-    /// Let existing files be appended to (`>>`) by a copy on the server
+    /// Let existing files be appended to (`>>`), by a copy on the server where that cannot append
     #[arg(long)]
     pub allow_append: bool,
 
@@ -39,7 +39,7 @@ pub struct WriteFlags {
     #[arg(long)]
     pub posix_metadata: bool,
 
-    /// The same as --allow-append
+    /// As --allow-append; on a directory bucket, new files grow there part by part as well
     #[arg(long)]
     pub incremental_upload: bool,
 

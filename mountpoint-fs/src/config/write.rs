@@ -19,9 +19,10 @@ pub struct WriteConfig {
     pub allow_delete: bool,
     /// Existing files may be replaced (`--allow-overwrite`).
     pub allow_overwrite: bool,
-    /// Existing files may be appended to by a copy on the server (`--allow-append`, or `--incremental-upload` as in
-    /// mountpoint-s3).
+    /// Existing files may be appended to (`--allow-append`, or `--incremental-upload` as in mountpoint-s3).
     pub allow_append: bool,
+    /// Where bytes can be appended to objects, all files are written so, new ones too (`--incremental-upload`).
+    pub incremental_upload: bool,
     /// Files and directories may be renamed by a copy on the server where it cannot rename (`--allow-rename`).
     pub allow_rename: bool,
     /// `mkdir` stores an object that marks the directory (`--directory-markers`).
@@ -71,6 +72,7 @@ impl Default for WriteConfig {
             allow_delete: false,
             allow_overwrite: false,
             allow_append: false,
+            incremental_upload: false,
             allow_rename: false,
             directory_markers: false,
             posix_metadata: false,

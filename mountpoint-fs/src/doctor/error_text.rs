@@ -54,6 +54,7 @@ pub(super) fn advice(error: &ClientError) -> String {
         | ErrorKind::InvalidRequest
         | ErrorKind::PreconditionFailed
         | ErrorKind::NoSuchUpload
+        | ErrorKind::TooManyParts
         | ErrorKind::Cancelled => "check the flags against `mount-s3 --help`".to_owned(),
     }
 }

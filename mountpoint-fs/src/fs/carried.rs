@@ -191,9 +191,18 @@ impl FileSystem {
         key: &Key,
         version: &Version,
     ) -> Result<ObjectHeaders, FsError> {
+        Ok(self.describe_version(key, version).await?.headers)
+    }
+
+    /// All that S3 says of the object, if it is that version.
+    pub(super) async fn describe_version(
+        &self,
+        key: &Key,
+        version: &Version,
+    ) -> Result<ObjectDetails, FsError> {
         let object = self.mutator.describe(key).await?;
         if version.is_same(&Version::from(&object.info)) {
-            Ok(object.headers)
+            Ok(object)
         } else {
             Err(FsError::Stale(format!("{key} was replaced just now")))
         }

@@ -6,6 +6,8 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use mountpoint_client::types::{ChecksumAlgorithm, KeptChecksum, Key};
+
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
 use crate::handle::{Closing, LateWriter, OpenFile, OpenWriter, Opener};
 use crate::namespace::{Namespace, OpenVersion, Readers, Version, being_written};
@@ -149,6 +151,21 @@ impl FileSystem {
     ) -> Result<Arc<Writer>, FsError> {
         // What it does not prove to be the newest version is small: reading it will.
         let OpenVersion { key, version, .. } = self.namespace.open(ino, true).await?;
+        if self.writing.appends() && version.size > 0 {
+            let details = self.describe_version(&key, &version).await;
+            if matches!(details, Err(FsError::Stale(_))) {
+                self.namespace.distrust(ino);
+            }
+            let algorithm = match details?.checksum {
+                KeptChecksum::None => Some(None),
+                KeptChecksum::Of(algorithm) => Some(Some(algorithm)),
+                // What is appended would need a checksum that is not computed here.
+                KeptChecksum::Other => None,
+            };
+            if let Some(algorithm) = algorithm {
+                return self.begin_growing(ino, (key, version), algorithm, readers);
+            }
+        }
         let content = if version.size < UPLOAD_PART_MIN {
             let reading = Arc::clone(&self.reading);
             let etag = version.etag.clone();
@@ -179,13 +196,47 @@ impl FileSystem {
         for slice in content.iter().flatten() {
             writer.preload(slice).await?;
         }
-        let (its_key, known) = self.namespace.begin_writing(ino, &progress, readers)?;
-        if !known.is_same(&version) || its_key != key {
-            self.namespace.writing_failed(ino, &progress);
-            self.namespace.close_writer(ino);
-            return Err(FsError::Stale(format!("{key} was replaced just now")));
-        }
+        self.begin_behind(ino, (&key, &version), &progress, readers)?;
         Ok(writer)
+    }
+
+    /// The same where the server appends to the object, which has a checksum of `algorithm`.
+    fn begin_growing(
+        &self,
+        ino: InodeNo,
+        (key, version): (Key, Version),
+        algorithm: Option<ChecksumAlgorithm>,
+        readers: Readers,
+    ) -> Result<Arc<Writer>, FsError> {
+        let progress = self.new_progress(version.size);
+        let Version { etag, size, .. } = version.clone();
+        let beginning = Beginning::Grow(Stored { etag, size }, algorithm);
+        self.begin_behind(ino, (&key, &version), &progress, readers)?;
+        let observer = self.observer(ino, &progress);
+        Ok(Writer::new(
+            &self.writing,
+            key,
+            beginning,
+            progress,
+            observer,
+        ))
+    }
+
+    /// The file `ino` is written from now on, behind the end of `version`.
+    fn begin_behind(
+        &self,
+        ino: InodeNo,
+        (key, version): (&Key, &Version),
+        progress: &Arc<Progress>,
+        readers: Readers,
+    ) -> Result<(), FsError> {
+        let (its_key, known) = self.namespace.begin_writing(ino, progress, readers)?;
+        if known.is_same(version) && its_key == *key {
+            return Ok(());
+        }
+        self.namespace.writing_failed(ino, progress);
+        self.namespace.close_writer(ino);
+        Err(FsError::Stale(format!("{key} was replaced just now")))
     }
 
     /// The content of a small file, in pieces that a write may have.
@@ -330,6 +381,11 @@ impl FileSystem {
     /// Returns when every file that was closed is stored, or has failed. For the end of the mount.
     pub async fn drained(&self) {
         self.writing.drained().await;
+    }
+
+    /// Whether a file is open for writing.
+    pub fn is_writing(&self) -> bool {
+        !self.writers.lock().is_empty()
     }
 
     /// Gives up every file that is not stored. For the end of the mount.

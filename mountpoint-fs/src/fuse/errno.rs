@@ -43,6 +43,7 @@ fn client_errno(kind: &ErrorKind) -> Errno {
         ErrorKind::PreconditionFailed => Errno::ESTALE,
         ErrorKind::Denied | ErrorKind::Credentials | ErrorKind::Archived => Errno::EACCES,
         ErrorKind::Unsupported => Errno::EOPNOTSUPP,
+        ErrorKind::TooManyParts => Errno::EFBIG,
         ErrorKind::NoSuchBucket
         | ErrorKind::NoSuchUpload
         | ErrorKind::WrongRegion(_)

@@ -185,6 +185,7 @@ fn write_config(
         allow_delete: write.allow_delete,
         allow_overwrite: write.allow_overwrite,
         allow_append: write.allow_append || write.incremental_upload,
+        incremental_upload: write.incremental_upload,
         allow_rename: write.allow_rename,
         directory_markers: write.directory_markers,
         posix_metadata: write.posix_metadata,

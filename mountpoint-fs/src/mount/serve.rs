@@ -188,15 +188,16 @@ impl MountedBucket {
         self.close();
     }
 
-    /// Ends without unmounting, which is up to whoever mounted: finishes what is in progress, for
-    /// [`limits::SHUTDOWN_DRAIN`] at most. The kernel ends the connection when the process is gone.
+    /// Ends without unmounting, which is up to whoever mounted: finishes what is in progress, and lets programs close
+    /// the files that they write, for [`limits::SHUTDOWN_DRAIN`] at most. The kernel ends the connection when the
+    /// process is gone.
     fn abandon(self) {
         tracing::warn!(
-            "the mount was passed to this process, which cannot unmount it: its users get errors from now on"
+            "the mount was passed to this process, which cannot unmount it: its users get errors in a moment"
         );
         let polls = limits::SHUTDOWN_DRAIN.as_millis() / DRAIN_POLL.as_millis();
         for _ in 0..polls {
-            let is_idle = self.session.operations_in_progress() == 0;
+            let is_idle = self.session.operations_in_progress() == 0 && !self.fs.is_writing();
             if is_idle || self.ends.recv_timeout(DRAIN_POLL).is_ok() {
                 break;
             }

@@ -32,6 +32,7 @@ impl Mutator {
                 info: object.info.clone(),
                 headers,
                 version_id: None,
+                checksum: object.checksum,
             };
             return self.copy_onto_itself(&carrying, carrying.info.size).await;
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures::stream::{FuturesUnordered, StreamExt};
 use mountpoint_client::ErrorKind;
 use mountpoint_client::types::{
-    Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition,
+    KeptChecksum, Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition,
 };
 
 use super::Mutator;
@@ -138,6 +138,7 @@ impl Mutator {
                 info: one.source.clone(),
                 headers,
                 version_id: None,
+                checksum: KeptChecksum::None,
             }
         };
         let copied = self.copy(&source, &one.to, PutCondition::None, stop).await;

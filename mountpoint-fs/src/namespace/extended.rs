@@ -208,7 +208,7 @@ impl RecentDetails {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use mountpoint_client::types::{ETag, ObjectHeaders, ObjectInfo};
+    use mountpoint_client::types::{ETag, KeptChecksum, ObjectHeaders, ObjectInfo};
 
     use super::*;
 
@@ -224,6 +224,7 @@ mod tests {
             },
             headers: ObjectHeaders::default(),
             version_id: None,
+            checksum: KeptChecksum::None,
         }
     }
 

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mountpoint_client::types::ListOutput;
+use mountpoint_client::types::{Key, ListOutput};
 
 use super::names::{self, Hidden};
 use crate::config::limits::HIDDEN_DIRECTORIES_MAX;
@@ -65,7 +65,7 @@ fn summary<'a>(prefix: &str, listed: &'a ListOutput) -> Option<Summary<'a>> {
     let (example, why) = hidden.next()?;
     Some(Summary {
         count: 1 + hidden.count() as u64,
-        example,
+        example: example.strip_suffix(Key::NO_ETAG).unwrap_or(example),
         why,
     })
 }

@@ -44,6 +44,8 @@ pub(super) enum Hidden {
     Dots,
     /// A NUL byte; or what is not UTF-8, which the client shows so.
     Nul,
+    /// The server has no ETag for the object, as the client shows.
+    NoEtag,
     /// A component of more than 255 bytes.
     TooLong,
 }
@@ -54,6 +56,7 @@ impl fmt::Display for Hidden {
             Self::Empty => "an empty name between two slashes",
             Self::Dots => "a name that is '.' or '..'",
             Self::Nul => "a NUL byte, or bytes that are not UTF-8, in a name",
+            Self::NoEtag => "no ETag at the server, so that its versions could be mixed",
             Self::TooLong => "a name of more than 255 bytes",
         })
     }
@@ -68,6 +71,7 @@ pub(super) fn hidden(prefix: &str, key: &str) -> Option<Hidden> {
         _ if is_visible(name) => None,
         "" => Some(Hidden::Empty),
         "." | ".." => Some(Hidden::Dots),
+        _ if name.ends_with(Key::NO_ETAG) => Some(Hidden::NoEtag),
         _ if name.contains('\0') => Some(Hidden::Nul),
         _ => Some(Hidden::TooLong),
     }
@@ -173,6 +177,7 @@ mod tests {
             ("d/.", Some(Hidden::Dots)),
             ("d/../", Some(Hidden::Dots)),
             ("d/a\0b", Some(Hidden::Nul)),
+            ("d/a\0no ETag", Some(Hidden::NoEtag)),
             (&long, Some(Hidden::TooLong)),
         ] {
             assert_eq!(hidden("d/", key), why, "{key:?}");

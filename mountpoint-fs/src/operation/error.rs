@@ -89,6 +89,7 @@ impl From<ClientError> for FsError {
             ErrorKind::Credentials => Self::Denied(format!(
                 "{error}; credentials are missing, expired or unknown to the server"
             )),
+            ErrorKind::TooManyParts => Self::TooLarge(error.to_string()),
             ErrorKind::Archived => Self::Denied(format!("{error}; restore the object to read it")),
             ErrorKind::Cancelled => Self::Interrupted,
             ErrorKind::NoSuchBucket

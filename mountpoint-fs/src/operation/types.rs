@@ -118,7 +118,7 @@ pub struct WriteOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is an independent fact of the open file"
+    reason = "what an open says is independent of each other"
 )]
 pub struct Opened {
     /// The handle.

@@ -4,12 +4,12 @@
 //! exactly; the second in sequence opens a window, which the planner keeps filled with parts. The first read of a
 //! file, at its beginning, is taken for the first of many.
 //!
-//! Invariant: nothing beyond the object's end, and nothing that a block holds already, is ever asked for.
+//! Invariant: nothing beyond the object's end, nothing that a block holds already, and nothing twice is ever asked for.
 
 use std::ops::Range;
 use std::time::Duration;
 
-use super::blocks::BlockMap;
+use super::blocks::{BlockMap, without};
 use super::delay::LeastDelays;
 use super::habit::Habit;
 use super::stride::Stride;
@@ -133,7 +133,7 @@ impl Planner {
             // Who reads at several places at once needs nobody to ask ahead.
             plan.is_time_to_retire |= self.stride.take().is_some_and(|stride| stride.has_ahead());
         } else if !self.tracks.is_first_read() {
-            self.step(range, blocks, bounds, &mut plan);
+            self.step(range, &demand, blocks, bounds, &mut plan);
         }
         if let Some(Reach {
             range: reach,
@@ -188,6 +188,7 @@ impl Planner {
     fn step<T>(
         &mut self,
         range: &Range<u64>,
+        demand: &[Range<u64>],
         blocks: &BlockMap<T>,
         bounds: &Bounds<'_>,
         plan: &mut Plan,
@@ -202,7 +203,15 @@ impl Planner {
                 .into_iter()
                 .filter(|range| !self.tracks.has_read(range));
             let missing = unread.flat_map(|range| blocks.gaps(range));
-            plan.ahead = missing.flat_map(|gap| cut(gap, bounds.part_max)).collect();
+            // Runs longer than their distance overlap each other, and the read.
+            let mut asked = demand.to_vec();
+            for gap in missing {
+                for rest in without(gap, asked.clone().into_iter()) {
+                    plan.ahead.extend(cut(rest.clone(), bounds.part_max));
+                    let place = asked.partition_point(|before| before.start < rest.start);
+                    asked.insert(place, rest);
+                }
+            }
         }
     }
 

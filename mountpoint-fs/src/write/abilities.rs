@@ -27,6 +27,13 @@ pub(super) struct Uses {
 }
 
 impl Uses {
+    pub(super) fn checksum(checksum: Option<Checksum>) -> Self {
+        Self {
+            checksum,
+            ..Self::condition(PutCondition::None)
+        }
+    }
+
     pub(super) fn condition(condition: PutCondition) -> Self {
         Self {
             condition,

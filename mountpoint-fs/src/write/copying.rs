@@ -30,7 +30,7 @@ impl Writer {
             if let Some(error) = self.failure.get() {
                 return Err(error);
             }
-            front.look(&self.key);
+            self.look(&mut front);
             match &front.stage {
                 Stage::Storing(settled) => {
                     let settled = settled.clone();
@@ -81,7 +81,13 @@ impl Writer {
         let has_checksums = front.upload.is_some() && !front.has_copies;
         let parts = u64::from(front.parts) + u64::from(self.copies(front)) + 2;
         let has_room = parts + self.parts_of(source) <= u64::from(UPLOAD_PARTS_MAX);
-        offset == front.end && source.is_a_part() && follows_a_part && !has_checksums && has_room
+        let is_upload = front.growth.is_none();
+        is_upload
+            && offset == front.end
+            && source.is_a_part()
+            && follows_a_part
+            && !has_checksums
+            && has_room
     }
 
     /// Gives up `upload`, which holds nothing of the file, and goes on as if it had never been begun.
@@ -106,7 +112,7 @@ impl Writer {
             if let Some(error) = self.failure.get() {
                 return Err(error);
             }
-            front.look(&self.key);
+            self.look(&mut front);
             let Stage::Storing(settled) = &front.stage else {
                 break;
             };
@@ -142,11 +148,15 @@ impl Writer {
     /// The object was replaced by one of the same bytes, which carries something else.
     pub async fn redressed(&self, etag: &ETag) {
         let mut front = self.front.lock().await;
-        front.look(&self.key);
+        self.look(&mut front);
+        let front = &mut *front;
         if let Stage::Stored(stored) = &mut front.stage {
             stored.etag = etag.clone();
             if let Some(base) = &mut front.base {
                 base.etag = etag.clone();
+            }
+            if let Some(growth) = &mut front.growth {
+                growth.redressed(stored);
             }
         }
     }

@@ -25,9 +25,13 @@ enum Workload {
     GoOn(usize, usize),
     /// An object of so many bytes, and so many behind it.
     Append(usize, usize),
+    /// A new file of so many bytes, and so many behind a synchronisation, appended piece by piece.
+    GrowNew(usize, usize),
+    /// An object of so many bytes, and so many behind it, appended piece by piece.
+    Grow(usize, usize),
 }
 
-const WORKLOADS: [Workload; 9] = [
+const WORKLOADS: [Workload; 13] = [
     Workload::New(0),
     Workload::New(5),
     Workload::New(6 * MIB),
@@ -37,10 +41,14 @@ const WORKLOADS: [Workload; 9] = [
     Workload::GoOn(5 * MIB, 5),
     Workload::Append(5, 5),
     Workload::Append(5 * MIB, 5),
+    Workload::GrowNew(5, 5),
+    Workload::GrowNew(6 * MIB, 5),
+    Workload::Grow(5, 5),
+    Workload::Grow(5, 6 * MIB),
 ];
 
-fn faults() -> Vec<Fault> {
-    let kinds = [
+fn faults(workload: Workload) -> Vec<Fault> {
+    let mut kinds = vec![
         ErrorKind::InvalidRequest,
         ErrorKind::Denied,
         ErrorKind::NotFound,
@@ -50,6 +58,9 @@ fn faults() -> Vec<Fault> {
         ErrorKind::Throttled,
         ErrorKind::Transient,
     ];
+    if workload.grows() {
+        kinds.extend([ErrorKind::PreconditionFailed, ErrorKind::TooManyParts]);
+    }
     let mut faults: Vec<_> = kinds.into_iter().map(Fault::Fail).collect();
     // The server has done it, and nobody hears of it.
     faults.push(Fault::FailAfterwards(ErrorKind::Transient));
@@ -79,17 +90,21 @@ impl Workload {
                 between: None,
                 after: pattern(len),
             },
-            Self::GoOn(first, more) => Contents {
+            Self::GoOn(first, more) | Self::GrowNew(first, more) => Contents {
                 before: None,
                 between: Some(pattern(first)),
                 after: pattern(first + more),
             },
-            Self::Append(first, more) => Contents {
+            Self::Append(first, more) | Self::Grow(first, more) => Contents {
                 before: Some(old(first)),
                 between: None,
                 after: [old(first), pattern(more)].concat(),
             },
         }
+    }
+
+    fn grows(self) -> bool {
+        matches!(self, Self::GrowNew(..) | Self::Grow(..))
     }
 
     fn run(self, bench: &Bench, contents: &Contents, desk: &Desk) -> Result<(), FsError> {
@@ -104,13 +119,24 @@ impl Workload {
                 let written = write(&writer, 0, &contents.after);
                 ends(&writer, written.and_then(|()| store(&writer)))
             }
-            Self::GoOn(first, _) => {
+            Self::GoOn(first, _) | Self::GrowNew(first, _) => {
                 let writer = bench.writer(Beginning::New);
-                let written = write(&writer, 0, &contents.after[..first])
+                let written = desk
+                    .write(bench, &writer, 0, &contents.after[..first])
                     .and_then(|()| store(&writer))
-                    .and_then(|()| write(&writer, first, &contents.after[first..]))
+                    .and_then(|()| desk.write(bench, &writer, first, &contents.after[first..]))
                     .and_then(|()| store(&writer));
                 ends(&writer, written)
+            }
+            Self::Grow(first, _) => {
+                let object = bench.client.object("key").unwrap();
+                let stored = Stored {
+                    etag: object.etag,
+                    size: first as u64,
+                };
+                let writer = bench.writer(Beginning::Grow(stored, None));
+                let written = desk.write(bench, &writer, first, &contents.after[first..]);
+                ends(&writer, written.and_then(|()| store(&writer)))
             }
             Self::Append(first, _) => {
                 let object = bench.client.object("key").unwrap();
@@ -157,6 +183,24 @@ impl Desk {
         }
     }
 
+    /// Writes, and waits where the writer does.
+    fn write(
+        &self,
+        bench: &Bench,
+        writer: &Writer,
+        mut at: usize,
+        data: &[u8],
+    ) -> Result<(), FsError> {
+        for piece in data.chunks(MIB) {
+            match writer.write_now(at as u64, piece) {
+                Some(outcome) => outcome?,
+                None => self.wait(bench, writer.write(at as u64, piece))?,
+            }
+            at += piece.len();
+        }
+        Ok(())
+    }
+
     /// Answers all that comes in the background.
     fn clear(&self, bench: &Bench) {
         while self.answer(bench) {}
@@ -193,7 +237,7 @@ fn every_fault_at_every_request_is_told_or_does_no_harm() {
     let mut cases = 0;
     for workload in WORKLOADS {
         let contents = workload.contents();
-        for fault in faults() {
+        for fault in faults(workload) {
             for is_lasting in [false, true] {
                 // Who says for ever that there is no upload is believed when it is to be aborted.
                 if is_lasting && fault == Fault::Fail(ErrorKind::NoSuchUpload) {
@@ -245,6 +289,12 @@ fn every_request_that_hangs_is_told_or_does_no_harm() {
     assert!(cases > 40, "{cases} cases are not all");
 }
 
+/// Whether it holds the first pieces of what was written, and no less than there was before.
+fn is_beginning(content: Option<&[u8]>, contents: &Contents) -> bool {
+    let before = contents.before.as_ref().map_or(1, Vec::len);
+    content.is_some_and(|content| content.len() >= before && contents.after.starts_with(content))
+}
+
 /// One case; `false` if the workload has fewer requests.
 fn check(
     (workload, contents): &(Workload, &Contents),
@@ -254,7 +304,11 @@ fn check(
     time: Time,
 ) -> bool {
     let case = format!("{workload:?}, {fault:?} at {hit}, for ever: {is_lasting}, {time:?}");
-    let bench = Bench::with_journal(state, time);
+    let bench = if workload.grows() {
+        Bench::growing(state, time)
+    } else {
+        Bench::with_journal(state, time)
+    };
     let desk = Desk::new(hit);
     if let Some(before) = &contents.before {
         bench.client.put_object("key", before.clone());
@@ -279,6 +333,7 @@ fn check(
     } else {
         // The server may have done what it did not tell.
         let is_whole = content == contents.before
+            || (workload.grows() && is_beginning(content.as_deref(), contents))
             || (content.is_some() && content == contents.between)
             || content.as_ref() == Some(&contents.after);
         assert!(is_whole, "{case}: a part of the file");

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use mountpoint_client::types::{Key, PutCondition};
+use mountpoint_client::types::{ChecksumAlgorithm, Key, PutCondition};
 use mountpoint_crt_sys::block::{Block, BlockFill};
 
 use super::background::Settled;
 use super::checksum::RunningChecksum;
 use super::copied::Copied;
+use super::growth::Growth;
 use super::memory::Ask;
 use super::upload::Upload;
 use super::writer::Stored;
@@ -33,6 +34,10 @@ pub(super) struct Front {
     pub(super) parts: u16,
     /// What the file begins with: it is copied before anything more is sent, and large enough for a part.
     pub(super) base: Option<Copied>,
+    /// How what is full is sent, unless that has begun otherwise.
+    pub(super) way: Way,
+    /// The object that pieces are appended to.
+    pub(super) growth: Option<Growth>,
     /// Whether the upload has copies in it, and so no checksums.
     pub(super) has_copies: bool,
     /// What the object carries was changed after its upload was begun.
@@ -41,6 +46,15 @@ pub(super) struct Front {
     pub(super) is_timed: bool,
     pub(super) condition: PutCondition,
     pub(super) stage: Stage,
+}
+
+/// How an object is made of a file that is larger than a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By an upload: it appears as a whole.
+    Upload,
+    /// By pieces that are appended to it.
+    Growth,
 }
 
 #[derive(Debug)]
@@ -90,8 +104,8 @@ pub(super) enum Need {
 }
 
 impl Front {
-    /// Notices that the object `key` was made.
-    pub(super) fn look(&mut self, key: &Key) {
+    /// Notices that the object `key` was made, with a checksum of `algorithm`.
+    pub(super) fn look(&mut self, key: &Key, algorithm: Option<ChecksumAlgorithm>) {
         let Stage::Storing(settled) = &self.stage else {
             return;
         };
@@ -101,6 +115,12 @@ impl Front {
                 self.base = Some(Copied::whole(key, stored.clone()));
                 self.parts = 0;
                 self.has_copies = false;
+            } else if self.way == Way::Growth {
+                self.parts = 0;
+                self.filling = None;
+                self.carry = None;
+                let now = || Growth::at(stored.clone(), algorithm);
+                self.growth.get_or_insert_with(now);
             }
             self.stage = Stage::Stored(stored);
         }
@@ -110,6 +130,28 @@ impl Front {
     pub(super) fn has_part(&self) -> bool {
         let filled = self.filling.as_ref().map_or(0, |it| it.fill.filled());
         matches!(self.stage, Stage::Open) && filled as u64 >= UPLOAD_PART_MIN
+    }
+
+    /// Whether the next piece is appended to the object.
+    pub(super) fn is_growing(&self) -> bool {
+        self.growth.is_some()
+            || (self.way == Way::Growth && self.upload.is_none() && self.base.is_none())
+    }
+
+    /// Takes what is held, if it is anything, with its checksum.
+    pub(super) fn take_held(&mut self) -> Option<(BlockBytes, RunningChecksum)> {
+        match (self.filling.take(), self.carry.take()) {
+            (Some(filling), _) => {
+                let bytes = BlockBytes {
+                    block: filling.fill.block(),
+                    start: 0,
+                    end: filling.fill.filled(),
+                };
+                Some((bytes, filling.checksum))
+            }
+            (None, Some(carry)) => Some((carry.bytes, carry.checksum)),
+            (None, None) => None,
+        }
     }
 
     /// Bytes in the buffer that are not sent.

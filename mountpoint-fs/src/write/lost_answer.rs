@@ -1,13 +1,13 @@
 //! Whether a write happened whose answer was lost.
 //!
 //! A conditional request that is sent again, because nobody answered the first time, may be refused by what the first one
-//! did. Then the bucket is asked: the bytes of a small object are compared; an upload that is gone was completed, because
+//! did. Then the bucket is asked: the bytes of a small object, or those that were appended, are compared; an upload that is gone was completed, because
 //! nobody else knows its id.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mountpoint_client::types::{GetOutput, GetRequest, Key, Priority, Upload as OpenUpload};
+use mountpoint_client::types::{ETag, GetOutput, GetRequest, Key, Priority, Upload as OpenUpload};
 use mountpoint_client::{ClientError, ErrorKind, GetObserver, ObjectClient};
 use mountpoint_crt_sys::block::BlockPool;
 
@@ -27,13 +27,49 @@ pub(super) async fn of_put(
     if info.size != size {
         return None;
     }
-    let mut offset = 0;
-    for piece in body.chunks(WRITE_SIZE_MAX) {
+    let stored = Stored {
+        etag: info.etag,
+        size,
+    };
+    let is_there = holds(client, pool, key, (&stored.etag, 0), body).await;
+    is_there.then_some(stored)
+}
+
+/// The object at `key`, if it ends with exactly these bytes behind `offset`.
+pub(super) async fn of_append(
+    client: &dyn ObjectClient,
+    pool: &BlockPool,
+    key: &Key,
+    offset: u64,
+    body: &Bytes,
+) -> Option<Stored> {
+    let size = offset + body.len() as u64;
+    let info = client.head(key).await.ok()?;
+    if info.size != size {
+        return None;
+    }
+    let stored = Stored {
+        etag: info.etag,
+        size,
+    };
+    let is_there = holds(client, pool, key, (&stored.etag, offset), body).await;
+    is_there.then_some(stored)
+}
+
+/// Whether the version of the object holds `bytes` at the offset.
+async fn holds(
+    client: &dyn ObjectClient,
+    pool: &BlockPool,
+    key: &Key,
+    (version, mut offset): (&ETag, u64),
+    bytes: &Bytes,
+) -> bool {
+    for piece in bytes.chunks(WRITE_SIZE_MAX) {
         let end = offset + piece.len() as u64;
         let request = GetRequest {
             key: key.clone(),
             range: offset..end,
-            if_match: Some(info.etag.clone()),
+            if_match: Some(version.clone()),
             priority: Priority::Foreground,
         };
         let fill = pool.allocate(piece.len());
@@ -44,14 +80,11 @@ pub(super) async fn of_put(
         let is_there = settled.wait().await;
         drop(get);
         if !is_there || block.bytes(0..piece.len()) != piece {
-            return None;
+            return false;
         }
         offset = end;
     }
-    Some(Stored {
-        etag: info.etag,
-        size,
-    })
+    true
 }
 
 /// The object that `upload` became, of `size` bytes. An upload that did not become one is aborted.

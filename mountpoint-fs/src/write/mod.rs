@@ -14,7 +14,9 @@ mod content_type;
 mod context;
 mod copied;
 mod copying;
+mod failure;
 mod front;
+mod growth;
 mod lost_answer;
 mod memory;
 mod pace;
@@ -28,6 +30,8 @@ mod writer;
 mod copying_tests;
 #[cfg(test)]
 mod fault_matrix;
+#[cfg(test)]
+mod growth_tests;
 #[cfg(test)]
 mod shortage_tests;
 #[cfg(test)]

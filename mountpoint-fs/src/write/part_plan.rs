@@ -14,6 +14,7 @@ use crate::config::limits::{
 pub(super) struct PartPlan {
     first: u64,
     largest: u64,
+    is_fixed: bool,
 }
 
 impl PartPlan {
@@ -24,7 +25,16 @@ impl PartPlan {
             Some(size) => size,
             None => part_max.clamp(first, UPLOAD_PART_MAX),
         };
-        Self { first, largest }
+        Self {
+            first,
+            largest,
+            is_fixed: fixed.is_some(),
+        }
+    }
+
+    /// Whether every part but the last has the size that was asked for: some servers take no others.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.is_fixed
     }
 
     /// Bytes of part `number`, which counts from 1; `None` behind the last part that S3 takes.

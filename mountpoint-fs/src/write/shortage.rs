@@ -134,7 +134,8 @@ impl WriteContext {
             Either::Left((fill, _)) => Ok(fill),
             Either::Right(_) => Err(FsError::NoSpace(format!(
                 "{key}: files that are open and not written to hold all memory for writing, and for {} s nothing was \
-                 written or sent; close files before others are written, or raise --memory-target",
+                 written or sent; close files before others are written, raise --memory-target, or leave out \
+                 --write-part-size: parts of a fixed size are not sent before they are full",
                 SHORTAGE_MAX.as_secs()
             ))),
         };

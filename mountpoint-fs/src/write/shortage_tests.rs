@@ -188,3 +188,32 @@ fn writers_that_all_wait_send_what_they_hold() {
         assert_eq!(now(writer.store()).unwrap().size, 3 << 20);
     }
 }
+
+/// Some servers take no parts of other sizes than the first.
+#[test]
+fn parts_of_a_fixed_size_are_not_sent_early() {
+    let config = WriteConfig {
+        part_size: Some(8 << 20),
+        ..WriteConfig::default()
+    };
+    let bench = Bench::with(Time::Manual, 80 << 20, config);
+    let held: Vec<_> = (0..8)
+        .map(|index| bench.writer_of(&format!("held-{index}"), Beginning::New))
+        .collect();
+    for writer in &held {
+        write_some(writer, &pattern(7 * MIB));
+    }
+    let last = bench.writer_of("last", Beginning::New);
+    let data = pattern(MIB);
+    let mut waiting = Box::pin(last.write(0, &data));
+    assert!((&mut waiting).now_or_never().is_none());
+    assert!(bench.context.look(), "somebody waits");
+    assert_eq!(bench.pending(), [], "no part is full");
+    bench.clock.advance(Duration::from_secs(60));
+    bench.context.look();
+    let refused = now(waiting).unwrap_err();
+    assert!(
+        matches!(&refused, FsError::NoSpace(text) if text.contains("--write-part-size")),
+        "{refused}"
+    );
+}

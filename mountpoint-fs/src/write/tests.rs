@@ -100,6 +100,16 @@ impl Bench {
         Self::next_mount(Arc::new(SimClient::new(options)), state)
     }
 
+    /// Of a directory bucket, where files are appended to piece by piece.
+    pub(super) fn growing(state: &Path, time: Time) -> Self {
+        let options = SimOptions {
+            time,
+            directory_bucket: true,
+            ..SimOptions::default()
+        };
+        Self::next_mount(Arc::new(SimClient::new(options)), state)
+    }
+
     /// The next mount of the same bucket.
     pub(super) fn next_mount(client: Arc<SimClient>, state: &Path) -> Self {
         let config = WriteConfig {
@@ -107,6 +117,8 @@ impl Bench {
             checksum: Some(ChecksumAlgorithm::Crc32c),
             bucket: "bucket".to_owned(),
             state_directory: Some(state.to_owned()),
+            allow_append: true,
+            incremental_upload: true,
             ..WriteConfig::default()
         };
         Self::over(client, 256 << 20, config)

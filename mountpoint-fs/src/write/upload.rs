@@ -8,18 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use mountpoint_client::ErrorKind;
 use mountpoint_client::types::{
     Checksum, ChecksumAlgorithm, Key, ObjectHeaders, Part, PartNumber, PutCondition,
     Upload as OpenUpload,
 };
+use mountpoint_client::{ClientError, ErrorKind};
 
 use super::abilities::Uses;
 use super::background::{self, Settled};
 use super::context::{WriteContext, failed};
 use super::copied::{Copied, copy_failed};
+use super::failure::Failure;
 use super::lost_answer;
-use super::writer::{Failure, Stored};
+use super::writer::Stored;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 
@@ -238,7 +239,7 @@ impl Upload {
                         let stored = lost_answer::of_complete(client, &begun.upload, size).await;
                         return stored.ok_or_else(|| failed(error));
                     }
-                    None => return Err(failed(error)),
+                    None => return Err(failed(explain(error, &parts))),
                 },
             }
         }
@@ -268,5 +269,61 @@ impl Upload {
                 tracing::warn!(key = %self.key, "an unfinished upload stays in the bucket: {error}");
             }
         }
+    }
+}
+
+/// Why a server may have refused to make an object of `parts`, if their sizes are a reason.
+fn explain(mut error: ClientError, parts: &[Part]) -> ClientError {
+    if error.kind == ErrorKind::InvalidRequest && !are_equally_large(parts) {
+        error.message.push_str(
+            "; the parts of this file are not equally large, which some servers ask for: parts of a fixed \
+             --write-part-size are, where nothing is copied on the server (appending, or going on after fsync)",
+        );
+    }
+    error
+}
+
+/// Whether all parts but the last have one size, and the last is not larger.
+fn are_equally_large(parts: &[Part]) -> bool {
+    let Some((last, others)) = parts.split_last() else {
+        return true;
+    };
+    let first = others.first().unwrap_or(last).size;
+    last.size <= first && others.iter().all(|part| part.size == first)
+}
+
+#[cfg(test)]
+mod tests {
+    use mountpoint_client::types::ETag;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_unequal_parts_names_the_flag() {
+        let says = |kind: ErrorKind, sizes: &[u64]| {
+            let parts = sizes.iter().zip(1..).map(|(size, number)| Part {
+                number: PartNumber(number),
+                etag: ETag::from_header("\"e\""),
+                size: *size,
+                checksum: None,
+            });
+            let parts: Vec<_> = parts.collect();
+            explain(ClientError::new(kind, "InvalidPart"), &parts)
+                .message
+                .contains("--write-part-size")
+        };
+        let refused = || ErrorKind::InvalidRequest;
+        for (sizes, expected) in [
+            (&[][..], false),
+            (&[7], false),
+            (&[7, 7], false),
+            (&[7, 7, 3], false),
+            (&[7, 8], true),
+            (&[7, 6, 7], true),
+            (&[8, 7, 7], true),
+        ] {
+            assert_eq!(says(refused(), sizes), expected, "{sizes:?}");
+        }
+        assert!(!says(ErrorKind::Denied, &[7, 8]));
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::{Either, select};
-use mountpoint_client::types::{ETag, Key, ObjectHeaders, PutCondition};
+use mountpoint_client::types::{ChecksumAlgorithm, ETag, Key, ObjectHeaders, PutCondition};
 use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -21,10 +21,12 @@ use super::background::{self, Settled};
 use super::checksum::RunningChecksum;
 use super::context::WriteContext;
 use super::copied::Copied;
-use super::front::{BlockBytes, Carry, Filling, Front, Need, Stage};
+use super::failure::Failure;
+use super::front::{BlockBytes, Carry, Filling, Front, Need, Stage, Way};
+use super::growth::Growth;
 use super::memory::{Ask, least, stage};
 use super::upload::Upload;
-use crate::config::limits::WRITE_SIZE_MAX;
+use crate::config::limits::{UPLOAD_PARTS_MAX, WRITE_SIZE_MAX};
 use crate::operation::{FsError, Progress};
 use crate::sync::Mutex;
 
@@ -46,6 +48,8 @@ pub enum Beginning {
     Replace,
     /// The object that is there stays, and bytes come behind it: S3 copies it.
     Append(Stored),
+    /// The same where the server appends to the object, which has a checksum of this algorithm.
+    Grow(Stored, Option<ChecksumAlgorithm>),
     /// The same for an object that is too small to be copied into an upload: its bytes are told by
     /// [`Writer::preload`].
     Extend(Stored),
@@ -74,44 +78,6 @@ pub struct Writer {
     pub(super) front: AsyncMutex<Front>,
 }
 
-/// The first failure of a file. The lock is a leaf; the observer is told with it free.
-pub(super) struct Failure {
-    first: Mutex<Option<FsError>>,
-    observer: Arc<dyn WriteObserver>,
-}
-
-impl Failure {
-    fn new(observer: &Arc<dyn WriteObserver>) -> Self {
-        Self {
-            first: Mutex::default(),
-            observer: Arc::clone(observer),
-        }
-    }
-
-    /// Remembers `error`, and tells of it, if it is the first.
-    pub(super) fn set(&self, error: &FsError) {
-        let is_first = {
-            let mut first = self.first.lock();
-            let is_first = first.is_none();
-            first.get_or_insert_with(|| error.clone());
-            is_first
-        };
-        if is_first {
-            self.observer.failed(error);
-        }
-    }
-
-    pub(super) fn get(&self) -> Option<FsError> {
-        self.first.lock().clone()
-    }
-}
-
-impl fmt::Debug for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Failure").field(&self.first).finish()
-    }
-}
-
 impl Writer {
     /// A file at `key`. Nothing is sent until a part is full or the file is closed.
     pub fn new(
@@ -121,28 +87,40 @@ impl Writer {
         progress: Arc<Progress>,
         observer: Arc<dyn WriteObserver>,
     ) -> Arc<Self> {
+        let mut way = context.way_of_new();
+        let mut growth = None;
+        let mut end = 0;
         let (condition, stage, base) = match beginning {
             Beginning::New => (PutCondition::Absent, Stage::Open, None),
             Beginning::Replace => (PutCondition::None, Stage::Open, None),
+            Beginning::Grow(stored, algorithm) => {
+                way = Way::Growth;
+                end = stored.size;
+                growth = Some(Growth::at(stored.clone(), algorithm));
+                let unchanged = PutCondition::Match(stored.etag.clone());
+                (unchanged, Stage::Stored(stored), None)
+            }
             Beginning::Append(stored) => (
                 PutCondition::Match(stored.etag.clone()),
                 Stage::Stored(stored.clone()),
                 Some(Copied::whole(&key, stored)),
             ),
-            Beginning::Extend(stored) => (
-                PutCondition::Match(stored.etag.clone()),
-                Stage::Stored(stored),
-                None,
-            ),
+            Beginning::Extend(stored) => {
+                way = context.way_behind();
+                let unchanged = PutCondition::Match(stored.etag.clone());
+                (unchanged, Stage::Stored(stored), None)
+            }
         };
         let front = Front {
-            end: base.as_ref().map_or(0, Copied::len),
+            end: base.as_ref().map_or(end, Copied::len),
             filling: None,
             carry: None,
             written_at: 0,
             upload: None,
             parts: 0,
             base,
+            way,
+            growth,
             has_copies: false,
             is_dressed_late: false,
             is_timed: false,
@@ -228,7 +206,7 @@ impl Writer {
                     }
                     let memory = pin!(self.context.memory_for(&self.key, ask));
                     // It holds the lock: nobody else can have its part sent.
-                    let told = pin!(self.context.shortage.told_to_send(front.has_part()));
+                    let told = pin!(self.context.shortage.told_to_send(self.can_send(&front)));
                     match select(memory, told).await {
                         Either::Left((Ok(fill), _)) => self.install(&mut front, fill),
                         Either::Left((Err(error), _)) => {
@@ -287,7 +265,7 @@ impl Writer {
     /// [`Shortage::moved`]: super::shortage::Shortage::moved
     pub(super) fn can_send_since(&self) -> Option<u64> {
         let front = self.front.try_lock().ok()?;
-        (self.failure.get().is_none() && front.has_part()).then_some(front.written_at)
+        (self.failure.get().is_none() && self.can_send(&front)).then_some(front.written_at)
     }
 
     /// Sends what it holds as a part of the upload, if that is long enough. Returns whether it did.
@@ -300,7 +278,7 @@ impl Writer {
 
     /// Sends what is held as a part, full or not, if it is long enough. Returns whether it did.
     fn send_held(&self, front: &mut Front) -> bool {
-        if !front.has_part() {
+        if !self.can_send(front) {
             return false;
         }
         if let Some(filling) = &mut front.filling {
@@ -310,10 +288,16 @@ impl Writer {
         true
     }
 
+    /// Whether what is held can be sent before its part is full. What is appended may have any size; parts of an upload
+    /// have the size that was asked for.
+    fn can_send(&self, front: &Front) -> bool {
+        front.has_part() && (front.is_growing() || !self.context.plan.is_fixed())
+    }
+
     /// Whether bytes were taken that the bucket does not hold, or nothing was stored at all.
     pub async fn is_open(&self) -> bool {
         let mut front = self.front.lock().await;
-        front.look(&self.key);
+        self.look(&mut front);
         !matches!(front.stage, Stage::Stored(_)) && self.failure.get().is_none()
     }
 
@@ -332,15 +316,21 @@ impl Writer {
         if let Some(error) = self.failure.get() {
             return Err(error);
         }
-        front.look(&self.key);
+        self.look(front);
         if let Stage::Storing(settled) = &front.stage {
             return Ok(Need::End(settled.clone()));
         }
         if offset != front.end {
             let error = FsError::NotSequential(format!(
                 "{}: files are written from their beginning to their end, this write is at {offset} instead of {}; \
-                 nothing of the file is stored",
-                self.key, front.end
+                 {}",
+                self.key,
+                front.end,
+                if front.growth.is_some() {
+                    "what was appended before stays"
+                } else {
+                    "nothing of the file is stored"
+                }
             ));
             self.fail(front, &error);
             return Err(error);
@@ -354,9 +344,12 @@ impl Writer {
         {
             return Ok(Need::Nothing);
         }
+        if let Some(turn) = front.growth.as_mut().and_then(Growth::turn) {
+            return Ok(Need::End(turn));
+        }
         let part_size = self.part_size(front)?;
         let whole = part_size + WRITE_SIZE_MAX;
-        let is_first = front.upload.is_none();
+        let is_first = front.upload.is_none() && front.parts == 0;
         let (len, least) = if is_first {
             (stage(held + len, whole), least(held + len, whole))
         } else {
@@ -367,7 +360,11 @@ impl Writer {
 
     /// Bytes of the part that is filled next.
     pub(super) fn part_size(&self, front: &Front) -> Result<usize, FsError> {
-        let number = front.parts + self.copies(front) + 1;
+        let mut number = front.parts + self.copies(front) + 1;
+        if front.growth.is_some() {
+            // How many parts the object has is not known here.
+            number = number.min(UPLOAD_PARTS_MAX);
+        }
         match self.context.plan.size(number) {
             Some(size) => Ok(usize::try_from(size).expect("a part fits into memory")),
             None => Err(FsError::TooLarge(format!(
@@ -382,8 +379,7 @@ impl Writer {
     /// Goes on in `fill`, which takes over what the smaller buffer or the last part's had too much.
     pub(super) fn install(&self, front: &mut Front, mut fill: BlockFill) {
         let part_size = self.part_size(front).expect("asked before");
-        let algorithm = self.context.config.checksum;
-        let mut checksum = RunningChecksum::new(algorithm);
+        let mut checksum = self.running_checksum(front);
         if let Some(filling) = front.filling.take() {
             // A copy of file data: an eighth of the first part at most.
             let filled = filling.fill.filled();
@@ -439,7 +435,7 @@ impl Writer {
         } = front.filling.take().expect("it is full");
         let block = fill.block();
         if !tail.is_empty() {
-            let mut rest = RunningChecksum::new(self.context.config.checksum);
+            let mut rest = self.running_checksum(front);
             rest.update(tail);
             front.carry = Some(Carry {
                 bytes: BlockBytes {
@@ -455,6 +451,11 @@ impl Writer {
             start: 0,
             end: part_size,
         };
+        if front.is_growing() {
+            self.append(front, Bytes::from_owner(bytes), checksum.value());
+            front.parts = front.parts.saturating_add(1).min(UPLOAD_PARTS_MAX);
+            return;
+        }
         self.upload(front, false)
             .put(Bytes::from_owner(bytes), checksum.value());
         front.parts += 1;
@@ -484,7 +485,7 @@ impl Writer {
 
     /// Begins to make the object, unless that was begun or done.
     fn begin_storing(&self, front: &mut Front) -> Result<Stage, FsError> {
-        front.look(&self.key);
+        self.look(front);
         match &front.stage {
             Stage::Stored(stored) => {
                 return match self.failure.get() {
@@ -500,7 +501,11 @@ impl Writer {
         }
         let condition = front.condition.clone();
         let settled = Settled::new();
-        if front.upload.is_none() && front.base.is_none() {
+        if front.growth.is_some() {
+            self.append_last(front);
+            let growth = front.growth.as_ref().expect("there is one");
+            self.run(settled.clone(), growth.all());
+        } else if front.upload.is_none() && front.base.is_none() {
             let (body, checksum) = match &front.filling {
                 // It stays, for the case that the file goes on.
                 Some(filling) => {
@@ -532,21 +537,11 @@ impl Writer {
     }
 
     pub(super) fn send_last_part(&self, front: &mut Front) {
-        let (bytes, checksum) = match (front.filling.take(), front.carry.take()) {
-            (Some(filling), _) => {
-                let bytes = BlockBytes {
-                    block: filling.fill.block(),
-                    start: 0,
-                    end: filling.fill.filled(),
-                };
-                (bytes, filling.checksum)
-            }
-            (None, Some(carry)) => (carry.bytes, carry.checksum),
-            (None, None) => return,
-        };
-        self.upload(front, false)
-            .put(Bytes::from_owner(bytes), checksum.value());
-        front.parts += 1;
+        if let Some((bytes, checksum)) = front.take_held() {
+            self.upload(front, false)
+                .put(Bytes::from_owner(bytes), checksum.value());
+            front.parts += 1;
+        }
     }
 
     /// Runs what makes the object, tells of its end, and settles.

@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, reads the real clock and starts threads"
 )]
 
+mod appending;
 mod autofs;
 mod background;
 mod changing;

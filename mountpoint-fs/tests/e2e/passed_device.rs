@@ -1,7 +1,7 @@
 //! `mount-s3 BUCKET /dev/fd/N`: a launcher with privileges opens and mounts, the program runs without any.
 
 use std::fs::File;
-use std::io::BufRead as _;
+use std::io::{BufRead as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -185,6 +185,33 @@ fn sigterm_ends_it_although_it_cannot_unmount() {
         });
         server.faults().clear();
     }
+}
+
+/// Who writes a file may close it first.
+#[test]
+fn sigterm_lets_a_file_be_closed_that_is_being_written() {
+    let server = server();
+    let mut launched = Launched::new(&server, &[]);
+    let mut file = File::create(launched.somebody.directory().join("new")).unwrap();
+    file.write_all(b"hello").unwrap();
+    kill(launched.pid(), Signal::SIGTERM).unwrap();
+    wait_until("the signal", || {
+        let log = std::fs::read_to_string(&launched.stderr).unwrap();
+        log.contains("cannot unmount it")
+    });
+    file.write_all(b" world").unwrap();
+    let start = Instant::now();
+    nix::unistd::close(file).unwrap();
+    let status = wait_for_exit(&mut launched.process, PATIENCE);
+    assert_eq!(status.code(), Some(0));
+    // Not to the end of the time that it would have had.
+    assert!(
+        start.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        start.elapsed()
+    );
+    let stored = server.store().object(BUCKET, "new").unwrap();
+    assert_eq!(stored.bytes(), "hello world");
 }
 
 /// In the background as well: the descriptor survives the fork, and the launcher's copy may be closed.

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
 
-use crate::harness::{BUCKET, Mounted, server, wait_until};
+use crate::harness::{BUCKET, Mounted, server, shell, wait_until};
 
 const MIB: usize = 1 << 20;
 
@@ -153,5 +153,33 @@ fn check(server: &Server, workload: Workload, key: &str, is_ok: bool, case: &str
     } else {
         let is_old = here == workload.before();
         assert!(here == new || (!is_ok && is_old), "{case}");
+    }
+}
+
+/// Nobody knows the id of an upload whose beginning was not answered: it stays, untouched, and the log says so.
+#[test]
+fn an_upload_whose_beginning_was_not_answered_is_told_in_the_log() {
+    let server = server();
+    let logs = tempfile::tempdir().unwrap();
+    let directory = logs.path().to_str().unwrap();
+    let mounted = Mounted::new(
+        &server,
+        &["--write-part-size", "5242880", "--log-directory", directory],
+    );
+    let create = Operation::CreateMultipartUpload;
+    for (key, fault, left) in [
+        ("refused", Fault::SlowDown, 0),
+        ("lost", Fault::DropConnectionAfterwards, 1),
+    ] {
+        server.faults().add(Rule::on(create, fault).times(1));
+        std::fs::write(mounted.join(key), vec![7; 6 * MIB]).unwrap();
+        let object = server.store().object(BUCKET, key).unwrap();
+        assert_eq!(object.size(), 6 << 20);
+        assert_eq!(server.store().uploads(BUCKET).len(), left, "{key}");
+        let said = shell(logs.path(), "cat *");
+        let lines = said
+            .lines()
+            .filter(|line| line.contains("was not answered") && line.contains(key));
+        assert_eq!(lines.count(), left, "{said}");
     }
 }

@@ -1,5 +1,6 @@
 //! The cases, by operation. Each is a few lines over [`Bucket`](super::Bucket).
 
+mod append;
 mod copy;
 mod delete;
 mod get;
@@ -22,6 +23,7 @@ pub(super) fn all() -> Vec<Case> {
         list_names::CASES,
         names::CASES,
         put::CASES,
+        append::CASES,
         multipart::CASES,
         multipart_refused::CASES,
         delete::CASES,

@@ -45,7 +45,10 @@ enum How {
 
 /// A file that is open for writing.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what was done to a file in any order"
+)]
 struct Open {
     name: &'static str,
     ino: InodeNo,

@@ -236,6 +236,40 @@ fn runs_at_a_constant_distance_are_in_the_air_before_they_are_read() {
 }
 
 #[test]
+fn runs_longer_than_their_distance_are_asked_for_once() {
+    for (step_kib, len_kib) in [
+        (-32, 64),
+        (-4, 12),
+        (-100, 128),
+        (-4, 64),
+        (4, 64),
+        (32, 64),
+    ] {
+        let size = 8 * MIB;
+        let mut model = Model::new(size);
+        let first = if step_kib < 0 {
+            size / KIB - len_kib
+        } else {
+            1
+        };
+        for step in 0..80 {
+            let start = first.cast_signed() + step * step_kib;
+            // Panics if a block is asked for twice.
+            model.read(start.cast_unsigned() * KIB, len_kib * KIB);
+        }
+        let most = (80 + STRIDE_RUNS_MAX as u64) * len_kib * KIB;
+        assert!(model.fetched <= most, "{step_kib}: {}", model.fetched);
+    }
+    // The fields of records, read one after the other, longer than what lies between them.
+    let mut model = Model::new(64 * MIB);
+    for record in (1..200).rev() {
+        for field in [0, 24, 8] {
+            model.read((record * 96 + field) * KIB, 40 * KIB);
+        }
+    }
+}
+
+#[test]
 fn columns_are_read_ahead_as_far_as_columns_go() {
     // A Parquet file: 8 row groups of 12 columns, of which the second, the fifth and the sixth are read.
     let (size, chunk) = (256 * MIB, (8 * MIB) / 3);

@@ -1,0 +1,284 @@
+//! An object that grows while its file is written: each piece is appended to it, one after the other.
+//!
+//! For directory buckets. The first piece of a new file is a PutObject; each further one is put behind the end of the
+//! object that the one before has made, on the condition that it is still that version and as long as it was. So what the
+//! bucket holds is always the beginning of the file, and nothing of anybody else is ever replaced.
+//!
+//! Invariants: one piece of a file is on its way at a time; behind a piece that failed none is sent. Each step runs in
+//! the background from the moment it is asked for.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mountpoint_client::ErrorKind;
+use mountpoint_client::types::{
+    AppendRequest, Checksum, ChecksumAlgorithm, Key, ObjectHeaders, PutCondition,
+};
+
+use super::abilities::Uses;
+use super::background::{self, Settled};
+use super::checksum::RunningChecksum;
+use super::context::{WriteContext, failed};
+use super::failure::Failure;
+use super::front::{Front, Way};
+use super::lost_answer;
+use super::writer::{Stored, Writer};
+use crate::config::limits::GROWTH_PIECES_MAX;
+use crate::operation::FsError;
+
+/// The object behind a file, as far as it has grown.
+#[derive(Debug)]
+pub(super) struct Growth {
+    /// What the bucket holds, but for the pieces; `None` before there is an object.
+    stored: Option<Stored>,
+    /// Pieces that are on their way or wait, each with the object that it makes.
+    pieces: VecDeque<Settled<Result<Stored, FsError>>>,
+    /// Checksum of the object, which that of each piece must be.
+    algorithm: Option<ChecksumAlgorithm>,
+}
+
+/// Where a piece goes.
+struct Place {
+    context: Arc<WriteContext>,
+    key: Key,
+    failure: Arc<Failure>,
+    /// For the piece that makes the object.
+    condition: PutCondition,
+    /// As `condition`.
+    headers: ObjectHeaders,
+}
+
+impl Growth {
+    /// An object that is not there yet.
+    fn new(algorithm: Option<ChecksumAlgorithm>) -> Self {
+        Self {
+            stored: None,
+            pieces: VecDeque::new(),
+            algorithm,
+        }
+    }
+
+    /// The object that the bucket holds.
+    pub(super) fn at(stored: Stored, algorithm: Option<ChecksumAlgorithm>) -> Self {
+        Self {
+            stored: Some(stored),
+            ..Self::new(algorithm)
+        }
+    }
+
+    fn algorithm(&self) -> Option<ChecksumAlgorithm> {
+        self.algorithm
+    }
+
+    /// The piece to wait for before another one is filled; `None` if there is room.
+    pub(super) fn turn(&mut self) -> Option<Settled<Result<Stored, FsError>>> {
+        self.look();
+        let is_full = self.pieces.len() >= GROWTH_PIECES_MAX;
+        self.pieces.front().filter(|_| is_full).cloned()
+    }
+
+    /// Appends `body`, which is not empty unless it makes the object.
+    fn add(&mut self, place: Place, body: Bytes, checksum: Option<Checksum>) {
+        self.look();
+        let settled = Settled::new();
+        let (before, stored) = (self.pieces.back().cloned(), self.stored.clone());
+        self.pieces.push_back(settled.clone());
+        let pending = place.context.begin();
+        background::run(async move {
+            let before = match before {
+                Some(before) => before.wait().await.map(Some),
+                None => Ok(stored),
+            };
+            let outcome = match before {
+                Ok(before) => place.send(before, body, checksum).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = &outcome {
+                place.failure.set(error);
+            }
+            settled.settle(outcome);
+            drop(pending);
+        });
+    }
+
+    /// The object with all pieces, when they are there.
+    pub(super) fn all(&self) -> impl Future<Output = Result<Stored, FsError>> + use<> {
+        let (last, stored) = (self.pieces.back().cloned(), self.stored.clone());
+        async move {
+            match last {
+                Some(last) => last.wait().await,
+                None => Ok(stored.expect("a piece was added")),
+            }
+        }
+    }
+
+    /// The same bytes are another version now.
+    pub(super) fn redressed(&mut self, now: &Stored) {
+        self.look();
+        if self.pieces.is_empty() {
+            self.stored = Some(now.clone());
+        }
+    }
+
+    /// Forgets pieces that are there. One that failed stays: those behind it must not be sent.
+    fn look(&mut self) {
+        while let Some(Ok(stored)) = self.pieces.front().and_then(Settled::get) {
+            self.stored = Some(stored);
+            self.pieces.pop_front();
+        }
+    }
+}
+
+impl Place {
+    async fn send(
+        &self,
+        before: Option<Stored>,
+        body: Bytes,
+        checksum: Option<Checksum>,
+    ) -> Result<Stored, FsError> {
+        // The piece may have waited for long.
+        if let Some(error) = self.failure.get() {
+            return Err(error);
+        }
+        let context = &self.context;
+        let _in_flight = context.parts.enter(body.len() as u64);
+        match before {
+            Some(before) => context.append(&self.key, before, body, checksum).await,
+            None => {
+                let (condition, headers) = (self.condition.clone(), self.headers.clone());
+                let put = context.put(&self.key, body, checksum, condition, headers);
+                put.await
+            }
+        }
+    }
+}
+
+impl Writer {
+    /// Notices that the object was made.
+    pub(super) fn look(&self, front: &mut Front) {
+        front.look(&self.key, self.context.config.checksum);
+    }
+
+    /// The checksum of what is sent next.
+    pub(super) fn running_checksum(&self, front: &Front) -> RunningChecksum {
+        let new = self.context.config.checksum;
+        RunningChecksum::new(front.growth.as_ref().map_or(new, Growth::algorithm))
+    }
+
+    /// Appends `body` to the object, or makes it.
+    pub(super) fn append(&self, front: &mut Front, body: Bytes, checksum: Option<Checksum>) {
+        let place = Place {
+            context: Arc::clone(&self.context),
+            key: self.key.clone(),
+            failure: Arc::clone(&self.failure),
+            condition: front.condition.clone(),
+            headers: self.headers(),
+        };
+        let new = || Growth::new(self.context.config.checksum);
+        let growth = front.growth.get_or_insert_with(new);
+        growth.add(place, body, checksum);
+    }
+
+    /// Appends what is held, if it is anything.
+    pub(super) fn append_last(&self, front: &mut Front) {
+        if let Some((bytes, checksum)) = front.take_held()
+            && !bytes.as_ref().is_empty()
+        {
+            self.append(front, Bytes::from_owner(bytes), checksum.value());
+        }
+    }
+}
+
+impl WriteContext {
+    /// Whether existing objects can be appended to. Not where objects carry what changes with their bytes.
+    #[must_use]
+    pub fn appends(&self) -> bool {
+        self.config.allow_append && !self.config.posix_metadata && self.client.appends()
+    }
+
+    /// How new files are made.
+    pub(super) fn way_of_new(&self) -> Way {
+        if self.config.incremental_upload {
+            self.way_behind()
+        } else {
+            Way::Upload
+        }
+    }
+
+    /// How bytes come behind an object.
+    pub(super) fn way_behind(&self) -> Way {
+        if self.appends() {
+            Way::Growth
+        } else {
+            Way::Upload
+        }
+    }
+
+    /// Puts `body` behind the end of the version `before` of the object.
+    async fn append(
+        &self,
+        key: &Key,
+        mut before: Stored,
+        body: Bytes,
+        checksum: Option<Checksum>,
+    ) -> Result<Stored, FsError> {
+        let size = before.size + body.len() as u64;
+        let checksum = self.abilities.reduce(Uses::checksum(checksum)).checksum;
+        let mut was_renewed = false;
+        loop {
+            let request = AppendRequest {
+                key: key.clone(),
+                offset: before.size,
+                if_match: before.etag.quoted(),
+                body: body.clone(),
+                checksum,
+            };
+            let error = match self.client.append(request).await {
+                Ok(output) => {
+                    let etag = output.etag;
+                    return Ok(Stored { etag, size });
+                }
+                Err(error) => error,
+            };
+            if error.kind == ErrorKind::TooManyParts && !was_renewed {
+                tracing::info!(%key, "it was appended to as often as S3 allows: the server copies it onto itself");
+                before = self.renew(key, &before).await?;
+                was_renewed = true;
+                continue;
+            }
+            if error.answer_was_lost {
+                let (client, pool) = (&*self.client, self.memory.pool());
+                let stored = lost_answer::of_append(client, pool, key, before.size, &body).await;
+                if let Some(stored) = stored {
+                    return Ok(stored);
+                }
+            }
+            return Err(match error.kind {
+                ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(
+                    "{key} was changed by somebody else while it was appended to: {error}"
+                )),
+                _ => failed(error),
+            });
+        }
+    }
+
+    /// Makes the object one of a single part, by a copy of it onto itself.
+    async fn renew(&self, key: &Key, stored: &Stored) -> Result<Stored, FsError> {
+        let largest = self.config.copy_limits.whole_max;
+        if stored.size > largest {
+            return Err(FsError::TooLarge(format!(
+                "{key} was appended to as often as S3 allows, and is larger than the {} GiB that it copies onto itself \
+                 at once: copy the file, and append to the copy",
+                largest >> 30
+            )));
+        }
+        let details = self.client.head_details(key).await.map_err(failed)?;
+        if !details.info.etag.matches(&stored.etag) {
+            return Err(FsError::Stale(format!(
+                "{key} was replaced while it was appended to"
+            )));
+        }
+        self.redress(key, stored, details.headers).await
+    }
+}

@@ -1,0 +1,366 @@
+//! Appending on a directory bucket: by PutObject behind the end of the object.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+
+use mountpoint_client::server::{
+    Fault, Operation, PartSizes, RequestRecord, Rule, Server, ServerOptions,
+};
+use nix::sys::signal::Signal;
+
+use crate::harness::{self, Mounted, mount_s3, read, run, shell, wait_until};
+
+const BUCKET: &str = "appended--usw2-az1--x-s3";
+
+const MIB: usize = 1 << 20;
+
+fn server_with(options: ServerOptions) -> Server {
+    let server = Server::start(options).unwrap();
+    server.store().create_bucket(BUCKET);
+    server
+}
+
+fn server() -> Server {
+    server_with(ServerOptions::default())
+}
+
+fn mount(server: &Server, args: &[&str]) -> Mounted {
+    let mut command = mount_s3();
+    command.args([BUCKET, "--endpoint-url", &server.url()]);
+    // In bytes: 5 MiB.
+    command.args(["--write-part-size", "5242880"]);
+    Mounted::start({
+        command.args(args);
+        command
+    })
+}
+
+fn content(server: &Server, key: &str) -> Option<Vec<u8>> {
+    Some(server.store().object(BUCKET, key)?.bytes().to_vec())
+}
+
+/// Where what was appended went, in the order of the requests; `None` for what made the object.
+fn offsets(records: &[RequestRecord]) -> Vec<Option<u64>> {
+    let puts = records
+        .iter()
+        .filter(|it| it.operation == Operation::PutObject);
+    puts.map(|put| {
+        let offset = put.setting("x-amz-write-offset-bytes")?;
+        Some(offset.parse().unwrap())
+    })
+    .collect()
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect()
+}
+
+#[test]
+fn what_is_appended_is_sent_and_nothing_else() {
+    for flag in ["--incremental-upload", "--allow-append"] {
+        let server = server();
+        let mounted = mount(&server, &[flag]);
+        shell(mounted.path(), "printf 'one ' > log");
+        server.log().clear();
+        shell(mounted.path(), "printf 'two ' >> log");
+        let records = server.log().take();
+        assert_eq!(offsets(&records), [Some(4)], "{flag}");
+        let sent: Vec<_> = records.iter().map(|record| record.operation).collect();
+        assert!(!sent.contains(&Operation::GetObject), "{flag}: {sent:?}");
+        assert!(sent.len() <= 5, "{flag}: {sent:?}");
+        shell(
+            mounted.path(),
+            "for i in 1 2 3 4; do printf $i >> log; done",
+        );
+        assert_eq!(
+            shell(mounted.path(), "cat log"),
+            "one two 1234",
+            "what was appended is read"
+        );
+        assert_eq!(content(&server, "log").unwrap(), b"one two 1234");
+        // An empty file, one that is not there, and one that nothing is appended to.
+        shell(
+            mounted.path(),
+            "> empty; printf a >> empty; printf b >> empty; printf c >> new; : >> log",
+        );
+        assert_eq!(content(&server, "empty").unwrap(), b"ab");
+        assert_eq!(content(&server, "new").unwrap(), b"c");
+        assert_eq!(content(&server, "log").unwrap(), b"one two 1234");
+        assert!(mounted.unmount().success());
+    }
+}
+
+#[test]
+fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
+    let server = server();
+    let mounted = mount(&server, &["--incremental-upload"]);
+    let data = bytes(18 * MIB);
+    let mut file = File::create_new(mounted.join("large")).unwrap();
+    file.write_all(&data[..12 * MIB]).unwrap();
+    wait_until("two pieces", || {
+        content(&server, "large").is_some_and(|it| it.len() == 10 * MIB)
+    });
+    assert!(content(&server, "large").unwrap() == data[..10 * MIB]);
+    // The mount is killed: what was synchronised is there, and what came later is a beginning of the rest.
+    file.sync_all().unwrap();
+    assert!(content(&server, "large").unwrap() == data[..12 * MIB]);
+    file.write_all(&data[12 * MIB..]).unwrap();
+    wait_until("the next piece", || {
+        content(&server, "large").is_some_and(|it| it.len() == 17 * MIB)
+    });
+    let directory = mounted.path().to_owned();
+    mounted.signal(Signal::SIGKILL);
+    run("umount", &["-l", directory.to_str().unwrap()]);
+    drop(file);
+    assert!(content(&server, "large").unwrap() == data[..17 * MIB]);
+    assert!(server.store().uploads(BUCKET).is_empty());
+    // The next mount goes on where it ended.
+    let mounted = mount(&server, &["--incremental-upload"]);
+    server.log().clear();
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(mounted.join("large"))
+        .unwrap();
+    file.write_all(&data[17 * MIB..]).unwrap();
+    drop(file);
+    assert!(read(&mounted.join("large")) == data);
+    assert_eq!(offsets(&server.log().take()), [Some(17 << 20)]);
+}
+
+#[test]
+fn two_mounts_that_append_lose_nothing() {
+    let server = server();
+    let [one, two] = [(); 2].map(|()| mount(&server, &["--incremental-upload"]));
+    server.store().put(BUCKET, "log", "0");
+    let open = |mounted: &Mounted| {
+        let path = mounted.join("log");
+        OpenOptions::new().append(true).open(path).unwrap()
+    };
+    // Both have the same version open: who comes second is told, and nothing of the first is lost.
+    let (mut first, mut second) = (open(&one), open(&two));
+    first.write_all(b"1").unwrap();
+    second.write_all(b"2").unwrap();
+    first.sync_all().unwrap();
+    let refused = second.sync_all().unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::ESTALE));
+    drop((first, second));
+    assert_eq!(content(&server, "log").unwrap(), b"01");
+    // Who tries again until it has worked appends every line once.
+    let lines = |mounted: &Mounted, name: &str| {
+        for number in 0..10 {
+            let line = format!("{name}{number}\n");
+            let attempt = || -> io::Result<()> {
+                let mut file = OpenOptions::new().append(true).open(mounted.join("log"))?;
+                file.write_all(line.as_bytes())?;
+                nix::unistd::close(file).map_err(io::Error::from)
+            };
+            wait_until("a turn", || attempt().is_ok());
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| lines(&one, "a"));
+        scope.spawn(|| lines(&two, "b"));
+    });
+    let all = String::from_utf8(content(&server, "log").unwrap()).unwrap();
+    let mut found: Vec<_> = all.strip_prefix("01").unwrap().lines().collect();
+    let of_one: Vec<_> = found.iter().filter(|it| it.starts_with('a')).collect();
+    assert!(of_one.is_sorted(), "{all}");
+    found.sort_unstable();
+    let expected = ["a", "b"].map(|name| (0..10).map(move |number| format!("{name}{number}")));
+    let expected: Vec<_> = expected.into_iter().flatten().collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn an_object_of_ten_thousand_parts_is_renewed() {
+    let server = server_with(ServerOptions {
+        append_parts_max: 5,
+        ..ServerOptions::default()
+    });
+    let mounted = mount(&server, &["--incremental-upload"]);
+    shell(
+        mounted.path(),
+        "for i in 1 2 3 4 5 6 7 8 9; do printf $i >> log; done",
+    );
+    assert_eq!(content(&server, "log").unwrap(), b"123456789");
+    let copies = server.log().count(Operation::CopyObject);
+    assert_eq!(copies, 1, "one part, and four that are appended to it");
+}
+
+/// What is written behind how much.
+#[derive(Clone, Copy, Debug)]
+enum Workload {
+    New,
+    Small,
+    Large,
+}
+
+impl Workload {
+    fn before(self) -> usize {
+        match self {
+            Self::New => 0,
+            Self::Small => 7,
+            Self::Large => 5 * MIB + 3,
+        }
+    }
+
+    fn after(self) -> usize {
+        match self {
+            Self::Small => 20,
+            Self::New | Self::Large => self.before() + 6 * MIB,
+        }
+    }
+
+    fn run(self, mounted: &Mounted, key: &str) -> io::Result<()> {
+        let path = mounted.join(key);
+        let mut file = match self {
+            Self::New => File::create_new(&path)?,
+            Self::Small | Self::Large => OpenOptions::new().append(true).open(&path)?,
+        };
+        let data = bytes(self.after());
+        let mut pieces = data[self.before()..].chunks(MIB);
+        let written = pieces.try_for_each(|piece| file.write_all(piece));
+        let closed = nix::unistd::close(file).map_err(io::Error::from);
+        written.and(closed)
+    }
+}
+
+/// A fault, how often, and whether it is to be overcome.
+fn faults() -> [(Fault, Option<u64>, bool); 11] {
+    let error = |status, code| Fault::Error { status, code };
+    let lost = Fault::ErrorAfterwards {
+        status: 500,
+        code: "InternalError",
+    };
+    [
+        (error(400, "InvalidArgument"), None, false),
+        (error(400, "InvalidWriteOffset"), Some(1), false),
+        (error(403, "AccessDenied"), Some(1), false),
+        (error(500, "InternalError"), Some(1), true),
+        (Fault::SlowDown, Some(1), true),
+        (Fault::DropConnection, Some(1), true),
+        (Fault::DropConnectionAfterwards, Some(1), true),
+        (lost, Some(1), true),
+        (Fault::WrongETag, Some(1), false),
+        (Fault::NoETag, Some(1), false),
+        (Fault::CutBody(0), Some(1), false),
+    ]
+}
+
+#[test]
+fn every_fault_at_every_request_of_an_append_is_told_or_overcome() {
+    let server = server();
+    let mounted = mount(&server, &["--incremental-upload"]);
+    let mut cases = 0;
+    for workload in [Workload::New, Workload::Small, Workload::Large] {
+        let (before, after) = (workload.before(), bytes(workload.after()));
+        for (number, (fault, count, is_overcome)) in faults().into_iter().enumerate() {
+            for skip in 0.. {
+                let key = format!("{workload:?}-{number}-{skip}");
+                let case = format!("{key} {fault:?}");
+                if before > 0 {
+                    server.store().put(BUCKET, &key, after[..before].to_vec());
+                }
+                let rule = server.faults().add(Rule {
+                    key_prefix: key.clone(),
+                    skip,
+                    count,
+                    ..Rule::always(fault.clone())
+                });
+                let outcome = workload.run(&mounted, &key);
+                let fired = server.faults().remove(rule).unwrap();
+                let found = content(&server, &key).unwrap_or_default();
+                assert!(found.len() >= before, "{case}: something is lost");
+                assert!(after.starts_with(&found), "{case}: it is no beginning");
+                if outcome.is_ok() {
+                    assert_eq!(found.len(), after.len(), "{case}");
+                }
+                server.store().delete(BUCKET, &key);
+                if fired == 0 {
+                    outcome.expect(&case);
+                    break;
+                }
+                if is_overcome {
+                    assert!(outcome.is_ok(), "{case}: {outcome:?}");
+                }
+                cases += 1;
+            }
+        }
+    }
+    assert!(cases > 60, "{cases} cases are not all");
+    assert!(server.store().uploads(BUCKET).is_empty());
+}
+
+/// A server that is slow, and asks to slow down, and goes away for a while, has everything once.
+#[test]
+fn a_server_that_stumbles_has_every_line_once() {
+    let server = server();
+    let mounted = mount(&server, &["--incremental-upload"]);
+    for (fault, probability) in [
+        (Fault::SlowDown, 0.2),
+        (Fault::DropConnection, 0.1),
+        (Fault::DropConnectionAfterwards, 0.2),
+    ] {
+        server.faults().add(Rule {
+            probability,
+            seed: 7,
+            ..Rule::on(Operation::PutObject, fault)
+        });
+    }
+    let mut file = File::create_new(mounted.join("log")).unwrap();
+    let mut expected = Vec::new();
+    for number in 0..40 {
+        let line = format!("line {number}\n");
+        file.write_all(line.as_bytes()).unwrap();
+        expected.extend_from_slice(line.as_bytes());
+        file.sync_all().unwrap();
+        assert!(content(&server, "log").unwrap() == expected, "{number}");
+    }
+}
+
+/// A store that takes only parts of equal size, but for the last: all that a fixed part size sends are.
+#[test]
+fn parts_are_equally_large_where_their_size_is_given() {
+    let server = Server::start(ServerOptions {
+        part_sizes: PartSizes::Equal,
+        ..ServerOptions::default()
+    })
+    .unwrap();
+    server.store().create_bucket(harness::BUCKET);
+    let mounted = Mounted::new(&server, &["--write-part-size", "5242880"]);
+    // Writes that do not end with parts, and one that is longer than what is left.
+    let data = bytes(17 * MIB + 1);
+    let mut file = File::create_new(mounted.join("file")).unwrap();
+    for piece in data.chunks(999_983) {
+        file.write_all(piece).unwrap();
+    }
+    nix::unistd::close(file).unwrap();
+    let object = server.store().object(harness::BUCKET, "file").unwrap();
+    assert!(object.bytes() == data);
+    assert_eq!(object.parts().len(), 4);
+    drop(mounted);
+
+    // Behind a copy of another size there are none: the file fails, stays as it was, and the log says why.
+    let logs = tempfile::tempdir().unwrap();
+    let directory = logs.path().to_str().unwrap();
+    let more = ["--allow-append", "--log-directory", directory];
+    let args = [&["--write-part-size", "5242880"][..], &more].concat();
+    let mounted = Mounted::new(&server, &args);
+    harness::put(&server, "old", data[..6 * MIB].to_vec());
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(mounted.join("old"))
+        .unwrap();
+    for piece in data[6 * MIB..].chunks(MIB) {
+        file.write_all(piece).unwrap();
+    }
+    assert!(nix::unistd::close(file).is_err());
+    let object = server.store().object(harness::BUCKET, "old").unwrap();
+    assert!(object.bytes() == data[..6 * MIB]);
+    assert!(server.store().uploads(harness::BUCKET).is_empty());
+    let said = shell(logs.path(), "cat *");
+    assert!(
+        said.contains("InvalidPart") && said.contains("--write-part-size"),
+        "{said}"
+    );
+}
