@@ -283,16 +283,9 @@ impl FileSystem {
                 open.writer.write_now(offset, data)
             }
             Err(error) => {
-                self.distrust_pages(&file);
+                self.refused(&file);
                 Some(Err(error))
             }
-        }
-    }
-
-    /// A write was refused: the kernel may have sent it because of a shared mapping that was written to.
-    fn distrust_pages(&self, file: &OpenFile) {
-        if let OpenFile::Reading { ino, .. } = file {
-            self.namespace.distrust_pages(*ino);
         }
     }
 
@@ -300,7 +293,7 @@ impl FileSystem {
     pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let open = self.writer_at(&file, offset).await;
-        let open = open.inspect_err(|_| self.distrust_pages(&file))?;
+        let open = open.inspect_err(|_| self.refused(&file))?;
         open.written();
         open.writer.write(offset, data).await
     }

@@ -251,8 +251,8 @@ impl InodeTable {
         Ok(std::mem::replace(&mut inode.was_opened, true))
     }
 
-    /// The kernel's pages of an inode are not its version's: the next open is as the first.
-    pub(super) fn distrust_pages(&self, ino: InodeNo) {
+    /// The kernel may have pages of `ino` that are not of its version: it drops them when it opens the file next.
+    pub(super) fn drop_pages(&self, ino: InodeNo) {
         if let Ok(inode) = self.table.lock().inode_mut(ino) {
             inode.was_opened = false;
         }

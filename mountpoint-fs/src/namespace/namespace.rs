@@ -326,11 +326,6 @@ impl Namespace {
         self.table.open(ino)
     }
 
-    /// Bytes were written into the kernel's pages of `ino` that are not its object's: the next open drops them.
-    pub fn distrust_pages(&self, ino: InodeNo) {
-        self.table.distrust_pages(ino);
-    }
-
     /// A handle of `ino` was closed.
     pub fn close(&self, ino: InodeNo) {
         self.table.close(ino);
