@@ -67,6 +67,13 @@ impl FileSystem {
         begun
     }
 
+    /// A write was refused.
+    pub(super) fn refused(&self, file: &OpenFile) {
+        if let OpenFile::Reading { ino, .. } = file {
+            self.namespace.write_refused(*ino);
+        }
+    }
+
     /// The writer for a first write at `offset`.
     async fn begin_at(
         &self,

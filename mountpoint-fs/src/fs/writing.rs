@@ -282,14 +282,18 @@ impl FileSystem {
                 open.written();
                 open.writer.write_now(offset, data)
             }
-            Err(error) => Some(Err(error)),
+            Err(error) => {
+                self.refused(&file);
+                Some(Err(error))
+            }
         }
     }
 
     /// Takes bytes, when there is memory for them.
     pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
-        let open = self.writer_at(&file, offset).await?;
+        let open = self.writer_at(&file, offset).await;
+        let open = open.inspect_err(|_| self.refused(&file))?;
         open.written();
         open.writer.write(offset, data).await
     }

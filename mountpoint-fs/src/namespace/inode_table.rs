@@ -251,6 +251,13 @@ impl InodeTable {
         Ok(std::mem::replace(&mut inode.was_opened, true))
     }
 
+    /// The kernel may have pages of `ino` that are not of its version: it drops them when it opens the file next.
+    pub(super) fn drop_pages(&self, ino: InodeNo) {
+        if let Ok(inode) = self.table.lock().inode_mut(ino) {
+            inode.was_opened = false;
+        }
+    }
+
     /// Whether an open of `name` in `directory` would open `version`, and would be the first.
     pub(super) fn is_unread(&self, directory: InodeNo, name: &str, version: &Version) -> bool {
         let table = self.table.lock();

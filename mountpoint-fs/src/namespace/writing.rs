@@ -67,6 +67,12 @@ impl Namespace {
         self.table.begin_writing(ino, progress, Readers::Followers)
     }
 
+    /// A write of the file `ino`, which is only read, was refused. If it came from a mapping, the kernel keeps the page as it
+    /// was written: whoever opens the file next is to see the object.
+    pub fn write_refused(&self, ino: InodeNo) {
+        self.table.drop_pages(ino);
+    }
+
     /// Whether the file `ino` has bytes now, as its writer says it, or S3.
     #[must_use]
     pub fn has_bytes(&self, ino: InodeNo) -> bool {

@@ -197,6 +197,30 @@ print(zlib.crc32(m[4000000:4100000]), zlib.crc32(m[:]), len(m))'";
     assert_eq!(shell(mounted.path(), script), shell(local.path(), script));
 }
 
+/// A file that is opened for reading and writing can be mapped so; what is written there is refused, and nobody sees it.
+#[test]
+fn what_is_written_to_a_mapping_is_refused_and_not_seen() {
+    let server = server();
+    put(&server, "file", "hello");
+    let script = "python3 -c '
+import mmap
+file = open(\"file\", \"r+b\")
+m = mmap.mmap(file.fileno(), 0)
+m[0:1] = b\"j\"
+for end in m.flush, m.close, file.close:
+    try: end()
+    except OSError as error: print(error.errno)
+print(open(\"file\").read())'";
+    // With the flag the first change might have replaced the file: that it was refused is the file's error, for close, too.
+    for (flags, seen) in [
+        (&[][..], "9\nhello\n"),
+        (&["--allow-overwrite"], "22\n22\nhello\n"),
+    ] {
+        let mounted = Mounted::new(&server, flags);
+        assert_eq!(shell(mounted.path(), script), seen, "{flags:?}");
+    }
+}
+
 #[test]
 fn many_threads_at_random_offsets() {
     let server = server();

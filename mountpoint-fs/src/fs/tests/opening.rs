@@ -34,6 +34,24 @@ fn an_open_behind_its_lookup_asks_nothing() {
     assert_ne!(opened.handle, direct.handle);
 }
 
+/// The kernel sends what a program wrote into a shared mapping; its pages then hold what no object does.
+#[test]
+fn pages_that_were_written_to_in_vain_are_not_kept() {
+    let mount = Mount::immediate(&["a"]);
+    let ino = mount.walk("a");
+    let open = || now(mount.fs.open(ino, READ)).unwrap();
+    open();
+    let opened = open();
+    assert!(opened.keep_cache);
+    let refused = mount.fs.write_now(opened.handle, 0, b"x");
+    assert!(
+        matches!(refused, Some(Err(FsError::OneWay(_)))),
+        "{refused:?}"
+    );
+    assert!(!open().keep_cache);
+    assert!(open().keep_cache);
+}
+
 /// How long after its reply a lookup that took `took` vouches for an open.
 #[test]
 fn a_lookup_vouches_as_long_as_it_took() {
