@@ -93,6 +93,7 @@ pub(crate) async fn get(
         key: parse_key(key)?,
         range,
         if_match: None,
+        object_size: None,
         priority: Priority::Foreground,
     };
     let observer = Arc::new(Waiter(Mutex::new(Some(sender))));

@@ -110,6 +110,8 @@ pub struct GetRequest {
     pub range: Range<u64>,
     /// The version the bytes must come from. `None` only where the caller has seen no version yet.
     pub if_match: Option<ETag>,
+    /// Size of that version in bytes, where the caller was told it: an answer that says another one is refused.
+    pub object_size: Option<u64>,
     /// Who waits for it.
     pub priority: Priority,
 }

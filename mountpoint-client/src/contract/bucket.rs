@@ -178,6 +178,7 @@ impl Bucket {
             key: self.key(name)?,
             range,
             if_match: if_match.cloned(),
+            object_size: None,
             priority: Priority::Foreground,
         };
         let observer = Arc::clone(&watch);

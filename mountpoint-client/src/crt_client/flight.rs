@@ -251,7 +251,12 @@ impl Flight {
         let Phase::Flying { asked, .. } = &state.phase else {
             return Err(Refused);
         };
-        match head::check(head, asked, state.version.as_ref()) {
+        match head::check(
+            head,
+            asked,
+            state.version.as_ref(),
+            self.request.object_size,
+        ) {
             Ok(output) => {
                 state.version.get_or_insert_with(|| output.etag.clone());
                 state.output = Some(output);

@@ -16,11 +16,13 @@ pub(super) struct Refusal {
     pub(super) what: String,
 }
 
-/// Checks the head of a successful answer to a GET of `asked` under `If-Match: if_match`.
+/// Checks the head of a successful answer to a GET of `asked` under `If-Match: if_match`, of an object that has so many
+/// bytes, if that is known.
 pub(super) fn check(
     head: &ResponseHead,
     asked: &Range<u64>,
     if_match: Option<&ETag>,
+    known_size: Option<u64>,
 ) -> Result<GetOutput, Refusal> {
     let etag = match head.header("etag") {
         Some(value) if !value.trim().is_empty() => ETag::from_header(value.trim()),
@@ -45,6 +47,11 @@ pub(super) fn check(
         200 => check_whole(head, asked)?,
         status => return Err(invalid(format!("status {status} where 206 was expected"))),
     };
+    if let Some(known) = known_size.filter(|known| *known != object_size) {
+        return Err(invalid(format!(
+            "the object has {object_size} bytes, and was said to have {known} in the same version {etag:?}"
+        )));
+    }
     Ok(GetOutput { etag, object_size })
 }
 
@@ -148,7 +155,7 @@ mod tests {
     #[track_caller]
     fn accepts(status: u16, headers: &str, asked: Range<u64>, if_match: Option<&str>, size: u64) {
         let if_match = if_match.map(ETag::from_header);
-        let output = check(&head(status, headers), &asked, if_match.as_ref()).unwrap();
+        let output = check(&head(status, headers), &asked, if_match.as_ref(), None).unwrap();
         assert_eq!((output.etag.as_str(), output.object_size), ("\"a\"", size));
     }
 
@@ -158,6 +165,7 @@ mod tests {
             &head(status, headers),
             &ASKED,
             Some(&ETag::from_header("\"a\"")),
+            Some(100),
         )
         .unwrap_err();
         assert_eq!(refusal.kind, *kind, "{headers}");
@@ -194,6 +202,12 @@ mod tests {
         refuses(206, &format!("ETag: |{range}"), &invalid, "no ETag");
         refuses(206, range, &invalid, "no ETag");
         refuses(206, "ETag: \"a\"", &invalid, "no Content-Range");
+        refuses(
+            206,
+            "ETag: \"a\"|Content-Range: bytes 10-19/101",
+            &invalid,
+            "has 101 bytes, and was said to have 100",
+        );
         refuses(
             206,
             &format!("ETag: \"a\"|{range}|Content-Length: 9"),

@@ -160,6 +160,7 @@ impl Flight {
             key,
             range,
             if_match,
+            object_size,
             ..
         } = &self.request;
         let wanted = range.end.saturating_sub(range.start);
@@ -167,12 +168,11 @@ impl Flight {
             let what = format!("{range:?} of {key} into {} bytes", progress.into.capacity());
             return Err(refuse(ErrorKind::InvalidRequest, "InvalidRange", &what));
         }
-        progress.source = Some(
-            self.shared
-                .store
-                .lock()
-                .get(key, range, if_match.as_ref())?,
-        );
+        progress.source = Some(self.shared.store.lock().get(
+            key,
+            range,
+            (if_match.as_ref(), *object_size),
+        )?);
         Ok(())
     }
 

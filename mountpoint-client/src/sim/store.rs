@@ -89,12 +89,16 @@ impl Store {
         &self,
         key: &Key,
         range: &Range<u64>,
-        if_match: Option<&ETag>,
+        (if_match, known_size): (Option<&ETag>, Option<u64>),
     ) -> Result<(Content, GetOutput), ClientError> {
         let object = self.object(key).ok_or_else(|| no_such_key(key.as_str()))?;
         check_version(object, if_match)?;
         check_readable(object)?;
         let size = object.content.size();
+        if let Some(known) = known_size.filter(|known| *known != size) {
+            let what = format!("{key} has {size} bytes, and was said to have {known}");
+            return Err(refuse(ErrorKind::InvalidResponse, "wrong size", &what).with_status(206));
+        }
         if range.start >= size {
             let what = format!("{key} has {size} bytes, asked for {range:?}");
             return Err(refuse(ErrorKind::InvalidRequest, "InvalidRange", &what).with_status(416));

@@ -284,6 +284,7 @@ impl Fixture {
             key: key("k"),
             range,
             if_match: if_match.map(ETag::from_header),
+            object_size: None,
             priority,
         };
         let observer = Arc::new(Observer::default());

@@ -118,6 +118,7 @@ impl Connected {
             key: Key::parse(key).unwrap(),
             range,
             if_match: None,
+            object_size: None,
             priority,
         };
         let observer = Observer(parking_lot::Mutex::new(Some(sender)));

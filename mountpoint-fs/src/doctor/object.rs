@@ -37,6 +37,7 @@ pub(super) async fn get(
         key: key.clone(),
         range,
         if_match: Some(version),
+        object_size: None,
         priority: Priority::Foreground,
     };
     let handle = client.get(request, fill, Arc::new(Finish(Mutex::new(Some(sender)))));

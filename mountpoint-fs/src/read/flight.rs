@@ -35,6 +35,7 @@ use crate::sync::Mutex;
 pub(super) struct Flight {
     key: Key,
     etag: ETag,
+    object_size: u64,
     range: Range<u64>,
     /// Where its bytes land.
     block: Block,
@@ -89,7 +90,7 @@ impl Flight {
     /// A flight that is about to fill `block` from `range` of a version.
     pub(super) fn new(
         context: &Arc<ReadContext>,
-        (key, etag): (&Key, &ETag),
+        (key, etag, object_size): (&Key, &ETag, u64),
         range: Range<u64>,
         block: Block,
         purpose: Purpose,
@@ -97,6 +98,7 @@ impl Flight {
         Arc::new(Self {
             key: key.clone(),
             etag: etag.clone(),
+            object_size,
             range,
             block,
             purpose,
@@ -132,6 +134,7 @@ impl Flight {
             key: self.key.clone(),
             range: self.range.start + from as u64..self.range.end,
             if_match: Some(self.etag.clone()),
+            object_size: Some(self.object_size),
             priority,
         }
     }

@@ -389,7 +389,7 @@ impl Inner {
         let fill = self.context.block(memory);
         let flight = Flight::new(
             &self.context,
-            (&self.key, &self.etag),
+            (&self.key, &self.etag, self.size),
             range.clone(),
             fill.block(),
             purpose,

@@ -171,7 +171,10 @@ impl WriteContext {
                     None if error.answer_was_lost => {
                         let pool = self.memory.pool();
                         let stored = lost_answer::of_put(&*self.client, pool, key, &body).await;
-                        return stored.ok_or_else(|| not_made(error, &uses.condition, key));
+                        return match stored.map_err(FsError::from)? {
+                            Some(stored) => Ok(stored),
+                            None => Err(not_made(error, &uses.condition, key)),
+                        };
                     }
                     None => return Err(not_made(error, &uses.condition, key)),
                 },

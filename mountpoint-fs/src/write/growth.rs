@@ -269,7 +269,7 @@ impl WriteContext {
             if error.answer_was_lost {
                 let (client, pool) = (&*self.client, self.memory.pool());
                 let stored = lost_answer::of_append(client, pool, key, before.size, &body).await;
-                if let Some(stored) = stored {
+                if let Some(stored) = stored.map_err(FsError::from)? {
                     return Ok(stored);
                 }
             }

@@ -21,18 +21,9 @@ pub(super) async fn of_put(
     pool: &BlockPool,
     key: &Key,
     body: &Bytes,
-) -> Option<Stored> {
-    let size = body.len() as u64;
-    let info = client.head(key).await.ok()?;
-    if info.size != size {
-        return None;
-    }
-    let stored = Stored {
-        etag: info.etag,
-        size,
-    };
-    let is_there = holds(client, pool, key, (&stored.etag, 0), body).await;
-    is_there.then_some(stored)
+) -> Result<Option<Stored>, ClientError> {
+    let found = found(client, key, body.len() as u64).await?;
+    ending(client, pool, key, found, (0, body)).await
 }
 
 /// The object at `key`, if it ends with exactly these bytes behind `offset`.
@@ -42,18 +33,47 @@ pub(super) async fn of_append(
     key: &Key,
     offset: u64,
     body: &Bytes,
-) -> Option<Stored> {
-    let size = offset + body.len() as u64;
-    let info = client.head(key).await.ok()?;
-    if info.size != size {
-        return None;
+) -> Result<Option<Stored>, ClientError> {
+    let found = found(client, key, offset + body.len() as u64).await?;
+    ending(client, pool, key, found, (offset, body)).await
+}
+
+/// The object at `key`, if it has so many bytes.
+async fn found(
+    client: &dyn ObjectClient,
+    key: &Key,
+    size: u64,
+) -> Result<Option<Stored>, ClientError> {
+    match client.head(key).await {
+        Ok(info) => Ok((info.size == size).then_some(Stored {
+            etag: info.etag,
+            size,
+        })),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unknown(error)),
     }
-    let stored = Stored {
-        etag: info.etag,
-        size,
-    };
-    let is_there = holds(client, pool, key, (&stored.etag, offset), body).await;
-    is_there.then_some(stored)
+}
+
+/// What was `found`, if it holds the bytes at the offset.
+async fn ending(
+    client: &dyn ObjectClient,
+    pool: &BlockPool,
+    key: &Key,
+    found: Option<Stored>,
+    (offset, bytes): (u64, &Bytes),
+) -> Result<Option<Stored>, ClientError> {
+    let Some(stored) = found else { return Ok(None) };
+    let is_there = holds(client, pool, key, (&stored.etag, offset), bytes).await?;
+    Ok(is_there.then_some(stored))
+}
+
+/// Neither "it is ours" nor "it is somebody else's" can be said.
+fn unknown(mut error: ClientError) -> ClientError {
+    error.message.insert_str(
+        0,
+        "the answer of a write was lost, and whether it took place could not be found out: ",
+    );
+    error
 }
 
 /// Whether the version of the object holds `bytes` at the offset.
@@ -63,13 +83,14 @@ async fn holds(
     key: &Key,
     (version, mut offset): (&ETag, u64),
     bytes: &Bytes,
-) -> bool {
+) -> Result<bool, ClientError> {
     for piece in bytes.chunks(WRITE_SIZE_MAX) {
         let end = offset + piece.len() as u64;
         let request = GetRequest {
             key: key.clone(),
             range: offset..end,
             if_match: Some(version.clone()),
+            object_size: None,
             priority: Priority::Foreground,
         };
         let fill = pool.allocate(piece.len());
@@ -77,14 +98,24 @@ async fn holds(
         let finished = Finished(Settled::new());
         let settled = finished.0.clone();
         let get = client.get(request, fill, Arc::new(finished));
-        let is_there = settled.wait().await;
+        let outcome = settled.wait().await;
         drop(get);
-        if !is_there || block.bytes(0..piece.len()) != piece {
-            return false;
+        match outcome {
+            Ok(()) if block.bytes(0..piece.len()) == piece => {}
+            Ok(()) => return Ok(false),
+            Err(error) if is_replaced(&error) => return Ok(false),
+            Err(error) => return Err(unknown(error)),
         }
         offset = end;
     }
-    true
+    Ok(true)
+}
+
+fn is_replaced(error: &ClientError) -> bool {
+    matches!(
+        error.kind,
+        ErrorKind::NotFound | ErrorKind::PreconditionFailed
+    )
 }
 
 /// The object that `upload` became, of `size` bytes. An upload that did not become one is aborted.
@@ -104,13 +135,13 @@ pub(super) async fn of_complete(
     })
 }
 
-struct Finished(Settled<bool>);
+struct Finished(Settled<Result<(), ClientError>>);
 
 impl GetObserver for Finished {
     fn progressed(&self) {}
 
     fn finished(&self, outcome: Result<GetOutput, ClientError>) {
-        self.0.settle(outcome.is_ok());
+        self.0.settle(outcome.map(|_| ()));
     }
 }
 
@@ -118,7 +149,7 @@ impl GetObserver for Finished {
 mod tests {
     use futures::FutureExt as _;
     use mountpoint_client::SimClient;
-    use mountpoint_client::sim::SimOptions;
+    use mountpoint_client::sim::{Operation, SimOptions};
     use mountpoint_client::types::{ObjectHeaders, PartNumber, PutCondition};
 
     use super::*;
@@ -131,7 +162,7 @@ mod tests {
         let ask = |body: &[u8]| {
             let body = Bytes::copy_from_slice(body);
             let asked = of_put(&client, &pool, &key, &body).now_or_never().unwrap();
-            asked.is_some()
+            asked.unwrap().is_some()
         };
         assert!(!ask(b"hello"));
         client.put_object("key", "hello");
@@ -143,6 +174,25 @@ mod tests {
         assert!(ask(&large));
         client.put_object("key", "");
         assert!(ask(b""));
+    }
+
+    #[test]
+    fn what_cannot_be_found_out_is_not_said() {
+        let client = SimClient::new(SimOptions::default());
+        let (pool, key) = (BlockPool::new(0), Key::parse("key").unwrap());
+        client.put_object("key", "hello");
+        for (operation, kind, known) in [
+            (Operation::HeadObject, ErrorKind::NotFound, true),
+            (Operation::GetObject, ErrorKind::PreconditionFailed, true),
+            (Operation::HeadObject, ErrorKind::Transient, false),
+            (Operation::GetObject, ErrorKind::Transient, false),
+        ] {
+            client.fail_next(operation, 1, kind.clone());
+            let body = Bytes::from_static(b"hello");
+            let asked = of_put(&client, &pool, &key, &body).now_or_never().unwrap();
+            assert_eq!(asked.is_ok(), known, "{operation:?} {kind:?}");
+            assert!(!matches!(asked, Ok(Some(_))));
+        }
     }
 
     #[test]

@@ -149,6 +149,7 @@ fn observers_may_call_the_client() {
         key: key("k"),
         range: 0..10,
         if_match: None,
+        object_size: None,
         priority: Priority::ReadAhead,
     };
     let into = BlockPool::new(0).allocate(10);

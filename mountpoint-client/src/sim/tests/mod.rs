@@ -109,6 +109,7 @@ fn get(sim: &SimClient, name: &str, range: Range<u64>, if_match: Option<ETag>) -
         key: key(name),
         range,
         if_match,
+        object_size: None,
         priority: Priority::Foreground,
     };
     Get {

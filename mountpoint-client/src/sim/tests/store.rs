@@ -98,6 +98,7 @@ fn a_block_of_the_wrong_size_is_refused() {
         key: key("k"),
         range: 0..5,
         if_match: None,
+        object_size: None,
         priority: Priority::Foreground,
     };
     let into = BlockPool::new(0).allocate(6);

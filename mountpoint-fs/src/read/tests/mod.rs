@@ -529,6 +529,22 @@ fn a_replaced_object_is_stale_and_never_mixed() {
 }
 
 #[test]
+fn an_object_that_is_longer_than_was_said_is_not_read_as_a_short_one() {
+    let bucket = Bucket::new(Time::Immediate);
+    let key = bucket.open(64 * KIB).version().0.clone();
+    let etag = bucket
+        .client
+        .head(&key)
+        .now_or_never()
+        .unwrap()
+        .unwrap()
+        .etag;
+    let reader = Reader::new(Arc::clone(&bucket.context), key, etag, 10);
+    let error = reader.read(0, 4096).now_or_never().unwrap().unwrap_err();
+    assert!(matches!(error, FsError::Client(_)), "{error:?}");
+}
+
+#[test]
 fn the_budget_holds_with_many_streams() {
     let bucket = Bucket::with_memory(Time::Manual, 16 * MIB);
     let readers: Vec<_> = (0..100).map(|n| bucket.open(2 * MIB + n)).collect();
