@@ -112,7 +112,11 @@ pub const PACE_START_FAR: usize = 16;
 
 /// A store is far that takes so long to begin an upload. On the same machine or in the same rack it takes less, S3 20 ms
 /// and more.
-pub const PACE_FAR: Duration = Duration::from_millis(5);
+pub const PACE_FAR: Duration = Duration::from_millis(3);
+
+/// A near store's measurement takes at least so long: what a busy machine gives to the mount differs from one tenth of a
+/// second to the next by more than a number of parts does.
+pub const PACE_STRETCH_MIN: Duration = Duration::from_millis(400);
 
 /// Fewer parts at once are not tried.
 pub const PACE_MIN: usize = 4;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::config::limits::{
     PACE_FAR, PACE_GAIN, PACE_LOSS, PACE_MIN, PACE_REST_MAX, PACE_REST_MIN, PACE_START,
-    PACE_START_FAR, PACE_WAVES,
+    PACE_START_FAR, PACE_STRETCH_MIN, PACE_WAVES,
 };
 
 /// The limit, and what is known of it.
@@ -30,6 +30,8 @@ pub(super) struct Pace {
     rest: u32,
     /// Which way the next trial goes.
     is_next_up: bool,
+    /// An upload took long to begin: larger steps, and sooner.
+    is_far: bool,
     /// The limit is what trials made it.
     has_tried: bool,
 }
@@ -61,10 +63,11 @@ impl Pace {
             stretch: Stretch::default(),
             settling: 0,
             idle_since: None,
-            // The first parts are slower: their memory is new.
-            step: Step::Rest(1),
+            // The first parts are slower: their memory is new. And a trial of more touches more.
+            step: Step::Rest(PACE_REST_MIN),
             rest: PACE_REST_MIN,
             is_next_up: true,
+            is_far: false,
             has_tried: false,
         }
     }
@@ -76,8 +79,10 @@ impl Pace {
 
     /// The store took `time` to begin an upload. Matters until the first trial.
     pub(super) fn upload_begun(&mut self, time: Duration) {
-        if time >= PACE_FAR && !self.has_tried {
+        if time >= PACE_FAR && !self.has_tried && !self.is_far {
+            self.is_far = true;
             self.limit = self.limit.max(PACE_START_FAR.min(self.max));
+            self.step = Step::Rest(1);
         }
     }
 
@@ -111,14 +116,20 @@ impl Pace {
         self.stretch.parts += 1;
         self.stretch.bytes += bytes;
         // Parts of a far store end in waves: whole ones are measured.
-        if self.stretch.parts < PACE_WAVES * self.limit || now <= since {
+        let lasted = now.saturating_sub(since);
+        let least = if self.is_far {
+            Duration::ZERO
+        } else {
+            PACE_STRETCH_MIN
+        };
+        if self.stretch.parts < PACE_WAVES * self.limit || lasted <= least {
             return;
         }
         let stretch = std::mem::take(&mut self.stretch);
         self.stretch.since = Some(now);
         // If nobody did, the application is what was slow.
         if stretch.waits > 0 {
-            self.learn(stretch.bytes as f64 / (now - since).as_secs_f64());
+            self.learn(stretch.bytes as f64 / lasted.as_secs_f64());
         }
     }
 
@@ -147,7 +158,8 @@ impl Pace {
     /// Tries another limit than the one that brought `rate`.
     fn try_another(&mut self, rate: f64) {
         let from = self.limit;
-        let up = (from * 2).min(self.max);
+        let up = if self.is_far { from * 2 } else { from * 3 / 2 };
+        let up = up.min(self.max);
         let down = (from * 3 / 4).max(PACE_MIN.min(self.max));
         self.has_tried = true;
         self.limit = if self.is_next_up && up > from || down == from {
@@ -215,6 +227,7 @@ mod tests {
         assert!((PACE_MIN..=2 * PACE_START).contains(&mean), "{mean}");
         // One in 2.5 ms, of which each takes 0.1 s: 40 fill it.
         let mut pace = Pace::new(200);
+        pace.upload_begun(Duration::from_millis(20));
         let (time, limits) = send(&mut pace, 4000, 0.1, 0.0025);
         assert!(time < 10.9, "{time}");
         let later = &limits[2000..];
