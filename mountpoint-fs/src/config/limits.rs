@@ -96,7 +96,7 @@ pub const UPLOAD_PART_MAX: u64 = 5 << 30;
 /// Smallest part that is not the last; S3's limit.
 pub const UPLOAD_PART_MIN: u64 = 5 << 20;
 
-/// Parts of the first size: the first 8 GiB go out in parts of 8 MiB, many of which may be on their way at once.
+/// Parts of the first size: the first 7.8 GiB go out in parts of 8 MiB, many of which may be on their way at once.
 pub const UPLOAD_PARTS_FIRST: u16 = 1000;
 
 /// Behind them the size doubles after so many parts, so that most of the 10,000 may have the largest size.
@@ -104,7 +104,7 @@ pub const UPLOAD_PARTS_STEP: u16 = 250;
 
 /// Parts of all uploads that are sent at once, to begin with, where the connections allow so many. One writer to a store
 /// on the same machine came to 0.72, 0.83, 1.03, 1.12, 1.13 and 1.18 GB/s with 2, 3, 4, 8, 12 and 25 of them; with 8 it
-/// holds 100 MiB less than with 16. See `write::pace`.
+/// holds 60 to 110 MiB less than with 16. See `write::pace`.
 pub const PACE_START: usize = 8;
 
 /// The same for a store that takes [`PACE_FAR`] or longer to answer.
