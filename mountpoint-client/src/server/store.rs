@@ -41,26 +41,15 @@ pub(super) struct Bucket {
     pub(super) uploads: Mutex<BTreeMap<(String, String), Upload>>,
 }
 
-impl Default for Store {
-    fn default() -> Self {
-        Self {
-            buckets: RwLock::default(),
-            uploads_created: AtomicU64::new(0),
-            part_tags: PartTags::default(),
-            part_sizes: PartSizes::default(),
-            append_parts_max: usize::MAX,
-        }
-    }
-}
-
 impl Store {
     /// An empty one.
     pub(super) fn new(options: &ServerOptions) -> Self {
         Self {
+            buckets: RwLock::default(),
+            uploads_created: AtomicU64::new(0),
             part_tags: options.part_tags,
             part_sizes: options.part_sizes,
             append_parts_max: options.append_parts_max,
-            ..Self::default()
         }
     }
 

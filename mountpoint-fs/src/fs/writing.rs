@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mountpoint_client::types::{ChecksumAlgorithm, KeptChecksum, Key};
 
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
-use crate::handle::{Closing, LateWriter, OpenFile, OpenWriter, Opener};
+use crate::handle::{Closing, OpenFile, OpenWriter, Opener};
 use crate::namespace::{Namespace, OpenVersion, Readers, Version, being_written};
 use crate::operation::{
     Entry, FileKind, FsError, HandleNo, InodeNo, Opened, PosixAttributes, Progress, WriteOptions,
@@ -303,10 +303,7 @@ impl FileSystem {
     pub async fn flush(&self, handle: HandleNo, closing: &dyn Closing) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let Ok(open) = file.writing() else {
-            return file
-                .late()
-                .and_then(LateWriter::refusal)
-                .map_or(Ok(()), Err);
+            return file.refusal().map_or(Ok(()), Err);
         };
         if let Some(error) = open.writer.failure() {
             return Err(error);
@@ -321,10 +318,7 @@ impl FileSystem {
     pub async fn sync(&self, handle: HandleNo) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let Ok(open) = file.writing() else {
-            return file
-                .late()
-                .and_then(LateWriter::refusal)
-                .map_or(Ok(()), Err);
+            return file.refusal().map_or(Ok(()), Err);
         };
         open.synchronised();
         open.writer.store().await.map(drop)

@@ -61,11 +61,12 @@ impl OpenFile {
             return Ok(open);
         }
         let late = self.late().ok_or(FsError::OneWay(
-            "an existing file that is opened without O_TRUNC is only read: parts of it cannot be replaced",
+            "an existing file that is opened for both without O_TRUNC is only read; with --allow-overwrite it can be cut to \
+             nothing and replaced",
         ))?;
         late.writer().ok_or_else(|| {
             let not_yet = || FsError::OneWay("nothing was written to the file yet");
-            late.refusal().unwrap_or_else(not_yet)
+            self.refusal().unwrap_or_else(not_yet)
         })
     }
 
@@ -77,6 +78,12 @@ impl OpenFile {
             Self::Reading { late, .. } => late.as_ref(),
             Self::Following { .. } | Self::Writing(_) => None,
         }
+    }
+
+    /// The error of the first write that was refused.
+    #[must_use]
+    pub fn refusal(&self) -> Option<FsError> {
+        self.late().and_then(LateWriter::refusal)
     }
 
     /// What is to write it with its first change, which has not come.

@@ -169,8 +169,8 @@ impl WriteContext {
                 Err(error) => match self.abilities.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
                     None if error.answer_was_lost => {
-                        let pool = self.memory.pool();
-                        let stored = lost_answer::of_put(&*self.client, pool, key, &body).await;
+                        let (client, pool) = (&*self.client, self.memory.pool());
+                        let stored = lost_answer::of_bytes(client, pool, key, 0, &body).await;
                         return match stored.map_err(FsError::from)? {
                             Some(stored) => Ok(stored),
                             None => Err(not_made(error, &uses.condition, key)),

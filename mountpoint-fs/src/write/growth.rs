@@ -19,7 +19,7 @@ use mountpoint_client::types::{
 use super::abilities::Uses;
 use super::background::{self, Settled};
 use super::checksum::RunningChecksum;
-use super::context::{WriteContext, failed};
+use super::context::{WriteContext, failed, not_made};
 use super::failure::Failure;
 use super::front::{Front, Stage, Way};
 use super::lost_answer;
@@ -268,17 +268,12 @@ impl WriteContext {
             }
             if error.answer_was_lost {
                 let (client, pool) = (&*self.client, self.memory.pool());
-                let stored = lost_answer::of_append(client, pool, key, before.size, &body).await;
+                let stored = lost_answer::of_bytes(client, pool, key, before.size, &body).await;
                 if let Some(stored) = stored.map_err(FsError::from)? {
                     return Ok(stored);
                 }
             }
-            return Err(match error.kind {
-                ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(
-                    "{key} was changed by somebody else while it was appended to: {error}"
-                )),
-                _ => failed(error),
-            });
+            return Err(not_made(error, &PutCondition::Match(before.etag), key));
         }
     }
 

@@ -1,8 +1,8 @@
 //! Whether a write happened whose answer was lost.
 //!
 //! A conditional request that is sent again, because nobody answered the first time, may be refused by what the first one
-//! did. Then the bucket is asked: the bytes of a small object, or those that were appended, are compared; an upload that is gone was completed, because
-//! nobody else knows its id.
+//! did. Then the bucket is asked: the bytes of a small object, or those that were appended, are compared; an upload that is
+//! gone was completed, because nobody else knows its id.
 
 use std::sync::Arc;
 
@@ -15,56 +15,23 @@ use super::background::Settled;
 use super::writer::Stored;
 use crate::config::limits::WRITE_SIZE_MAX;
 
-/// The object at `key`, if it has exactly these bytes.
-pub(super) async fn of_put(
-    client: &dyn ObjectClient,
-    pool: &BlockPool,
-    key: &Key,
-    body: &Bytes,
-) -> Result<Option<Stored>, ClientError> {
-    let found = found(client, key, body.len() as u64).await?;
-    ending(client, pool, key, found, (0, body)).await
-}
-
 /// The object at `key`, if it ends with exactly these bytes behind `offset`.
-pub(super) async fn of_append(
+pub(super) async fn of_bytes(
     client: &dyn ObjectClient,
     pool: &BlockPool,
     key: &Key,
     offset: u64,
     body: &Bytes,
 ) -> Result<Option<Stored>, ClientError> {
-    let found = found(client, key, offset + body.len() as u64).await?;
-    ending(client, pool, key, found, (offset, body)).await
-}
-
-/// The object at `key`, if it has so many bytes.
-async fn found(
-    client: &dyn ObjectClient,
-    key: &Key,
-    size: u64,
-) -> Result<Option<Stored>, ClientError> {
-    match client.head(key).await {
-        Ok(info) => Ok((info.size == size).then_some(Stored {
-            etag: info.etag,
-            size,
-        })),
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unknown(error)),
-    }
-}
-
-/// What was `found`, if it holds the bytes at the offset.
-async fn ending(
-    client: &dyn ObjectClient,
-    pool: &BlockPool,
-    key: &Key,
-    found: Option<Stored>,
-    (offset, bytes): (u64, &Bytes),
-) -> Result<Option<Stored>, ClientError> {
-    let Some(stored) = found else { return Ok(None) };
-    let is_there = holds(client, pool, key, (&stored.etag, offset), bytes).await?;
-    Ok(is_there.then_some(stored))
+    let size = offset + body.len() as u64;
+    let etag = match client.head(key).await {
+        Ok(info) if info.size == size => info.etag,
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unknown(error)),
+    };
+    let is_there = holds(client, pool, key, (&etag, offset), body).await?;
+    Ok(is_there.then_some(Stored { etag, size }))
 }
 
 /// Neither "it is ours" nor "it is somebody else's" can be said.
@@ -161,8 +128,8 @@ mod tests {
         let key = Key::parse("key").unwrap();
         let ask = |body: &[u8]| {
             let body = Bytes::copy_from_slice(body);
-            let asked = of_put(&client, &pool, &key, &body).now_or_never().unwrap();
-            asked.unwrap().is_some()
+            let asked = of_bytes(&client, &pool, &key, 0, &body).now_or_never();
+            asked.unwrap().unwrap().is_some()
         };
         assert!(!ask(b"hello"));
         client.put_object("key", "hello");
@@ -189,7 +156,8 @@ mod tests {
         ] {
             client.fail_next(operation, 1, kind.clone());
             let body = Bytes::from_static(b"hello");
-            let asked = of_put(&client, &pool, &key, &body).now_or_never().unwrap();
+            let asked = of_bytes(&client, &pool, &key, 0, &body).now_or_never();
+            let asked = asked.unwrap();
             assert_eq!(asked.is_ok(), known, "{operation:?} {kind:?}");
             assert!(!matches!(asked, Ok(Some(_))));
         }
