@@ -136,7 +136,7 @@ pub enum Server {
 impl Server {
     fn gaps(self) -> &'static [Gap] {
         match self {
-            Self::Sim | Self::Embedded => &GENERAL_PURPOSE_GAPS,
+            Self::Sim | Self::Embedded => &GENERAL_PURPOSE,
             Self::SimDirectory | Self::EmbeddedDirectory => &DIRECTORY,
             Self::Minio => &MINIO,
             Self::Versitygw => &VERSITYGW,
@@ -150,11 +150,11 @@ const fn gap(capability: Capability, reason: &'static str) -> Gap {
     Gap { capability, reason }
 }
 
-const GENERAL_PURPOSE: Gap = gap(Capability::Rename, "only directory buckets rename");
+const NO_RENAMING: Gap = gap(Capability::Rename, "only directory buckets rename");
 
 const NO_APPENDING: Gap = gap(Capability::Append, "only directory buckets append");
 
-const GENERAL_PURPOSE_GAPS: [Gap; 2] = [GENERAL_PURPOSE, NO_APPENDING];
+const GENERAL_PURPOSE: [Gap; 2] = [NO_RENAMING, NO_APPENDING];
 
 const DIRECTORY: [Gap; 3] = [
     gap(
@@ -172,7 +172,7 @@ const DIRECTORY: [Gap; 3] = [
 ];
 
 const MINIO: [Gap; 12] = [
-    GENERAL_PURPOSE,
+    NO_RENAMING,
     NO_APPENDING,
     gap(
         Capability::StorageClasses,
@@ -218,7 +218,7 @@ const VERSITYGW: [Gap; 12] = [
         Capability::CopyDropsHeaders,
         "versitygw 1.8 keeps the source's Cache-Control where the request names none",
     ),
-    GENERAL_PURPOSE,
+    NO_RENAMING,
     NO_APPENDING,
     gap(
         Capability::CopyDestinationCondition,
@@ -259,7 +259,7 @@ const VERSITYGW: [Gap; 12] = [
 ];
 
 const GARAGE: [Gap; 8] = [
-    GENERAL_PURPOSE,
+    NO_RENAMING,
     NO_APPENDING,
     gap(
         Capability::ConditionalPut,
@@ -282,7 +282,7 @@ const GARAGE: [Gap; 8] = [
 ];
 
 const GOFAKES3: [Gap; 12] = [
-    GENERAL_PURPOSE,
+    NO_RENAMING,
     NO_APPENDING,
     gap(
         Capability::ConditionalPut,

@@ -83,9 +83,9 @@ pub const DESCRIPTORS_SEEN_MAX: usize = 1024;
 /// Parts of an upload, to begin with; the reference's size.
 pub const WRITE_PART_DEFAULT: u64 = 8 << 20;
 
-/// Pieces of one file that are sent to the end of its object or wait for that: one on its way, one behind it. They go
+/// Parts of one file that are sent to the end of its object or wait for that: one on its way, one behind it. They go
 /// one after the other, so more would only hold memory.
-pub const GROWTH_PIECES_MAX: usize = 2;
+pub const GROWTH_PARTS_MAX: usize = 2;
 
 /// Parts that one upload may have; S3's limit.
 pub const UPLOAD_PARTS_MAX: u16 = 10_000;

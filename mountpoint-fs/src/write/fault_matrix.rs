@@ -25,9 +25,9 @@ enum Workload {
     GoOn(usize, usize),
     /// An object of so many bytes, and so many behind it.
     Append(usize, usize),
-    /// A new file of so many bytes, and so many behind a synchronisation, appended piece by piece.
+    /// A new file of so many bytes, and so many behind a synchronisation, appended part by part.
     GrowNew(usize, usize),
-    /// An object of so many bytes, and so many behind it, appended piece by piece.
+    /// An object of so many bytes, and so many behind it, appended part by part.
     Grow(usize, usize),
 }
 
@@ -289,7 +289,7 @@ fn every_request_that_hangs_is_told_or_does_no_harm() {
     assert!(cases > 40, "{cases} cases are not all");
 }
 
-/// Whether it holds the first pieces of what was written, and no less than there was before.
+/// Whether it holds the first parts of what was written, and no less than there was before.
 fn is_beginning(content: Option<&[u8]>, contents: &Contents) -> bool {
     let before = contents.before.as_ref().map_or(1, Vec::len);
     content.is_some_and(|content| content.len() >= before && contents.after.starts_with(content))

@@ -36,7 +36,7 @@ pub(super) struct Front {
     pub(super) base: Option<Copied>,
     /// How what is full is sent, unless that has begun otherwise.
     pub(super) way: Way,
-    /// The object that pieces are appended to.
+    /// The object that parts are appended to.
     pub(super) growth: Option<Growth>,
     /// Whether the upload has copies in it, and so no checksums.
     pub(super) has_copies: bool,
@@ -53,7 +53,7 @@ pub(super) struct Front {
 pub(super) enum Way {
     /// By an upload: it appears as a whole.
     Upload,
-    /// By pieces that are appended to it.
+    /// By parts that are appended to it.
     Growth,
 }
 
@@ -132,7 +132,7 @@ impl Front {
         matches!(self.stage, Stage::Open) && filled as u64 >= UPLOAD_PART_MIN
     }
 
-    /// Whether the next piece is appended to the object.
+    /// Whether the next part is appended to the object.
     pub(super) fn is_growing(&self) -> bool {
         self.growth.is_some()
             || (self.way == Way::Growth && self.upload.is_none() && self.base.is_none())

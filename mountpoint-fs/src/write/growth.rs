@@ -1,10 +1,10 @@
-//! An object that grows while its file is written: each piece is appended to it, one after the other.
+//! An object that grows while its file is written: each part is appended to it, one after the other.
 //!
-//! For directory buckets. The first piece of a new file is a PutObject; each further one is put behind the end of the
+//! For directory buckets. The first part of a new file is a PutObject; each further one is put behind the end of the
 //! object that the one before has made, on the condition that it is still that version and as long as it was. So what the
 //! bucket holds is always the beginning of the file, and nothing of anybody else is ever replaced.
 //!
-//! Invariants: one piece of a file is on its way at a time; behind a piece that failed none is sent. Each step runs in
+//! Invariants: one part of a file is on its way at a time; behind a part that failed none is sent. Each step runs in
 //! the background from the moment it is asked for.
 
 use std::collections::VecDeque;
@@ -24,27 +24,27 @@ use super::failure::Failure;
 use super::front::{Front, Stage, Way};
 use super::lost_answer;
 use super::writer::{Stored, WriteObserver, Writer};
-use crate::config::limits::GROWTH_PIECES_MAX;
+use crate::config::limits::GROWTH_PARTS_MAX;
 use crate::operation::FsError;
 
 /// The object behind a file, as far as it has grown.
 #[derive(Debug)]
 pub(super) struct Growth {
-    /// What the bucket holds, but for the pieces; `None` before there is an object.
+    /// What the bucket holds, but for the parts; `None` before there is an object.
     stored: Option<Stored>,
-    /// Pieces that are on their way or wait, each with the object that it makes.
-    pieces: VecDeque<Settled<Result<Stored, FsError>>>,
-    /// Checksum of the object, which that of each piece must be.
+    /// Parts that are on their way or wait, each with the object that it makes.
+    parts: VecDeque<Settled<Result<Stored, FsError>>>,
+    /// Checksum of the object, which that of each part must be.
     algorithm: Option<ChecksumAlgorithm>,
 }
 
-/// Where a piece goes, and who is told.
+/// Where a part goes, and who is told.
 struct Place {
     context: Arc<WriteContext>,
     key: Key,
     failure: Arc<Failure>,
     observer: Arc<dyn WriteObserver>,
-    /// For the piece that makes the object.
+    /// For the part that makes the object.
     condition: PutCondition,
     /// As `condition`.
     headers: ObjectHeaders,
@@ -55,7 +55,7 @@ impl Growth {
     fn new(algorithm: Option<ChecksumAlgorithm>) -> Self {
         Self {
             stored: None,
-            pieces: VecDeque::new(),
+            parts: VecDeque::new(),
             algorithm,
         }
     }
@@ -72,19 +72,19 @@ impl Growth {
         self.algorithm
     }
 
-    /// The piece to wait for before another one is filled; `None` if there is room.
+    /// The part to wait for before another one is filled; `None` if there is room.
     pub(super) fn turn(&mut self) -> Option<Settled<Result<Stored, FsError>>> {
         self.look();
-        let is_full = self.pieces.len() >= GROWTH_PIECES_MAX;
-        self.pieces.front().filter(|_| is_full).cloned()
+        let is_full = self.parts.len() >= GROWTH_PARTS_MAX;
+        self.parts.front().filter(|_| is_full).cloned()
     }
 
     /// Appends `body`, which is not empty unless it makes the object.
     fn add(&mut self, place: Place, body: Bytes, checksum: Option<Checksum>) {
         self.look();
         let settled = Settled::new();
-        let (before, stored) = (self.pieces.back().cloned(), self.stored.clone());
-        self.pieces.push_back(settled.clone());
+        let (before, stored) = (self.parts.back().cloned(), self.stored.clone());
+        self.parts.push_back(settled.clone());
         let pending = place.context.begin();
         background::run(async move {
             let before = match before {
@@ -104,13 +104,13 @@ impl Growth {
         });
     }
 
-    /// The object with all pieces, when they are there.
+    /// The object with all parts, when they are there.
     pub(super) fn all(&self) -> impl Future<Output = Result<Stored, FsError>> + use<> {
-        let (last, stored) = (self.pieces.back().cloned(), self.stored.clone());
+        let (last, stored) = (self.parts.back().cloned(), self.stored.clone());
         async move {
             match last {
                 Some(last) => last.wait().await,
-                None => Ok(stored.expect("a piece was added")),
+                None => Ok(stored.expect("a part was added")),
             }
         }
     }
@@ -118,16 +118,16 @@ impl Growth {
     /// The same bytes are another version now.
     pub(super) fn redressed(&mut self, now: &Stored) {
         self.look();
-        if self.pieces.is_empty() {
+        if self.parts.is_empty() {
             self.stored = Some(now.clone());
         }
     }
 
-    /// Forgets pieces that are there. One that failed stays: those behind it must not be sent.
+    /// Forgets parts that are there. One that failed stays: those behind it must not be sent.
     fn look(&mut self) {
-        while let Some(Ok(stored)) = self.pieces.front().and_then(Settled::get) {
+        while let Some(Ok(stored)) = self.parts.front().and_then(Settled::get) {
             self.stored = Some(stored);
-            self.pieces.pop_front();
+            self.parts.pop_front();
         }
     }
 }
@@ -139,7 +139,7 @@ impl Place {
         body: Bytes,
         checksum: Option<Checksum>,
     ) -> Result<Stored, FsError> {
-        // The piece may have waited for long.
+        // The part may have waited for long.
         if let Some(error) = self.failure.get() {
             return Err(error);
         }
@@ -190,7 +190,7 @@ impl Writer {
             self.look(&mut front);
             match (&front.stage, &front.growth) {
                 (Stage::Storing(settled), _) => Some(settled.clone()),
-                (_, Some(growth)) => growth.pieces.back().cloned(),
+                (_, Some(growth)) => growth.parts.back().cloned(),
                 (_, None) => None,
             }
         };

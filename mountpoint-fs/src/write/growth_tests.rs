@@ -1,4 +1,4 @@
-//! Files whose pieces are appended to their object, over a simulated directory bucket.
+//! Files whose parts are appended to their object, over a simulated directory bucket.
 
 use futures::FutureExt as _;
 use mountpoint_client::ErrorKind;
@@ -38,7 +38,7 @@ fn puts(bench: &Bench) -> Vec<(Option<u64>, u64)> {
 const PART: u64 = 5 << 20;
 
 #[test]
-fn each_full_piece_is_appended_and_the_rest_at_the_end() {
+fn each_full_part_is_appended_and_the_rest_at_the_end() {
     for (len, expected) in [
         (0, vec![(None, 0)]),
         (5, vec![(None, 5)]),
@@ -61,7 +61,7 @@ fn each_full_piece_is_appended_and_the_rest_at_the_end() {
         let kept = KeptChecksum::Of(ChecksumAlgorithm::Crc32c);
         assert_eq!(
             object.checksum, kept,
-            "{len}: its pieces went with checksums"
+            "{len}: its parts went with checksums"
         );
         drop(writer);
         assert_eq!(bench.budget.used(), 0);
@@ -93,12 +93,12 @@ fn what_was_stored_is_never_sent_again() {
 }
 
 #[test]
-fn one_piece_is_on_its_way_at_a_time_and_one_waits() {
+fn one_part_is_on_its_way_at_a_time_and_one_waits() {
     let (_state, bench) = bench(Time::Manual);
     let writer = behind(&bench, b"old");
     let content = pattern(16 * MIB);
     let mut at = 0;
-    // The third piece waits for the first.
+    // The third part waits for the first.
     for piece in content[..10 * MIB].chunks(MIB) {
         let taken = writer.write_now(3 + at, piece);
         assert!(matches!(taken, Some(Ok(()))), "{at}");
@@ -184,7 +184,7 @@ fn an_answer_that_was_lost_appends_nothing_twice() {
 }
 
 #[test]
-fn behind_a_piece_that_failed_none_is_sent() {
+fn behind_a_part_that_failed_none_is_sent() {
     let (_state, bench) = bench(Time::Manual);
     let writer = behind(&bench, b"old");
     for (at, piece) in pattern(10 * MIB).chunks(MIB).enumerate() {

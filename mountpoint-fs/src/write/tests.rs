@@ -100,7 +100,7 @@ impl Bench {
         Self::next_mount(Arc::new(SimClient::new(options)), state)
     }
 
-    /// Of a directory bucket, where files are appended to piece by piece.
+    /// Of a directory bucket, where files are appended to part by part.
     pub(super) fn growing(state: &Path, time: Time) -> Self {
         let options = SimOptions {
             time,

@@ -61,7 +61,7 @@ pub trait WriteObserver: Send + Sync {
     fn resumed(&self) -> Result<(), FsError>;
     /// The bucket holds the file as it was when it was closed or synchronised.
     fn stored(&self, stored: &Stored);
-    /// The bucket holds the beginning of the file, by pieces that were appended to it; more is on its way or to come.
+    /// The bucket holds the beginning of the file, by parts that were appended to it; more is on its way or to come.
     fn grown(&self, _stored: &Stored) {}
     /// The file failed for good.
     fn failed(&self, error: &FsError);
