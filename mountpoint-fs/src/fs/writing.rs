@@ -250,10 +250,7 @@ impl FileSystem {
         while offset < size {
             let data = reader.read(offset, READ_SIZE_MAX).await?;
             // A copy of file data: it belongs to another budget than what is written.
-            let mut piece = Vec::with_capacity(data.len());
-            for (block, range) in &data.slices {
-                piece.extend_from_slice(block.bytes(range.clone()));
-            }
+            let piece = data.to_vec();
             if piece.is_empty() {
                 return Err(FsError::Stale("the file is shorter than it was".to_owned()));
             }

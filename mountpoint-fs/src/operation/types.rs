@@ -222,6 +222,16 @@ impl ReadData {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// A copy of the bytes.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len());
+        for (block, range) in &self.slices {
+            bytes.extend_from_slice(block.bytes(range.clone()));
+        }
+        bytes
+    }
 }
 
 /// One name of a directory.

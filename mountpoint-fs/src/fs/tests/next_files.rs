@@ -82,11 +82,7 @@ impl Mount {
                 None => assert!(self.bucket.deliver_all() > 0),
             }
         };
-        let slices = data.slices.iter();
-        let bytes: Vec<u8> = slices
-            .flat_map(|(block, range)| block.bytes(range.clone()).to_vec())
-            .collect();
-        assert!(bytes == expected);
+        assert!(data.to_vec() == expected);
         self.fs.release(opened.handle);
     }
 

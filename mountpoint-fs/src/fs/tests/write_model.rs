@@ -457,12 +457,7 @@ impl Model {
                     let Ok(data) = read else {
                         return assert!(self.has_fault, "{name}");
                     };
-                    let content: Vec<u8> = data
-                        .slices
-                        .iter()
-                        .flat_map(|(block, range)| block.bytes(range.clone()).to_vec())
-                        .collect();
-                    assert_eq!(Some(&content), self.truth.get(name), "{name}");
+                    assert_eq!(Some(&data.to_vec()), self.truth.get(name), "{name}");
                     return;
                 }
                 Err(FsError::Stale(_)) if attempt == 0 => {}
