@@ -1,12 +1,11 @@
-//! Appending on a directory bucket: by PutObject behind the end of the object.
+//! Appending: on a directory bucket by PutObject behind the end of the object; what two mounts and kills do on both kinds of
+//! buckets.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 
-use mountpoint_client::server::{
-    Fault, Operation, PartSizes, RequestRecord, Rule, Server, ServerOptions,
-};
+use mountpoint_client::server::{Fault, Operation, RequestRecord, Rule, Server, ServerOptions};
 use nix::sys::signal::Signal;
 
 use crate::harness::{self, Mounted, mount_s3, read, run, shell, wait_until};
@@ -103,14 +102,14 @@ fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
     let data = bytes(18 * MIB);
     let mut file = File::create_new(mounted.join("large")).unwrap();
     file.write_all(&data[..12 * MIB]).unwrap();
-    wait_until("two pieces", || {
+    wait_until("two parts", || {
         content(&server, "large").is_some_and(|it| it.len() == 10 * MIB)
     });
     assert!(content(&server, "large").unwrap() == data[..10 * MIB]);
-    // The mount is killed: what was synchronised is there, and what came later is a beginning of the rest.
+    // What is synchronised is there.
     file.sync_all().unwrap();
     assert!(content(&server, "large").unwrap() == data[..12 * MIB]);
-    // Who opens it then follows it, from piece to piece.
+    // Who opens it then follows it, from part to part.
     let follower = File::open(mounted.join("large")).unwrap();
     let followed = |from: usize, len: usize| {
         let mut read = vec![0; len];
@@ -120,11 +119,12 @@ fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
     };
     followed(11 * MIB, MIB);
     file.write_all(&data[12 * MIB..]).unwrap();
-    wait_until("the next piece", || {
+    wait_until("the next part", || {
         content(&server, "large").is_some_and(|it| it.len() == 17 * MIB)
     });
     followed(3 * MIB, MIB);
     followed(16 * MIB, MIB);
+    // The mount is killed: what was synchronised is there, and what came later is a beginning of the rest.
     let directory = mounted.path().to_owned();
     mounted.signal(Signal::SIGKILL);
     run("umount", &["-l", directory.to_str().unwrap()]);
@@ -396,48 +396,4 @@ fn a_server_that_stumbles_has_every_line_once() {
         file.sync_all().unwrap();
         assert!(content(&server, "log").unwrap() == expected, "{number}");
     }
-}
-
-/// A store that takes only parts of equal size, but for the last: all that a fixed part size sends are.
-#[test]
-fn parts_are_equally_large_where_their_size_is_given() {
-    let server = server_with(ServerOptions {
-        part_sizes: PartSizes::Equal,
-        ..ServerOptions::default()
-    });
-    let mounted = mount_of(&server, harness::BUCKET, &[]);
-    // Writes that do not end with parts, and one that is longer than what is left.
-    let data = bytes(17 * MIB + 1);
-    let mut file = File::create_new(mounted.join("file")).unwrap();
-    for piece in data.chunks(999_983) {
-        file.write_all(piece).unwrap();
-    }
-    nix::unistd::close(file).unwrap();
-    let object = server.store().object(harness::BUCKET, "file").unwrap();
-    assert!(object.bytes() == data);
-    assert_eq!(object.parts().len(), 4);
-    drop(mounted);
-
-    // Behind a copy of another size there are none: the file fails, stays as it was, and the log says why.
-    let logs = tempfile::tempdir().unwrap();
-    let directory = logs.path().to_str().unwrap();
-    let args = ["--allow-append", "--log-directory", directory];
-    let mounted = mount_of(&server, harness::BUCKET, &args);
-    harness::put(&server, "old", data[..6 * MIB].to_vec());
-    let mut file = OpenOptions::new()
-        .append(true)
-        .open(mounted.join("old"))
-        .unwrap();
-    for piece in data[6 * MIB..].chunks(MIB) {
-        file.write_all(piece).unwrap();
-    }
-    assert!(nix::unistd::close(file).is_err());
-    let object = server.store().object(harness::BUCKET, "old").unwrap();
-    assert!(object.bytes() == data[..6 * MIB]);
-    assert!(server.store().uploads(harness::BUCKET).is_empty());
-    let said = shell(logs.path(), "cat *");
-    assert!(
-        said.contains("InvalidPart") && said.contains("--write-part-size"),
-        "{said}"
-    );
 }

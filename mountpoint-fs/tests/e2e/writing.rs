@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use mountpoint_client::server::{Fault, Operation, PartSizes, Rule, Server, ServerOptions};
 
 use crate::harness::{BUCKET, Mounted, put, server, shell, wait_until};
 use crate::servers::Program;
@@ -331,4 +331,52 @@ fn one_thread_fills_many_large_files_in_turn() {
     for name in &names {
         check_stored(&server, name, &content);
     }
+}
+
+/// A store that takes only parts of equal size, but for the last: all that a fixed part size sends are.
+#[test]
+fn parts_are_equally_large_where_their_size_is_given() {
+    let server = Server::start(ServerOptions {
+        part_sizes: PartSizes::Equal,
+        ..ServerOptions::default()
+    })
+    .unwrap();
+    server.store().create_bucket(BUCKET);
+    // In bytes: 5 MiB.
+    let fixed = ["--write-part-size", "5242880"];
+    let mounted = Mounted::new(&server, &fixed);
+    // Writes that do not end with parts, and one that is longer than what is left.
+    let data = pattern(17 * MIB + 1);
+    let mut file = create(&mounted, "file");
+    for piece in data.chunks(999_983) {
+        file.write_all(piece).unwrap();
+    }
+    nix::unistd::close(file).unwrap();
+    let object = server.store().object(BUCKET, "file").unwrap();
+    assert!(object.bytes() == data);
+    assert_eq!(object.parts().len(), 4);
+    drop(mounted);
+
+    // Behind a copy of another size there are none: the file fails, stays as it was, and the log says why.
+    let logs = tempfile::tempdir().unwrap();
+    let directory = logs.path().to_str().unwrap();
+    let args = ["--allow-append", "--log-directory", directory];
+    let mounted = Mounted::new(&server, &[&fixed[..], &args].concat());
+    put(&server, "old", data[..6 * MIB].to_vec());
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(mounted.join("old"))
+        .unwrap();
+    for piece in data[6 * MIB..].chunks(MIB) {
+        file.write_all(piece).unwrap();
+    }
+    assert!(nix::unistd::close(file).is_err());
+    let object = server.store().object(BUCKET, "old").unwrap();
+    assert!(object.bytes() == data[..6 * MIB]);
+    assert!(server.store().uploads(BUCKET).is_empty());
+    let said = shell(logs.path(), "cat *");
+    assert!(
+        said.contains("InvalidPart") && said.contains("--write-part-size"),
+        "{said}"
+    );
 }
