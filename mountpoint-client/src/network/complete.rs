@@ -3,10 +3,16 @@
 //! A server or a proxy that stops early and still frames its answer well leaves a document without its end. The SDK's
 //! parser takes that for a shorter document: a listing would lack names. Pure but for collecting the body.
 
-use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
+
+/// Whether the answer to `request` is in S3's own words. Only of an object's contents, which may be the beginning of any
+/// XML, is a range asked.
+pub(super) fn is_worded_by_s3(request: &HttpRequest) -> bool {
+    !request.headers().contains_key("range")
+}
 
 /// The answer, with its whole body, or an error that a retry may mend. Answers that are not XML are passed on as they
 /// are.
@@ -38,12 +44,15 @@ fn is_whole(body: &[u8]) -> bool {
     let text = body.trim_ascii();
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
     let mut rest = text;
-    // Prologue and comments.
-    while rest.starts_with(b"<?") || rest.starts_with(b"<!") {
-        let Some(end) = rest.iter().position(|&byte| byte == b'>') else {
+    while let Some(end) = end_of_prologue(rest) {
+        let Some(at) = rest.windows(end.len()).position(|bytes| bytes == end) else {
             return false;
         };
-        rest = rest[end + 1..].trim_ascii_start();
+        if rest.starts_with(b"<!DOCTYPE") && rest[..at].contains(&b'[') {
+            // What it declares has angle brackets of its own.
+            return true;
+        }
+        rest = rest[at + end.len()..].trim_ascii_start();
     }
     let Some(root) = rest.strip_prefix(b"<") else {
         // Nothing but a prologue is cut; no body at all is how S3 says that it has nothing to say.
@@ -60,6 +69,16 @@ fn is_whole(body: &[u8]) -> bool {
         .is_some_and(|before| before.ends_with(b"</"));
     let is_empty_element = end.ends_with(b"/") && !root[..root.len() - 1].contains(&b'>');
     is_closed || is_empty_element
+}
+
+/// What ends the declaration or comment before the outermost element that `rest` begins with.
+fn end_of_prologue(rest: &[u8]) -> Option<&'static [u8]> {
+    match rest {
+        [b'<', b'!', b'-', b'-', ..] => Some(b"-->"),
+        [b'<', b'?', ..] => Some(b"?>"),
+        [b'<', b'!', ..] => Some(b">"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -82,6 +101,10 @@ mod tests {
             "",
             "  \n",
             "no XML at all",
+            "<!-- a -> b > c --><a></a>",
+            "<?xml-stylesheet href='a>b'?><a></a>",
+            "<!DOCTYPE a><a></a>",
+            "<!DOCTYPE a [ <!ELEMENT a (#PCDATA)> ]><a></a>",
         ] {
             assert!(is_whole(whole.as_bytes()), "{whole:?}");
         }
@@ -99,6 +122,8 @@ mod tests {
             "<a><b></b>",
             "<?xml version",
             "<!-- s3",
+            "<!-- a > <b></b>",
+            "<!DOCTYPE a><a>",
         ] {
             assert!(!is_whole(cut.as_bytes()), "{cut:?}");
         }

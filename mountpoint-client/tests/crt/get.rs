@@ -4,9 +4,10 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::{Fixture, Get, Reply, Request, Server, eventually};
-use mountpoint_client::ErrorKind;
+use crate::support::{Fixture, Get, Reply, Request, Server, eventually, key};
+use futures::executor::block_on;
 use mountpoint_client::types::Priority;
+use mountpoint_client::{ErrorKind, ObjectClient};
 use parking_lot::{Condvar, Mutex};
 
 const ETAG: &str = "\"v1\"";
@@ -226,6 +227,18 @@ fn wrong_answers_are_refused_before_a_byte_is_published() {
             .body(&object()[10..30])
     };
     check(None, no_etag, &invalid, "no ETag", 1);
+}
+
+/// An answer of S3 in XML is judged by its end; contents are not.
+#[test]
+fn the_first_bytes_of_an_object_may_be_the_beginning_of_xml() {
+    let server = Server::start(|request, _| {
+        Reply::range(b"<svg><path/></svg>", ETAG, request).header("Content-Type", "image/svg+xml")
+    });
+    let fixture = Fixture::new(server.address);
+    let front = block_on(fixture.client.front(&key("k"), 7)).unwrap();
+    assert_eq!((&*front.bytes, front.info.size), (&b"<svg><p"[..], 18));
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[test]
