@@ -32,6 +32,26 @@ impl Key {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// What the object lacks whose key this stands for in a listing, if the server does not know it by this one: an ETag
+    /// ([`Key::NO_ETAG`]), or UTF-8 (a NUL and two hexadecimal digits for each byte that is not).
+    #[must_use]
+    pub fn why_made_up(&self) -> Option<&'static str> {
+        let is_byte = |text: &str| match text.as_bytes() {
+            [high, low, ..] => {
+                matches!(high, b'8' | b'9' | b'a'..=b'f')
+                    && matches!(low, b'0'..=b'9' | b'a'..=b'f')
+            }
+            _ => false,
+        };
+        if self.0.ends_with(Self::NO_ETAG) {
+            Some("no ETag at the server")
+        } else if self.0.split('\0').skip(1).any(is_byte) {
+            Some("a name that is not UTF-8")
+        } else {
+            None
+        }
+    }
 }
 
 impl fmt::Debug for Key {

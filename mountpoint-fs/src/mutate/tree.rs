@@ -242,6 +242,16 @@ impl Moves {
         to: &str,
         whole_max: u64,
     ) -> Result<Self, FsError> {
+        for object in sources.iter().chain(&there) {
+            if let Some(why) = object.key.why_made_up() {
+                let key = object.key.as_str();
+                let key = key.strip_suffix(Key::NO_ETAG).unwrap_or(key);
+                return Err(FsError::NotPermitted(format!(
+                    "{from} cannot be renamed to {to}: {key:?} has {why}, so it stays where it is; move or \
+                     remove it with what stored it"
+                )));
+            }
+        }
         let mut there: HashMap<Key, ObjectInfo> = there
             .into_iter()
             .map(|object| (object.key.clone(), object))

@@ -155,3 +155,44 @@ fn an_empty_directory_with_a_marker_is_replaced_by_the_marker_of_the_other() {
         assert_eq!(log.count(Operation::CopyObject) == 0, is_directory_bucket);
     }
 }
+
+#[test]
+fn a_directory_with_an_object_that_cannot_be_asked_for_stays_as_it_is() {
+    for (keys, named) in [
+        (["d/a", "d/b\0no ETag"], "\"d/b\" has no ETag"),
+        (["d/\0no ETag", "d/a"], "\"d/\" has no ETag"),
+        (["d/a", "e/b\0no ETag"], "\"e/b\" has no ETag"),
+        (["d/a", "d/b/\0ffc"], "not UTF-8"),
+    ] {
+        for is_directory_bucket in [false, true] {
+            let mount = by_hand(is_directory_bucket, &keys);
+            drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
+            let _ = mount.bucket.take_log();
+            let stop = Stop::never();
+            let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
+            let refused = drive(&mount, mount.fs.rename(from, to, Replace, &stop)).unwrap_err();
+            assert!(
+                matches!(&refused, FsError::NotPermitted(text) if text.contains(named)),
+                "{keys:?}: {refused}"
+            );
+            assert_eq!(mount.bucket.keys(), keys);
+            let log = mount.bucket.take_log();
+            for record in log.records() {
+                assert!(
+                    matches!(
+                        record.operation,
+                        Operation::ListObjectsV2 | Operation::HeadObject
+                    ),
+                    "{record:?}"
+                );
+            }
+        }
+    }
+    // A NUL alone is a part of the key.
+    let mount = by_hand(false, &["d/a", "d/b\0c"]);
+    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
+    let stop = Stop::never();
+    let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
+    drive(&mount, mount.fs.rename(from, to, Replace, &stop)).unwrap();
+    assert_eq!(mount.bucket.keys(), ["e/a", "e/b\0c"]);
+}
