@@ -167,7 +167,7 @@ fn a_directory_with_an_object_that_cannot_be_asked_for_stays_as_it_is() {
         for is_directory_bucket in [false, true] {
             let mount = by_hand(is_directory_bucket, &keys);
             drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
-            let _ = mount.bucket.take_log();
+            drop(mount.bucket.take_log());
             let stop = Stop::never();
             let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
             let refused = drive(&mount, mount.fs.rename(from, to, Replace, &stop)).unwrap_err();
