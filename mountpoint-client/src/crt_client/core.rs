@@ -306,7 +306,7 @@ impl Attempts {
         if self.was_answer_lost
             && matches!(
                 error.kind,
-                ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload
+                ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload | ErrorKind::TooManyParts
             )
         {
             error.answer_was_lost = true;

@@ -277,7 +277,7 @@ impl SimClient {
                 Some(Fault::Fail(kind)) => Err(injected(kind, &what)),
                 Some(Fault::StopAfter(_)) => Err(injected(ErrorKind::Transient, &what)),
                 Some(Fault::FailAfterwards(kind)) => {
-                    work(&mut store).and_then(|_| Err(injected(kind, &what)))
+                    work(&mut store).and_then(|_| Err(repeated(injected(kind, &what))))
                 }
                 Some(Fault::Repeat) => {
                     drop(work.clone()(&mut store));
@@ -407,7 +407,7 @@ impl fmt::Debug for SimClient {
 fn repeated(mut error: ClientError) -> ClientError {
     error.answer_was_lost = matches!(
         error.kind,
-        ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload
+        ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload | ErrorKind::TooManyParts
     );
     error
 }

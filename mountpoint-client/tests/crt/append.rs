@@ -91,6 +91,13 @@ fn an_object_has_so_many_parts() {
     }
     let error = append(&fixture, (16, &version)).unwrap_err();
     assert_eq!(error.kind, ErrorKind::TooManyParts, "{error}");
+    assert!(!error.answer_was_lost, "{error}");
+    // It may be full by what was not answered.
+    let lost = Rule::on(Operation::PutObject, Fault::DropConnection);
+    server.faults().add(lost.times(1));
+    let error = append(&fixture, (16, &version)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TooManyParts, "{error}");
+    assert!(error.answer_was_lost, "{error}");
     assert_eq!(content(&server), b"0123456789abcabc");
 }
 

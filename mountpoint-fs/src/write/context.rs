@@ -170,7 +170,7 @@ impl WriteContext {
                     Some(reduced) => uses = reduced,
                     None if error.answer_was_lost => {
                         let (client, pool) = (&*self.client, self.memory.pool());
-                        let stored = lost_answer::of_bytes(client, pool, key, 0, &body).await;
+                        let stored = lost_answer::of_object(client, pool, key, &body).await;
                         return match stored.map_err(FsError::from)? {
                             Some(stored) => Ok(stored),
                             None => Err(not_made(error, &uses.condition, key)),

@@ -34,6 +34,9 @@ pub(super) struct Growth {
     stored: Option<Stored>,
     /// Parts that are on their way or wait, each with the object that it makes.
     parts: VecDeque<Settled<Result<Stored, FsError>>>,
+    /// Where the next part belongs: behind all that was stored and added. What the bucket holds is longer if others have
+    /// appended behind a part whose answer was lost.
+    end: u64,
     /// Checksum of the object, which that of each part must be.
     algorithm: Option<ChecksumAlgorithm>,
 }
@@ -56,6 +59,7 @@ impl Growth {
         Self {
             stored: None,
             parts: VecDeque::new(),
+            end: 0,
             algorithm,
         }
     }
@@ -63,6 +67,7 @@ impl Growth {
     /// The object that the bucket holds.
     pub(super) fn at(stored: Stored, algorithm: Option<ChecksumAlgorithm>) -> Self {
         Self {
+            end: stored.size,
             stored: Some(stored),
             ..Self::new(algorithm)
         }
@@ -82,6 +87,8 @@ impl Growth {
     /// Appends `body`, which is not empty unless it makes the object.
     fn add(&mut self, place: Place, body: Bytes, checksum: Option<Checksum>) {
         self.look();
+        let offset = self.end;
+        self.end += body.len() as u64;
         let settled = Settled::new();
         let (before, stored) = (self.parts.back().cloned(), self.stored.clone());
         self.parts.push_back(settled.clone());
@@ -92,7 +99,7 @@ impl Growth {
                 None => Ok(stored),
             };
             let outcome = match before {
-                Ok(before) => place.send(before, body, checksum).await,
+                Ok(before) => place.send((before, offset), body, checksum).await,
                 Err(error) => Err(error),
             };
             match &outcome {
@@ -115,6 +122,15 @@ impl Growth {
         }
     }
 
+    /// An error if others have appended behind what is stored of the file `key`: nothing more of it belongs there.
+    pub(super) fn check(&mut self, key: &Key) -> Result<(), FsError> {
+        self.look();
+        match &self.stored {
+            Some(stored) if self.parts.is_empty() => check_end(key, stored, self.end),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// The same bytes are another version now.
     pub(super) fn redressed(&mut self, now: &Stored) {
         self.look();
@@ -132,10 +148,21 @@ impl Growth {
     }
 }
 
+/// Whether what is `stored` ends where the next part belongs, at `offset`.
+fn check_end(key: &Key, stored: &Stored, offset: u64) -> Result<(), FsError> {
+    if stored.size == offset {
+        return Ok(());
+    }
+    Err(FsError::Stale(format!(
+        "{key} was appended to by somebody else while it was written: all before byte {offset} is stored, and who opens it \
+         again goes on behind what is there"
+    )))
+}
+
 impl Place {
     async fn send(
         &self,
-        before: Option<Stored>,
+        (before, offset): (Option<Stored>, u64),
         body: Bytes,
         checksum: Option<Checksum>,
     ) -> Result<Stored, FsError> {
@@ -146,7 +173,10 @@ impl Place {
         let context = &self.context;
         let _in_flight = context.parts.enter(body.len() as u64);
         match before {
-            Some(before) => context.append(&self.key, before, body, checksum).await,
+            Some(before) => {
+                check_end(&self.key, &before, offset)?;
+                context.append(&self.key, before, body, checksum).await
+            }
             None => {
                 let (condition, headers) = (self.condition.clone(), self.headers.clone());
                 let put = context.put(&self.key, body, checksum, condition, headers);
@@ -260,18 +290,18 @@ impl WriteContext {
                 }
                 Err(error) => error,
             };
+            if error.answer_was_lost {
+                let (client, pool) = (&*self.client, self.memory.pool());
+                let stored = lost_answer::of_append(client, pool, key, before.size, &body).await;
+                if let Some(stored) = stored.map_err(FsError::from)? {
+                    return Ok(stored);
+                }
+            }
             if error.kind == ErrorKind::TooManyParts && !was_renewed {
                 tracing::info!(%key, "it was appended to as often as S3 allows: the server copies it onto itself");
                 before = self.renew(key, &before).await?;
                 was_renewed = true;
                 continue;
-            }
-            if error.answer_was_lost {
-                let (client, pool) = (&*self.client, self.memory.pool());
-                let stored = lost_answer::of_bytes(client, pool, key, before.size, &body).await;
-                if let Some(stored) = stored.map_err(FsError::from)? {
-                    return Ok(stored);
-                }
             }
             return Err(not_made(error, &PutCondition::Match(before.etag), key));
         }

@@ -183,6 +183,91 @@ fn an_answer_that_was_lost_appends_nothing_twice() {
     assert_eq!(bench.content().unwrap(), b"old one two three");
 }
 
+/// The part is there, its answer is not, and another host has appended behind it.
+#[test]
+fn what_others_appended_behind_a_lost_answer_does_not_make_the_part_missing() {
+    let (_state, bench) = bench(Time::Immediate);
+    let overtaken = || {
+        let writer = behind(&bench, b"old ");
+        write(&writer, 4, b"mine").unwrap();
+        let theirs = bench.client.put_object("key", "old mine, theirs");
+        bench.client.add_fault(FaultRule {
+            operation: Some(Operation::PutObject),
+            when: When::Next(1),
+            fault: Fault::Repeat,
+        });
+        let stored = now(writer.store()).unwrap();
+        assert_eq!((stored.etag, stored.size), (theirs.etag, 16));
+        writer
+    };
+    // Nothing more to store.
+    let writer = overtaken();
+    drop(bench.client.take_log());
+    now(writer.store()).unwrap();
+    assert_eq!(puts(&bench), []);
+    // What comes next has no place, neither at the file's end nor at the object's.
+    for offset in [8, 16] {
+        let writer = overtaken();
+        drop(bench.client.take_log());
+        let refused = write(&writer, offset, b"more").unwrap_err();
+        assert!(
+            matches!(&refused, FsError::Stale(text) if text.contains("appended to by somebody else")),
+            "{refused}"
+        );
+        assert!(matches!(now(writer.store()), Err(FsError::Stale(_))));
+        assert_eq!(puts(&bench), []);
+        assert_eq!(bench.content().unwrap(), b"old mine, theirs");
+    }
+}
+
+#[test]
+fn a_part_that_waits_behind_one_that_was_overtaken_is_not_sent() {
+    let (_state, bench) = bench(Time::Manual);
+    let writer = behind(&bench, b"old");
+    let content = pattern(6 * MIB);
+    bench.client.add_fault(FaultRule {
+        operation: Some(Operation::PutObject),
+        when: When::Next(1),
+        fault: Fault::Repeat,
+    });
+    for (at, piece) in content.chunks(MIB).enumerate() {
+        let taken = writer.write_now(3 + (at * MIB) as u64, piece);
+        taken.expect("there is memory").unwrap();
+    }
+    let mut storing = Box::pin(writer.store());
+    assert!((&mut storing).now_or_never().is_none());
+    let overtaken = [b"old", &content[..5 * MIB], b"theirs"].concat();
+    bench.client.put_object("key", overtaken.clone());
+    let refused = loop {
+        bench.client.deliver_all();
+        if let Some(outcome) = (&mut storing).now_or_never() {
+            break outcome.unwrap_err();
+        }
+    };
+    assert!(matches!(refused, FsError::Stale(_)), "{refused}");
+    assert!(bench.content() == Some(overtaken));
+    let log = bench.client.take_log();
+    assert_eq!(log.count(Operation::PutObject), 1);
+}
+
+#[test]
+fn the_last_part_that_an_object_takes_is_not_appended_twice() {
+    let (_state, bench) = bench(Time::Immediate);
+    let writer = behind(&bench, b"old ");
+    write(&writer, 4, b"mine").unwrap();
+    bench.client.add_fault(FaultRule {
+        operation: Some(Operation::PutObject),
+        when: When::Next(1),
+        fault: Fault::FailAfterwards(ErrorKind::TooManyParts),
+    });
+    let stored = now(writer.store()).unwrap();
+    let there = bench.client.object("key").unwrap();
+    assert_eq!((stored.etag, stored.size), (there.etag, 8));
+    assert_eq!(bench.content().unwrap(), b"old mine");
+    let log = bench.client.take_log();
+    assert_eq!(log.count(Operation::CopyObject), 0);
+}
+
 #[test]
 fn behind_a_part_that_failed_none_is_sent() {
     let (_state, bench) = bench(Time::Manual);

@@ -15,17 +15,38 @@ use super::background::Settled;
 use super::writer::Stored;
 use crate::config::limits::WRITE_SIZE_MAX;
 
-/// The object at `key`, if it ends with exactly these bytes behind `offset`.
-pub(super) async fn of_bytes(
+/// The object at `key`, if it is exactly these bytes.
+pub(super) async fn of_object(
+    client: &dyn ObjectClient,
+    pool: &BlockPool,
+    key: &Key,
+    body: &Bytes,
+) -> Result<Option<Stored>, ClientError> {
+    let is_size = |size| size == body.len() as u64;
+    of_bytes(client, pool, key, (0, body), is_size).await
+}
+
+/// The object at `key`, if it has these bytes at `offset`. Others may have appended to it since: then it is larger.
+pub(super) async fn of_append(
     client: &dyn ObjectClient,
     pool: &BlockPool,
     key: &Key,
     offset: u64,
     body: &Bytes,
 ) -> Result<Option<Stored>, ClientError> {
-    let size = offset + body.len() as u64;
-    let etag = match client.head(key).await {
-        Ok(info) if info.size == size => info.etag,
+    let is_size = |size| size >= offset + body.len() as u64;
+    of_bytes(client, pool, key, (offset, body), is_size).await
+}
+
+async fn of_bytes(
+    client: &dyn ObjectClient,
+    pool: &BlockPool,
+    key: &Key,
+    (offset, body): (u64, &Bytes),
+    is_size: impl Fn(u64) -> bool + Send,
+) -> Result<Option<Stored>, ClientError> {
+    let (etag, size) = match client.head(key).await {
+        Ok(info) if is_size(info.size) => (info.etag, info.size),
         Ok(_) => return Ok(None),
         Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unknown(error)),
@@ -128,7 +149,7 @@ mod tests {
         let key = Key::parse("key").unwrap();
         let ask = |body: &[u8]| {
             let body = Bytes::copy_from_slice(body);
-            let asked = of_bytes(&client, &pool, &key, 0, &body).now_or_never();
+            let asked = of_object(&client, &pool, &key, &body).now_or_never();
             asked.unwrap().unwrap().is_some()
         };
         assert!(!ask(b"hello"));
@@ -144,6 +165,30 @@ mod tests {
     }
 
     #[test]
+    fn appended_bytes_are_ours_whatever_others_appended_behind_them() {
+        let client = SimClient::new(SimOptions::default());
+        let (pool, key) = (BlockPool::new(0), Key::parse("key").unwrap());
+        let body = Bytes::from_static(b"mine");
+        for (object, is_ours) in [
+            ("old mine", true),
+            ("old mine, theirs", true),
+            ("old ", false),
+            ("old min", false),
+            ("old theirs", false),
+            ("mine", false),
+        ] {
+            let there = client.put_object("key", object);
+            let asked = of_append(&client, &pool, &key, 4, &body).now_or_never();
+            let stored = asked.unwrap().unwrap();
+            assert_eq!(stored.is_some(), is_ours, "{object}");
+            if let Some(stored) = stored {
+                let size = object.len() as u64;
+                assert_eq!((stored.etag, stored.size), (there.etag, size), "{object}");
+            }
+        }
+    }
+
+    #[test]
     fn what_cannot_be_found_out_is_not_said() {
         let client = SimClient::new(SimOptions::default());
         let (pool, key) = (BlockPool::new(0), Key::parse("key").unwrap());
@@ -156,7 +201,7 @@ mod tests {
         ] {
             client.fail_next(operation, 1, kind.clone());
             let body = Bytes::from_static(b"hello");
-            let asked = of_bytes(&client, &pool, &key, 0, &body).now_or_never();
+            let asked = of_object(&client, &pool, &key, &body).now_or_never();
             let asked = asked.unwrap();
             assert_eq!(asked.is_ok(), known, "{operation:?} {kind:?}");
             assert!(!matches!(asked, Ok(Some(_))));

@@ -322,6 +322,12 @@ impl Writer {
         if let Stage::Storing(settled) = &front.stage {
             return Ok(Need::End(settled.clone()));
         }
+        if let Some(growth) = &mut front.growth
+            && let Err(error) = growth.check(&self.key)
+        {
+            self.fail(front, &error);
+            return Err(error);
+        }
         if offset != front.end {
             let error = FsError::NotSequential(format!(
                 "{}: files are written from their beginning to their end, this write is at {offset} instead of {}; \
