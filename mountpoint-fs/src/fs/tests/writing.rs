@@ -5,7 +5,7 @@ use crate::operation::WriteOptions;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-fn create(mount: &Mount, parent: InodeNo, name: &str) -> (InodeNo, HandleNo) {
+pub(super) fn create(mount: &Mount, parent: InodeNo, name: &str) -> (InodeNo, HandleNo) {
     let options = WriteOptions::default();
     let created = mount
         .fs
