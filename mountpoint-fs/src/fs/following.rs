@@ -9,14 +9,15 @@ use std::sync::Arc;
 use super::FileSystem;
 use crate::config::limits::FOLLOW_TRIES_MAX;
 use crate::handle::OpenFile;
-use crate::operation::{FsError, InodeNo, Opened, ReadData};
+use crate::operation::{FsError, InodeNo, Opened, Progress, ReadData};
 use crate::read::Reader;
 use crate::sync::Mutex;
 
 impl FileSystem {
-    /// Whether who opens `ino` now reads what somebody else goes on writing.
-    pub(super) fn is_synchronised(&self, ino: InodeNo) -> bool {
-        self.writer(ino).is_some_and(|open| open.goes_on())
+    /// What somebody else goes on writing of `ino`, which who opens it now reads.
+    pub(super) fn synchronised(&self, ino: InodeNo) -> Option<Arc<Progress>> {
+        let open = self.writer(ino).filter(|open| open.goes_on())?;
+        Some(Arc::clone(open.writer.progress()))
     }
 
     /// A handle that follows `ino`, from the newest version on, which `reader` reads.

@@ -448,3 +448,74 @@ fn who_follows_a_large_file_goes_on_in_its_next_version() {
     mount.fs.forget(ino, 1);
     assert_eq!(mount.fs.inode_count(), 0);
 }
+
+/// Who is about to follow a file while another writer replaces it does not read on in that.
+#[test]
+fn who_would_follow_a_writer_does_not_follow_the_next_one() {
+    #[derive(Debug, PartialEq, Eq)]
+    enum Meanwhile {
+        Replaces,
+        HasReplaced,
+        GoesOn,
+    }
+    for meanwhile in [
+        Meanwhile::Replaces,
+        Meanwhile::HasReplaced,
+        Meanwhile::GoesOn,
+    ] {
+        let options = SimOptions {
+            time: Time::Manual,
+            ..SimOptions::default()
+        };
+        let write_config = WriteConfig {
+            allow_overwrite: true,
+            ..WriteConfig::default()
+        };
+        let mount = Mount::with_write(options, "", &[], write_config);
+        let store = |handle| {
+            let mut sync = Box::pin(mount.fs.sync(handle));
+            waits(&mut sync);
+            mount.bucket.deliver_all();
+            now(sync).unwrap();
+        };
+        let (ino, log) = create(&mount, ROOT, "log");
+        write(&mount, log, 0, b"one\n");
+        store(log);
+        let mut opening = Box::pin(mount.fs.open(ino, READ));
+        waits(&mut opening);
+        // It is answered, and the answer is not looked at yet.
+        mount.bucket.deliver_all();
+        let truncate = WriteOptions {
+            truncate: true,
+            ..WriteOptions::default()
+        };
+        let replace = || now(mount.fs.open_for_writing(ino, truncate, Opener::UNSEEN));
+        match meanwhile {
+            Meanwhile::Replaces => {
+                replace().unwrap();
+            }
+            Meanwhile::HasReplaced => {
+                let another = replace().unwrap().handle;
+                write(&mount, another, 0, b"another's");
+                store(another);
+            }
+            Meanwhile::GoesOn => {
+                write(&mount, log, 4, b"two\n");
+                store(log);
+            }
+        }
+        let opened = now(opening);
+        match (&meanwhile, &opened) {
+            (Meanwhile::Replaces, Err(FsError::NotPermitted(_)))
+            | (Meanwhile::HasReplaced, Err(FsError::Stale(_))) => {}
+            (Meanwhile::GoesOn, Ok(opened)) => {
+                assert!(opened.grows);
+                let mut read = Box::pin(mount.fs.read(opened.handle, 0, 100, false));
+                waits(&mut read);
+                mount.bucket.deliver_all();
+                assert_eq!(now(read).unwrap().to_vec(), b"one\ntwo\n");
+            }
+            _ => panic!("{meanwhile:?}: {opened:?}"),
+        }
+    }
+}
