@@ -6,9 +6,12 @@
 
 use std::sync::Arc;
 
+use mountpoint_client::types::Key;
+
 use super::FileSystem;
 use crate::config::limits::FOLLOW_TRIES_MAX;
 use crate::handle::OpenFile;
+use crate::namespace::Version;
 use crate::operation::{FsError, InodeNo, Opened, Progress, ReadData};
 use crate::read::Reader;
 use crate::sync::Mutex;
@@ -44,7 +47,7 @@ impl FileSystem {
         loop {
             tries_left -= 1;
             let reader = self.newest_reader(ino, known);
-            let (_, etag, end) = reader.version();
+            let (_, _, end) = reader.version();
             if fills_cache && offset + u64::from(size) > end && self.namespace.is_being_written(ino)
             {
                 // A page of a mapping, which would stay as it is when the file has grown.
@@ -59,13 +62,17 @@ impl FileSystem {
                 // The bucket may have more already than its answers have told.
                 open.writer.arrived().await;
             }
-            let is_newest = || {
+            let is_overtaken = || {
                 let newest = self.namespace.stored_version(ino);
-                newest.is_none_or(|(_, version)| version.etag == *etag)
+                newest.is_some_and(|newest| is_other(&reader, &newest))
             };
             match outcome {
-                // It was stored once more while this was read.
-                Err(FsError::Stale(_)) if tries_left > 0 && !is_newest() => {}
+                // It was stored once more, or renamed, while this was read: the file is still what its name means.
+                Err(error @ FsError::Stale(_)) if is_overtaken() => {
+                    if tries_left == 0 {
+                        return Err(error);
+                    }
+                }
                 Err(error @ FsError::Stale(_)) => {
                     self.namespace.is_replaced(ino);
                     return Err(error);
@@ -79,12 +86,16 @@ impl FileSystem {
     fn newest_reader(&self, ino: InodeNo, known: &Mutex<Arc<Reader>>) -> Arc<Reader> {
         let newest = self.namespace.stored_version(ino);
         let mut known = known.lock();
-        if let Some((key, version)) = newest
-            && *known.version().1 != version.etag
-        {
+        if let Some((key, version)) = newest.filter(|newest| is_other(&known, newest)) {
             let context = Arc::clone(&self.reading);
             *known = Arc::new(Reader::new(context, key, version.etag, version.size));
         }
         Arc::clone(&known)
     }
+}
+
+/// Whether `reader` reads another object than this, or another version of it. A directory bucket's rename keeps the version.
+fn is_other(reader: &Reader, (key, version): &(Key, Version)) -> bool {
+    let (its_key, its_etag, _) = reader.version();
+    key != its_key || version.etag != *its_etag
 }

@@ -1,7 +1,8 @@
 //! Names of files that are being written.
 
 use super::*;
-use crate::operation::WriteOptions;
+use crate::config::limits::FOLLOW_TRIES_MAX;
+use crate::operation::{RenameMode, Stop, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -517,5 +518,75 @@ fn who_would_follow_a_writer_does_not_follow_the_next_one() {
             }
             _ => panic!("{meanwhile:?}: {opened:?}"),
         }
+    }
+}
+
+/// A read that another version overtakes again and again gives up, and its file is still what its name means.
+#[test]
+fn who_follows_a_file_that_is_stored_all_the_time_leaves_it_its_name() {
+    let options = SimOptions {
+        time: Time::ManualGets,
+        ..SimOptions::default()
+    };
+    let mount = Mount::with_options(options, "", &[]);
+    let (ino, log) = create(&mount, ROOT, "log");
+    let line = |number| {
+        write(&mount, log, number, b"x");
+        now(mount.fs.sync(log)).unwrap();
+    };
+    line(0);
+    let mut opening = Box::pin(mount.fs.open(ino, READ));
+    waits(&mut opening);
+    mount.bucket.deliver_all();
+    let follower = now(opening).unwrap().handle;
+    line(1);
+    let mut reading = Box::pin(mount.fs.read(follower, 0, 100, false));
+    for number in 0..u64::from(FOLLOW_TRIES_MAX) {
+        waits(&mut reading);
+        line(2 + number);
+        mount.bucket.deliver_all();
+    }
+    let read = now(reading);
+    assert!(matches!(read, Err(FsError::Stale(_))), "{read:?}");
+    let names = mount.fs.take_stale_names().unwrap();
+    assert!(names.try_recv().is_err(), "the kernel is not told");
+    assert_eq!(mount.lookup(ROOT, "log").unwrap().attributes.ino, ino);
+    let mut reading = Box::pin(mount.fs.read(follower, 0, 100, false));
+    waits(&mut reading);
+    mount.bucket.deliver_all();
+    let len = 2 + FOLLOW_TRIES_MAX as usize;
+    assert_eq!(now(reading).unwrap().len(), len);
+}
+
+/// A directory bucket's rename keeps the version: only the key is another one.
+#[test]
+fn who_follows_a_file_reads_it_under_its_new_name() {
+    for directory_bucket in [true, false] {
+        let options = SimOptions {
+            directory_bucket,
+            ..SimOptions::default()
+        };
+        let config = WriteConfig {
+            allow_rename: true,
+            ..WriteConfig::default()
+        };
+        let mount = Mount::with_write(options, "", &[], config);
+        let (ino, log) = create(&mount, ROOT, "log");
+        write(&mount, log, 0, b"one\n");
+        now(mount.fs.sync(log)).unwrap();
+        let follower = now(mount.fs.open(ino, READ)).unwrap().handle;
+        let read = || {
+            let data = now(mount.fs.read(follower, 0, 100, false));
+            data.map(|data| data.to_vec())
+        };
+        assert_eq!(read().unwrap(), b"one\n");
+        let (from, to) = (OsStr::new("log"), OsStr::new("log.1"));
+        let stop = Stop::never();
+        let renamed = mount
+            .fs
+            .rename((ROOT, from), (ROOT, to), RenameMode::Replace, &stop);
+        now(renamed).unwrap();
+        assert_eq!(read().unwrap(), b"one\n");
+        assert_eq!(mount.lookup(ROOT, "log.1").unwrap().attributes.ino, ino);
     }
 }
