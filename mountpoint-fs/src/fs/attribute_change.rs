@@ -48,19 +48,17 @@ impl FileSystem {
         }
         let name = self.namespace.change_inode(ino)?;
         let object = self.object(&name).await?;
-        let (etag, size) = match wanted {
-            Wanted::Shorten(size) => (self.mutator.shorten(&object, size).await?, size),
-            Wanted::Touch | Wanted::Nothing => {
-                let headers = object.headers.clone();
-                let etag = self.mutator.replace_headers(&object, headers).await?;
-                (etag, object.info.size)
-            }
-        };
-        name.replaced_in_place(Version {
-            size,
-            etag,
-            ..Version::from(&object.info)
-        })?;
+        if let Wanted::Shorten(size) = wanted {
+            let etag = self.mutator.shorten(&object, size).await?;
+            name.replaced_in_place(Version {
+                size,
+                etag,
+                ..Version::from(&object.info)
+            })?;
+        } else {
+            let open = self.writer(ino);
+            self.replace_headers(name, &object, open.as_deref()).await?;
+        }
         self.attributes(ino).await
     }
 

@@ -145,7 +145,8 @@ impl FileSystem {
         self.replace_headers(name, &object, None).await
     }
 
-    async fn replace_headers(
+    /// Makes the object carry what `object` says; who has the file `open` for writing goes on behind its new version.
+    pub(super) async fn replace_headers(
         &self,
         name: NameChange<'_>,
         object: &ObjectDetails,

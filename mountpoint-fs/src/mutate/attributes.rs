@@ -20,7 +20,7 @@ impl Mutator {
         described.map_err(|error| failed(error, "s3:GetObject"))
     }
 
-    /// Makes the object carry `headers`. Its version afterwards.
+    /// Makes the object carry `headers`, unless it was replaced meanwhile. Its version afterwards.
     pub async fn replace_headers(
         &self,
         object: &ObjectDetails,
@@ -40,11 +40,27 @@ impl Mutator {
             key: key.clone(),
             if_match: Some(object.info.etag.clone()),
         };
-        let copied = self
-            .client
-            .copy(source, key, PutCondition::None, CopyHeaders::New(headers));
-        match copied.await {
+        // The source is pinned to the version. The condition keeps what is written while it is copied.
+        let copy = |condition| {
+            let headers = CopyHeaders::New(headers.clone());
+            self.client.copy(source.clone(), key, condition, headers)
+        };
+        let mut copied = copy(PutCondition::Match(object.info.etag.clone())).await;
+        if is_unsupported(&copied) {
+            copied = copy(PutCondition::None).await;
+        }
+        match copied {
             Ok(output) => Ok(output.etag),
+            Err(error) if error.answer_was_lost => {
+                // What is in the way may be the copy itself.
+                let there = self.describe(key).await?;
+                let is_copy = there.info.size == object.info.size && there.headers == headers;
+                if is_copy {
+                    Ok(there.info.etag)
+                } else {
+                    Err(failed(error, COPY))
+                }
+            }
             Err(error) => Err(failed(error, COPY)),
         }
     }

@@ -349,7 +349,8 @@ impl Writer {
         if let Some(turn) = front.growth.as_mut().and_then(Growth::turn) {
             return Ok(Need::End(turn));
         }
-        let part_size = self.part_size(front)?;
+        let part_size = self.part_size(front);
+        let part_size = part_size.inspect_err(|error| self.fail(front, error))?;
         let whole = part_size + WRITE_SIZE_MAX;
         let is_first = front.upload.is_none() && front.parts == 0;
         let (len, least) = if is_first {

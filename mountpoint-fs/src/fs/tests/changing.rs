@@ -266,6 +266,30 @@ fn what_was_opened_is_read_or_is_stale() {
     mount.fs.release(unread.handle);
 }
 
+/// A copy of an object that was made of parts has another ETag.
+#[test]
+fn touch_leaves_the_writer_of_a_synchronised_file_unharmed() {
+    use crate::operation::{AttributeChange, TimeChange};
+    let mount = writable(&[]);
+    let (ino, log) = writing::create(&mount, ROOT, "log");
+    let line = vec![b'x'; 1 << 20];
+    for offset in 0..9 {
+        now(mount.fs.write(log, offset << 20, &line)).unwrap();
+    }
+    now(mount.fs.sync(log)).unwrap();
+    let touch = AttributeChange {
+        mtime: Some(TimeChange::Now),
+        ..AttributeChange::default()
+    };
+    let before = mount.bucket.object("log").unwrap().etag;
+    now(mount.fs.set_attributes(ino, touch)).unwrap();
+    assert_ne!(mount.bucket.object("log").unwrap().etag, before);
+    now(mount.fs.write(log, 9 << 20, b"more")).unwrap();
+    now(mount.fs.sync(log)).unwrap();
+    let stored = mount.bucket.object("log").unwrap();
+    assert_eq!(stored.content.size(), (9 << 20) + 4);
+}
+
 #[test]
 fn touch_and_truncate_make_a_new_version_of_the_same_inode() {
     use crate::operation::{AttributeChange, TimeChange};
