@@ -152,8 +152,8 @@ impl FileSystem {
         late: Option<LateWriter>,
     ) -> Result<Opened, FsError> {
         self.finish_closed(ino).await?;
-        let follows = self.is_synchronised(ino);
-        let is_direct = options.direct || follows;
+        let followed = self.synchronised(ino);
+        let is_direct = options.direct || followed.is_some();
         let opened = self.namespace.open(ino, is_direct).await?;
         let (key, etag) = (&opened.key, &opened.version.etag);
         let reader = self.reader(&opened);
@@ -165,7 +165,9 @@ impl FileSystem {
             }
             return Err(error);
         }
-        if follows && self.namespace.opened_following(ino) {
+        if let Some(progress) = followed
+            && self.namespace.opened_following(ino, &progress)?
+        {
             return Ok(self.followed(ino, reader));
         }
         let was_opened = self.namespace.opened(ino)?;

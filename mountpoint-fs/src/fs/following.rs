@@ -6,17 +6,21 @@
 
 use std::sync::Arc;
 
+use mountpoint_client::types::Key;
+
 use super::FileSystem;
 use crate::config::limits::FOLLOW_TRIES_MAX;
 use crate::handle::OpenFile;
-use crate::operation::{FsError, InodeNo, Opened, ReadData};
+use crate::namespace::Version;
+use crate::operation::{FsError, InodeNo, Opened, Progress, ReadData};
 use crate::read::Reader;
 use crate::sync::Mutex;
 
 impl FileSystem {
-    /// Whether who opens `ino` now reads what somebody else goes on writing.
-    pub(super) fn is_synchronised(&self, ino: InodeNo) -> bool {
-        self.writer(ino).is_some_and(|open| open.goes_on())
+    /// What somebody else goes on writing of `ino`, which who opens it now reads.
+    pub(super) fn synchronised(&self, ino: InodeNo) -> Option<Arc<Progress>> {
+        let open = self.writer(ino).filter(|open| open.goes_on())?;
+        Some(Arc::clone(open.writer.progress()))
     }
 
     /// A handle that follows `ino`, from the newest version on, which `reader` reads.
@@ -43,7 +47,7 @@ impl FileSystem {
         loop {
             tries_left -= 1;
             let reader = self.newest_reader(ino, known);
-            let (_, etag, end) = reader.version();
+            let (_, _, end) = reader.version();
             if fills_cache && offset + u64::from(size) > end && self.namespace.is_being_written(ino)
             {
                 // A page of a mapping, which would stay as it is when the file has grown.
@@ -58,13 +62,17 @@ impl FileSystem {
                 // The bucket may have more already than its answers have told.
                 open.writer.arrived().await;
             }
-            let is_newest = || {
+            let is_overtaken = || {
                 let newest = self.namespace.stored_version(ino);
-                newest.is_none_or(|(_, version)| version.etag == *etag)
+                newest.is_some_and(|newest| is_other(&reader, &newest))
             };
             match outcome {
-                // It was stored once more while this was read.
-                Err(FsError::Stale(_)) if tries_left > 0 && !is_newest() => {}
+                // It was stored once more, or renamed, while this was read: the file is still what its name means.
+                Err(error @ FsError::Stale(_)) if is_overtaken() => {
+                    if tries_left == 0 {
+                        return Err(error);
+                    }
+                }
                 Err(error @ FsError::Stale(_)) => {
                     self.namespace.is_replaced(ino);
                     return Err(error);
@@ -78,12 +86,16 @@ impl FileSystem {
     fn newest_reader(&self, ino: InodeNo, known: &Mutex<Arc<Reader>>) -> Arc<Reader> {
         let newest = self.namespace.stored_version(ino);
         let mut known = known.lock();
-        if let Some((key, version)) = newest
-            && *known.version().1 != version.etag
-        {
+        if let Some((key, version)) = newest.filter(|newest| is_other(&known, newest)) {
             let context = Arc::clone(&self.reading);
             *known = Arc::new(Reader::new(context, key, version.etag, version.size));
         }
         Arc::clone(&known)
     }
+}
+
+/// Whether `reader` reads another object than this, or another version of it. A directory bucket's rename keeps the version.
+fn is_other(reader: &Reader, (key, version): &(Key, Version)) -> bool {
+    let (its_key, its_etag, _) = reader.version();
+    key != its_key || version.etag != *its_etag
 }

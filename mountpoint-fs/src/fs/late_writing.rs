@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::FileSystem;
 use super::permission::{Change, permit};
 use super::writing::check_options;
-use crate::handle::{LateWriter, OpenFile, OpenWriter, Opener};
+use crate::handle::{Closing, LateWriter, OpenFile, OpenWriter, Opener};
 use crate::namespace::{Readers, being_written};
 use crate::operation::{AttributeChange, FsError, InodeNo, OpenOptions, Opened, WriteOptions};
 use crate::write::Writer;
@@ -122,7 +122,15 @@ impl FileSystem {
         if readers == Readers::Itself {
             self.namespace.close(late.ino);
         }
-        self.new_writer(late.ino, writer, late.opener)
+        let open = OpenWriter::begun(late.ino, writer, late.opener, late.was_closed());
+        self.new_writer(open)
+    }
+
+    /// A descriptor of a file that nothing was changed of is closed.
+    pub(super) fn closed_unchanged(&self, late: &LateWriter, closing: &dyn Closing) {
+        let key = self.key_text(late.ino, None).unwrap_or_default();
+        let name = key.rsplit_once('/').map_or(&*key, |(_, name)| name);
+        late.closed_unchanged(closing, name);
     }
 }
 

@@ -299,6 +299,9 @@ impl FileSystem {
     /// will be closed later.
     pub async fn flush(&self, handle: HandleNo, closing: &dyn Closing) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
+        if let Some(late) = file.unchanged() {
+            self.closed_unchanged(late, closing);
+        }
         let Ok(open) = file.writing() else {
             return file.refusal().map_or(Ok(()), Err);
         };
@@ -395,7 +398,7 @@ impl FileSystem {
     }
 
     fn insert_writer(&self, ino: InodeNo, writer: Arc<Writer>, opener: Opener) -> Opened {
-        let open = self.new_writer(ino, writer, opener);
+        let open = self.new_writer(OpenWriter::new(ino, writer, opener));
         self.insert_handle(open)
     }
 
@@ -411,14 +414,9 @@ impl FileSystem {
     }
 
     /// What writes a file that is open from now on.
-    pub(super) fn new_writer(
-        &self,
-        ino: InodeNo,
-        writer: Arc<Writer>,
-        opener: Opener,
-    ) -> Arc<OpenWriter> {
-        let open = Arc::new(OpenWriter::new(ino, writer, opener));
-        self.writers.lock().insert(ino, Arc::clone(&open));
+    pub(super) fn new_writer(&self, open: OpenWriter) -> Arc<OpenWriter> {
+        let open = Arc::new(open);
+        self.writers.lock().insert(open.ino, Arc::clone(&open));
         open
     }
 

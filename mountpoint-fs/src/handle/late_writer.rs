@@ -1,15 +1,16 @@
 //! A file that is open for writing, and that nothing was changed of yet.
 //!
 //! Who opens an existing file without `O_TRUNC` has not said what is to become of it, and may close it again as it is.
-//! The first change says it: then there is an [`OpenWriter`]. Knows no names and no bytes: the caller begins the writer.
+//! The first change says it: then there is an [`OpenWriter`]. Knows no keys and no bytes: the caller begins the writer.
 //! Invariant: a write that was refused is the end of it, and every later write, `fsync` and `close` says so.
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::OnceCell;
 
-use super::open_writer::{OpenWriter, Opener};
+use super::open_writer::{Closer, Closing, OpenWriter, Opener, Others};
 use crate::operation::{FsError, InodeNo};
 use crate::sync::Mutex;
 
@@ -20,6 +21,9 @@ pub struct LateWriter {
     /// Who opened it.
     pub opener: Opener,
     writer: OnceCell<Arc<OpenWriter>>,
+    /// The opener's process has closed one of its descriptors, and was not seen to have moved it. What writes the file knows
+    /// it as well.
+    was_closed: Arc<AtomicBool>,
     /// The first write that was refused. The lock is a leaf.
     refused: Mutex<Option<FsError>>,
 }
@@ -32,6 +36,7 @@ impl LateWriter {
             ino,
             opener,
             writer: OnceCell::new(),
+            was_closed: Arc::default(),
             refused: Mutex::default(),
         }
     }
@@ -52,6 +57,21 @@ impl LateWriter {
             return Err(error);
         }
         self.writer.get_or_try_init(|| begin).await
+    }
+
+    /// A descriptor of the file, which is called `name`, is closed and nothing was changed yet. If it is the opener's, a child
+    /// that has inherited one may make the first change.
+    pub fn closed_unchanged(&self, closing: &dyn Closing, name: &str) {
+        let is_openers = closing.closer(self.opener) == Closer::Opener;
+        if is_openers && closing.others(self.ino, name) != Others::Held {
+            self.was_closed.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether the opener has closed it, for what writes it.
+    #[must_use]
+    pub fn was_closed(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.was_closed)
     }
 
     /// A write was refused.

@@ -24,8 +24,9 @@ pub struct OpenWriter {
     handles: AtomicU32,
     /// Bytes were written since it was opened.
     was_written: AtomicBool,
-    /// The opener's process has closed one of its descriptors, and was not seen to have moved it.
-    was_closed: AtomicBool,
+    /// The opener's process has closed one of its descriptors, and was not seen to have moved it; maybe before there was
+    /// anything to write.
+    was_closed: Arc<AtomicBool>,
     /// The opener or an heir has closed one since it was written.
     was_ended: AtomicBool,
     /// The opener or an heir has closed one, or the file was synchronised: others may look at it now.
@@ -83,13 +84,24 @@ impl OpenWriter {
     /// `writer` was opened by `opener`.
     #[must_use]
     pub fn new(ino: InodeNo, writer: Arc<Writer>, opener: Opener) -> Self {
+        Self::begun(ino, writer, opener, Arc::default())
+    }
+
+    /// `writer` makes the first change of what `opener` has opened before, and closed since if it `was_closed`.
+    #[must_use]
+    pub fn begun(
+        ino: InodeNo,
+        writer: Arc<Writer>,
+        opener: Opener,
+        was_closed: Arc<AtomicBool>,
+    ) -> Self {
         Self {
             ino,
             writer,
             opener,
             handles: AtomicU32::new(1),
             was_written: AtomicBool::new(false),
-            was_closed: AtomicBool::new(false),
+            was_closed,
             was_ended: AtomicBool::new(false),
             was_flushed: AtomicBool::new(false),
         }

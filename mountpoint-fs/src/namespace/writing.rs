@@ -131,16 +131,31 @@ impl Namespace {
         self.table.close_writer(ino);
     }
 
-    /// A handle was opened that follows what the writer of `ino` stores. `false`, and then it was not, if there is none.
-    pub fn opened_following(&self, ino: InodeNo) -> bool {
+    /// A handle was opened that follows what the writer of `ino` with `progress` stores. `false`, and then it was not, if
+    /// the file is not open for writing any more.
+    ///
+    /// [`FsError::NotPermitted`] if another writer replaces the file, [`FsError::Stale`] if one has: what was opened is no
+    /// beginning of what that stores.
+    pub fn opened_following(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+    ) -> Result<bool, FsError> {
         let mut table = self.table.table.lock();
-        let Some(writing) = table.writing.get_mut(&ino) else {
-            return false;
+        let Some(writing) = table.writing.get(&ino) else {
+            return Ok(false);
         };
-        writing.followers += 1;
-        let inode = table.inode_mut(ino).expect("its writer holds it");
-        inode.openers += 1;
-        true
+        let name = &table.inode(ino)?.name;
+        let is_its = |of: &Arc<Progress>| Arc::ptr_eq(of, progress);
+        if !writing.progress.as_ref().is_none_or(is_its) {
+            return Err(being_written(name));
+        }
+        if !writing.stored_by.as_ref().is_some_and(is_its) {
+            return Err(replaced(name));
+        }
+        table.writing.entry(ino).or_default().followers += 1;
+        table.inode_mut(ino)?.openers += 1;
+        Ok(true)
     }
 
     /// A handle that followed a writer of `ino` was closed.
@@ -227,6 +242,8 @@ pub(super) struct Writing {
     followers: u32,
     /// While S3 does not have all of it.
     progress: Option<Arc<Progress>>,
+    /// What the version was that S3 has, as its writer said it; `None` if none of these handles stored it.
+    stored_by: Option<Arc<Progress>>,
 }
 
 /// Who may have a file open for reading when it begins to be written.
@@ -285,8 +302,8 @@ impl InodeTable {
             ino,
             Writing {
                 handles: 1,
-                followers: 0,
                 progress,
+                ..Writing::default()
             },
         );
         table.admitted(ino)
@@ -340,14 +357,14 @@ impl InodeTable {
     ) {
         let mut table = self.table.lock();
         if table.ends(ino, progress) {
-            table.set_version(ino, version, observed);
+            table.set_version(ino, progress, version, observed);
         }
     }
 
     fn grown(&self, ino: InodeNo, progress: &Arc<Progress>, version: &Version, observed: Observed) {
         let mut table = self.table.lock();
         if table.is_written_with(ino, progress) {
-            table.set_version(ino, version, observed);
+            table.set_version(ino, progress, version, observed);
         }
     }
 
@@ -443,8 +460,17 @@ impl Table {
         }
     }
 
-    /// The bucket holds `version` of the file `ino`, as its writer knows.
-    fn set_version(&mut self, ino: InodeNo, version: &Version, observed: Observed) {
+    /// The bucket holds `version` of the file `ino`, as its writer with `progress` knows.
+    fn set_version(
+        &mut self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        version: &Version,
+        observed: Observed,
+    ) {
+        if let Some(writing) = self.writing.get_mut(&ino) {
+            writing.stored_by = Some(Arc::clone(progress));
+        }
         if let Ok(inode) = self.inode_mut(ino) {
             inode.body = Body::File(PackedVersion::pack(version));
             inode.observed = observed;

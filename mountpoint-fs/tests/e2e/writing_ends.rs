@@ -177,6 +177,48 @@ for each in (fd, other):
     assert!(server.store().keys(BUCKET).is_empty());
 }
 
+/// The opener closes an existing file before anything was changed; its child changes it, and is told how that ended.
+#[test]
+fn a_child_that_changes_a_file_first_stores_it_and_is_told() {
+    let server = server();
+    put(&server, "old", "old");
+    let mounted = Mounted::new(&server, &["--allow-overwrite"]);
+    let script = r#"
+import os, sys
+path, is_stored = sys.argv[1], sys.argv[2] == 'stored'
+for flags in (os.O_WRONLY, os.O_RDWR):
+    fd = os.open(path, flags)
+    go = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.read(go[0], 1)
+        os.ftruncate(fd, 0)
+        os.write(fd, b'new')
+        try:
+            os.close(fd)
+            os._exit(0)
+        except OSError as error:
+            os._exit(1)
+    os.close(fd)
+    os.write(go[1], b'.')
+    status = os.waitpid(pid, 0)[1]
+    assert (status == 0) == is_stored, (flags, status)
+"#;
+    let path = mounted.join("old");
+    for outcome in ["stored", "refused"] {
+        if outcome == "refused" {
+            refuse_puts(&server);
+        }
+        server.log().clear();
+        let output = run("python3", &["-c", script, path.to_str().unwrap(), outcome]);
+        assert!(output.status.success(), "{output:?}");
+        // By the time the children have ended.
+        assert_eq!(server.log().count(Operation::PutObject), 2, "{outcome}");
+    }
+    let object = server.store().object(BUCKET, "old").unwrap();
+    assert_eq!(object.bytes(), "new");
+}
+
 /// An empty file is stored by the close that is the last as far as can be seen; one that a shell moves is not.
 #[test]
 fn an_empty_file_is_stored_by_its_close() {

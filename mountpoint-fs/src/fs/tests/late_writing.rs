@@ -142,6 +142,49 @@ fn cut_to_fewer_bytes_s3_shortens_it_and_what_follows_is_its_end() {
     mount.fs.release(handle);
 }
 
+/// The opener gives the file to a child and closes it; the child makes the first change and ends. An opener that has moved
+/// its descriptor goes on.
+#[test]
+fn a_child_replaces_what_its_opener_has_closed_unchanged() {
+    for mode in MODES {
+        for (closes, is_stored) in [
+            (OPENER, true),
+            (UNSEEN, true),
+            (MOVES, false),
+            (CHILD, false),
+        ] {
+            let mount = mount(false);
+            let (ino, handle) = open(&mount, mode);
+            now(mount.fs.flush(handle, &closes)).unwrap();
+            assert_eq!(cut(&mount, ino, handle, 0), Ok(0));
+            now(mount.fs.write(handle, 0, b"of a child")).unwrap();
+            let denied = mountpoint_client::ErrorKind::Denied;
+            if is_stored {
+                mount.bucket.fail_next(Operation::PutObject, 1, denied);
+                let closed = now(mount.fs.flush(handle, &CHILD));
+                assert!(closed.is_err(), "{mode:?}: the child is told");
+                assert_eq!(content(&mount), BEFORE);
+                mount.fs.release(handle);
+                let (ino, handle) = open(&mount, mode);
+                now(mount.fs.flush(handle, &closes)).unwrap();
+                assert_eq!(cut(&mount, ino, handle, 0), Ok(0));
+                now(mount.fs.flush(handle, &CHILD)).unwrap();
+                assert_eq!(content(&mount), BEFORE, "it has written nothing");
+                now(mount.fs.write(handle, 0, b"of a child")).unwrap();
+                now(mount.fs.flush(handle, &CHILD)).unwrap();
+                assert_eq!(content(&mount), b"of a child", "{mode:?}");
+                mount.fs.release(handle);
+            } else {
+                now(mount.fs.flush(handle, &CHILD)).unwrap();
+                assert_eq!(content(&mount), BEFORE, "{mode:?}: its opener goes on");
+                now(mount.fs.flush(handle, &OPENER)).unwrap();
+                assert_eq!(content(&mount), b"of a child");
+                mount.fs.release(handle);
+            }
+        }
+    }
+}
+
 /// The bytes at the end are appended, where that is allowed; what would replace others is refused for good.
 #[test]
 fn a_first_write_at_the_end_appends_and_any_other_is_refused() {

@@ -5,6 +5,7 @@ mod changing;
 mod cold;
 mod concurrent;
 mod copying;
+mod following;
 mod large;
 mod late_writing;
 mod listing;

@@ -15,7 +15,7 @@ pub(super) fn create(mount: &Mount, parent: InodeNo, name: &str) -> (InodeNo, Ha
 }
 
 #[track_caller]
-fn write(mount: &Mount, handle: HandleNo, offset: u64, data: &[u8]) {
+pub(super) fn write(mount: &Mount, handle: HandleNo, offset: u64, data: &[u8]) {
     let written = mount.fs.write_now(handle, offset, data);
     written.expect("there is memory").unwrap();
 }
@@ -372,79 +372,4 @@ fn what_is_open_twice_is_stored_by_the_one_that_writes() {
     mount.fs.release(second.handle);
     let stored = mount.bucket.object("new").unwrap().content;
     assert_eq!(stored.to_vec(), b"bytes");
-}
-
-/// A log that is synchronised after each line, and that somebody follows.
-#[test]
-fn who_follows_a_file_reads_what_is_synchronised_and_hinders_nobody() {
-    let mount = Mount::immediate(&[]);
-    let (ino, log) = create(&mount, ROOT, "log");
-    write(&mount, log, 0, b"one\n");
-    now(mount.fs.sync(log)).unwrap();
-    let opened = now(mount.fs.open(ino, READ)).unwrap();
-    assert!(opened.direct_io && opened.grows && !opened.keep_cache);
-    let read = |offset, fills_cache| {
-        let data = now(mount.fs.read(opened.handle, offset, 100, fills_cache));
-        data.map(|data| data.to_vec())
-    };
-    assert_eq!(read(0, false).unwrap(), b"one\n");
-    write(&mount, log, 4, b"two\n");
-    assert_eq!(now(mount.fs.attributes(ino)).unwrap().size, 8);
-    // What the bucket does not hold is not read, and no page is filled with less than there will be.
-    assert_eq!(read(4, false).unwrap(), b"");
-    assert!(matches!(read(4, true), Err(FsError::Stale(_))));
-    let another = now(mount.fs.open(ino, READ));
-    assert!(matches!(another, Err(FsError::NotPermitted(_))));
-    now(mount.fs.sync(log)).unwrap();
-    assert_eq!(read(4, false).unwrap(), b"two\n");
-    assert_eq!(read(0, true).unwrap(), b"one\ntwo\n");
-    let second = now(mount.fs.open(ino, READ)).unwrap();
-    write(&mount, log, 8, b"three\n");
-    mount.fs.release(second.handle);
-    now(mount.fs.flush(log, &OPENER)).unwrap();
-    assert_eq!(read(2, false).unwrap(), b"e\ntwo\nthree\n");
-    // It was closed: who opens it now may keep what it reads, and is not followed by more.
-    let third = now(mount.fs.open(ino, READ)).unwrap();
-    assert!(!third.grows);
-    let refused = mount.fs.write_now(log, 14, b"four").expect("it is refused");
-    assert!(matches!(refused, Err(FsError::NotPermitted(_))));
-    mount.fs.release(third.handle);
-    mount.fs.release(log);
-    assert_eq!(read(0, false).unwrap().len(), 14);
-    // Somebody else's object is not what is followed.
-    mount.bucket.put_object("log", "another's");
-    match read(8, false) {
-        Ok(newer) => assert_eq!(newer, b"three\n"),
-        Err(error) => assert!(matches!(error, FsError::Stale(_)), "{error:?}"),
-    }
-    mount.fs.release(opened.handle);
-    mount.fs.forget(ino, 1);
-    assert_eq!(mount.fs.inode_count(), 0);
-}
-
-/// The newest version is known before the reader hears of it: a read that finds its version replaced goes on in that.
-#[test]
-fn who_follows_a_large_file_goes_on_in_its_next_version() {
-    let mount = Mount::immediate(&[]);
-    let (ino, log) = create(&mount, ROOT, "log");
-    let line = vec![b'x'; 1 << 20];
-    for offset in 0..9 {
-        now(mount.fs.write(log, offset << 20, &line)).unwrap();
-    }
-    now(mount.fs.sync(log)).unwrap();
-    let reader = now(mount.fs.open(ino, READ)).unwrap();
-    let other = now(mount.fs.open(ino, READ)).unwrap();
-    for offset in 9..20 {
-        now(mount.fs.write(log, offset << 20, &line)).unwrap();
-        now(mount.fs.sync(log)).unwrap();
-        let data = now(mount.fs.read(reader.handle, offset << 20, 1 << 20, false)).unwrap();
-        assert_eq!(data.len(), 1 << 20, "{offset}");
-    }
-    let data = now(mount.fs.read(other.handle, 3 << 20, 1 << 20, false)).unwrap();
-    assert_eq!(data.len(), 1 << 20);
-    for handle in [reader.handle, log, other.handle] {
-        mount.fs.release(handle);
-    }
-    mount.fs.forget(ino, 1);
-    assert_eq!(mount.fs.inode_count(), 0);
 }
