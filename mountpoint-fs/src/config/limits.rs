@@ -112,7 +112,7 @@ pub const PACE_START_FAR: usize = 16;
 
 /// A store is far that takes so long to begin an upload. On the same machine or in the same rack it takes less, S3 20 ms
 /// and more.
-pub const PACE_FAR: Duration = Duration::from_millis(3);
+pub const PACE_FAR: Duration = Duration::from_millis(5);
 
 /// A near store's measurement takes at least so long: what a busy machine gives to the mount differs from one tenth of a
 /// second to the next by more than a number of parts does.

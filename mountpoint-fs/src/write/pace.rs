@@ -30,7 +30,9 @@ pub(super) struct Pace {
     rest: u32,
     /// Which way the next trial goes.
     is_next_up: bool,
-    /// An upload took long to begin: larger steps, and sooner.
+    /// The least time in which an upload began.
+    begun_in: Duration,
+    /// All uploads took long to begin: larger steps, and sooner.
     is_far: bool,
     /// The limit is what trials made it.
     has_tried: bool,
@@ -67,6 +69,7 @@ impl Pace {
             step: Step::Rest(PACE_REST_MIN),
             rest: PACE_REST_MIN,
             is_next_up: true,
+            begun_in: Duration::MAX,
             is_far: false,
             has_tried: false,
         }
@@ -77,13 +80,22 @@ impl Pace {
         self.limit
     }
 
-    /// The store took `time` to begin an upload. Matters until the first trial.
+    /// The store took `time` to begin an upload. Matters until the first trial; the least of several says how far it is,
+    /// the others how busy this machine was.
     pub(super) fn upload_begun(&mut self, time: Duration) {
-        if time >= PACE_FAR && !self.has_tried && !self.is_far {
-            self.is_far = true;
-            self.limit = self.limit.max(PACE_START_FAR.min(self.max));
-            self.step = Step::Rest(1);
+        self.begun_in = self.begun_in.min(time);
+        let is_far = self.begun_in >= PACE_FAR;
+        if self.has_tried || is_far == self.is_far {
+            return;
         }
+        self.is_far = is_far;
+        let (start, rest) = if is_far {
+            (PACE_START_FAR, 1)
+        } else {
+            (PACE_START, PACE_REST_MIN)
+        };
+        self.limit = start.min(self.max);
+        self.step = Step::Rest(rest);
     }
 
     /// A writer waits for room.
@@ -238,10 +250,12 @@ mod tests {
     #[test]
     fn a_far_store_is_told_by_the_time_it_takes_to_begin_an_upload() {
         let mut pace = Pace::new(50);
-        pace.upload_begun(Duration::from_millis(1));
-        assert_eq!(pace.limit(), PACE_START);
         pace.upload_begun(Duration::from_millis(20));
         assert_eq!(pace.limit(), PACE_START_FAR);
+        pace.upload_begun(Duration::from_millis(1));
+        assert_eq!(pace.limit(), PACE_START, "only the machine was busy");
+        pace.upload_begun(Duration::from_millis(20));
+        assert_eq!(pace.limit(), PACE_START);
         // One answer that took long says nothing against what was measured.
         send(&mut pace, 1000, 0.01, 0.01);
         let limit = pace.limit();
