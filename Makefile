@@ -70,13 +70,15 @@ container: ## Build a container image with docker or podman (CONTAINER=podman)
 test-packages: packages
 	$(call apt_install,$(APT_TEST))
 
-.PHONY: test-programs
-test-programs: $(TOOLS)/python/installed ## Install the programs that the tests have write: torch, pandas, pyarrow, editors
+.PHONY: program-packages
+program-packages:
 	$(call apt_install,$(APT_PROGRAMS))
 
-# Debian's packages, and beside them the wheels that Debian has not.
-$(TOOLS)/python/installed: Makefile
-	$(call apt_install,$(APT_PROGRAMS))
+.PHONY: test-programs
+test-programs: $(TOOLS)/python/installed ## Install the programs that the tests have write: torch, pandas, pyarrow, editors
+
+# Beside Debian's packages, the wheels that Debian has not.
+$(TOOLS)/python/installed: Makefile | program-packages
 	rm -rf $(TOOLS)/python && /usr/bin/python3 -m venv --system-site-packages $(TOOLS)/python
 	$(TOOLS)/python/bin/pip install --quiet --only-binary :all: $(WHEELS)
 	touch $@

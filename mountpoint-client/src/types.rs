@@ -184,6 +184,24 @@ pub struct ObjectDetails {
     pub checksum: KeptChecksum,
 }
 
+impl ObjectDetails {
+    /// Whether it is an object of `size` bytes that was told to carry `headers`. A copy of an object that was made of
+    /// parts has another ETag, so that the ETag does not tell.
+    #[must_use]
+    pub fn is_copy(&self, size: u64, headers: &ObjectHeaders) -> bool {
+        let sorted = |metadata: &[(String, String)]| {
+            let mut metadata = metadata.to_vec();
+            metadata.sort_unstable();
+            metadata
+        };
+        let has_type =
+            headers.content_type.is_none() || self.headers.content_type == headers.content_type;
+        self.info.size == size
+            && has_type
+            && sorted(&self.headers.metadata) == sorted(&headers.metadata)
+    }
+}
+
 /// Of which kind the checksum is that S3 keeps of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeptChecksum {

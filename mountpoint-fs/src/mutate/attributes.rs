@@ -45,24 +45,18 @@ impl Mutator {
             let headers = CopyHeaders::New(headers.clone());
             self.client.copy(source.clone(), key, condition, headers)
         };
-        let mut copied = copy(PutCondition::Match(object.info.etag.clone())).await;
-        if is_unsupported(&copied) {
-            copied = copy(PutCondition::None).await;
-        }
-        match copied {
-            Ok(output) => Ok(output.etag),
-            Err(error) if error.answer_was_lost => {
-                // What is in the way may be the copy itself.
-                let there = self.describe(key).await?;
-                let is_copy = there.info.size == object.info.size && there.headers == headers;
-                if is_copy {
-                    Ok(there.info.etag)
-                } else {
-                    Err(failed(error, COPY))
-                }
+        let error = match unless_replaced(&object.info.etag, copy).await {
+            Ok(output) => return Ok(output.etag),
+            Err(error) => error,
+        };
+        // What is in the way of a copy whose answer was lost may be that copy.
+        if error.answer_was_lost {
+            let there = self.describe(key).await?;
+            if there.is_copy(object.info.size, &headers) {
+                return Ok(there.info.etag);
             }
-            Err(error) => Err(failed(error, COPY)),
         }
+        Err(failed(error, COPY))
     }
 
     /// Cuts the object to its first `size` bytes. Its version afterwards.
@@ -72,38 +66,36 @@ impl Mutator {
         if size > 0 {
             return self.copy_onto_itself(object, size).await;
         }
-        let request = |condition| PutRequest {
-            key: key.clone(),
-            body: Bytes::new(),
-            condition,
-            checksum: None,
-            headers: object.headers.clone(),
+        let put = |condition| {
+            self.client.put(PutRequest {
+                key: key.clone(),
+                body: Bytes::new(),
+                condition,
+                checksum: None,
+                headers: object.headers.clone(),
+            })
         };
-        let unchanged = PutCondition::Match(object.info.etag.clone());
-        let mut stored = self.client.put(request(unchanged)).await;
-        if is_unsupported(&stored) {
-            stored = self.client.put(request(PutCondition::None)).await;
-        }
+        let stored = unless_replaced(&object.info.etag, put).await;
         Ok(stored.map_err(|error| failed(error, PUT))?.etag)
     }
 
     /// Makes the first `size` bytes of the object the whole of it, in parts, unless it was replaced meanwhile.
     async fn copy_onto_itself(&self, object: &ObjectDetails, size: u64) -> Result<ETag, FsError> {
         let key = &object.info.key;
-        let (unchanged, never) = (PutCondition::Match(object.info.etag.clone()), Stop::never());
-        let mut copied = self
-            .copy_range(object, 0..size, key, unchanged, &never)
-            .await;
-        if is_unsupported(&copied) {
-            copied = self
-                .copy_range(object, 0..size, key, PutCondition::None, &never)
-                .await;
-        }
+        let never = Stop::never();
+        let copy = |condition| self.copy_range(object, 0..size, key, condition, &never);
+        let copied = unless_replaced(&object.info.etag, copy).await;
         copied.map_err(|error| failed(error, COPY))
     }
 }
 
-/// Whether the server has no conditions.
-fn is_unsupported<T>(outcome: &Result<T, ClientError>) -> bool {
-    matches!(outcome, Err(error) if error.kind == ErrorKind::Unsupported)
+/// What `change` does on the condition that the object is version `etag`; without one where the server has no conditions.
+async fn unless_replaced<T, F: Future<Output = Result<T, ClientError>>>(
+    etag: &ETag,
+    change: impl Fn(PutCondition) -> F,
+) -> Result<T, ClientError> {
+    match change(PutCondition::Match(etag.clone())).await {
+        Err(error) if error.kind == ErrorKind::Unsupported => change(PutCondition::None).await,
+        outcome => outcome,
+    }
 }

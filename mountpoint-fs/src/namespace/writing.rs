@@ -2,7 +2,7 @@
 //!
 //! From `create` or `begin_writing` until it is stored, an inode is what its writer says ([`Progress`]), whatever S3
 //! says of its name: answers about it change nothing. Then it is the version that was stored. Readers and a writer
-//! exclude each other, so the kernel's pages of an inode are never of two versions.
+//! exclude each other, so the kernel's pages of an inode are never of two versions; who follows a writer has no pages.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -82,14 +82,9 @@ impl Namespace {
 
     /// S3 has the file `ino`, as its writer with `progress` wrote it.
     pub fn stored(&self, ino: InodeNo, progress: &Arc<Progress>, size: u64, etag: ETag) {
-        let version = Version {
-            size,
-            etag,
-            mtime: progress.mtime(),
-            is_archived: false,
-        };
         let observed = self.seen_now();
-        self.table.stored(ino, progress, &version, observed);
+        self.table
+            .stored(ino, progress, &written(progress, size, etag), observed);
         if let Ok(view) = self.table.view(ino)
             && let Ok(prefix) = self.table.directory_prefix(view.parent)
         {
@@ -104,14 +99,9 @@ impl Namespace {
 
     /// S3 has the beginning of the file `ino`, which its writer with `progress` goes on with.
     pub fn grown(&self, ino: InodeNo, progress: &Arc<Progress>, size: u64, etag: ETag) {
-        let version = Version {
-            size,
-            etag,
-            mtime: progress.mtime(),
-            is_archived: false,
-        };
         let observed = self.seen_now();
-        self.table.grown(ino, progress, &version, observed);
+        self.table
+            .grown(ino, progress, &written(progress, size, etag), observed);
     }
 
     /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says, and the kernel is told.
@@ -496,12 +486,17 @@ impl Table {
 
 /// A file as its writer says it: S3 has no version of it.
 fn version_of(progress: &Progress) -> Found {
-    Found::File(Version {
-        size: progress.size(),
-        etag: ETag::from_header(""),
+    Found::File(written(progress, progress.size(), ETag::from_header("")))
+}
+
+/// The version of a file that its writer has written, as far as `size`.
+fn written(progress: &Progress, size: u64, etag: ETag) -> Version {
+    Version {
+        size,
+        etag,
         mtime: progress.mtime(),
         is_archived: false,
-    })
+    }
 }
 
 /// Why a file that is being written cannot be had.

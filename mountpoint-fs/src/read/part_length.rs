@@ -49,8 +49,8 @@ impl PartLength {
 const FIRST: u64 = WINDOW_INITIAL_MAX / PARTS_PER_WINDOW;
 
 /// Times a store's first byte that a part should last at the rate of the mount. One stream from MinIO on the same two
-/// cores, where a first byte takes 1.1 ms, came to 0.55 GB/s with parts of 1 MiB and to 0.72 with 4 MiB, while MinIO took
-/// 1.6 and 1.1 CPU seconds per GB; from a server that takes 0.3 ms, longer parts than 2 MiB brought nothing.
+/// cores, where a first byte takes 1.1 ms, came to 0.54 GB/s with parts of 1 MiB and to 0.72 with 4 MiB, while MinIO took
+/// 1.7 and 1.0 CPU seconds per GB (medians of three); from a server that takes 0.3 ms, longer parts than 2 MiB brought nothing.
 const FIRST_BYTES: f64 = 8.0;
 
 #[cfg(test)]

@@ -310,7 +310,7 @@ const DISTANCES_MAX: f64 = 6.0;
 const DELAYS_MAX: f64 = 4.0;
 
 /// The same for a near store: what a GET of a part takes there is the part's own length, so that windows that grow by it
-/// never end. One stream from MinIO on the same machine came to a window of 128 MiB, and was slower for it.
+/// never end. One stream from MinIO on the same machine came to a window of 128 MiB that way.
 const NEAR_DELAYS_MAX: f64 = 2.0;
 
 /// Shortest epoch: a rate measured over less tells how threads were scheduled, not how fast the mount is.

@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use mountpoint_client::types::{
-    CopyHeaders, CopySource, ETag, Key, ObjectDetails, ObjectHeaders, PutCondition,
-};
+use mountpoint_client::types::{CopyHeaders, CopySource, ETag, Key, ObjectHeaders, PutCondition};
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::context::{WriteContext, failed};
@@ -113,7 +111,7 @@ impl WriteContext {
             // What is in the way of a copy whose answer was lost may be that copy.
             if error.answer_was_lost
                 && let Ok(there) = self.client.head_details(key).await
-                && is_copy(&there, stored.size, &headers)
+                && there.is_copy(stored.size, &headers)
             {
                 let (etag, size) = (there.info.etag, stored.size);
                 return Ok(Stored { etag, size });
@@ -121,21 +119,6 @@ impl WriteContext {
             return Err(copy_failed(error, &itself));
         }
     }
-}
-
-/// Whether it is an object of `size` bytes that was told to carry `headers`. A copy of an object that was made of parts
-/// has another ETag.
-fn is_copy(there: &ObjectDetails, size: u64, headers: &ObjectHeaders) -> bool {
-    let sorted = |metadata: &[(String, String)]| {
-        let mut metadata = metadata.to_vec();
-        metadata.sort_unstable();
-        metadata
-    };
-    let has_type =
-        headers.content_type.is_none() || there.headers.content_type == headers.content_type;
-    there.info.size == size
-        && has_type
-        && sorted(&there.headers.metadata) == sorted(&headers.metadata)
 }
 
 /// What the application is told of a copy that failed.

@@ -30,10 +30,8 @@ pub(super) struct Pace {
     rest: u32,
     /// Which way the next trial goes.
     is_next_up: bool,
-    /// The least time in which an upload began.
-    begun_in: Duration,
-    /// All uploads took long to begin: larger steps, and sooner.
-    is_far: bool,
+    /// The least time in which an upload began until the first trial.
+    begun_in: Option<Duration>,
     /// The limit is what trials made it.
     has_tried: bool,
 }
@@ -69,8 +67,7 @@ impl Pace {
             step: Step::Rest(PACE_REST_MIN),
             rest: PACE_REST_MIN,
             is_next_up: true,
-            begun_in: Duration::MAX,
-            is_far: false,
+            begun_in: None,
             has_tried: false,
         }
     }
@@ -83,19 +80,26 @@ impl Pace {
     /// The store took `time` to begin an upload. Matters until the first trial; the least of several says how far it is,
     /// the others how busy this machine was.
     pub(super) fn upload_begun(&mut self, time: Duration) {
-        self.begun_in = self.begun_in.min(time);
-        let is_far = self.begun_in >= PACE_FAR;
-        if self.has_tried || is_far == self.is_far {
+        if self.has_tried {
             return;
         }
-        self.is_far = is_far;
-        let (start, rest) = if is_far {
+        let was_far = self.is_far();
+        self.begun_in = Some(self.begun_in.map_or(time, |least| least.min(time)));
+        if self.is_far() == was_far {
+            return;
+        }
+        let (start, rest) = if self.is_far() {
             (PACE_START_FAR, 1)
         } else {
             (PACE_START, PACE_REST_MIN)
         };
         self.limit = start.min(self.max);
         self.step = Step::Rest(rest);
+    }
+
+    /// No upload began soon: larger steps, and sooner.
+    fn is_far(&self) -> bool {
+        self.begun_in.is_some_and(|least| least >= PACE_FAR)
     }
 
     /// A writer waits for room.
@@ -129,7 +133,7 @@ impl Pace {
         self.stretch.bytes += bytes;
         // Parts of a far store end in waves: whole ones are measured.
         let lasted = now.saturating_sub(since);
-        let least = if self.is_far {
+        let least = if self.is_far() {
             Duration::ZERO
         } else {
             PACE_STRETCH_MIN
@@ -170,7 +174,11 @@ impl Pace {
     /// Tries another limit than the one that brought `rate`.
     fn try_another(&mut self, rate: f64) {
         let from = self.limit;
-        let up = if self.is_far { from * 2 } else { from * 3 / 2 };
+        let up = if self.is_far() {
+            from * 2
+        } else {
+            from * 3 / 2
+        };
         let up = up.min(self.max);
         let down = (from * 3 / 4).max(PACE_MIN.min(self.max));
         self.has_tried = true;

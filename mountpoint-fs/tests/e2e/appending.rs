@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use mountpoint_client::server::{Fault, Operation, RequestRecord, Rule, Server, ServerOptions};
 use nix::sys::signal::Signal;
 
-use crate::harness::{self, Mounted, mount_s3, read, run, shell, wait_until};
+use crate::harness::{self, Mounted, mount_s3, read, run, shell, wait_until, write_and_close};
 
 const BUCKET: &str = "appended--usw2-az1--x-s3";
 
@@ -293,15 +293,11 @@ impl Workload {
 
     fn run(self, mounted: &Mounted, key: &str) -> io::Result<()> {
         let path = mounted.join(key);
-        let mut file = match self {
+        let file = match self {
             Self::New => File::create_new(&path)?,
             Self::Small | Self::Large => OpenOptions::new().append(true).open(&path)?,
         };
-        let data = bytes(self.after());
-        let mut pieces = data[self.before()..].chunks(MIB);
-        let written = pieces.try_for_each(|piece| file.write_all(piece));
-        let closed = nix::unistd::close(file).map_err(io::Error::from);
-        written.and(closed)
+        write_and_close(file, &bytes(self.after())[self.before()..])
     }
 }
 

@@ -1,6 +1,7 @@
 //! An embedded server, a mounted `mount-s3` process, and what tests ask of both.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -272,9 +273,17 @@ pub(crate) fn shell(directory: &Path, script: &str) -> String {
 #[track_caller]
 pub(crate) fn read(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let result = std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    let result = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
     result.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     bytes
+}
+
+/// Writes `data` in pieces of 1 MiB and closes the file; the first error of either.
+pub(crate) fn write_and_close(mut file: File, data: &[u8]) -> io::Result<()> {
+    let mut pieces = data.chunks(1 << 20);
+    let written = pieces.try_for_each(|piece| file.write_all(piece));
+    let closed = nix::unistd::close(file).map_err(io::Error::from);
+    written.and(closed)
 }
 
 /// Puts a small object.

@@ -1,11 +1,11 @@
 //! Faults at every request of what writes: whoever writes is told, or the object is there, whole and right.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
 
-use crate::harness::{BUCKET, Mounted, server, shell, wait_until};
+use crate::harness::{BUCKET, Mounted, server, shell, wait_until, write_and_close};
 
 const MIB: usize = 1 << 20;
 
@@ -39,18 +39,13 @@ impl Workload {
 
     fn run(self, mounted: &Mounted, key: &str) -> io::Result<()> {
         let path = mounted.join(key);
-        let mut file = match self {
+        let file = match self {
             Self::Small | Self::Large => File::create_new(&path)?,
             Self::Append => OpenOptions::new().append(true).open(&path)?,
             Self::Rename => return std::fs::rename(path, mounted.join(&format!("{key}-renamed"))),
         };
-        let new = self.whole();
         let from = self.before().map_or(0, |old| old.len());
-        let written = new[from..]
-            .chunks(MIB)
-            .try_for_each(|piece| file.write_all(piece));
-        let closed = nix::unistd::close(file).map_err(io::Error::from);
-        written.and(closed)
+        write_and_close(file, &self.whole()[from..])
     }
 }
 
