@@ -170,7 +170,7 @@ impl FileSystem {
         {
             return Ok(self.followed(ino, reader));
         }
-        let was_opened = self.namespace.opened(ino)?;
+        let was_opened = self.namespace.opened(ino, &opened.version)?;
         let (direct_io, watch) = self.read_modes.open(
             (key.as_str(), etag.as_str()),
             opened.version.size,

@@ -23,7 +23,7 @@ impl Namespace {
         let ahead = self.listed_ahead(&prefix).await;
         let prefix_now = self.table.directory_prefix(ino)?;
         let ahead = ahead.filter(|_| prefix_now == prefix);
-        self.table.open(ino)?;
+        self.table.open_directory(ino)?;
         let mut listing = Listing::new(
             Arc::clone(&self.client),
             self.clock.clone(),

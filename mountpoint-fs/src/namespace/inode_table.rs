@@ -14,9 +14,10 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 
 use super::inode::{Body, Inode, Moment, Observed};
+use super::namespace::replaced;
 use super::table_changes::Kept;
 use super::version::{Found, Version};
-use super::writing::Writing;
+use super::writing::{Writing, being_written};
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, StaleName};
 use crate::sync::Mutex;
 
@@ -243,12 +244,33 @@ impl InodeTable {
         }
     }
 
-    /// A handle was opened: the inode stays until it is closed. Returns whether it was opened before in its version.
-    pub(super) fn open(&self, ino: InodeNo) -> Result<bool, FsError> {
+    /// A handle was opened on a directory: the inode stays until it is closed.
+    pub(super) fn open_directory(&self, ino: InodeNo) -> Result<(), FsError> {
+        self.table.lock().inode_mut(ino)?.openers += 1;
+        Ok(())
+    }
+
+    /// A handle was opened that reads `version` of a file: the inode stays until it is closed. Returns whether it was opened
+    /// before in this version.
+    ///
+    /// The file may have been written through this mount while S3 was asked. A handle that read on in the version before
+    /// would fill the kernel's pages, which all handles share: [`FsError::Stale`] if the file has another version by now,
+    /// [`FsError::NotPermitted`] if it is being written.
+    pub(super) fn open_file(&self, ino: InodeNo, version: &Version) -> Result<bool, FsError> {
         let mut table = self.table.lock();
+        let is_written = table.is_written(ino);
         let inode = table.inode_mut(ino)?;
-        inode.openers += 1;
-        Ok(std::mem::replace(&mut inode.was_opened, true))
+        if is_written {
+            return Err(being_written(&inode.name));
+        }
+        match &inode.body {
+            Body::File(known) if known.unpack().is_same(version) => {
+                inode.openers += 1;
+                Ok(std::mem::replace(&mut inode.was_opened, true))
+            }
+            Body::File(_) => Err(replaced(&inode.name)),
+            Body::Directory { .. } => Err(FsError::IsADirectory),
+        }
     }
 
     /// The kernel may have pages of `ino` that are not of its version: it drops them when it opens the file next.

@@ -18,14 +18,17 @@ fn seen(at: u64) -> Observed {
     }
 }
 
-fn file(etag: &str) -> Found {
-    let etag = ETag::from_header(etag);
-    Found::File(Version {
+fn version(etag: &str) -> Version {
+    Version {
         size: 1,
-        etag,
+        etag: ETag::from_header(etag),
         mtime: SystemTime::UNIX_EPOCH,
         is_archived: false,
-    })
+    }
+}
+
+fn file(etag: &str) -> Found {
+    Found::File(version(etag))
 }
 
 fn admit(table: &InodeTable, directory: InodeNo, name: &str, found: &Found, at: u64) -> InodeNo {
@@ -120,7 +123,9 @@ fn a_lookup_vouches_for_one_open() {
 fn detached_inodes_go_with_their_last_reference() {
     let table = InodeTable::new(String::new());
     let first = admit(&table, ROOT, "a", &file("1"), 1);
-    table.open(first).unwrap();
+    let other = table.open_file(first, &version("2"));
+    assert!(matches!(other, Err(FsError::Stale(_))), "{other:?}");
+    assert!(!table.open_file(first, &version("1")).unwrap());
     let second = admit(&table, ROOT, "a", &file("2"), 2);
     assert!(!table.view(first).unwrap().is_attached);
     table.forget(first, 1);
@@ -144,7 +149,8 @@ fn the_root_stays_and_unknown_inodes_do_no_harm() {
     table.detach(InodeNo(9));
     table.detach(ROOT);
     assert!(table.view(ROOT).unwrap().is_attached);
-    assert!(table.open(InodeNo(9)).is_err());
+    assert!(table.open_file(InodeNo(9), &version("1")).is_err());
+    assert!(table.open_directory(InodeNo(9)).is_err());
 }
 
 #[test]
@@ -152,7 +158,7 @@ fn files_that_nobody_uses() {
     let table = InodeTable::new(String::new());
     let directory = admit(&table, ROOT, "d", &Found::Directory, 0);
     let open = admit(&table, directory, "open", &file("1"), 0);
-    table.open(open).unwrap();
+    table.open_file(open, &version("1")).unwrap();
     admit(&table, directory, "fresh", &file("1"), 5);
     admit(&table, directory, "old", &file("1"), 1);
     let replaced = admit(&table, directory, "replaced", &file("1"), 1);

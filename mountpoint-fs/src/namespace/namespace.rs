@@ -312,6 +312,10 @@ impl Namespace {
             Err(error) => return Err(error.into()),
         };
         let view = head.and_then(|found| self.table.confirm(ino, &found, asked.into()));
+        if let Some(written) = view.as_ref().filter(|view| view.is_written) {
+            // Its writer has begun since.
+            return Err(being_written(&written.name));
+        }
         match view.map(|view| view.found) {
             Some(Found::File(version)) => Ok(version),
             Some(Found::Directory) | None => {
@@ -321,9 +325,12 @@ impl Namespace {
         }
     }
 
-    /// A handle of `ino` was opened. Returns whether one was before, in its version.
-    pub fn opened(&self, ino: InodeNo) -> Result<bool, FsError> {
-        self.table.open(ino)
+    /// A handle of `ino` was opened that reads `version`. Returns whether one was before, in this version.
+    ///
+    /// [`FsError::Stale`] if the file was written through this mount since [`Namespace::open`] said that version,
+    /// [`FsError::NotPermitted`] if it is being written.
+    pub fn opened(&self, ino: InodeNo, version: &Version) -> Result<bool, FsError> {
+        self.table.open_file(ino, version)
     }
 
     /// A handle of `ino` was closed.

@@ -7,9 +7,12 @@ use mountpoint_client::sim::Operation;
 
 use super::*;
 use crate::config::limits::{FILE_TTL, OPEN_FETCH_MAX, OPEN_FRESH_MAX};
-use crate::operation::WriteOptions;
+use crate::operation::{Opened, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
+
+/// An operation that waits for S3.
+type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, FsError>> + 'a>>;
 
 #[test]
 fn an_open_behind_its_lookup_asks_nothing() {
@@ -50,6 +53,94 @@ fn pages_that_were_written_to_in_vain_are_not_kept() {
     );
     assert!(!open().keep_cache);
     assert!(open().keep_cache);
+}
+
+/// Between S3's answer to an open and what that makes of it the file may be written through this mount. The kernel's pages
+/// are of one version all the same: it asks again, and opens what there is.
+#[test]
+fn an_open_that_a_writer_has_overtaken_opens_what_was_written() {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Writer {
+        WasOpen,
+        IsOpen,
+        HasClosed,
+    }
+    let large = usize::try_from(OPEN_FETCH_MAX + 1).unwrap();
+    for len in [12, large] {
+        for writer in [Writer::WasOpen, Writer::IsOpen, Writer::HasClosed] {
+            let options = SimOptions {
+                time: Time::Manual,
+                ..SimOptions::default()
+            };
+            let config = WriteConfig {
+                allow_overwrite: true,
+                ..WriteConfig::default()
+            };
+            let mount = Mount::with_write(options, "", &[], config);
+            mount.bucket.put_object("a", vec![b'o'; len]);
+            let answered = |mut future: Answer<'_, Opened>| {
+                let ready = (&mut future).now_or_never();
+                mount.bucket.deliver_all();
+                ready.unwrap_or_else(|| now(future))
+            };
+            let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+            waits(&mut lookup);
+            mount.bucket.deliver_all();
+            let ino = now(lookup).unwrap().attributes.ino;
+            mount.clock.advance(Duration::from_millis(1));
+            let mut opening = Box::pin(mount.fs.open(ino, READ));
+            waits(&mut opening);
+            if writer != Writer::WasOpen {
+                // It is answered, and the answer is not looked at yet.
+                mount.bucket.deliver_all();
+            }
+            mount.clock.advance(Duration::from_millis(1));
+            let truncate = WriteOptions {
+                truncate: true,
+                ..WriteOptions::default()
+            };
+            let open = now(mount.fs.open_for_writing(ino, truncate, Opener::UNSEEN));
+            let handle = open.unwrap().handle;
+            mount.fs.write_now(handle, 0, b"new").unwrap().unwrap();
+            if writer == Writer::HasClosed {
+                let mut close = Box::pin(mount.fs.flush(handle, &OPENER));
+                waits(&mut close);
+                mount.bucket.deliver_all();
+                now(close).unwrap();
+                mount.fs.release(handle);
+            } else {
+                mount.bucket.deliver_all();
+            }
+            let overtaken = now(opening);
+            let case = format!("{len} {writer:?}");
+            let mut was_opened = false;
+            match (writer, &overtaken) {
+                // What a HEAD says is compared with what was written since.
+                (Writer::HasClosed, Ok(opened)) if len == large => {
+                    was_opened = !opened.keep_cache;
+                }
+                (Writer::HasClosed, Err(FsError::Stale(_)))
+                | (Writer::WasOpen | Writer::IsOpen, Err(FsError::NotPermitted(_))) => {}
+                _ => panic!("{case}: {overtaken:?}"),
+            }
+            if writer != Writer::HasClosed {
+                let mut close = Box::pin(mount.fs.flush(handle, &OPENER));
+                waits(&mut close);
+                mount.bucket.deliver_all();
+                now(close).unwrap();
+                mount.fs.release(handle);
+            }
+            for keeps in [was_opened, true] {
+                let opened = answered(Box::pin(mount.fs.open(ino, READ))).unwrap();
+                assert_eq!(opened.keep_cache, keeps, "{case}");
+                let mut read = Box::pin(mount.fs.read(opened.handle, 0, 100, true));
+                let ready = (&mut read).now_or_never();
+                mount.bucket.deliver_all();
+                let data = ready.unwrap_or_else(|| now(read)).unwrap();
+                assert_eq!(data.to_vec(), b"new", "{case}");
+            }
+        }
+    }
 }
 
 /// How long after its reply a lookup that took `took` vouches for an open.
