@@ -152,8 +152,10 @@ impl FileSystem {
         object: &ObjectDetails,
         open: Option<&OpenWriter>,
     ) -> Result<(), FsError> {
-        let headers = object.headers.clone();
-        let etag = self.mutator.replace_headers(object, headers).await?;
+        let (info, headers) = (&object.info, object.headers.clone());
+        let seen = (&info.etag, info.size);
+        let etag = self.mutator.replace_headers(&info.key, seen, headers);
+        let etag = etag.await?;
         if let Some(open) = open {
             open.writer.redressed(&etag).await;
         }
@@ -166,12 +168,7 @@ impl FileSystem {
     /// The object that a change is about, in the version that the inode is.
     pub(super) async fn object(&self, name: &NameChange<'_>) -> Result<ObjectDetails, FsError> {
         let (_, known) = name.file()?;
-        let object = self.mutator.describe(name.key()).await?;
-        if known.is_same(&Version::from(&object.info)) {
-            Ok(object)
-        } else {
-            Err(FsError::Stale(format!("{} was replaced", name.key())))
-        }
+        self.describe_version(name.key(), known).await
     }
 
     /// What a file is to carry that replaces `ino` as a whole: with `--posix-metadata` it stays the file that it was.
@@ -201,11 +198,12 @@ impl FileSystem {
         key: &Key,
         version: &Version,
     ) -> Result<ObjectDetails, FsError> {
-        let object = self.mutator.describe(key).await?;
-        if version.is_same(&Version::from(&object.info)) {
-            Ok(object)
-        } else {
-            Err(FsError::Stale(format!("{key} was replaced just now")))
+        match self.mutator.describe(key).await {
+            Ok(object) if version.is_same(&Version::from(&object.info)) => Ok(object),
+            Ok(_) => Err(FsError::Stale(format!("{key} was replaced just now"))),
+            // Linux looks a path up once more then, and says that nothing is there.
+            Err(FsError::NotFound) => Err(FsError::Stale(format!("{key} was deleted just now"))),
+            Err(error) => Err(error),
         }
     }
 

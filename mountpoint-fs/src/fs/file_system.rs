@@ -48,7 +48,7 @@ pub struct FileSystem {
     /// The lock is a leaf.
     pub(super) writers: Arc<Mutex<Writers>>,
     pub(super) write: WriteConfig,
-    pub(super) mutator: Mutator,
+    pub(super) mutator: Arc<Mutator>,
     /// Of new files and directories.
     pub(super) owner: (u32, u32),
     directories: HandleTable<OpenDirectory>,
@@ -71,7 +71,8 @@ impl FileSystem {
         };
         let mutator = Mutator::new(Arc::clone(&client), &config.write, clock.clone());
         let write = config.write.clone();
-        let writing = WriteContext::new(client, config.write, clock.clone(), memory);
+        let changes = Arc::clone(&mutator);
+        let writing = WriteContext::new(client, config.write, clock.clone(), memory, changes);
         Self {
             write,
             mutator,

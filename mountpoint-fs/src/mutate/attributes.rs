@@ -3,6 +3,9 @@
 //! S3 changes no object. It is copied onto itself, whole or in part, in the version that was seen, and what reads the
 //! old version meanwhile is told that it is stale.
 
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 use mountpoint_client::types::{
     CopyHeaders, CopySource, ETag, Key, ObjectDetails, ObjectHeaders, PutCondition, PutRequest,
@@ -10,6 +13,7 @@ use mountpoint_client::types::{
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
+use super::copy::version;
 use super::fault::{COPY, PUT, failed};
 use crate::operation::{FsError, Stop};
 
@@ -20,43 +24,54 @@ impl Mutator {
         described.map_err(|error| failed(error, "s3:GetObject"))
     }
 
-    /// Makes the object carry `headers`, unless it was replaced meanwhile. Its version afterwards.
+    /// Has the version `etag` of the object, of `size` bytes, carry `headers`, by a copy of it onto itself. Its version
+    /// afterwards.
+    ///
+    /// [`FsError::Stale`] if it was replaced or deleted: nothing has changed then. A server that takes no conditions of
+    /// copies is asked for none; there only the source is pinned to the version, and what is written just while it is copied
+    /// is lost.
     pub async fn replace_headers(
         &self,
-        object: &ObjectDetails,
+        key: &Key,
+        (etag, size): (&ETag, u64),
         headers: ObjectHeaders,
     ) -> Result<ETag, FsError> {
-        let key = &object.info.key;
-        if object.info.size > self.limits.whole_max {
-            let carrying = ObjectDetails {
-                info: object.info.clone(),
-                headers,
-                version_id: None,
-                checksum: object.checksum,
-            };
-            return self.copy_onto_itself(&carrying, carrying.info.size).await;
+        let source = version(key, etag);
+        if size > self.limits.whole_max {
+            return self
+                .copy_onto_itself((source, etag), 0..size, headers)
+                .await;
         }
-        let source = CopySource {
-            key: key.clone(),
-            if_match: Some(object.info.etag.clone()),
+        let lacks_conditions = || self.lacks_copy_conditions.load(Ordering::Relaxed);
+        let mut condition = match lacks_conditions() {
+            true => PutCondition::None,
+            false => PutCondition::Match(etag.clone()),
         };
-        // The source is pinned to the version. The condition keeps what is written while it is copied.
-        let copy = |condition| {
-            let headers = CopyHeaders::New(headers.clone());
-            self.client.copy(source.clone(), key, condition, headers)
-        };
-        let error = match unless_replaced(&object.info.etag, copy).await {
-            Ok(output) => return Ok(output.etag),
-            Err(error) => error,
-        };
-        // What is in the way of a copy whose answer was lost may be that copy.
-        if error.answer_was_lost {
-            let there = self.describe(key).await?;
-            if there.is_copy(object.info.size, &headers) {
+        loop {
+            let is_conditional = condition != PutCondition::None;
+            let new = CopyHeaders::New(headers.clone());
+            let error = match self.client.copy(source.clone(), key, condition, new).await {
+                Ok(output) => {
+                    if !is_conditional {
+                        self.lacks_copy_conditions.store(true, Ordering::Relaxed);
+                    }
+                    return Ok(output.etag);
+                }
+                Err(error) => error,
+            };
+            if error.kind == ErrorKind::Unsupported && is_conditional {
+                condition = PutCondition::None;
+                continue;
+            }
+            // What is in the way of a copy whose answer was lost may be that copy.
+            if error.answer_was_lost
+                && let Ok(there) = self.client.head_details(key).await
+                && there.is_copy(size, &headers)
+            {
                 return Ok(there.info.etag);
             }
+            return Err(not_changed(error, key));
         }
-        Err(failed(error, COPY))
     }
 
     /// Cuts the object to its first `size` bytes. Its version afterwards.
@@ -64,7 +79,9 @@ impl Mutator {
         assert!(size <= object.info.size, "it only gets shorter");
         let key = &object.info.key;
         if size > 0 {
-            return self.copy_onto_itself(object, size).await;
+            let (etag, headers) = (&object.info.etag, object.headers.clone());
+            let source = (version(key, etag), etag);
+            return self.copy_onto_itself(source, 0..size, headers).await;
         }
         let put = |condition| {
             self.client.put(PutRequest {
@@ -76,16 +93,38 @@ impl Mutator {
             })
         };
         let stored = unless_replaced(&object.info.etag, put).await;
-        Ok(stored.map_err(|error| failed(error, PUT))?.etag)
+        match stored {
+            Ok(stored) => Ok(stored.etag),
+            Err(error) if error.kind == ErrorKind::Denied => Err(failed(error, PUT)),
+            Err(error) => Err(not_changed(error, key)),
+        }
     }
 
-    /// Makes the first `size` bytes of the object the whole of it, in parts, unless it was replaced meanwhile.
-    async fn copy_onto_itself(&self, object: &ObjectDetails, size: u64) -> Result<ETag, FsError> {
-        let key = &object.info.key;
-        let never = Stop::never();
-        let copy = |condition| self.copy_range(object, 0..size, key, condition, &never);
-        let copied = unless_replaced(&object.info.etag, copy).await;
-        copied.map_err(|error| failed(error, COPY))
+    /// Makes `range` of the version `etag` of the object, which is `source`, the whole of it, in parts, unless it was replaced
+    /// meanwhile.
+    async fn copy_onto_itself(
+        &self,
+        (source, etag): (CopySource, &ETag),
+        range: Range<u64>,
+        headers: ObjectHeaders,
+    ) -> Result<ETag, FsError> {
+        let (key, never) = (&source.key, Stop::never());
+        let copy = |condition| {
+            let all = (source.clone(), range.clone());
+            self.copy_range(all, (key, headers.clone()), condition, &never)
+        };
+        let copied = unless_replaced(etag, copy).await;
+        copied.map_err(|error| not_changed(error, key))
+    }
+}
+
+/// What the application is told of an object that was to be changed in the version that was seen.
+fn not_changed(error: ClientError, key: &Key) -> FsError {
+    match error.kind {
+        ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(
+            "{key} was replaced or deleted by somebody else before it was changed: {error}"
+        )),
+        _ => failed(error, COPY),
     }
 }
 

@@ -4,12 +4,14 @@ use std::ops::Range;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use mountpoint_client::types::{
-    CopyHeaders, CopySource, ETag, Key, ObjectDetails, Part, PartNumber, PutCondition, Upload,
+    CopyHeaders, CopySource, ETag, Key, ObjectDetails, ObjectHeaders, Part, PartNumber,
+    PutCondition, Upload,
 };
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
 use super::fault::{COPY, failed};
+use super::lost_upload::{Abandoned, abandon, completed};
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::operation::{FsError, Stop};
 
@@ -27,9 +29,9 @@ impl Mutator {
         stop: &Stop,
     ) -> Result<ETag, FsError> {
         let outcome = if source.info.size > self.limits.whole_max {
-            let all = 0..source.info.size;
-            self.copy_range(source, all, destination, condition.clone(), stop)
-                .await
+            let all = (source_of(source), 0..source.info.size);
+            let made = (destination, source.headers.clone());
+            self.copy_range(all, made, condition.clone(), stop).await
         } else {
             self.copy_whole(source, destination, condition.clone())
                 .await
@@ -73,16 +75,15 @@ impl Mutator {
         Ok(copied.await?.etag)
     }
 
-    /// Makes `range` of the version `source`, which is not empty, the whole of `destination`.
+    /// Makes the range of the version `source`, which is not empty, the whole of `destination`, which carries `headers`.
     pub(super) async fn copy_range(
         &self,
-        source: &ObjectDetails,
-        range: Range<u64>,
-        destination: &Key,
+        (source, range): (CopySource, Range<u64>),
+        (destination, headers): (&Key, ObjectHeaders),
         condition: PutCondition,
         stop: &Stop,
     ) -> Result<ETag, ClientError> {
-        let headers = source.headers.clone();
+        let size = range.end - range.start;
         let upload = self
             .client
             .create_upload(destination, headers, None)
@@ -93,7 +94,7 @@ impl Mutator {
             upload: Some(&upload),
         };
         let copied = async {
-            let parts = self.copy_parts(source, range, &upload, stop).await?;
+            let parts = self.copy_parts(&source, range, &upload, stop).await?;
             self.client.complete_upload(&upload, parts, condition).await
         };
         match copied.await {
@@ -104,13 +105,20 @@ impl Mutator {
             }
             Err(error) => {
                 guard.finished();
-                match self.client.abort_upload(&upload).await {
-                    Err(abort) if abort.kind != ErrorKind::NoSuchUpload => {
-                        tracing::warn!(
-                            "an unfinished copy stays on the server until the next mount: {abort}"
-                        );
+                match abandon(&*self.client, &upload).await {
+                    Abandoned::Aborted => self.journal.ended(&upload),
+                    Abandoned::WasGone => {
+                        self.journal.ended(&upload);
+                        // Its completion was answered to nobody.
+                        if error.answer_was_lost
+                            && let Some(etag) = completed(&*self.client, &upload, size).await
+                        {
+                            return Ok(etag);
+                        }
                     }
-                    Ok(()) | Err(_) => self.journal.ended(&upload),
+                    Abandoned::Stays(abort) => tracing::warn!(
+                        "an unfinished copy stays on the server until the next mount: {abort}"
+                    ),
                 }
                 Err(error)
             }
@@ -119,7 +127,7 @@ impl Mutator {
 
     async fn copy_parts(
         &self,
-        source: &ObjectDetails,
+        source: &CopySource,
         range: Range<u64>,
         upload: &Upload,
         stop: &Stop,
@@ -143,8 +151,7 @@ impl Mutator {
             in_the_air.extend(rest.by_ref().take(free).map(|(number, part)| {
                 let number = PartNumber(number);
                 let range = range.start + part.start..range.start + part.end;
-                self.client
-                    .copy_part(upload, number, source_of(source), range)
+                self.client.copy_part(upload, number, source.clone(), range)
             }));
             match in_the_air.next().await {
                 Some(Ok(part)) => copied.push(part),
@@ -180,9 +187,14 @@ impl Drop for Unfinished<'_> {
 }
 
 fn source_of(source: &ObjectDetails) -> CopySource {
+    version(&source.info.key, &source.info.etag)
+}
+
+/// The version `etag` of the object, and no other.
+pub(super) fn version(key: &Key, etag: &ETag) -> CopySource {
     CopySource {
-        key: source.info.key.clone(),
-        if_match: Some(source.info.etag.quoted()),
+        key: key.clone(),
+        if_match: Some(etag.quoted()),
     }
 }
 

@@ -67,8 +67,10 @@ impl Mutator {
         match self.describe(&marker(prefix)?).await {
             Ok(mut object) => {
                 change(&mut object.headers)?;
-                let headers = object.headers.clone();
-                self.replace_headers(&object, headers).await.map(drop)
+                let info = &object.info;
+                let replaced =
+                    self.replace_headers(&info.key, (&info.etag, info.size), object.headers);
+                replaced.await.map(drop)
             }
             Err(FsError::NotFound) => {
                 let mut headers = ObjectHeaders::default();

@@ -9,6 +9,7 @@ mod attributes;
 mod copy;
 mod directory;
 mod fault;
+pub(crate) mod lost_upload;
 mod mutator;
 mod rename;
 mod tree;

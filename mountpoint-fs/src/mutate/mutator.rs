@@ -1,6 +1,7 @@
 //! What changes objects.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use mountpoint_client::ObjectClient;
 
@@ -19,13 +20,15 @@ pub struct Mutator {
     pub(super) limits: CopyLimits,
     /// Of copies in parts.
     pub(super) journal: Journal,
+    /// Whether the server was seen to take no conditions of copies. It may take them of uploads.
+    pub(super) lacks_copy_conditions: AtomicBool,
 }
 
 impl Mutator {
     /// Changes `client`'s bucket as far as `settings` allow it.
     #[must_use]
-    pub fn new(client: Arc<dyn ObjectClient>, settings: &WriteConfig, clock: Clock) -> Self {
-        Self {
+    pub fn new(client: Arc<dyn ObjectClient>, settings: &WriteConfig, clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
             client,
             clock,
             allow_rename: settings.allow_rename,
@@ -33,6 +36,7 @@ impl Mutator {
             directory_markers: settings.directory_markers,
             limits: settings.copy_limits,
             journal: Journal::new(settings.state_directory.as_deref(), &settings.bucket),
-        }
+            lacks_copy_conditions: AtomicBool::new(false),
+        })
     }
 }

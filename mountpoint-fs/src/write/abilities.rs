@@ -13,8 +13,6 @@ use mountpoint_client::{ClientError, ErrorKind};
 pub(super) struct Abilities {
     lacks_conditions: AtomicBool,
     lacks_checksums: AtomicBool,
-    /// Of copies alone: a server may take them of uploads.
-    lacks_copy_conditions: AtomicBool,
 }
 
 /// What one request uses.
@@ -53,20 +51,6 @@ impl Abilities {
             (uses.checksum, uses.algorithm) = (None, None);
         }
         uses
-    }
-
-    /// The condition of a copy, if the server takes any.
-    pub(super) fn reduce_copy(&self, condition: PutCondition) -> PutCondition {
-        if self.lacks_copy_conditions.load(Ordering::Relaxed) {
-            PutCondition::None
-        } else {
-            condition
-        }
-    }
-
-    /// A copy was refused because it had a condition.
-    pub(super) fn copies_take_no_conditions(&self) {
-        self.lacks_copy_conditions.store(true, Ordering::Relaxed);
     }
 
     /// Takes away what a refused request used; `None` if the refusal has another reason.

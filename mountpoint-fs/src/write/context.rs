@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::config::WriteConfig;
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::journal::Journal;
+use crate::mutate::Mutator;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 
@@ -36,6 +37,8 @@ pub struct WriteContext {
     pub(super) shortage: Shortage,
     pub(super) abilities: Abilities,
     pub(super) journal: Journal,
+    /// Changes what an object carries.
+    pub(super) mutator: Arc<Mutator>,
     /// Leave to have the server copy a part.
     pub(super) copies: Semaphore,
     tally: Arc<Tally>,
@@ -51,12 +54,14 @@ impl WriteContext {
         config: WriteConfig,
         clock: Clock,
         memory: MemorySource,
+        mutator: Arc<Mutator>,
     ) -> Arc<Self> {
         let memory = WriteMemory::new(memory);
         let plan = PartPlan::new(config.part_size, memory.part_max());
         let journal = Journal::new(config.state_directory.as_deref(), &config.bucket);
         Arc::new(Self {
             journal,
+            mutator,
             parts: PartsInFlight::new(client.parts_in_flight(), clock.clone()),
             copies: Semaphore::new(COPIES_IN_FLIGHT_MAX),
             client,

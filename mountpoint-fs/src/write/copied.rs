@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use mountpoint_client::types::{CopyHeaders, CopySource, ETag, Key, ObjectHeaders, PutCondition};
+use mountpoint_client::types::{CopySource, ETag, Key};
 use mountpoint_client::{ClientError, ErrorKind};
 
-use super::context::{WriteContext, failed};
+use super::context::failed;
 use super::writer::Stored;
 use crate::config::limits::{COPY_CALL_MAX, COPY_PARTS_MANY, UPLOAD_PART_MAX, UPLOAD_PART_MIN};
 use crate::operation::FsError;
@@ -77,46 +77,6 @@ impl Copied {
         CopySource {
             key: self.key.clone(),
             if_match: Some(self.etag.quoted()),
-        }
-    }
-}
-
-impl WriteContext {
-    /// Has the version `stored` of the object `key` carry `headers`, by one copy of it onto itself.
-    pub(super) async fn redress(
-        &self,
-        key: &Key,
-        stored: &Stored,
-        headers: ObjectHeaders,
-    ) -> Result<Stored, FsError> {
-        let itself = Copied::whole(key, stored.clone());
-        // The source is pinned to the version. This keeps it until it is replaced, where the server knows conditions here.
-        let unchanged = PutCondition::Match(stored.etag.clone());
-        let mut condition = self.abilities.reduce_copy(unchanged);
-        loop {
-            let (wanted, new) = (condition.clone(), CopyHeaders::New(headers.clone()));
-            let copied = self.client.copy(itself.source(), key, wanted, new).await;
-            let error = match copied {
-                Ok(output) => {
-                    let (etag, size) = (output.etag, stored.size);
-                    return Ok(Stored { etag, size });
-                }
-                Err(error) => error,
-            };
-            if error.kind == ErrorKind::Unsupported && condition != PutCondition::None {
-                self.abilities.copies_take_no_conditions();
-                condition = PutCondition::None;
-                continue;
-            }
-            // What is in the way of a copy whose answer was lost may be that copy.
-            if error.answer_was_lost
-                && let Ok(there) = self.client.head_details(key).await
-                && there.is_copy(stored.size, &headers)
-            {
-                let (etag, size) = (there.info.etag, stored.size);
-                return Ok(Stored { etag, size });
-            }
-            return Err(copy_failed(error, &itself));
         }
     }
 }

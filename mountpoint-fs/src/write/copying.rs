@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::types::{ETag, ObjectHeaders, PutCondition};
+use mountpoint_client::types::{ETag, ObjectHeaders};
 
 use super::background::{self, Settled};
 use super::copied::Copied;
@@ -167,29 +167,22 @@ impl Writer {
         let condition = front.condition.clone();
         let late = std::mem::take(&mut front.is_dressed_late).then(|| self.headers());
         let (context, key) = (Arc::clone(&self.context), self.key.clone());
-        let (failure, observer) = (Arc::clone(&self.failure), Arc::clone(&self.observer));
+        let observer = Arc::clone(&self.observer);
         self.run(settled, async move {
             let stored = upload.complete(condition).await?;
             let Some(headers) = late else {
                 return Ok(stored);
             };
-            let redressed = if stored.size <= context.config.copy_limits.whole_max {
-                context.redress(&key, &stored, headers).await
-            } else {
-                let again = Upload::begin(&context, &key, &failure, true, headers);
-                let itself = Copied::whole(&key, stored.clone());
-                for part in itself.parts(context.config.copy_limits.part_max) {
-                    again.copy(part);
+            let seen = (&stored.etag, stored.size);
+            let redressed = context.mutator.replace_headers(&key, seen, headers).await;
+            match redressed {
+                Ok(etag) => Ok(Stored { etag, ..stored }),
+                Err(error) => {
+                    // All bytes are there; what failed is to say so all the same.
+                    observer.stored(&stored);
+                    Err(error)
                 }
-                again
-                    .complete(PutCondition::Match(stored.etag.clone()))
-                    .await
-            };
-            if redressed.is_err() {
-                // All bytes are there; what failed is to say so all the same.
-                observer.stored(&stored);
             }
-            redressed
         });
     }
 

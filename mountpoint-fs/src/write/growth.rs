@@ -323,6 +323,11 @@ impl WriteContext {
                 "{key} was replaced while it was appended to"
             )));
         }
-        self.redress(key, stored, details.headers).await
+        let seen = (&stored.etag, stored.size);
+        let etag = self.mutator.replace_headers(key, seen, details.headers);
+        Ok(Stored {
+            etag: etag.await?,
+            size: stored.size,
+        })
     }
 }

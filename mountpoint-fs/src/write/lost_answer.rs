@@ -14,6 +14,7 @@ use mountpoint_crt_sys::block::BlockPool;
 use super::background::Settled;
 use super::writer::Stored;
 use crate::config::limits::WRITE_SIZE_MAX;
+use crate::mutate::lost_upload::{self, Abandoned};
 
 /// The object at `key`, if it is exactly these bytes.
 pub(super) async fn of_object(
@@ -112,15 +113,12 @@ pub(super) async fn of_complete(
     upload: &OpenUpload,
     size: u64,
 ) -> Option<Stored> {
-    match client.abort_upload(upload).await {
-        Err(error) if error.kind == ErrorKind::NoSuchUpload => {}
-        Ok(()) | Err(_) => return None,
+    match lost_upload::abandon(client, upload).await {
+        Abandoned::WasGone => {}
+        Abandoned::Aborted | Abandoned::Stays(_) => return None,
     }
-    let info = client.head(&upload.key).await.ok()?;
-    (info.size == size).then_some(Stored {
-        etag: info.etag,
-        size,
-    })
+    let etag = lost_upload::completed(client, upload, size).await?;
+    Some(Stored { etag, size })
 }
 
 struct Finished(Settled<Result<(), ClientError>>);

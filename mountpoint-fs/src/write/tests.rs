@@ -13,6 +13,7 @@ use super::{Beginning, MemorySource, Stored, WriteContext, WriteObserver, Writer
 use crate::clock::Clock;
 use crate::config::WriteConfig;
 use crate::memory::Budget;
+use crate::mutate::Mutator;
 use crate::operation::{FsError, Progress};
 use crate::sync::Mutex;
 
@@ -72,12 +73,9 @@ impl Bench {
             make_room: Arc::new(|| ()),
         };
         let clock = Clock::manual();
-        let context = WriteContext::new(
-            Arc::clone(&client) as Arc<dyn ObjectClient>,
-            config,
-            clock.clone(),
-            source,
-        );
+        let shared = || Arc::clone(&client) as Arc<dyn ObjectClient>;
+        let mutator = Mutator::new(shared(), &config, clock.clone());
+        let context = WriteContext::new(shared(), config, clock.clone(), source, mutator);
         Self {
             client,
             context,

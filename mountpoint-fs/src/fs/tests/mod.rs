@@ -14,6 +14,7 @@ mod model;
 mod next_files;
 mod opening;
 mod posix;
+mod redressing;
 mod renaming;
 mod renaming_faults;
 mod threads;

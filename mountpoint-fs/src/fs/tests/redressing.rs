@@ -1,0 +1,178 @@
+//! Copies of an object onto itself, which change what it carries: whoever asks for one, it is the same.
+
+use mountpoint_client::ErrorKind;
+use mountpoint_client::sim::{Fault, FaultRule, When};
+
+use super::writing::create;
+use super::*;
+use crate::config::CopyLimits;
+use crate::operation::{AttributeChange, SetMode, TimeChange};
+
+const ROOT: InodeNo = InodeNo::ROOT;
+const MIB: usize = 1 << 20;
+
+/// What has an object copied onto itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Touch,
+    /// Of an object that one request does not copy.
+    TouchInParts,
+    Extended,
+    /// Attributes that a file was given when its upload had begun.
+    Late,
+}
+
+const WAYS: [Way; 4] = [Way::Touch, Way::TouchInParts, Way::Extended, Way::Late];
+
+impl Way {
+    fn mount(self) -> Mount {
+        let config = WriteConfig {
+            allow_overwrite: true,
+            posix_metadata: matches!(self, Self::Extended | Self::Late),
+            part_size: Some(5 << 20),
+            copy_limits: match self {
+                Self::TouchInParts => CopyLimits {
+                    whole_max: 1 << 20,
+                    part_max: 5 << 20,
+                },
+                Self::Touch | Self::Extended | Self::Late => CopyLimits::default(),
+            },
+            ..WriteConfig::default()
+        };
+        let mount = Mount::with_write(SimOptions::default(), "", &[], config);
+        mount.bucket.put_object("a", vec![b'x'; 6 * MIB]);
+        mount
+    }
+
+    /// The request that makes the copy the object.
+    fn operation(self) -> Operation {
+        match self {
+            Self::TouchInParts => Operation::CompleteMultipartUpload,
+            Self::Touch | Self::Extended | Self::Late => Operation::CopyObject,
+        }
+    }
+
+    fn run(self, mount: &Mount) -> Result<(), FsError> {
+        match self {
+            Self::Touch | Self::TouchInParts => {
+                let change = AttributeChange {
+                    mtime: Some(TimeChange::Now),
+                    ..AttributeChange::default()
+                };
+                now(mount.fs.set_attributes(mount.walk("a"), change)).map(drop)
+            }
+            Self::Extended => {
+                let (ino, name) = (mount.walk("a"), OsStr::new("user.colour"));
+                let set = mount
+                    .fs
+                    .set_extended_attribute(ino, name, b"blue", SetMode::Any);
+                now(set)
+            }
+            Self::Late => {
+                let name = format!("late-{}", mount.fs.inode_count());
+                let (ino, handle) = create(mount, ROOT, &name);
+                for offset in 0..6 {
+                    let line = vec![b'x'; MIB];
+                    now(mount.fs.write(handle, offset << 20, &line)).unwrap();
+                }
+                let change = AttributeChange {
+                    mode: Some(0o600),
+                    ..AttributeChange::default()
+                };
+                now(mount.fs.set_attributes(ino, change)).unwrap();
+                let closed = now(mount.fs.flush(handle, &OPENER));
+                mount.fs.release(handle);
+                closed
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_onto_itself_is_told_of_alike_whoever_asks_for_it() {
+    #[derive(Clone, Copy, Debug)]
+    enum Told {
+        Done,
+        Stale,
+        Denied,
+    }
+    for (fault, told) in [
+        (Fault::Fail(ErrorKind::NotFound), Told::Stale),
+        (Fault::Fail(ErrorKind::PreconditionFailed), Told::Stale),
+        (Fault::Fail(ErrorKind::Unsupported), Told::Done),
+        (Fault::Fail(ErrorKind::Denied), Told::Denied),
+        (Fault::Repeat, Told::Done),
+    ] {
+        for way in WAYS {
+            let mount = way.mount();
+            mount.walk("a");
+            mount.bucket.add_fault(FaultRule {
+                operation: Some(way.operation()),
+                when: When::Next(1),
+                fault: fault.clone(),
+            });
+            let outcome = way.run(&mount);
+            let case = format!("{way:?} {fault:?} {outcome:?}");
+            match told {
+                Told::Done => assert!(outcome.is_ok(), "{case}"),
+                Told::Stale => assert!(matches!(outcome, Err(FsError::Stale(_))), "{case}"),
+                Told::Denied => assert!(matches!(outcome, Err(FsError::Denied(_))), "{case}"),
+            }
+            let uploads = now(mountpoint_client::ObjectClient::list_uploads(
+                &*mount.bucket,
+                "",
+            ));
+            assert!(uploads.unwrap().is_empty(), "{case}");
+        }
+    }
+}
+
+/// It is asked once, by whichever needs it first.
+#[test]
+fn that_a_server_takes_no_conditions_of_copies_is_remembered() {
+    for first in [Way::Extended, Way::Late] {
+        let mount = first.mount();
+        mount
+            .bucket
+            .fail_next(Operation::CopyObject, 1, ErrorKind::Unsupported);
+        first.run(&mount).unwrap();
+        for way in [Way::Extended, Way::Late] {
+            mount.bucket.take_log();
+            way.run(&mount).unwrap();
+            let log = mount.bucket.take_log();
+            assert_eq!(log.count(Operation::CopyObject), 1, "{first:?} {way:?}");
+        }
+    }
+}
+
+/// The object is gone by the time it is looked at: the same for a descriptor as for a copy that finds nothing.
+#[test]
+fn what_was_deleted_by_others_is_stale() {
+    for way in [Way::Touch, Way::Extended] {
+        let mount = way.mount();
+        let ino = mount.walk("a");
+        mount.bucket.remove("a");
+        let outcome = match way {
+            Way::Extended => {
+                let name = OsStr::new("user.colour");
+                let set = mount
+                    .fs
+                    .set_extended_attribute(ino, name, b"blue", SetMode::Any);
+                now(set)
+            }
+            Way::Touch | Way::TouchInParts | Way::Late => {
+                let change = AttributeChange {
+                    mtime: Some(TimeChange::Now),
+                    ..AttributeChange::default()
+                };
+                now(mount.fs.set_attributes(ino, change)).map(drop)
+            }
+        };
+        assert!(
+            matches!(outcome, Err(FsError::Stale(_))),
+            "{way:?} {outcome:?}"
+        );
+        // A path is looked up again then.
+        assert!(matches!(mount.lookup(ROOT, "a"), Err(FsError::NotFound)));
+    }
+}
