@@ -258,7 +258,9 @@ impl Store {
             CopyHeaders::New(headers) => headers,
         };
         check_headers(&headers)?;
-        Ok(self.write(destination, content, etag, headers))
+        let output = self.write(destination, content, etag, headers);
+        self.keep_checksum(destination, object.checksum);
+        Ok(output)
     }
 
     /// The object of a copy, if it is the one asked for and can be read.

@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 
-use mountpoint_client::types::ObjectHeaders;
+use mountpoint_client::types::{ETag, ObjectHeaders};
 
 use super::FileSystem;
 use super::permission::{Change, permit};
@@ -154,6 +154,11 @@ impl FileSystem {
             }
             moved => moved?,
         };
+        let is_known = |source: &ETag| source.matches(&version.etag);
+        if !moved.source.as_ref().is_none_or(is_known) {
+            from.moved_unseen(to);
+            return Ok(());
+        }
         let version = Version {
             etag: moved.etag.unwrap_or(version.etag),
             size: moved.size.unwrap_or(version.size),

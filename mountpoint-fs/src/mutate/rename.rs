@@ -33,6 +33,8 @@ impl Target {
 /// A renamed object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
+    /// Which version it was under the old name; `None` where the server moved whatever was there.
+    pub source: Option<ETag>,
     /// Its version under the new name; `None` where it is the same.
     pub etag: Option<ETag>,
     /// Its size.
@@ -50,6 +52,7 @@ impl Mutator {
     ) -> Result<Moved, FsError> {
         match self.client.rename(from, to, target.condition()).await {
             Ok(()) => Ok(Moved {
+                source: None,
                 etag: None,
                 size: None,
             }),
@@ -120,6 +123,7 @@ impl Mutator {
             };
             if self.delete_copied(&source).await? {
                 return Ok(Moved {
+                    source: Some(source.info.etag),
                     etag: Some(etag),
                     size: Some(source.info.size),
                 });

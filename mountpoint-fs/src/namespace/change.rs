@@ -191,6 +191,18 @@ impl NameChange<'_> {
         namespace.table.rename(ino, to.directory, &to.name, version)
     }
 
+    /// A file that had the name has the name `to` now, in a version that somebody else had written: what is known of it, and
+    /// the pages that the kernel has, are of another one.
+    pub fn moved_unseen(mut self, mut to: NameChange<'_>) {
+        self.settle();
+        to.settle();
+        let namespace = self.namespace;
+        namespace.table.keep(self.directory);
+        for (ino, _) in self.known.iter().chain(&to.known) {
+            namespace.table.detach(*ino);
+        }
+    }
+
     /// The file has another version now: its bytes are the same as far as both have any.
     pub fn replaced_in_place(mut self, version: Version) -> Result<(), FsError> {
         let (ino, _) = self.file()?;

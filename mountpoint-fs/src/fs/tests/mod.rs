@@ -17,6 +17,7 @@ mod posix;
 mod redressing;
 mod renaming;
 mod renaming_faults;
+mod share_model;
 mod threads;
 mod walking;
 mod write_model;
@@ -124,7 +125,22 @@ impl Mount {
         for key in keys {
             bucket.put_object(key, format!("content of {key}"));
         }
-        let clock = Clock::manual();
+        Self::over(bucket, Clock::manual(), names, write, prefix)
+    }
+
+    /// Another mount of the same bucket, on a machine with the same clock.
+    fn beside(&self, write: WriteConfig) -> Self {
+        let (bucket, clock) = (Arc::clone(&self.bucket), self.clock.clone());
+        Self::over(bucket, clock, NamesConfig::default(), write, "")
+    }
+
+    fn over(
+        bucket: Arc<SimClient>,
+        clock: Clock,
+        names: NamesConfig,
+        write: WriteConfig,
+        prefix: &str,
+    ) -> Self {
         let config = FsConfig {
             prefix: prefix.to_owned(),
             uid: 10,

@@ -137,7 +137,7 @@ fn that_a_server_takes_no_conditions_of_copies_is_remembered() {
             .fail_next(Operation::CopyObject, 1, ErrorKind::Unsupported);
         first.run(&mount).unwrap();
         for way in [Way::Extended, Way::Late] {
-            mount.bucket.take_log();
+            drop(mount.bucket.take_log());
             way.run(&mount).unwrap();
             let log = mount.bucket.take_log();
             assert_eq!(log.count(Operation::CopyObject), 1, "{first:?} {way:?}");
@@ -174,5 +174,40 @@ fn what_was_deleted_by_others_is_stale() {
         );
         // A path is looked up again then.
         assert!(matches!(mount.lookup(ROOT, "a"), Err(FsError::NotFound)));
+    }
+}
+
+/// Who has the file open for writing goes on behind the copy, whichever way it is written.
+#[test]
+fn who_writes_a_file_that_was_touched_goes_on() {
+    for (directory_bucket, incremental_upload) in [(false, false), (true, false), (true, true)] {
+        for len in [0, 3] {
+            let options = SimOptions {
+                directory_bucket,
+                ..SimOptions::default()
+            };
+            let config = WriteConfig {
+                allow_overwrite: true,
+                allow_append: true,
+                incremental_upload,
+                ..WriteConfig::default()
+            };
+            let mount = Mount::with_write(options, "", &[], config);
+            let (ino, handle) = create(&mount, ROOT, "log");
+            now(mount.fs.write(handle, 0, &b"one"[..len])).unwrap();
+            now(mount.fs.sync(handle)).unwrap();
+            let touch = AttributeChange {
+                mtime: Some(TimeChange::Now),
+                ..AttributeChange::default()
+            };
+            now(mount.fs.set_attributes(ino, touch)).unwrap();
+            now(mount.fs.write(handle, len as u64, b"two")).unwrap();
+            let case = format!("{directory_bucket} {incremental_upload} {len}");
+            let closed = now(mount.fs.flush(handle, &OPENER));
+            assert!(closed.is_ok(), "{case}: {closed:?}");
+            mount.fs.release(handle);
+            let content = mount.bucket.object("log").unwrap().content.to_vec();
+            assert_eq!(content, [&b"one"[..len], b"two"].concat(), "{case}");
+        }
     }
 }

@@ -196,3 +196,48 @@ fn a_directory_with_an_object_that_cannot_be_asked_for_stays_as_it_is() {
     drive(&mount, mount.fs.rename(from, to, Replace, &stop)).unwrap();
     assert_eq!(mount.bucket.keys(), ["e/a", "e/b\0c"]);
 }
+
+/// The kernel has pages of the version that it knows. A rename by a copy moves the version that is there.
+#[test]
+fn a_version_that_others_wrote_is_moved_and_read_under_its_new_name() {
+    for directory_bucket in [false, true] {
+        let options = SimOptions {
+            directory_bucket,
+            ..SimOptions::default()
+        };
+        let write = WriteConfig {
+            allow_rename: true,
+            ..WriteConfig::default()
+        };
+        let mount = Mount::with_write(options, "", &["a"], write);
+        let ino = mount.walk("a");
+        let before = now(mount.fs.open(ino, READ)).unwrap();
+        now(mount.fs.read(before.handle, 0, 100, true)).unwrap();
+        mount.clock.advance(std::time::Duration::from_millis(1));
+        mount.bucket.put_object("a", "theirs");
+        let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
+        now(mount.fs.rename(from, to, Replace, &Stop::never())).unwrap();
+        mount.clock.advance(std::time::Duration::from_millis(1));
+        let opened = match now(mount.fs.open(ino, READ)) {
+            Err(FsError::Stale(_)) => now(mount.fs.open(mount.walk("b"), READ)),
+            opened => opened,
+        };
+        let opened = opened.unwrap();
+        assert!(
+            !opened.keep_cache,
+            "{directory_bucket}: these are old pages"
+        );
+        let data = now(mount.fs.read(opened.handle, 0, 100, true)).unwrap();
+        assert_eq!(data.to_vec(), b"theirs", "{directory_bucket}");
+        // Who has the old version open does not mix it with the new one.
+        let old = now(mount.fs.read(before.handle, 0, 100, true));
+        if let Ok(old) = old {
+            assert_eq!(old.to_vec(), b"content of a", "{directory_bucket}");
+        }
+        assert_ne!(
+            mount.walk("b"),
+            ino,
+            "{directory_bucket}: it is another file"
+        );
+    }
+}
