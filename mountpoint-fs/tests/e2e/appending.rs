@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use mountpoint_client::server::{Fault, Operation, RequestRecord, Rule, Server, ServerOptions};
 use nix::sys::signal::Signal;
 
+use crate::fault_loop::{every_fault_at_every_request, faults_of_writes};
 use crate::harness::{self, Mounted, mount_s3, read, run, shell, wait_until, write_and_close};
 
 const BUCKET: &str = "appended--usw2-az1--x-s3";
@@ -301,28 +302,6 @@ impl Workload {
     }
 }
 
-/// A fault, how often, and whether it is to be overcome.
-fn faults() -> [(Fault, Option<u64>, bool); 11] {
-    let error = |status, code| Fault::Error { status, code };
-    let lost = Fault::ErrorAfterwards {
-        status: 500,
-        code: "InternalError",
-    };
-    [
-        (error(400, "InvalidArgument"), None, false),
-        (error(400, "InvalidWriteOffset"), Some(1), false),
-        (error(403, "AccessDenied"), Some(1), false),
-        (error(500, "InternalError"), Some(1), true),
-        (Fault::SlowDown, Some(1), true),
-        (Fault::DropConnection, Some(1), true),
-        (Fault::DropConnectionAfterwards, Some(1), true),
-        (lost, Some(1), true),
-        (Fault::WrongETag, Some(1), false),
-        (Fault::NoETag, Some(1), false),
-        (Fault::CutBody(0), Some(1), false),
-    ]
-}
-
 #[test]
 fn every_fault_at_every_request_of_an_append_is_told_or_overcome() {
     let server = server();
@@ -330,38 +309,25 @@ fn every_fault_at_every_request_of_an_append_is_told_or_overcome() {
     let mut cases = 0;
     for workload in [Workload::New, Workload::Small, Workload::Large] {
         let (before, after) = (workload.before(), bytes(workload.after()));
-        for (number, (fault, count, is_overcome)) in faults().into_iter().enumerate() {
-            for skip in 0.. {
-                let key = format!("{workload:?}-{number}-{skip}");
-                let case = format!("{key} {fault:?}");
-                if before > 0 {
-                    server.store().put(BUCKET, &key, after[..before].to_vec());
-                }
-                let rule = server.faults().add(Rule {
-                    key_prefix: key.clone(),
-                    skip,
-                    count,
-                    ..Rule::always(fault.clone())
-                });
-                let outcome = workload.run(&mounted, &key);
-                let fired = server.faults().remove(rule).unwrap();
-                let found = content(&server, &key).unwrap_or_default();
-                assert!(found.len() >= before, "{case}: something is lost");
-                assert!(after.starts_with(&found), "{case}: it is no beginning");
-                if outcome.is_ok() {
-                    assert_eq!(found.len(), after.len(), "{case}");
-                }
-                server.store().delete(BUCKET, &key);
-                if fired == 0 {
-                    outcome.expect(&case);
-                    break;
-                }
-                if is_overcome {
-                    assert!(outcome.is_ok(), "{case}: {outcome:?}");
-                }
-                cases += 1;
+        let mut faults = faults_of_writes();
+        let error = |status, code| Fault::Error { status, code };
+        faults.push((error(400, "InvalidWriteOffset"), Some(1), false));
+        faults.push((error(403, "AccessDenied"), Some(1), false));
+        faults.push((Fault::CutBody(0), Some(1), false));
+        let run = |key: &str| {
+            if before > 0 {
+                server.store().put(BUCKET, key, after[..before].to_vec());
             }
-        }
+            workload.run(&mounted, key)
+        };
+        let name = format!("{workload:?}");
+        cases += every_fault_at_every_request(&server, &name, faults, run, |key, is_ok, case| {
+            let found = content(&server, key).unwrap_or_default();
+            assert!(found.len() >= before, "{case}: something is lost");
+            assert!(after.starts_with(&found), "{case}: it is no beginning");
+            assert!(!is_ok || found.len() == after.len(), "{case}");
+            server.store().delete(BUCKET, key);
+        });
     }
     assert!(cases > 60, "{cases} cases are not all");
     assert!(server.store().uploads(BUCKET).is_empty());

@@ -5,6 +5,7 @@ use std::io;
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
 
+use crate::fault_loop::{every_fault_at_every_request, faults_of_writes};
 use crate::harness::{BUCKET, Mounted, server, shell, wait_until, write_and_close};
 
 const MIB: usize = 1 << 20;
@@ -49,27 +50,6 @@ impl Workload {
     }
 }
 
-/// A fault, how often, and whether it is to be overcome.
-fn faults() -> [(Fault, Option<u64>, bool); 10] {
-    let error = |status, code| Fault::Error { status, code };
-    let lost = Fault::ErrorAfterwards {
-        status: 500,
-        code: "InternalError",
-    };
-    [
-        (error(400, "InvalidArgument"), None, false),
-        (error(500, "InternalError"), Some(1), true),
-        (Fault::SlowDown, Some(1), true),
-        (Fault::DropConnection, Some(1), true),
-        (Fault::DropConnectionAfterwards, Some(1), true),
-        (lost, Some(1), true),
-        (Fault::ErrorInBody("InternalError"), Some(1), false),
-        (Fault::WrongETag, Some(1), false),
-        (Fault::NoETag, Some(1), false),
-        (Fault::WrongChecksum, Some(1), false),
-    ]
-}
-
 #[test]
 fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
     let server = server();
@@ -91,37 +71,23 @@ fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
         Workload::Append,
         Workload::Rename,
     ] {
-        for (number, (fault, count, is_overcome)) in faults().into_iter().enumerate() {
-            for skip in 0.. {
-                let key = format!("{workload:?}-{number}-{skip}");
-                let case = format!("{key} {fault:?}");
-                if let Some(old) = workload.before() {
-                    server.store().put(BUCKET, &key, old);
-                }
-                server.log().clear();
-                let rule = server.faults().add(Rule {
-                    key_prefix: key.clone(),
-                    skip,
-                    count,
-                    ..Rule::always(fault.clone())
-                });
-                let outcome = workload.run(&mounted, &key);
-                let fired = server.faults().remove(rule).unwrap();
-                if fired == 0 {
-                    outcome.expect(&case);
-                    check(&server, workload, &key, true, &case);
-                    break;
-                }
-                if is_overcome {
-                    assert!(outcome.is_ok(), "{case}: {outcome:?}");
-                }
-                check(&server, workload, &key, outcome.is_ok(), &case);
-                cases += 1;
-                // Where the answer to the beginning of an upload is lost, nobody knows its id.
-                let creates = server.log().count(Operation::CreateMultipartUpload);
-                unknown += usize::from(creates > 1);
+        let mut faults = faults_of_writes();
+        faults.push((Fault::ErrorInBody("InternalError"), Some(1), false));
+        faults.push((Fault::WrongChecksum, Some(1), false));
+        let run = |key: &str| {
+            if let Some(old) = workload.before() {
+                server.store().put(BUCKET, key, old);
             }
-        }
+            server.log().clear();
+            workload.run(&mounted, key)
+        };
+        let name = format!("{workload:?}");
+        cases += every_fault_at_every_request(&server, &name, faults, run, |key, is_ok, case| {
+            check(&server, workload, key, is_ok, case);
+            // Where the answer to the beginning of an upload is lost, nobody knows its id.
+            let creates = server.log().count(Operation::CreateMultipartUpload);
+            unknown += usize::from(creates > 1);
+        });
     }
     assert!(cases > 100, "{cases} cases are not all");
     // Where every abort is refused, the next mount aborts.

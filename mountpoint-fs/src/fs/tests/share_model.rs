@@ -371,7 +371,7 @@ impl Model {
             handle: opened.handle,
             is_dirty: !matches!(replaces, Replaces::Content(_)),
             content,
-            is_behind: how == How::Append,
+            is_behind: matches!(replaces, Replaces::Content(_)),
             replaces,
             is_unchanged: file.unchanged().is_some(),
             was_written: false,
@@ -404,7 +404,7 @@ impl Model {
         let before = open.content.clone();
         // What it becomes if all is taken: the bucket may have the beginning of it before the answer.
         let is_placed = at == before.len();
-        let (has_failed, was_behind) = (open.has_failed, open.is_behind);
+        let has_failed = open.has_failed;
         let base = self.truth.get(name).cloned().unwrap_or_default();
         if is_placed && !is_first {
             self.open[index].content.extend_from_slice(data);
@@ -422,7 +422,7 @@ impl Model {
                     assert_eq!(base.len(), at, "it goes on behind what is there");
                     open.content = [&base[..], data].concat();
                     open.replaces = Replaces::Content(base);
-                    open.is_behind = at > 0;
+                    open.is_behind = true;
                 }
                 open.is_dirty = true;
             }
@@ -433,7 +433,6 @@ impl Model {
                 } else if is_placed {
                     open.content = before;
                 }
-                let _ = was_behind;
             }
         }
     }
