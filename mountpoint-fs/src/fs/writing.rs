@@ -34,7 +34,7 @@ impl FileSystem {
         let progress = self.new_progress(0);
         let (mut entry, key) = self.namespace.create(parent, name, &progress)?;
         let ino = entry.attributes.ino;
-        let observer = self.observer(ino, &progress);
+        let observer = self.observer((ino, &key), &progress);
         let writer = Writer::new(&self.writing, key, Beginning::New, progress, observer);
         if let Some(posix) = self.posix_of_new(options.mode) {
             let mut headers = writer.headers();
@@ -131,7 +131,7 @@ impl FileSystem {
             let Version { etag, size, .. } = version;
             Beginning::Extend(Stored { etag, size })
         };
-        let observer = self.observer(ino, &progress);
+        let observer = self.observer((ino, &key), &progress);
         let writer = Writer::new(&self.writing, key, beginning, progress, observer);
         if let Some(headers) = headers {
             let mut posix = PosixAttributes::of(&headers.metadata);
@@ -184,7 +184,7 @@ impl FileSystem {
             etag: version.etag.clone(),
             size: version.size,
         };
-        let observer = self.observer(ino, &progress);
+        let observer = self.observer((ino, &key), &progress);
         let beginning = match content {
             Some(_) => Beginning::Extend(stored),
             None => Beginning::Append(stored),
@@ -212,7 +212,7 @@ impl FileSystem {
         let Version { etag, size, .. } = version.clone();
         let beginning = Beginning::Grow(Stored { etag, size }, algorithm);
         self.begin_behind(ino, (&key, &version), &progress, readers)?;
-        let observer = self.observer(ino, &progress);
+        let observer = self.observer((ino, &key), &progress);
         Ok(Writer::new(
             &self.writing,
             key,
@@ -424,10 +424,15 @@ impl FileSystem {
         Arc::new(Progress::new(size, self.clock.wall()))
     }
 
-    fn observer(&self, ino: InodeNo, progress: &Arc<Progress>) -> Arc<dyn WriteObserver> {
+    fn observer(
+        &self,
+        (ino, key): (InodeNo, &Key),
+        progress: &Arc<Progress>,
+    ) -> Arc<dyn WriteObserver> {
         Arc::new(NamedFile {
             namespace: Arc::clone(&self.namespace),
             ino,
+            key: key.clone(),
             progress: Arc::clone(progress),
         })
     }
@@ -448,12 +453,15 @@ pub(super) fn check_options(options: WriteOptions) -> Result<(), FsError> {
 struct NamedFile {
     namespace: Arc<Namespace>,
     ino: InodeNo,
+    /// Where its writer stores it.
+    key: Key,
     progress: Arc<Progress>,
 }
 
 impl WriteObserver for NamedFile {
     fn resumed(&self) -> Result<(), FsError> {
-        self.namespace.resume_writing(self.ino, &self.progress)
+        let file = (self.ino, &self.key);
+        self.namespace.resume_writing(file, &self.progress)
     }
 
     fn stored(&self, stored: &Stored) {

@@ -156,7 +156,7 @@ impl NameChange<'_> {
         self.settle();
         namespace.table.keep(directory);
         if let Some((ino, _)) = self.known {
-            namespace.table.detach(ino);
+            namespace.table.take_name(ino);
         }
     }
 
@@ -199,7 +199,7 @@ impl NameChange<'_> {
         let namespace = self.namespace;
         namespace.table.keep(self.directory);
         for (ino, _) in self.known.iter().chain(&to.known) {
-            namespace.table.detach(*ino);
+            namespace.table.take_name(*ino);
         }
     }
 

@@ -91,7 +91,7 @@ impl InodeTable {
             if replaced == ino {
                 return Ok(());
             }
-            table.detach(replaced);
+            table.take_name(replaced);
         }
         let inode = table.inode(ino)?;
         let (old_directory, old_name) = (inode.parent, inode.name.clone());
@@ -129,6 +129,11 @@ impl InodeTable {
             }
             Body::Directory { .. } => Err(FsError::IsADirectory),
         }
+    }
+
+    /// The name of `ino` was taken from it through this mount.
+    pub(super) fn take_name(&self, ino: InodeNo) {
+        self.table.lock().take_name(ino);
     }
 
     /// What is known of `ino` is not valid any more.

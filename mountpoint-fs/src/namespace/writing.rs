@@ -63,7 +63,22 @@ impl Namespace {
 
     /// The file `ino`, which was stored, is written again by a writer that has it open. Who follows it does not hinder the
     /// writer, nor who reads it when it is empty: the kernel has no page of it.
-    pub fn resume_writing(&self, ino: InodeNo, progress: &Arc<Progress>) -> Result<(), FsError> {
+    ///
+    /// [`FsError::Stale`] if the file is not `key` any more: it was renamed, removed or replaced through this mount. Its
+    /// writer would store it under a name that is not its own.
+    pub fn resume_writing(
+        &self,
+        (ino, key): (InodeNo, &Key),
+        progress: &Arc<Progress>,
+    ) -> Result<(), FsError> {
+        let view = self.table.view(ino)?;
+        let prefix = self.table.directory_prefix(view.parent)?;
+        if self.table.is_gone(ino) || names::file_key(&prefix, &view.name)? != *key {
+            return Err(FsError::Stale(format!(
+                "{key} was renamed, removed or replaced since it was stored: what is written behind that is not stored; who \
+                 opens the file again can go on"
+            )));
+        }
         self.table.begin_writing(ino, progress, Readers::Followers)
     }
 
@@ -234,6 +249,8 @@ pub(super) struct Writing {
     progress: Option<Arc<Progress>>,
     /// What the version was that S3 has, as its writer said it; `None` if none of these handles stored it.
     stored_by: Option<Arc<Progress>>,
+    /// Its name was taken from it through this mount.
+    is_gone: bool,
 }
 
 /// Who may have a file open for reading when it begins to be written.
@@ -331,6 +348,11 @@ impl InodeTable {
         }
         table.writing.entry(ino).or_default().progress = Some(Arc::clone(progress));
         Ok(())
+    }
+
+    fn is_gone(&self, ino: InodeNo) -> bool {
+        let table = self.table.lock();
+        table.writing.get(&ino).is_some_and(|it| it.is_gone)
     }
 
     fn count_writer(&self, ino: InodeNo) {
@@ -467,6 +489,14 @@ impl Table {
             // What the kernel has of it is another version, and not as long.
             inode.was_opened = false;
         }
+    }
+
+    /// The name of `ino` means something else, or nothing, through this mount: who has the file open for writing cannot go on.
+    pub(super) fn take_name(&mut self, ino: InodeNo) {
+        if let Some(writing) = self.writing.get_mut(&ino) {
+            writing.is_gone = true;
+        }
+        self.detach(ino);
     }
 
     fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {

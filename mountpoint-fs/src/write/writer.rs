@@ -57,7 +57,7 @@ pub enum Beginning {
 
 /// Who must know what becomes of a file. Called with no lock held but the file's own.
 pub trait WriteObserver: Send + Sync {
-    /// The file is written again after it was stored. An error if it cannot be.
+    /// The file is written again after it was stored. An error if it cannot be; one that is stale is final.
     fn resumed(&self) -> Result<(), FsError>;
     /// The bucket holds the file as it was when it was closed or synchronised.
     fn stored(&self, stored: &Stored);
@@ -413,7 +413,13 @@ impl Writer {
             return Ok(());
         }
         if let Stage::Stored(stored) = &front.stage {
-            self.observer.resumed()?;
+            if let Err(error) = self.observer.resumed() {
+                // Who reads it hinders it for a while; a file that has not its name any more cannot go on.
+                if matches!(error, FsError::Stale(_)) {
+                    self.fail(front, &error);
+                }
+                return Err(error);
+            }
             front.condition = PutCondition::Match(stored.etag.clone());
             front.stage = Stage::Open;
         }

@@ -241,3 +241,76 @@ fn a_version_that_others_wrote_is_moved_and_read_under_its_new_name() {
         );
     }
 }
+
+/// A daemon goes on with its log, which was renamed or removed: it is told at once, and neither name gets what is not its.
+/// Also where the server knows no conditions.
+#[test]
+fn who_writes_a_file_that_has_not_its_name_any_more_is_told() {
+    #[derive(Clone, Copy, Debug)]
+    enum Meanwhile {
+        Renamed,
+        Removed,
+        RenamedOver,
+    }
+    for meanwhile in [
+        Meanwhile::Renamed,
+        Meanwhile::Removed,
+        Meanwhile::RenamedOver,
+    ] {
+        for has_conditions in [true, false] {
+            let case = format!("{meanwhile:?} {has_conditions}");
+            let write = WriteConfig {
+                allow_rename: true,
+                allow_delete: true,
+                allow_overwrite: true,
+                ..WriteConfig::default()
+            };
+            let mount = Mount::with_write(SimOptions::default(), "", &["other"], write);
+            mount.walk("other");
+            let (_, log) = writing::create(&mount, ROOT, "log");
+            if !has_conditions {
+                let refused = ErrorKind::Unsupported;
+                mount.bucket.fail_next(Operation::PutObject, 2, refused);
+            }
+            writing::write(&mount, log, 0, b"one");
+            now(mount.fs.sync(log)).unwrap();
+            let rename = |from: &'static str, to: &'static str| {
+                let (from, to) = ((ROOT, OsStr::new(from)), (ROOT, OsStr::new(to)));
+                now(mount.fs.rename(from, to, Replace, &Stop::never())).unwrap();
+            };
+            let expected: &[(&str, &[u8])] = match meanwhile {
+                Meanwhile::Renamed => {
+                    rename("log", "log.1");
+                    &[("log.1", b"one"), ("other", b"content of other")]
+                }
+                Meanwhile::Removed => {
+                    now(mount.fs.unlink(ROOT, OsStr::new("log"))).unwrap();
+                    &[("other", b"content of other")]
+                }
+                Meanwhile::RenamedOver => {
+                    rename("other", "log");
+                    &[("log", b"content of other")]
+                }
+            };
+            let written = now(mount.fs.write(log, 3, b"two"));
+            assert!(
+                matches!(written, Err(FsError::Stale(_))),
+                "{case} {written:?}"
+            );
+            let closed = now(mount.fs.flush(log, &OPENER));
+            assert!(
+                matches!(closed, Err(FsError::Stale(_))),
+                "{case} {closed:?}"
+            );
+            mount.fs.release(log);
+            let content = |key: &String| mount.bucket.object(key).unwrap().content.to_vec();
+            let found = mount.bucket.keys();
+            let found: Vec<_> = found.iter().map(|key| (&**key, content(key))).collect();
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(key, it)| (*key, it.to_vec()))
+                .collect();
+            assert_eq!(found, expected, "{case}");
+        }
+    }
+}

@@ -587,7 +587,8 @@ impl Model {
                 }
                 Err(FsError::Stale(_)) if attempt == 0 => {}
                 Err(error) => {
-                    let is_open = self.open.iter().any(|open| open.name == name);
+                    // A file that is being written may have been renamed since it was stored.
+                    let is_open = self.open.iter().any(|open| open.mount == mount);
                     let is_gone = !self.truth.contains_key(name);
                     assert!(is_open || is_gone || self.has_fault, "{name}: {error}");
                     return None;
