@@ -15,7 +15,7 @@ use crate::request::{
 pub(crate) struct Send {
     state: Mutex<State>,
     /// Borrowed by C until the shutdown.
-    _body: Bytes,
+    outgoing: Bytes,
 }
 
 struct State {
@@ -33,12 +33,16 @@ impl Send {
         };
         Self {
             state: Mutex::new(state),
-            _body: body,
+            outgoing: body,
         }
     }
 }
 
 impl Exchange for Send {
+    fn outgoing(&self) -> Option<Bytes> {
+        Some(self.outgoing.clone())
+    }
+
     fn head(&self, head: ResponseHead) -> Result<(), Own> {
         self.state.lock().head.get_or_insert(head);
         Ok(())
