@@ -7,7 +7,7 @@ use mountpoint_client::sim::Operation;
 
 use super::*;
 use crate::config::limits::{FILE_TTL, OPEN_FETCH_MAX, OPEN_FRESH_MAX};
-use crate::operation::{Opened, WriteOptions};
+use crate::operation::WriteOptions;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -55,19 +55,32 @@ fn pages_that_were_written_to_in_vain_are_not_kept() {
     assert!(open().keep_cache);
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overtaking {
+    WasOpen,
+    IsOpen,
+    HasClosed,
+}
+
+/// What waits for S3, with all that S3 answers.
+#[track_caller]
+fn answered<T>(mount: &Mount, mut future: Answer<'_, T>) -> Result<T, FsError> {
+    let ready = (&mut future).now_or_never();
+    mount.bucket.deliver_all();
+    ready.unwrap_or_else(|| now(future))
+}
+
 /// Between S3's answer to an open and what that makes of it the file may be written through this mount. The kernel's pages
 /// are of one version all the same: it asks again, and opens what there is.
 #[test]
 fn an_open_that_a_writer_has_overtaken_opens_what_was_written() {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Writer {
-        WasOpen,
-        IsOpen,
-        HasClosed,
-    }
     let large = usize::try_from(OPEN_FETCH_MAX + 1).unwrap();
     for len in [12, large] {
-        for writer in [Writer::WasOpen, Writer::IsOpen, Writer::HasClosed] {
+        for writer in [
+            Overtaking::WasOpen,
+            Overtaking::IsOpen,
+            Overtaking::HasClosed,
+        ] {
             let options = SimOptions {
                 time: Time::Manual,
                 ..SimOptions::default()
@@ -78,19 +91,12 @@ fn an_open_that_a_writer_has_overtaken_opens_what_was_written() {
             };
             let mount = Mount::with_write(options, "", &[], config);
             mount.bucket.put_object("a", vec![b'o'; len]);
-            let answered = |mut future: Answer<'_, Opened>| {
-                let ready = (&mut future).now_or_never();
-                mount.bucket.deliver_all();
-                ready.unwrap_or_else(|| now(future))
-            };
-            let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
-            waits(&mut lookup);
-            mount.bucket.deliver_all();
-            let ino = now(lookup).unwrap().attributes.ino;
+            let lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
+            let ino = answered(&mount, lookup).unwrap().attributes.ino;
             mount.clock.advance(Duration::from_millis(1));
             let mut opening = Box::pin(mount.fs.open(ino, READ));
             waits(&mut opening);
-            if writer != Writer::WasOpen {
+            if writer != Overtaking::WasOpen {
                 // It is answered, and the answer is not looked at yet.
                 mount.bucket.deliver_all();
             }
@@ -102,44 +108,42 @@ fn an_open_that_a_writer_has_overtaken_opens_what_was_written() {
             let open = now(mount.fs.open_for_writing(ino, truncate, Opener::UNSEEN));
             let handle = open.unwrap().handle;
             mount.fs.write_now(handle, 0, b"new").unwrap().unwrap();
-            if writer == Writer::HasClosed {
-                let mut close = Box::pin(mount.fs.flush(handle, &OPENER));
-                waits(&mut close);
-                mount.bucket.deliver_all();
-                now(close).unwrap();
+            let close = || {
+                let close = Box::pin(mount.fs.flush(handle, &OPENER));
+                answered(&mount, close).unwrap();
                 mount.fs.release(handle);
-            } else {
-                mount.bucket.deliver_all();
+            };
+            if writer == Overtaking::HasClosed {
+                close();
             }
+            mount.bucket.deliver_all();
             let overtaken = now(opening);
-            let case = format!("{len} {writer:?}");
             let mut was_opened = false;
             match (writer, &overtaken) {
                 // What a HEAD says is compared with what was written since.
-                (Writer::HasClosed, Ok(opened)) if len == large => {
+                (Overtaking::HasClosed, Ok(opened)) if len == large => {
                     was_opened = !opened.keep_cache;
                 }
-                (Writer::HasClosed, Err(FsError::Stale(_)))
-                | (Writer::WasOpen | Writer::IsOpen, Err(FsError::NotPermitted(_))) => {}
-                _ => panic!("{case}: {overtaken:?}"),
+                (Overtaking::HasClosed, Err(FsError::Stale(_)))
+                | (Overtaking::WasOpen | Overtaking::IsOpen, Err(FsError::NotPermitted(_))) => {}
+                _ => panic!("{len} {writer:?}: {overtaken:?}"),
             }
-            if writer != Writer::HasClosed {
-                let mut close = Box::pin(mount.fs.flush(handle, &OPENER));
-                waits(&mut close);
-                mount.bucket.deliver_all();
-                now(close).unwrap();
-                mount.fs.release(handle);
+            if writer != Overtaking::HasClosed {
+                close();
             }
-            for keeps in [was_opened, true] {
-                let opened = answered(Box::pin(mount.fs.open(ino, READ))).unwrap();
-                assert_eq!(opened.keep_cache, keeps, "{case}");
-                let mut read = Box::pin(mount.fs.read(opened.handle, 0, 100, true));
-                let ready = (&mut read).now_or_never();
-                mount.bucket.deliver_all();
-                let data = ready.unwrap_or_else(|| now(read)).unwrap();
-                assert_eq!(data.to_vec(), b"new", "{case}");
-            }
+            reads_new(&mount, ino, was_opened);
         }
+    }
+}
+
+/// Two opens one after the other read what was written; the kernel keeps its pages from the first one on, or from before it.
+#[track_caller]
+fn reads_new(mount: &Mount, ino: InodeNo, was_opened: bool) {
+    for keeps in [was_opened, true] {
+        let opened = answered(mount, Box::pin(mount.fs.open(ino, READ))).unwrap();
+        assert_eq!(opened.keep_cache, keeps);
+        let read = Box::pin(mount.fs.read(opened.handle, 0, 100, true));
+        assert_eq!(answered(mount, read).unwrap().to_vec(), b"new");
     }
 }
 

@@ -1,71 +1,28 @@
-//! Two mounts of one bucket that write, append, copy, rename, cut and read at random, while requests fail, answers are lost
-//! and somebody else changes the objects.
-//!
-//! What must hold after each step: an object changes only as the step allows, to all that some file has taken (or, where
-//! parts are appended, to a longer beginning of it), and never over what its writer did not mean to replace; what was said
-//! to be stored is stored; a failure is final; who reads sees one version, the newest at its open, also in the pages that
-//! the kernel was told to keep. `PROPTEST_CASES` says how many runs there are.
+//! What two mounts of one bucket may have made of it, kept up from step to step.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use mountpoint_client::ObjectClient as _;
 use mountpoint_client::sim::{Fault, FaultRule, When};
-use mountpoint_client::{ErrorKind, ObjectClient as _};
-use proptest::prelude::*;
 
 use super::*;
 use crate::operation::{AttributeChange, Opened, RenameMode, Stop, TimeChange, WriteOptions};
 
+mod names;
+
 const ROOT: InodeNo = InodeNo::ROOT;
-const NAMES: [&str; 3] = ["a", "b", "c"];
 /// A part of an upload, and more: the rest is behind it.
 const LARGE: usize = (5 << 20) + 3;
 const PIECE: usize = 1 << 20;
-
-#[derive(Clone, Debug)]
-enum Step {
-    /// By a process on this mount, as `open(2)` does: looked up, and made if it is not there.
-    Open(usize, usize, How),
-    Write(usize, Len),
-    Misplaced(usize),
-    Cut(usize),
-    Sync(usize),
-    Close(usize, Closer, Others),
-    Release(usize),
-    Read(usize, usize),
-    /// Opens for reading, and stays open.
-    Hold(usize, usize),
-    ReadHeld(usize),
-    Drop(usize),
-    /// `copy_file_range` from a file that is open for reading.
-    Copy(usize, usize),
-    Touch(usize, usize),
-    Truncate(usize, usize, usize),
-    Unlink(usize, usize),
-    /// Of names that are looked up before, or that the kernel has still.
-    Rename(usize, usize, usize, bool),
-    Theirs(usize, Len),
-    TheirDelete(usize),
-    Fault(Operation, Fault),
-    Later(u64),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
-    Plain,
-    Truncate,
-    Append,
-    /// `O_RDWR`.
-    Both,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Len {
-    Small(usize),
-    Large,
-}
+const PIECE_LEN: u32 = 1 << 20;
 
 /// A file that is open for writing.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what was done to a file in any order"
+)]
 struct Open {
     mount: usize,
     name: &'static str,
@@ -102,7 +59,11 @@ struct Held {
     was_cut: bool,
 }
 
-struct Model {
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what the bucket is, and what has happened to it"
+)]
+pub(super) struct Model {
     mounts: [Mount; 2],
     /// Whether parts are appended, and to new files as well.
     appends: bool,
@@ -123,7 +84,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(directory_bucket: bool, incremental: bool) -> Self {
+    pub(super) fn new(directory_bucket: bool, incremental: bool) -> Self {
         let write = WriteConfig {
             allow_delete: true,
             allow_overwrite: true,
@@ -239,10 +200,8 @@ impl Model {
         }
     }
 
-    fn run(&mut self, step: &Step) {
-        self.mounts[0]
-            .clock
-            .advance(std::time::Duration::from_millis(1));
+    pub(super) fn run(&mut self, step: &Step) {
+        self.mounts[0].clock.advance(Duration::from_millis(1));
         match *step {
             Step::Open(mount, name, how) => self.open(mount, NAMES[name], how),
             Step::Write(index, len) => self.write(index, len),
@@ -303,7 +262,7 @@ impl Model {
                 });
             }
             Step::Later(seconds) => {
-                let later = std::time::Duration::from_secs(seconds);
+                let later = Duration::from_secs(seconds);
                 self.mounts[0].clock.advance(later);
             }
         }
@@ -547,229 +506,7 @@ impl Model {
         }
     }
 
-    /// Opens a file for reading, and reads it.
-    fn hold(&mut self, mount: usize, name: &'static str) -> Option<Held> {
-        let fs = Arc::clone(&self.mounts[mount].fs);
-        for attempt in 0..2 {
-            let ino = match self.lookup(mount, name) {
-                Ok(ino) => ino,
-                Err(FsError::NotFound) => {
-                    assert!(
-                        self.has_fault || !self.truth.contains_key(name),
-                        "{name} is there"
-                    );
-                    return None;
-                }
-                Err(error) => {
-                    assert!(self.has_fault, "{name}: {error}");
-                    return None;
-                }
-            };
-            let opened = now(fs.open(ino, READ));
-            self.settle("an open for reading");
-            match opened {
-                Ok(opened) => {
-                    if !opened.direct_io && !opened.keep_cache {
-                        self.pages.remove(&(mount, ino));
-                    }
-                    let there = self.truth.get(name).cloned();
-                    let mut held = Held {
-                        mount,
-                        ino,
-                        opened,
-                        content: there.unwrap_or_default(),
-                        was_cut: false,
-                    };
-                    let is_there = self.truth.contains_key(name);
-                    let read = self.read_held(&mut held);
-                    assert!(!read || is_there, "{name} is not there");
-                    return Some(held);
-                }
-                Err(FsError::Stale(_)) if attempt == 0 => {}
-                Err(error) => {
-                    // A file that is being written may have been renamed since it was stored.
-                    let is_open = self.open.iter().any(|open| open.mount == mount);
-                    let is_gone = !self.truth.contains_key(name);
-                    assert!(is_open || is_gone || self.has_fault, "{name}: {error}");
-                    return None;
-                }
-            }
-        }
-        None
-    }
-
-    /// Reads all of a file that is open, through the kernel's pages. Whether that succeeded.
-    fn read_held(&mut self, held: &mut Held) -> bool {
-        let fs = Arc::clone(&self.mounts[held.mount].fs);
-        let page = (held.mount, held.ino);
-        let is_cached = !held.opened.direct_io;
-        let data = match self.pages.get(&page).filter(|_| is_cached) {
-            Some(pages) => pages.clone(),
-            None => {
-                let mut all = Vec::new();
-                loop {
-                    let read = fs.read(
-                        held.opened.handle,
-                        all.len() as u64,
-                        PIECE as u32,
-                        is_cached,
-                    );
-                    match now(read) {
-                        Ok(data) if data.is_empty() => break,
-                        Ok(data) => all.extend_from_slice(&data.to_vec()),
-                        Err(_) => return false,
-                    }
-                }
-                if is_cached {
-                    self.pages.insert(page, all.clone());
-                }
-                all
-            }
-        };
-        if held.opened.grows {
-            assert!(
-                data.starts_with(&held.content),
-                "what is followed has changed"
-            );
-            held.content = data;
-        } else if held.was_cut {
-            let (one, two) = (&data, &held.content);
-            assert!(one.starts_with(two) || two.starts_with(one));
-        } else {
-            assert!(
-                data == held.content,
-                "{} bytes that begin with {:?}, not {} with {:?}",
-                data.len(),
-                data.first(),
-                held.content.len(),
-                held.content.first()
-            );
-        }
-        true
-    }
-
-    fn copy(&mut self, from: usize, to: usize) {
-        let Some(index) = self.index(to).filter(|_| !self.held.is_empty()) else {
-            return;
-        };
-        let from = from % self.held.len();
-        let (mount, handle) = (self.held[from].mount, self.held[from].opened.handle);
-        let open = &self.open[index];
-        if open.mount != mount || open.is_unchanged {
-            return;
-        }
-        let (at, to) = (open.content.len() as u64, open.handle);
-        let fs = Arc::clone(&self.mounts[mount].fs);
-        let copied = now(fs.copy_range((handle, 0), (to, at), u64::MAX >> 1));
-        let source = self.held[from].content.clone();
-        let open = &mut self.open[index];
-        match copied {
-            Ok(0) | Err(FsError::Unsupported(_)) => {}
-            Ok(len) => {
-                assert!(!open.has_failed, "a failure is final");
-                let len = usize::try_from(len).unwrap();
-                open.content.extend_from_slice(&source[..len]);
-                (open.is_dirty, open.was_written) = (true, true);
-            }
-            Err(_) => (open.has_failed, open.was_written) = (true, true),
-        }
-    }
-
-    fn touch(&mut self, mount: usize, name: &'static str) {
-        let Ok(ino) = self.lookup(mount, name) else {
-            return;
-        };
-        let change = AttributeChange {
-            mtime: Some(TimeChange::Now),
-            ..AttributeChange::default()
-        };
-        drop(now(self.mounts[mount].fs.set_attributes(ino, change)));
-    }
-
-    fn truncate(&mut self, mount: usize, name: &'static str, len: usize) {
-        let Ok(ino) = self.lookup(mount, name) else {
-            return;
-        };
-        let change = AttributeChange {
-            size: Some(len as u64),
-            ..AttributeChange::default()
-        };
-        let fs = Arc::clone(&self.mounts[mount].fs);
-        let is_written = self.mounts[mount].fs.namespace.is_being_written(ino);
-        let outcome = now(fs.set_attributes(ino, change));
-        let mut shorter = self.truth.get(name).cloned().unwrap_or_default();
-        if shorter.len() <= len {
-            return;
-        }
-        shorter.truncate(len);
-        if outcome.is_ok() && !is_written {
-            assert!(
-                self.actual(name).as_ref() == Some(&shorter),
-                "{name} is not cut"
-            );
-        }
-        for held in &mut self.held {
-            held.was_cut |= (held.mount, held.ino) == (mount, ino);
-        }
-        match outcome {
-            // The kernel does.
-            Ok(_) => {
-                self.pages
-                    .entry((mount, ino))
-                    .and_modify(|it| it.truncate(len));
-            }
-            Err(_) => drop(self.pages.remove(&(mount, ino))),
-        }
-        self.may_become(name, Some(shorter));
-    }
-
-    fn unlink(&mut self, mount: usize, name: &'static str) {
-        if let Ok(ino) = self.lookup(mount, name) {
-            now(self.mounts[mount].fs.finish_closed(ino)).ok();
-            self.settle("before an unlink");
-        }
-        let outcome = now(self.mounts[mount].fs.unlink(ROOT, OsStr::new(name)));
-        if outcome.is_ok() {
-            assert!(self.actual(name).is_none(), "{name} is there still");
-        }
-        self.may_become(name, None);
-    }
-
-    fn rename(&mut self, mount: usize, (from, to): (&'static str, &'static str), is_known: bool) {
-        let fs = Arc::clone(&self.mounts[mount].fs);
-        let is_open = |open: &Open| open.mount == mount && [from, to].contains(&open.name);
-        let looks_up = !is_known || self.open.iter().any(is_open);
-        for name in [from, to].into_iter().filter(|_| looks_up) {
-            if let Ok(ino) = self.lookup(mount, name) {
-                now(fs.finish_closed(ino)).ok();
-                self.settle("before a rename");
-            }
-        }
-        if from == to {
-            return;
-        }
-        let (old, new) = ((ROOT, OsStr::new(from)), (ROOT, OsStr::new(to)));
-        let outcome = now(fs.rename(old, new, RenameMode::Replace, &Stop::never()));
-        let moved = self.truth.get(from).cloned();
-        let is_there = moved.is_some() && self.actual(to) == moved;
-        if outcome.is_ok() {
-            assert!(
-                is_there && self.actual(from).is_none(),
-                "{from} is not {to}"
-            );
-            for open in &mut self.open {
-                if open.mount == mount && open.is_unchanged && open.name == from {
-                    open.name = to;
-                }
-            }
-        }
-        if is_there {
-            self.may_become(to, moved);
-            self.may_become(from, None);
-        }
-    }
-
-    fn finish(mut self) {
+    pub(super) fn finish(mut self) {
         self.bucket().clear_faults();
         while !self.open.is_empty() {
             self.release(0);
@@ -803,88 +540,5 @@ impl Open {
             replaces: self.replaces.clone(),
             ..*self
         }
-    }
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let mount = || 0..2_usize;
-    let name = || 0..NAMES.len();
-    let any_of = any::<usize>;
-    let how = prop::sample::select(vec![How::Plain, How::Truncate, How::Append, How::Both]);
-    let len = || prop_oneof![12 => (1..9_usize).prop_map(Len::Small), 1 => Just(Len::Large)];
-    let closer = prop::sample::select(vec![
-        Closer::Opener,
-        Closer::Opener,
-        Closer::Child,
-        Closer::Heir,
-    ]);
-    let others = prop::sample::select(vec![Others::Held, Others::None, Others::Unknown]);
-    let operations = prop::sample::select(vec![
-        Operation::PutObject,
-        Operation::PutObject,
-        Operation::HeadObject,
-        Operation::GetObject,
-        Operation::CopyObject,
-        Operation::DeleteObject,
-        Operation::RenameObject,
-        Operation::ListObjectsV2,
-        Operation::CreateMultipartUpload,
-        Operation::UploadPart,
-        Operation::UploadPartCopy,
-        Operation::CompleteMultipartUpload,
-        Operation::AbortMultipartUpload,
-    ]);
-    let faults = prop::sample::select(vec![
-        Fault::Fail(ErrorKind::Denied),
-        Fault::Fail(ErrorKind::Transient),
-        Fault::Fail(ErrorKind::NotFound),
-        Fault::Fail(ErrorKind::PreconditionFailed),
-        Fault::FailAfterwards(ErrorKind::Transient),
-        Fault::Repeat,
-        Fault::Repeat,
-    ]);
-    prop_oneof![
-        7 => (mount(), name(), how).prop_map(|(mount, name, how)| Step::Open(mount, name, how)),
-        8 => (any_of(), len()).prop_map(|(index, len)| Step::Write(index, len)),
-        1 => any_of().prop_map(Step::Misplaced),
-        2 => any_of().prop_map(Step::Cut),
-        3 => any_of().prop_map(Step::Sync),
-        4 => (any_of(), closer, others).prop_map(|(index, closer, others)| Step::Close(index, closer, others)),
-        4 => any_of().prop_map(Step::Release),
-        3 => (mount(), name()).prop_map(|(mount, name)| Step::Read(mount, name)),
-        2 => (mount(), name()).prop_map(|(mount, name)| Step::Hold(mount, name)),
-        2 => any_of().prop_map(Step::ReadHeld),
-        2 => any_of().prop_map(Step::Drop),
-        1 => (any_of(), any_of()).prop_map(|(from, to)| Step::Copy(from, to)),
-        1 => (mount(), name()).prop_map(|(mount, name)| Step::Touch(mount, name)),
-        1 => (mount(), name(), 0..9_usize).prop_map(|(mount, name, len)| Step::Truncate(mount, name, len)),
-        1 => (mount(), name()).prop_map(|(mount, name)| Step::Unlink(mount, name)),
-        2 => (mount(), name(), name(), any::<bool>())
-            .prop_map(|(mount, from, to, is_known)| Step::Rename(mount, from, to, is_known)),
-        1 => (name(), len()).prop_map(|(name, len)| Step::Theirs(name, len)),
-        1 => name().prop_map(Step::TheirDelete),
-        2 => (operations, faults).prop_map(|(operation, fault)| {
-            // That an object is gone which is not is no failure but a lie.
-            let is_lie = matches!(operation, Operation::DeleteObject | Operation::RenameObject)
-                && fault == Fault::Fail(ErrorKind::NotFound);
-            let denied = Fault::Fail(ErrorKind::Denied);
-            Step::Fault(operation, if is_lie { denied } else { fault })
-        }),
-        1 => (0..3_u64).prop_map(Step::Later),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn two_mounts_store_what_they_say_and_nothing_else(
-        directory_bucket in any::<bool>(),
-        incremental in any::<bool>(),
-        steps in prop::collection::vec(step(), 1..60),
-    ) {
-        let mut model = Model::new(directory_bucket, incremental);
-        steps.iter().for_each(|step| model.run(step));
-        model.finish();
     }
 }

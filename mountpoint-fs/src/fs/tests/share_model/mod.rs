@@ -1,0 +1,144 @@
+//! Two mounts of one bucket that write, append, copy, rename, cut and read at random, while requests fail, answers are lost
+//! and somebody else changes the objects.
+//!
+//! What must hold after each step: an object changes only as the step allows, to all that some file has taken (or, where
+//! parts are appended, to a longer beginning of it), and never over what its writer did not mean to replace; what was said
+//! to be stored is stored; a failure is final; who reads sees one version, the newest at its open, also in the pages that
+//! the kernel was told to keep. `PROPTEST_CASES` says how many runs there are.
+
+mod checked;
+
+use mountpoint_client::ErrorKind;
+use mountpoint_client::sim::Fault;
+use proptest::prelude::*;
+
+use super::*;
+use checked::Model;
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// By a process on this mount, as `open(2)` does: looked up, and made if it is not there.
+    Open(usize, usize, How),
+    Write(usize, Len),
+    Misplaced(usize),
+    Cut(usize),
+    Sync(usize),
+    Close(usize, Closer, Others),
+    Release(usize),
+    Read(usize, usize),
+    /// Opens for reading, and stays open.
+    Hold(usize, usize),
+    ReadHeld(usize),
+    Drop(usize),
+    /// `copy_file_range` from a file that is open for reading.
+    Copy(usize, usize),
+    Touch(usize, usize),
+    Truncate(usize, usize, usize),
+    Unlink(usize, usize),
+    /// Of names that are looked up before, or that the kernel has still.
+    Rename(usize, usize, usize, bool),
+    Theirs(usize, Len),
+    TheirDelete(usize),
+    Fault(Operation, Fault),
+    Later(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Plain,
+    Truncate,
+    Append,
+    /// `O_RDWR`.
+    Both,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Len {
+    Small(usize),
+    Large,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let mount = || 0..2_usize;
+    let name = || 0..NAMES.len();
+    let any_of = any::<usize>;
+    let how = prop::sample::select(vec![How::Plain, How::Truncate, How::Append, How::Both]);
+    let len = || prop_oneof![12 => (1..9_usize).prop_map(Len::Small), 1 => Just(Len::Large)];
+    let closer = prop::sample::select(vec![
+        Closer::Opener,
+        Closer::Opener,
+        Closer::Child,
+        Closer::Heir,
+    ]);
+    let others = prop::sample::select(vec![Others::Held, Others::None, Others::Unknown]);
+    let operations = prop::sample::select(vec![
+        Operation::PutObject,
+        Operation::PutObject,
+        Operation::HeadObject,
+        Operation::GetObject,
+        Operation::CopyObject,
+        Operation::DeleteObject,
+        Operation::RenameObject,
+        Operation::ListObjectsV2,
+        Operation::CreateMultipartUpload,
+        Operation::UploadPart,
+        Operation::UploadPartCopy,
+        Operation::CompleteMultipartUpload,
+        Operation::AbortMultipartUpload,
+    ]);
+    let faults = prop::sample::select(vec![
+        Fault::Fail(ErrorKind::Denied),
+        Fault::Fail(ErrorKind::Transient),
+        Fault::Fail(ErrorKind::NotFound),
+        Fault::Fail(ErrorKind::PreconditionFailed),
+        Fault::FailAfterwards(ErrorKind::Transient),
+        Fault::Repeat,
+        Fault::Repeat,
+    ]);
+    prop_oneof![
+        7 => (mount(), name(), how).prop_map(|(mount, name, how)| Step::Open(mount, name, how)),
+        8 => (any_of(), len()).prop_map(|(index, len)| Step::Write(index, len)),
+        1 => any_of().prop_map(Step::Misplaced),
+        2 => any_of().prop_map(Step::Cut),
+        3 => any_of().prop_map(Step::Sync),
+        4 => (any_of(), closer, others).prop_map(|(index, closer, others)| Step::Close(index, closer, others)),
+        4 => any_of().prop_map(Step::Release),
+        3 => (mount(), name()).prop_map(|(mount, name)| Step::Read(mount, name)),
+        2 => (mount(), name()).prop_map(|(mount, name)| Step::Hold(mount, name)),
+        2 => any_of().prop_map(Step::ReadHeld),
+        2 => any_of().prop_map(Step::Drop),
+        1 => (any_of(), any_of()).prop_map(|(from, to)| Step::Copy(from, to)),
+        1 => (mount(), name()).prop_map(|(mount, name)| Step::Touch(mount, name)),
+        1 => (mount(), name(), 0..9_usize).prop_map(|(mount, name, len)| Step::Truncate(mount, name, len)),
+        1 => (mount(), name()).prop_map(|(mount, name)| Step::Unlink(mount, name)),
+        2 => (mount(), name(), name(), any::<bool>())
+            .prop_map(|(mount, from, to, is_known)| Step::Rename(mount, from, to, is_known)),
+        1 => (name(), len()).prop_map(|(name, len)| Step::Theirs(name, len)),
+        1 => name().prop_map(Step::TheirDelete),
+        2 => (operations, faults).prop_map(|(operation, fault)| {
+            // That an object is gone which is not is no failure but a lie.
+            let is_lie = matches!(operation, Operation::DeleteObject | Operation::RenameObject)
+                && fault == Fault::Fail(ErrorKind::NotFound);
+            let denied = Fault::Fail(ErrorKind::Denied);
+            Step::Fault(operation, if is_lie { denied } else { fault })
+        }),
+        1 => (0..3_u64).prop_map(Step::Later),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn two_mounts_store_what_they_say_and_nothing_else(
+        directory_bucket in any::<bool>(),
+        incremental in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut model = Model::new(directory_bucket, incremental);
+        steps.iter().for_each(|step| model.run(step));
+        model.finish();
+    }
+}
