@@ -273,7 +273,7 @@ pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
     // Where no status line came, or one that makes no sense, the status is 0.
     let is_error = |head: &&ResponseHead| head.status >= 100 && !(200..300).contains(&head.status);
     if let Some(head) = failure.head.as_ref().filter(is_error) {
-        return of_crt_answer(operation, head, &failure.body);
+        return of_document(operation, head, &failure.body);
     }
     let crt = &failure.error;
     let (kind, what) = match crt.kind() {
@@ -291,7 +291,8 @@ pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
     operation.error(kind, &format!("{what}: {crt}")).into()
 }
 
-fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fault {
+/// The fault of an answer whose body is S3's error document, or should be.
+pub(super) fn of_document(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fault {
     let body = String::from_utf8_lossy(body);
     let region = text::xml_element(&body, "Region");
     let (code, message) = (
