@@ -270,12 +270,17 @@ fn session_hint(operation: &Operation, kind: &ErrorKind) -> Option<&'static str>
 
 /// The fault behind a failed request of the CRT.
 pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
-    // Where no status line came, or one that makes no sense, the status is 0.
-    let is_error = |head: &&ResponseHead| head.status >= 100 && !(200..300).contains(&head.status);
-    if let Some(head) = failure.head.as_ref().filter(is_error) {
-        return of_document(operation, head, &failure.body);
-    }
     let crt = &failure.error;
+    // An error document may come with status 200: the CRT looks for one.
+    let has_document = crt.kind() == CrtErrorKind::Response
+        && text::xml_element(&String::from_utf8_lossy(&failure.body), "Code").is_some();
+    // Where no status line came, or one that makes no sense, the status is 0.
+    let is_error = |head: &&ResponseHead| {
+        head.status >= 100 && (!(200..300).contains(&head.status) || has_document)
+    };
+    if let Some(head) = failure.head.as_ref().filter(is_error) {
+        return of_crt_answer(operation, head, &failure.body);
+    }
     let (kind, what) = match crt.kind() {
         CrtErrorKind::Connect | CrtErrorKind::Dns | CrtErrorKind::Tls => {
             return operation.unreachable(&crt.to_string()).into();
@@ -291,8 +296,7 @@ pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
     operation.error(kind, &format!("{what}: {crt}")).into()
 }
 
-/// The fault of an answer whose body is S3's error document, or should be.
-pub(super) fn of_document(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fault {
+fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fault {
     let body = String::from_utf8_lossy(body);
     let region = text::xml_element(&body, "Region");
     let (code, message) = (

@@ -13,7 +13,7 @@ use mountpoint_crt_sys::{Message, Response};
 
 use super::core::{Call, Core, reading, refused};
 use super::exchange::Exchange;
-use super::fault::{Fault, Operation, of_document};
+use super::fault::{Fault, Operation};
 use super::list_xml::{self, SentObject, SentPage, Unreadable};
 use super::objects::invalid;
 use super::text::{decode_key, printable};
@@ -110,9 +110,6 @@ impl Page<'_> {
     fn of_answer(&self, answer: &Response) -> Result<ListOutput, Fault> {
         match list_xml::read(&answer.body) {
             Ok(sent) => self.read(&sent),
-            Err(Unreadable::IsError) => {
-                Err(of_document(self.operation, &answer.head, &answer.body))
-            }
             Err(Unreadable::Cut) => {
                 let what = "the answer's XML ends early, although its length is as announced";
                 Err(self.operation.error(ErrorKind::Transient, what).into())

@@ -43,8 +43,6 @@ pub(super) struct SentObject<'a> {
 pub(super) enum Unreadable {
     /// It stops in the middle, although its length is as announced.
     Cut,
-    /// It is S3's error document.
-    IsError,
     /// It is something else.
     Wrong(String),
 }
@@ -55,7 +53,6 @@ pub(super) fn read(body: &[u8]) -> Result<SentPage<'_>, Unreadable> {
     let root = document.root()?;
     match root.local_name().as_ref() {
         b"ListBucketResult" => {}
-        b"Error" => return Err(Unreadable::IsError),
         other => {
             let other = String::from_utf8_lossy(&other[..other.len().min(NAME_SHOWN_MAX)]);
             return Err(wrong(format!("<{other}> is no listing")));
