@@ -1,20 +1,20 @@
 //! One request over the CRT, its body in memory and its answer's too.
 //!
-//! Knows no operation; what an answer means is its caller's to say. [`Core::retry`] calls it once for each attempt, and
-//! each goes over another network interface than the one that failed the last.
+//! Knows no operation; what an answer means is its caller's to say. [`retry`] sends it once for each attempt, and each goes over another network interface than the one that failed the last.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
-use mountpoint_crt_sys::{
-    Cancel, Client, ErrorKind as CrtErrorKind, Failure, Message, Response, ResponseHead,
-};
+use mountpoint_crt_sys::{Cancel, Client, Message, Response, ResponseHead};
 use parking_lot::Mutex;
 
-use super::core::Core;
+use super::core::{Call, Core};
 use super::data::Lane;
 use super::fault::{self, Fault, Operation};
 use super::sdk_fault::of_sdk;
-use crate::ErrorKind;
 use crate::network::DEAD_INTERFACE;
+use crate::{ClientError, ErrorKind};
 
 /// A request that can be sent again and again.
 pub(super) struct Exchange<'a> {
@@ -75,26 +75,38 @@ impl<'a> Exchange<'a> {
         *self.avoided.lock() = lane.ended(answer.as_ref().err());
         match answer {
             Ok(response) => Ok(response),
-            Err(failure) => Err(self.fault(&failure).await),
+            Err(failure) => Err(fault::of_crt(self.operation, &failure)),
         }
     }
+}
 
-    async fn fault(&self, failure: &Failure) -> Fault {
-        let is_tls = failure.error.kind() == CrtErrorKind::Tls && failure.head.is_none();
-        let why = if is_tls {
-            self.why_no_tls().await
-        } else {
-            None
-        };
-        why.unwrap_or_else(|| fault::of_crt(self.operation, failure))
+/// As [`Core::retry`], of attempts that are sent over the CRT.
+///
+/// Why there is no connection the CRT tells in few words. So if the server has never answered, it is asked once more, by the
+/// SDK, whose TLS and resolver tell what is wrong.
+pub(super) async fn retry<T, A>(
+    core: &Core,
+    call: Call,
+    attempt: impl Fn() -> A,
+) -> Result<T, ClientError>
+where
+    A: Future<Output = Result<T, Fault>>,
+{
+    let operation = call.operation.clone();
+    let error = match core.retry(call, attempt).await {
+        Ok(output) => return Ok(output),
+        Err(error) => error,
+    };
+    let is_mute = matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Transient);
+    if !is_mute || core.was_reached.load(Ordering::Relaxed) {
+        return Err(error);
     }
-
-    /// What is wrong with the server's TLS. The CRT does not tell, the SDK's TLS does; so that is shown the server, too.
-    async fn why_no_tls(&self) -> Option<Fault> {
-        let shown = self.core.sdk.head_bucket().bucket(&self.core.bucket);
-        let fault = of_sdk(self.operation, &shown.send().await.err()?);
-        (fault.error.kind == ErrorKind::Unreachable).then_some(fault)
-    }
+    let asked = core.sdk.head_bucket().bucket(&core.bucket).send();
+    let Ok(asked) = tokio::time::timeout(ASKED_AGAIN_MAX, asked).await else {
+        return Err(error);
+    };
+    let told = asked.err().map(|told| of_sdk(&operation, &told).error);
+    Err(told.filter(|told| told.status.is_none()).unwrap_or(error))
 }
 
 /// Takes back a request that nobody waits for any more.
@@ -114,3 +126,6 @@ pub(super) fn header<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> 
         .map(str::trim)
         .filter(|value| !value.is_empty())
 }
+
+/// A connection that cannot be made fails sooner, with what there is to tell.
+const ASKED_AGAIN_MAX: Duration = Duration::from_secs(3);

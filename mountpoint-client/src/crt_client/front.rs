@@ -8,7 +8,7 @@ use bytes::Bytes;
 use mountpoint_crt_sys::{Message, ResponseHead};
 
 use super::core::{Call, Core, reading};
-use super::exchange::{Exchange, header};
+use super::exchange::{self, Exchange, header};
 use super::fault::{Fault, Operation};
 use super::object_head::{content_length, head, object_info};
 use super::objects::invalid;
@@ -67,7 +67,7 @@ fn get(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front> {
             let bytes = Bytes::from(answer.body);
             Ok(Front { info, bytes })
         };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
     })
 }
 

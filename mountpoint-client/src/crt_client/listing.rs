@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 use mountpoint_crt_sys::{Message, Response};
 
 use super::core::{Call, Core, reading, refused};
-use super::exchange::Exchange;
+use super::exchange::{self, Exchange};
 use super::fault::{Fault, Operation};
 use super::list_xml::{self, SentObject, SentPage, Unreadable};
 use super::objects::invalid;
@@ -59,7 +59,7 @@ pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput
                 ..listed
             })
         };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use mountpoint_crt_sys::{Message, ResponseHead};
 
 use super::core::{Call, Core, reading};
-use super::exchange::{Exchange, header};
+use super::exchange::{self, Exchange, header};
 use super::fault::{Fault, Operation};
 use super::objects::{etag, invalid};
 use super::text::http_time;
@@ -50,7 +50,7 @@ fn head_with<T: Send + 'static>(
             let answer = exchange.send().await?;
             read(&operation, &key, &answer.head)
         };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
     })
 }
 

@@ -10,7 +10,7 @@ use aws_sdk_s3::types::{
 use mountpoint_crt_sys::Message;
 
 use super::core::{Call, Core, reading, refused, writing};
-use super::exchange::Exchange;
+use super::exchange::{self, Exchange};
 use super::fault::{ErrorAnswer, Fault, Operation};
 use super::sdk_fault::of_sdk;
 use super::upload::object_headers;
@@ -61,7 +61,7 @@ pub(super) fn delete(core: &Arc<Core>, key: &Key, if_match: Option<ETag>) -> Pen
                 outcome => outcome.map(drop),
             }
         };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
     })
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use mountpoint_crt_sys::{Message, ResponseHead};
 
 use super::core::{Call, Core, refused, writing};
-use super::exchange::Exchange;
+use super::exchange::{self, Exchange};
 use super::fault::{Fault, Operation};
 use crate::endpoint::encode_query;
 use crate::types::{
@@ -104,7 +104,7 @@ pub(super) async fn send(
         check(&operation, &answer.head)?;
         etag_of(&operation, &answer.head)
     };
-    core.retry(Call::slow(operation.clone()), attempt).await
+    exchange::retry(core, Call::slow(operation.clone()), attempt).await
 }
 
 /// The fault if the server says that it stored other bytes than those that `sent` is of. A server without checksums
