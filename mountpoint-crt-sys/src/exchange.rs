@@ -14,6 +14,7 @@ use std::fmt;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use mountpoint_s3_crt_sys as sys;
 use parking_lot::Mutex;
 
@@ -30,6 +31,11 @@ const CANCELLED: i32 = sys::aws_s3_errors::AWS_ERROR_S3_CANCELED as i32;
 pub(crate) trait Exchange: Send + Sync {
     /// The memory that the body of a successful answer goes to, if it is known.
     fn reserve(&self) -> Option<Unfilled> {
+        None
+    }
+
+    /// The request's body, where C has borrowed one.
+    fn outgoing(&self) -> Option<Bytes> {
         None
     }
 
@@ -162,6 +168,11 @@ impl Running {
     /// Memory for the body; None fails the request.
     pub(crate) fn reserve(&self) -> Option<Unfilled> {
         guard(|| self.exchange.reserve()).flatten()
+    }
+
+    /// The request's body, where C has borrowed one.
+    pub(crate) fn outgoing(&self) -> Option<Bytes> {
+        guard(|| self.exchange.outgoing()).flatten()
     }
 
     /// Shows the head. The result is C's: not zero ends the request.

@@ -4,6 +4,8 @@
 //! - **Progress.** C delivers a body when it is complete. The client's table of functions is replaced by a copy whose
 //!   `http_connection_make_request` puts our callbacks around C's, so that the head and each piece of a body are
 //!   shown as they arrive.
+//! - **No copies.** The same callbacks tell the connection's socket where an answer's body belongs and where a request's
+//!   lies ([`crate::socket`], [`crate::body_stream`]).
 //! - **One group of event loops.** C makes every client a second group for delivering bodies. It is replaced by the
 //!   bootstrap's group, with a reference of its own, and the second group is released at once. The client's end
 //!   stays balanced: it releases the reference that we put there, and it waits for the second group's end, which
@@ -20,15 +22,20 @@ use std::sync::OnceLock;
 
 use mountpoint_s3_crt_sys as sys;
 
+use crate::body_stream::replace_body;
 use crate::exchange::{Delivery, Running, running};
-use crate::ffi::bytes_at;
+use crate::ffi::{bytes_at, check, cursor};
 use crate::http::read_head;
 use crate::runtime::Runtime;
+use crate::socket::{self, Link};
 
 /// The version whose private structures this file, and whose S3 Express interface `express.rs`, was written against.
 const CRATE_VERSION: &str = "0.17.1";
 
-/// Installs all three. The client must be new.
+/// Bodies from this length on are not copied, in bytes. A smaller one costs less than what this takes.
+const LEND_MIN: usize = 64 << 10;
+
+/// Installs all of it. The client must be new.
 ///
 /// # Safety
 ///
@@ -113,6 +120,7 @@ unsafe extern "C" fn one_host(
 struct Originals {
     header_block_done: HeaderBlockDone,
     body: Body,
+    complete: Complete,
 }
 
 type HeaderBlockDone = unsafe extern "C" fn(
@@ -127,6 +135,8 @@ type Body = unsafe extern "C" fn(
     *mut libc::c_void,
 ) -> libc::c_int;
 
+type Complete = unsafe extern "C" fn(*mut sys::aws_http_stream, libc::c_int, *mut libc::c_void);
+
 static ORIGINALS: OnceLock<Originals> = OnceLock::new();
 
 unsafe extern "C" fn make_request(
@@ -135,23 +145,53 @@ unsafe extern "C" fn make_request(
 ) -> *mut sys::aws_http_stream {
     // SAFETY: C's options for this call.
     let mut options = unsafe { *options };
-    if let (Some(header_block_done), Some(body)) = (
+    if let (Some(header_block_done), Some(body), Some(complete)) = (
         options.on_response_header_block_done,
         options.on_response_body,
+        options.on_complete,
     ) {
         let originals = ORIGINALS.get_or_init(|| Originals {
             header_block_done,
             body,
+            complete,
         });
         let are_known = ptr::fn_addr_eq(originals.header_block_done, header_block_done)
-            && ptr::fn_addr_eq(originals.body, body);
+            && ptr::fn_addr_eq(originals.body, body)
+            && ptr::fn_addr_eq(originals.complete, complete);
         if are_known {
             options.on_response_header_block_done = Some(hooked_header_block_done);
             options.on_response_body = Some(hooked_body);
+            options.on_complete = Some(hooked_complete);
+            // SAFETY: the user data of C's requests is the connection, with the request that is about to be sent.
+            unsafe { lend_body(connection, &options) };
         }
     }
     // SAFETY: C's call, with callbacks of the same contract.
     unsafe { sys::aws_http_connection_make_request(connection, &raw const options) }
+}
+
+/// Lets a request's body be written from where it lies.
+///
+/// # Safety
+///
+/// `options` describe a request of the S3 client on this connection.
+unsafe fn lend_body(
+    connection: *mut sys::aws_http_connection,
+    options: &sys::aws_http_make_request_options,
+) {
+    // SAFETY: the caller's contract.
+    let Some((running, request)) = (unsafe { request_of(options.user_data) }) else {
+        return;
+    };
+    let Some(bytes) = running.outgoing() else {
+        return;
+    };
+    // SAFETY: alive, and not yet sent.
+    let body = unsafe { &(*request).request_body };
+    if bytes.len() >= LEND_MIN && body.len == bytes.len() && ptr::eq(body.buffer, bytes.as_ptr()) {
+        // SAFETY: C made the message for this attempt; its connection reads the body.
+        unsafe { replace_body(options.request, connection, bytes) };
+    }
 }
 
 unsafe extern "C" fn hooked_header_block_done(
@@ -177,6 +217,11 @@ unsafe extern "C" fn hooked_header_block_done(
     let headers = unsafe { (*request).send_data.response_headers };
     // SAFETY: as above.
     let status = unsafe { (*request).send_data.response_status };
+    // SAFETY: on the connection's own thread.
+    if let Some(link) = unsafe { link_of(stream) } {
+        // SAFETY: alive during this callback.
+        link.answer_begins(unsafe { content_length(headers) });
+    }
     // SAFETY: alive as long as the request.
     running.head(|| unsafe { read_head(headers, status) })
 }
@@ -189,19 +234,87 @@ unsafe extern "C" fn hooked_body(
     let Some(originals) = ORIGINALS.get() else {
         return sys::AWS_OP_ERR;
     };
-    // SAFETY: C's own arguments.
-    let result = unsafe { (originals.body)(stream, data, connection) };
-    if result != sys::AWS_OP_SUCCESS {
-        return result;
-    }
+    // SAFETY: C's own argument.
+    let mut data = unsafe { *data };
+    let arrived = data.len;
     // SAFETY: the user data of C's requests is the connection, alive during its callbacks.
-    let Some((running, request)) = (unsafe { request_of(connection) }) else {
+    let known = unsafe { request_of(connection) };
+    if let Some((_, request)) = known {
+        // SAFETY: alive during this callback; only this thread touches what an answer brings.
+        let body = unsafe { &mut (*request).send_data.response_body };
+        let end = body.buffer.wrapping_add(body.len);
+        if ptr::eq(end, data.ptr) && arrived <= body.capacity - body.len {
+            // The socket has put it where it belongs, so C has nothing to append.
+            body.len += arrived;
+            data.len = 0;
+        }
+    }
+    // SAFETY: C's own arguments.
+    let result = unsafe { (originals.body)(stream, &raw const data, connection) };
+    let Some((running, request)) = known.filter(|_| result == sys::AWS_OP_SUCCESS) else {
         return result;
     };
-    // SAFETY: alive during this callback; only this thread touches what an answer brings.
+    // SAFETY: as above.
     let body = unsafe { (*request).send_data.response_body };
     // SAFETY: the bytes that C has put there so far; it writes behind them, later.
-    running.body(unsafe { bytes_at(body.buffer, body.len) })
+    let result = running.body(unsafe { bytes_at(body.buffer, body.len) });
+    // SAFETY: on the connection's own thread.
+    if let Some(link) = unsafe { link_of(stream) } {
+        // Only a request's own memory stays where it is.
+        let is_fixed = body.allocator.is_null() && result == sys::AWS_OP_SUCCESS;
+        let room = if is_fixed {
+            body.capacity - body.len
+        } else {
+            0
+        };
+        let end = body.buffer.wrapping_add(body.len);
+        // SAFETY: C keeps the buffer until the answer is complete, and nobody but this connection writes to it.
+        unsafe { link.expect(arrived, end, room) };
+    }
+    result
+}
+
+unsafe extern "C" fn hooked_complete(
+    stream: *mut sys::aws_http_stream,
+    error_code: libc::c_int,
+    connection: *mut libc::c_void,
+) {
+    // SAFETY: alive during its callbacks.
+    let stream_connection = unsafe { sys::aws_http_stream_get_connection(stream) };
+    // SAFETY: a stream's callbacks come on its connection's thread.
+    if let Some(link) = unsafe { socket::existing_link(stream_connection) } {
+        link.expect_nothing();
+    }
+    if let Some(originals) = ORIGINALS.get() {
+        // SAFETY: C's own arguments.
+        unsafe { (originals.complete)(stream, error_code, connection) };
+    }
+}
+
+/// # Safety
+///
+/// In a callback of this stream.
+unsafe fn link_of<'a>(stream: *mut sys::aws_http_stream) -> Option<&'a Link> {
+    // SAFETY: alive during its callbacks.
+    let connection = unsafe { sys::aws_http_stream_get_connection(stream) };
+    // SAFETY: a stream's callbacks come on its connection's thread.
+    unsafe { socket::link(connection) }
+}
+
+/// # Safety
+///
+/// `headers` is null or alive.
+unsafe fn content_length(headers: *const sys::aws_http_headers) -> Option<u64> {
+    if headers.is_null() {
+        return None;
+    }
+    let mut value = cursor(b"");
+    let name = cursor(b"Content-Length");
+    // SAFETY: alive.
+    check(unsafe { sys::aws_http_headers_get(headers, name, &raw mut value) }).ok()?;
+    // SAFETY: lives as long as the headers do not change.
+    let value = unsafe { bytes_at(value.ptr, value.len) };
+    std::str::from_utf8(value).ok()?.trim().parse().ok()
 }
 
 /// What runs on a connection.
@@ -232,7 +345,8 @@ mod tests {
         let expected = format!("name = \"mountpoint-s3-crt-sys\"\nversion = \"{CRATE_VERSION}\"\n");
         assert!(
             lock.contains(&expected),
-            "read the C headers of the new version: the hooks in this file, and in express.rs `Vtable` and `Provider`"
+            "read the C headers of the new version: the hooks in this file, in socket.rs `Table` and \
+             how messages are used, and in express.rs `Vtable` and `Provider`"
         );
     }
 }

@@ -7,6 +7,7 @@
 
 mod allocator;
 pub mod block;
+mod body_stream;
 mod buffer_pool;
 mod client;
 mod credentials;
@@ -28,6 +29,7 @@ mod retry;
 mod runtime;
 mod send;
 mod signing;
+mod socket;
 mod tls;
 
 #[cfg(test)]

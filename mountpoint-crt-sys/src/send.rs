@@ -17,7 +17,7 @@ pub(crate) struct Send {
     /// Whether the answer has no body, whatever its head says.
     is_head: bool,
     /// Borrowed by C until the shutdown.
-    _body: Bytes,
+    outgoing: Bytes,
 }
 
 struct State {
@@ -36,12 +36,16 @@ impl Send {
         Self {
             state: Mutex::new(state),
             is_head: method == "HEAD",
-            _body: body,
+            outgoing: body,
         }
     }
 }
 
 impl Exchange for Send {
+    fn outgoing(&self) -> Option<Bytes> {
+        Some(self.outgoing.clone())
+    }
+
     fn head(&self, head: ResponseHead) -> Result<(), Own> {
         let length = head
             .header("content-length")

@@ -1,6 +1,7 @@
 //! Requests against a server in this process, through the public interface.
 
 mod get;
+mod in_place;
 mod logs;
 mod probe;
 mod reentry;
