@@ -58,7 +58,9 @@ impl Profile {
         let started = Stopwatch::start();
         while !data.exists() {
             if let Some(status) = recorder.try_wait()? {
-                bail!("perf cannot record process {pid} ({status}); `perf record -p {pid}` says why");
+                bail!(
+                    "perf cannot record process {pid} ({status}); `perf record -p {pid}` says why"
+                );
             }
             if started.elapsed() >= START_TIME_MAX {
                 recorder.kill()?;
