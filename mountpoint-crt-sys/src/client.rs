@@ -130,7 +130,7 @@ impl Client {
         } else {
             cursor(&body)
         };
-        let exchange = Box::new(Send::new(body, handler));
+        let exchange = Box::new(Send::new(request.method, body, handler));
         let options = sys::aws_s3_meta_request_options {
             type_: request_type::AWS_S3_META_REQUEST_TYPE_DEFAULT,
             operation_name: cursor(request.operation.as_bytes()),

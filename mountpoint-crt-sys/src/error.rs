@@ -43,7 +43,8 @@ pub enum ErrorKind {
     Cancelled,
     /// The handler refused the response head.
     Refused,
-    /// The server answered with a status that is not a success, or with an error in a successful answer.
+    /// The server answered with a status that is not a success, with an error in a successful answer, or with more
+    /// than is read.
     Response,
     /// No connection: refused by the server or the proxy, unreachable, timed out while connecting.
     Connect,
@@ -115,6 +116,7 @@ impl CrtError {
         match self.0 {
             Cause::Crt(code) => kind_of(code),
             Cause::Own(Own::Refused) => ErrorKind::Refused,
+            Cause::Own(Own::LargeBody) => ErrorKind::Response,
             Cause::Own(Own::ShortBody) => ErrorKind::Connection,
             Cause::Own(Own::CaBundle) => ErrorKind::Tls,
             Cause::Own(_) => ErrorKind::Other,

@@ -14,6 +14,8 @@ use crate::request::{
 
 pub(crate) struct Send {
     state: Mutex<State>,
+    /// Whether the answer has no body, whatever its head says.
+    is_head: bool,
     /// Borrowed by C until the shutdown.
     outgoing: Bytes,
 }
@@ -25,7 +27,7 @@ struct State {
 }
 
 impl Send {
-    pub(crate) fn new(body: Bytes, handler: SendHandler) -> Self {
+    pub(crate) fn new(method: &str, body: Bytes, handler: SendHandler) -> Self {
         let state = State {
             handler: Some(handler),
             head: None,
@@ -33,6 +35,7 @@ impl Send {
         };
         Self {
             state: Mutex::new(state),
+            is_head: method == "HEAD",
             outgoing: body,
         }
     }
@@ -44,6 +47,14 @@ impl Exchange for Send {
     }
 
     fn head(&self, head: ResponseHead) -> Result<(), Own> {
+        let length = head
+            .header("content-length")
+            .and_then(|length| length.parse().ok());
+        let is_large = length.is_some_and(|length: u64| length > RESPONSE_BODY_MAX as u64);
+        // An answer to HEAD tells the length of a body that it does not have.
+        if is_large && !self.is_head && head.is_success() {
+            return Err(Own::LargeBody);
+        }
         self.state.lock().head.get_or_insert(head);
         Ok(())
     }

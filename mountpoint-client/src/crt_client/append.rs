@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::core::{Core, refused, writing};
 use super::fault::{Fault, Operation};
-use super::objects::head;
+use super::object_head::head;
 use super::upload::{checksum_header, send};
 use crate::types::{AppendRequest, ETag, PutOutput};
 use crate::{ClientError, ErrorKind, Pending};

@@ -11,7 +11,9 @@ use tokio::runtime::Handle;
 use super::core::Core;
 use super::flight::Flight;
 use super::options::CrtClientOptions;
-use super::{append, connect, front, listing, multipart, objects, rename, sessions, upload};
+use super::{
+    append, connect, front, listing, multipart, object_head, objects, rename, sessions, upload,
+};
 use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 use crate::types::{
     AppendRequest, BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure,
@@ -87,7 +89,7 @@ impl ObjectClient for CrtClient {
     }
 
     fn head(&self, key: &Key) -> Pending<ObjectInfo> {
-        objects::head(&self.0, key)
+        object_head::head(&self.0, key)
     }
 
     fn front(&self, key: &Key, len_max: u32) -> Pending<Front> {
@@ -95,7 +97,7 @@ impl ObjectClient for CrtClient {
     }
 
     fn head_details(&self, key: &Key) -> Pending<ObjectDetails> {
-        objects::head_details(&self.0, key)
+        object_head::head_details(&self.0, key)
     }
 
     fn list(&self, request: ListRequest) -> Pending<ListOutput> {

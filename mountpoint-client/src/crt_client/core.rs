@@ -43,9 +43,9 @@ pub(super) struct Core {
     pub(super) headers: RequestHeaders,
     /// Longest range of one GET, in bytes.
     pub(super) part_size_max: usize,
-    /// Control requests.
+    /// What is asked seldom.
     pub(super) sdk: aws_sdk_s3::Client,
-    /// Object data.
+    /// Object data, and what is asked all the time.
     pub(super) data: DataClients,
     /// What requests are signed with: the user's keys, or those of a session.
     pub(super) credentials: Option<CredentialsCache>,
@@ -93,7 +93,7 @@ impl Core {
         operation.at(&self.address, &self.endpoint.signing_region)
     }
 
-    /// The headers that each request of the data path carries. The SDK's get theirs from an interceptor.
+    /// The headers that each request over the CRT carries. The SDK's get theirs from an interceptor.
     pub(super) fn headers_of(&self, operation: &str) -> Vec<(String, String)> {
         let mut headers = vec![("User-Agent".to_owned(), self.user_agent.clone())];
         let more = self.headers.of(operation).into_iter();

@@ -1,4 +1,5 @@
-//! The CRT's clients: for each network interface one that is quick to give a connection up, and one that is patient.
+//! The CRT's clients: for each network interface one for data that is quick to give a connection up, one for data that
+//! is patient, and one for control requests, which therefore never wait for a connection that data has.
 //!
 //! Which interface a request takes is [`Interfaces`]' choice; what became of the request is its news.
 
@@ -10,7 +11,7 @@ use mountpoint_crt_sys::{
 };
 use parking_lot::Mutex;
 
-use super::options::PATIENT_STALL;
+use super::options::{CONTROL_IN_FLIGHT_MAX, GBPS_PER_CONNECTION, PATIENT_STALL};
 use crate::network::{Interfaces, Lane as Place};
 use crate::{ClientError, ErrorKind};
 
@@ -25,13 +26,21 @@ pub(super) struct DataClients {
 /// The clients of one interface.
 #[derive(Debug)]
 struct Clients {
-    /// Kept so that the patient client can be made later. The CRT's clients hold it too.
+    /// Kept so that the others can be made later. The CRT's clients hold it too.
     runtime: Runtime,
-    options: ClientOptions,
     reads: Client,
-    /// For uploads and for what stalled; made when first needed, since many mounts never do.
-    patient: OnceLock<Client>,
-    /// Held while that is made, so that many GETs that stall at once make one. No other lock is held then.
+    /// For uploads and for what stalled.
+    patient: Late,
+    /// For requests without data, a connection for each that may be in flight.
+    control: Late,
+}
+
+/// A client that is made when it is first needed, since some mounts never do.
+#[derive(Debug)]
+struct Late {
+    options: ClientOptions,
+    client: OnceLock<Client>,
+    /// Held while it is made, so that many requests at once make one. No other lock is held then.
     making: Mutex<()>,
 }
 
@@ -49,12 +58,19 @@ impl DataClients {
             };
             let reads =
                 Client::new(runtime, &options).map_err(|error| start_failed(&options, &error))?;
+            let patient = ClientOptions {
+                stall_timeout: PATIENT_STALL,
+                ..options
+            };
+            let control = ClientOptions {
+                throughput_target_gbps: CONTROL_IN_FLIGHT_MAX as f64 * GBPS_PER_CONNECTION,
+                ..patient.clone()
+            };
             Ok(Arc::new(Clients {
                 runtime: runtime.clone(),
-                options,
                 reads,
-                patient: OnceLock::new(),
-                making: Mutex::new(()),
+                patient: Late::new(patient),
+                control: Late::new(control),
             }))
         };
         let each = interfaces.names().map(clients).collect::<Result<_, _>>()?;
@@ -74,6 +90,38 @@ impl DataClients {
     }
 }
 
+impl Clients {
+    fn late(&self, late: &Late) -> Client {
+        late.get(&self.runtime).unwrap_or_else(|error| {
+            tracing::warn!("cannot start another client, using the impatient one: {error}");
+            self.reads.clone()
+        })
+    }
+}
+
+impl Late {
+    fn new(options: ClientOptions) -> Self {
+        Self {
+            options,
+            client: OnceLock::new(),
+            making: Mutex::new(()),
+        }
+    }
+
+    /// The client, made at the first call, which takes some milliseconds.
+    fn get(&self, runtime: &Runtime) -> Result<Client, CrtError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
+        let _making = self.making.lock();
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
+        let client = Client::new(runtime, &self.options)?;
+        Ok(self.client.get_or_init(|| client).clone())
+    }
+}
+
 /// A request's place on an interface, given back on drop.
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -87,28 +135,14 @@ impl Lane {
         &self.clients.reads
     }
 
-    /// The client that gives the server time. Made at the first call, which takes some milliseconds: to be called with
-    /// no lock held.
+    /// The client that gives the server time, for data. To be called with no lock held.
     pub(super) fn patient(&self) -> Client {
-        let clients = &self.clients;
-        if let Some(client) = clients.patient.get() {
-            return client.clone();
-        }
-        let _making = clients.making.lock();
-        if let Some(client) = clients.patient.get() {
-            return client.clone();
-        }
-        let options = ClientOptions {
-            stall_timeout: PATIENT_STALL,
-            ..clients.options.clone()
-        };
-        match Client::new(&clients.runtime, &options) {
-            Ok(client) => clients.patient.get_or_init(|| client).clone(),
-            Err(error) => {
-                tracing::warn!("cannot start another client, using the impatient one: {error}");
-                clients.reads.clone()
-            }
-        }
+        self.clients.late(&self.clients.patient)
+    }
+
+    /// The client of control requests. To be called with no lock held.
+    pub(super) fn control(&self) -> Client {
+        self.clients.late(&self.clients.control)
     }
 
     /// The answer to a request; `None` if the interface dies before it comes.

@@ -270,12 +270,17 @@ fn session_hint(operation: &Operation, kind: &ErrorKind) -> Option<&'static str>
 
 /// The fault behind a failed request of the CRT.
 pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
+    let crt = &failure.error;
+    // An error document may come with status 200: the CRT looks for one.
+    let has_document = crt.kind() == CrtErrorKind::Response
+        && text::xml_element(&String::from_utf8_lossy(&failure.body), "Code").is_some();
     // Where no status line came, or one that makes no sense, the status is 0.
-    let is_error = |head: &&ResponseHead| head.status >= 100 && !(200..300).contains(&head.status);
+    let is_error = |head: &&ResponseHead| {
+        head.status >= 100 && (!(200..300).contains(&head.status) || has_document)
+    };
     if let Some(head) = failure.head.as_ref().filter(is_error) {
         return of_crt_answer(operation, head, &failure.body);
     }
-    let crt = &failure.error;
     let (kind, what) = match crt.kind() {
         CrtErrorKind::Connect | CrtErrorKind::Dns | CrtErrorKind::Tls => {
             return operation.unreachable(&crt.to_string()).into();

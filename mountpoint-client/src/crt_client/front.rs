@@ -1,16 +1,17 @@
 //! The first bytes of an object that nobody has seen yet: one GetObject that also tells what HeadObject would.
 //!
-//! Over the SDK, because a GET into a block has to know its length beforehand. Bytes are copied, so for small ones.
+//! A GET into a block has to know its length beforehand, so this one is answered into memory of its own: for few bytes.
 
 use std::sync::Arc;
 
-use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use bytes::Bytes;
+use mountpoint_crt_sys::{Message, ResponseHead};
 
 use super::core::{Call, Core, reading};
+use super::exchange::{self, Exchange, header};
 use super::fault::{Fault, Operation};
-use super::objects::{self, etag, invalid, is_restored, system_time};
-use super::sdk_fault::of_sdk;
+use super::object_head::{content_length, head, object_info};
+use super::objects::invalid;
 use crate::types::{Front, Key, ObjectInfo};
 use crate::{ClientError, ErrorKind, Pending};
 
@@ -22,7 +23,7 @@ pub(super) fn front(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front>
         match got.await {
             // An empty object has no first byte.
             Err(error) if error.status == Some(RANGE_NOT_SATISFIABLE) => {
-                let info = objects::head(&core, &key).await?;
+                let info = head(&core, &key).await?;
                 if info.size == 0 {
                     return Ok(Front {
                         info,
@@ -42,72 +43,50 @@ fn get(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front> {
     reading(core, async move {
         let core = core_of_task;
         let operation = core.on_key("GetObject", &key);
+        let mut headers = core.headers_of("GetObject");
+        headers.push(("Range".to_owned(), format!("bytes=0-{}", len_max - 1)));
+        let message = Message {
+            operation: "GetObject",
+            method: "GET",
+            path: core.endpoint.path(&key),
+            headers,
+        };
+        let exchange = Exchange::control(&core, &operation, message);
         let attempt = || async {
-            let call = core
-                .sdk
-                .get_object()
-                .bucket(&core.bucket)
-                .key(key.as_str())
-                .range(format!("bytes=0-{}", len_max - 1));
-            let output = call
-                .send()
-                .await
-                .map_err(|error| of_sdk(&operation, &error))?;
-            let info = info_of(&operation, &key, &output)?;
+            let answer = exchange.send().await?;
+            let info = info_of(&operation, &key, &answer.head)?;
             let wanted = info.size.min(u64::from(len_max));
-            if output
-                .content_length()
-                .is_none_or(|len| u64::try_from(len).ok() != Some(wanted))
-            {
+            if content_length(&answer.head) != Some(wanted) {
                 let what = "the answer is not as long as the range that was asked for";
                 return Err(invalid(&operation, what));
             }
-            let body = output.body.collect().await.map_err(|error| {
-                let what = format!("the body broke off: {error}");
-                operation.error(ErrorKind::Transient, &what)
-            })?;
-            let bytes = body.into_bytes();
-            if bytes.len() as u64 != wanted {
+            if answer.body.len() as u64 != wanted {
                 let what = "the body is not as long as its head says";
                 return Err(operation.error(ErrorKind::Transient, what).into());
             }
+            let bytes = Bytes::from(answer.body);
             Ok(Front { info, bytes })
         };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
     })
 }
 
 /// What the head of the answer says of the object. A server that ignores the range sends all of it.
-fn info_of(
-    operation: &Operation,
-    key: &Key,
-    output: &GetObjectOutput,
-) -> Result<ObjectInfo, Fault> {
-    let size = match output.content_range() {
+fn info_of(operation: &Operation, key: &Key, head: &ResponseHead) -> Result<ObjectInfo, Fault> {
+    let size = match header(head, "content-range") {
         Some(range) => range
             .rsplit_once('/')
             .filter(|(range, _)| range.starts_with("bytes 0-"))
             .and_then(|(_, size)| size.parse().ok()),
-        None => output
-            .content_length()
-            .and_then(|length| u64::try_from(length).ok()),
+        None => content_length(head),
     };
-    let Some(size) = size else {
-        return Err(invalid(
+    match size {
+        Some(size) => object_info(operation, key, size, head),
+        None => Err(invalid(
             operation,
             "the answer does not say how large the object is",
-        ));
-    };
-    Ok(ObjectInfo {
-        key: key.clone(),
-        size,
-        etag: etag(operation, output.e_tag())?,
-        last_modified: system_time(output.last_modified()),
-        storage_class: output
-            .storage_class()
-            .map(|class| class.as_str().to_owned()),
-        restored: is_restored(output.restore()),
-    })
+        )),
+    }
 }
 
 const RANGE_NOT_SATISFIABLE: u16 = 416;

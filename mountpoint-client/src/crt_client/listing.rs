@@ -3,17 +3,21 @@
 //! Servers are not believed: names must have the prefix asked for and appear once, and a page must lead on. Some
 //! do not sort, so each page is put in order here; across pages the order is the server's.
 
+use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::UNIX_EPOCH;
 
-use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
-use aws_sdk_s3::types::{EncodingType, Object};
+use mountpoint_crt_sys::{Message, Response};
 
 use super::core::{Call, Core, reading, refused};
+use super::exchange::{self, Exchange};
 use super::fault::{Fault, Operation};
-use super::objects::{invalid, system_time};
-use super::sdk_fault::of_sdk;
-use super::text::decode_key;
+use super::list_xml::{self, SentObject, SentPage, Unreadable};
+use super::objects::invalid;
+use super::text::{decode_key, printable};
+use crate::endpoint::encode_query;
 use crate::types::{ETag, Key, ListOutput, ListRequest, ObjectInfo};
 use crate::{ErrorKind, Pending};
 
@@ -33,35 +37,53 @@ pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput
     reading(core, async move {
         let core = core_of_task;
         let slow_downs = AtomicU32::new(0);
+        let message = Message {
+            operation: "ListObjectsV2",
+            method: "GET",
+            path: path(core.endpoint.bucket_path(), &request),
+            headers: core.headers_of("ListObjectsV2"),
+        };
+        let exchange = Exchange::control(&core, &operation, message);
         let attempt = || async {
-            let call = core
-                .sdk
-                .list_objects_v2()
-                .bucket(&core.bucket)
-                .encoding_type(EncodingType::Url)
-                .set_prefix((!request.prefix.is_empty()).then(|| request.prefix.clone()))
-                .set_delimiter(request.delimiter.clone())
-                .set_start_after(request.start_after.clone())
-                .set_continuation_token(request.continuation_token.clone())
-                .set_max_keys(request.max_keys.map(i32::from));
-            let output = call.send().await.map_err(|error| {
-                let fault = of_sdk(&operation, &error);
+            let answer = exchange.send().await.inspect_err(|fault| {
                 if fault.error.kind == ErrorKind::Throttled {
                     slow_downs.fetch_add(1, Ordering::Relaxed);
                 }
-                fault
             })?;
             let page = Page {
                 operation: &operation,
                 request: &request,
             };
-            page.read(&output).map(|listed| ListOutput {
+            page.of_answer(&answer).map(|listed| ListOutput {
                 slow_downs: slow_downs.load(Ordering::Relaxed),
                 ..listed
             })
         };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
     })
+}
+
+/// The path and query that ask for a page.
+fn path(bucket: &str, request: &ListRequest) -> String {
+    let mut path = format!("{bucket}?list-type=2&encoding-type=url");
+    let prefix = (!request.prefix.is_empty()).then_some(&request.prefix);
+    for (name, value) in [
+        ("prefix", prefix),
+        ("delimiter", request.delimiter.as_ref()),
+        ("start-after", request.start_after.as_ref()),
+        ("continuation-token", request.continuation_token.as_ref()),
+    ] {
+        if let Some(value) = value {
+            path.push('&');
+            path.push_str(name);
+            path.push('=');
+            path.push_str(&encode_query(value));
+        }
+    }
+    if let Some(max_keys) = request.max_keys {
+        write!(path, "&max-keys={max_keys}").expect("memory can be written to");
+    }
+    path
 }
 
 /// What a directory bucket can list: a directory and what is below it.
@@ -85,15 +107,28 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn read(&self, output: &ListObjectsV2Output) -> Result<ListOutput, Fault> {
-        let is_encoded = output.encoding_type() == Some(&EncodingType::Url);
-        let mut objects = Vec::with_capacity(output.contents().len());
-        for object in output.contents() {
-            objects.extend(self.object(object, is_encoded)?);
+    fn of_answer(&self, answer: &Response) -> Result<ListOutput, Fault> {
+        match list_xml::read(&answer.body) {
+            Ok(sent) => self.read(&sent),
+            Err(Unreadable::Cut) => {
+                let what = "the answer's XML ends early, although its length is as announced";
+                Err(self.operation.error(ErrorKind::Transient, what).into())
+            }
+            Err(Unreadable::Wrong(what)) => {
+                let what = format!("the answer cannot be read: {}", printable(&what));
+                Err(invalid(self.operation, &what))
+            }
         }
-        let mut common_prefixes = Vec::with_capacity(output.common_prefixes().len());
-        for common in output.common_prefixes() {
-            let prefix = self.name(common.prefix(), is_encoded)?;
+    }
+
+    fn read(&self, sent: &SentPage<'_>) -> Result<ListOutput, Fault> {
+        let mut objects = Vec::with_capacity(sent.objects.len());
+        for object in &sent.objects {
+            objects.extend(self.object(object, sent.is_encoded)?);
+        }
+        let mut common_prefixes = Vec::with_capacity(sent.common_prefixes.len());
+        for common in &sent.common_prefixes {
+            let prefix = self.name(common, sent.is_encoded)?;
             if self
                 .request
                 .delimiter
@@ -103,24 +138,27 @@ impl Page<'_> {
                 let what = format!("common prefix {prefix:?} does not end with the delimiter");
                 return Err(invalid(self.operation, &what));
             }
-            common_prefixes.push(prefix);
+            common_prefixes.push(prefix.into_owned());
         }
         self.put_in_order(&mut objects, |object| object.key.as_str())?;
         self.put_in_order(&mut common_prefixes, String::as_str)?;
         Ok(ListOutput {
             objects,
             common_prefixes,
-            continuation_token: self.next_page(output)?,
+            continuation_token: self.next_page(sent)?,
             slow_downs: 0,
         })
     }
 
     /// `None` if its key is not UTF-8, or it has no ETag, and it is so long that it cannot even be named.
-    fn object(&self, object: &Object, is_encoded: bool) -> Result<Option<ObjectInfo>, Fault> {
-        let mut name = self.name(object.key(), is_encoded)?;
-        let etag = object.e_tag().filter(|etag| !etag.is_empty());
-        if etag.is_none() {
-            name.push_str(Key::NO_ETAG);
+    fn object(
+        &self,
+        object: &SentObject<'_>,
+        is_encoded: bool,
+    ) -> Result<Option<ObjectInfo>, Fault> {
+        let mut name = self.name(&object.key, is_encoded)?;
+        if object.etag.is_none() {
+            name.to_mut().push_str(Key::NO_ETAG);
         }
         let Some(key) = Key::parse(&name) else {
             if name.contains('\0') {
@@ -131,34 +169,28 @@ impl Page<'_> {
                 &format!("the key {name:?} is not a possible key"),
             ));
         };
-        let Some(size) = object.size().and_then(|size| u64::try_from(size).ok()) else {
+        let Some(size) = object.size else {
             return Err(invalid(
                 self.operation,
                 &format!("the key {name:?} has no valid size"),
             ));
         };
-        let restored = object.restore_status().is_some_and(|status| {
-            status.is_restore_in_progress() != Some(true) && status.restore_expiry_date().is_some()
-        });
         Ok(Some(ObjectInfo {
             key,
             size,
-            etag: ETag::from_header(etag.unwrap_or_default()),
-            last_modified: system_time(object.last_modified()),
-            storage_class: object
-                .storage_class()
-                .map(|class| class.as_str().to_owned()),
-            restored,
+            etag: ETag::from_header(object.etag.as_deref().unwrap_or_default()),
+            last_modified: object.last_modified.unwrap_or(UNIX_EPOCH),
+            storage_class: object.storage_class.as_deref().map(str::to_owned),
+            restored: object.restored,
         }))
     }
 
     /// A key or common prefix as it is in the bucket.
-    fn name(&self, sent: Option<&str>, is_encoded: bool) -> Result<String, Fault> {
-        let sent = sent.unwrap_or_default();
+    fn name<'a>(&self, sent: &'a str, is_encoded: bool) -> Result<Cow<'a, str>, Fault> {
         let name = if is_encoded {
             decode_key(sent)
         } else {
-            Some(sent.to_owned())
+            Some(Cow::Borrowed(sent))
         };
         match name {
             Some(name) if name.starts_with(&self.request.prefix) => Ok(name),
@@ -197,11 +229,8 @@ impl Page<'_> {
         }
     }
 
-    fn next_page(&self, output: &ListObjectsV2Output) -> Result<Option<String>, Fault> {
-        let token = output
-            .next_continuation_token()
-            .filter(|token| !token.is_empty());
-        match (output.is_truncated().unwrap_or(false), token) {
+    fn next_page(&self, sent: &SentPage<'_>) -> Result<Option<String>, Fault> {
+        match (sent.is_truncated, sent.next_token.as_deref()) {
             (false, _) => Ok(None),
             (true, None) => Err(invalid(
                 self.operation,
@@ -220,25 +249,27 @@ impl Page<'_> {
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_s3::types::CommonPrefix;
-
     use super::*;
 
-    fn output(
-        keys: &[&str],
-        prefixes: &[&str],
-        encoding: Option<EncodingType>,
-    ) -> ListObjectsV2Output {
-        let object = |key: &&str| Object::builder().key(*key).size(1).e_tag("e").build();
-        let common = |prefix: &&str| CommonPrefix::builder().prefix(*prefix).build();
-        ListObjectsV2Output::builder()
-            .set_contents(Some(keys.iter().map(object).collect()))
-            .set_common_prefixes(Some(prefixes.iter().map(common).collect()))
-            .set_encoding_type(encoding)
-            .build()
+    fn object(key: &str) -> SentObject<'_> {
+        SentObject {
+            key: key.into(),
+            size: Some(1),
+            etag: Some("e".into()),
+            ..SentObject::default()
+        }
     }
 
-    fn read(prefix: &str, output: &ListObjectsV2Output) -> Result<ListOutput, String> {
+    fn page<'a>(keys: &[&'a str], prefixes: &[&'a str], is_encoded: bool) -> SentPage<'a> {
+        SentPage {
+            objects: keys.iter().map(|key| object(key)).collect(),
+            common_prefixes: prefixes.iter().map(|prefix| (*prefix).into()).collect(),
+            is_encoded,
+            ..SentPage::default()
+        }
+    }
+
+    fn read(prefix: &str, sent: &SentPage<'_>) -> Result<ListOutput, String> {
         let operation = Operation::on_bucket("ListObjectsV2", "b");
         let request = ListRequest {
             prefix: prefix.to_owned(),
@@ -250,7 +281,7 @@ mod tests {
             operation: &operation,
             request: &request,
         };
-        page.read(output).map_err(|fault| fault.error.message)
+        page.read(sent).map_err(|fault| fault.error.message)
     }
 
     #[track_caller]
@@ -261,8 +292,7 @@ mod tests {
         encoded: bool,
         expected: Result<&[&str], &str>,
     ) {
-        let encoding = encoded.then_some(EncodingType::Url);
-        match (read(prefix, &output(keys, prefixes, encoding)), expected) {
+        match (read(prefix, &page(keys, prefixes, encoded)), expected) {
             (Ok(found), Ok(names)) => {
                 let mut all: Vec<&str> = found
                     .objects
@@ -316,18 +346,45 @@ mod tests {
 
     #[test]
     fn an_object_without_an_etag_keeps_no_other_from_being_listed() {
-        let mut output = output(&["a", "b"], &[], None);
-        let nameless = Object::builder().key("aa").size(1).build();
-        let mut objects = output.contents.take().unwrap();
-        objects.insert(1, nameless);
-        output.contents = Some(objects);
-        let listed = read("", &output).unwrap();
+        let mut sent = page(&["a", "aa", "b"], &[], false);
+        sent.objects[1].etag = None;
+        let listed = read("", &sent).unwrap();
         let keys: Vec<_> = listed
             .objects
             .iter()
             .map(|object| object.key.as_str())
             .collect();
         assert_eq!(keys, ["a", &format!("aa{}", Key::NO_ETAG), "b"]);
+    }
+
+    #[test]
+    fn an_object_needs_a_size() {
+        let mut sent = page(&["a"], &[], false);
+        sent.objects[0].size = None;
+        assert!(read("", &sent).unwrap_err().contains("no valid size"));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_in_the_query() {
+        let plain = ListRequest::default();
+        let all = ListRequest {
+            prefix: "p +/\u{fc}".to_owned(),
+            delimiter: Some("/".to_owned()),
+            start_after: Some("a&b=c?".to_owned()),
+            continuation_token: Some("1/x+=".to_owned()),
+            max_keys: Some(7),
+        };
+        for (request, expected) in [
+            (&plain, ""),
+            (
+                &all,
+                "&prefix=p%20%2B%2F%C3%BC&delimiter=%2F&start-after=a%26b%3Dc%3F&continuation-token=1%2Fx%2B%3D\
+                 &max-keys=7",
+            ),
+        ] {
+            let expected = format!("/b/?list-type=2&encoding-type=url{expected}");
+            assert_eq!(path("/b/", request), expected);
+        }
     }
 
     #[test]
@@ -372,22 +429,18 @@ mod tests {
 
     #[test]
     fn pages_lead_on() {
-        let page = |truncated, token: Option<&str>| {
-            let output = ListObjectsV2Output::builder()
-                .is_truncated(truncated)
-                .set_next_continuation_token(token.map(str::to_owned))
-                .build();
-            read("", &output).map(|page| page.continuation_token)
+        let page = |is_truncated, token: Option<&'static str>| {
+            let sent = SentPage {
+                is_truncated,
+                next_token: token.map(Cow::Borrowed),
+                ..SentPage::default()
+            };
+            read("", &sent).map(|page| page.continuation_token)
         };
         assert_eq!(page(false, None), Ok(None));
         assert_eq!(page(false, Some("t2")), Ok(None));
         assert_eq!(page(true, Some("t2")), Ok(Some("t2".to_owned())));
         assert!(page(true, None).unwrap_err().contains("names no next page"));
-        assert!(
-            page(true, Some(""))
-                .unwrap_err()
-                .contains("names no next page")
-        );
         assert!(
             page(true, Some("t1"))
                 .unwrap_err()

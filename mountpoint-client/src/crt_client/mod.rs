@@ -1,8 +1,9 @@
 //! The client for S3 and S3-compatible servers.
 //!
-//! Data (get, put, put part) goes over the AWS Common Runtime, from and into our own memory; everything else over
-//! the AWS SDK, which knows S3's documents and endpoints. Both sign with the same credentials, and one
-//! retry policy and one pace rule them. Knows no file and no prefetching policy.
+//! Data (get, put, put part) goes over the AWS Common Runtime, from and into our own memory, and so does what a mount asks
+//! all the time: listings, HEAD, the first bytes of a file, deletions. Everything else goes over the AWS SDK, which
+//! knows S3's documents. Both sign with the same credentials, and one retry policy and one pace rule them. Knows no
+//! file and no prefetching policy.
 //!
 //! Invariant: a byte is published only if its answer's head names the version and the range asked for.
 //!
@@ -16,12 +17,15 @@ mod connect;
 mod core;
 mod data;
 mod encryption;
+mod exchange;
 mod fault;
 mod flight;
 mod front;
 mod head;
+mod list_xml;
 mod listing;
 mod multipart;
+mod object_head;
 mod objects;
 mod options;
 mod probe;

@@ -1,147 +1,24 @@
-//! Control requests for single objects and the bucket: head, delete, copy.
+//! Control requests for objects and the bucket: is the bucket there, delete, copy.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_sdk_s3::operation::copy_object::builders::CopyObjectFluentBuilder;
-use aws_sdk_s3::operation::head_object::HeadObjectOutput;
-use aws_sdk_s3::primitives::DateTime;
 use aws_sdk_s3::types::{
-    ChecksumMode, Delete, MetadataDirective, ObjectIdentifier,
-    ServerSideEncryption as SdkEncryption, StorageClass,
+    Delete, MetadataDirective, ObjectIdentifier, ServerSideEncryption as SdkEncryption,
+    StorageClass,
 };
+use mountpoint_crt_sys::Message;
 
 use super::core::{Call, Core, reading, refused, writing};
+use super::exchange::{self, Exchange};
 use super::fault::{ErrorAnswer, Fault, Operation};
 use super::sdk_fault::of_sdk;
 use super::upload::object_headers;
 use crate::endpoint::copy_source;
 use crate::types::{
-    BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag, KeptChecksum, Key,
-    ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition, PutOutput,
+    BucketInfo, CopyHeaders, CopySource, DeleteFailure, ETag, Key, PutCondition, PutOutput,
 };
 use crate::{ClientError, ErrorKind, Pending};
-
-pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
-    head_with(core, key, None, object_info)
-}
-
-pub(super) fn head_details(core: &Arc<Core>, key: &Key) -> Pending<ObjectDetails> {
-    // It is of use where bytes can be appended. Elsewhere it might ask for a permission that nobody needs.
-    let checksums = core.is_directory_bucket.then_some(ChecksumMode::Enabled);
-    head_with(core, key, checksums, object_details)
-}
-
-/// What HeadObject says, as `read` sees it.
-fn head_with<T: Send + 'static>(
-    core: &Arc<Core>,
-    key: &Key,
-    checksums: Option<ChecksumMode>,
-    read: fn(&Operation, &Key, &HeadObjectOutput) -> Result<T, Fault>,
-) -> Pending<T> {
-    let (core_of_task, key) = (Arc::clone(core), key.clone());
-    reading(core, async move {
-        let core = core_of_task;
-        let operation = core.on_key("HeadObject", &key);
-        let attempt = || async {
-            let call = core
-                .sdk
-                .head_object()
-                .bucket(&core.bucket)
-                .key(key.as_str())
-                .set_checksum_mode(checksums.clone());
-            let output = call
-                .send()
-                .await
-                .map_err(|error| of_sdk(&operation, &error))?;
-            read(&operation, &key, &output)
-        };
-        core.retry(Call::quick(operation.clone()), attempt).await
-    })
-}
-
-/// What an object carries besides its bytes.
-fn carried(output: &HeadObjectOutput) -> ObjectHeaders {
-    let text = |value: Option<&str>| value.filter(|value| !value.is_empty()).map(str::to_owned);
-    let mut metadata: Vec<(String, String)> = output
-        .metadata()
-        .into_iter()
-        .flatten()
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    metadata.sort_unstable();
-    ObjectHeaders {
-        content_type: text(output.content_type()),
-        storage_class: text(output.storage_class().map(StorageClass::as_str)),
-        metadata,
-        cache_control: text(output.cache_control()),
-        content_disposition: text(output.content_disposition()),
-        content_encoding: text(output.content_encoding()),
-        content_language: text(output.content_language()),
-    }
-}
-
-fn object_info(
-    operation: &Operation,
-    key: &Key,
-    output: &HeadObjectOutput,
-) -> Result<ObjectInfo, Fault> {
-    let size = output
-        .content_length()
-        .and_then(|length| u64::try_from(length).ok());
-    let Some(size) = size else {
-        return Err(invalid(
-            operation,
-            "the answer has no valid Content-Length header",
-        ));
-    };
-    Ok(ObjectInfo {
-        key: key.clone(),
-        size,
-        etag: etag(operation, output.e_tag())?,
-        last_modified: system_time(output.last_modified()),
-        storage_class: output
-            .storage_class()
-            .map(|class| class.as_str().to_owned()),
-        restored: is_restored(output.restore()),
-    })
-}
-
-/// What the `x-amz-restore` header says: whether an archived object has a copy that can be read.
-pub(super) fn is_restored(restore: Option<&str>) -> bool {
-    restore.is_some_and(|restore| restore.contains("ongoing-request=\"false\""))
-}
-
-fn object_details(
-    operation: &Operation,
-    key: &Key,
-    output: &HeadObjectOutput,
-) -> Result<ObjectDetails, Fault> {
-    let info = object_info(operation, key, output)?;
-    Ok(ObjectDetails {
-        checksum: kept_checksum(output),
-        headers: carried(output),
-        version_id: output.version_id().map(str::to_owned),
-        info,
-    })
-}
-
-fn kept_checksum(output: &HeadObjectOutput) -> KeptChecksum {
-    let others = [
-        output.checksum_crc32(),
-        output.checksum_sha1(),
-        output.checksum_sha256(),
-    ];
-    if output.checksum_crc32_c().is_some() {
-        KeptChecksum::Of(ChecksumAlgorithm::Crc32c)
-    } else if output.checksum_crc64_nvme().is_some() {
-        KeptChecksum::Of(ChecksumAlgorithm::Crc64Nvme)
-    } else if others.iter().any(Option::is_some) {
-        KeptChecksum::Other
-    } else {
-        KeptChecksum::None
-    }
-}
 
 pub(super) fn head_bucket(core: &Arc<Core>) -> Pending<BucketInfo> {
     let core_of_task = Arc::clone(core);
@@ -164,18 +41,19 @@ pub(super) fn delete(core: &Arc<Core>, key: &Key, if_match: Option<ETag>) -> Pen
     writing(core, async move {
         let core = core_of_task;
         let operation = core.on_key("DeleteObject", &key);
+        let mut headers = core.headers_of("DeleteObject");
+        if let Some(etag) = &if_match {
+            headers.push(("If-Match".to_owned(), etag.as_str().to_owned()));
+        }
+        let message = Message {
+            operation: "DeleteObject",
+            method: "DELETE",
+            path: core.endpoint.path(&key),
+            headers,
+        };
+        let exchange = Exchange::control(&core, &operation, message);
         let attempt = || async {
-            let call = core
-                .sdk
-                .delete_object()
-                .bucket(&core.bucket)
-                .key(key.as_str());
-            let call = call.set_if_match(if_match.as_ref().map(|etag| etag.as_str().to_owned()));
-            match call
-                .send()
-                .await
-                .map_err(|error| of_sdk(&operation, &error))
-            {
+            match exchange.send().await {
                 // Some servers answer 404 where S3 answers 204.
                 Err(fault) if fault.error.kind == ErrorKind::NotFound && if_match.is_none() => {
                     Ok(())
@@ -183,7 +61,7 @@ pub(super) fn delete(core: &Arc<Core>, key: &Key, if_match: Option<ETag>) -> Pen
                 outcome => outcome.map(drop),
             }
         };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
     })
 }
 
@@ -363,12 +241,6 @@ pub(super) fn etag(operation: &Operation, value: Option<&str>) -> Result<ETag, F
 
 pub(super) fn invalid(operation: &Operation, what: &str) -> Fault {
     operation.error(ErrorKind::InvalidResponse, what).into()
-}
-
-/// A time as the server sent it; 1970 where it sent none or one that cannot be represented.
-pub(super) fn system_time(time: Option<&DateTime>) -> SystemTime {
-    time.and_then(|time| SystemTime::try_from(*time).ok())
-        .unwrap_or(UNIX_EPOCH)
 }
 
 /// S3's limit for one DeleteObjects.

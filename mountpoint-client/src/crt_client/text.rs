@@ -1,6 +1,11 @@
-//! Text as servers send it: form-encoded keys, error documents, messages.
+//! Text as servers send it: form-encoded keys, times, error documents, messages.
 //!
 //! Pure, and safe on any input.
+
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_smithy_types::date_time::{DateTime, Format};
 
 /// Decodes a key of a listing with `encoding-type=url`: `%XX`, and `+` for a space. `None` if it is malformed.
 pub(super) fn decode_form(encoded: &str) -> Option<String> {
@@ -12,12 +17,12 @@ pub(super) fn decode_form(encoded: &str) -> Option<String> {
 
 /// The same of a key that may not be UTF-8, which Amazon S3 does not store and other servers do. What is not UTF-8 becomes
 /// a NUL and its hexadecimal digits: another key for each, and none that a file can have.
-pub(super) fn decode_key(encoded: &str) -> Option<String> {
+pub(super) fn decode_key(encoded: &str) -> Option<Cow<'_, str>> {
     if !encoded.contains(['%', '+']) {
-        return Some(encoded.to_owned());
+        return Some(Cow::Borrowed(encoded));
     }
     let bytes = match String::from_utf8(decode_bytes(encoded)?) {
-        Ok(key) => return Some(key),
+        Ok(key) => return Some(Cow::Owned(key)),
         Err(error) => error.into_bytes(),
     };
     let mut key = String::with_capacity(bytes.len() + 16);
@@ -31,7 +36,7 @@ pub(super) fn decode_key(encoded: &str) -> Option<String> {
             );
         }
     }
-    Some(key)
+    Some(Cow::Owned(key))
 }
 
 fn decode_bytes(encoded: &str) -> Option<Vec<u8>> {
@@ -51,6 +56,94 @@ fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte)
         .to_digit(16)
         .and_then(|digit| u8::try_from(digit).ok())
+}
+
+/// A time of a listing, ISO 8601: `2026-01-02T03:04:05.678Z`, or with an offset such as `+01:00` for the `Z`.
+pub(super) fn iso_time(text: &str) -> Option<SystemTime> {
+    let (date, rest) = text.split_once(['T', 't', ' '])?;
+    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let zone = rest.find(['Z', 'z', '+', '-'])?;
+    let (clock, zone) = rest.split_at(zone);
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+    let [hour, minute, second] = numbers(clock, ':', [2, 2, 2])?;
+    let nanos = fraction_nanos(fraction)?;
+    let offset = match zone {
+        "Z" | "z" => 0,
+        zone => {
+            let [hours, minutes] = numbers(&zone[1..], ':', [2, 2])?;
+            let offset = (hours <= 23 && minutes <= 59).then_some(hours * 3600 + minutes * 60)?;
+            if zone.starts_with('-') {
+                -offset
+            } else {
+                offset
+            }
+        }
+    };
+    let is_clock = hour <= 23 && minute <= 59 && second <= 60;
+    let is_date = (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day);
+    if !is_clock || !is_date {
+        return None;
+    }
+    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
+    time_at(seconds - offset)?.checked_add(Duration::from_nanos(nanos))
+}
+
+/// Decimal numbers of exactly so many digits each.
+fn numbers<const N: usize>(text: &str, between: char, digits: [usize; N]) -> Option<[i64; N]> {
+    let mut found = [0; N];
+    let mut pieces = text.split(between);
+    for (number, digits) in found.iter_mut().zip(digits) {
+        let piece = pieces.next().filter(|piece| piece.len() == digits)?;
+        let is_number = piece.bytes().all(|byte| byte.is_ascii_digit());
+        *number = is_number.then(|| piece.parse().ok()).flatten()?;
+    }
+    pieces.next().is_none().then_some(found)
+}
+
+/// The digits behind a point, of a second. What is less than a nanosecond is dropped.
+fn fraction_nanos(digits: &str) -> Option<u64> {
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let nanos = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
+    Some(nanos.fold(0, |nanos, digit| nanos * 10 + u64::from(digit - b'0')))
+}
+
+fn days_of(year: i64, month: i64) -> i64 {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Of the Gregorian calendar, whose years begin in March here, so that the leap day is the last.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let before_year = year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    let before_month = (month * 153 + 2) / 5;
+    before_year + before_month + day - 1 - DAYS_TO_1970
+}
+
+fn time_at(seconds: i64) -> Option<SystemTime> {
+    let distance = Duration::from_secs(seconds.unsigned_abs());
+    if seconds < 0 {
+        UNIX_EPOCH.checked_sub(distance)
+    } else {
+        UNIX_EPOCH.checked_add(distance)
+    }
+}
+
+/// A time of a header: `Fri, 02 Jan 2026 03:04:05 GMT`.
+pub(super) fn http_time(text: &str) -> Option<SystemTime> {
+    let time = DateTime::from_str(text.trim(), Format::HttpDate).ok()?;
+    SystemTime::try_from(time).ok()
 }
 
 /// Text of the first `<name>` element, where it holds only text. Enough for S3's flat error documents; an
@@ -91,6 +184,8 @@ pub(super) fn printable(message: &str) -> String {
     out
 }
 
+/// From the first of March of the year 0, of a calendar that had been Gregorian always.
+const DAYS_TO_1970: i64 = 719_468;
 /// S3's own messages are shorter.
 const MESSAGE_CHARS_MAX: usize = 300;
 
@@ -147,6 +242,58 @@ mod tests {
         }
         assert_eq!(xml_element("<Code>cut", "Code"), None);
         assert_eq!(xml_element("<html>502</html>", "Code"), None);
+    }
+
+    #[test]
+    fn times() {
+        for (text, millis) in [
+            ("1970-01-01T00:00:00Z", Some(0)),
+            ("2026-01-02T03:04:05.678Z", Some(1_767_323_045_678)),
+            ("2026-01-02T03:04:05Z", Some(1_767_323_045_000)),
+            (
+                "2026-01-02 03:04:05.6789123456789z",
+                Some(1_767_323_045_678),
+            ),
+            ("2026-01-02T04:34:05+01:30", Some(1_767_323_045_000)),
+            ("2026-01-01T22:04:05-05:00", Some(1_767_323_045_000)),
+            ("2000-02-29T23:59:60Z", Some(951_868_800_000)),
+            ("2024-12-31T23:59:59.999Z", Some(1_735_689_599_999)),
+            ("1969-12-31T23:59:59.250Z", Some(-750)),
+            // Zero of a Go program.
+            ("0001-01-01T00:00:00Z", Some(-62_135_596_800_000)),
+            ("9999-12-31T23:59:59Z", Some(253_402_300_799_000)),
+            ("", None),
+            ("2026-01-02", None),
+            ("2026-01-02T03:04:05", None),
+            ("2026-01-02T03:04Z", None),
+            ("2026-1-2T03:04:05Z", None),
+            ("2026-13-02T03:04:05Z", None),
+            ("2026-00-02T03:04:05Z", None),
+            ("2023-02-29T03:04:05Z", None),
+            ("1900-02-29T03:04:05Z", None),
+            ("2026-01-00T03:04:05Z", None),
+            ("2026-01-02T24:04:05Z", None),
+            ("2026-01-02T03:60:05Z", None),
+            ("2026-01-02T03:04:61Z", None),
+            ("2026-01-02T03:04:05.Z", None),
+            ("2026-01-02T03:04:05.+1Z", None),
+            ("2026-01-02T03:04:05Zx", None),
+            ("2026-01-02T03:04:05+1:00", None),
+            ("2026-01-02T03:04:05+24:00", None),
+            ("+026-01-02T03:04:05Z", None),
+            ("2026-01-02-03T03:04:05Z", None),
+            ("ü026-01-02T03:04:05Z", None),
+            ("2026-01-02T03:04:05+ü:00", None),
+        ] {
+            let found = iso_time(text).map(|time| match time.duration_since(UNIX_EPOCH) {
+                Ok(since) => i128::try_from(since.as_millis()).unwrap(),
+                Err(before) => -i128::try_from(before.duration().as_millis()).unwrap(),
+            });
+            assert_eq!(found, millis, "{text:?}");
+        }
+        let found = http_time(" Fri, 02 Jan 2026 03:04:05 GMT");
+        assert_eq!(found, iso_time("2026-01-02T03:04:05Z"));
+        assert_eq!(http_time("yesterday"), None);
     }
 
     #[test]

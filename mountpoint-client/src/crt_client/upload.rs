@@ -8,13 +8,12 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use mountpoint_crt_sys::{Cancel, Message, ResponseHead};
-use parking_lot::Mutex;
+use mountpoint_crt_sys::{Message, ResponseHead};
 
 use super::core::{Call, Core, refused, writing};
-use super::fault::{self, Fault, Operation};
+use super::exchange::{self, Exchange};
+use super::fault::{Fault, Operation};
 use crate::endpoint::encode_query;
-use crate::network::DEAD_INTERFACE;
 use crate::types::{
     Checksum, ETag, Key, ObjectHeaders, Part, PartNumber, PutCondition, PutOutput, PutRequest,
     Upload,
@@ -99,46 +98,13 @@ pub(super) async fn send(
     body: Bytes,
     check: impl Fn(&Operation, &ResponseHead) -> Result<(), Fault>,
 ) -> Result<ETag, ClientError> {
-    let call = Call::slow(operation.clone());
-    // The network interface that failed the last attempt.
-    let avoided = Mutex::new(None);
+    let exchange = Exchange::upload(core, &operation, message, body);
     let attempt = || async {
-        let (sender, mut receiver) = tokio::sync::oneshot::channel();
-        let lane = core.data.lane(body.len() as u64, *avoided.lock());
-        let answered = Box::new(move |outcome| drop(sender.send(outcome)));
-        let sent = lane.patient().send(message.clone(), body.clone(), answered);
-        let mut sent = CancelOnDrop(Some(sent));
-        let Some(answer) = lane.unless_dead(&mut receiver).await else {
-            *avoided.lock() = Some(lane.interface());
-            return Err(operation.error(ErrorKind::Transient, DEAD_INTERFACE).into());
-        };
-        sent.0 = None;
-        if let Ok(outcome) = &answer {
-            *avoided.lock() = lane.ended(outcome.as_ref().err());
-        }
-        match answer {
-            Ok(Ok(response)) => {
-                check(&operation, &response.head)?;
-                etag_of(&operation, &response.head)
-            }
-            Ok(Err(failure)) => Err(fault::of_crt(&operation, &failure)),
-            Err(_) => Err(operation
-                .error(ErrorKind::Transient, "the request was dropped")
-                .into()),
-        }
+        let answer = exchange.send().await?;
+        check(&operation, &answer.head)?;
+        etag_of(&operation, &answer.head)
     };
-    core.retry(call, attempt).await
-}
-
-/// Takes back a request that nobody waits for any more.
-struct CancelOnDrop(Option<Cancel>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        if let Some(sent) = &self.0 {
-            sent.cancel();
-        }
-    }
+    exchange::retry(core, Call::slow(operation.clone()), attempt).await
 }
 
 /// The fault if the server says that it stored other bytes than those that `sent` is of. A server without checksums

@@ -18,6 +18,8 @@ pub struct Endpoint {
     pub origin: String,
     /// What stands before `/key` in the path: empty, or `/bucket` with path style addressing.
     path_prefix: String,
+    /// The same with the `/` behind it.
+    bucket_path: String,
     /// How requests are signed.
     pub signing_algorithm: SigningAlgorithm,
     /// Region that requests are signed for; for SigV4a the set of them, separated by commas, `*` for all.
@@ -129,6 +131,7 @@ impl Endpoint {
         };
         Ok(Self {
             origin,
+            bucket_path: format!("{path_prefix}/"),
             path_prefix,
             signing_algorithm,
             signing_region: auth.region.unwrap_or_else(|| region.to_owned()),
@@ -147,6 +150,12 @@ impl Endpoint {
         path.push('/');
         encode_into(&mut path, key, true);
         path
+    }
+
+    /// The path of the bucket's own requests, a query to follow.
+    #[must_use]
+    pub(crate) fn bucket_path(&self) -> &str {
+        &self.bucket_path
     }
 
     /// Whether nobody on the way can read what is sent: TLS, or this machine.
@@ -170,6 +179,7 @@ impl Endpoint {
         Self {
             origin: origin.to_owned(),
             path_prefix: format!("/{bucket}"),
+            bucket_path: format!("/{bucket}/"),
             resolved: self.resolved.into_builder().url(url).build(),
             ..self
         }

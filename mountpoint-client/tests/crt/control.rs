@@ -216,6 +216,74 @@ fn a_cut_listing_is_asked_for_again() {
     assert_eq!(server.requests().len(), 2);
 }
 
+/// A server or a proxy may stop early and frame what it has sent as all of it.
+#[test]
+fn a_listing_that_ends_early_is_asked_for_again() {
+    let server = Server::start(|_, number| {
+        let body = if number == 0 {
+            &LISTING[..400]
+        } else {
+            LISTING
+        };
+        Reply::new(200).body(body)
+    });
+    let fixture = Fixture::new(server.address);
+    let page = block_on(fixture.client.list(ListRequest {
+        prefix: "p+/".to_owned(),
+        delimiter: Some("/".to_owned()),
+        ..ListRequest::default()
+    }));
+    assert_eq!(page.unwrap().objects.len(), 2);
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
+fn an_error_instead_of_a_listing_is_that_error() {
+    let server = Server::start(|_, number| match number {
+        0 => Reply::error(200, "SlowDown"),
+        _ => Reply::error(200, "AccessDenied"),
+    });
+    let fixture = Fixture::new(server.address);
+    let error = block_on(fixture.client.list(ListRequest::default())).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Denied, "{error}");
+    assert!(error.message.contains("AccessDenied: because"), "{error}");
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
+fn a_listing_without_an_end_is_refused() {
+    for is_chunked in [false, true] {
+        let server = Server::start(move |_, _| {
+            let reply = Reply::new(200).body(vec![b' '; 9 << 20]);
+            if is_chunked { reply.chunked() } else { reply }
+        });
+        let fixture = Fixture::new(server.address);
+        let error = block_on(fixture.client.list(ListRequest::default())).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidResponse, "{error}");
+        assert!(
+            error.message.contains("larger than this client reads"),
+            "{error}"
+        );
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+/// A server closes connections that idle; whoever comes next hears nothing of it.
+#[test]
+fn closed_connections_are_made_anew() {
+    let server = Server::start(|_, _| Reply::new(200).body(LISTING).cut(LISTING.len()));
+    let fixture = Fixture::new(server.address);
+    let request = ListRequest {
+        prefix: "p+/".to_owned(),
+        delimiter: Some("/".to_owned()),
+        ..ListRequest::default()
+    };
+    for _ in 0..20 {
+        let page = block_on(fixture.client.list(request.clone())).unwrap();
+        assert_eq!(page.objects.len(), 2);
+    }
+}
+
 #[test]
 fn a_broken_listing_is_an_error() {
     for body in [

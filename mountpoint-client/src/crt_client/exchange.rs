@@ -1,0 +1,131 @@
+//! One request over the CRT, its body in memory and its answer's too.
+//!
+//! Knows no operation; what an answer means is its caller's to say. [`retry`] sends it once for each attempt, and each goes over another network interface than the one that failed the last.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mountpoint_crt_sys::{Cancel, Client, Message, Response, ResponseHead};
+use parking_lot::Mutex;
+
+use super::core::{Call, Core};
+use super::data::Lane;
+use super::fault::{self, Fault, Operation};
+use super::sdk_fault::of_sdk;
+use crate::network::DEAD_INTERFACE;
+use crate::{ClientError, ErrorKind};
+
+/// A request that can be sent again and again.
+pub(super) struct Exchange<'a> {
+    core: &'a Core,
+    operation: &'a Operation,
+    message: Message,
+    body: Bytes,
+    client: fn(&Lane) -> Client,
+    /// The network interface that failed the last attempt. Held for an instruction.
+    avoided: Mutex<Option<usize>>,
+}
+
+impl<'a> Exchange<'a> {
+    /// A request without a body and with little to say.
+    pub(super) fn control(core: &'a Core, operation: &'a Operation, message: Message) -> Self {
+        Self {
+            client: Lane::control,
+            ..Self::upload(core, operation, message, Bytes::new())
+        }
+    }
+
+    /// A request that brings data.
+    pub(super) fn upload(
+        core: &'a Core,
+        operation: &'a Operation,
+        message: Message,
+        body: Bytes,
+    ) -> Self {
+        Self {
+            core,
+            operation,
+            message,
+            body,
+            client: Lane::patient,
+            avoided: Mutex::new(None),
+        }
+    }
+
+    /// One attempt: a successful answer, or why there is none. Taken back when it is dropped before it ends.
+    pub(super) async fn send(&self) -> Result<Response, Fault> {
+        let transient = |what| Fault::from(self.operation.error(ErrorKind::Transient, what));
+        let (sender, mut receiver) = tokio::sync::oneshot::channel();
+        let avoided = *self.avoided.lock();
+        // A request without a body is something to do as well.
+        let lane = self.core.data.lane(self.body.len().max(1) as u64, avoided);
+        let answered = Box::new(move |outcome| drop(sender.send(outcome)));
+        let client = (self.client)(&lane);
+        let sent = client.send(self.message.clone(), self.body.clone(), answered);
+        let mut sent = CancelOnDrop(Some(sent));
+        let Some(answer) = lane.unless_dead(&mut receiver).await else {
+            *self.avoided.lock() = Some(lane.interface());
+            return Err(transient(DEAD_INTERFACE));
+        };
+        sent.0 = None;
+        let Ok(answer) = answer else {
+            return Err(transient("the request was dropped"));
+        };
+        *self.avoided.lock() = lane.ended(answer.as_ref().err());
+        match answer {
+            Ok(response) => Ok(response),
+            Err(failure) => Err(fault::of_crt(self.operation, &failure)),
+        }
+    }
+}
+
+/// As [`Core::retry`], of attempts that are sent over the CRT.
+///
+/// Why there is no connection the CRT tells in few words. So if the server has never answered, it is asked once more, by the
+/// SDK, whose TLS and resolver tell what is wrong.
+pub(super) async fn retry<T, A>(
+    core: &Core,
+    call: Call,
+    attempt: impl Fn() -> A,
+) -> Result<T, ClientError>
+where
+    A: Future<Output = Result<T, Fault>>,
+{
+    let operation = call.operation.clone();
+    let error = match core.retry(call, attempt).await {
+        Ok(output) => return Ok(output),
+        Err(error) => error,
+    };
+    let is_mute = matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Transient);
+    if !is_mute || core.was_reached.load(Ordering::Relaxed) {
+        return Err(error);
+    }
+    let asked = core.sdk.head_bucket().bucket(&core.bucket).send();
+    let Ok(asked) = tokio::time::timeout(ASKED_AGAIN_MAX, asked).await else {
+        return Err(error);
+    };
+    let told = asked.err().map(|told| of_sdk(&operation, &told).error);
+    Err(told.filter(|told| told.status.is_none()).unwrap_or(error))
+}
+
+/// Takes back a request that nobody waits for any more.
+struct CancelOnDrop(Option<Cancel>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(sent) = &self.0 {
+            sent.cancel();
+        }
+    }
+}
+
+/// A header that says something.
+pub(super) fn header<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
+    head.header(name)
+        .map(str::trim)
+        .filter(|value| !value.is_empty())
+}
+
+/// A connection that cannot be made fails sooner, with what there is to tell.
+const ASKED_AGAIN_MAX: Duration = Duration::from_secs(3);

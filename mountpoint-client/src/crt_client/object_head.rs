@@ -1,0 +1,243 @@
+//! HeadObject, and what the head of any answer says of its object.
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use mountpoint_crt_sys::{Message, ResponseHead};
+
+use super::core::{Call, Core, reading};
+use super::exchange::{self, Exchange, header};
+use super::fault::{Fault, Operation};
+use super::objects::{etag, invalid};
+use super::text::http_time;
+use crate::Pending;
+use crate::types::{
+    ChecksumAlgorithm, KeptChecksum, Key, ObjectDetails, ObjectHeaders, ObjectInfo,
+};
+
+pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
+    head_with(core, key, false, sized_info)
+}
+
+pub(super) fn head_details(core: &Arc<Core>, key: &Key) -> Pending<ObjectDetails> {
+    // Checksums are of use where bytes can be appended. Elsewhere that might ask for a permission that nobody needs.
+    head_with(core, key, core.is_directory_bucket, object_details)
+}
+
+/// What HeadObject says, as `read` sees it.
+fn head_with<T: Send + 'static>(
+    core: &Arc<Core>,
+    key: &Key,
+    with_checksums: bool,
+    read: fn(&Operation, &Key, &ResponseHead) -> Result<T, Fault>,
+) -> Pending<T> {
+    let (core_of_task, key) = (Arc::clone(core), key.clone());
+    reading(core, async move {
+        let core = core_of_task;
+        let operation = core.on_key("HeadObject", &key);
+        let mut headers = core.headers_of("HeadObject");
+        if with_checksums {
+            headers.push(("x-amz-checksum-mode".to_owned(), "ENABLED".to_owned()));
+        }
+        let message = Message {
+            operation: "HeadObject",
+            method: "HEAD",
+            path: core.endpoint.path(&key),
+            headers,
+        };
+        let exchange = Exchange::control(&core, &operation, message);
+        let attempt = || async {
+            let answer = exchange.send().await?;
+            read(&operation, &key, &answer.head)
+        };
+        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
+    })
+}
+
+fn sized_info(operation: &Operation, key: &Key, head: &ResponseHead) -> Result<ObjectInfo, Fault> {
+    match content_length(head) {
+        Some(size) => object_info(operation, key, size, head),
+        None => Err(invalid(
+            operation,
+            "the answer has no valid Content-Length header",
+        )),
+    }
+}
+
+/// What the answer says of an object of this size.
+pub(super) fn object_info(
+    operation: &Operation,
+    key: &Key,
+    size: u64,
+    head: &ResponseHead,
+) -> Result<ObjectInfo, Fault> {
+    let last_modified = match header(head, "last-modified") {
+        None => UNIX_EPOCH,
+        Some(text) => http_time(text).ok_or_else(|| {
+            let what = format!("the Last-Modified header {text:?} is not a time");
+            invalid(operation, &what)
+        })?,
+    };
+    Ok(ObjectInfo {
+        key: key.clone(),
+        size,
+        etag: etag(operation, header(head, "etag"))?,
+        last_modified,
+        storage_class: owned(head, "x-amz-storage-class"),
+        restored: header(head, "x-amz-restore").is_some_and(is_restored),
+    })
+}
+
+/// The length of the answer's body, or the one it would have. No object is larger than a signed number can say.
+pub(super) fn content_length(head: &ResponseHead) -> Option<u64> {
+    let length: i64 = header(head, "content-length")?.parse().ok()?;
+    length.try_into().ok()
+}
+
+/// What the `x-amz-restore` header says: whether an archived object has a copy that can be read.
+fn is_restored(restore: &str) -> bool {
+    restore.contains("ongoing-request=\"false\"")
+}
+
+fn object_details(
+    operation: &Operation,
+    key: &Key,
+    head: &ResponseHead,
+) -> Result<ObjectDetails, Fault> {
+    Ok(ObjectDetails {
+        info: sized_info(operation, key, head)?,
+        checksum: kept_checksum(head),
+        headers: carried(head),
+        version_id: owned(head, "x-amz-version-id"),
+    })
+}
+
+/// What an object carries besides its bytes.
+fn carried(head: &ResponseHead) -> ObjectHeaders {
+    let metadata = head.headers.iter().filter_map(|(name, value)| {
+        let (start, name) = name.split_at_checked(METADATA.len())?;
+        let is_metadata = start.eq_ignore_ascii_case(METADATA) && !name.is_empty();
+        is_metadata.then(|| (name.to_ascii_lowercase(), value.trim().to_owned()))
+    });
+    let mut metadata: Vec<_> = metadata.collect();
+    metadata.sort_unstable();
+    ObjectHeaders {
+        content_type: owned(head, "content-type"),
+        storage_class: owned(head, "x-amz-storage-class"),
+        metadata,
+        cache_control: owned(head, "cache-control"),
+        content_disposition: owned(head, "content-disposition"),
+        content_encoding: owned(head, "content-encoding"),
+        content_language: owned(head, "content-language"),
+    }
+}
+
+fn kept_checksum(head: &ResponseHead) -> KeptChecksum {
+    let has = |algorithm| head.header(algorithm).is_some();
+    if has("x-amz-checksum-crc32c") {
+        KeptChecksum::Of(ChecksumAlgorithm::Crc32c)
+    } else if has("x-amz-checksum-crc64nvme") {
+        KeptChecksum::Of(ChecksumAlgorithm::Crc64Nvme)
+    } else if OTHER_CHECKSUMS.into_iter().any(has) {
+        KeptChecksum::Other
+    } else {
+        KeptChecksum::None
+    }
+}
+
+fn owned(head: &ResponseHead, name: &str) -> Option<String> {
+    header(head, name).map(str::to_owned)
+}
+
+const METADATA: &str = "x-amz-meta-";
+const OTHER_CHECKSUMS: [&str; 3] = [
+    "x-amz-checksum-crc32",
+    "x-amz-checksum-sha1",
+    "x-amz-checksum-sha256",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    fn details(headers: &[(&str, &str)]) -> Result<ObjectDetails, (ErrorKind, String)> {
+        let key = Key::parse("k").unwrap();
+        let operation = Operation::on_key("HeadObject", "b", &key);
+        let headers = headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let head = ResponseHead {
+            status: 200,
+            headers: headers.collect(),
+        };
+        object_details(&operation, &key, &head)
+            .map_err(|fault| (fault.error.kind, fault.error.message))
+    }
+
+    #[test]
+    fn a_head_is_read_whatever_the_case_of_its_names() {
+        let found = details(&[
+            ("Content-Length", "42"),
+            ("ETAG", " \"e\" "),
+            ("last-modified", "Fri, 02 Jan 2026 03:04:05 GMT"),
+            ("X-Amz-Storage-Class", "GLACIER"),
+            (
+                "x-amz-restore",
+                "ongoing-request=\"false\", expiry-date=\"x\"",
+            ),
+            ("X-Amz-Meta-Owner", " me "),
+            ("x-amz-meta-a.b", ""),
+            ("x-amz-meta-", "nameless"),
+            ("x-amz-version-id", "v1"),
+            ("Content-Type", "text/plain"),
+            ("Cache-Control", ""),
+            ("x-amz-checksum-crc64nvme", "AAAAAAAAAAA="),
+        ])
+        .unwrap();
+        assert_eq!((found.info.size, found.info.etag.as_str()), (42, "\"e\""));
+        assert_eq!(
+            found.info.last_modified.duration_since(UNIX_EPOCH).unwrap(),
+            std::time::Duration::from_secs(1_767_323_045)
+        );
+        assert_eq!(found.info.storage_class.as_deref(), Some("GLACIER"));
+        assert!(found.info.restored);
+        let metadata: Vec<_> = found
+            .headers
+            .metadata
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
+            .collect();
+        assert_eq!(metadata, [("a.b", ""), ("owner", "me")]);
+        assert_eq!(found.version_id.as_deref(), Some("v1"));
+        assert_eq!(found.headers.content_type.as_deref(), Some("text/plain"));
+        assert_eq!(found.headers.cache_control, None);
+        let crc64 = KeptChecksum::Of(ChecksumAlgorithm::Crc64Nvme);
+        assert_eq!(found.checksum, crc64);
+    }
+
+    #[test]
+    fn wrong_heads_are_refused() {
+        let (etag, length) = (("ETag", "\"e\""), ("Content-Length", "1"));
+        for (headers, reason) in [
+            (&[etag][..], "no valid Content-Length"),
+            (&[etag, ("Content-Length", "-1")], "no valid Content-Length"),
+            (&[etag, ("Content-Length", "x")], "no valid Content-Length"),
+            (
+                &[etag, ("Content-Length", "9223372036854775808")],
+                "no valid Content-Length",
+            ),
+            (&[length], "no ETag"),
+            (&[length, ("ETag", " ")], "no ETag"),
+            (
+                &[etag, length, ("Last-Modified", "yesterday")],
+                "\"yesterday\" is not a time",
+            ),
+        ] {
+            let (kind, what) = details(headers).unwrap_err();
+            assert_eq!(kind, ErrorKind::InvalidResponse, "{what}");
+            assert!(what.contains(reason), "{what}");
+        }
+        assert!(details(&[etag, length]).is_ok());
+    }
+}
