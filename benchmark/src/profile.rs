@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -30,14 +30,15 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Begins to record the process `pid`; the text goes to `folder/NAME.txt`.
+    /// Begins to record the process `pid`; the text goes to `folder/NAME.txt`. Fails if perf does not begin soon: the
+    /// profile would be empty.
     pub(crate) fn start(folder: &Path, name: &str, pid: u32) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let (data, text) = (
             folder.join(format!("{name}.data")),
             folder.join(format!("{name}.txt")),
         );
-        let recorder = Command::new("perf")
+        let mut recorder = Command::new("perf")
             .args([
                 "record",
                 "--quiet",
@@ -55,7 +56,17 @@ impl Profile {
             .context("cannot start perf (Debian package linux-perf)")?;
         // It makes its file when it begins; a short workload would be over before.
         let started = Stopwatch::start();
-        while !data.exists() && started.elapsed() < START_TIME_MAX {
+        while !data.exists() {
+            if let Some(status) = recorder.try_wait()? {
+                bail!(
+                    "perf cannot record process {pid} ({status}); `perf record -p {pid}` says why"
+                );
+            }
+            if started.elapsed() >= START_TIME_MAX {
+                recorder.kill()?;
+                recorder.wait()?;
+                bail!("perf has not begun to record process {pid} within {START_TIME_MAX:?}");
+            }
             thread::sleep(START_POLL_INTERVAL);
         }
         Ok(Self {
@@ -111,6 +122,14 @@ fn top(report: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_cannot_be_recorded_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        // No process has this number: the kernel's largest is below 2^22.
+        let error = Profile::start(folder.path(), "nobody", 1 << 30).unwrap_err();
+        assert!(error.to_string().contains("perf"), "{error:#}");
+    }
 
     #[test]
     fn a_report_is_cut_to_its_entries() {

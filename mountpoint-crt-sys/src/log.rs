@@ -12,6 +12,7 @@ use std::sync::Once;
 use mountpoint_s3_crt_sys as sys;
 use sys::aws_log_level as level;
 use sys::logging_shim::{aws_crt_s3_rs_logging_shim_log_fn_trampoline, try_init};
+use tracing::level_filters::LevelFilter;
 
 use crate::ffi::{bytes_at, guard, static_text};
 
@@ -82,6 +83,15 @@ unsafe extern "C" fn level_wanted(
     _: *mut sys::aws_logger,
     subject: sys::aws_log_subject_t,
 ) -> level::Type {
+    if LevelFilter::current() < LevelFilter::DEBUG {
+        // C asks several times for each piece of data: no filter is asked for what most likely nobody wants. What is
+        // written is filtered again.
+        return if subject == TLS {
+            level::AWS_LL_WARN
+        } else {
+            level::AWS_LL_FATAL
+        };
+    }
     let wanted = || {
         let library = Library::of(subject);
         if for_library!(library, enabled!, TRACE) {

@@ -247,6 +247,7 @@ fn data_clients(
 ) -> Result<DataClients, ClientError> {
     let runtime_options = RuntimeOptions {
         event_loop_threads: options.event_loop_threads,
+        is_tls: client.endpoint.starts_with("https://"),
         ..RuntimeOptions::default()
     };
     let runtime = Runtime::new(&runtime_options).map_err(|error| {

@@ -15,7 +15,7 @@ use super::habit::Habit;
 use super::stride::Stride;
 use super::tracks::{Track, Tracks};
 use super::window::{Window, are_several};
-use crate::config::limits::{FIRST_RANGE, SMALL_FILE_MAX};
+use crate::config::limits::{FIRST_RANGE, READ_SIZE_MAX, SMALL_FILE_MAX};
 
 /// What a reader does, and what the planner knows of its past.
 #[derive(Debug, Default)]
@@ -100,14 +100,11 @@ impl Planner {
         assert!(range.start < range.end);
         assert!(range.end <= bounds.size);
         let mut demand = blocks.gaps(range.clone());
+        if let Some(track) = self.tracks.place_rest(range) {
+            return self.plan_on(track, demand);
+        }
         let (track, continues) = self.tracks.place(range);
-        let mut plan = Plan {
-            demand: Vec::new(),
-            ahead: Vec::new(),
-            done: self.tracks.at(track).range.clone(),
-            is_time_to_retire: false,
-            asker: Asker::Track(track),
-        };
+        let mut plan = self.plan_on(track, Vec::new());
         let run = self.tracks.at(track).range.start;
         if continues {
             if let Some(habit) = &mut self.habit {
@@ -146,9 +143,29 @@ impl Planner {
             let missing = unread.into_iter().flat_map(|range| blocks.gaps(range));
             plan.ahead = missing.flat_map(|gap| cut(gap, part)).collect();
             join(&mut demand, &mut plan.ahead, range.end, join_max);
+        } else if let Some(end) = end_of_cut(range, bounds.size) {
+            let rest = range.end..end;
+            if let Some(last) = demand.last_mut()
+                && last.end == range.end
+                && blocks.gaps(rest.clone()) == [rest]
+            {
+                last.end = end;
+            }
+            self.tracks.expect_rest(track, end);
         }
         plan.demand = demand;
         plan
+    }
+
+    /// The plan for a read of this track that asks for nothing ahead.
+    fn plan_on(&self, track: usize, demand: Vec<Range<u64>>) -> Plan {
+        Plan {
+            demand,
+            ahead: Vec::new(),
+            done: self.tracks.at(track).range.clone(),
+            is_time_to_retire: false,
+            asker: Asker::Track(track),
+        }
     }
 
     /// Memory for read-ahead ended at `at`: the plan's stream takes smaller steps and asks again from there.
@@ -313,6 +330,16 @@ impl Planner {
     }
 }
 
+/// Where a read that the kernel has cut likely ends. It cuts at so many pages of the application's buffer, so that what
+/// does not begin with a page loses less than a page of the largest read to a second one.
+fn end_of_cut(range: &Range<u64>, size: u64) -> Option<u64> {
+    let len = range.end - range.start;
+    let is_cut =
+        READ_SIZE_MAX as u64 - PAGE < len && len < READ_SIZE_MAX as u64 && range.end < size;
+    let end = range.end.next_multiple_of(PAGE).min(size);
+    (is_cut && range.end < end).then_some(end)
+}
+
 /// Cuts a range at multiples of `part`. A last piece shorter than a quarter of a part stays with the one before.
 pub(super) fn cut(range: Range<u64>, part: u64) -> impl Iterator<Item = Range<u64>> {
     let mut from = range.start;
@@ -340,6 +367,9 @@ fn join(demand: &mut [Range<u64>], ahead: &mut Vec<Range<u64>>, read_end: u64, j
         ahead.remove(0);
     }
 }
+
+/// Bytes of a page of the application's memory, the smallest that there are.
+const PAGE: u64 = 4 << 10;
 
 /// Parts that a read which has its bytes already may send for: one is what it consumed, the other catches up.
 const PARTS_PER_HIT_MAX: u64 = 2;

@@ -34,6 +34,8 @@ pub(super) struct Track {
     is_reread: bool,
     /// Everything before it was asked for.
     pub(super) ahead_end: u64,
+    /// Where the rest of its latest read ends, if the kernel has cut that in two.
+    rest_end: Option<u64>,
     /// How far to ask ahead, if it is a stream. Boxed, because most tracks of a random reader never are.
     pub(super) window: Option<Box<Window>>,
 }
@@ -149,6 +151,30 @@ impl Tracks {
         !track.is_reread && (track.window.is_some() || self.reads - track.used <= ISLAND_AGE_MAX)
     }
 
+    /// The latest read of the track, which ends it, is the first part of one that goes on until `end`.
+    pub(super) fn expect_rest(&mut self, index: usize, end: u64) {
+        let track = &mut self.tracks[index];
+        track.rest_end = Some(end);
+        track.ahead_end = track.ahead_end.max(end);
+    }
+
+    /// Takes note of a read if it is the rest of the one before: that is one read, not two in sequence. Returns the index
+    /// of its track.
+    pub(super) fn place_rest(&mut self, range: &Range<u64>) -> Option<usize> {
+        let is_rest = |track: &Track| {
+            track.window.is_none()
+                && track.range.end == range.start
+                && track.rest_end.is_some_and(|end| range.end <= end)
+        };
+        let index = self.tracks.iter().position(is_rest)?;
+        self.reads += 1;
+        let track = &mut self.tracks[index];
+        track.range.end = range.end;
+        track.used = self.reads;
+        track.rest_end = None;
+        Some(self.merge(index))
+    }
+
     /// Takes note of a read. Returns the index of the track it belongs to now, and whether it continues that
     /// forwards, and often enough to be no accident.
     pub(super) fn place(&mut self, range: &Range<u64>) -> (usize, bool) {
@@ -158,6 +184,7 @@ impl Tracks {
                 let track = &mut self.tracks[index];
                 let is_recent = self.reads - track.used <= RECENT_READS;
                 track.range.end = range.end;
+                track.rest_end = None;
                 track.used = self.reads;
                 if is_recent {
                     track.steps = track.steps.saturating_add(1);
@@ -212,6 +239,7 @@ impl Tracks {
             steps: 0,
             is_reread: false,
             ahead_end: range.end,
+            rest_end: None,
             window: None,
         };
         if self.tracks.len() < TRACKS_MAX {

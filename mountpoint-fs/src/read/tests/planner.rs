@@ -184,6 +184,37 @@ fn small_reads_open_a_small_window() {
 }
 
 #[test]
+fn a_read_that_the_kernel_cuts_is_one_request() {
+    let mut model = Model::new(1 << 40);
+    let mut state = 7_u64;
+    for lost in [1, 16, 512, 4095] {
+        for _ in 0..20 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+            let start = (state >> 30) % (1 << 20) * MIB;
+            let plan = model.read(start, MIB - lost);
+            assert_eq!(
+                (plan.demand, plan.ahead),
+                (vec![start..start + MIB], vec![])
+            );
+            let plan = model.read(start + MIB - lost, lost);
+            assert_eq!((plan.demand, plan.ahead), (vec![], vec![]));
+        }
+    }
+    assert_eq!(model.planner.stream_count(), 0);
+    // What goes on behind the rest is read in sequence as ever.
+    let mut model = Model::new(1 << 40);
+    model.read(5 << 30, MIB - 16);
+    model.read((5 << 30) + MIB - 16, 16);
+    let plan = model.read((5 << 30) + MIB, MIB - 16);
+    assert!(!plan.ahead.is_empty());
+    // The file's end is no page's.
+    let mut model = Model::new(10 * MIB + 100);
+    model.read(0, 10);
+    let plan = model.read(9 * MIB + 96, MIB - 16);
+    assert_eq!(plan.demand, [9 * MIB + 96..10 * MIB + 100]);
+}
+
+#[test]
 fn backward_and_strided_reads_are_exact() {
     for offset in (0..64).rev() {
         let mut backward = Model::new(64 * MIB);
