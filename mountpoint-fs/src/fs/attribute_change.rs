@@ -26,15 +26,12 @@ impl FileSystem {
         change: AttributeChange,
     ) -> Result<Attributes, FsError> {
         permit(&self.write, Change::Attributes)?;
-        let now = self.attributes(ino).await?;
-        let change = if now.size > 0 && self.cut_unchanged(&change).await? {
-            AttributeChange {
-                size: None,
-                ..change
-            }
-        } else {
-            change
-        };
+        let mut now = self.attributes(ino).await?;
+        let mut change = change;
+        if now.size > 0 && self.cut_unchanged(&change).await? {
+            change.size = None;
+            now = self.attributes(ino).await?;
+        }
         if self.write.posix_metadata {
             return self.set_stored_attributes(ino, change, now).await;
         }

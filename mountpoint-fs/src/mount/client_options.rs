@@ -80,7 +80,8 @@ pub fn client_options(
     if let Some(attempts) = environment.max_attempts {
         options.max_attempts = attempts;
     }
-    if let Some(prefix) = &client.user_agent_prefix {
+    let prefix = client.user_agent_prefix.as_deref().unwrap_or_default();
+    if !prefix.is_empty() {
         options.user_agent = format!("{prefix} {}", options.user_agent);
     }
     Ok(options)
@@ -225,6 +226,8 @@ mod tests {
         );
         assert_eq!(options.throughput_target_gbps, Some(100.0));
         assert!(options.force_path_style);
+        let options = resolve("--user-agent-prefix=", &Environment::default()).unwrap();
+        assert!(options.user_agent.starts_with("mountpoint/"), "none");
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Mutator {
             }
             Err(error) => {
                 guard.finished();
-                match abandon(&*self.client, &upload).await {
+                match abandon(&*self.client, &upload, error.answer_was_lost).await {
                     Abandoned::Aborted => self.journal.ended(&upload),
                     Abandoned::WasGone => {
                         self.journal.ended(&upload);

@@ -16,11 +16,26 @@ pub(crate) enum Abandoned {
     Stays(ClientError),
 }
 
-/// Has the server forget `upload`.
-pub(crate) async fn abandon(client: &dyn ObjectClient, upload: &Upload) -> Abandoned {
+/// Has the server forget `upload`, of which the completion was answered to nobody if `may_be_complete`.
+///
+/// Some servers (MinIO) say of every abort that it was done, so then its parts are asked for first.
+pub(crate) async fn abandon(
+    client: &dyn ObjectClient,
+    upload: &Upload,
+    may_be_complete: bool,
+) -> Abandoned {
+    let is_unknown = |error: &ClientError| error.kind == ErrorKind::NoSuchUpload;
+    if may_be_complete
+        && client
+            .list_parts(upload)
+            .await
+            .is_err_and(|error| is_unknown(&error))
+    {
+        return Abandoned::WasGone;
+    }
     match client.abort_upload(upload).await {
         Ok(()) => Abandoned::Aborted,
-        Err(error) if error.kind == ErrorKind::NoSuchUpload => Abandoned::WasGone,
+        Err(error) if is_unknown(&error) => Abandoned::WasGone,
         Err(error) => Abandoned::Stays(error),
     }
 }

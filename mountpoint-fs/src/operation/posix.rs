@@ -1,6 +1,6 @@
 //! POSIX attributes in the metadata of an object, as s3fs stores them.
 //!
-//! Pure. Numbers are decimal; the mode has the file's kind in it, and times may have a fraction. What cannot be
+//! Pure. Numbers are decimal, but for rclone's modes; the mode has the file's kind in it, and times may have a fraction. What cannot be
 //! understood is left out: somebody else's metadata must not hide a file.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,7 +32,7 @@ impl PosixAttributes {
                 .filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
             named.next().map(|(_, value)| value.trim())
         };
-        let mode: Option<u32> = value(MODE).and_then(|text| text.parse().ok());
+        let mode = value(MODE).and_then(mode_of);
         Self {
             mode: mode.and_then(|mode| u16::try_from(mode & PERMISSIONS).ok()),
             is_link: mode.is_some_and(|mode| mode & KIND == LINK),
@@ -95,6 +95,13 @@ impl PosixAttributes {
     }
 }
 
+/// s3fs writes decimal, rclone octal: 33188 and 100644 are the same. What is no mode in decimal is octal.
+fn mode_of(text: &str) -> Option<u32> {
+    let is_mode = |mode: &u32| KINDS.contains(&(mode & !PERMISSIONS));
+    let decimal = text.parse().ok().filter(is_mode);
+    decimal.or_else(|| u32::from_str_radix(text, 8).ok().filter(is_mode))
+}
+
 /// Seconds since 1970, with or without a fraction.
 fn time_of(text: &str) -> Option<SystemTime> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -135,6 +142,11 @@ const KIND: u32 = 0o170_000;
 const FILE: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
+
+/// What a mode can be besides its permissions: nothing, one of these, a pipe, a device, a socket.
+const KINDS: [u32; 8] = [
+    0, FILE, DIRECTORY, LINK, 0o010_000, 0o020_000, 0o060_000, 0o140_000,
+];
 
 #[cfg(test)]
 mod tests {
@@ -188,6 +200,13 @@ mod tests {
         check(&[("Mode", "41471")], mode(0o777, true));
         check(&[("mode", "16877")], mode(0o755, false));
         check(&[("mode", "420")], mode(0o644, false));
+        // A pipe of s3fs, and rclone's file, directory and link.
+        check(&[("mode", "4516")], mode(0o644, false));
+        check(&[("mode", "100644")], mode(0o644, false));
+        check(&[("mode", "40755")], mode(0o755, false));
+        check(&[("mode", "120777")], mode(0o777, true));
+        check(&[("mode", "99999")], none);
+        check(&[("mode", "4294967295")], none);
         let time = |mtime| PosixAttributes { mtime, ..none };
         check(
             &[("mtime", "1700000000.5")],

@@ -113,7 +113,7 @@ pub(super) async fn of_complete(
     upload: &OpenUpload,
     size: u64,
 ) -> Option<Stored> {
-    match lost_upload::abandon(client, upload).await {
+    match lost_upload::abandon(client, upload, true).await {
         Abandoned::WasGone => {}
         Abandoned::Aborted | Abandoned::Stays(_) => return None,
     }
@@ -234,6 +234,12 @@ mod tests {
         let part = part.now_or_never().unwrap().unwrap();
         let done = client.complete_upload(&completed, vec![part], PutCondition::Absent);
         done.now_or_never().unwrap().unwrap();
+        drop(client.take_log());
+        assert!(ask(&completed));
+        // No abort was needed to know it, which MinIO says of every upload that it was done.
+        assert_eq!(client.take_log().count(Operation::AbortMultipartUpload), 0);
+        // Who may not list the parts is told by the abort.
+        client.fail_next(Operation::ListParts, 1, ErrorKind::Denied);
         assert!(ask(&completed));
     }
 }

@@ -38,6 +38,10 @@ pub(super) const CASES: &[Case] = &[
     .needs(&[Capability::PartChecksums, Capability::Crc64Nvme]),
     Case::new("upload_copies_parts", upload_copies_parts).needs(&[Capability::CopyPart]),
     Case::new("list_parts", list_parts),
+    Case::new(
+        "list_parts_of_what_is_complete",
+        list_parts_of_what_is_complete,
+    ),
     Case::new("list_uploads", list_uploads).needs(&[Capability::ListUploads]),
     Case::new("abort_upload", abort_upload),
 ];
@@ -236,6 +240,15 @@ fn list_parts(bucket: &Bucket) -> Result<(), Failure> {
         )?;
     }
     Ok(bucket.wait(bucket.client.abort_upload(&upload))?)
+}
+
+/// How it is told that an upload was completed whose answer was lost: some servers let it be aborted all the same.
+fn list_parts_of_what_is_complete(bucket: &Bucket) -> Result<(), Failure> {
+    let upload = bucket.create_upload("object")?;
+    let part = bucket.put_part(&upload, 1, "bytes")?;
+    bucket.complete(&upload, &[part], PutCondition::None)?;
+    let gone = [ErrorKind::NoSuchUpload];
+    refused(bucket.wait(bucket.client.list_parts(&upload)), &gone)
 }
 
 fn list_uploads(bucket: &Bucket) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use mountpoint_client::types::{Key, ObjectHeaders};
 
 use super::*;
 use crate::config::WriteConfig;
-use crate::operation::{AttributeChange, Attributes, TimeChange};
+use crate::operation::{AttributeChange, Attributes, TimeChange, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -179,6 +179,32 @@ fn changes_are_stored_and_leave_the_rest() {
     .unwrap();
     assert_eq!(metadata(&mount, "g", "uid").unwrap(), "3");
     assert_eq!(mount.lookup(ROOT, "g").unwrap().attributes.uid, 3);
+}
+
+#[test]
+fn what_is_cut_by_its_descriptor_shows_it_at_once() {
+    let how = WriteOptions::default();
+    for reads in [false, true] {
+        let mount = mount(&[("f", "bytes", &[("mode", "33152")])]);
+        let f = mount.walk("f");
+        let opened = if reads {
+            now(mount.fs.open_for_both(f, READ, how, Opener::UNSEEN))
+        } else {
+            now(mount.fs.open_for_writing(f, how, Opener::UNSEEN))
+        };
+        let handle = opened.unwrap().handle;
+        let cut = AttributeChange {
+            size: Some(0),
+            handle: Some(handle),
+            ..NONE
+        };
+        let shown = set(&mount, f, cut).unwrap();
+        assert_eq!((shown.size, shown.mode), (0, 0o600), "the kernel keeps it");
+        now(mount.fs.flush(handle, &OPENER)).unwrap();
+        mount.fs.release(handle);
+        assert_eq!(now(mount.fs.attributes(f)).unwrap().size, 0);
+        assert_eq!(metadata(&mount, "f", "mode").unwrap(), "33152");
+    }
 }
 
 #[test]
