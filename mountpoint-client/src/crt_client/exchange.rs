@@ -82,8 +82,9 @@ impl<'a> Exchange<'a> {
 
 /// As [`Core::retry`], of attempts that are sent over the CRT.
 ///
-/// Why there is no connection the CRT tells in few words. So if the server has never answered, it is asked once more, by the
-/// SDK, whose TLS and resolver tell what is wrong.
+/// Why there is no connection the CRT tells in few words, and after a TLS negotiation that failed only 10 to 30 s later. So
+/// as long as the server has never answered, the SDK, whose TLS and resolver tell what is wrong, asks it something first
+/// where there is TLS, and afterwards where there is none.
 pub(super) async fn retry<T, A>(
     core: &Core,
     call: Call,
@@ -93,20 +94,32 @@ where
     A: Future<Output = Result<T, Fault>>,
 {
     let operation = call.operation.clone();
+    let is_strange = || !core.was_reached.load(Ordering::Relaxed);
+    if is_strange() && core.endpoint.is_tls() {
+        core.retry(call.clone(), || greet(core, &operation)).await?;
+    }
     let error = match core.retry(call, attempt).await {
         Ok(output) => return Ok(output),
         Err(error) => error,
     };
     let is_mute = matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Transient);
-    if !is_mute || core.was_reached.load(Ordering::Relaxed) {
-        return Err(error);
+    if is_mute && is_strange() {
+        let greeted = tokio::time::timeout(GREETING_MAX, greet(core, &operation)).await;
+        return Err(greeted
+            .ok()
+            .and_then(Result::err)
+            .map_or(error, |reason| reason.error));
     }
-    let asked = core.sdk.head_bucket().bucket(&core.bucket).send();
-    let Ok(asked) = tokio::time::timeout(ASKED_AGAIN_MAX, asked).await else {
-        return Err(error);
-    };
-    let told = asked.err().map(|told| of_sdk(&operation, &told).error);
-    Err(told.filter(|told| told.status.is_none()).unwrap_or(error))
+    Err(error)
+}
+
+/// Asks the server something by the SDK. A fault if it gives no answer.
+async fn greet(core: &Core, operation: &Operation) -> Result<(), Fault> {
+    let asked = core.sdk.head_bucket().bucket(&core.bucket).send().await;
+    let fault = asked.err().map(|error| of_sdk(operation, &error));
+    fault
+        .filter(|fault| fault.error.status.is_none())
+        .map_or(Ok(()), Err)
 }
 
 /// Takes back a request that nobody waits for any more.
@@ -128,4 +141,4 @@ pub(super) fn header<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> 
 }
 
 /// A connection that cannot be made fails sooner, with what there is to tell.
-const ASKED_AGAIN_MAX: Duration = Duration::from_secs(3);
+const GREETING_MAX: Duration = Duration::from_secs(3);

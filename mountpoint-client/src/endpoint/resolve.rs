@@ -158,6 +158,11 @@ impl Endpoint {
         &self.bucket_path
     }
 
+    /// Whether connections are encrypted.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.origin.starts_with("https://")
+    }
+
     /// Whether nobody on the way can read what is sent: TLS, or this machine.
     pub(crate) fn is_private(&self) -> bool {
         let Some(authority) = self.origin.strip_prefix("http://") else {
