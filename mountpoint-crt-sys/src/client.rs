@@ -22,6 +22,7 @@ use crate::ffi::{Handle, cursor};
 use crate::get::Get;
 use crate::hook;
 use crate::http::RequestHead;
+use crate::kept::Kept;
 use crate::retry::no_retry;
 use crate::send::Send;
 use crate::signing::Signer;
@@ -64,6 +65,7 @@ pub struct Client {
 
 /// The order of the fields is the order of their end.
 struct Shared {
+    kept: Kept,
     client: Handle<sys::aws_s3_client>,
     delivery: Delivery,
     endpoint: Endpoint,
@@ -93,6 +95,7 @@ impl Client {
         let (part_size_max, runtime) = (options.part_size_max, runtime.clone());
         Ok(Self {
             shared: Arc::new(Shared {
+                kept: Kept::default(),
                 client,
                 delivery,
                 endpoint,
@@ -139,6 +142,26 @@ impl Client {
         };
         self.shared.start(head, options, exchange)
     }
+
+    /// Keeps the connections of the requests from now on, until they are let go or the client ends; the C library
+    /// closes them some 5 s after the last request. True if they were not kept before.
+    ///
+    /// False, and without effect, if the library is another version than expected.
+    pub fn keep_connections(&self) -> bool {
+        self.shared.delivery == Delivery::Hooked && self.shared.kept.want()
+    }
+
+    /// Leaves the connections to the C library again. Any thread, any number of times; harms no request.
+    pub fn let_connections_go(&self) {
+        self.shared.kept.let_go();
+    }
+}
+
+/// Whether it is the same client.
+impl PartialEq for Client {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
 }
 
 impl fmt::Debug for Client {
@@ -183,8 +206,11 @@ impl Shared {
             Ok(head) => {
                 options.message = head.as_ptr();
                 options.endpoint = self.endpoint.as_ptr();
+                // SAFETY: it has not finished; nothing is wanted of a client that was not hooked.
+                let keep = |meta_request| unsafe { self.kept.started(meta_request) };
+                let client = self.client.as_ptr();
                 // SAFETY: the client, the endpoint and the message are alive; a body is owned by the exchange.
-                unsafe { start(self.client.as_ptr(), options, self.delivery, exchange) }
+                unsafe { start(client, options, self.delivery, exchange, keep) }
             }
             Err(error) => Err((error, exchange)),
         };

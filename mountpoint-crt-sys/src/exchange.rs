@@ -103,7 +103,7 @@ pub(crate) enum Delivery {
     AtTheEnd,
 }
 
-/// Starts the request that `options` describe. On failure C has called nothing.
+/// Starts the request that `options` describe, and shows it while it cannot finish. On failure C has called nothing.
 ///
 /// # Safety
 ///
@@ -113,6 +113,7 @@ pub(crate) unsafe fn start(
     mut options: sys::aws_s3_meta_request_options,
     delivery: Delivery,
     exchange: Box<dyn Exchange>,
+    show: impl FnOnce(*mut sys::aws_s3_meta_request),
 ) -> Result<Cancel, (CrtError, Box<dyn Exchange>)> {
     let slot = Arc::<Slot>::default();
     let running = Running {
@@ -133,7 +134,11 @@ pub(crate) unsafe fn start(
     let raw = unsafe { sys::aws_s3_client_make_meta_request(client, &raw const options) };
     // SAFETY: a new reference, or null.
     match unsafe { Handle::own(raw) } {
-        Ok(meta_request) => *place = Some(meta_request),
+        Ok(meta_request) => {
+            // `finish` waits for the slot's lock, and C takes nothing of the request apart before it.
+            show(meta_request.as_ptr());
+            *place = Some(meta_request);
+        }
         Err(error) => {
             // SAFETY: leaked above; C made no meta request, so it knows it no more.
             let running = unsafe { Box::from_raw(running) };

@@ -13,7 +13,8 @@ use mountpoint_s3_crt_sys::{
     aws_credentials_provider_release, aws_event_loop_group, aws_event_loop_group_release,
     aws_host_resolver, aws_host_resolver_release, aws_http_message, aws_http_message_release,
     aws_retry_strategy, aws_retry_strategy_release, aws_s3_client, aws_s3_client_release,
-    aws_s3_meta_request, aws_s3_meta_request_release, aws_tls_ctx, aws_tls_ctx_release,
+    aws_s3_endpoint, aws_s3_endpoint_release, aws_s3_meta_request, aws_s3_meta_request_release,
+    aws_tls_ctx, aws_tls_ctx_release,
 };
 
 use crate::CrtError;
@@ -77,6 +78,7 @@ release! {
     aws_http_message => aws_http_message_release,
     aws_retry_strategy => aws_retry_strategy_release,
     aws_s3_client => aws_s3_client_release,
+    aws_s3_endpoint => aws_s3_endpoint_release,
     aws_s3_meta_request => aws_s3_meta_request_release,
     aws_tls_ctx => aws_tls_ctx_release,
 }

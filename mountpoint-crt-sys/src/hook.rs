@@ -12,6 +12,8 @@
 //!   comes (now or later) through the callback that C itself has registered.
 //! - **Host count.** C asks the resolver on every step of its scheduler whether the host has an address yet, only to
 //!   start slowly when it has none. A constant answers instead.
+//! - **Idle connections.** A request tells the endpoint whose connections it uses ([`crate::kept`]). Asked for of clients
+//!   that were hooked only.
 //!
 //! The bindings assert the layout of the structures when they are compiled, from the headers of the very version that
 //! is pinned; [`install`] checks once more that they hold what they should, and does nothing if not. Then requests
@@ -24,7 +26,7 @@ use mountpoint_s3_crt_sys as sys;
 
 use crate::body_stream::replace_body;
 use crate::exchange::{Delivery, Running, running};
-use crate::ffi::{bytes_at, check, cursor};
+use crate::ffi::{Handle, bytes_at, check, cursor};
 use crate::http::read_head;
 use crate::runtime::Runtime;
 use crate::socket::{self, Link};
@@ -333,6 +335,22 @@ unsafe fn request_of<'a>(
     // SAFETY: a request keeps its meta request alive.
     let running = unsafe { running(meta_request) }?;
     Some((running, request))
+}
+
+/// A reference of the endpoint that a request goes to.
+///
+/// # Safety
+///
+/// `meta_request` is of a client that was hooked, and has not finished.
+pub(crate) unsafe fn endpoint_of(
+    meta_request: *mut sys::aws_s3_meta_request,
+) -> Option<Handle<sys::aws_s3_endpoint>> {
+    // SAFETY: set when the request was made, cleared after it has finished.
+    let endpoint = unsafe { (*meta_request).endpoint };
+    // SAFETY: null or alive, since the request has a reference. C takes its lock, which none of our callers holds.
+    let endpoint = unsafe { sys::aws_s3_endpoint_acquire(endpoint, false) };
+    // SAFETY: a new reference, or null.
+    unsafe { Handle::own(endpoint) }.ok()
 }
 
 #[cfg(test)]

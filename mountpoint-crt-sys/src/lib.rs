@@ -21,6 +21,7 @@ pub mod fuse_ring;
 mod get;
 mod hook;
 mod http;
+mod kept;
 mod log;
 pub mod process;
 mod proxy;

@@ -124,6 +124,8 @@ fn two_hundred_clients_leak_nothing() {
     let (sender, receiver) = channel();
     for round in 0..200 {
         let client = client(&runtime, &server);
+        let is_kept = round % 3 == 0 && client.keep_connections();
+        assert_eq!(is_kept, round % 3 == 0);
         for i in 0..3 {
             get(&client, &pool, i, 100_000, &sender);
         }

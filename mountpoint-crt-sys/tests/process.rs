@@ -80,6 +80,7 @@ fn end_with_a_request(end: &str) -> ExitCode {
     });
     let runtime = Runtime::new(&RuntimeOptions::default()).unwrap();
     let client = client(&runtime, &server);
+    client.keep_connections();
     let fill = BlockPool::new(0).allocate(1 << 20);
     let block = fill.block();
     if end != "done" {

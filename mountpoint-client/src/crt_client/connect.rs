@@ -22,9 +22,10 @@ use tokio::time::Instant;
 use super::admission::Admission;
 use super::core::Core;
 use super::data::DataClients;
+use super::idle::Keeper;
 use super::options::{
-    CONNECT_TIMEOUT, CONTROL_IN_FLIGHT_MAX, CrtClientOptions, GBPS_PER_CONNECTION,
-    READ_AHEAD_PERCENT, READ_AHEAD_QUEUE_MAX, READ_STALL,
+    CONNECT_TIMEOUT, CONNECTION_IDLE_MAX, CONTROL_IN_FLIGHT_MAX, CrtClientOptions,
+    GBPS_PER_CONNECTION, READ_AHEAD_PERCENT, READ_AHEAD_QUEUE_MAX, READ_STALL,
 };
 use super::request_headers::RequestHeaders;
 use super::sessions::{Opener, Sessions};
@@ -112,7 +113,8 @@ pub(super) async fn connect_at(
     let config = sdk_config(http, region, &endpoint, credentials.clone());
     let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
     let plan = client_options(&options, &endpoint, credentials.as_ref(), connections);
-    let data = data_clients(&options, &plan, interfaces)?;
+    let keeper = Keeper::new(runtime.clone(), CONNECTION_IDLE_MAX);
+    let data = data_clients(&options, &plan, interfaces, keeper)?;
     let connections = connections as usize * data.count();
     Ok(Core {
         parts_in_flight: parts_in_flight as usize * data.count(),
@@ -244,6 +246,7 @@ fn data_clients(
     options: &CrtClientOptions,
     client: &ClientOptions,
     interfaces: Arc<Interfaces>,
+    keeper: Arc<Keeper>,
 ) -> Result<DataClients, ClientError> {
     let runtime_options = RuntimeOptions {
         event_loop_threads: options.event_loop_threads,
@@ -256,7 +259,7 @@ fn data_clients(
             format!("cannot start the AWS Common Runtime: {error}"),
         )
     })?;
-    DataClients::new(&runtime, client, interfaces)
+    DataClients::new(&runtime, client, interfaces, keeper)
 }
 
 /// What the CRT's clients are made from, but for the interface.

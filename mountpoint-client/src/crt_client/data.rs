@@ -11,6 +11,7 @@ use mountpoint_crt_sys::{
 };
 use parking_lot::Mutex;
 
+use super::idle::Keeper;
 use super::options::{CONTROL_IN_FLIGHT_MAX, GBPS_PER_CONNECTION, PATIENT_STALL};
 use crate::network::{Interfaces, Lane as Place};
 use crate::{ClientError, ErrorKind};
@@ -33,6 +34,7 @@ struct Clients {
     patient: Late,
     /// For requests without data, a connection for each that may be in flight.
     control: Late,
+    keeper: Arc<Keeper>,
 }
 
 /// A client that is made when it is first needed, since some mounts never do.
@@ -50,6 +52,7 @@ impl DataClients {
         runtime: &Runtime,
         options: &ClientOptions,
         interfaces: Arc<Interfaces>,
+        keeper: Arc<Keeper>,
     ) -> Result<Self, ClientError> {
         let clients = |name: Option<&str>| -> Result<_, ClientError> {
             let options = ClientOptions {
@@ -71,6 +74,7 @@ impl DataClients {
                 reads,
                 patient: Late::new(patient),
                 control: Late::new(control),
+                keeper: Arc::clone(&keeper),
             }))
         };
         let each = interfaces.names().map(clients).collect::<Result<_, _>>()?;
@@ -92,10 +96,12 @@ impl DataClients {
 
 impl Clients {
     fn late(&self, late: &Late) -> Client {
-        late.get(&self.runtime).unwrap_or_else(|error| {
+        let client = late.get(&self.runtime).unwrap_or_else(|error| {
             tracing::warn!("cannot start another client, using the impatient one: {error}");
             self.reads.clone()
-        })
+        });
+        self.keeper.used(&client);
+        client
     }
 }
 
@@ -132,6 +138,7 @@ pub(super) struct Lane {
 impl Lane {
     /// The client that notices a stalled connection soon.
     pub(super) fn quick(&self) -> &Client {
+        self.clients.keeper.used(&self.clients.reads);
         &self.clients.reads
     }
 

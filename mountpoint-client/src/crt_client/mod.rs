@@ -22,6 +22,7 @@ mod fault;
 mod flight;
 mod front;
 mod head;
+mod idle;
 mod list_xml;
 mod listing;
 mod multipart;

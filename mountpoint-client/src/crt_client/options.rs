@@ -177,6 +177,10 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) const READ_STALL: Duration = Duration::from_secs(3);
 /// Uploads, and GETs that stalled once: the server may be thinking.
 pub(super) const PATIENT_STALL: Duration = Duration::from_secs(30);
+/// Connections are closed this long after the last request, and up to 5 s later: the next connects anew, in one round
+/// trip, or about three with TLS. Not for ever: firewalls and NAT gateways forget idle connections without a word, some after
+/// 60 s, AWS's after 350 s, and what is sent over such a one hangs until the stall is noticed.
+pub(super) const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(20);
 /// Control requests in flight, uploads by the CRT included. Each may need a connection of its own.
 pub(super) const CONTROL_IN_FLIGHT_MAX: usize = 128;
 /// One attempt of a request that has little to do.

@@ -6,4 +6,5 @@ mod append;
 mod buckets;
 mod control;
 mod get;
+mod idle;
 mod support;

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mountpoint_client::credentials::{CredentialsMode, StaticKeys};
@@ -118,6 +119,7 @@ impl Reply {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
+    connections: Arc<AtomicUsize>,
 }
 
 type Answer = dyn Fn(&Request, usize) -> Reply + Send + Sync;
@@ -127,19 +129,31 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
         let address = listener.local_addr().expect("it is bound");
         let requests = Arc::new(Mutex::new(Vec::new()));
+        let connections = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&connections);
         let (log, answer): (_, Arc<Answer>) = (Arc::clone(&requests), Arc::new(answer));
         spawn("server", move || {
             for stream in listener.incoming().flatten() {
+                count.fetch_add(1, Ordering::SeqCst);
                 let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
                 spawn("connection", move || serve(stream, &log, &*answer));
             }
         });
-        Self { address, requests }
+        Self {
+            address,
+            requests,
+            connections,
+        }
     }
 
     /// All requests so far, in order of arrival.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().clone()
+    }
+
+    /// How many connections there have been.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 }
 

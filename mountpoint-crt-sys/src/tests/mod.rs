@@ -2,6 +2,7 @@
 
 mod get;
 mod in_place;
+mod kept;
 mod logs;
 mod probe;
 mod reentry;
