@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use mountpoint_s3_crt_sys as sys;
 
+use crate::ffi::guard;
 use crate::socket;
 
 /// Pieces from this length on are left out of messages, in bytes.
@@ -58,7 +59,8 @@ pub(crate) unsafe fn replace_body(
 
 unsafe extern "C" fn drop_stream(stream: *mut libc::c_void) {
     // SAFETY: leaked by `replace_body`; called once, when nobody has a reference.
-    drop(unsafe { Box::from_raw(stream.cast::<BodyStream>()) });
+    let stream = unsafe { Box::from_raw(stream.cast::<BodyStream>()) };
+    guard(|| drop(stream));
 }
 
 /// # Safety

@@ -24,6 +24,8 @@ use bytes::Bytes;
 use mountpoint_s3_crt_sys as sys;
 use parking_lot::Mutex;
 
+use crate::ffi::guard;
+
 /// Bytes that are read at once while the head of an answer is awaited that is likely long: what comes with the head
 /// is copied.
 const HEAD_READ: usize = 16 << 10;
@@ -267,7 +269,8 @@ unsafe extern "C" fn cleanup(socket: *mut Socket) {
     // SAFETY: C's call.
     unsafe { cleanup(socket) };
     // SAFETY: the socket's reference, which nobody has any more.
-    drop(unsafe { Arc::from_raw(link) });
+    let link = unsafe { Arc::from_raw(link) };
+    guard(|| drop(link));
 }
 
 unsafe extern "C" fn read(
@@ -432,7 +435,8 @@ unsafe extern "C" fn write(
         unsafe { (this.write)(socket, &raw const body, Some(body_written), writing.cast()) };
     if result != sys::AWS_OP_SUCCESS {
         // SAFETY: a write that fails at once is not told of.
-        drop(unsafe { Box::from_raw(writing) });
+        let writing = unsafe { Box::from_raw(writing) };
+        guard(|| drop(writing));
     }
     result
 }
@@ -451,14 +455,17 @@ unsafe extern "C" fn body_written(
 ) {
     // SAFETY: leaked by `write`; C calls this once.
     let writing = unsafe { Box::from_raw(writing.cast::<Writing>()) };
-    if let Some(message) = NonNull::new(writing.user_data.cast::<sys::aws_io_message>()) {
+    let (told, user_data) = (writing.written, writing.user_data);
+    // The last owner of the bytes gives memory back.
+    guard(|| drop(writing));
+    if let Some(message) = NonNull::new(user_data.cast::<sys::aws_io_message>()) {
         // So C has nothing to clear.
         // SAFETY: the socket's handler writes messages, and is told of each by it.
         unsafe { (*message.as_ptr()).message_data.len = 0 };
     }
-    if let Some(written) = writing.written {
+    if let Some(written) = told {
         // SAFETY: the handler's own call.
-        unsafe { written(socket, error_code, len, writing.user_data) };
+        unsafe { written(socket, error_code, len, user_data) };
     }
 }
 

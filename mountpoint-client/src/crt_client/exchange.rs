@@ -75,7 +75,15 @@ impl<'a> Exchange<'a> {
         *self.avoided.lock() = lane.ended(answer.as_ref().err());
         match answer {
             Ok(response) => Ok(response),
-            Err(failure) => Err(fault::of_crt(self.operation, &failure)),
+            Err(failure) => match failure.head {
+                Some(head) if is_unknown_success(&head) && failure.body.is_empty() => {
+                    Ok(Response {
+                        head,
+                        body: Vec::new(),
+                    })
+                }
+                _ => Err(fault::of_crt(self.operation, &failure)),
+            },
         }
     }
 }
@@ -120,6 +128,11 @@ async fn greet(core: &Core, operation: &Operation) -> Result<(), Fault> {
     fault
         .filter(|fault| fault.error.status.is_none())
         .map_or(Ok(()), Err)
+}
+
+/// Whether a server says yes in a way that the CRT takes for an error: a gateway may answer a DELETE with 202.
+fn is_unknown_success(head: &ResponseHead) -> bool {
+    head.is_success() && !matches!(head.status, 200 | 204 | 206)
 }
 
 /// Takes back a request that nobody waits for any more.

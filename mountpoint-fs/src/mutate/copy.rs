@@ -93,11 +93,14 @@ impl Mutator {
             mutator: self,
             upload: Some(&upload),
         };
+        let mut may_be_complete = false;
         let copied = async {
             let parts = self.copy_parts(&source, range, &upload, stop).await?;
-            self.client.complete_upload(&upload, parts, condition).await
+            let completed = self.client.complete_upload(&upload, parts, condition).await;
+            completed.inspect_err(|error| may_be_complete = error.answer_was_lost)
         };
-        match copied.await {
+        let copied = copied.await;
+        match copied {
             Ok(output) => {
                 guard.finished();
                 self.journal.ended(&upload);
@@ -105,12 +108,12 @@ impl Mutator {
             }
             Err(error) => {
                 guard.finished();
-                match abandon(&*self.client, &upload, error.answer_was_lost).await {
+                match abandon(&*self.client, &upload, may_be_complete).await {
                     Abandoned::Aborted => self.journal.ended(&upload),
                     Abandoned::WasGone => {
                         self.journal.ended(&upload);
                         // Its completion was answered to nobody.
-                        if error.answer_was_lost
+                        if may_be_complete
                             && let Some(etag) = completed(&*self.client, &upload, size).await
                         {
                             return Ok(etag);

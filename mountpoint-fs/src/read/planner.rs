@@ -143,15 +143,21 @@ impl Planner {
             let missing = unread.into_iter().flat_map(|range| blocks.gaps(range));
             plan.ahead = missing.flat_map(|gap| cut(gap, part)).collect();
             join(&mut demand, &mut plan.ahead, range.end, join_max);
-        } else if let Some(end) = end_of_cut(range, bounds.size) {
+        } else if let Some(end) =
+            end_of_cut(range, bounds.size).filter(|_| !self.tracks.has_no_rests())
+        {
             let rest = range.end..end;
-            if let Some(last) = demand.last_mut()
+            let is_free = |ahead: &Range<u64>| ahead.end <= rest.start || rest.end <= ahead.start;
+            if !self.tracks.expects_rest(track, end) {
+                // Blocks that were kept for their rest may go.
+                plan.is_time_to_retire = true;
+            } else if let Some(last) = demand.last_mut()
                 && last.end == range.end
+                && plan.ahead.iter().all(is_free)
                 && blocks.gaps(rest.clone()) == [rest]
             {
                 last.end = end;
             }
-            self.tracks.expect_rest(track, end);
         }
         plan.demand = demand;
         plan

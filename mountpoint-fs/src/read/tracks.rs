@@ -20,6 +20,8 @@ pub(super) struct Tracks {
     reads: u64,
     /// How many of the latest reads continued nothing, fading as others do.
     strays: u8,
+    /// A read that looked as if the kernel had cut it was whole.
+    has_no_rests: bool,
 }
 
 /// Bytes that were read without a gap.
@@ -68,9 +70,10 @@ impl Tracks {
 
     /// Whether bytes of `range` were asked for ahead of a reader that has not come to them yet.
     pub(super) fn wants(&self, range: &Range<u64>) -> bool {
-        self.tracks
-            .iter()
-            .any(|track| track.range.end < range.end && range.start < track.ahead_end)
+        self.tracks.iter().any(|track| {
+            let has_ahead = track.range.end < track.ahead_end;
+            has_ahead && track.range.end < range.end && range.start < track.ahead_end
+        })
     }
 
     /// The stream that the read before this one belonged to, unless this one is within what that has asked for.
@@ -151,11 +154,29 @@ impl Tracks {
         !track.is_reread && (track.window.is_some() || self.reads - track.used <= ISLAND_AGE_MAX)
     }
 
-    /// The latest read of the track, which ends it, is the first part of one that goes on until `end`.
-    pub(super) fn expect_rest(&mut self, index: usize, end: u64) {
+    /// The latest read of the track, which ends it, looks like the first part of one that goes on until `end`. Whether the
+    /// rest is worth asking for: not once one did not come.
+    pub(super) fn expects_rest(&mut self, index: usize, end: u64) -> bool {
+        let now = self.reads;
+        let is_late = |track: &Track| track.rest_end.is_some() && now - track.used > RECENT_READS;
+        self.has_no_rests |= self.tracks.iter().any(is_late);
+        if self.has_no_rests {
+            for track in &mut self.tracks {
+                if track.rest_end.take().is_some() {
+                    track.ahead_end = track.range.end;
+                }
+            }
+            return false;
+        }
         let track = &mut self.tracks[index];
         track.rest_end = Some(end);
         track.ahead_end = track.ahead_end.max(end);
+        true
+    }
+
+    /// Whether reads that look cut are whole.
+    pub(super) fn has_no_rests(&self) -> bool {
+        self.has_no_rests
     }
 
     /// Takes note of a read if it is the rest of the one before: that is one read, not two in sequence. Returns the index

@@ -215,6 +215,43 @@ fn a_read_that_the_kernel_cuts_is_one_request() {
 }
 
 #[test]
+fn cut_reads_at_a_constant_distance_are_asked_for_once() {
+    for (len, lost, step) in [
+        (2 * MIB, 16, 64 * MIB),
+        (4 * MIB, 16, 64 * MIB),
+        (3 * MIB / 2, 2048, 64 * MIB),
+        (2 * MIB, 16, 16 * MIB),
+        (2 * MIB, 4095, 2 * MIB + 4096),
+        (2 * MIB, 16, 3 * MIB),
+    ] {
+        let mut model = Model::new(1 << 40);
+        for run in 1..40 {
+            // As the kernel cuts a read into a buffer that begins within a page.
+            let (mut at, end) = (run * step, run * step + len);
+            while at < end {
+                let first = if at == run * step { MIB - lost } else { MIB };
+                let piece = first.min(end - at);
+                // Panics if a block is asked for twice.
+                model.read(at, piece);
+                at += piece;
+            }
+        }
+    }
+}
+
+#[test]
+fn reads_that_only_look_cut_leave_no_blocks_behind() {
+    let mut model = Model::new(1 << 40);
+    let mut state = 7_u64;
+    for _ in 0..200 {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+        model.read((state >> 30) % (1 << 20) * MIB, MIB - 1000);
+    }
+    let held = model.blocks.overlapping(0..1 << 40).count();
+    assert!(held <= 1, "{held} blocks are held");
+}
+
+#[test]
 fn backward_and_strided_reads_are_exact() {
     for offset in (0..64).rev() {
         let mut backward = Model::new(64 * MIB);
