@@ -6,19 +6,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use aws_sdk_s3::types::{
-    ChecksumAlgorithm as SdkAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart,
-    EncodingType, Part as SdkPart, ServerSideEncryption as SdkEncryption, StorageClass,
-};
+use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, EncodingType, Part as SdkPart};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use mountpoint_crt_sys::{Message, Response};
 
 use super::core::{Call, Core, reading, refused, writing};
+use super::exchange::{self, Exchange, header};
 use super::fault::{Fault, Operation};
 use super::listing::check_whole_directory;
 use super::objects::{condition_headers, etag, invalid};
 use super::sdk_fault::of_sdk;
-use super::text::decode_form;
+use super::text::{decode_form, xml_element};
 use super::upload::object_headers;
 use crate::endpoint::copy_source;
 use crate::types::{
@@ -34,60 +33,45 @@ pub(super) fn create(
     checksum: Option<ChecksumAlgorithm>,
 ) -> Pending<Upload> {
     let operation = core.on_key("CreateMultipartUpload", key);
-    if let Err(what) = object_headers(&headers) {
-        return refused(operation.error(ErrorKind::InvalidRequest, &what));
+    let mut sent = core.headers_of("CreateMultipartUpload");
+    match object_headers(&headers) {
+        Ok(headers) => sent.extend(headers),
+        Err(what) => return refused(operation.error(ErrorKind::InvalidRequest, &what)),
+    }
+    if let Some((algorithm, kind)) = checksum.map(names_of) {
+        sent.push(("x-amz-checksum-algorithm".to_owned(), algorithm.to_owned()));
+        sent.push(("x-amz-checksum-type".to_owned(), kind.to_owned()));
     }
     let (core_of_task, key) = (Arc::clone(core), key.clone());
     writing(core, async move {
         let core = core_of_task;
+        let message = Message {
+            operation: "CreateMultipartUpload",
+            method: "POST",
+            path: format!("{}?uploads", core.endpoint.path(&key)),
+            headers: sent,
+        };
+        let exchange = Exchange::control(&core, &operation, message);
         // Attempts that were sent and not answered, and may have begun an upload all the same.
         let unanswered = AtomicU32::new(0);
         let attempt = || async {
-            let (algorithm, kind) = match checksum {
-                None => (None, None),
-                Some(ChecksumAlgorithm::Crc32c) => {
-                    (Some(SdkAlgorithm::Crc32C), Some(ChecksumType::Composite))
-                }
-                Some(ChecksumAlgorithm::Crc64Nvme) => (
-                    Some(SdkAlgorithm::Crc64Nvme),
-                    Some(ChecksumType::FullObject),
-                ),
-            };
-            let metadata = headers.metadata.iter().cloned().collect();
-            let call = core
-                .sdk
-                .create_multipart_upload()
-                .bucket(&core.bucket)
-                .key(key.as_str())
-                .set_content_type(headers.content_type.clone())
-                .set_cache_control(headers.cache_control.clone())
-                .set_content_disposition(headers.content_disposition.clone())
-                .set_content_encoding(headers.content_encoding.clone())
-                .set_content_language(headers.content_language.clone())
-                .set_storage_class(headers.storage_class.as_deref().map(StorageClass::from))
-                .set_metadata((!headers.metadata.is_empty()).then_some(metadata))
-                .set_checksum_algorithm(algorithm)
-                .set_checksum_type(kind);
             unanswered.fetch_add(1, Ordering::Relaxed);
-            let output = call.send().await;
-            let output = output.map_err(|error| of_sdk(&operation, &error));
+            let answer = exchange.send().await;
+            let answer = answer.and_then(|answer| Ok((upload_id_of(&operation, &answer)?, answer)));
             let is_answered =
-                !matches!(&output, Err(fault) if fault.error.kind == ErrorKind::Transient);
+                !matches!(&answer, Err(fault) if fault.error.kind == ErrorKind::Transient);
             unanswered.fetch_sub(u32::from(is_answered), Ordering::Relaxed);
-            let output = output?;
-            let algorithm = output.server_side_encryption().map(SdkEncryption::as_str);
-            let checked = core.check_encryption(&operation, algorithm, output.ssekms_key_id());
-            match output.upload_id().filter(|id| !id.is_empty()) {
-                Some(id) => {
-                    let upload_id = id.to_owned();
-                    let key = key.clone();
-                    Ok((Upload { key, upload_id }, checked))
-                }
-                None => Err(invalid(&operation, "the answer has no upload id")),
-            }
+            let (upload_id, answer) = answer?;
+            let checked = core.check_encryption(
+                &operation,
+                header(&answer.head, "x-amz-server-side-encryption"),
+                header(&answer.head, "x-amz-server-side-encryption-aws-kms-key-id"),
+            );
+            let key = key.clone();
+            Ok((Upload { key, upload_id }, checked))
         };
         let call = Call::quick(operation.clone());
-        let begun = core.retry(call, attempt).await;
+        let begun = exchange::retry(&core, call, attempt).await;
         // Its id is not known, and by its key alone nobody can tell it from another client's.
         if unanswered.load(Ordering::Relaxed) > 0 {
             tracing::warn!(
@@ -105,6 +89,26 @@ pub(super) fn create(
             }
         }
     })
+}
+
+/// What the headers of an upload call the checksum of its parts, and how that of the object is made of them.
+fn names_of(algorithm: ChecksumAlgorithm) -> (&'static str, &'static str) {
+    match algorithm {
+        ChecksumAlgorithm::Crc32c => ("CRC32C", "COMPOSITE"),
+        ChecksumAlgorithm::Crc64Nvme => ("CRC64NVME", "FULL_OBJECT"),
+    }
+}
+
+fn upload_id_of(operation: &Operation, answer: &Response) -> Result<String, Fault> {
+    let body = String::from_utf8_lossy(&answer.body);
+    if let Some(id) = xml_element(&body, "UploadId").filter(|id| !id.is_empty()) {
+        return Ok(id);
+    }
+    if body.trim_end().ends_with("Result>") {
+        return Err(invalid(operation, "the answer has no upload id"));
+    }
+    let what = "the answer ends before its upload id";
+    Err(operation.error(ErrorKind::Transient, what).into())
 }
 
 /// Aborts an upload that nobody will hear of.
