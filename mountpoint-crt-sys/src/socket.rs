@@ -10,7 +10,7 @@
 //!
 //! Invariants: a message with another's memory gets its own back before C's pool sees it again, and there is one such
 //! message at a time; the memory is a target only between two pieces of one answer's body; C's request keeps it alive
-//! and lets go of it after `on_complete`, which ends that ([`expect_nothing`]). Bytes that are being written are kept
+//! and lets go of it after `on_complete`, which ends that ([`Link::expect_nothing`]). Bytes that are being written are kept
 //! alive by their completion.
 //!
 //! `Table` is written down from the header of the version that `hook::CRATE_VERSION` names; where something is not

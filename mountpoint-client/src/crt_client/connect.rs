@@ -114,7 +114,12 @@ pub(super) async fn connect_at(
     let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
     let plan = client_options(&options, &endpoint, credentials.as_ref(), connections);
     let keeper = Keeper::new(runtime.clone(), CONNECTION_IDLE_MAX);
-    let data = data_clients(&options, &plan, interfaces, keeper)?;
+    let runtime_options = RuntimeOptions {
+        event_loop_threads: options.event_loop_threads,
+        is_tls: endpoint.is_tls(),
+        ..RuntimeOptions::default()
+    };
+    let data = data_clients(&runtime_options, &plan, interfaces, keeper)?;
     let connections = connections as usize * data.count();
     Ok(Core {
         parts_in_flight: parts_in_flight as usize * data.count(),
@@ -243,17 +248,12 @@ fn is_of_aws(options: &CrtClientOptions) -> bool {
 }
 
 fn data_clients(
-    options: &CrtClientOptions,
+    runtime: &RuntimeOptions,
     client: &ClientOptions,
     interfaces: Arc<Interfaces>,
     keeper: Arc<Keeper>,
 ) -> Result<DataClients, ClientError> {
-    let runtime_options = RuntimeOptions {
-        event_loop_threads: options.event_loop_threads,
-        is_tls: client.endpoint.starts_with("https://"),
-        ..RuntimeOptions::default()
-    };
-    let runtime = Runtime::new(&runtime_options).map_err(|error| {
+    let runtime = Runtime::new(runtime).map_err(|error| {
         ClientError::new(
             ErrorKind::InvalidRequest,
             format!("cannot start the AWS Common Runtime: {error}"),

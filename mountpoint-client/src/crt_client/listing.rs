@@ -40,7 +40,7 @@ pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput
         let message = Message {
             operation: "ListObjectsV2",
             method: "GET",
-            path: path(core.endpoint.bucket_path(), &request),
+            path: path(&core.endpoint.bucket_path(), &request),
             headers: core.headers_of("ListObjectsV2"),
         };
         let exchange = Exchange::control(&core, &operation, message);

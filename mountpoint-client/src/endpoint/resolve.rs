@@ -18,8 +18,6 @@ pub struct Endpoint {
     pub origin: String,
     /// What stands before `/key` in the path: empty, or `/bucket` with path style addressing.
     path_prefix: String,
-    /// The same with the `/` behind it.
-    bucket_path: String,
     /// How requests are signed.
     pub signing_algorithm: SigningAlgorithm,
     /// Region that requests are signed for; for SigV4a the set of them, separated by commas, `*` for all.
@@ -131,7 +129,6 @@ impl Endpoint {
         };
         Ok(Self {
             origin,
-            bucket_path: format!("{path_prefix}/"),
             path_prefix,
             signing_algorithm,
             signing_region: auth.region.unwrap_or_else(|| region.to_owned()),
@@ -154,8 +151,8 @@ impl Endpoint {
 
     /// The path of the bucket's own requests, a query to follow.
     #[must_use]
-    pub(crate) fn bucket_path(&self) -> &str {
-        &self.bucket_path
+    pub(crate) fn bucket_path(&self) -> String {
+        format!("{}/", self.path_prefix)
     }
 
     /// Whether connections are encrypted.
@@ -184,7 +181,6 @@ impl Endpoint {
         Self {
             origin: origin.to_owned(),
             path_prefix: format!("/{bucket}"),
-            bucket_path: format!("/{bucket}/"),
             resolved: self.resolved.into_builder().url(url).build(),
             ..self
         }

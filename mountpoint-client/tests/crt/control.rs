@@ -101,6 +101,14 @@ fn a_put_is_retried_and_needs_an_etag() {
 }
 
 #[test]
+fn a_gateway_may_say_yes_in_another_way() {
+    let server = Server::start(|_, _| Reply::new(202));
+    let fixture = Fixture::new(server.address);
+    block_on(fixture.client.delete(&key("k"), None)).unwrap();
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
 fn headers_cannot_be_smuggled() {
     let server = Server::start(|_, _| Reply::new(200).header("ETag", "\"new\""));
     let fixture = Fixture::new(server.address);

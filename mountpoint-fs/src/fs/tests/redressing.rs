@@ -127,6 +127,24 @@ fn a_copy_onto_itself_is_told_of_alike_whoever_asks_for_it() {
     }
 }
 
+/// Only a completion may have been answered to nobody: an upload that is gone before has become nothing.
+#[test]
+fn an_upload_that_vanished_before_its_end_is_no_copy() {
+    let mount = Way::TouchInParts.mount();
+    let before = mount.bucket.object("a").unwrap().etag;
+    mount.walk("a");
+    for operation in [Operation::UploadPartCopy, Operation::AbortMultipartUpload] {
+        mount.bucket.add_fault(FaultRule {
+            operation: Some(operation),
+            when: When::Next(1),
+            fault: Fault::FailAfterwards(ErrorKind::NoSuchUpload),
+        });
+    }
+    let outcome = Way::TouchInParts.run(&mount);
+    assert!(outcome.is_err(), "{outcome:?}");
+    assert_eq!(mount.bucket.object("a").unwrap().etag, before);
+}
+
 /// It is asked once, by whichever needs it first.
 #[test]
 fn that_a_server_takes_no_conditions_of_copies_is_remembered() {
