@@ -6,11 +6,13 @@
 //! known by their ids only, so nothing of another client is ever touched.
 //!
 //! Invariant: the id of an upload is in the file before its first part is sent. Lines are not forced to the disk: they
-//! outlive the process, not a loss of power. A journal that cannot be written is a warning and stops no upload.
+//! outlive the process, not a loss of power. A journal that cannot be written is a warning and stops no upload; what it
+//! has missed then, or lost with its file, it is told again with the next line. A line that makes no sense, as one that was
+//! cut off where the disk was full, hides no other.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mountpoint_client::types::{Key, Upload};
@@ -24,7 +26,7 @@ use crate::sync::Mutex;
 #[derive(Debug)]
 pub(crate) struct Journal {
     place: Option<Place>,
-    /// The file, once it is there, and how many uploads it has open. The lock is a leaf.
+    /// The file, once it is there, and which uploads are open. The lock is a leaf.
     state: Mutex<State>,
 }
 
@@ -40,8 +42,11 @@ struct Place {
 struct State {
     file: Option<File>,
     path: PathBuf,
-    open: usize,
+    /// Begun and not ended, whether or not the file says so.
+    open: Vec<Upload>,
     len: u64,
+    /// A line could not be written, or not all of it.
+    has_missed: bool,
     has_warned: bool,
 }
 
@@ -75,23 +80,27 @@ impl Journal {
 
     /// `upload` was begun.
     pub(crate) fn begun(&self, upload: &Upload) {
-        self.write(&Line::Begun {
-            key: upload.key.as_str().to_owned(),
-            id: upload.upload_id.clone(),
+        self.record(|state| {
+            state.open.push(upload.clone());
+            Line::begun(upload)
         });
     }
 
     /// `upload` is complete, or S3 has forgotten it.
     pub(crate) fn ended(&self, upload: &Upload) {
-        self.write(&Line::Ended {
-            id: upload.upload_id.clone(),
+        let id = upload.upload_id.clone();
+        self.record(|state| {
+            state.open.retain(|open| open.upload_id != id);
+            Line::Ended { id }
         });
     }
 
-    fn write(&self, line: &Line) {
+    fn record(&self, change: impl FnOnce(&mut State) -> Line) {
         let Some(place) = &self.place else { return };
         let mut state = self.state.lock();
-        let written = state.write(place, line);
+        let line = change(&mut state);
+        let written = state.write(place, &line);
+        state.has_missed = written.is_err();
         if let Err(error) = written
             && !std::mem::replace(&mut state.has_warned, true)
         {
@@ -137,34 +146,85 @@ impl Journal {
 }
 
 impl State {
+    /// Writes `line`, and before it what was missed.
     fn write(&mut self, place: &Place, line: &Line) -> io::Result<()> {
-        if self.file.is_none() {
-            let (path, mut file) = place.make()?;
-            self.len = append(&mut file, &Line::Bucket(place.bucket.clone()))?;
-            (self.path, self.file) = (path, Some(file));
+        if !self.is_there() {
+            return self.begin_anew(place);
         }
-        let file = self.file.as_mut().expect("made above");
-        self.len += append(file, line)?;
-        match line {
-            Line::Begun { .. } => self.open += 1,
-            Line::Ended { .. } => self.open = self.open.saturating_sub(1),
-            Line::Bucket(_) => {}
+        let mut lines = Vec::new();
+        if self.has_missed {
+            // The end of what was cut off.
+            lines.push(b'\n');
+            for upload in &self.open {
+                Line::begun(upload).append_to(&mut lines)?;
+            }
         }
-        if self.open == 0 && self.len > JOURNAL_LEN_MAX {
+        line.append_to(&mut lines)?;
+        let file = self.file.as_mut().expect("it is there");
+        file.write_all(&lines)?;
+        self.len += lines.len() as u64;
+        if self.open.is_empty() && self.len > JOURNAL_LEN_MAX {
             file.set_len(0)?;
             file.rewind()?;
-            self.len = append(file, &Line::Bucket(place.bucket.clone()))?;
+            let lines = place.first_line()?;
+            file.write_all(&lines)?;
+            self.len = lines.len() as u64;
         }
+        Ok(())
+    }
+
+    /// Whether the next mount would find the file.
+    fn is_there(&self) -> bool {
+        self.file.as_ref().is_some_and(has_name)
+    }
+
+    /// A file that says what is open.
+    fn begin_anew(&mut self, place: &Place) -> io::Result<()> {
+        self.file = None;
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        let mut lines = place.first_line()?;
+        for upload in &self.open {
+            Line::begun(upload).append_to(&mut lines)?;
+        }
+        let (path, mut file) = place.make()?;
+        if let Err(error) = file.write_all(&lines) {
+            std::fs::remove_file(&path).ok();
+            return Err(error);
+        }
+        self.len = lines.len() as u64;
+        (self.path, self.file) = (path, Some(file));
         Ok(())
     }
 }
 
 impl Drop for State {
     fn drop(&mut self) {
-        if self.file.is_some() && self.open == 0 {
+        if self.open.is_empty() && self.is_there() {
             std::fs::remove_file(&self.path).ok();
         }
     }
+}
+
+impl Line {
+    fn begun(upload: &Upload) -> Self {
+        Self::Begun {
+            key: upload.key.as_str().to_owned(),
+            id: upload.upload_id.clone(),
+        }
+    }
+
+    fn append_to(&self, lines: &mut Vec<u8>) -> io::Result<()> {
+        serde_json::to_writer(&mut *lines, self).map_err(io::Error::other)?;
+        lines.push(b'\n');
+        Ok(())
+    }
+}
+
+/// Whether the file can be found by a name, or is only open.
+fn has_name(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
 }
 
 impl Place {
@@ -187,13 +247,22 @@ impl Place {
             match file {
                 Ok(file) => {
                     file.lock()?;
-                    return Ok((path, file));
+                    // Who looked at it before it was locked may have taken it for a dead one's.
+                    if has_name(&file) {
+                        return Ok((path, file));
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
         Err(io::Error::other("there are too many journals"))
+    }
+
+    fn first_line(&self) -> io::Result<Vec<u8>> {
+        let mut lines = Vec::new();
+        Line::Bucket(self.bucket.clone()).append_to(&mut lines)?;
+        Ok(lines)
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -215,38 +284,33 @@ struct Left {
 impl Left {
     /// The uploads in the file at `path`; `None` if its process lives, or if it is about another bucket.
     fn take(path: &Path, bucket: &str) -> io::Result<Option<Self>> {
-        let file = File::open(path)?;
+        let mut file = File::open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
+        let mut lines = Vec::new();
+        file.read_to_end(&mut lines)?;
         let mut uploads: Vec<Upload> = Vec::new();
-        let mut is_ours = false;
-        for line in BufReader::new(&file).lines() {
-            // The last line may have been cut off by the end of its process: then nothing was done with it yet.
-            match serde_json::from_str(&line?) {
-                Ok(Line::Bucket(name)) => is_ours = name == bucket,
+        let mut is_anothers = false;
+        for line in lines.split(|byte| *byte == b'\n') {
+            match serde_json::from_slice(line) {
+                Ok(Line::Bucket(name)) => is_anothers = name != bucket,
                 Ok(Line::Begun { key, id }) => {
                     uploads.extend(Key::parse(&key).map(|key| Upload { key, upload_id: id }));
                 }
                 Ok(Line::Ended { id }) => uploads.retain(|upload| upload.upload_id != id),
-                Err(_) => break,
+                // It was cut off by a full disk, or the end of its process: then nothing was done with it yet.
+                Err(_) => {}
             }
         }
-        Ok(is_ours.then_some(Self {
+        // One without a bucket has come to nothing, and holds nothing.
+        Ok((!is_anothers).then_some(Self {
             uploads,
             _file: file,
         }))
     }
-}
-
-/// Appends a line in one system call. Returns its length.
-fn append(file: &mut File, line: &Line) -> io::Result<u64> {
-    let mut text = serde_json::to_string(line).map_err(io::Error::other)?;
-    text.push('\n');
-    file.write_all(text.as_bytes())?;
-    Ok(text.len() as u64)
 }
 
 const EXTENSION: &str = "journal";
@@ -278,7 +342,7 @@ mod tests {
     fn killed(journal: Journal) {
         let mut state = std::mem::take(&mut *journal.state.lock());
         // Not removed, as by a process that ends well.
-        state.open = usize::MAX;
+        state.file = None;
     }
 
     #[test]
@@ -333,6 +397,93 @@ mod tests {
         );
         assert_eq!(recover(), 0);
         assert_eq!((recover(), open(&client).len()), (1, 0));
+    }
+
+    /// The uploads that the next mount aborts.
+    fn recovered(client: &SimClient, directory: &Path) -> usize {
+        let journal = Journal::new(Some(directory), "b");
+        let recovered = journal.recover(client).now_or_never().unwrap();
+        assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0);
+        recovered
+    }
+
+    /// As a disk leaves it that was full for a while, or a loss of power.
+    #[test]
+    fn what_makes_no_sense_hides_nothing() {
+        for rubbish in [
+            &b"{\"begun\":{\"key\":\"half\n"[..],
+            b"{\"begun\":{\"key\":\"\xc3\n",
+            b"\0\0\0\0\n",
+            b"\n\n",
+            b"{\"unheard of\":1}\n",
+        ] {
+            let client = SimClient::new(SimOptions::default());
+            let directory = tempfile::tempdir().unwrap();
+            let journal = Journal::new(Some(directory.path()), "b");
+            journal.begun(&begin(&client, "first"));
+            let file = || {
+                OpenOptions::new()
+                    .append(true)
+                    .open(&journal.state.lock().path)
+            };
+            file().unwrap().write_all(rubbish).unwrap();
+            journal.begun(&begin(&client, "second"));
+            killed(journal);
+            assert_eq!(recovered(&client, directory.path()), 2, "{rubbish:?}");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_told_again() {
+        let client = SimClient::new(SimOptions::default());
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::new(Some(directory.path()), "b");
+        let [first, second, third] = ["first", "second", "third"].map(|key| begin(&client, key));
+        journal.begun(&first);
+        let path = journal.state.lock().path.clone();
+        // As a full disk does: part of a line, and then nothing.
+        let fails = |fails: bool| {
+            let file = OpenOptions::new().read(true).append(!fails).open(&path);
+            journal.state.lock().file = Some(file.unwrap());
+        };
+        let mut torn = OpenOptions::new().append(true).open(&path).unwrap();
+        torn.write_all(b"{\"begun\":{\"ke").unwrap();
+        fails(true);
+        journal.begun(&second);
+        journal.ended(&first);
+        assert!(journal.state.lock().has_missed);
+        fails(false);
+        journal.begun(&third);
+        assert!(!journal.state.lock().has_missed);
+        killed(journal);
+        assert_eq!(recovered(&client, directory.path()), 3);
+    }
+
+    #[test]
+    fn a_directory_that_vanishes_is_made_again_with_what_is_open() {
+        let client = SimClient::new(SimOptions::default());
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("state");
+        let journal = Journal::new(Some(&directory), "b");
+        let [first, second, third] = ["first", "second", "third"].map(|key| begin(&client, key));
+        journal.begun(&first);
+        journal.begun(&second);
+        std::fs::remove_dir_all(&directory).unwrap();
+        journal.ended(&first);
+        journal.begun(&third);
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+        killed(journal);
+        assert_eq!(recovered(&client, &directory), 2);
+        assert_eq!(open(&client), ["first"]);
+    }
+
+    /// One whose process ended before it had written its first line.
+    #[test]
+    fn a_file_without_a_word_is_removed() {
+        let client = SimClient::new(SimOptions::default());
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("uploads-1-0.journal"), b"").unwrap();
+        assert_eq!(recovered(&client, directory.path()), 0);
     }
 
     #[test]
