@@ -1,4 +1,5 @@
-//! Unfinished uploads, remembered outside of the process, so that the next mount can abort what a killed one left.
+//! Unfinished uploads, remembered outside of the process, so that the next mount can abort what a killed one left; and
+//! renames of directories that move name by name, so that it can go on with them.
 //!
 //! Each process that uploads in parts has a file of its own in the state directory, locked for as long as it lives, with
 //! a line for each upload that was begun or ended. A file whose lock is free belongs to a process that is gone: the next
@@ -19,7 +20,7 @@ use mountpoint_client::types::{Key, Upload};
 use mountpoint_client::{ErrorKind, ObjectClient};
 use serde::{Deserialize, Serialize};
 
-use crate::config::limits::{JOURNAL_FILES_MAX, JOURNAL_LEN_MAX};
+use crate::config::limits::{JOURNAL_FILES_MAX, JOURNAL_LEN_MAX, RENAMES_REMEMBERED_MAX};
 use crate::sync::Mutex;
 
 /// The journal of this mount. Its file is made with the first upload.
@@ -44,6 +45,8 @@ struct State {
     path: PathBuf,
     /// Begun and not ended, whether or not the file says so.
     open: Vec<Upload>,
+    /// The same of renames: old and new prefix. Oldest first.
+    renames: Vec<(String, String)>,
     len: u64,
     /// A line could not be written, or not all of it.
     has_missed: bool,
@@ -62,6 +65,15 @@ enum Line {
     },
     Ended {
         id: String,
+    },
+    /// A rename of a directory, by its prefixes.
+    Renaming {
+        from: String,
+        to: String,
+    },
+    Renamed {
+        from: String,
+        to: String,
     },
 }
 
@@ -95,10 +107,42 @@ impl Journal {
         });
     }
 
+    /// The directory `from` is being moved to `to`, name by name.
+    pub(crate) fn renaming(&self, from: &str, to: &str) {
+        self.record(|state| {
+            let rename = (from.to_owned(), to.to_owned());
+            if !state.renames.contains(&rename) {
+                if state.renames.len() == RENAMES_REMEMBERED_MAX {
+                    state.renames.remove(0);
+                }
+                state.renames.push(rename);
+            }
+            let (from, to) = (from.to_owned(), to.to_owned());
+            Line::Renaming { from, to }
+        });
+    }
+
+    /// It has come to its end, or is not moved so.
+    pub(crate) fn renamed(&self, from: &str, to: &str) {
+        self.record(|state| {
+            let (from, to) = (from.to_owned(), to.to_owned());
+            state
+                .renames
+                .retain(|known| *known != (from.clone(), to.clone()));
+            Line::Renamed { from, to }
+        });
+    }
+
+    /// Whether a move of `from` to `to` was begun and has not come to its end.
+    pub(crate) fn is_renaming(&self, from: &str, to: &str) -> bool {
+        let renames = &self.state.lock().renames;
+        renames.iter().any(|known| known.0 == from && known.1 == to)
+    }
+
     fn record(&self, change: impl FnOnce(&mut State) -> Line) {
-        let Some(place) = &self.place else { return };
         let mut state = self.state.lock();
         let line = change(&mut state);
+        let Some(place) = &self.place else { return };
         let written = state.write(place, &line);
         state.has_missed = written.is_err();
         if let Err(error) = written
@@ -112,7 +156,7 @@ impl Journal {
         }
     }
 
-    /// Aborts what processes left that are gone. Returns how many uploads that were.
+    /// Aborts what processes left that are gone, and takes over their renames. Returns how many uploads that were.
     pub(crate) async fn recover(&self, client: &dyn ObjectClient) -> usize {
         let Some(place) = &self.place else { return 0 };
         let mut aborted = 0;
@@ -136,6 +180,9 @@ impl Journal {
                     }
                 }
             }
+            for (from, to) in &left.renames {
+                self.renaming(from, to);
+            }
             if is_done {
                 // While the lock is held: nobody else has looked at it.
                 std::fs::remove_file(&path).ok();
@@ -155,20 +202,34 @@ impl State {
         if self.has_missed {
             // The end of what was cut off.
             lines.push(b'\n');
-            for upload in &self.open {
-                Line::begun(upload).append_to(&mut lines)?;
-            }
+            self.tell_open(&mut lines)?;
         }
         line.append_to(&mut lines)?;
+        let is_empty = self.is_empty();
         let file = self.file.as_mut().expect("it is there");
         file.write_all(&lines)?;
         self.len += lines.len() as u64;
-        if self.open.is_empty() && self.len > JOURNAL_LEN_MAX {
+        if is_empty && self.len > JOURNAL_LEN_MAX {
             file.set_len(0)?;
             file.rewind()?;
             let lines = place.first_line()?;
             file.write_all(&lines)?;
             self.len = lines.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing that the next mount would have to know.
+    fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.renames.is_empty()
+    }
+
+    fn tell_open(&self, lines: &mut Vec<u8>) -> io::Result<()> {
+        for upload in &self.open {
+            Line::begun(upload).append_to(lines)?;
+        }
+        for (from, to) in self.renames.iter().cloned() {
+            Line::Renaming { from, to }.append_to(lines)?;
         }
         Ok(())
     }
@@ -181,13 +242,11 @@ impl State {
     /// A file that says what is open.
     fn begin_anew(&mut self, place: &Place) -> io::Result<()> {
         self.file = None;
-        if self.open.is_empty() {
+        if self.is_empty() {
             return Ok(());
         }
         let mut lines = place.first_line()?;
-        for upload in &self.open {
-            Line::begun(upload).append_to(&mut lines)?;
-        }
+        self.tell_open(&mut lines)?;
         let (path, mut file) = place.make()?;
         if let Err(error) = file.write_all(&lines) {
             std::fs::remove_file(&path).ok();
@@ -201,7 +260,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        if self.open.is_empty() && self.is_there() {
+        if self.is_empty() && self.is_there() {
             std::fs::remove_file(&self.path).ok();
         }
     }
@@ -278,6 +337,7 @@ impl Place {
 /// What a process left that is gone. The file is locked.
 struct Left {
     uploads: Vec<Upload>,
+    renames: Vec<(String, String)>,
     _file: File,
 }
 
@@ -293,6 +353,7 @@ impl Left {
         let mut lines = Vec::new();
         file.read_to_end(&mut lines)?;
         let mut uploads: Vec<Upload> = Vec::new();
+        let mut renames = Vec::new();
         let mut is_anothers = false;
         for line in lines.split(|byte| *byte == b'\n') {
             match serde_json::from_slice(line) {
@@ -301,6 +362,11 @@ impl Left {
                     uploads.extend(Key::parse(&key).map(|key| Upload { key, upload_id: id }));
                 }
                 Ok(Line::Ended { id }) => uploads.retain(|upload| upload.upload_id != id),
+                Ok(Line::Renaming { from, to }) => renames.push((from, to)),
+                Ok(Line::Renamed { from, to }) => {
+                    let rename = (from, to);
+                    renames.retain(|known| *known != rename);
+                }
                 // It was cut off by a full disk, or the end of its process: then nothing was done with it yet.
                 Err(_) => {}
             }
@@ -308,6 +374,7 @@ impl Left {
         // One without a bucket has come to nothing, and holds nothing.
         Ok((!is_anothers).then_some(Self {
             uploads,
+            renames,
             _file: file,
         }))
     }
@@ -316,189 +383,5 @@ impl Left {
 const EXTENSION: &str = "journal";
 
 #[cfg(test)]
-mod tests {
-    use futures::FutureExt as _;
-    use mountpoint_client::SimClient;
-    use mountpoint_client::sim::SimOptions;
-    use mountpoint_client::types::ObjectHeaders;
-
-    use super::*;
-
-    fn begin(client: &SimClient, key: &str) -> Upload {
-        let key = Key::parse(key).unwrap();
-        let begun = client.create_upload(&key, ObjectHeaders::default(), None);
-        begun.now_or_never().unwrap().unwrap()
-    }
-
-    fn open(client: &SimClient) -> Vec<String> {
-        let uploads = client.list_uploads("").now_or_never().unwrap().unwrap();
-        uploads
-            .into_iter()
-            .map(|upload| upload.key.as_str().to_owned())
-            .collect()
-    }
-
-    /// What a killed process leaves: its files, without its locks.
-    fn killed(journal: Journal) {
-        let mut state = std::mem::take(&mut *journal.state.lock());
-        // Not removed, as by a process that ends well.
-        state.file = None;
-    }
-
-    #[test]
-    fn what_a_killed_process_left_is_aborted_and_nothing_else() {
-        let client = SimClient::new(SimOptions::default());
-        let directory = tempfile::tempdir().unwrap();
-        let state = directory.path().join("not/there/yet");
-        let journal = |bucket| Journal::new(Some(&state), bucket);
-        let recover = |bucket| journal(bucket).recover(&client).now_or_never().unwrap();
-        assert_eq!(recover("b"), 0);
-        let [first, second, third, other] =
-            ["first", "second", "third", "other"].map(|key| begin(&client, key));
-        let (of_killed, of_other, living) = (journal("b"), journal("c"), journal("b"));
-        begin(&client, "of another client");
-        of_killed.begun(&first);
-        of_killed.begun(&second);
-        client.abort_upload(&first).now_or_never().unwrap().unwrap();
-        of_killed.ended(&first);
-        living.begun(&third);
-        of_other.begun(&other);
-        killed(of_killed);
-        killed(of_other);
-        assert_eq!(recover("b"), 1);
-        assert_eq!(open(&client), ["of another client", "other", "third"]);
-        assert_eq!(recover("b"), 0);
-        assert_eq!(recover("c"), 1);
-        // A process that ends well leaves no file.
-        living.ended(&third);
-        drop(living);
-        assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_line_that_was_cut_off_does_no_harm_and_an_abort_that_fails_is_tried_again() {
-        let client = SimClient::new(SimOptions::default());
-        let directory = tempfile::tempdir().unwrap();
-        let journal = Journal::new(Some(directory.path()), "b");
-        journal.begun(&begin(&client, "key"));
-        let path = journal.state.lock().path.clone();
-        killed(journal);
-        let mut file = OpenOptions::new().append(true).open(path).unwrap();
-        file.write_all(b"{\"begun\":{\"key\":\"half").unwrap();
-        drop(file);
-        let recover = || {
-            let journal = Journal::new(Some(directory.path()), "b");
-            journal.recover(&client).now_or_never().unwrap()
-        };
-        client.fail_next(
-            mountpoint_client::sim::Operation::AbortMultipartUpload,
-            1,
-            ErrorKind::Transient,
-        );
-        assert_eq!(recover(), 0);
-        assert_eq!((recover(), open(&client).len()), (1, 0));
-    }
-
-    /// The uploads that the next mount aborts.
-    fn recovered(client: &SimClient, directory: &Path) -> usize {
-        let journal = Journal::new(Some(directory), "b");
-        let recovered = journal.recover(client).now_or_never().unwrap();
-        assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0);
-        recovered
-    }
-
-    /// As a disk leaves it that was full for a while, or a loss of power.
-    #[test]
-    fn what_makes_no_sense_hides_nothing() {
-        for rubbish in [
-            &b"{\"begun\":{\"key\":\"half\n"[..],
-            b"{\"begun\":{\"key\":\"\xc3\n",
-            b"\0\0\0\0\n",
-            b"\n\n",
-            b"{\"unheard of\":1}\n",
-        ] {
-            let client = SimClient::new(SimOptions::default());
-            let directory = tempfile::tempdir().unwrap();
-            let journal = Journal::new(Some(directory.path()), "b");
-            journal.begun(&begin(&client, "first"));
-            let file = || {
-                OpenOptions::new()
-                    .append(true)
-                    .open(&journal.state.lock().path)
-            };
-            file().unwrap().write_all(rubbish).unwrap();
-            journal.begun(&begin(&client, "second"));
-            killed(journal);
-            assert_eq!(recovered(&client, directory.path()), 2, "{rubbish:?}");
-        }
-    }
-
-    #[test]
-    fn what_could_not_be_written_is_told_again() {
-        let client = SimClient::new(SimOptions::default());
-        let directory = tempfile::tempdir().unwrap();
-        let journal = Journal::new(Some(directory.path()), "b");
-        let [first, second, third] = ["first", "second", "third"].map(|key| begin(&client, key));
-        journal.begun(&first);
-        let path = journal.state.lock().path.clone();
-        // As a full disk does: part of a line, and then nothing.
-        let fails = |fails: bool| {
-            let file = OpenOptions::new().read(true).append(!fails).open(&path);
-            journal.state.lock().file = Some(file.unwrap());
-        };
-        let mut torn = OpenOptions::new().append(true).open(&path).unwrap();
-        torn.write_all(b"{\"begun\":{\"ke").unwrap();
-        fails(true);
-        journal.begun(&second);
-        journal.ended(&first);
-        assert!(journal.state.lock().has_missed);
-        fails(false);
-        journal.begun(&third);
-        assert!(!journal.state.lock().has_missed);
-        killed(journal);
-        assert_eq!(recovered(&client, directory.path()), 3);
-    }
-
-    #[test]
-    fn a_directory_that_vanishes_is_made_again_with_what_is_open() {
-        let client = SimClient::new(SimOptions::default());
-        let parent = tempfile::tempdir().unwrap();
-        let directory = parent.path().join("state");
-        let journal = Journal::new(Some(&directory), "b");
-        let [first, second, third] = ["first", "second", "third"].map(|key| begin(&client, key));
-        journal.begun(&first);
-        journal.begun(&second);
-        std::fs::remove_dir_all(&directory).unwrap();
-        journal.ended(&first);
-        journal.begun(&third);
-        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
-        killed(journal);
-        assert_eq!(recovered(&client, &directory), 2);
-        assert_eq!(open(&client), ["first"]);
-    }
-
-    /// One whose process ended before it had written its first line.
-    #[test]
-    fn a_file_without_a_word_is_removed() {
-        let client = SimClient::new(SimOptions::default());
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("uploads-1-0.journal"), b"").unwrap();
-        assert_eq!(recovered(&client, directory.path()), 0);
-    }
-
-    #[test]
-    fn the_file_does_not_grow_for_ever() {
-        let directory = tempfile::tempdir().unwrap();
-        let journal = Journal::new(Some(directory.path()), "b");
-        let upload = Upload {
-            key: Key::parse(&"k".repeat(1000)).unwrap(),
-            upload_id: "id".to_owned(),
-        };
-        for _ in 0..200 {
-            journal.begun(&upload);
-            journal.ended(&upload);
-            let len = std::fs::metadata(&journal.state.lock().path).unwrap().len();
-            assert!(len <= JOURNAL_LEN_MAX + 4096, "{len}");
-        }
-    }
-}
+#[path = "journal_tests.rs"]
+mod tests;

@@ -59,8 +59,8 @@ fn delete_if_match(bucket: &Bucket) -> Result<(), Failure> {
 fn delete_all(bucket: &Bucket, names: &[&str]) -> Result<(), Failure> {
     let keys = names
         .iter()
-        .map(|name| bucket.key(name))
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|name| Ok((bucket.key(name)?, None)))
+        .collect::<Result<Vec<_>, Failure>>()?;
     let failures = bucket.wait(bucket.client.delete_many(keys))?;
     match failures.first() {
         None => Ok(()),
