@@ -104,7 +104,7 @@ fn a_kill_while_a_directory_is_renamed_loses_nothing_and_the_next_rename_finishe
     for bucket in [GENERAL, DIRECTORY] {
         server.store().create_bucket(bucket);
         server.store().put(bucket, "other/file", "other");
-        server.store().put(bucket, "full/file", "other");
+        server.store().put(bucket, "full/there", "there");
     }
     for (number, kill) in KILLS.iter().enumerate() {
         let bucket = kill.bucket;
