@@ -216,3 +216,24 @@ fn the_file_does_not_grow_for_ever() {
         assert!(len <= JOURNAL_LEN_MAX + 4096, "{len}");
     }
 }
+
+/// A state directory that cannot be made stops nothing, and is told everything when it can.
+#[test]
+fn a_directory_that_cannot_be_made_is_tried_again() {
+    let client = SimClient::new(SimOptions::default());
+    let parent = tempfile::tempdir().unwrap();
+    let in_the_way = parent.path().join("file");
+    std::fs::write(&in_the_way, b"").unwrap();
+    let directory = in_the_way.join("state");
+    let journal = Journal::new(Some(&directory), "b");
+    let [first, second, third] = ["first", "second", "third"].map(|key| begin(&client, key));
+    journal.begun(&first);
+    journal.begun(&second);
+    journal.ended(&first);
+    assert!(journal.state.lock().has_missed);
+    std::fs::remove_file(&in_the_way).unwrap();
+    journal.begun(&third);
+    killed(journal);
+    assert_eq!(recovered(&client, &directory), 2);
+    assert_eq!(open(&client), ["first"]);
+}
