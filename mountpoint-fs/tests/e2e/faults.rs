@@ -1,6 +1,7 @@
 //! Servers that are slow, cut off, throttle, lie or change their objects.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::time::{Duration, Instant};
 
@@ -259,4 +260,53 @@ assert ticks
         "{:?}",
         start.elapsed()
     );
+}
+
+/// What is begun below a directory while it is renamed would stay under its old name, or come back.
+#[test]
+fn nothing_begins_below_a_directory_while_it_is_renamed() {
+    let server = server();
+    for number in 0..100 {
+        put(&server, &format!("d/s/file-{number}"), "file");
+    }
+    let flags = ["--allow-rename", "--allow-overwrite", "--allow-delete"];
+    let mounted = Mounted::new(&server, &flags);
+    let mut log = File::create_new(mounted.join("d/s/log")).unwrap();
+    log.write_all(b"one").unwrap();
+    log.sync_all().unwrap();
+    let slow = Fault::Latency {
+        fixed: Duration::from_millis(700),
+        jitter: Duration::ZERO,
+    };
+    let slow = server.faults().add(Rule::on(Operation::CopyObject, slow));
+    server.log().clear();
+    let is_busy = |what: &str, outcome: std::io::Result<()>| {
+        let error = outcome.expect_err(what);
+        assert_eq!(error.raw_os_error(), Some(libc::EBUSY), "{what}: {error}");
+    };
+    std::thread::scope(|scope| {
+        let (old, new) = (mounted.join("d"), mounted.join("e"));
+        let renaming = scope.spawn(move || std::fs::rename(old, new));
+        let copies = server.log();
+        let has_begun = copies.wait_until(Operation::CopyObject, PATIENCE, |it| it.requests > 0);
+        assert!(has_begun, "nothing is copied");
+        let at = |name: &str| mounted.join(name);
+        is_busy("create", File::create(at("d/s/new")).map(drop));
+        is_busy("replace", File::create(at("d/s/file-1")).map(drop));
+        is_busy("remove", std::fs::remove_file(at("d/s/file-2")));
+        is_busy("mkdir", std::fs::create_dir(at("d/s/dir")));
+        is_busy("go on", log.write_all(b"two"));
+        assert!(!renaming.is_finished(), "it was too fast for this test");
+        assert_eq!(read(&at("d/s/file-3")), b"file");
+        renaming.join().unwrap().unwrap();
+    });
+    server.faults().remove(slow);
+    let gone = log.write_all(b"two").unwrap_err();
+    assert_eq!(gone.raw_os_error(), Some(libc::ESTALE), "{gone}");
+    drop(log);
+    let keys = server.store().keys(BUCKET);
+    assert_eq!(keys.len(), 101);
+    assert!(keys.iter().all(|key| key.starts_with("e/s/")), "{keys:?}");
+    assert_eq!(read(&mounted.join("e/s/log")), b"one");
+    std::fs::remove_file(mounted.join("e/s/file-2")).unwrap();
 }
