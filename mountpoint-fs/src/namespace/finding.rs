@@ -45,10 +45,16 @@ impl Namespace {
             let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
             let (key, prefix) = (key.clone(), prefix.to_owned());
             let is_posix = self.is_posix;
+            let was_file = self.table.child_kind(parent, name) == Some(FileKind::File);
             async move {
                 let asked = clock.now();
                 let spend = || wants_front && fronts.spend(clock.now().into());
-                let seen = lookup::find(&client, &clock, &prefix, &key, plan, spend).await?;
+                let found = lookup::find(&client, &clock, &prefix, &key, plan, spend);
+                let (seen, described) = if is_posix && was_file {
+                    lookup::find_described(&client, &clock, &key, found).await?
+                } else {
+                    (found.await?, None)
+                };
                 if seen.front_failed {
                     fronts.failed(clock.now().into());
                 }
@@ -57,7 +63,7 @@ impl Namespace {
                     crowds.guessed(&prefix, seen.found == Some(Found::Directory));
                 }
                 let (found, posix) = if is_posix {
-                    lookup::carried(&client, &key, seen.found).await?
+                    lookup::carried(&client, &key, seen.found, described).await?
                 } else {
                     (seen.found, None)
                 };

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::{Either, select};
-use mountpoint_client::types::{Front, Key, ListOutput, ListRequest, ObjectInfo};
+use futures::future::{Either, join, select};
+use mountpoint_client::types::{Front, Key, ListOutput, ListRequest, ObjectDetails, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::guess::Plan;
@@ -212,11 +212,35 @@ async fn restored(
     }
 }
 
-/// What the object of a file, or the marker of a directory, carries; with the newest version of the file.
+/// As [`find`], for a name that was a file: its object is asked what it carries at the same time. Returns that too; a
+/// directory's is of no use.
+pub(super) async fn find_described(
+    client: &Arc<dyn ObjectClient>,
+    clock: &Clock,
+    key: &Key,
+    found: impl Future<Output = Result<Seen, FsError>>,
+) -> Result<(Seen, Option<Described>), FsError> {
+    let described = async {
+        let described = client.head_details(key).await;
+        (described, clock.now())
+    };
+    let (seen, (described, heard)) = join(found, described).await;
+    let mut seen = seen?;
+    seen.heard = seen.heard.min(heard);
+    seen.version_heard = seen.version_heard.min(heard);
+    let is_file = matches!(seen.found, Some(Found::File(_)));
+    Ok((seen, is_file.then_some(described)))
+}
+
+type Described = Result<ObjectDetails, ClientError>;
+
+/// What the object of a file, or the marker of a directory, carries; with the newest version of the file. `described` is
+/// the file's, if it was asked for before.
 pub(super) async fn carried(
     client: &Arc<dyn ObjectClient>,
     key: &Key,
     found: Option<Found>,
+    described: Option<Described>,
 ) -> Result<(Option<Found>, Option<PosixAttributes>), FsError> {
     let (object, is_directory) = match &found {
         None => return Ok((None, None)),
@@ -229,7 +253,11 @@ pub(super) async fn carried(
     let Some(object) = object else {
         return Ok((found, None));
     };
-    match client.head_details(&object).await {
+    let described = match described {
+        Some(described) => described,
+        None => client.head_details(&object).await,
+    };
+    match described {
         Ok(described) => {
             let posix = PosixAttributes::of(&described.headers.metadata);
             let found = if is_directory {
