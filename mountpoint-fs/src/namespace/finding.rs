@@ -45,16 +45,13 @@ impl Namespace {
             let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
             let (key, prefix) = (key.clone(), prefix.to_owned());
             let is_posix = self.is_posix;
-            let was_file = self.table.child_kind(parent, name) == Some(FileKind::File);
+            let was_file = is_posix && self.table.child_kind(parent, name) == Some(FileKind::File);
             async move {
                 let asked = clock.now();
                 let spend = || wants_front && fronts.spend(clock.now().into());
                 let found = lookup::find(&client, &clock, &prefix, &key, plan, spend);
-                let (seen, described) = if is_posix && was_file {
-                    lookup::find_described(&client, &clock, &key, found).await?
-                } else {
-                    (found.await?, None)
-                };
+                let described = was_file.then(|| client.head_details(&key));
+                let (seen, described) = lookup::together(&clock, found, described).await?;
                 if seen.front_failed {
                     fronts.failed(clock.now().into());
                 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::{Either, join, select};
 use mountpoint_client::types::{Front, Key, ListOutput, ListRequest, ObjectDetails, ObjectInfo};
-use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
 use super::guess::Plan;
 use super::names;
@@ -212,18 +212,16 @@ async fn restored(
     }
 }
 
-/// As [`find`], for a name that was a file: its object is asked what it carries at the same time. Returns that too; a
-/// directory's is of no use.
-pub(super) async fn find_described(
-    client: &Arc<dyn ObjectClient>,
+/// What was `found`, and what the object carries that is asked at the same time, if one is. A directory's is of no use.
+pub(super) async fn together(
     clock: &Clock,
-    key: &Key,
     found: impl Future<Output = Result<Seen, FsError>>,
+    described: Option<Pending<ObjectDetails>>,
 ) -> Result<(Seen, Option<Described>), FsError> {
-    let described = async {
-        let described = client.head_details(key).await;
-        (described, clock.now())
+    let Some(described) = described else {
+        return Ok((found.await?, None));
     };
+    let described = async { (described.await, clock.now()) };
     let (seen, (described, heard)) = join(found, described).await;
     let mut seen = seen?;
     seen.heard = seen.heard.min(heard);
