@@ -58,7 +58,7 @@ fn a_flag_decides() {
     let server = server();
     server.store().put_synthetic(BUCKET, "file", 8 * MIB, 1);
     for (mode, expected) in [("cached", false), ("direct", true), ("auto", false)] {
-        let mounted = Mounted::new(&server, &["--read-mode", mode]);
+        let mounted = Mounted::unhedged(&server, &["--read-mode", mode]);
         let file = File::open(mounted.join("file")).unwrap();
         assert_eq!(is_direct(&server, "file", &file), expected, "{mode}");
     }
@@ -71,7 +71,7 @@ fn large_files_of_programs_that_read_large_pieces_bypass_the_page_cache() {
         server.store().put_synthetic(BUCKET, name, large(), seed);
     }
     server.store().put_synthetic(BUCKET, "small", 16 * MIB, 6);
-    let mounted = Mounted::new(&server, &[]);
+    let mounted = Mounted::unhedged(&server, &[]);
     let first = read(&mounted, "a", 256 * KIB);
     assert!(!is_direct(&server, "a", &first), "nothing was known");
     let second = read(&mounted, "b", 256 * KIB);

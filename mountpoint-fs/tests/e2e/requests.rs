@@ -2,13 +2,11 @@
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::sync::{Arc, Barrier};
-use std::time::Duration;
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::harness::{BUCKET, Mounted, PATIENCE, read, server};
+use crate::harness::{BUCKET, Mounted, PATIENCE, read, release_when_in_flight, server};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -37,7 +35,7 @@ fn sequential_reads_fetch_each_byte_once() {
     let server = server();
     server.store().put_synthetic(BUCKET, "big", 64 * MIB, 1);
     for direct in [false, true] {
-        let mounted = Mounted::new(&server, &[]);
+        let mounted = Mounted::unhedged(&server, &[]);
         server.log().clear();
         let file = open(&mounted, "big", direct);
         let mut buffer = vec![0; 256 << 10];
@@ -58,7 +56,7 @@ fn sequential_reads_fetch_each_byte_once() {
 fn random_reads_fetch_what_they_need() {
     let server = server();
     server.store().put_synthetic(BUCKET, "huge", 4096 * MIB, 1);
-    let mounted = Mounted::new(&server, &[]);
+    let mounted = Mounted::unhedged(&server, &[]);
     for (size, direct, fetched_max) in [
         (4 * KIB, true, 16 * KIB),
         (4 * KIB, false, 16 * KIB),
@@ -98,57 +96,51 @@ fn random_reads_fetch_what_they_need() {
 fn parallel_reads_of_one_descriptor_are_parallel_requests() {
     let server = server();
     server.store().put_synthetic(BUCKET, "huge", 1024 * MIB, 1);
-    let mounted = Mounted::new(&server, &[]);
-    let file = Arc::new(open(&mounted, "huge", true));
+    let mounted = Mounted::unhedged(&server, &[]);
+    let file = open(&mounted, "huge", true);
     server.log().clear();
-    let slow = Fault::Latency {
-        fixed: Duration::from_millis(500),
-        jitter: Duration::ZERO,
-    };
-    server.faults().add(Rule::on(Operation::GetObject, slow));
-    let start = Arc::new(Barrier::new(64));
-    let threads: Vec<_> = (0..64)
-        .map(|index| {
-            let (file, start) = (Arc::clone(&file), Arc::clone(&start));
-            std::thread::spawn(move || {
-                start.wait();
+    let rule = server
+        .faults()
+        .add(Rule::on(Operation::GetObject, Fault::Hold));
+    std::thread::scope(|scope| {
+        for index in 0..64 {
+            let file = &file;
+            scope.spawn(move || {
                 file.read_exact_at(&mut [0; 65536], index * 16 * MIB + 64 * KIB)
                     .unwrap();
-            })
-        })
-        .collect();
-    for thread in threads {
-        thread.join().unwrap();
-    }
-    assert_eq!(
-        server.log().counters(Operation::GetObject).in_flight_max,
-        64
-    );
-    assert_eq!(fetched(&server), (64 * 64 * KIB, 64));
+            });
+        }
+        release_when_in_flight(&server, Operation::GetObject, rule, 64);
+    });
+    let (bytes, gets) = fetched(&server);
+    assert_eq!(bytes, 64 * 64 * KIB, "in {gets} GETs");
 }
 
 #[test]
 fn backward_and_strided_reads_are_asked_for_ahead_and_exact() {
     let server = server();
     server.store().put_synthetic(BUCKET, "big", 64 * MIB, 1);
-    let slow = Fault::Latency {
-        fixed: Duration::from_millis(10),
-        jitter: Duration::ZERO,
-    };
-    server.faults().add(Rule::on(Operation::GetObject, slow));
-    let mounted = Mounted::new(&server, &[]);
+    let mounted = Mounted::unhedged(&server, &[]);
     let backward: Vec<u64> = (0..64).rev().map(|step| step * 128 * KIB).collect();
     let strided: Vec<u64> = (1..64).map(|step| step * MIB).collect();
     for offsets in [backward, strided] {
         let file = open(&mounted, "big", true);
         server.log().clear();
-        let mut buffer = vec![0; 128 << 10];
-        for offset in &offsets {
-            file.read_exact_at(&mut buffer, *offset).unwrap();
-        }
+        // By the first ones the mount sees where the reader goes.
+        let rule = server.faults().add(Rule {
+            skip: 16,
+            ..Rule::on(Operation::GetObject, Fault::Hold)
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut buffer = vec![0; 128 << 10];
+                for offset in &offsets {
+                    file.read_exact_at(&mut buffer, *offset).unwrap();
+                }
+            });
+            release_when_in_flight(&server, Operation::GetObject, rule, 6);
+        });
         assert_eq!(fetched(&server).0, offsets.len() as u64 * 128 * KIB);
-        let gets = server.log().counters(Operation::GetObject);
-        assert!(gets.in_flight_max > 4, "{gets:?}");
     }
 }
 
@@ -158,7 +150,7 @@ fn interleaved_streams_waste_nothing() {
     for streams in [2, 4] {
         let name = format!("streams-{streams}");
         server.store().put_synthetic(BUCKET, &name, 64 * MIB, 1);
-        let mounted = Mounted::new(&server, &[]);
+        let mounted = Mounted::unhedged(&server, &[]);
         let file = open(&mounted, &name, true);
         server.log().clear();
         let share = 64 * MIB / streams;
@@ -184,7 +176,7 @@ fn interleaved_streams_waste_nothing() {
 fn a_second_read_of_an_unchanged_file_comes_from_the_page_cache() {
     let server = server();
     server.store().put_synthetic(BUCKET, "file", 4 * MIB, 1);
-    let mounted = Mounted::new(&server, &[]);
+    let mounted = Mounted::unhedged(&server, &[]);
     read(&mounted.join("file"));
     server.log().clear();
     read(&mounted.join("file"));
