@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::instance::MetadataUse;
@@ -22,6 +23,9 @@ pub(crate) const NO_ENDPOINT: &str = "none";
 const PROFILE: &str = "TEST_PROFILE";
 const PROXY: &str = "TEST_PROXY";
 const INTERFACES: &str = "TEST_INTERFACES";
+
+/// What takes so long has waited for what it must not wait for. No measure of speed: a starved machine needs a tenth of it.
+pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// How a child is started.
 pub(crate) struct Setting {
