@@ -346,11 +346,9 @@ impl Observer {
     /// The outcome, once it is there.
     pub(crate) fn wait(&self) -> Result<GetOutput, ClientError> {
         let mut outcome = self.outcome.lock();
-        let waited = self.arrived.wait_while_for(
-            &mut outcome,
-            |outcome| outcome.is_empty(),
-            Duration::from_secs(60),
-        );
+        let waited =
+            self.arrived
+                .wait_while_for(&mut outcome, |outcome| outcome.is_empty(), PATIENCE);
         assert!(!waited.timed_out(), "the GET never finished");
         assert_eq!(outcome.len(), 1, "finished is called once");
         outcome[0].clone()
@@ -370,9 +368,12 @@ impl GetObserver for Observer {
     }
 }
 
+/// Longer than anything takes that does not hang, on a starved machine as well.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Waits until `done` holds.
 pub(crate) fn eventually(what: &str, done: impl Fn() -> bool) {
-    for _ in 0..3000 {
+    for _ in 0..PATIENCE.as_millis() / 10 {
         if done() {
             return;
         }
