@@ -48,7 +48,6 @@ fn keys_that_live_for_seconds_are_renewed_again_and_again() {
     let started = tokio::time::Instant::now();
     child.check("connect", "ok");
     let used = read_until(&server, &mut child, "BOX3");
-    assert_eq!(used[0], "BOX1");
     assert!(used.is_sorted(), "none comes back: {used:?}");
     // Each is renewed after half of its time.
     let renewals = started.elapsed().as_secs() + 1;

@@ -271,37 +271,37 @@ fn a_start_that_is_stuck_is_ended() {
         .faults()
         .add(Rule::on(Operation::ListObjectsV2, Fault::BlackHole));
     let directory = tempfile::tempdir().unwrap();
-    // A slow machine needs longer to get as far as the first request.
-    let (starting, timeout) = ["3", "12", "48"]
-        .into_iter()
-        .find_map(|timeout| {
-            let mut starting = command(&server, directory.path(), &["--no-log"])
-                .env("MOUNTPOINT_START_TIMEOUT", timeout)
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let has_asked = || server.faults().fired(rule).is_some_and(|fired| fired > 0);
-            wait_until("the first request", || {
-                has_asked() || starting.try_wait().unwrap().is_some()
+    let mut told = String::new();
+    // A slow machine needs longer to get as far as the first request, and to stop what has made it.
+    for timeout in ["3", "12", "48"] {
+        let before = server.faults().fired(rule);
+        let mut starting = command(&server, directory.path(), &["--no-log"])
+            .env("MOUNTPOINT_START_TIMEOUT", timeout)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_until("the first request", || {
+            server.faults().fired(rule) > before || starting.try_wait().unwrap().is_some()
+        });
+        let child = run("pgrep", &["-P", &starting.id().to_string()]).stdout;
+        let child: Option<i32> = String::from_utf8(child).unwrap().trim().parse().ok();
+        // It can do nothing any more, not even end when it is told to.
+        let stopped = child.filter(|child| kill(Pid::from_raw(*child), Signal::SIGSTOP).is_ok());
+        let output = starting.wait_with_output().unwrap();
+        told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        if let Some(child) = stopped
+            && told.contains(&format!("not mounted after {timeout} s"))
+        {
+            assert!(told.contains("--foreground --debug"), "{told}");
+            return wait_until("the end of the process", || {
+                let status = std::fs::read_to_string(format!("/proc/{child}/status"));
+                status.is_ok_and(|status| status.contains("State:\tZ"))
+                    || !Path::new(&format!("/proc/{child}")).exists()
             });
-            has_asked().then_some((starting, timeout))
-        })
-        .expect("it asks the server");
-    let child = run("pgrep", &["-P", &starting.id().to_string()]).stdout;
-    let child: i32 = String::from_utf8(child).unwrap().trim().parse().unwrap();
-    // It can do nothing any more, not even end when it is told to.
-    kill(Pid::from_raw(child), Signal::SIGSTOP).unwrap();
-    let output = starting.wait_with_output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    let message = format!("not mounted after {timeout} s");
-    assert!(stderr.contains(&message), "{stderr}");
-    assert!(stderr.contains("--foreground --debug"), "{stderr}");
-    wait_until("the end of the process", || {
-        let status = std::fs::read_to_string(format!("/proc/{child}/status"));
-        status.is_ok_and(|status| status.contains("State:\tZ"))
-            || !Path::new(&format!("/proc/{child}")).exists()
-    });
+        }
+    }
+    panic!("{told}");
 }
 
 /// A start whose terminal has gone away leaves no mount behind that nobody asked for any more.

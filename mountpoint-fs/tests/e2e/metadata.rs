@@ -162,8 +162,15 @@ fn a_directory_of_2000_files_is_a_few_listings() {
             timed_requests(&server, &mounted, &format!("{script} > /dev/null"));
         let most = 4 + AGAIN_MAX * validities;
         assert!(total(&cold) <= most, "{script}: {cold:?}, {validities} s");
-        assert_eq!(cold.keys().copied().collect::<Vec<_>>(), ["LIST"]);
+        check_listings_alone(&cold, validities);
     }
+}
+
+/// Where nothing had to be asked for again by its name. That brings first bytes along.
+#[track_caller]
+fn check_listings_alone(counts: &BTreeMap<&'static str, u64>, validities: u64) {
+    let has_others = counts.keys().any(|name| *name != "LIST");
+    assert!(!has_others || validities > 0, "{counts:?}");
 }
 
 /// Requests for a directory's names when their validity has ended: some by name, until it is clear that more are wanted.
@@ -179,7 +186,7 @@ fn a_directory_of_12_000_files_is_listed_a_few_times() {
     }
     let mounted = Mounted::new(&server, &[]);
     let (cold, validities) = timed_requests(&server, &mounted, "du -s many > /dev/null");
-    assert_eq!(cold.keys().copied().collect::<Vec<_>>(), ["LIST"]);
+    check_listings_alone(&cold, validities);
     // Once to read it, and as often again as the names' validity ends.
     let most = 32 + 2 * AGAIN_MAX * (1 + validities);
     assert!(total(&cold) <= most, "{cold:?}, {validities} s");
@@ -217,11 +224,10 @@ fn known_small_files_are_a_get_each() {
         "cat d/* | sort -u | wc -l | grep -q '^1$' || true; cat d/* > /dev/null",
     );
     // Both times together: the second finds the pages in the kernel's cache, and asks whether they are right.
-    assert_eq!(
-        (cold["GET"], cold["HEAD"]),
-        (64, 64),
-        "{cold:?}: one each, and one each"
-    );
+    assert_eq!(cold["GET"], 64, "{cold:?}: one each");
+    // And one each; what had to be looked up again needs none.
+    let heads = if validities == 0 { 64..=64 } else { 0..=64 };
+    assert!(heads.contains(&cold["HEAD"]), "{cold:?}, {validities} s");
     let lists = cold.get("LIST").copied().unwrap_or_default();
     let most = 2 + AGAIN_MAX * validities;
     assert!(lists <= most, "{cold:?}, {validities} s");

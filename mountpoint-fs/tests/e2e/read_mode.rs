@@ -24,7 +24,7 @@ fn fetches(server: &Server, key: &str, offset: u64) -> usize {
     assert!(done, "GETs are in flight for ever");
     let gets = server.log().snapshot();
     gets.iter()
-        .filter(|get| get.operation == Operation::GetObject && get.key == key)
+        .filter(|get| get.operation == Operation::GetObject && get.key == key && get.complete)
         .filter(|get| {
             get.range
                 .as_ref()
