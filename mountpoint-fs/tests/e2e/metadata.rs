@@ -224,10 +224,14 @@ fn known_small_files_are_a_get_each() {
         "cat d/* | sort -u | wc -l | grep -q '^1$' || true; cat d/* > /dev/null",
     );
     // Both times together: the second finds the pages in the kernel's cache, and asks whether they are right.
-    assert_eq!(cold["GET"], 64, "{cold:?}: one each");
-    // And one each; what had to be looked up again needs none.
-    let heads = if validities == 0 { 64..=64 } else { 0..=64 };
-    assert!(heads.contains(&cold["HEAD"]), "{cold:?}, {validities} s");
+    // One each, and one each. A look-up of a name again brings first bytes along.
+    let found = (cold["GET"], cold["HEAD"]);
+    let is_as_expected = if validities == 0 {
+        found == (64, 64)
+    } else {
+        (64..=128).contains(&found.0) && found.1 <= 64
+    };
+    assert!(is_as_expected, "{cold:?}, {validities} s");
     let lists = cold.get("LIST").copied().unwrap_or_default();
     let most = 2 + AGAIN_MAX * validities;
     assert!(lists <= most, "{cold:?}, {validities} s");
