@@ -96,7 +96,7 @@ fn networks() {
             &hanging.url(),
             &["did not answer within", "check --endpoint-url, the network"],
         )
-        .variable("MOUNTPOINT_START_TIMEOUT", "3"),
+        .variable("MOUNTPOINT_START_TIMEOUT", "5"),
         row(
             "a server that closes connections",
             &format!("http://127.0.0.1:{closing}"),
