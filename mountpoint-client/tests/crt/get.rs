@@ -328,7 +328,8 @@ fn what_may_pass_is_retried() {
 
 #[test]
 fn an_unreachable_server_is_reported_soon() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Where no other test listens: what was given back here stays free.
+    let listener = TcpListener::bind("127.0.0.9:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let fixture = Fixture::new(address);

@@ -308,13 +308,9 @@ fn a_start_that_is_stuck_is_ended() {
 #[test]
 fn a_start_that_nobody_waits_for_mounts_nothing() {
     let server = server();
-    let pause = Fault::Latency {
-        fixed: std::time::Duration::from_millis(700),
-        jitter: std::time::Duration::ZERO,
-    };
     let rule = server
         .faults()
-        .add(Rule::on(Operation::ListObjectsV2, pause));
+        .add(Rule::on(Operation::ListObjectsV2, Fault::Hold));
     let (directory, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let args = ["-l", logs.path().to_str().unwrap()];
     let mut starting = command(&server, directory.path(), &args).spawn().unwrap();
@@ -323,6 +319,7 @@ fn a_start_that_nobody_waits_for_mounts_nothing() {
     });
     starting.kill().unwrap();
     starting.wait().unwrap();
+    server.faults().remove(rule);
     wait_until("the end of the start", || {
         std::fs::read_to_string(only_file(logs.path()))
             .unwrap()
