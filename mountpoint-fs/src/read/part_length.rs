@@ -9,8 +9,10 @@
 
 use std::time::Duration;
 
+use super::window::is_near;
 use crate::config::limits::{
-    PART_LONG_MAX, PART_MIN, PARTS_LONG_MAX, PARTS_PER_WINDOW, WINDOW_INITIAL_MAX,
+    PART_LONG_MAX, PART_MIN, PARTS_LONG_MAX, PARTS_LONG_NEAR_MAX, PARTS_PER_WINDOW,
+    WINDOW_INITIAL_MAX,
 };
 
 /// What one stream has learned of it.
@@ -33,8 +35,13 @@ impl PartLength {
     /// measurement moves it by one doubling at most: a rate of a tenth of a second is no more than a hint.
     pub(super) fn learn(&mut self, rate: f64, distance: Option<Duration>, streams: usize) {
         let Some(distance) = distance else { return };
+        let all = if is_near(distance) {
+            PARTS_LONG_NEAR_MAX
+        } else {
+            PARTS_LONG_MAX
+        };
         let worth = rate * distance.as_secs_f64() * FIRST_BYTES;
-        let room = (PARTS_LONG_MAX / streams.max(1) as u64).clamp(PART_MIN, PART_LONG_MAX);
+        let room = (all / streams.max(1) as u64).clamp(PART_MIN, PART_LONG_MAX);
         let room = 1 << room.ilog2();
         if worth >= (self.least * 2) as f64 {
             self.least *= 2;
@@ -76,11 +83,14 @@ mod tests {
             (1.7e9, 280, 1, 2 * MIB),
             // A store that is busy.
             (0.7e9, 1100, 1, 4 * MIB),
-            (0.7e9, 1100, 8, 4 * MIB),
+            (0.7e9, 1100, 2, 4 * MIB),
+            (0.7e9, 1100, 4, 2 * MIB),
+            (0.7e9, 1100, 8, MIB),
             // One that is far.
             (1.0e9, 20_000, 1, PART_LONG_MAX),
             (0.01e9, 20_000, 1, MIB),
             // Many together keep to the memory of a few.
+            (1.0e9, 20_000, 8, 4 * MIB),
             (1.0e9, 20_000, 32, MIB),
             (1.0e9, 20_000, 100_000, PART_MIN),
         ] {

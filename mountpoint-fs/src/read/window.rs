@@ -171,7 +171,7 @@ impl Window {
         let rate = self.epoch.rate(access);
         let own_rate = self.epoch.own_rate(end, access);
         let distance = bounds.least_delays.first_byte(access.now);
-        let is_near = distance.is_some_and(|distance| distance < DISTANT);
+        let is_near = distance.is_some_and(is_near);
         self.epoch.stalled &= !is_ample(self.size, own_rate, delay, is_near)
             && !are_ample(self.size, bounds.streams, rate, distance);
         self.phase = match self.phase {
@@ -289,6 +289,11 @@ fn are_ample(size: u64, streams: usize, rate: f64, distance: Option<Duration>) -
             && size >= WINDOW_INITIAL_MAX
             && size as f64 * streams as f64 >= rate * distance.as_secs_f64() * DISTANCES_MAX
     })
+}
+
+/// Whether a store is near whose first byte takes so long.
+pub(super) fn is_near(distance: Duration) -> bool {
+    distance < DISTANT
 }
 
 /// Whether so many streams keep the store busy between them that none needs many GETs in the air by itself: fewer and
