@@ -1,10 +1,13 @@
 //! Many small files, read by many workers.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 
-use crate::harness::{BUCKET, Mounted, read, release_when_in_flight, server};
+use mountpoint_fs::config::limits::NEXT_FILES_MAX;
+
+use crate::harness::{BUCKET, Mounted, PATIENCE, read, release_when_in_flight, server};
 
 /// One worker that lists a directory and reads its files in order, as most programs do.
 #[test]
@@ -21,39 +24,40 @@ fn files_that_are_read_in_order_are_fetched_before_they_are_opened() {
         .map(|entry| entry.unwrap().path())
         .collect();
     paths.sort();
-    // By the first ones the mount sees that they are read in order.
-    let rule = server.faults().add(Rule {
-        skip: FILES as u64 / 2,
-        ..Rule::on(Operation::GetObject, Fault::Hold)
-    });
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for path in &paths {
-                assert!(read(path) == expected, "wrong bytes in {}", path.display());
-            }
+    let check = |path: &PathBuf| {
+        assert!(read(path) == expected, "wrong bytes in {}", path.display());
+    };
+    let (first, rest) = paths.split_at(FILES / 2);
+    first.iter().for_each(check);
+    // By now the mount is sure of the order.
+    let ahead = (first.len() + NEXT_FILES_MAX) as u64;
+    let came = server
+        .log()
+        .wait_until(Operation::GetObject, PATIENCE, |gets| {
+            gets.requests >= ahead && gets.in_flight == 0
         });
-        // One after the other, it would be one.
-        release_when_in_flight(&server, Operation::GetObject, rule, 32);
-    });
-    check_one_get_each(&server);
+    assert!(came, "{:?}", server.log().counters(Operation::GetObject));
+    check_one_get_each(&server, first.len() + NEXT_FILES_MAX);
+    rest.iter().for_each(check);
+    check_one_get_each(&server, FILES);
 }
 
 const FILES: usize = 500;
 const SIZE: u64 = 100 << 10;
 const WORKERS: usize = 16;
 
-/// One GET for each file, but for those that were given up because they were held for so long.
+/// One GET for each of so many files, but for those that were given up because they were held for so long.
 #[track_caller]
-fn check_one_get_each(server: &Server) {
+fn check_one_get_each(server: &Server, files: usize) {
     let gets = server.log().snapshot();
     let answered = gets
         .iter()
         .filter(|get| get.operation == Operation::GetObject && get.complete);
     let mut keys: Vec<_> = answered.map(|get| &get.key).collect();
-    assert_eq!(keys.len(), FILES);
+    assert_eq!(keys.len(), files);
     keys.sort_unstable();
     keys.dedup();
-    assert_eq!(keys.len(), FILES, "one for each");
+    assert_eq!(keys.len(), files, "one for each");
 }
 
 #[test]
@@ -87,5 +91,5 @@ fn each_small_file_is_one_get_and_each_worker_has_one_in_flight() {
         }
         release_when_in_flight(&server, Operation::GetObject, rule, WORKERS as u64);
     });
-    check_one_get_each(&server);
+    check_one_get_each(&server, FILES);
 }

@@ -187,8 +187,9 @@ fn the_tail_of_a_store_with_stragglers_is_cut() {
         times[times.len() * 999 / 1000],
     );
     assert!(delayed > reads / 200, "{delayed}");
+    // Those that were saved up, and as many that a machine which stands still gives up and sends again.
     assert!(
-        sent <= reads + reads / 50 + u64::from(HEDGE_BURST),
+        sent <= reads + reads / 50 + 2 * u64::from(HEDGE_BURST),
         "{sent} requests for {reads} reads"
     );
     // A quiet machine has one or two: where the second GET was late as well. A busy one spends some of what may be
