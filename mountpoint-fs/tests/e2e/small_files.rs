@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 
-use mountpoint_fs::config::limits::NEXT_FILES_MAX;
+use mountpoint_fs::config::limits::{NEXT_FILES_MAX, READER_IDLE};
 
-use crate::harness::{BUCKET, Mounted, PATIENCE, read, release_when_in_flight, server};
+use crate::harness::{BUCKET, Mounted, read, release_when_in_flight, server, wait_until};
 
 /// One worker that lists a directory and reads its files in order, as most programs do.
 #[test]
@@ -27,37 +28,44 @@ fn files_that_are_read_in_order_are_fetched_before_they_are_opened() {
     let check = |path: &PathBuf| {
         assert!(read(path) == expected, "wrong bytes in {}", path.display());
     };
+    let start = Instant::now();
     let (first, rest) = paths.split_at(FILES / 2);
     first.iter().for_each(check);
     // By now the mount is sure of the order.
-    let ahead = (first.len() + NEXT_FILES_MAX) as u64;
-    let came = server
-        .log()
-        .wait_until(Operation::GetObject, PATIENCE, |gets| {
-            gets.requests >= ahead && gets.in_flight == 0
-        });
-    assert!(came, "{:?}", server.log().counters(Operation::GetObject));
-    check_one_get_each(&server, first.len() + NEXT_FILES_MAX);
+    let ahead = first.len() + NEXT_FILES_MAX;
+    wait_until("the next files", || {
+        let mut keys = answered(&server);
+        keys.dedup();
+        keys.len() >= ahead
+    });
+    check_gets(&server, ahead, start);
     rest.iter().for_each(check);
-    check_one_get_each(&server, FILES);
+    check_gets(&server, FILES, start);
 }
 
 const FILES: usize = 500;
 const SIZE: u64 = 100 << 10;
 const WORKERS: usize = 16;
 
-/// One GET for each of so many files, but for those that were given up because they were held for so long.
-#[track_caller]
-fn check_one_get_each(server: &Server, files: usize) {
-    let gets = server.log().snapshot();
-    let answered = gets
-        .iter()
-        .filter(|get| get.operation == Operation::GetObject && get.complete);
-    let mut keys: Vec<_> = answered.map(|get| &get.key).collect();
-    assert_eq!(keys.len(), files);
+/// The keys of GETs that were answered to their end, sorted.
+fn answered(server: &Server) -> Vec<String> {
+    let gets = server.log().snapshot().into_iter();
+    let answered = gets.filter(|get| get.operation == Operation::GetObject && get.complete);
+    let mut keys: Vec<_> = answered.map(|get| get.key).collect();
     keys.sort_unstable();
+    keys
+}
+
+/// One GET for each of so many files, but for those that were given up because they were held for so long. On a machine so
+/// slow that what was fetched waited for its reader too long, it was given back and fetched again.
+#[track_caller]
+fn check_gets(server: &Server, files: usize, start: Instant) {
+    let mut keys = answered(server);
+    let is_in_time = start.elapsed() < READER_IDLE;
+    let most = if is_in_time { files } else { 2 * files };
+    assert!(keys.len() <= most, "{} GETs for {files} files", keys.len());
     keys.dedup();
-    assert_eq!(keys.len(), files, "one for each");
+    assert_eq!(keys.len(), files, "each");
 }
 
 #[test]
@@ -72,7 +80,7 @@ fn each_small_file_is_one_get_and_each_worker_has_one_in_flight() {
     let rule = server
         .faults()
         .add(Rule::on(Operation::GetObject, Fault::Hold));
-    let next = AtomicUsize::new(0);
+    let (next, start) = (AtomicUsize::new(0), Instant::now());
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
@@ -91,5 +99,5 @@ fn each_small_file_is_one_get_and_each_worker_has_one_in_flight() {
         }
         release_when_in_flight(&server, Operation::GetObject, rule, WORKERS as u64);
     });
-    check_one_get_each(&server, FILES);
+    check_gets(&server, FILES, start);
 }
