@@ -198,10 +198,12 @@ impl MountedBucket {
         tracing::warn!(
             "the mount was passed to this process, which cannot unmount it: its users get errors in a moment"
         );
-        let polls = limits::SHUTDOWN_DRAIN.as_millis() / DRAIN_POLL.as_millis();
-        for _ in 0..polls {
-            let is_idle = self.session.operations_in_progress() == 0 && !self.fs.is_writing();
-            if is_idle || self.ends.recv_timeout(DRAIN_POLL).is_ok() {
+        let clock = Clock::monotonic();
+        let is_idle = || self.session.operations_in_progress() == 0 && !self.fs.is_writing();
+        let ends = || self.ends.recv_timeout(DRAIN_POLL).is_ok();
+        while !is_idle() && !ends() {
+            if clock.now() >= limits::SHUTDOWN_DRAIN {
+                tracing::warn!("files were open to the end; their users get an error from now on");
                 break;
             }
         }
