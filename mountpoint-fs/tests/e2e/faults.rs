@@ -166,7 +166,7 @@ fn new_objects_are_seen_at_once_and_deleted_ones_vanish() {
     let start = Instant::now();
     while std::fs::metadata(mounted.join("d/old")).is_ok() {
         assert!(start.elapsed() < HANG, "a deleted object is seen for ever");
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
