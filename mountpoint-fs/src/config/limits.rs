@@ -70,8 +70,11 @@ pub const RING_IDLE: Duration = Duration::from_secs(1);
 /// Least memory for reads by default, where that is at most half of what there is.
 pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
 
-/// Most memory for reads by default; `--memory-target` may ask for more.
+/// Most memory for reads by default on machines of up to 128 GiB; `--memory-target` may ask for more.
 pub const READ_MEMORY_DEFAULT_MAX: u64 = 8 << 30;
+
+/// The same on machines of 512 GiB and more.
+pub const READ_MEMORY_LARGE_MAX: u64 = 32 << 30;
 
 /// Largest WRITE the kernel sends, in bytes.
 pub const WRITE_SIZE_MAX: usize = 1 << 20;
