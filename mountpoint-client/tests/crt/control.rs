@@ -423,7 +423,7 @@ fn delete_many_names_what_is_left() {
     let failures = block_on(
         fixture
             .client
-            .delete_many(vec![key("a"), key("b"), key("c")]),
+            .delete_many(["a", "b", "c"].map(|name| (key(name), None)).into()),
     )
     .unwrap();
     assert_eq!(failures.len(), 1);

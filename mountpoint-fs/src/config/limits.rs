@@ -164,6 +164,9 @@ pub const UPLOAD_ABORT: Duration = Duration::from_secs(5);
 /// A journal of uploads is begun anew when it is larger than this, in bytes, and no upload is open.
 pub const JOURNAL_LEN_MAX: u64 = 64 << 10;
 
+/// Renames of directories that are remembered because they came to no end; the oldest are forgotten.
+pub const RENAMES_REMEMBERED_MAX: usize = 100;
+
 /// Journals in the state directory that are looked at: one for each mount of this user that was killed.
 pub const JOURNAL_FILES_MAX: usize = 1000;
 

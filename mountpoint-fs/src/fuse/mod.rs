@@ -28,6 +28,7 @@ mod refusal;
 mod reply;
 mod server;
 mod session;
+mod signals;
 mod task;
 #[cfg(test)]
 mod tests;

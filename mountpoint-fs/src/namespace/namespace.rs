@@ -32,6 +32,7 @@ use super::inode_table::{InodeTable, View};
 use super::joined::Joins;
 use super::listing::AheadBudget;
 use super::lookup::Answer;
+use super::motion::Motions;
 use super::names;
 use super::open::{HowToProve, OpenVersion, Opening, Proof};
 use super::page::{Listed, Page};
@@ -58,6 +59,7 @@ pub struct Namespace {
     pub(super) table: InodeTable,
     pub(super) recent: Arc<RecentPages>,
     pub(super) changes: Changes,
+    pub(super) motions: Motions,
     pub(super) crowds: Arc<Crowds>,
     pub(super) fronts: Arc<Fronts>,
     /// What was seen of the root when the mount was made.
@@ -98,6 +100,7 @@ impl Namespace {
             table: InodeTable::new(config.prefix.clone()),
             recent: Arc::default(),
             changes: Changes::new(config.names.ttl),
+            motions: Motions::default(),
             crowds: Arc::default(),
             fronts: Arc::default(),
             root_at_start: OnceLock::new(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 
-use crate::harness::{BUCKET, Mounted, PATIENCE, put, read, server};
+use crate::harness::{BUCKET, Mounted, PATIENCE, put, read, run, server};
 
 const MIB: u64 = 1 << 20;
 
@@ -199,6 +199,64 @@ fn a_blocked_read_can_be_killed() {
     assert!(
         start.elapsed() < Duration::from_secs(5),
         "an interrupted read ends at once, not after {:?}",
+        start.elapsed()
+    );
+}
+
+/// A close that takes its time while the program has a timer, and one whose program is killed.
+#[test]
+fn a_close_is_ended_by_a_signal_only_if_that_ends_the_program() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    let slow = Fault::Latency {
+        fixed: Duration::from_millis(300),
+        jitter: Duration::ZERO,
+    };
+    server
+        .faults()
+        .add(Rule::on(Operation::PutObject, slow).times(1));
+    // Through the C library: Python's own calls hide the error.
+    let script = r#"
+import ctypes, os, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+ticks = []
+signal.signal(signal.SIGALRM, lambda *_: ticks.append(1))
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+os.write(fd, b'x')
+signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+failed = libc.close(fd)
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert failed == 0, os.strerror(ctypes.get_errno())
+assert ticks
+"#;
+    let path = mounted.join("ticking");
+    let output = run("python3", &["-c", script, path.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(server.store().keys(BUCKET), ["ticking"]);
+
+    let slower = Fault::Latency {
+        fixed: Duration::from_secs(4),
+        jitter: Duration::ZERO,
+    };
+    let slower = Rule::on(Operation::PutObject, slower);
+    server.faults().add(slower.times(1));
+    let copied = mounted.join("killed");
+    server.log().clear();
+    let mut copy = std::process::Command::new("cp")
+        .args(["/etc/hostname", copied.to_str().unwrap()])
+        .spawn()
+        .unwrap();
+    let sent = server
+        .log()
+        .wait_until(Operation::PutObject, PATIENCE, |puts| puts.requests > 0);
+    assert!(sent, "cp sends no PUT");
+    let start = Instant::now();
+    let process = nix::unistd::Pid::from_raw(i32::try_from(copy.id()).unwrap());
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).unwrap();
+    copy.wait().unwrap();
+    assert!(
+        start.elapsed() < Duration::from_secs(2),
+        "{:?}",
         start.elapsed()
     );
 }
