@@ -10,7 +10,7 @@ CARGO ?= cargo
 APT_BUILD := ca-certificates gcc libc6-dev cmake clang libclang-dev pkg-config fuse3
 APT_TEST := $(APT_BUILD) attr python3 iproute2 procps git rsync
 # Programs that the tests have write into a mount.
-APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv
+APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv unzip
 WHEELS := pyarrow==21.0.0 safetensors==0.6.2
 APT_BENCH := $(APT_BUILD) libfuse3-dev fio python3 iproute2 fonts-dejavu-core
 # All targets build the same things: other packages or kinds would mean other features, and all crates built again.
