@@ -32,7 +32,11 @@ impl Checkout {
 }
 
 /// What a run writes itself, and texts: no program differs for them.
-const NOT_BUILT: [&str; 3] = [":/", ":(top,exclude)benchmark/results", ":(top,exclude)*.md"];
+const NOT_BUILT: [&str; 3] = [
+    ":/",
+    ":(top,exclude)benchmark/results",
+    ":(top,exclude)*.md",
+];
 
 /// The commits that the measured builds of the product name in their versions, and how the checkout differs.
 ///
@@ -48,7 +52,9 @@ pub(crate) fn described(products: &[(&str, &str)], checkout: Option<&Checkout>) 
             Some(format!("commit {first}"))
         }
         _ => {
-            let each = commits.iter().map(|(name, commit)| format!("{commit} ({name})"));
+            let each = commits
+                .iter()
+                .map(|(name, commit)| format!("{commit} ({name})"));
             Some(format!("commits {}", each.collect::<Vec<_>>().join(", ")))
         }
     };
