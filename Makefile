@@ -29,13 +29,19 @@ CARGO_DENY_VERSION := 0.20.2
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+# A network that fails for a moment fails nothing: each fetch is tried again a few times.
+TRIES := 5
+APT_GET := $(SUDO) apt-get -o Acquire::Retries=$(TRIES) -o DPkg::Lock::Timeout=300
+export CARGO_NET_RETRY ?= $(TRIES)
+export RUSTUP_MAX_RETRIES ?= $(TRIES)
+
 # Installs those of the named Debian packages that are missing.
 define apt_install
 	@missing=(); for package in $(1); do \
 	  dpkg-query -W -f '$${Status}' "$$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$$package"); done; \
 	if [ $${#missing[@]} -gt 0 ]; then \
 	  echo "installing $${missing[*]}"; \
-	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}"; fi
+	  $(APT_GET) update -qq && $(APT_GET) install -y -qq --no-install-recommends "$${missing[@]}"; fi
 endef
 
 .PHONY: packages
@@ -80,7 +86,7 @@ test-programs: $(TOOLS)/python/installed ## Install the programs that the tests 
 # Beside Debian's packages, the wheels that Debian has not.
 $(TOOLS)/python/installed: Makefile | program-packages
 	rm -rf $(TOOLS)/python && /usr/bin/python3 -m venv --system-site-packages $(TOOLS)/python
-	$(TOOLS)/python/bin/pip install --quiet --only-binary :all: $(WHEELS)
+	$(TOOLS)/python/bin/pip install --quiet --retries $(TRIES) --only-binary :all: $(WHEELS)
 	touch $@
 
 .PHONY: test-servers
@@ -94,7 +100,10 @@ $(TOOLS)/versitygw:
 
 define go_install
 	command -v go >/dev/null || { echo "the test servers are Go modules: install Go 1.24 or later" >&2; exit 1; }; \
-	echo "building $(1)"; mkdir -p $(TOOLS); GOFLAGS=-mod=mod GOBIN=$(TOOLS) CGO_ENABLED=0 go install -ldflags='-s -w' $(1)
+	echo "building $(1)"; mkdir -p $(TOOLS); \
+	for try in $$(seq $(TRIES)); do \
+	  [ $$try = 1 ] || { echo "again: $(1)"; sleep $$((3 * try)); }; \
+	  GOFLAGS=-mod=mod GOBIN=$(TOOLS) CGO_ENABLED=0 go install -ldflags='-s -w' $(1) && exit 0; done; exit 1
 endef
 
 .PHONY: lint

@@ -284,7 +284,7 @@ fn all_requests_survive_the_end_of_their_session() {
 
 #[test]
 fn sessions_are_replaced_before_they_expire() {
-    let session_lifetime = Duration::from_secs(2);
+    let session_lifetime = Duration::from_secs(4);
     let options = ServerOptions {
         session_lifetime,
         ..ServerOptions::default()

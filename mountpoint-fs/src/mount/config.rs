@@ -9,7 +9,7 @@ use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
-use crate::config::{CopyLimits, FsConfig, ReadConfig, ReadMode, WriteConfig, limits};
+use crate::config::{CopyLimits, FsConfig, ReadConfig, ReadMode, WriteConfig, limits, scale};
 use crate::fuse::Transport;
 
 /// What the kernel is told at mount time.
@@ -32,9 +32,9 @@ pub struct FuseTuning {
 impl Default for FuseTuning {
     fn default() -> Self {
         Self {
-            max_background: limits::MAX_BACKGROUND,
-            congestion_threshold: congestion_threshold(limits::MAX_BACKGROUND),
-            threads: limits::SESSION_THREADS,
+            max_background: limits::MAX_BACKGROUND_MIN,
+            congestion_threshold: congestion_threshold(limits::MAX_BACKGROUND_MIN),
+            threads: limits::SESSION_THREADS_MIN,
             transport: Transport::default(),
             ring_threads: limits::RING_THREADS_DEFAULT,
             clone_descriptors: false,
@@ -113,7 +113,10 @@ impl MountConfig {
 }
 
 fn fuse_tuning(args: &CliArgs, environment: &Environment) -> Result<FuseTuning, String> {
-    let max_background = environment.max_background.unwrap_or(limits::MAX_BACKGROUND);
+    let cores = cores();
+    let max_background = environment
+        .max_background
+        .unwrap_or_else(|| scale::max_background(cores));
     let congestion = environment
         .congestion_threshold
         .unwrap_or_else(|| congestion_threshold(max_background));
@@ -127,11 +130,16 @@ fn fuse_tuning(args: &CliArgs, environment: &Environment) -> Result<FuseTuning, 
     Ok(FuseTuning {
         max_background,
         congestion_threshold: congestion,
-        threads: limits::SESSION_THREADS.min(threads_max),
+        threads: scale::session_threads(cores, threads_max),
         transport: environment.fuse_transport,
         ring_threads: threads_max,
         clone_descriptors: environment.clone_fuse_fd,
     })
+}
+
+/// Cores that this process may use.
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn congestion_threshold(max_background: u16) -> u16 {

@@ -280,7 +280,7 @@ impl NameChange<'_> {
         namespace
             .changes
             .record(self.directory, &self.name, namespace.clock.now());
-        namespace.recent.distrust(&self.prefix, &self.name);
+        namespace.recent.changed(&self.prefix, &self.name);
         namespace.details.forget(&self.key);
     }
 }

@@ -137,7 +137,7 @@ impl Namespace {
         }
         let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
         if let Some(recent) = self.recently(parent, &prefix, name) {
-            self.crowds.hit(&prefix);
+            self.crowds.hit(&prefix, self.clock.now());
             return self.admit_recent(parent, &recent);
         }
         if let Some(asked) = self.recently_absent(parent, &prefix, name) {
@@ -145,7 +145,7 @@ impl Namespace {
         }
         if let Some(gathering) = self.gather(&prefix, name).await? {
             if let Some(recent) = self.recently(parent, &prefix, name) {
-                self.crowds.hit(&prefix);
+                self.crowds.hit(&prefix, self.clock.now());
                 return self.admit_recent(parent, &recent);
             }
             let is_newest = !self.changes.outdate(parent, name, gathering.page.asked);

@@ -113,7 +113,7 @@ impl Namespace {
         {
             self.changes
                 .record(view.parent, &view.name, self.clock.now());
-            self.recent.distrust(&prefix, &view.name);
+            self.recent.changed(&prefix, &view.name);
             if let Ok(key) = names::file_key(&prefix, &view.name) {
                 self.details.forget(&key);
             }

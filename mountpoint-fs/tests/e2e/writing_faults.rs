@@ -12,7 +12,8 @@ use nix::sys::stat::{UtimensatFlags, utimensat};
 use nix::sys::time::TimeSpec;
 
 use crate::fault_loop::{
-    every_fault_at_every_request, faults_of_writes, slow_faults_at_every_operation,
+    every_fault_at_every_request, faults_of_writes, more_faults_of_writes,
+    slow_faults_at_every_operation,
 };
 use crate::harness::{BUCKET, Mounted, server, shell, wait_until, write_and_close};
 
@@ -144,8 +145,7 @@ fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
     let (mut unknown, mut cases) = (0, 0);
     for workload in WORKLOADS {
         let mut faults = faults_of_writes();
-        faults.push((Fault::ErrorInBody("InternalError"), Some(1), false));
-        faults.push((Fault::WrongChecksum, Some(1), false));
+        faults.extend(more_faults_of_writes());
         if matches!(workload, Workload::Rename | Workload::Delete) {
             // Who says that there is nothing to delete is believed.
             faults.retain(|(fault, ..)| !matches!(fault, Fault::Error { status: 404, .. }));
