@@ -10,7 +10,7 @@ CARGO ?= cargo
 APT_BUILD := ca-certificates gcc libc6-dev cmake clang libclang-dev pkg-config fuse3
 APT_TEST := $(APT_BUILD) attr python3 iproute2 procps git rsync
 # Programs that the tests have write into a mount.
-APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv
+APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv unzip
 WHEELS := pyarrow==21.0.0 safetensors==0.6.2
 APT_BENCH := $(APT_BUILD) libfuse3-dev fio python3 iproute2 fonts-dejavu-core
 # All targets build the same things: other packages or kinds would mean other features, and all crates built again.
@@ -139,14 +139,26 @@ BENCH_COMMAND := make bench$(if $(ROUNDS), ROUNDS=$(ROUNDS))$(if $(BENCH_ARGS), 
 bench-packages: packages
 	$(call apt_install,$(APT_BENCH) $(if $(findstring torch,$(WORKLOAD)),python3-torch))
 
+PEERS ?= s3fs geesefs goofys rclone
+GO_PEERS = $(filter-out s3fs,$(PEERS))
+
 .PHONY: peers
 peers: ## Install more peers for the benchmark: s3fs, rclone, geesefs, goofys (PEERS=goofys)
-	$(if $(PEERS),,$(call apt_install,s3fs))
-	@command -v go >/dev/null || { echo "rclone, geesefs and goofys are Go modules: install Go 1.25 or later" >&2; exit 1; }
-	benchmark/peers/install.sh $(TOOLS) $(PEERS)
+	$(if $(filter s3fs,$(PEERS)),$(call apt_install,s3fs))
+	@test -z "$(GO_PEERS)" || command -v go >/dev/null || \
+	  { echo "no Go, of which $(GO_PEERS) need 1.25 or later" >&2; exit 1; }
+	@test -z "$(GO_PEERS)" || benchmark/peers/install.sh $(TOOLS) $(GO_PEERS)
+
+# Those that are not there yet, as far as they can be had: a run goes on without the others, and says so.
+.PHONY: bench-peers
+bench-peers:
+	@missing=(); for peer in $(PEERS); do \
+	  PATH=$(TOOLS):$$PATH command -v $$peer >/dev/null || $(MAKE) --no-print-directory peers PEERS=$$peer || missing+=($$peer); done; \
+	if [ $${#missing[@]} -gt 0 ]; then \
+	  echo "not measured, because they could not be installed (see above): $${missing[*]}" >&2; fi
 
 .PHONY: bench
-bench: bench-packages ## Measure mount-s3 beside mountpoint-s3 and every peer found (WORKLOAD=seq, ROUNDS=3)
+bench: bench-packages bench-peers ## Measure mount-s3 beside mountpoint-s3 and other peers (WORKLOAD=seq, ROUNDS=3, PEERS=)
 	$(BUILD) --release
 	$(CARGO) build --locked --release --manifest-path $(PEER_MOUNTPOINT)/Cargo.toml
 	$(CARGO) build --locked --release --manifest-path $(RENDER)/Cargo.toml
