@@ -9,7 +9,9 @@ use super::Environment;
 use super::client_options::{client_options, read_part_size};
 use super::environment::{CONGESTION_THRESHOLD, MAX_BACKGROUND};
 use crate::cli::{CliArgs, ReadModeArg, UploadChecksums};
-use crate::config::{CopyLimits, FsConfig, ReadConfig, ReadMode, WriteConfig, limits, scale};
+use crate::config::{
+    CopyLimits, FsConfig, NamesConfig, ReadConfig, ReadMode, WriteConfig, limits, scale,
+};
 use crate::fuse::Transport;
 
 /// What the kernel is told at mount time.
@@ -82,6 +84,7 @@ impl MountConfig {
             client.user_agent.push_str(" mp-fstab");
         }
         let write = write_config(args, environment, client.endpoint_url.as_deref());
+        let read = read_config(args, environment)?;
         let mount = &args.mount;
         let mut warnings = args.warnings();
         warnings.extend_from_slice(&environment.warnings);
@@ -94,8 +97,11 @@ impl MountConfig {
                 gid: mount.gid.unwrap_or_else(|| nix::unistd::getgid().as_raw()),
                 dir_mode: mount.dir_mode.unwrap_or(0o755),
                 file_mode: mount.file_mode.unwrap_or(0o644),
-                names: args.metadata.names_config(),
-                read: read_config(args, environment)?,
+                names: NamesConfig {
+                    inodes_max: NamesConfig::inodes_max(read.machine_memory),
+                    ..args.metadata.names_config()
+                },
+                read,
                 write,
             },
             fuse: fuse_tuning(args, environment)?,
