@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use tokio::runtime::Handle;
@@ -216,12 +217,30 @@ impl Task {
     }
 
     /// The application that waits for it got a signal.
-    fn interrupt(&self) {
+    fn interrupt(self: &Arc<Self>) {
         match &self.on_signal {
             OnSignal::Ask(stop) => stop.ask(),
-            OnSignal::EndWith(thread) if !signals::is_ending(*thread) => {}
+            OnSignal::EndWith(thread) if !signals::is_ending(*thread) => self.watch(*thread),
             OnSignal::End | OnSignal::EndWith(_) => self.cancel(Errno::EINTR),
         }
+    }
+
+    /// Looks from time to time whether there is a signal that ends the process of `thread`: the kernel tells of a
+    /// request's first one only, and its application cannot be killed before it was answered.
+    fn watch(self: &Arc<Self>, thread: u32) {
+        let task = Arc::downgrade(self);
+        self.runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(SIGNAL_LOOK).await;
+                let Some(task) = task.upgrade() else { return };
+                if matches!(*task.state.lock(), State::Done) {
+                    return;
+                }
+                if signals::is_ending(thread) {
+                    return task.cancel(Errno::EINTR);
+                }
+            }
+        });
     }
 
     /// Polls `work`. The state is `Polling`, set by the caller.
@@ -365,6 +384,9 @@ pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message")
 }
+
+/// How often a close that a handled signal has come to is looked at for one that ends its program.
+const SIGNAL_LOOK: Duration = Duration::from_millis(250);
 
 /// Interrupts remembered for requests that nobody has parked yet. There are at most as many of those as session
 /// threads; the others are of requests that were answered meanwhile.

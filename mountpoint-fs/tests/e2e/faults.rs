@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 
-use crate::harness::{BUCKET, HANG, Mounted, PATIENCE, put, read, run, server};
+use crate::harness::{BUCKET, HANG, Mounted, PATIENCE, put, read, run, server, wait_until};
 
 const MIB: u64 = 1 << 20;
 
@@ -232,31 +232,36 @@ assert ticks
     assert!(output.status.success(), "{output:?}");
     assert_eq!(server.store().keys(BUCKET), ["ticking"]);
 
-    let slower = Fault::Latency {
-        fixed: Duration::from_secs(4),
-        jitter: Duration::ZERO,
-    };
-    let slower = Rule::on(Operation::PutObject, slower);
-    server.faults().add(slower.times(1));
-    let copied = mounted.join("killed");
-    server.log().clear();
-    let mut copy = std::process::Command::new("cp")
-        .args(["/etc/hostname", copied.to_str().unwrap()])
-        .spawn()
-        .unwrap();
-    let sent = server
-        .log()
-        .wait_until(Operation::PutObject, PATIENCE, |puts| puts.requests > 0);
-    assert!(sent, "cp sends no PUT");
-    let start = Instant::now();
-    let process = nix::unistd::Pid::from_raw(i32::try_from(copy.id()).unwrap());
-    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).unwrap();
-    copy.wait().unwrap();
-    assert!(
-        start.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        start.elapsed()
-    );
+    // Nobody answers the next ones, and what has handled a signal can be killed as well as what has not.
+    let held = server
+        .faults()
+        .add(Rule::on(Operation::PutObject, Fault::Hold));
+    let script = r#"
+import os, signal, sys
+signal.signal(signal.SIGALRM, lambda *_: None)
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+os.write(fd, b'x')
+signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02 * int(sys.argv[2]))
+os.close(fd)
+"#;
+    for (name, signals) in [("untold", "0"), ("told", "1")] {
+        server.log().clear();
+        let path = mounted.join(name);
+        let mut closing = std::process::Command::new("python3")
+            .args(["-c", script, path.to_str().unwrap(), signals])
+            .spawn()
+            .unwrap();
+        wait_until("a PUT", || {
+            server.log().counters(Operation::PutObject).in_flight > 0
+        });
+        let process = nix::unistd::Pid::from_raw(i32::try_from(closing.id()).unwrap());
+        // The timer has run by then.
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(closing.try_wait().unwrap().is_none(), "{name}: close ended");
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGKILL).unwrap();
+        wait_until("its end", || closing.try_wait().unwrap().is_some());
+    }
+    server.faults().remove(held);
 }
 
 /// What is begun below a directory while it is renamed would stay under its old name, or come back.
