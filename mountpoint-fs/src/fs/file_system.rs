@@ -24,7 +24,7 @@ use crate::mutate::Mutator;
 use crate::namespace::{Namespace, OpenVersion, Proof};
 use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
-    StaleName, StatFs,
+    StaleName, StatFs, Surplus,
 };
 use crate::read::{NextFile, NextFiles, NextFilesStats, ReadContext, Reader};
 use crate::read_mode::ReadModes;
@@ -255,6 +255,9 @@ impl FileSystem {
             let read = self.read_following(*ino, reader, (offset, size), fills_cache);
             return read.await;
         }
+        if file.is_written_up_to(offset) {
+            return Ok(ReadData::default());
+        }
         let (ino, reader, watch) = file.reading()?;
         if let Some(watch) = watch {
             watch.see(offset, size, fills_cache);
@@ -327,10 +330,10 @@ impl FileSystem {
         self.namespace.is_still_stale(stale)
     }
 
-    /// Names of files that nobody uses, if there are more inodes than the mount wants to keep: at most `count`.
+    /// Some of the files that nobody uses, if there are more inodes than the mount wants to keep, and when to ask again.
     #[must_use]
-    pub fn surplus_names(&self, count: usize) -> Vec<StaleName> {
-        self.namespace.surplus_names(count)
+    pub fn surplus(&self) -> Surplus {
+        self.namespace.surplus()
     }
 
     /// Opens a directory for reading.
