@@ -25,7 +25,7 @@ use super::data::DataClients;
 use super::idle::Keeper;
 use super::options::{
     CONNECT_TIMEOUT, CONNECTION_IDLE_MAX, CONTROL_IN_FLIGHT_MAX, CrtClientOptions,
-    GBPS_PER_CONNECTION, READ_AHEAD_QUEUE_MAX, READ_STALL, SDK_CONNECT_TIMEOUT,
+    GBPS_PER_CONNECTION, READ_AHEAD_QUEUE_MAX, READ_STALL,
 };
 use super::request_headers::RequestHeaders;
 use super::sessions::{Opener, Sessions};
@@ -336,7 +336,7 @@ pub(super) fn sdk_config(
         .retry_config(RetryConfig::disabled())
         .timeout_config(
             TimeoutConfig::builder()
-                .connect_timeout(SDK_CONNECT_TIMEOUT)
+                .connect_timeout(CONNECT_TIMEOUT)
                 .build(),
         )
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())

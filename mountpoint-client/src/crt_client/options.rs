@@ -192,8 +192,6 @@ pub(super) const READ_AHEAD_QUEUE_MAX: usize = 16 * 1024;
 
 /// Connecting takes a round trip or two; a lost SYN is repeated by the retry sooner than by the kernel.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The same for the SDK, which greets the server once when a mount starts and counts the handshake of TLS, too.
-pub(super) const SDK_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// A GET whose connection moves nothing for this long is sent again on another.
 pub(super) const READ_STALL: Duration = Duration::from_secs(3);
 /// Uploads, and GETs that stalled once: the server may be thinking.

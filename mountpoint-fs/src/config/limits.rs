@@ -70,8 +70,11 @@ pub const RING_IDLE: Duration = Duration::from_secs(1);
 /// Least memory for reads by default, where that is at most half of what there is.
 pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
 
-/// Most memory for reads by default; `--memory-target` may ask for more.
+/// Most memory for reads by default on machines of up to 128 GiB; `--memory-target` may ask for more.
 pub const READ_MEMORY_DEFAULT_MAX: u64 = 8 << 30;
+
+/// The same on machines of 512 GiB and more.
+pub const READ_MEMORY_LARGE_MAX: u64 = 32 << 30;
 
 /// Largest WRITE the kernel sends, in bytes.
 pub const WRITE_SIZE_MAX: usize = 1 << 20;
@@ -251,15 +254,26 @@ pub const CROWD_LOOKUPS_MAX: u32 = 1 << 20;
 /// Directories whose lookups are counted.
 pub const CROWDS_MAX: usize = 1_024;
 
-/// Inodes that the mount wants to keep at most. Beyond them the kernel is asked to forget files that nobody uses; it
-/// holds about 1 KB for each, besides our [`INODE_BYTES_MAX`].
-pub const INODES_MAX: usize = 1_000_000;
+/// Inodes that a mount keeps before it asks the kernel to forget files that nobody uses, on a machine of up to 61 GiB.
+/// The kernel holds about 1 KB for each, besides our [`INODE_BYTES_MAX`], and gives it back when it is short of memory.
+pub const INODES_MAX_LEAST: usize = 1_000_000;
 
-/// How often it is looked whether there are more.
+/// Memory of the machine or its control group, in bytes, for each inode that is kept where that allows for more: they
+/// take 2 % of it.
+pub const INODE_MEMORY_SHARE: u64 = 64 << 10;
+
+/// How often it is looked whether there are more inodes, at least.
 pub const SURPLUS_PERIOD: Duration = Duration::from_secs(1);
 
-/// Files that the kernel is asked to forget at a time, a few microseconds each.
-pub const SURPLUS_BATCH: usize = 65_536;
+/// The same at most. What the fastest walk makes meanwhile is 1 % of [`INODES_MAX_LEAST`].
+pub const SURPLUS_PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// Inodes that the fastest walk makes in a second; 180,000 to 350,000 were measured (FACTS.md).
+pub const INODES_PER_SECOND_MAX: usize = 500_000;
+
+/// Places of the inode table that are looked at while its lock is held: 0.1 to 0.3 ms. Everything else that is asked of
+/// names waits for as long.
+pub const SURPLUS_LOOK: usize = 1_024;
 
 /// Names that the kernel is still to be told to forget, because their objects were replaced. More are not told: the
 /// kernel forgets by itself when their validity ends.

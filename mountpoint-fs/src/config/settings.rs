@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::WriteConfig;
-use super::limits::{FILE_TTL, INODES_MAX};
+use super::limits::{FILE_TTL, INODE_MEMORY_SHARE, INODES_MAX_LEAST};
 
 /// Settings of names, attributes and open files.
 #[derive(Clone, Debug)]
@@ -39,13 +39,22 @@ pub struct NamesConfig {
     pub inodes_max: usize,
 }
 
+impl NamesConfig {
+    /// Inodes to keep on a machine, or in a control group, with so much memory.
+    #[must_use]
+    pub fn inodes_max(machine_memory: u64) -> usize {
+        let affordable = usize::try_from(machine_memory / INODE_MEMORY_SHARE);
+        affordable.unwrap_or(usize::MAX).max(INODES_MAX_LEAST)
+    }
+}
+
 impl Default for NamesConfig {
     fn default() -> Self {
         Self {
             ttl: FILE_TTL,
             negative_ttl: Duration::ZERO,
             opens_unasked: false,
-            inodes_max: INODES_MAX,
+            inodes_max: INODES_MAX_LEAST,
         }
     }
 }
@@ -88,6 +97,25 @@ impl Default for ReadConfig {
             mode: ReadMode::default(),
             machine_memory: 16 << 30,
             hedging: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inodes_kept_by_memory() {
+        for (gib, expected) in [
+            (0, 1_000_000),
+            (4, 1_000_000),
+            (61, 1_000_000),
+            (64, 1 << 20),
+            (256, 4 << 20),
+            (1024, 16 << 20),
+        ] {
+            assert_eq!(NamesConfig::inodes_max(gib << 30), expected, "{gib} GiB");
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::mutate::Mutator;
 use crate::namespace::{Namespace, OpenVersion, Proof};
 use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
-    StaleName, StatFs,
+    StaleName, StatFs, Surplus,
 };
 use crate::read::{NextFile, NextFiles, NextFilesStats, ReadContext, Reader};
 use crate::read_mode::ReadModes;
@@ -326,10 +326,10 @@ impl FileSystem {
         self.namespace.is_still_stale(stale)
     }
 
-    /// Names of files that nobody uses, if there are more inodes than the mount wants to keep: at most `count`.
+    /// Some of the files that nobody uses, if there are more inodes than the mount wants to keep, and when to ask again.
     #[must_use]
-    pub fn surplus_names(&self, count: usize) -> Vec<StaleName> {
-        self.namespace.surplus_names(count)
+    pub fn surplus(&self) -> Surplus {
+        self.namespace.surplus()
     }
 
     /// Opens a directory for reading.

@@ -13,7 +13,7 @@ use std::thread;
 
 use super::device::Channel;
 use super::wire::forget_name;
-use crate::config::limits::{SURPLUS_BATCH, SURPLUS_PERIOD};
+use crate::config::limits::SURPLUS_PERIOD;
 use crate::fs::FileSystem;
 use crate::operation::StaleName;
 
@@ -29,13 +29,18 @@ pub(super) fn start(fs: &Arc<FileSystem>, channel: &Arc<Channel>) -> io::Result<
 }
 
 fn run(fs: &Weak<FileSystem>, stale: &Receiver<StaleName>, channel: &Weak<Channel>) {
+    let mut pause = SURPLUS_PERIOD;
     loop {
-        let received = stale.recv_timeout(SURPLUS_PERIOD);
+        let received = stale.recv_timeout(pause);
         let Some(fs) = fs.upgrade() else { return };
         let names = match received {
             Ok(name) if fs.is_still_stale(&name) => vec![name],
             Ok(_) => Vec::new(),
-            Err(RecvTimeoutError::Timeout) => fs.surplus_names(SURPLUS_BATCH),
+            Err(RecvTimeoutError::Timeout) => {
+                let surplus = fs.surplus();
+                pause = surplus.pause;
+                surplus.names
+            }
             Err(RecvTimeoutError::Disconnected) => return,
         };
         drop(fs);

@@ -11,18 +11,19 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use hashbrown::HashTable;
-
 use super::inode::{Body, Inode, Moment, Observed};
 use super::namespace::replaced;
+use super::shards::Shards;
+use super::surplus::Sweep;
 use super::table_changes::Kept;
 use super::version::{Found, Version};
 use super::writing::{Writing, being_written};
-use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, StaleName};
+use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
 use crate::sync::Mutex;
 
 /// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held for a few hash
-/// look-ups (a path's length of them to build a key), and nothing foreign is called under it.
+/// look-ups (a path's length of them to build a key) and at most for `limits::SURPLUS_LOOK` of them or for a shard of
+/// entries to be moved, and nothing foreign is called under it.
 #[derive(Debug)]
 pub(super) struct InodeTable {
     pub(super) table: Mutex<Table>,
@@ -34,17 +35,21 @@ pub(super) struct InodeTable {
 #[derive(Debug)]
 pub(super) struct Table {
     /// By number. Boxed: a half empty table of pointers is small.
-    inodes: HashTable<Box<Inode>>,
+    pub(super) inodes: Shards<Box<Inode>>,
     /// What the names of all directories mean now, by directory and name.
-    names: HashTable<InodeNo>,
+    names: Shards<InodeNo>,
     hasher: RandomState,
     last: InodeNo,
     /// Directories that are there although no key says so; see `table_changes`.
     pub(super) kept: Kept,
     /// What objects say of themselves, where they are asked.
-    pub(super) posix: HashMap<InodeNo, PosixAttributes>,
+    posix: Shards<(InodeNo, PosixAttributes)>,
     /// Files that are open for writing. Few: beside the inodes, of which there are many.
     pub(super) writing: HashMap<InodeNo, Writing>,
+    /// Where it is looked for files to forget.
+    pub(super) sweep: Sweep,
+    /// Inodes that were dropped.
+    pub(super) dropped: u64,
 }
 
 /// A copy of what an inode is.
@@ -79,13 +84,15 @@ impl InodeTable {
             fresh_until: Moment::START,
         };
         let mut table = Table {
-            inodes: HashTable::new(),
-            names: HashTable::new(),
+            inodes: Shards::new(),
+            names: Shards::new(),
             hasher: RandomState::new(),
             last: InodeNo::ROOT,
             kept: Kept::default(),
-            posix: HashMap::new(),
+            posix: Shards::new(),
             writing: HashMap::new(),
+            sweep: Sweep::default(),
+            dropped: 0,
         };
         table.insert(Inode::new(
             InodeNo::ROOT,
@@ -306,40 +313,18 @@ impl InodeTable {
         }
     }
 
-    /// Names of at most `count` files that no handle is open on, those first whose names are valid no more at `now`.
-    pub(super) fn idle_files(&self, count: usize, now: Moment) -> Vec<StaleName> {
-        let table = self.table.lock();
-        let is_idle = |ino: &&InodeNo| {
-            let is_idle = |inode: &Inode| {
-                inode.openers == 0 && inode.lookups > 0 && inode.kind() == FileKind::File
-            };
-            table.inode(**ino).is_ok_and(is_idle) && !table.writing.contains_key(*ino)
-        };
-        let idle = || table.names.iter().filter(is_idle);
-        let is_expired = |ino: &&InodeNo| {
-            table
-                .inode(**ino)
-                .is_ok_and(|inode| inode.observed.valid_until <= now)
-        };
-        let expired = idle().filter(is_expired);
-        let others = idle().filter(|ino| !is_expired(ino));
-        let chosen = expired.chain(others).take(count);
-        let names = chosen.filter_map(|ino| table.inode(*ino).ok());
-        names
-            .map(|inode| StaleName {
-                directory: inode.parent,
-                name: Arc::from(&*inode.name),
-            })
-            .collect()
-    }
-
     /// Inodes besides the root.
     pub(super) fn len(&self) -> usize {
-        self.table.lock().inodes.len() - 1
+        self.table.lock().len()
     }
 }
 
 impl Table {
+    /// Inodes besides the root.
+    pub(super) fn len(&self) -> usize {
+        self.inodes.len() - 1
+    }
+
     pub(super) fn view(&self, ino: InodeNo) -> Result<View, FsError> {
         let inode = self.inode(ino)?;
         let Inode {
@@ -472,8 +457,7 @@ impl Table {
     /// Takes `name` out of `directory` if it means `ino`.
     pub(super) fn unname(&mut self, directory: InodeNo, name: &str, ino: InodeNo) {
         let hash = self.hash_of_name(directory, name);
-        if let Ok(entry) = self.names.find_entry(hash, |named| *named == ino) {
-            entry.remove();
+        if self.names.remove(hash, |named| *named == ino).is_some() {
             self.count_children(directory, |children| children.saturating_sub(1));
         }
     }
@@ -499,52 +483,61 @@ impl Table {
             // First: what a name means must be there for as long as the name is.
             self.unname(parent, &name, ino);
             let hash = self.hash_of(ino);
-            if let Ok(entry) = self.inodes.find_entry(hash, |inode| inode.ino == ino) {
-                entry.remove();
+            if self.inodes.remove(hash, |inode| inode.ino == ino).is_some() {
+                self.dropped += 1;
             }
-            self.posix.remove(&ino);
-            self.shrink();
+            self.set_posix(ino, None);
+            self.shrink(hash, self.hash_of_name(parent, &name));
             ino = parent;
         }
     }
 
-    /// Gives memory back if there were many more inodes once.
-    fn shrink(&mut self) {
+    /// Gives memory back if there were many more inodes once, where one of these hashes was found.
+    fn shrink(&mut self, hash: u64, hash_of_name: u64) {
         let Self {
             inodes,
             names,
             hasher,
             ..
         } = self;
-        if is_roomy(names.len(), names.capacity()) {
-            names.shrink_to(names.len() * 2, |ino| hash_of_named(inodes, hasher, *ino));
+        names.shrink(hash_of_name, |ino| hash_of_named(inodes, hasher, *ino));
+        inodes.shrink(hash, |inode| hasher.hash_one(inode.ino));
+    }
+
+    /// What the object of `ino` says of itself.
+    pub(super) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
+        let known = self.posix.find(self.hash_of(ino), |known| known.0 == ino);
+        known.map(|(_, posix)| *posix)
+    }
+
+    /// The object of `ino` says this of itself.
+    pub(super) fn set_posix(&mut self, ino: InodeNo, posix: Option<PosixAttributes>) {
+        if self.posix.len() == 0 && posix.is_none() {
+            return;
         }
-        if is_roomy(inodes.len(), inodes.capacity()) {
-            inodes.shrink_to(inodes.len() * 2, |inode| hasher.hash_one(inode.ino));
+        let hash = self.hash_of(ino);
+        let hasher = &self.hasher;
+        self.posix.remove(hash, |known| known.0 == ino);
+        match posix {
+            Some(posix) => {
+                let hash_of = |known: &(InodeNo, PosixAttributes)| hasher.hash_one(known.0);
+                self.posix.insert_unique(hash, (ino, posix), hash_of);
+            }
+            None => self.posix.shrink(hash, |known| hasher.hash_one(known.0)),
         }
     }
 }
 
 /// The hash by which the name of `ino`, which has one, is found.
-fn hash_of_named(inodes: &HashTable<Box<Inode>>, hasher: &RandomState, ino: InodeNo) -> u64 {
+fn hash_of_named(inodes: &Shards<Box<Inode>>, hasher: &RandomState, ino: InodeNo) -> u64 {
     let inode = inodes.find(hasher.hash_one(ino), |inode| inode.ino == ino);
     let inode = inode.expect("a name goes before its inode");
     hasher.hash_one((inode.parent, &*inode.name))
 }
 
-fn is_roomy(len: usize, capacity: usize) -> bool {
-    len < capacity / SHRINK_BELOW && capacity > SHRINK_ABOVE
-}
-
 fn unknown(ino: InodeNo) -> FsError {
     FsError::Stale(format!("inode {} is not known any more", ino.0))
 }
-
-/// The tables give memory back when they are filled to less than this part of their capacity…
-const SHRINK_BELOW: usize = 8;
-
-/// …and have room for more than this many inodes.
-const SHRINK_ABOVE: usize = 4096;
 
 #[cfg(test)]
 #[path = "inode_table_tests.rs"]

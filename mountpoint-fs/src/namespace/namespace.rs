@@ -44,7 +44,7 @@ use super::writing::being_written;
 use crate::clock::Clock;
 use crate::config::limits::{FRONT_AGE_MAX, LISTING_AGE_MAX, STALE_NAMES_MAX};
 use crate::config::{FsConfig, NamesConfig};
-use crate::operation::{Attributes, Entry, FsError, InodeNo, StaleName};
+use crate::operation::{Attributes, Entry, FsError, InodeNo, StaleName, Surplus};
 use crate::sync::Mutex;
 
 /// All names of a mount.
@@ -431,16 +431,10 @@ impl Namespace {
         self.stale_names_taker.lock().take()
     }
 
-    /// Names of at most `count` files that nobody uses, if there are too many inodes. An eighth more than there are too
-    /// many, so that it is worth looking for them.
+    /// Some of the files that nobody uses, if there are too many inodes, and when to ask again.
     #[must_use]
-    pub fn surplus_names(&self, count: usize) -> Vec<StaleName> {
-        let (len, max) = (self.table.len(), self.config.inodes_max);
-        if len <= max {
-            return Vec::new();
-        }
-        let surplus = len - (max - max / 8);
-        self.table.idle_files(surplus.min(count), self.now())
+    pub fn surplus(&self) -> Surplus {
+        self.table.surplus(self.config.inodes_max)
     }
 
     /// How often a listing met a key that cannot be shown.

@@ -25,16 +25,14 @@ pub(super) struct Kept {
 impl InodeTable {
     /// What the object of `ino` says of itself.
     pub(super) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
-        self.table.lock().posix.get(&ino).copied()
+        self.table.lock().posix(ino)
     }
 
     /// The object of `ino` says this of itself. Dropped with the inode.
     pub(super) fn set_posix(&self, ino: InodeNo, posix: Option<PosixAttributes>) {
         let mut table = self.table.lock();
-        match posix {
-            Some(posix) if table.inode(ino).is_ok() => drop(table.posix.insert(ino, posix)),
-            Some(_) | None => drop(table.posix.remove(&ino)),
-        }
+        let posix = posix.filter(|_| table.inode(ino).is_ok());
+        table.set_posix(ino, posix);
     }
 
     /// The directory `ino` is there whatever S3 says, unless there are too many of those.

@@ -15,7 +15,7 @@ pub use progress::Progress;
 pub use stop::Stop;
 pub use types::{
     AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo,
-    OpenOptions, Opened, ReadData, RenameMode, SetMode, Slices, StaleName, StatFs, TimeChange,
-    WriteOptions,
+    OpenOptions, Opened, ReadData, RenameMode, SetMode, Slices, StaleName, StatFs, Surplus,
+    TimeChange, WriteOptions,
 };
 pub use xattrs::ExtendedAttributes;

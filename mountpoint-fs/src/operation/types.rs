@@ -260,6 +260,15 @@ pub struct StaleName {
     pub name: Arc<str>,
 }
 
+/// Files that nobody uses while there are too many inodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surplus {
+    /// What the kernel had better forget: a few of many.
+    pub names: Vec<StaleName>,
+    /// When the next are to be asked for, once the kernel was told these.
+    pub pause: Duration,
+}
+
 /// Reply to `statfs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatFs {
