@@ -120,8 +120,8 @@ pub(crate) fn every_fault_at_every_request(
     cases
 }
 
-/// The same for faults that take time, as silence does, all at once: each at the first and at the second request for each of
-/// the `operations`. A key has a directory of its own, in which a program that waits keeps no other one waiting. The number
+/// The same for faults that take time, as silence does, all at once: each at the first request for each of the
+/// `operations`. A key has a directory of its own, in which a program that waits keeps no other one waiting. The number
 /// of faults that struck.
 pub(crate) fn slow_faults_at_every_operation(
     server: &Server,
@@ -135,14 +135,13 @@ pub(crate) fn slow_faults_at_every_operation(
     let cases = std::thread::scope(|scope| {
         let mut started = Vec::new();
         for (number, (fault, count, is_overcome)) in faults.iter().enumerate() {
-            for (operation, skip) in operations.iter().flat_map(|of| [(*of, 0), (*of, 1)]) {
-                let key = format!("{name}-{number}-{operation:?}-{skip}/file");
+            for operation in operations {
+                let key = format!("{name}-{number}-{operation:?}/file");
                 let case = format!("{key} {fault:?}");
                 let rule = server.faults().add(Rule {
                     key_prefix: key.clone(),
-                    skip,
                     count: *count,
-                    ..Rule::on(operation, fault.clone())
+                    ..Rule::on(*operation, fault.clone())
                 });
                 started.push(scope.spawn(move || {
                     let outcome = run(&key);

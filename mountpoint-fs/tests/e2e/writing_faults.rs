@@ -212,10 +212,8 @@ fn silence_at_any_request_of_a_write_is_told_or_overcome() {
 }
 
 /// What is waited for half a minute at most. Copies and the end of an upload may take S3 minutes, and are left them.
-const QUICK: [Operation; 7] = [
-    Operation::ListObjectsV2,
+const QUICK: [Operation; 5] = [
     Operation::HeadObject,
-    Operation::GetObject,
     Operation::CreateMultipartUpload,
     Operation::PutObject,
     Operation::UploadPart,
