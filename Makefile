@@ -10,7 +10,7 @@ CARGO ?= cargo
 APT_BUILD := ca-certificates gcc libc6-dev cmake clang libclang-dev pkg-config fuse3
 APT_TEST := $(APT_BUILD) attr python3 iproute2 procps git rsync
 # Programs that the tests have write into a mount.
-APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv
+APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv unzip
 WHEELS := pyarrow==21.0.0 safetensors==0.6.2
 APT_BENCH := $(APT_BUILD) libfuse3-dev fio python3 iproute2 fonts-dejavu-core
 # All targets build the same things: other packages or kinds would mean other features, and all crates built again.
@@ -29,13 +29,19 @@ CARGO_DENY_VERSION := 0.20.2
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+# A network that fails for a moment fails nothing: each fetch is tried again a few times.
+TRIES := 5
+APT_GET := $(SUDO) apt-get -o Acquire::Retries=$(TRIES) -o DPkg::Lock::Timeout=300
+export CARGO_NET_RETRY ?= $(TRIES)
+export RUSTUP_MAX_RETRIES ?= $(TRIES)
+
 # Installs those of the named Debian packages that are missing.
 define apt_install
 	@missing=(); for package in $(1); do \
 	  dpkg-query -W -f '$${Status}' "$$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$$package"); done; \
 	if [ $${#missing[@]} -gt 0 ]; then \
 	  echo "installing $${missing[*]}"; \
-	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}"; fi
+	  $(APT_GET) update -qq && $(APT_GET) install -y -qq --no-install-recommends "$${missing[@]}"; fi
 endef
 
 .PHONY: packages
@@ -80,7 +86,7 @@ test-programs: $(TOOLS)/python/installed ## Install the programs that the tests 
 # Beside Debian's packages, the wheels that Debian has not.
 $(TOOLS)/python/installed: Makefile | program-packages
 	rm -rf $(TOOLS)/python && /usr/bin/python3 -m venv --system-site-packages $(TOOLS)/python
-	$(TOOLS)/python/bin/pip install --quiet --only-binary :all: $(WHEELS)
+	$(TOOLS)/python/bin/pip install --quiet --retries $(TRIES) --only-binary :all: $(WHEELS)
 	touch $@
 
 .PHONY: test-servers
@@ -94,7 +100,10 @@ $(TOOLS)/versitygw:
 
 define go_install
 	command -v go >/dev/null || { echo "the test servers are Go modules: install Go 1.24 or later" >&2; exit 1; }; \
-	echo "building $(1)"; mkdir -p $(TOOLS); GOFLAGS=-mod=mod GOBIN=$(TOOLS) CGO_ENABLED=0 go install -ldflags='-s -w' $(1)
+	echo "building $(1)"; mkdir -p $(TOOLS); \
+	for try in $$(seq $(TRIES)); do \
+	  [ $$try = 1 ] || { echo "again: $(1)"; sleep $$((3 * try)); }; \
+	  GOFLAGS=-mod=mod GOBIN=$(TOOLS) CGO_ENABLED=0 go install -ldflags='-s -w' $(1) && exit 0; done; exit 1
 endef
 
 .PHONY: lint
@@ -130,14 +139,26 @@ BENCH_COMMAND := make bench$(if $(ROUNDS), ROUNDS=$(ROUNDS))$(if $(BENCH_ARGS), 
 bench-packages: packages
 	$(call apt_install,$(APT_BENCH) $(if $(findstring torch,$(WORKLOAD)),python3-torch))
 
+PEERS ?= s3fs geesefs goofys rclone
+GO_PEERS = $(filter-out s3fs,$(PEERS))
+
 .PHONY: peers
 peers: ## Install more peers for the benchmark: s3fs, rclone, geesefs, goofys (PEERS=goofys)
-	$(if $(PEERS),,$(call apt_install,s3fs))
-	@command -v go >/dev/null || { echo "rclone, geesefs and goofys are Go modules: install Go 1.25 or later" >&2; exit 1; }
-	benchmark/peers/install.sh $(TOOLS) $(PEERS)
+	$(if $(filter s3fs,$(PEERS)),$(call apt_install,s3fs))
+	@test -z "$(GO_PEERS)" || command -v go >/dev/null || \
+	  { echo "no Go, of which $(GO_PEERS) need 1.25 or later" >&2; exit 1; }
+	@test -z "$(GO_PEERS)" || benchmark/peers/install.sh $(TOOLS) $(GO_PEERS)
+
+# Those that are not there yet, as far as they can be had: a run goes on without the others, and says so.
+.PHONY: bench-peers
+bench-peers:
+	@missing=(); for peer in $(PEERS); do \
+	  PATH=$(TOOLS):$$PATH command -v $$peer >/dev/null || $(MAKE) --no-print-directory peers PEERS=$$peer || missing+=($$peer); done; \
+	if [ $${#missing[@]} -gt 0 ]; then \
+	  echo "not measured, because they could not be installed (see above): $${missing[*]}" >&2; fi
 
 .PHONY: bench
-bench: bench-packages ## Measure mount-s3 beside mountpoint-s3 and every peer found (WORKLOAD=seq, ROUNDS=3)
+bench: bench-packages bench-peers ## Measure mount-s3 beside mountpoint-s3 and other peers (WORKLOAD=seq, ROUNDS=3, PEERS=)
 	$(BUILD) --release
 	$(CARGO) build --locked --release --manifest-path $(PEER_MOUNTPOINT)/Cargo.toml
 	$(CARGO) build --locked --release --manifest-path $(RENDER)/Cargo.toml

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the peers that are Go programs into a folder: rclone, geesefs and goofys, all from their published modules.
 #
-# usage: install.sh FOLDER [NAME …]
+# usage: install.sh FOLDER NAME …
 set -eu
 
 here=$(dirname "$(readlink -f "$0")")
@@ -51,9 +51,8 @@ build_goofys() {
     go build -ldflags="-s -w -X main.Version=${goofys#*@}" -o "$folder/goofys" .
 }
 
-for name in "${@:-}"; do
+for name; do
     case $name in
-    '') for each in geesefs goofys rclone; do "$0" "$folder" "$each"; done ;;
     rclone | geesefs | goofys) echo "building $name"; "build_$name" ;;
     *) echo "there is no recipe for $name" >&2; exit 1 ;;
     esac

@@ -1,7 +1,6 @@
 //! Where a run took place.
 
 use std::fs;
-use std::process::Command;
 use std::thread;
 
 use serde::Serialize;
@@ -13,8 +12,6 @@ pub(crate) struct Machine {
     pub(crate) processor: String,
     pub(crate) memory_gib: f64,
     pub(crate) kernel: String,
-    /// Commit of the working tree, with a `+` if files differ from it.
-    pub(crate) commit: String,
 }
 
 impl Machine {
@@ -28,7 +25,6 @@ impl Machine {
             processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(unknown),
             memory_gib: memory_kib / 1024.0 / 1024.0,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            commit: commit().unwrap_or_else(unknown),
         }
     }
 }
@@ -55,19 +51,6 @@ fn field(text: &str, name: &str) -> Option<String> {
     fields
         .find(|(key, _)| key.trim() == name)
         .map(|(_, value)| value.trim().to_owned())
-}
-
-fn commit() -> Option<String> {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).output().ok()?;
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let commit = git(&["rev-parse", "--short=10", "HEAD"])?;
-    let changed = !git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
-    Some(format!("{commit}{}", if changed { "+" } else { "" }))
 }
 
 #[cfg(test)]

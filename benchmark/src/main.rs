@@ -18,6 +18,7 @@ mod put;
 mod report;
 mod run;
 mod server;
+mod source;
 mod store_client;
 mod summary;
 mod system;

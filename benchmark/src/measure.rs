@@ -41,6 +41,7 @@ pub(crate) struct Measurement {
     /// Of one read, file or open; not there for commands.
     pub(crate) latency_p50_us: Option<f64>,
     pub(crate) latency_p99_us: Option<f64>,
+    pub(crate) latency_p999_us: Option<f64>,
     /// CPU time of the system under test.
     pub(crate) mount_cpu_s: f64,
     /// The same and that of the reader, and of the server unless it is a given one.
@@ -234,6 +235,7 @@ fn measurement(
         bytes: outcome.bytes,
         latency_p50_us: outcome.latency_p50.map(microseconds),
         latency_p99_us: outcome.latency_p99.map(microseconds),
+        latency_p999_us: outcome.latency_p999.map(microseconds),
         mount_cpu_s: used.mount_cpu.as_secs_f64(),
         total_cpu_s: used.total_cpu.as_secs_f64(),
         memory_peak_bytes: used.memory_peak_bytes,
@@ -246,11 +248,14 @@ fn value(unit: Unit, outcome: &Outcome) -> f64 {
     match unit {
         Unit::GigabytesPerSecond => outcome.bytes as f64 / 1e9 / seconds,
         Unit::ReadsPerSecond | Unit::FilesPerSecond => outcome.operations as f64 / seconds,
-        Unit::Milliseconds => outcome
-            .latency_p50
-            .map_or(f64::NAN, |median| median.as_secs_f64() * 1e3),
+        Unit::Milliseconds => milliseconds(outcome.latency_p50),
+        Unit::MillisecondsP999 => milliseconds(outcome.latency_p999),
         Unit::MillisecondsInAll => seconds * 1e3,
     }
+}
+
+fn milliseconds(latency: Option<Duration>) -> f64 {
+    latency.map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
 }
 
 #[cfg(test)]
@@ -265,12 +270,14 @@ mod tests {
             bytes: 3_000_000_000,
             latency_p50: Some(Duration::from_nanos(1 << 21)),
             latency_p99: None,
+            latency_p999: Some(Duration::from_nanos(1 << 22)),
         };
         let cases = [
             (Unit::GigabytesPerSecond, 1.5),
             (Unit::ReadsPerSecond, 50.0),
             (Unit::FilesPerSecond, 50.0),
             (Unit::Milliseconds, 2.097_152),
+            (Unit::MillisecondsP999, 4.194_304),
             (Unit::MillisecondsInAll, 2000.0),
         ];
         for (unit, expected) in cases {

@@ -9,7 +9,9 @@ use time::format_description::well_known::Rfc3339;
 use crate::machine::Machine;
 use crate::plot::Chart;
 use crate::server::Setup;
+use crate::source::{self, Checkout};
 use crate::summary::{Row, Summary};
+use crate::system::Role;
 use crate::workload::Group;
 
 /// Everything that is written to `results.json`.
@@ -18,6 +20,8 @@ pub(crate) struct Report {
     /// ISO 8601, UTC.
     pub(crate) date: String,
     pub(crate) machine: Machine,
+    /// The working tree; the programs that were measured say themselves what they were built from.
+    pub(crate) checkout: Option<Checkout>,
     pub(crate) systems: Vec<Version>,
     /// The system that the others are compared with.
     pub(crate) baseline: String,
@@ -36,6 +40,7 @@ pub(crate) struct Report {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Version {
     pub(crate) name: String,
+    pub(crate) role: Role,
     pub(crate) version: String,
 }
 
@@ -106,11 +111,17 @@ impl Report {
             processor,
             memory_gib,
             kernel,
-            commit,
         } = &self.machine;
+        let products = self
+            .systems
+            .iter()
+            .filter(|system| system.role == Role::Product)
+            .map(|system| (system.name.as_str(), system.version.as_str()));
+        let products: Vec<_> = products.collect();
+        let built = source::described(&products, self.checkout.as_ref());
         let date: String = self.date.chars().take("2026-11-21".len()).collect();
         format!(
-            "{date}, commit {commit}; {cores} cores ({processor}), {memory_gib:.0} GiB, Linux {kernel}; {} rounds of {} s",
+            "{date}, {built}; {cores} cores ({processor}), {memory_gib:.0} GiB, Linux {kernel}; {} rounds of {} s",
             self.rounds, self.seconds
         )
     }
@@ -134,7 +145,7 @@ impl Report {
         let systems = self
             .systems
             .iter()
-            .map(|Version { name, version }| format!("**{name}**: {version}"));
+            .map(|Version { name, version, .. }| format!("**{name}**: {version}"));
         for line in lines.into_iter().chain(systems) {
             let _infallible = writeln!(text, "- {line}");
         }
@@ -144,13 +155,14 @@ impl Report {
 /// Whether costs are told for each GB, or for each operation.
 fn per_byte(group: Group) -> bool {
     match group {
-        Group::Random | Group::FirstByte | Group::Metadata => false,
+        Group::Random | Group::FirstByte | Group::Metadata | Group::Tail => false,
         Group::Sequential
         | Group::Cached
         | Group::Pattern
         | Group::Application
         | Group::Write
-        | Group::Network => true,
+        | Group::Network
+        | Group::S3 => true,
     }
 }
 

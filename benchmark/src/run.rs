@@ -13,6 +13,7 @@ use crate::measure::{Bench, Measurement};
 use crate::progress::Progress;
 use crate::report::{Report, Version, digits, iso};
 use crate::server::Servers;
+use crate::source::Checkout;
 use crate::summary::{Row, compare};
 use crate::system::{Role, System};
 use crate::workload::{self, Workload};
@@ -63,12 +64,14 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let versions = systems.iter().map(|system| {
         Ok(Version {
             name: system.name.clone(),
+            role: system.role,
             version: system.version()?,
         })
     });
     let mut report = Report {
         date: iso(clock::now()),
         machine: Machine::here(),
+        checkout: Checkout::here(),
         systems: versions.collect::<Result<_>>()?,
         baseline: baseline(settings, &systems),
         command: command(settings),

@@ -185,6 +185,7 @@ mod tests {
             bytes,
             latency_p50_us: (bytes > 0).then_some(10.0),
             latency_p99_us: None,
+            latency_p999_us: None,
             mount_cpu_s: 1.0,
             total_cpu_s: 2.0,
             memory_peak_bytes: 3 << 20,

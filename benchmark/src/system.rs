@@ -182,6 +182,7 @@ impl System {
     pub(crate) fn takes(&self, workload: &Workload) -> bool {
         match self.role {
             Role::Product | Role::Peer => true,
+            Role::FuseLimit | Role::ClientLimit if !workload.group.has_limit() => false,
             Role::FuseLimit => !workload.action.writes() && !workload.action.reads_made_file(),
             Role::ClientLimit => limit::client_takes(workload.action),
         }

@@ -1,6 +1,9 @@
 //! What the benchmark says to a command line, before it measures anything.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 #[track_caller]
 fn check(arguments: &[&str], success: bool, expected: &str) {
@@ -42,4 +45,37 @@ fn what_cannot_be_measured_is_said_at_once() {
         "ttfb",
     ];
     check(&given, false, "AWS_ACCESS_KEY_ID");
+}
+
+/// As the whole benchmark does with the same flags.
+#[test]
+fn a_server_alone_behaves_as_its_command_line_says() {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_benchmark"))
+        .args(["serve", "--quick", "--latency-ms", "300"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the server can be started");
+    let mut url = String::new();
+    let mut output = BufReader::new(server.stdout.take().expect("it prints its address"));
+    output.read_line(&mut url).expect("it prints its address");
+    let address = url.trim().strip_prefix("http://").expect("a URL");
+    let mut connection = TcpStream::connect(address).expect("it listens there");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a server in another process owns its time"
+    )]
+    let asked = Instant::now();
+    write!(
+        connection,
+        "GET /benchmark/large/000000 HTTP/1.1\r\nHost: {address}\r\n\r\n"
+    )
+    .expect("it takes a request");
+    connection.read_exact(&mut [0]).expect("it answers");
+    let took = asked.elapsed();
+    // It ends with its input.
+    drop(server.stdin.take());
+    let status = server.wait().expect("it was started");
+    assert!(status.success(), "{status}");
+    assert!(took >= Duration::from_millis(300), "{took:?}");
 }

@@ -12,9 +12,9 @@ use mountpoint_crt_sys::block::BlockFill;
 
 use crate::ClientError;
 use crate::types::{
-    AppendRequest, BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, Front,
-    GetOutput, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo,
-    Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
+    AppendRequest, BucketInfo, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure, ETag,
+    Front, GetOutput, GetRequest, Key, ListOutput, ListRequest, ObjectDetails, ObjectHeaders,
+    ObjectInfo, Part, PartNumber, PutCondition, PutOutput, PutRequest, Upload,
 };
 
 /// A request in progress that owns all it needs.
@@ -160,10 +160,11 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     fn list_uploads(&self, prefix: &str) -> Pending<Vec<Upload>>;
 
     /// DeleteObject. Deleting what is not there succeeds. With `if_match`, only that version.
-    fn delete(&self, key: &Key, if_match: Option<crate::types::ETag>) -> Pending<()>;
+    fn delete(&self, key: &Key, if_match: Option<ETag>) -> Pending<()>;
 
-    /// DeleteObjects, at most 1000 keys. Returns those that are still there.
-    fn delete_many(&self, keys: Vec<Key>) -> Pending<Vec<DeleteFailure>>;
+    /// DeleteObjects, at most 1000 objects, each only in the version that it names. Returns those that are still there; a
+    /// server may ignore the versions.
+    fn delete_many(&self, objects: Vec<(Key, Option<ETag>)>) -> Pending<Vec<DeleteFailure>>;
 
     /// CopyObject within the bucket.
     fn copy(

@@ -99,6 +99,14 @@ impl ETag {
     pub fn matches(&self, other: &Self) -> bool {
         self.0.trim_matches('"') == other.0.trim_matches('"')
     }
+
+    /// Of how many parts the object was made, where the ETag says it as Amazon S3's do: `…-N`.
+    #[must_use]
+    pub fn parts(&self) -> Option<usize> {
+        let (digest, count) = self.0.trim_matches('"').split_once('-')?;
+        let is_digest = digest.len() == 32 && digest.bytes().all(|b| b.is_ascii_hexdigit());
+        count.parse().ok().filter(|_| is_digest)
+    }
 }
 
 impl fmt::Debug for ETag {

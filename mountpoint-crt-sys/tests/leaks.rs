@@ -65,8 +65,9 @@ fn options(server: &Server) -> ClientOptions {
         tls: TlsOptions::default(),
         throughput_target_gbps: 10.0,
         part_size_max: OBJECT,
-        connect_timeout: Duration::from_secs(1),
-        stall_timeout: Duration::from_secs(3),
+        // A starved machine may stand still for seconds; these requests are not sent again.
+        connect_timeout: Duration::from_secs(60),
+        stall_timeout: Duration::from_secs(60),
         network_interface: None,
         proxy: None,
     }

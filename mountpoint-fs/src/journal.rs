@@ -1,4 +1,5 @@
-//! Unfinished uploads, remembered outside of the process, so that the next mount can abort what a killed one left.
+//! Unfinished uploads, remembered outside of the process, so that the next mount can abort what a killed one left; and
+//! renames of directories that move name by name, so that it can go on with them.
 //!
 //! Each process that uploads in parts has a file of its own in the state directory, locked for as long as it lives, with
 //! a line for each upload that was begun or ended. A file whose lock is free belongs to a process that is gone: the next
@@ -6,25 +7,27 @@
 //! known by their ids only, so nothing of another client is ever touched.
 //!
 //! Invariant: the id of an upload is in the file before its first part is sent. Lines are not forced to the disk: they
-//! outlive the process, not a loss of power. A journal that cannot be written is a warning and stops no upload.
+//! outlive the process, not a loss of power. A journal that cannot be written is a warning and stops no upload; what it
+//! has missed then, or lost with its file, it is told again with the next line. A line that makes no sense, as one that was
+//! cut off where the disk was full, hides no other.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mountpoint_client::types::{Key, Upload};
 use mountpoint_client::{ErrorKind, ObjectClient};
 use serde::{Deserialize, Serialize};
 
-use crate::config::limits::{JOURNAL_FILES_MAX, JOURNAL_LEN_MAX};
+use crate::config::limits::{JOURNAL_FILES_MAX, JOURNAL_LEN_MAX, RENAMES_REMEMBERED_MAX};
 use crate::sync::Mutex;
 
 /// The journal of this mount. Its file is made with the first upload.
 #[derive(Debug)]
 pub(crate) struct Journal {
     place: Option<Place>,
-    /// The file, once it is there, and how many uploads it has open. The lock is a leaf.
+    /// The file, once it is there, and which uploads are open. The lock is a leaf.
     state: Mutex<State>,
 }
 
@@ -40,8 +43,13 @@ struct Place {
 struct State {
     file: Option<File>,
     path: PathBuf,
-    open: usize,
+    /// Begun and not ended, whether or not the file says so.
+    open: Vec<Upload>,
+    /// The same of renames: old and new prefix. Oldest first.
+    renames: Vec<(String, String)>,
     len: u64,
+    /// A line could not be written, or not all of it.
+    has_missed: bool,
     has_warned: bool,
 }
 
@@ -57,6 +65,15 @@ enum Line {
     },
     Ended {
         id: String,
+    },
+    /// A rename of a directory, by its prefixes.
+    Renaming {
+        from: String,
+        to: String,
+    },
+    Renamed {
+        from: String,
+        to: String,
     },
 }
 
@@ -75,23 +92,59 @@ impl Journal {
 
     /// `upload` was begun.
     pub(crate) fn begun(&self, upload: &Upload) {
-        self.write(&Line::Begun {
-            key: upload.key.as_str().to_owned(),
-            id: upload.upload_id.clone(),
+        self.record(|state| {
+            state.open.push(upload.clone());
+            Line::begun(upload)
         });
     }
 
     /// `upload` is complete, or S3 has forgotten it.
     pub(crate) fn ended(&self, upload: &Upload) {
-        self.write(&Line::Ended {
-            id: upload.upload_id.clone(),
+        let id = upload.upload_id.clone();
+        self.record(|state| {
+            state.open.retain(|open| open.upload_id != id);
+            Line::Ended { id }
         });
     }
 
-    fn write(&self, line: &Line) {
-        let Some(place) = &self.place else { return };
+    /// The directory `from` is being moved to `to`, name by name.
+    pub(crate) fn renaming(&self, from: &str, to: &str) {
+        self.record(|state| {
+            let rename = (from.to_owned(), to.to_owned());
+            if !state.renames.contains(&rename) {
+                if state.renames.len() == RENAMES_REMEMBERED_MAX {
+                    state.renames.remove(0);
+                }
+                state.renames.push(rename);
+            }
+            let (from, to) = (from.to_owned(), to.to_owned());
+            Line::Renaming { from, to }
+        });
+    }
+
+    /// It has come to its end, or is not moved so.
+    pub(crate) fn renamed(&self, from: &str, to: &str) {
+        self.record(|state| {
+            let (from, to) = (from.to_owned(), to.to_owned());
+            state
+                .renames
+                .retain(|known| *known != (from.clone(), to.clone()));
+            Line::Renamed { from, to }
+        });
+    }
+
+    /// Whether a move of `from` to `to` was begun and has not come to its end.
+    pub(crate) fn is_renaming(&self, from: &str, to: &str) -> bool {
+        let renames = &self.state.lock().renames;
+        renames.iter().any(|known| known.0 == from && known.1 == to)
+    }
+
+    fn record(&self, change: impl FnOnce(&mut State) -> Line) {
         let mut state = self.state.lock();
-        let written = state.write(place, line);
+        let line = change(&mut state);
+        let Some(place) = &self.place else { return };
+        let written = state.write(place, &line);
+        state.has_missed = written.is_err();
         if let Err(error) = written
             && !std::mem::replace(&mut state.has_warned, true)
         {
@@ -103,7 +156,7 @@ impl Journal {
         }
     }
 
-    /// Aborts what processes left that are gone. Returns how many uploads that were.
+    /// Aborts what processes left that are gone, and takes over their renames. Returns how many uploads that were.
     pub(crate) async fn recover(&self, client: &dyn ObjectClient) -> usize {
         let Some(place) = &self.place else { return 0 };
         let mut aborted = 0;
@@ -127,6 +180,9 @@ impl Journal {
                     }
                 }
             }
+            for (from, to) in &left.renames {
+                self.renaming(from, to);
+            }
             if is_done {
                 // While the lock is held: nobody else has looked at it.
                 std::fs::remove_file(&path).ok();
@@ -137,34 +193,97 @@ impl Journal {
 }
 
 impl State {
+    /// Writes `line`, and before it what was missed.
     fn write(&mut self, place: &Place, line: &Line) -> io::Result<()> {
-        if self.file.is_none() {
-            let (path, mut file) = place.make()?;
-            self.len = append(&mut file, &Line::Bucket(place.bucket.clone()))?;
-            (self.path, self.file) = (path, Some(file));
+        if !self.is_there() {
+            return self.begin_anew(place);
         }
-        let file = self.file.as_mut().expect("made above");
-        self.len += append(file, line)?;
-        match line {
-            Line::Begun { .. } => self.open += 1,
-            Line::Ended { .. } => self.open = self.open.saturating_sub(1),
-            Line::Bucket(_) => {}
+        let mut lines = Vec::new();
+        if self.has_missed {
+            // The end of what was cut off.
+            lines.push(b'\n');
+            self.tell_open(&mut lines)?;
         }
-        if self.open == 0 && self.len > JOURNAL_LEN_MAX {
+        line.append_to(&mut lines)?;
+        let is_empty = self.is_empty();
+        let file = self.file.as_mut().expect("it is there");
+        file.write_all(&lines)?;
+        self.len += lines.len() as u64;
+        if is_empty && self.len > JOURNAL_LEN_MAX {
             file.set_len(0)?;
             file.rewind()?;
-            self.len = append(file, &Line::Bucket(place.bucket.clone()))?;
+            let lines = place.first_line()?;
+            file.write_all(&lines)?;
+            self.len = lines.len() as u64;
         }
+        Ok(())
+    }
+
+    /// Whether there is nothing that the next mount would have to know.
+    fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.renames.is_empty()
+    }
+
+    fn tell_open(&self, lines: &mut Vec<u8>) -> io::Result<()> {
+        for upload in &self.open {
+            Line::begun(upload).append_to(lines)?;
+        }
+        for (from, to) in self.renames.iter().cloned() {
+            Line::Renaming { from, to }.append_to(lines)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the next mount would find the file.
+    fn is_there(&self) -> bool {
+        self.file.as_ref().is_some_and(has_name)
+    }
+
+    /// A file that says what is open.
+    fn begin_anew(&mut self, place: &Place) -> io::Result<()> {
+        self.file = None;
+        if self.is_empty() {
+            return Ok(());
+        }
+        let mut lines = place.first_line()?;
+        self.tell_open(&mut lines)?;
+        let (path, mut file) = place.make()?;
+        if let Err(error) = file.write_all(&lines) {
+            std::fs::remove_file(&path).ok();
+            return Err(error);
+        }
+        self.len = lines.len() as u64;
+        (self.path, self.file) = (path, Some(file));
         Ok(())
     }
 }
 
 impl Drop for State {
     fn drop(&mut self) {
-        if self.file.is_some() && self.open == 0 {
+        if self.is_empty() && self.is_there() {
             std::fs::remove_file(&self.path).ok();
         }
     }
+}
+
+impl Line {
+    fn begun(upload: &Upload) -> Self {
+        Self::Begun {
+            key: upload.key.as_str().to_owned(),
+            id: upload.upload_id.clone(),
+        }
+    }
+
+    fn append_to(&self, lines: &mut Vec<u8>) -> io::Result<()> {
+        serde_json::to_writer(&mut *lines, self).map_err(io::Error::other)?;
+        lines.push(b'\n');
+        Ok(())
+    }
+}
+
+/// Whether the file can be found by a name, or is only open.
+fn has_name(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
 }
 
 impl Place {
@@ -187,13 +306,22 @@ impl Place {
             match file {
                 Ok(file) => {
                     file.lock()?;
-                    return Ok((path, file));
+                    // Who looked at it before it was locked may have taken it for a dead one's.
+                    if has_name(&file) {
+                        return Ok((path, file));
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
         Err(io::Error::other("there are too many journals"))
+    }
+
+    fn first_line(&self) -> io::Result<Vec<u8>> {
+        let mut lines = Vec::new();
+        Line::Bucket(self.bucket.clone()).append_to(&mut lines)?;
+        Ok(lines)
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -209,145 +337,51 @@ impl Place {
 /// What a process left that is gone. The file is locked.
 struct Left {
     uploads: Vec<Upload>,
+    renames: Vec<(String, String)>,
     _file: File,
 }
 
 impl Left {
     /// The uploads in the file at `path`; `None` if its process lives, or if it is about another bucket.
     fn take(path: &Path, bucket: &str) -> io::Result<Option<Self>> {
-        let file = File::open(path)?;
+        let mut file = File::open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
+        let mut lines = Vec::new();
+        file.read_to_end(&mut lines)?;
         let mut uploads: Vec<Upload> = Vec::new();
-        let mut is_ours = false;
-        for line in BufReader::new(&file).lines() {
-            // The last line may have been cut off by the end of its process: then nothing was done with it yet.
-            match serde_json::from_str(&line?) {
-                Ok(Line::Bucket(name)) => is_ours = name == bucket,
+        let mut renames = Vec::new();
+        let mut is_anothers = false;
+        for line in lines.split(|byte| *byte == b'\n') {
+            match serde_json::from_slice(line) {
+                Ok(Line::Bucket(name)) => is_anothers = name != bucket,
                 Ok(Line::Begun { key, id }) => {
                     uploads.extend(Key::parse(&key).map(|key| Upload { key, upload_id: id }));
                 }
                 Ok(Line::Ended { id }) => uploads.retain(|upload| upload.upload_id != id),
-                Err(_) => break,
+                Ok(Line::Renaming { from, to }) => renames.push((from, to)),
+                Ok(Line::Renamed { from, to }) => {
+                    let rename = (from, to);
+                    renames.retain(|known| *known != rename);
+                }
+                // It was cut off by a full disk, or the end of its process: then nothing was done with it yet.
+                Err(_) => {}
             }
         }
-        Ok(is_ours.then_some(Self {
+        // One without a bucket has come to nothing, and holds nothing.
+        Ok((!is_anothers).then_some(Self {
             uploads,
+            renames,
             _file: file,
         }))
     }
 }
 
-/// Appends a line in one system call. Returns its length.
-fn append(file: &mut File, line: &Line) -> io::Result<u64> {
-    let mut text = serde_json::to_string(line).map_err(io::Error::other)?;
-    text.push('\n');
-    file.write_all(text.as_bytes())?;
-    Ok(text.len() as u64)
-}
-
 const EXTENSION: &str = "journal";
 
 #[cfg(test)]
-mod tests {
-    use futures::FutureExt as _;
-    use mountpoint_client::SimClient;
-    use mountpoint_client::sim::SimOptions;
-    use mountpoint_client::types::ObjectHeaders;
-
-    use super::*;
-
-    fn begin(client: &SimClient, key: &str) -> Upload {
-        let key = Key::parse(key).unwrap();
-        let begun = client.create_upload(&key, ObjectHeaders::default(), None);
-        begun.now_or_never().unwrap().unwrap()
-    }
-
-    fn open(client: &SimClient) -> Vec<String> {
-        let uploads = client.list_uploads("").now_or_never().unwrap().unwrap();
-        uploads
-            .into_iter()
-            .map(|upload| upload.key.as_str().to_owned())
-            .collect()
-    }
-
-    /// What a killed process leaves: its files, without its locks.
-    fn killed(journal: Journal) {
-        let mut state = std::mem::take(&mut *journal.state.lock());
-        // Not removed, as by a process that ends well.
-        state.open = usize::MAX;
-    }
-
-    #[test]
-    fn what_a_killed_process_left_is_aborted_and_nothing_else() {
-        let client = SimClient::new(SimOptions::default());
-        let directory = tempfile::tempdir().unwrap();
-        let state = directory.path().join("not/there/yet");
-        let journal = |bucket| Journal::new(Some(&state), bucket);
-        let recover = |bucket| journal(bucket).recover(&client).now_or_never().unwrap();
-        assert_eq!(recover("b"), 0);
-        let [first, second, third, other] =
-            ["first", "second", "third", "other"].map(|key| begin(&client, key));
-        let (of_killed, of_other, living) = (journal("b"), journal("c"), journal("b"));
-        begin(&client, "of another client");
-        of_killed.begun(&first);
-        of_killed.begun(&second);
-        client.abort_upload(&first).now_or_never().unwrap().unwrap();
-        of_killed.ended(&first);
-        living.begun(&third);
-        of_other.begun(&other);
-        killed(of_killed);
-        killed(of_other);
-        assert_eq!(recover("b"), 1);
-        assert_eq!(open(&client), ["of another client", "other", "third"]);
-        assert_eq!(recover("b"), 0);
-        assert_eq!(recover("c"), 1);
-        // A process that ends well leaves no file.
-        living.ended(&third);
-        drop(living);
-        assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_line_that_was_cut_off_does_no_harm_and_an_abort_that_fails_is_tried_again() {
-        let client = SimClient::new(SimOptions::default());
-        let directory = tempfile::tempdir().unwrap();
-        let journal = Journal::new(Some(directory.path()), "b");
-        journal.begun(&begin(&client, "key"));
-        let path = journal.state.lock().path.clone();
-        killed(journal);
-        let mut file = OpenOptions::new().append(true).open(path).unwrap();
-        file.write_all(b"{\"begun\":{\"key\":\"half").unwrap();
-        drop(file);
-        let recover = || {
-            let journal = Journal::new(Some(directory.path()), "b");
-            journal.recover(&client).now_or_never().unwrap()
-        };
-        client.fail_next(
-            mountpoint_client::sim::Operation::AbortMultipartUpload,
-            1,
-            ErrorKind::Transient,
-        );
-        assert_eq!(recover(), 0);
-        assert_eq!((recover(), open(&client).len()), (1, 0));
-    }
-
-    #[test]
-    fn the_file_does_not_grow_for_ever() {
-        let directory = tempfile::tempdir().unwrap();
-        let journal = Journal::new(Some(directory.path()), "b");
-        let upload = Upload {
-            key: Key::parse(&"k".repeat(1000)).unwrap(),
-            upload_id: "id".to_owned(),
-        };
-        for _ in 0..200 {
-            journal.begun(&upload);
-            journal.ended(&upload);
-            let len = std::fs::metadata(&journal.state.lock().path).unwrap().len();
-            assert!(len <= JOURNAL_LEN_MAX + 4096, "{len}");
-        }
-    }
-}
+#[path = "journal_tests.rs"]
+mod tests;

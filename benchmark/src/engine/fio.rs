@@ -105,6 +105,7 @@ fn parse(text: &str) -> Result<Outcome> {
         bytes: job.read.io_bytes,
         latency_p50: percentiles.map(|found| Duration::from_nanos(found.p50)),
         latency_p99: percentiles.map(|found| Duration::from_nanos(found.p99)),
+        latency_p999: None,
     })
 }
 
@@ -132,6 +133,7 @@ mod tests {
             bytes: 8192,
             latency_p50: Some(Duration::from_micros(70)),
             latency_p99: Some(Duration::from_micros(90)),
+            latency_p999: None,
         };
         assert_eq!(outcome, expected);
     }

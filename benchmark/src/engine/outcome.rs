@@ -18,6 +18,8 @@ pub(crate) struct Outcome {
     /// Of one operation; not there for commands.
     pub(crate) latency_p50: Option<Duration>,
     pub(crate) latency_p99: Option<Duration>,
+    /// Not there either for `fio` and scripts, which do not tell it.
+    pub(crate) latency_p999: Option<Duration>,
 }
 
 /// What one thread did, or several.
@@ -58,6 +60,7 @@ impl Tally {
             bytes: self.bytes,
             latency_p50: self.latency.quantile(0.5),
             latency_p99: self.latency.quantile(0.99),
+            latency_p999: self.latency.quantile(0.999),
         }
     }
 }

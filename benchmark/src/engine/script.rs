@@ -107,6 +107,7 @@ fn parse(output: &[u8]) -> Result<Outcome> {
         bytes: found.bytes,
         latency_p50: found.p50_us.map(microseconds),
         latency_p99: found.p99_us.map(microseconds),
+        latency_p999: None,
     })
 }
 

@@ -64,6 +64,7 @@ const KINDS: [Kind; 4] = [
             Group::Cached,
             Group::Application,
             Group::Write,
+            Group::S3,
         ],
         figure: |summary| Some(Bar::plain(summary.mount_cpu_s_per_gb?)),
     },

@@ -46,6 +46,7 @@ pub(crate) fn serve(needs: &Needs) -> Result<()> {
             Box::new(GivenStore::prepare(url, client, &sets)?)
         }
     };
+    store.behave(needs.setup.conditions())?;
     let mut output = io::stdout().lock();
     writeln!(output, "{}", store.url())?;
     for line in io::stdin().lock().lines() {

@@ -109,7 +109,8 @@ impl Store for GivenStore {
             let keys = sizes.keys().filter(|key| **key != written_marker());
             let keys: Vec<_> = keys.map(|key| parse_key(key)).collect::<Result<_>>()?;
             for keys in keys.chunks(DELETE_MAX) {
-                let left = client.delete_many(keys.to_vec()).await?;
+                let objects = keys.iter().map(|key| (key.clone(), None));
+                let left = client.delete_many(objects.collect()).await?;
                 if let Some(failure) = left.first() {
                     bail!("what was written cannot be removed: {failure:?}");
                 }

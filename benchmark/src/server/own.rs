@@ -72,6 +72,15 @@ impl Store for OwnStore {
                 jitter: Duration::ZERO,
             }));
         }
+        if let Some(late) = conditions.late {
+            faults.add(Rule {
+                probability: late.percent as f64 / 100.0,
+                ..Rule::always(Fault::Latency {
+                    fixed: Duration::from_millis(late.by_ms),
+                    jitter: Duration::ZERO,
+                })
+            });
+        }
         if conditions.bandwidth_mbps > 0 {
             let bytes_per_second = conditions.bandwidth_mbps * 1_000_000 / 8;
             faults.add(Rule::always(Fault::Bandwidth(bytes_per_second)));

@@ -51,6 +51,7 @@ impl Setup {
         Conditions {
             latency_ms: self.latency_ms,
             bandwidth_mbps: self.bandwidth_mbps,
+            late: None,
         }
     }
 
@@ -60,10 +61,17 @@ impl Setup {
             Some(url) => {
                 format!("the server at {url}, whose requests and CPU time are not counted")
             }
-            None => format!(
-                "server, mount and reader share the machine; {} ms added to each request where a workload does not say",
-                self.latency_ms
-            ),
+            None => {
+                let bandwidth = match self.bandwidth_mbps {
+                    0 => String::new(),
+                    limit => format!(" and {limit} Mbit/s for each answer"),
+                };
+                format!(
+                    "server, mount and reader share the machine; {} ms added to each request{bandwidth} where a workload \
+                     does not say",
+                    self.latency_ms
+                )
+            }
         }
     }
 

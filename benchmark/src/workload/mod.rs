@@ -7,6 +7,7 @@ mod metadata;
 mod network;
 mod pattern;
 mod random;
+mod s3;
 mod sequential;
 mod write;
 
@@ -60,6 +61,16 @@ pub(crate) struct Conditions {
     pub(crate) latency_ms: u64,
     /// Of each answer's body; 0 for no limit.
     pub(crate) bandwidth_mbps: u64,
+    /// Some answers come much later.
+    pub(crate) late: Option<Late>,
+}
+
+/// Answers that come later than the others.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Late {
+    /// Of all.
+    pub(crate) percent: u64,
+    pub(crate) by_ms: u64,
 }
 
 impl Conditions {
@@ -90,10 +101,14 @@ pub(crate) enum Group {
     Metadata,
     Write,
     Network,
+    /// A store as far away, and answers as wide, as those of Amazon S3.
+    S3,
+    /// The same, where some answers are late.
+    Tail,
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Sequential,
         Self::Cached,
         Self::Random,
@@ -103,6 +118,8 @@ impl Group {
         Self::Metadata,
         Self::Write,
         Self::Network,
+        Self::S3,
+        Self::Tail,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -116,6 +133,8 @@ impl Group {
             Self::Metadata => "metadata",
             Self::Write => "write",
             Self::Network => "nic",
+            Self::S3 => "s3",
+            Self::Tail => "tail",
         }
     }
 
@@ -130,7 +149,15 @@ impl Group {
             Self::Metadata => "Names and attributes",
             Self::Write => "Writing",
             Self::Network => "Several network interfaces",
+            Self::S3 => "Sequential reads from a store as far away as S3",
+            Self::Tail => "Late answers",
         }
+    }
+
+    /// Whether FUSE alone and the client alone say anything of it. What waits for a far store is bounded by how much
+    /// is asked for at once, and neither of them decides that.
+    pub(crate) fn has_limit(self) -> bool {
+        !matches!(self, Self::S3 | Self::Tail)
     }
 }
 
@@ -304,6 +331,8 @@ pub(crate) enum Unit {
     FilesPerSecond,
     /// Median of the operations' durations.
     Milliseconds,
+    /// What 999 of 1,000 operations take at most.
+    MillisecondsP999,
     /// The whole workload.
     MillisecondsInAll,
 }
@@ -315,12 +344,16 @@ impl Unit {
             Self::ReadsPerSecond => "IOPS",
             Self::FilesPerSecond => "files/s",
             Self::Milliseconds | Self::MillisecondsInAll => "ms",
+            Self::MillisecondsP999 => "ms p99.9",
         }
     }
 
     /// Whether a greater value is a better one.
     pub(crate) fn more_is_better(self) -> bool {
-        !matches!(self, Self::Milliseconds | Self::MillisecondsInAll)
+        !matches!(
+            self,
+            Self::Milliseconds | Self::MillisecondsP999 | Self::MillisecondsInAll
+        )
     }
 
     /// How many times as good as `other` the value is.
@@ -345,6 +378,7 @@ pub(crate) fn all(data: &Dataset) -> Vec<Workload> {
         metadata::table,
         write::table,
         network::table,
+        s3::table,
     ];
     tables.iter().flat_map(|table| table(data)).collect()
 }

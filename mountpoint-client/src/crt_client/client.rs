@@ -178,8 +178,8 @@ impl ObjectClient for CrtClient {
         objects::delete(&self.0, key, if_match)
     }
 
-    fn delete_many(&self, keys: Vec<Key>) -> Pending<Vec<DeleteFailure>> {
-        objects::delete_many(&self.0, keys)
+    fn delete_many(&self, objects: Vec<(Key, Option<ETag>)>) -> Pending<Vec<DeleteFailure>> {
+        objects::delete_many(&self.0, objects)
     }
 
     fn copy(

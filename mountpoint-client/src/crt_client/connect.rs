@@ -25,7 +25,7 @@ use super::data::DataClients;
 use super::idle::Keeper;
 use super::options::{
     CONNECT_TIMEOUT, CONNECTION_IDLE_MAX, CONTROL_IN_FLIGHT_MAX, CrtClientOptions,
-    GBPS_PER_CONNECTION, READ_AHEAD_PERCENT, READ_AHEAD_QUEUE_MAX, READ_STALL,
+    GBPS_PER_CONNECTION, READ_AHEAD_QUEUE_MAX, READ_STALL,
 };
 use super::request_headers::RequestHeaders;
 use super::sessions::{Opener, Sessions};
@@ -91,6 +91,7 @@ pub(super) async fn connect_at(
     } = found;
     let headers = RequestHeaders::checked(&options, &endpoint)?;
     let connections = options.connections(found.instance_type.as_deref());
+    let connections_ahead = options.connections_ahead(found.instance_type.as_deref());
     let parts_in_flight = options.connections_to_fill(found.instance_type.as_deref());
     let proxy = options.proxy.for_url(&endpoint.origin);
     let target = probe_target(&endpoint, proxy)?;
@@ -120,13 +121,12 @@ pub(super) async fn connect_at(
         ..RuntimeOptions::default()
     };
     let data = data_clients(&runtime_options, &plan, interfaces, keeper)?;
-    let connections = connections as usize * data.count();
     Ok(Core {
         parts_in_flight: parts_in_flight as usize * data.count(),
         control: Semaphore::new(CONTROL_IN_FLIGHT_MAX),
         was_reached: AtomicBool::new(false),
         admission: Admission::new(
-            connections * READ_AHEAD_PERCENT as usize / 100,
+            connections_ahead as usize * data.count(),
             READ_AHEAD_QUEUE_MAX,
         ),
         is_directory_bucket: options.is_directory_bucket(),

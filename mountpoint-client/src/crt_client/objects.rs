@@ -65,23 +65,27 @@ pub(super) fn delete(core: &Arc<Core>, key: &Key, if_match: Option<ETag>) -> Pen
     })
 }
 
-pub(super) fn delete_many(core: &Arc<Core>, keys: Vec<Key>) -> Pending<Vec<DeleteFailure>> {
+pub(super) fn delete_many(
+    core: &Arc<Core>,
+    objects: Vec<(Key, Option<ETag>)>,
+) -> Pending<Vec<DeleteFailure>> {
     let operation = core.on_bucket("DeleteObjects");
-    if keys.is_empty() {
+    if objects.is_empty() {
         return Box::pin(std::future::ready(Ok(Vec::new())));
     }
-    if keys.len() > DELETE_MANY_MAX {
-        let what = format!("{} keys, {DELETE_MANY_MAX} at most", keys.len());
+    if objects.len() > DELETE_MANY_MAX {
+        let what = format!("{} keys, {DELETE_MANY_MAX} at most", objects.len());
         return refused(operation.error(ErrorKind::InvalidRequest, &what));
     }
-    let (listed, unlisted): (Vec<Key>, Vec<Key>) =
-        keys.into_iter().partition(|key| is_xml(key.as_str()));
+    let (listed, unlisted): (Vec<_>, Vec<_>) = objects
+        .into_iter()
+        .partition(|(key, _)| is_xml(key.as_str()));
     let core_of_task = Arc::clone(core);
     writing(core, async move {
         let core = core_of_task;
         let mut failures = delete_listed(&core, &operation, &listed).await?;
-        for key in unlisted {
-            if let Err(error) = delete(&core, &key, None).await {
+        for (key, if_match) in unlisted {
+            if let Err(error) = delete(&core, &key, if_match).await {
                 failures.push(DeleteFailure { key, error });
             }
         }
@@ -100,13 +104,13 @@ fn is_xml(text: &str) -> bool {
 async fn delete_listed(
     core: &Core,
     operation: &Operation,
-    keys: &[Key],
+    objects: &[(Key, Option<ETag>)],
 ) -> Result<Vec<DeleteFailure>, ClientError> {
-    if keys.is_empty() {
+    if objects.is_empty() {
         return Ok(Vec::new());
     }
     let attempt = || async {
-        let delete = delete_list(operation, keys)?;
+        let delete = delete_list(operation, objects)?;
         let call = core
             .sdk
             .delete_objects()
@@ -125,11 +129,13 @@ async fn delete_listed(
     core.retry(Call::quick(operation.clone()), attempt).await
 }
 
-fn delete_list(operation: &Operation, keys: &[Key]) -> Result<Delete, Fault> {
+fn delete_list(operation: &Operation, objects: &[(Key, Option<ETag>)]) -> Result<Delete, Fault> {
     let build = || {
         let mut list = Delete::builder().quiet(true);
-        for key in keys {
-            list = list.objects(ObjectIdentifier::builder().key(key.as_str()).build()?);
+        for (key, if_match) in objects {
+            let object = ObjectIdentifier::builder().key(key.as_str());
+            let version = if_match.as_ref().map(|etag| etag.as_str().to_owned());
+            list = list.objects(object.set_e_tag(version).build()?);
         }
         list.build()
     };

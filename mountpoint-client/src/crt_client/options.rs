@@ -125,23 +125,42 @@ impl CrtClientOptions {
         }
     }
 
-    /// Connections of one interface, on an instance of this type, if it is one.
+    /// Connections of one interface for requests with long bodies, on an instance of this type, if it is one: those that
+    /// fill its network, and some for readers that are blocked.
     #[must_use]
     pub fn connections(&self, instance_type: Option<&str>) -> u32 {
-        let wanted = self
-            .connections
-            .unwrap_or_else(|| self.connections_to_fill(instance_type));
+        let wanted = self.connections.unwrap_or_else(|| {
+            let to_fill = self.connections_to_fill(instance_type);
+            to_fill + (to_fill / 4).max(CONNECTIONS_BLOCKED)
+        });
         wanted.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX)
     }
 
-    /// Requests with long bodies that fill the network of one interface together.
+    /// How many of them read-ahead may use.
+    #[must_use]
+    pub fn connections_ahead(&self, instance_type: Option<&str>) -> u32 {
+        let all = self.connections(instance_type);
+        let to_fill = self.connections_to_fill(instance_type);
+        to_fill.clamp(all / 2, all - all / 8)
+    }
+
+    /// All that one interface may come to have: those for reads, as many for uploads and GETs that stalled, and those for
+    /// control requests.
+    #[must_use]
+    pub fn connections_max(&self, instance_type: Option<&str>) -> usize {
+        2 * self.connections(instance_type) as usize + CONTROL_IN_FLIGHT_MAX
+    }
+
+    /// Requests with long bodies that fill the network of one interface together. What is known of the machine is of all
+    /// its interfaces.
     #[must_use]
     pub fn connections_to_fill(&self, instance_type: Option<&str>) -> u32 {
         let gbps = self
             .throughput_target_gbps
             .or_else(|| instance_type.and_then(instance_throughput_gbps))
             .unwrap_or(THROUGHPUT_DEFAULT_GBPS);
-        let wanted = (gbps / GBPS_PER_CONNECTION).ceil();
+        let interfaces = self.network_interfaces.len().max(1) as f64;
+        let wanted = (gbps / interfaces / GBPS_PER_CONNECTION).ceil();
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -159,14 +178,14 @@ const PART_SIZE_MAX: usize = 64 * 1024 * 1024;
 
 /// The CRT's rule: one connection carries this much, so it opens target / 0.4 of them.
 pub(super) const GBPS_PER_CONNECTION: f64 = 0.4;
-/// 64 readers that are blocked must be 64 requests in flight, with as much room again for read-ahead.
-const CONNECTIONS_MIN: u32 = 128;
+/// 64 readers that are blocked must be 64 requests in flight.
+const CONNECTIONS_BLOCKED: u32 = 64;
+/// The same, with as much room again for read-ahead.
+const CONNECTIONS_MIN: u32 = 2 * CONNECTIONS_BLOCKED;
 /// Fewer parts on their way would leave a store waiting that takes 100 ms for each.
 const UPLOADS_MIN: f64 = 8.0;
 /// Beyond this a process runs out of file descriptors before the network is full.
 const CONNECTIONS_MAX: u32 = 2048;
-/// Share of the connections, in percent, that read-ahead may use; the rest is for readers that are blocked.
-pub(super) const READ_AHEAD_PERCENT: u32 = 50;
 /// Read-ahead that waits for its share. The reader's memory budget is reached long before; past it,
 /// requests go straight to the CRT, which queues them too.
 pub(super) const READ_AHEAD_QUEUE_MAX: usize = 16 * 1024;
@@ -194,29 +213,34 @@ mod tests {
 
     #[test]
     fn connections_follow_the_target_within_bounds() {
-        for (gbps, explicit, instance_type, connections) in [
-            (None, None, None, 128),
-            (Some(10.0), None, None, 128),
-            (Some(100.0), None, None, 250),
-            (Some(1e9), None, None, 2048),
-            (Some(f64::NAN), None, None, 128),
-            (Some(-1.0), None, None, 128),
-            (Some(10.0), Some(300), None, 300),
-            (Some(10.0), Some(1), None, 128),
-            (None, None, Some("c6in.32xlarge"), 500),
-            (None, None, Some("p5.48xlarge"), 2048),
-            (None, None, Some("t3.micro"), 128),
-            (None, None, Some("unknown.size"), 128),
-            (Some(100.0), None, Some("c6in.32xlarge"), 250),
+        for (gbps, explicit, instance_type, interfaces, connections, ahead) in [
+            (None, None, None, 0, 128, 64),
+            (Some(10.0), None, None, 1, 128, 64),
+            (Some(100.0), None, None, 1, 314, 250),
+            (Some(100.0), None, None, 2, 189, 125),
+            (Some(1e9), None, None, 1, 2048, 1792),
+            (Some(f64::NAN), None, None, 1, 128, 64),
+            (Some(-1.0), None, None, 1, 128, 64),
+            (Some(10.0), Some(300), None, 1, 300, 150),
+            (Some(10.0), Some(1), None, 1, 128, 64),
+            (None, None, Some("c6in.32xlarge"), 1, 625, 500),
+            (None, None, Some("p5.48xlarge"), 1, 2048, 1792),
+            (None, None, Some("t3.micro"), 1, 128, 64),
+            (None, None, Some("unknown.size"), 1, 128, 64),
+            (Some(100.0), None, Some("c6in.32xlarge"), 1, 314, 250),
         ] {
             let mut options = CrtClientOptions::new("b");
             options.throughput_target_gbps = gbps;
             options.connections = explicit;
-            assert_eq!(
+            options.network_interfaces = vec!["eth0".to_owned(); interfaces];
+            let planned = (
                 options.connections(instance_type),
-                connections,
-                "{gbps:?} {explicit:?} {instance_type:?}"
+                options.connections_ahead(instance_type),
             );
+            let case = format!("{gbps:?} {explicit:?} {instance_type:?} {interfaces}");
+            assert_eq!(planned, (connections, ahead), "{case}");
+            let all = options.connections_max(instance_type);
+            assert_eq!(all, 2 * connections as usize + 128, "{case}");
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use tokio::sync::watch;
 
 use super::body::BodyFault;
 use super::clock;
@@ -79,6 +80,8 @@ pub enum Fault {
     DropConnectionAfterwards,
     /// The request is never answered.
     BlackHole,
+    /// The request waits until the rule is removed.
+    Hold,
     /// An unknown sub-resource is ignored and the plain operation is done: `PUT key?renameObject` puts an
     /// empty object, as some servers do.
     IgnoreSubresources,
@@ -170,6 +173,8 @@ struct Active {
     fired: u64,
     /// Of [`Fault::SlowDownAbove`]: when the current second began, and its requests.
     second: (Option<Instant>, u32),
+    /// Of [`Fault::Hold`]: requests wait for its end.
+    hold: watch::Sender<()>,
 }
 
 impl Faults {
@@ -194,6 +199,7 @@ impl Faults {
                 matched: 0,
                 fired: 0,
                 second: (None, 0),
+                hold: watch::Sender::new(()),
             },
         );
         self.len.store(state.rules.len(), Ordering::Release);
@@ -231,6 +237,9 @@ impl Faults {
             let refuses = active.rule.fault == Fault::RefuseConnection;
             if !refuses && active.rule.matches(head) && active.fires() {
                 plan.include(&active.rule.fault, &mut active.random);
+                if active.rule.fault == Fault::Hold {
+                    plan.holds.push(active.hold.subscribe());
+                }
             }
         }
         Some(plan)
@@ -286,6 +295,8 @@ pub(super) struct Plan {
     pub(super) drop_connection: bool,
     pub(super) drop_afterwards: bool,
     pub(super) black_hole: bool,
+    /// Each ends with its rule.
+    pub(super) holds: Vec<watch::Receiver<()>>,
     pub(super) quirks: Quirks,
     pub(super) head: HeadFault,
     pub(super) body: BodyFault,
@@ -345,7 +356,7 @@ impl Plan {
             Fault::IgnoreConditions => self.quirks.ignore_conditions = true,
             Fault::IgnoreWriteOffset => self.quirks.ignore_write_offset = true,
             Fault::CorruptByte(at) => self.body.corrupt_at = Some(*at),
-            Fault::RefuseConnection => {}
+            Fault::RefuseConnection | Fault::Hold => {}
             Fault::DropConnection => self.drop_connection = true,
             Fault::DropConnectionAfterwards => self.drop_afterwards = true,
             Fault::WrongChecksum => self.head.wrong_checksum = true,

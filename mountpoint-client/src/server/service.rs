@@ -79,6 +79,10 @@ impl Service {
         if plan.black_hole {
             std::future::pending::<()>().await;
         }
+        for hold in &plan.holds {
+            // An error is the end of the rule.
+            while hold.clone().changed().await.is_ok() {}
+        }
         if !plan.delay.is_zero() {
             tokio::time::sleep(plan.delay).await;
         }

@@ -166,9 +166,9 @@ impl ObjectClient for SimClient {
         self.submit(record, move |store| store.delete(&key, if_match.as_ref()))
     }
 
-    fn delete_many(&self, keys: Vec<Key>) -> Pending<Vec<DeleteFailure>> {
+    fn delete_many(&self, objects: Vec<(Key, Option<ETag>)>) -> Pending<Vec<DeleteFailure>> {
         let record = RequestRecord::new(Operation::DeleteObjects, "");
-        self.submit(record, move |store| store.delete_many(&keys))
+        self.submit(record, move |store| store.delete_many(&objects))
     }
 
     fn copy(

@@ -215,15 +215,26 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn delete_many(&mut self, keys: &[Key]) -> Result<Vec<DeleteFailure>, ClientError> {
-        if keys.is_empty() || keys.len() > DELETE_KEYS_MAX {
-            let what = format!("{} keys in one DeleteObjects", keys.len());
+    pub(super) fn delete_many(
+        &mut self,
+        objects: &[(Key, Option<ETag>)],
+    ) -> Result<Vec<DeleteFailure>, ClientError> {
+        if objects.is_empty() || objects.len() > DELETE_KEYS_MAX {
+            let what = format!("{} keys in one DeleteObjects", objects.len());
             return Err(refuse(ErrorKind::InvalidRequest, "MalformedXML", &what));
         }
-        for key in keys {
-            self.remove(key);
+        let mut failures = Vec::new();
+        for (key, if_match) in objects {
+            match self.delete(key, if_match.as_ref()) {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                Err(error) => failures.push(DeleteFailure {
+                    key: key.clone(),
+                    error,
+                }),
+            }
         }
-        Ok(Vec::new())
+        Ok(failures)
     }
 
     pub(super) fn copy(

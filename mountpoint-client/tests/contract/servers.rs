@@ -1,8 +1,9 @@
 //! Starts S3 servers as processes of the test, with a bucket that is empty, and ends them with it.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -58,7 +59,7 @@ impl Program {
             .stderr(Stdio::null())
             .spawn();
         let process = process.unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
-        let server = Self {
+        let mut server = Self {
             process,
             endpoint: format!("http://{address}"),
             _data: data,
@@ -67,6 +68,8 @@ impl Program {
             if TcpStream::connect(&address).is_ok() {
                 return server;
             }
+            let ended = server.process.try_wait();
+            assert!(matches!(ended, Ok(None)), "{name} on {address}: {ended:?}");
             std::thread::sleep(START_STEP);
         }
         panic!("{name} does not answer on {address}");
@@ -99,11 +102,15 @@ pub(crate) fn binary(name: &str) -> PathBuf {
     path
 }
 
-/// An address that was free a moment ago.
+/// A free address that nobody else takes before the server does: at one of loopback's many hosts, which nobody else uses.
 fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    static NUMBER: AtomicU8 = AtomicU8::new(0);
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed) % 64;
+    let host = Ipv4Addr::new(127, 64 + number, high, low);
+    let listener = TcpListener::bind((host, 0)).expect("loopback is there");
     listener.local_addr().expect("it is bound").to_string()
 }
 
-const START_TRIES_MAX: u32 = 600;
+const START_TRIES_MAX: u32 = 2400;
 const START_STEP: Duration = Duration::from_millis(50);

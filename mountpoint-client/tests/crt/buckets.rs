@@ -81,7 +81,7 @@ fn one_of_each(fixture: &Fixture) -> Result<(), ClientError> {
     let upload = block_on(client.create_upload(&key("m"), ObjectHeaders::default(), None))?;
     block_on(client.abort_upload(&upload))?;
     block_on(client.delete(&key("c"), None))?;
-    let failures = block_on(client.delete_many(vec![key("p"), key("m")]))?;
+    let failures = block_on(client.delete_many(vec![(key("p"), None), (key("m"), None)]))?;
     assert!(failures.is_empty());
     Ok(())
 }
@@ -284,7 +284,7 @@ fn all_requests_survive_the_end_of_their_session() {
 
 #[test]
 fn sessions_are_replaced_before_they_expire() {
-    let session_lifetime = Duration::from_secs(2);
+    let session_lifetime = Duration::from_secs(4);
     let options = ServerOptions {
         session_lifetime,
         ..ServerOptions::default()

@@ -4,11 +4,13 @@
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::instance::MetadataUse;
 use mountpoint_client::network::ProxySettings;
 use mountpoint_client::server::Server;
+use parking_lot::{Condvar, Mutex};
 use tempfile::TempDir;
 
 use crate::bucket::{Connected, connect, options};
@@ -22,6 +24,9 @@ pub(crate) const NO_ENDPOINT: &str = "none";
 const PROFILE: &str = "TEST_PROFILE";
 const PROXY: &str = "TEST_PROXY";
 const INTERFACES: &str = "TEST_INTERFACES";
+
+/// What takes so long has waited for what it must not wait for. No measure of speed: a starved machine needs a tenth of it.
+pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// How a child is started.
 pub(crate) struct Setting {
@@ -102,6 +107,7 @@ impl Setting {
     }
 
     pub(crate) fn start(mut self) -> Child {
+        let place = Place::take();
         let mut process = self.command.spawn().unwrap();
         let commands = process.stdin.take().unwrap();
         let answers = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -110,16 +116,45 @@ impl Setting {
             commands,
             answers,
             _home: self.home,
+            _place: place,
         }
     }
 }
 
-/// A running child.
+/// Children that run at once. Each asks services with the client's own timeouts, of which the shortest is a second: on a
+/// starved machine many at once are too slow for that.
+const CHILDREN_MAX: u32 = 2;
+
+/// One child's place among them.
+struct Place;
+
+static TAKEN: Mutex<u32> = Mutex::new(0);
+static GIVEN_BACK: Condvar = Condvar::new();
+
+impl Place {
+    fn take() -> Self {
+        let mut taken = TAKEN.lock();
+        GIVEN_BACK.wait_while(&mut taken, |taken| *taken >= CHILDREN_MAX);
+        *taken += 1;
+        Self
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *TAKEN.lock() -= 1;
+        GIVEN_BACK.notify_one();
+    }
+}
+
+/// A running child. No test has two at a time.
 pub(crate) struct Child {
     process: Process,
     commands: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
     _home: TempDir,
+    /// The last to go.
+    _place: Place,
 }
 
 impl Child {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::bucket::server;
 use crate::chain::access_keys;
-use crate::child::Setting;
+use crate::child::{HANG, Setting};
 use crate::services::{HOUR, container};
 use crate::stub::{Stub, from_now};
 
@@ -26,7 +26,7 @@ fn read_until(
     access_key: &str,
 ) -> Vec<String> {
     let mut used: Vec<String> = Vec::new();
-    let limit = tokio::time::Instant::now() + Duration::from_secs(30);
+    let limit = tokio::time::Instant::now() + HANG;
     while used.last().is_none_or(|last| last.as_str() < access_key) {
         assert!(
             tokio::time::Instant::now() < limit,
@@ -45,11 +45,14 @@ fn keys_that_live_for_seconds_are_renewed_again_and_again() {
     let server = server();
     let pod = container(Duration::from_secs(2));
     let mut child = in_pod(Setting::new(&server), &pod).start();
+    let started = tokio::time::Instant::now();
     child.check("connect", "ok");
     let used = read_until(&server, &mut child, "BOX3");
-    assert_eq!(used[0], "BOX1");
     assert!(used.is_sorted(), "none comes back: {used:?}");
-    assert!(pod.asked().len() <= 4, "no more look-ups than renewals");
+    // Each is renewed after half of its time.
+    let renewals = started.elapsed().as_secs() + 1;
+    let asked = pod.asked().len() as u64;
+    assert!(asked <= 1 + renewals, "{asked} look-ups");
 }
 
 /// The second look-up hangs: meanwhile the old keys are used, without a wait.
@@ -68,7 +71,7 @@ fn renewal_happens_in_the_background() {
             changed.wait_while(&mut number, |number| *number < 100);
         }
         let expiration = from_now(if this == 1 {
-            Duration::from_secs(10)
+            Duration::from_secs(16)
         } else {
             HOUR
         });
@@ -80,7 +83,7 @@ fn renewal_happens_in_the_background() {
     });
     let mut child = in_pod(Setting::new(&server), &pod).start();
     child.check("connect", "ok");
-    let limit = tokio::time::Instant::now() + Duration::from_secs(30);
+    let limit = tokio::time::Instant::now() + HANG;
     while *gate.0.lock() < 2 {
         assert!(tokio::time::Instant::now() < limit, "no renewal began");
         child.check("get", "ok");

@@ -1,14 +1,12 @@
-//! Requests bound to network interfaces, in a network namespace with several ways to the server: all are used, throughput
-//! grows with their number, one that dies is left out, and it is used again when it lives again.
-
-use std::time::Duration;
+//! Requests bound to network interfaces, in a network namespace with several ways to the server: all are used and carry
+//! their share, one that dies is left out, and it is used again when it lives again.
 
 use mountpoint_client::ErrorKind;
 use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::server::Server;
 
 use crate::bucket::{BUCKET, check_error, connect, options, server, server_at};
-use crate::child::{Child, Setting};
+use crate::child::{Child, HANG, Setting};
 use crate::ways::{Ways, run};
 
 impl Ways {
@@ -63,44 +61,30 @@ fn requests_are_spread_and_a_dead_interface_is_left_out_until_it_lives() {
     for _ in 0..20 {
         child.check("all", "ok");
     }
-    assert!(
-        started.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < HANG, "{:?}", started.elapsed());
 
     run(&format!("ip link set {} up", ways.outer(0)));
-    let limit = tokio::time::Instant::now() + Duration::from_secs(40);
+    let limit = tokio::time::Instant::now() + 2 * HANG;
     while ways.used_by(|| (0..4).for_each(|_| child.check("get", "ok"))) != [true, true] {
         assert!(tokio::time::Instant::now() < limit, "it is not used again");
     }
 }
 
+/// Each carries its share, however many there are: as each is shaped, all together carry that much more.
 #[test]
-fn throughput_grows_with_the_number_of_interfaces() {
+fn what_is_read_is_shared_evenly_by_all_interfaces() {
     let ways = Ways::new(1, 4);
     let server = ways.server();
     server.store().put_synthetic(BUCKET, "large", LARGE, 1);
     ways.shape(MBIT_PER_SECOND);
-    let mut children = [1, 2, 4].map(|count| {
+    for count in [1, 2, 4] {
         let mut child = ways.child(&server, count);
         // The first makes the connections.
-        child.check("large", "ok");
-        (count, child, f64::MAX)
-    });
-    // A busy machine makes some of them wait, but not all.
-    for _ in 0..ROUNDS_MAX {
-        for (count, child, best) in &mut children {
-            let start = tokio::time::Instant::now();
+        for _ in 0..2 {
             let sent = ways.counted_by("tx_bytes", || child.check("large", "ok"));
-            *best = best.min(start.elapsed().as_secs_f64());
             for (way, sent) in (0_u32..).zip(&sent) {
-                let is_used = way < *count;
-                let share = if is_used {
-                    LARGE / u64::from(*count)
-                } else {
-                    0
-                };
+                let is_used = way < count;
+                let share = if is_used { LARGE / u64::from(count) } else { 0 };
                 let most = share * 3 / 2 + (64 << 10);
                 let is_even = (share * 2 / 3..most).contains(sent);
                 assert!(
@@ -109,13 +93,7 @@ fn throughput_grows_with_the_number_of_interfaces() {
                 );
             }
         }
-        let [one, two, four] = [0, 1, 2].map(|index| children[index].2);
-        println!("one {one:.3} s, two {two:.3} s, four {four:.3} s");
-        if one / two >= 1.9 && one / four >= 3.6 {
-            return;
-        }
     }
-    panic!("throughput does not grow with the number of interfaces");
 }
 
 #[test]
@@ -138,7 +116,5 @@ fn an_interface_that_does_not_exist_is_refused_with_those_that_do() {
 
 /// What is read over shaped interfaces: at [`MBIT_PER_SECOND`] over one of them about a second.
 const LARGE: u64 = 4 << 20;
-/// Tries to find a moment in which the machine does not hold up what it measures.
-const ROUNDS_MAX: u32 = 10;
 /// So slow that the processor is never the limit.
 const MBIT_PER_SECOND: u32 = 32;

@@ -127,7 +127,8 @@ fn a_proxy_may_speak_tls_itself() {
 #[test]
 fn a_proxy_that_refuses_or_is_not_there_is_explained() {
     let refusing = ProxyServer::start(Behaviour::Refuse);
-    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // Where no other test listens: what was given back here stays free.
+    let unused = std::net::TcpListener::bind("127.0.0.9:0").unwrap();
     let nobody = format!("http://{}", unused.local_addr().unwrap());
     drop(unused);
     let over_tls = "https://localhost:4433";

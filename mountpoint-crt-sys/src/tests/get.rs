@@ -259,7 +259,8 @@ fn cancel_races_with_the_end() {
 
 #[test]
 fn a_refused_connection_fails_at_once() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Where no other test listens: what was given back here stays free.
+    let listener = TcpListener::bind("127.0.0.9:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let (fill, failure) = get(&client(runtime(), &endpoint), 0..10).failure();

@@ -11,8 +11,8 @@ use crate::{
     ResponseHead, Runtime, Signing, TlsOptions,
 };
 
-/// Longer than any test should take, shorter than anyone's patience.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// Longer than anything takes that does not hang, on a starved machine as well.
+pub(crate) const SOON: Duration = Duration::from_secs(120);
 
 pub(crate) fn options(endpoint: &str) -> ClientOptions {
     ClientOptions {
@@ -21,8 +21,9 @@ pub(crate) fn options(endpoint: &str) -> ClientOptions {
         tls: TlsOptions::default(),
         throughput_target_gbps: 10.0,
         part_size_max: 8 << 20,
-        connect_timeout: Duration::from_secs(1),
-        stall_timeout: Duration::from_secs(3),
+        // A starved machine may stand still for seconds; these requests are not sent again.
+        connect_timeout: Duration::from_secs(60),
+        stall_timeout: Duration::from_secs(60),
         network_interface: None,
         proxy: None,
     }

@@ -116,10 +116,27 @@ fn is_for_others(option: &str) -> bool {
     option.is_empty() || option.starts_with("x-") || IGNORED.contains(&option)
 }
 
-/// mountpoint-s3's list, and `defaults`, which asks for nothing.
-const IGNORED: [&str; 11] = [
-    "auto", "noauto", "user", "nouser", "users", "_netdev", "nofail", "rw", "nodev", "nosuid",
+/// mountpoint-s3's list; `defaults`, which asks for nothing; what mount.fuse adds by itself, which allows what a bucket
+/// does not hold; and what is so: programs run, and no time of reading is kept.
+const IGNORED: [&str; 18] = [
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "_netdev",
+    "nofail",
+    "rw",
+    "nodev",
+    "nosuid",
     "defaults",
+    "dev",
+    "suid",
+    "exec",
+    "async",
+    "noatime",
+    "nodiratime",
+    "relatime",
 ];
 
 const REFUSED: [(&str, &str); 2] = [
@@ -150,6 +167,11 @@ mod tests {
         check(
             "auto,noauto,user,nouser,users,nodev,nosuid,defaults",
             Ok(&[]),
+        );
+        check("rw,dev,suid,allow-other", Ok(&["--allow-other"]));
+        check(
+            "exec,async,noatime,nodiratime,relatime,noexec",
+            Ok(&["--noexec"]),
         );
         check("prefix=a\\,b/", Ok(&["--prefix=a,b/"]));
         check(

@@ -34,13 +34,16 @@ pub const START_RESERVE_SHARE: u32 = 10;
 /// How long a background process that is told to end may take before it is killed.
 pub const START_END_MAX: Duration = Duration::from_secs(2);
 
-/// FUSE's `max_background`. It bounds asynchronous direct reads, too: 4 KiB reads 128 deep from a store 20 ms away came
-/// to 2,600 a second with 64, the reference's value, and to 4,600 with 128; 256 measured no faster, and streams through
-/// the page cache are as fast with either.
-pub const MAX_BACKGROUND: u16 = 128;
+/// FUSE's `max_background` on up to 8 cores. It bounds asynchronous direct reads, too: 4 KiB reads 128 deep from a store
+/// 20 ms away came to 2,600 a second with 64, the reference's value, and to 4,600 with 128; 256 measured no faster on two
+/// cores, and streams through the page cache are as fast with either.
+pub const MAX_BACKGROUND_MIN: u16 = 128;
 
-/// Session threads. They never wait for S3; four measured as fast as sixteen.
-pub const SESSION_THREADS: usize = 4;
+/// The same on 64 cores and more.
+pub const MAX_BACKGROUND_MAX: u16 = 1024;
+
+/// Session threads on up to 24 cores. They never wait for S3; four measured as fast as sixteen on two cores.
+pub const SESSION_THREADS_MIN: usize = 4;
 
 /// Threads that serve FUSE over io_uring, at most: what `--max-threads` is by default. One for each core up to that.
 pub const RING_THREADS_DEFAULT: usize = 16;
@@ -67,8 +70,11 @@ pub const RING_IDLE: Duration = Duration::from_secs(1);
 /// Least memory for reads by default, where that is at most half of what there is.
 pub const READ_MEMORY_DEFAULT_MIN: u64 = 256 << 20;
 
-/// Most memory for reads by default; `--memory-target` may ask for more.
+/// Most memory for reads by default on machines of up to 128 GiB; `--memory-target` may ask for more.
 pub const READ_MEMORY_DEFAULT_MAX: u64 = 8 << 30;
+
+/// The same on machines of 512 GiB and more.
+pub const READ_MEMORY_LARGE_MAX: u64 = 32 << 30;
 
 /// Largest WRITE the kernel sends, in bytes.
 pub const WRITE_SIZE_MAX: usize = 1 << 20;
@@ -163,6 +169,9 @@ pub const UPLOAD_ABORT: Duration = Duration::from_secs(5);
 
 /// A journal of uploads is begun anew when it is larger than this, in bytes, and no upload is open.
 pub const JOURNAL_LEN_MAX: u64 = 64 << 10;
+
+/// Renames of directories that are remembered because they came to no end; the oldest are forgotten.
+pub const RENAMES_REMEMBERED_MAX: usize = 100;
 
 /// Journals in the state directory that are looked at: one for each mount of this user that was killed.
 pub const JOURNAL_FILES_MAX: usize = 1000;
@@ -302,7 +311,7 @@ pub const NEXT_FILES_MAX: usize = 64;
 pub const NEXT_FILES_MOUNT_MAX: usize = 256;
 
 /// Places in directories where files are opened in order: one for each of some workers that have files of their own.
-pub const NEXT_FILES_RUNS: usize = 32;
+pub const NEXT_FILES_RUNS: usize = 256;
 
 /// Bytes that may be fetched in vain before files are opened, to begin with; [`NEXT_FILES_MAX`] files of 128 KiB.
 pub const NEXT_FILES_CREDIT: u64 = 8 << 20;
@@ -395,7 +404,7 @@ pub const READER_QUIET: Duration = Duration::from_millis(500);
 pub const HEDGE_SHARE: u32 = 50;
 
 /// Second GETs that may be saved up: as many as stall at once when one of several servers or network interfaces dies.
-pub const HEDGE_BURST: u32 = 16;
+pub const HEDGE_BURST: u32 = 64;
 
 /// No GET is late before this: a busy machine takes as long to notice that bytes have come.
 pub const HEDGE_DELAY_MIN: Duration = Duration::from_millis(10);

@@ -1,6 +1,7 @@
 //! Settings, resolved once at start-up, and the named bounds of everything that could grow.
 
 pub mod limits;
+pub mod scale;
 mod settings;
 mod write;
 

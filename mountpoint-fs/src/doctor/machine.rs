@@ -59,7 +59,7 @@ pub(super) fn process_limits(config: &MountConfig) -> LimitsFacts {
     let interfaces = config.client.network_interfaces.len().max(1);
     LimitsFacts {
         text: text("/proc/self/limits").unwrap_or_default(),
-        connections: u64::from(config.client.connections(None)) * interfaces as u64,
+        connections: (config.client.connections_max(None) * interfaces) as u64,
     }
 }
 

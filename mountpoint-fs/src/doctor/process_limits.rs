@@ -19,7 +19,8 @@ pub(super) fn judge(facts: &LimitsFacts) -> Vec<Finding> {
 fn open_files(facts: &LimitsFacts) -> Finding {
     const CHECK: &str = "open files";
     let needed = facts.connections + FILES_BESIDES;
-    match soft_limit(&facts.text, "Max open files") {
+    // A mount raises the soft limit to the hard one.
+    match limit(&facts.text, "Max open files", Which::Hard) {
         None => Finding::warning(
             Area::Limits,
             CHECK,
@@ -34,7 +35,7 @@ fn open_files(facts: &LimitsFacts) -> Finding {
                 facts.connections
             ),
             format!(
-                "`ulimit -n {needed}` before mounting, or LimitNOFILE={needed} in the systemd unit"
+                "`ulimit -Hn {needed}` by root before mounting, or LimitNOFILE={needed} in the systemd unit"
             ),
         ),
         Some(u64::MAX) => Finding::ok(Area::Limits, CHECK, "unlimited"),
@@ -47,7 +48,7 @@ fn open_files(facts: &LimitsFacts) -> Finding {
 }
 
 fn locked_memory(facts: &LimitsFacts) -> Finding {
-    let shown = match soft_limit(&facts.text, "Max locked memory") {
+    let shown = match limit(&facts.text, "Max locked memory", Which::Soft) {
         None => "unknown".to_owned(),
         Some(u64::MAX) => "unlimited".to_owned(),
         Some(bytes) => format!("{} KiB", bytes / 1024),
@@ -59,10 +60,16 @@ fn locked_memory(facts: &LimitsFacts) -> Finding {
     )
 }
 
-/// The soft limit in a row of the table; `unlimited` is the largest number.
-fn soft_limit(table: &str, name: &str) -> Option<u64> {
+#[derive(Clone, Copy)]
+enum Which {
+    Soft,
+    Hard,
+}
+
+/// A limit in a row of the table; `unlimited` is the largest number.
+fn limit(table: &str, name: &str, which: Which) -> Option<u64> {
     let row = table.lines().find_map(|line| line.strip_prefix(name))?;
-    match row.split_whitespace().next()? {
+    match row.split_whitespace().nth(which as usize)? {
         "unlimited" => Some(u64::MAX),
         number => number.parse().ok(),
     }
@@ -80,7 +87,7 @@ mod tests {
     fn table(files: &str, locked: &str) -> String {
         format!(
             "Limit                     Soft Limit           Hard Limit           Units     \n\
-             Max open files            {files:<20} 20000                files     \n\
+             Max open files            1024                 {files:<20} files     \n\
              Max locked memory         {locked:<20} 8388608              bytes     \n"
         )
     }
@@ -90,7 +97,7 @@ mod tests {
         for (files, connections, level, text) in [
             ("1024", 128, Level::Ok, "1024; 192"),
             ("unlimited", 128, Level::Ok, "unlimited"),
-            ("191", 128, Level::Warning, "ulimit -n 192"),
+            ("191", 128, Level::Warning, "ulimit -Hn 192"),
             ("1024", 2048, Level::Warning, "LimitNOFILE=2112"),
             ("?", 128, Level::Warning, "cannot be read"),
         ] {

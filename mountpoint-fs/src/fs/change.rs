@@ -18,7 +18,8 @@ impl FileSystem {
     pub async fn unlink(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
         permit(&self.write, Change::Delete)?;
         self.finish_closed_name(directory, name).await?;
-        let change = self.namespace.change(directory, name)?;
+        let _taken = self.namespace.taken_by_removal(directory, name)?;
+        let change = self.namespace.change_in_motion(directory, name)?;
         change.file()?;
         self.mutator.delete(change.key()).await?;
         change.removed();
@@ -104,8 +105,10 @@ impl FileSystem {
         permit(&self.write, Change::Rename)?;
         self.finish_closed_name(from.0, from.1).await?;
         self.finish_closed_name(to.0, to.1).await?;
-        let from = self.namespace.change(from.0, from.1)?;
-        let to = self.namespace.change(to.0, to.1)?;
+        // Before it looks who writes there: nobody begins to from now on.
+        let _taken = self.namespace.taken_by_rename(from, to).await?;
+        let from = self.namespace.change_in_motion(from.0, from.1)?;
+        let to = self.namespace.change_in_motion(to.0, to.1)?;
         if from.key() == to.key() {
             return Ok(());
         }

@@ -251,6 +251,9 @@ impl FileSystem {
             let read = self.read_following(*ino, reader, (offset, size), fills_cache);
             return read.await;
         }
+        if file.is_written_up_to(offset) {
+            return Ok(ReadData::default());
+        }
         let (ino, reader, watch) = file.reading()?;
         if let Some(watch) = watch {
             watch.see(offset, size, fills_cache);

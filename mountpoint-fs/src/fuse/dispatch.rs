@@ -31,6 +31,9 @@ pub(super) enum Answer {
     /// The same, but a signal does not end it where it is: what it has sent would be done later, behind what the
     /// application does next. It is asked to stop, and does so where it can, if it can.
     Whole(PendingReply, Stop),
+    /// The same as `Later` for a close or an `fsync` by this thread: a signal that its program handles does not end it.
+    /// Programs, and what they are written in, take `EINTR` from a close for success, and would not hear of a failure.
+    Stored(PendingReply, u32),
     /// Cancel the operation that answers this request.
     Interrupt { unique: u64 },
     /// Nobody waits.
@@ -138,6 +141,11 @@ impl Dispatcher {
             return self.write(ino, HandleNo(handle), offset, data);
         }
         match self.later(header, operation) {
+            Some(pending)
+                if matches!(operation, Operation::Flush { .. } | Operation::Sync { .. }) =>
+            {
+                Answer::Stored(pending, header.pid)
+            }
             Some(pending) => Answer::Later(pending),
             None => Answer::Now(self.now(operation)),
         }

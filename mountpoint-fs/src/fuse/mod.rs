@@ -28,6 +28,7 @@ mod refusal;
 mod reply;
 mod server;
 mod session;
+mod signals;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -39,5 +40,5 @@ pub use connection::Connection;
 pub use inherited::inherit;
 pub use mount_error::MountError;
 pub use mount_point::{Mount, MountOptions, check_mount_point, mount};
-pub use session::{Session, SessionError, SessionOptions, thread_count};
+pub use session::{Session, SessionError, SessionOptions};
 pub use transport::Transport;

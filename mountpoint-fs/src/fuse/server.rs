@@ -76,6 +76,9 @@ impl Server {
             (Answer::Whole(operation, stop), Some(reply)) => {
                 self.starter.start_whole(unique, operation, stop, reply);
             }
+            (Answer::Stored(operation, thread), Some(reply)) => {
+                self.starter.start_stored(unique, operation, thread, reply);
+            }
             (Answer::Interrupt { unique }, _) => self.parked.interrupt(unique),
             (Answer::Nothing, _) | (_, None) => {}
         }

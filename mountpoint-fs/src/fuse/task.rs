@@ -18,6 +18,7 @@ use nix::errno::Errno;
 use tokio::runtime::Handle;
 
 use super::reply::{Reply, ReplyTo};
+use super::signals;
 use crate::executor::{self, Resume};
 use crate::operation::Stop;
 use crate::sync::Mutex;
@@ -47,7 +48,7 @@ impl Starter {
 
     /// Runs `operation` as far as it goes without waiting. It is answered now, or parked and answered later.
     pub(super) fn start(&mut self, unique: u64, operation: PendingReply, reply: ReplyTo) {
-        self.begin(unique, None, operation, reply);
+        self.begin(unique, OnSignal::End, operation, reply);
     }
 
     /// The same for one that no signal ends: it is asked to `stop`.
@@ -58,10 +59,21 @@ impl Starter {
         stop: Stop,
         reply: ReplyTo,
     ) {
-        self.begin(unique, Some(stop), operation, reply);
+        self.begin(unique, OnSignal::Ask(stop), operation, reply);
     }
 
-    fn begin(&mut self, unique: u64, stop: Option<Stop>, operation: PendingReply, reply: ReplyTo) {
+    /// The same for one that only a signal ends that ends the process of `thread`, too.
+    pub(super) fn start_stored(
+        &mut self,
+        unique: u64,
+        operation: PendingReply,
+        thread: u32,
+        reply: ReplyTo,
+    ) {
+        self.begin(unique, OnSignal::EndWith(thread), operation, reply);
+    }
+
+    fn begin(&mut self, unique: u64, on_signal: OnSignal, operation: PendingReply, reply: ReplyTo) {
         let task = match Arc::get_mut(&mut self.spare) {
             Some(task) => task,
             None => {
@@ -70,7 +82,7 @@ impl Starter {
             }
         };
         task.unique = unique;
-        task.stop = stop;
+        task.on_signal = on_signal;
         *task.state.get_mut() = State::Polling {
             is_woken: false,
             cancelled: None,
@@ -148,12 +160,21 @@ impl Parked {
 /// One operation.
 struct Task {
     unique: u64,
-    /// A signal does not end it, but asks it to stop.
-    stop: Option<Stop>,
+    on_signal: OnSignal,
     parked: Arc<Parked>,
     runtime: Handle,
     /// Guards who owns the operation. Innermost lock.
     state: Mutex<State>,
+}
+
+/// What a signal to the application does to an operation.
+enum OnSignal {
+    /// Ends it.
+    End,
+    /// Asks it to stop.
+    Ask(Stop),
+    /// Ends it if it ends the process of this thread.
+    EndWith(u32),
 }
 
 enum State {
@@ -187,7 +208,7 @@ impl Task {
         let (parked, runtime) = (Arc::clone(parked), runtime.clone());
         Self {
             unique: 0,
-            stop: None,
+            on_signal: OnSignal::End,
             parked,
             runtime,
             state: Mutex::new(State::Done),
@@ -196,9 +217,10 @@ impl Task {
 
     /// The application that waits for it got a signal.
     fn interrupt(&self) {
-        match &self.stop {
-            Some(stop) => stop.ask(),
-            None => self.cancel(Errno::EINTR),
+        match &self.on_signal {
+            OnSignal::Ask(stop) => stop.ask(),
+            OnSignal::EndWith(thread) if !signals::is_ending(*thread) => {}
+            OnSignal::End | OnSignal::EndWith(_) => self.cancel(Errno::EINTR),
         }
     }
 

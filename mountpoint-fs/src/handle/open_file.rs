@@ -55,6 +55,18 @@ impl OpenFile {
         }
     }
 
+    /// Whether it is being written and `offset` is behind what was: nothing is to be read there, as in any other file.
+    #[must_use]
+    pub fn is_written_up_to(&self, offset: u64) -> bool {
+        let open = match self {
+            Self::Writing(open) => Some(open),
+            _ => self.late().and_then(LateWriter::writer),
+        };
+        open.is_some_and(|open| {
+            open.writer.failure().is_none() && open.writer.progress().size() <= offset
+        })
+    }
+
     /// What writes it: [`FsError::OneWay`] if nothing does, or the error of the first write that was refused.
     pub fn writing(&self) -> Result<&Arc<OpenWriter>, FsError> {
         if let Self::Writing(open) = self {

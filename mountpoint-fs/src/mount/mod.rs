@@ -8,6 +8,7 @@ mod daemon;
 mod environment;
 mod logging;
 mod notify;
+mod open_files;
 mod pid_file;
 mod run;
 mod serve;

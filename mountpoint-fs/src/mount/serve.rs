@@ -13,11 +13,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::runtime::Runtime;
 
+use super::config::cores;
 use super::connect::connect;
+use super::open_files;
 use super::start_error::StartError;
 use super::{FuseTuning, MountConfig, MountTarget};
 use crate::clock::Clock;
-use crate::config::{FsConfig, limits};
+use crate::config::{FsConfig, limits, scale};
 use crate::fs::FileSystem;
 use crate::fuse::{Connection, Mount, MountOptions, Session, SessionError, SessionOptions};
 
@@ -55,6 +57,7 @@ impl MountedBucket {
         time_max: Duration,
     ) -> Result<Self, StartError> {
         target.check()?;
+        open_files::raise_limit();
         let runtime = new_runtime()?;
         let connected = connect(&runtime, &config.client, &config.fs.prefix, time_max);
         let (client, first_keys) = match connected {
@@ -195,10 +198,12 @@ impl MountedBucket {
         tracing::warn!(
             "the mount was passed to this process, which cannot unmount it: its users get errors in a moment"
         );
-        let polls = limits::SHUTDOWN_DRAIN.as_millis() / DRAIN_POLL.as_millis();
-        for _ in 0..polls {
-            let is_idle = self.session.operations_in_progress() == 0 && !self.fs.is_writing();
-            if is_idle || self.ends.recv_timeout(DRAIN_POLL).is_ok() {
+        let clock = Clock::monotonic();
+        let is_idle = || self.session.operations_in_progress() == 0 && !self.fs.is_writing();
+        let ends = || self.ends.recv_timeout(DRAIN_POLL).is_ok();
+        while !is_idle() && !ends() {
+            if clock.now() >= limits::SHUTDOWN_DRAIN {
+                tracing::warn!("files were open to the end; their users get an error from now on");
                 break;
             }
         }
@@ -242,10 +247,10 @@ fn finish_writes(fs: &FileSystem, runtime: &Runtime) {
     });
 }
 
-/// The runtime of timers and control requests. Two workers: what they do is short.
+/// The runtime of timers and control requests.
 fn new_runtime() -> Result<Runtime, StartError> {
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(scale::runtime_threads(cores()))
         .thread_name("mountpoint-rt")
         .enable_all()
         .build()

@@ -15,7 +15,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 use super::Mutator;
 use super::copy::version;
 use super::fault::{COPY, PUT, failed};
-use crate::operation::{FsError, Stop};
+use crate::operation::{FsError, PosixAttributes, Stop};
 
 impl Mutator {
     /// The object and all it carries.
@@ -63,10 +63,12 @@ impl Mutator {
                 condition = PutCondition::None;
                 continue;
             }
-            // What is in the way of a copy whose answer was lost may be that copy.
+            // What is in the way of a copy whose answer was lost may be that copy. The same ETag, or the moment of the change
+            // that it was told to carry, says that it is; size and other headers may be another object's.
             if error.answer_was_lost
                 && let Ok(there) = self.client.head_details(key).await
                 && there.is_copy(size, &headers)
+                && (there.info.etag.matches(etag) || PosixAttributes::says_when(&headers.metadata))
             {
                 return Ok(there.info.etag);
             }

@@ -11,7 +11,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
 use super::fault::{COPY, failed};
-use super::lost_upload::{Abandoned, abandon, completed};
+use super::lost_upload::{Abandoned, Wanted, abandon, completed};
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::operation::{FsError, Stop};
 
@@ -93,9 +93,11 @@ impl Mutator {
             mutator: self,
             upload: Some(&upload),
         };
-        let mut may_be_complete = false;
+        let (mut may_be_complete, mut count) = (false, 0);
         let copied = async {
             let parts = self.copy_parts(&source, range, &upload, stop).await?;
+            count = parts.len();
+            let condition = condition.clone();
             let completed = self.client.complete_upload(&upload, parts, condition).await;
             completed.inspect_err(|error| may_be_complete = error.answer_was_lost)
         };
@@ -113,8 +115,13 @@ impl Mutator {
                     Abandoned::WasGone => {
                         self.journal.ended(&upload);
                         // Its completion was answered to nobody.
+                        let wanted = Wanted {
+                            size,
+                            parts: count,
+                            condition: &condition,
+                        };
                         if may_be_complete
-                            && let Some(etag) = completed(&*self.client, &upload, size).await
+                            && let Some(etag) = completed(&*self.client, &upload, wanted).await
                         {
                             return Ok(etag);
                         }

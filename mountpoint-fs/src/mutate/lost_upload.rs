@@ -1,8 +1,10 @@
 //! An upload that is given up, and whether it had become an object before: its completion may have been answered to nobody.
 //!
-//! Nobody else knows the id of an upload. So one that is gone when it is to be aborted was completed.
+//! Nobody else knows the id of an upload. So one that is gone when it is to be aborted was completed, unless it was aborted
+//! by who lists uploads, or a lifecycle rule: then the object that is there is not what it was to become, as far as can be
+//! seen.
 
-use mountpoint_client::types::{ETag, Upload};
+use mountpoint_client::types::{ETag, PutCondition, Upload};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 /// What became of an upload that was given up.
@@ -40,12 +42,29 @@ pub(crate) async fn abandon(
     }
 }
 
-/// The version that `upload` became, which is gone, of `size` bytes; `None` if it is another by now.
+/// What an upload was to become.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// Bytes.
+    pub(crate) size: u64,
+    /// How many parts it had.
+    pub(crate) parts: usize,
+    /// On which condition.
+    pub(crate) condition: &'a PutCondition,
+}
+
+/// The version that `upload` became, which is gone; `None` if the object is another one: it has another size, says that it
+/// was made of another number of parts, or is the one that was to be replaced.
 pub(crate) async fn completed(
     client: &dyn ObjectClient,
     upload: &Upload,
-    size: u64,
+    wanted: Wanted<'_>,
 ) -> Option<ETag> {
     let info = client.head(&upload.key).await.ok()?;
-    (info.size == size).then_some(info.etag)
+    let is_old = match wanted.condition {
+        PutCondition::Match(old) => old.matches(&info.etag),
+        PutCondition::None | PutCondition::Absent => false,
+    };
+    let has_parts = info.etag.parts().is_none_or(|parts| parts == wanted.parts);
+    (info.size == wanted.size && has_parts && !is_old).then_some(info.etag)
 }

@@ -18,8 +18,8 @@ pub struct Mutator {
     pub(super) allow_delete: bool,
     pub(super) directory_markers: bool,
     pub(super) limits: CopyLimits,
-    /// Of copies in parts.
-    pub(super) journal: Journal,
+    /// Of the mount: uploads, also those that copy in parts, and renames of directories.
+    pub(super) journal: Arc<Journal>,
     /// Whether the server was seen to take no conditions of copies. It may take them of uploads.
     pub(super) lacks_copy_conditions: AtomicBool,
 }
@@ -35,8 +35,16 @@ impl Mutator {
             allow_delete: settings.allow_delete,
             directory_markers: settings.directory_markers,
             limits: settings.copy_limits,
-            journal: Journal::new(settings.state_directory.as_deref(), &settings.bucket),
+            journal: Arc::new(Journal::new(
+                settings.state_directory.as_deref(),
+                &settings.bucket,
+            )),
             lacks_copy_conditions: AtomicBool::new(false),
         })
+    }
+
+    /// What the next mount must know.
+    pub(crate) fn journal(&self) -> &Arc<Journal> {
+        &self.journal
     }
 }

@@ -6,7 +6,8 @@
 //! obstacle to the next: objects that the new directory has in the same version are not copied again. It may hold others
 //! only if all that is left in the old one is in it, too: then only deletions were not done, and nothing can be lost.
 //!
-//! On a bucket that can rename, each object is renamed by itself.
+//! On a bucket that can rename, each object is renamed by itself. That such a rename was begun is in the journal, because the
+//! new directory holds others then than the old one: the same rename again, and no other, may go on with it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use futures::stream::{FuturesUnordered, StreamExt};
 use mountpoint_client::ErrorKind;
 use mountpoint_client::types::{
-    KeptChecksum, Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition,
+    ETag, KeptChecksum, Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition,
 };
 
 use super::Mutator;
@@ -38,7 +39,9 @@ impl Mutator {
             self.permit_copy(&marker)?;
         }
         let (sources, there) = (self.keys(from).await?, self.keys(to).await?);
-        let mut moves = Moves::plan(sources, there, from, to, self.limits.whole_max)?;
+        let was_begun = self.journal.is_renaming(from, to);
+        let places = (from, to, was_begun);
+        let mut moves = Moves::plan(sources, there, places, self.limits.whole_max)?;
         tracing::info!(
             from,
             to,
@@ -47,17 +50,30 @@ impl Mutator {
             "renaming a directory"
         );
         let can_rename = match moves.all.first() {
-            Some(first) if !first.is_copied => self.try_native(first).await?,
+            Some(first) if !first.is_copied => {
+                // What it moves is known by nothing else to be its: the names are in the new directory alone then.
+                self.journal.renaming(from, to);
+                let is_renamed = self.try_native(first).await;
+                // One that failed may have been done.
+                if !was_begun && matches!(is_renamed, Ok(false)) {
+                    self.journal.renamed(from, to);
+                }
+                is_renamed?
+            }
             _ => false,
         };
         let mut progress = Progress::new(self, from, moves.all.len(), stop);
         if can_rename {
             moves.all.remove(0);
-            self.rename_each(&moves, &mut progress).await
+            self.rename_each(&moves, &mut progress).await?;
         } else {
             self.copy_each(&mut moves, &mut progress).await?;
-            self.delete_each(&moves, &mut progress).await
+            self.delete_each(&moves, &mut progress).await?;
         }
+        if can_rename || was_begun {
+            self.journal.renamed(from, to);
+        }
+        Ok(())
     }
 
     /// Whether the bucket renames: the first object is renamed then.
@@ -165,20 +181,17 @@ impl Mutator {
             let now = now.get(&one.source.key);
             one.is_copied && now.is_some_and(|now| now.etag.matches(&one.source.etag))
         };
-        let keys: Vec<Key> = moves
+        let versions: Vec<_> = moves
             .all
             .iter()
             .filter(is_unchanged)
-            .map(|one| one.source.key.clone())
+            .map(|one| (one.source.key.clone(), Some(one.source.etag.quoted())))
             .collect();
-        let left = now.len() - keys.len();
-        for batch in keys.chunks(DELETE_KEYS_MAX) {
+        let mut left = now.len() - versions.len();
+        for batch in versions.chunks(DELETE_KEYS_MAX) {
             progress.check()?;
-            let deleted = self.client.delete_many(batch.to_vec()).await;
-            let failures = deleted.map_err(|error| progress.failed(failed(error, DELETE)))?;
-            if let Some(first) = failures.into_iter().next() {
-                return Err(progress.failed(failed(first.error, DELETE)));
-            }
+            let replaced = self.delete_versions(batch).await;
+            left += replaced.map_err(|error| progress.failed(error))?;
             progress.steps("deleted", batch.len());
         }
         if left > 0 {
@@ -188,6 +201,42 @@ impl Mutator {
             ))));
         }
         Ok(())
+    }
+
+    /// Deletes objects in the versions that they were copied in. How many stay because they are others by now, where the
+    /// server tells.
+    async fn delete_versions(&self, versions: &[(Key, Option<ETag>)]) -> Result<usize, FsError> {
+        let mut deleted = self.client.delete_many(versions.to_vec()).await;
+        let is_refused =
+            |kind: &ErrorKind| matches!(kind, ErrorKind::Unsupported | ErrorKind::InvalidRequest);
+        if deleted.as_ref().is_err_and(|error| is_refused(&error.kind)) {
+            let keys = versions.iter().map(|(key, _)| (key.clone(), None));
+            deleted = self.client.delete_many(keys.collect()).await;
+        }
+        let failures = deleted.map_err(|error| failed(error, DELETE))?;
+        let mut replaced = Vec::new();
+        for failure in failures {
+            if failure.error.kind != ErrorKind::PreconditionFailed {
+                return Err(failed(failure.error, DELETE));
+            }
+            let version = versions.iter().find(|(key, _)| *key == failure.key);
+            replaced.extend(version);
+        }
+        // Each once more by itself, where a server may know a version that it does not know in a list.
+        let (mut rest, mut left) = (replaced.into_iter(), 0);
+        let mut in_the_air = FuturesUnordered::new();
+        loop {
+            let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
+            let next = rest.by_ref().take(free);
+            in_the_air.extend(next.map(|(key, etag)| self.client.delete(key, etag.clone())));
+            match in_the_air.next().await {
+                Some(Ok(())) => {}
+                Some(Err(error)) if error.kind == ErrorKind::NotFound => {}
+                Some(Err(error)) if error.kind == ErrorKind::PreconditionFailed => left += 1,
+                Some(Err(error)) => return Err(failed(error, DELETE)),
+                None => return Ok(left),
+            }
+        }
     }
 
     /// Every object below `prefix`.
@@ -238,8 +287,7 @@ impl Moves {
     fn plan(
         sources: Vec<ObjectInfo>,
         there: Vec<ObjectInfo>,
-        from: &str,
-        to: &str,
+        (from, to, was_begun): (&str, &str, bool),
         whole_max: u64,
     ) -> Result<Self, FsError> {
         for object in sources.iter().chain(&there) {
@@ -292,7 +340,7 @@ impl Moves {
         // An earlier attempt that stopped while it deleted has left what is not deleted yet, all of it copied.
         let mut objects = all.iter().filter(|one| one.to.as_str() != to).peekable();
         let is_half_deleted = objects.peek().is_some() && objects.all(|one| one.is_copied);
-        if there.is_empty() || is_half_deleted {
+        if there.is_empty() || is_half_deleted || was_begun {
             let from = from.to_owned();
             Ok(Self { from, all })
         } else {

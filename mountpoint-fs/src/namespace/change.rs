@@ -9,6 +9,7 @@ use std::sync::Arc;
 use mountpoint_client::types::Key;
 
 use super::inode::{Moment, Observed};
+use super::motion::{InMotion, Taking};
 use super::names;
 use super::namespace::Namespace;
 use super::version::{Found, Version};
@@ -29,8 +30,52 @@ pub struct NameChange<'a> {
 }
 
 impl Namespace {
-    /// The name `name` in `directory`, to be changed.
+    /// The name `name` in `directory`, to be changed. [`FsError::Busy`] if it is being taken away.
     pub fn change(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
+        let change = self.change_in_motion(directory, name)?;
+        self.motions.hold().check(&change.key)?;
+        Ok(change)
+    }
+
+    /// Two names that a rename is about to take away. It waits for what is being removed below them; [`FsError::Busy`] if
+    /// another rename is in the way.
+    pub async fn taken_by_rename(
+        &self,
+        from: (InodeNo, &OsStr),
+        to: (InodeNo, &OsStr),
+    ) -> Result<InMotion<'_>, FsError> {
+        loop {
+            let ended = self.motions.ended();
+            let keys = vec![self.key_of_name(from)?, self.key_of_name(to)?];
+            if let Some(taken) = self.motions.begin(keys, Taking::Rename)? {
+                return Ok(taken);
+            }
+            ended.await;
+        }
+    }
+
+    /// A name that a removal is about to take away. [`FsError::Busy`] if a rename is in the way.
+    pub fn taken_by_removal(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+    ) -> Result<InMotion<'_>, FsError> {
+        let key = self.key_of_name((directory, name))?;
+        let taken = self.motions.begin(vec![key], Taking::Removal)?;
+        Ok(taken.expect("a removal waits for nothing"))
+    }
+
+    fn key_of_name(&self, (directory, name): (InodeNo, &OsStr)) -> Result<Key, FsError> {
+        let prefix = self.table.directory_prefix(directory)?;
+        names::file_key(&prefix, names::parse(name)?)
+    }
+
+    /// The name `name` in `directory`, to be changed by who holds it in motion.
+    pub fn change_in_motion(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+    ) -> Result<NameChange<'_>, FsError> {
         let name: Arc<str> = Arc::from(names::parse(name)?);
         let prefix = self.table.directory_prefix(directory)?;
         let key = names::file_key(&prefix, &name)?;
@@ -235,7 +280,7 @@ impl NameChange<'_> {
         namespace
             .changes
             .record(self.directory, &self.name, namespace.clock.now());
-        namespace.recent.distrust(&self.prefix, &self.name);
+        namespace.recent.changed(&self.prefix, &self.name);
         namespace.details.forget(&self.key);
     }
 }

@@ -31,9 +31,9 @@ pub(super) struct Crowds(Mutex<HashMap<Arc<str>, Crowd>>);
 
 impl Crowds {
     /// A lookup in the directory `prefix` was answered without a request.
-    pub(super) fn hit(&self, prefix: &str) {
+    pub(super) fn hit(&self, prefix: &str, now: Duration) {
         if let Some(crowd) = self.0.lock().get_mut(prefix) {
-            crowd.hit();
+            crowd.hit(now);
         }
     }
 
@@ -89,7 +89,7 @@ struct Crowd {
     is_large: bool,
     /// The last name that was taken for a directory was none.
     was_wrong: bool,
-    /// When the last miss came.
+    /// When the last lookup came.
     last: Duration,
 }
 
@@ -106,7 +106,8 @@ impl Crowd {
         }
     }
 
-    fn hit(&mut self) {
+    fn hit(&mut self, now: Duration) {
+        self.begin_if_over(now);
         self.hits = self.hits.saturating_add(1);
     }
 
@@ -115,7 +116,7 @@ impl Crowd {
         now.saturating_sub(self.last) > FILE_TTL
     }
 
-    fn miss(&mut self, is_walked: bool, now: Duration) -> Ask {
+    fn begin_if_over(&mut self, now: Duration) {
         if self.is_over(now) {
             *self = Self {
                 is_large: self.is_large,
@@ -123,7 +124,11 @@ impl Crowd {
                 ..Self::new(now)
             };
         }
-        self.last = now;
+        self.last = self.last.max(now);
+    }
+
+    fn miss(&mut self, is_walked: bool, now: Duration) -> Ask {
+        self.begin_if_over(now);
         self.misses = self.misses.saturating_add(1);
         if is_walked && (!self.was_listed || self.hits > 0) {
             self.was_listed = true;
@@ -158,16 +163,18 @@ mod tests {
     use super::*;
 
     /// Each step is a miss `n`, which asks for the name, `D` for the directory or `F` from the name on, or of a walk `W` for
-    /// the directory and `w` for the name; `h` hits; `L` learns that the directory is large; `.` waits.
+    /// the directory and `w` for the name; `h` hits; `L` learns that the directory is large; `.` waits, `,` half as long as
+    /// makes it over.
     #[track_caller]
     fn check(steps: &str) {
         let mut now = Duration::ZERO;
         let mut crowd = Crowd::new(now);
         for (index, step) in steps.chars().enumerate() {
             match step {
-                'h' => crowd.hit(),
+                'h' => crowd.hit(now),
                 'L' => crowd.is_large = true,
                 '.' => now += FILE_TTL * 2,
+                ',' => now += FILE_TTL / 2,
                 miss => {
                     let expected = match miss {
                         'n' => Ask::Name,
@@ -208,6 +215,10 @@ mod tests {
     fn a_listing_that_was_of_use_is_followed_by_the_next() {
         check("nnnnnnnnDLhhhhhhhhFhhhhhhhhF");
         check("nnnnnnnnDLhhhhhhhhFhhhhhhhnnnnnnn");
+        // Also when it answers for as long as it is valid.
+        check("nnnnnnnnDLhhhh,hhhh,h,Fhhhhhhhh,,,n");
+        // What was of no use is no reason for those who come later, whatever they begin with.
+        check("nnnnnnnnDnnnnnnnnDnnnnnnnnn.hhnnnnnnnnD");
     }
 
     #[test]
@@ -238,7 +249,7 @@ mod tests {
             crowds.miss(&Arc::from(number.to_string()), false, Duration::ZERO);
         }
         assert!(crowds.0.lock().len() <= CROWDS_MAX);
-        crowds.hit("nobody");
+        crowds.hit("nobody", Duration::ZERO);
         crowds.guessed("nobody", false);
         assert!(!crowds.was_wrong("nobody"));
     }

@@ -45,10 +45,13 @@ impl Namespace {
             let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
             let (key, prefix) = (key.clone(), prefix.to_owned());
             let is_posix = self.is_posix;
+            let was_file = is_posix && self.table.child_kind(parent, name) == Some(FileKind::File);
             async move {
                 let asked = clock.now();
                 let spend = || wants_front && fronts.spend(clock.now().into());
-                let seen = lookup::find(&client, &clock, &prefix, &key, plan, spend).await?;
+                let found = lookup::find(&client, &clock, &prefix, &key, plan, spend);
+                let described = was_file.then(|| client.head_details(&key));
+                let (seen, described) = lookup::together(&clock, found, described).await?;
                 if seen.front_failed {
                     fronts.failed(clock.now().into());
                 }
@@ -57,7 +60,7 @@ impl Namespace {
                     crowds.guessed(&prefix, seen.found == Some(Found::Directory));
                 }
                 let (found, posix) = if is_posix {
-                    lookup::carried(&client, &key, seen.found).await?
+                    lookup::carried(&client, &key, seen.found, described).await?
                 } else {
                     (seen.found, None)
                 };

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::{Either, select};
-use mountpoint_client::types::{Front, Key, ListOutput, ListRequest, ObjectInfo};
-use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
+use futures::future::{Either, join, select};
+use mountpoint_client::types::{Front, Key, ListOutput, ListRequest, ObjectDetails, ObjectInfo};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
 use super::guess::Plan;
 use super::names;
@@ -212,11 +212,33 @@ async fn restored(
     }
 }
 
-/// What the object of a file, or the marker of a directory, carries; with the newest version of the file.
+/// What was `found`, and what the object carries that is asked at the same time, if one is. A directory's is of no use.
+pub(super) async fn together(
+    clock: &Clock,
+    found: impl Future<Output = Result<Seen, FsError>>,
+    described: Option<Pending<ObjectDetails>>,
+) -> Result<(Seen, Option<Described>), FsError> {
+    let Some(described) = described else {
+        return Ok((found.await?, None));
+    };
+    let described = async { (described.await, clock.now()) };
+    let (seen, (described, heard)) = join(found, described).await;
+    let mut seen = seen?;
+    seen.heard = seen.heard.min(heard);
+    seen.version_heard = seen.version_heard.min(heard);
+    let is_file = matches!(seen.found, Some(Found::File(_)));
+    Ok((seen, is_file.then_some(described)))
+}
+
+type Described = Result<ObjectDetails, ClientError>;
+
+/// What the object of a file, or the marker of a directory, carries; with the newest version of the file. `described` is
+/// the file's, if it was asked for before.
 pub(super) async fn carried(
     client: &Arc<dyn ObjectClient>,
     key: &Key,
     found: Option<Found>,
+    described: Option<Described>,
 ) -> Result<(Option<Found>, Option<PosixAttributes>), FsError> {
     let (object, is_directory) = match &found {
         None => return Ok((None, None)),
@@ -229,7 +251,11 @@ pub(super) async fn carried(
     let Some(object) = object else {
         return Ok((found, None));
     };
-    match client.head_details(&object).await {
+    let described = match described {
+        Some(described) => described,
+        None => client.head_details(&object).await,
+    };
+    match described {
         Ok(described) => {
             let posix = PosixAttributes::of(&described.headers.metadata);
             let found = if is_directory {

@@ -26,6 +26,7 @@ mod joined;
 mod key_scale;
 mod listing;
 mod lookup;
+mod motion;
 mod names;
 #[expect(
     clippy::module_inception,
@@ -49,6 +50,7 @@ pub use attributes::AttributeStyle;
 pub use behind::FileBehind;
 pub use change::NameChange;
 pub use listing::{AheadBudget, Listing};
+pub use motion::InMotion;
 pub use namespace::Namespace;
 pub use open::{OpenVersion, Proof};
 pub use page::{Listed, Page};

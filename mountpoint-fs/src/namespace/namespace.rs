@@ -32,6 +32,7 @@ use super::inode_table::{InodeTable, View};
 use super::joined::Joins;
 use super::listing::AheadBudget;
 use super::lookup::Answer;
+use super::motion::Motions;
 use super::names;
 use super::open::{HowToProve, OpenVersion, Opening, Proof};
 use super::page::{Listed, Page};
@@ -58,6 +59,7 @@ pub struct Namespace {
     pub(super) table: InodeTable,
     pub(super) recent: Arc<RecentPages>,
     pub(super) changes: Changes,
+    pub(super) motions: Motions,
     pub(super) crowds: Arc<Crowds>,
     pub(super) fronts: Arc<Fronts>,
     /// What was seen of the root when the mount was made.
@@ -98,6 +100,7 @@ impl Namespace {
             table: InodeTable::new(config.prefix.clone()),
             recent: Arc::default(),
             changes: Changes::new(config.names.ttl),
+            motions: Motions::default(),
             crowds: Arc::default(),
             fronts: Arc::default(),
             root_at_start: OnceLock::new(),
@@ -134,7 +137,7 @@ impl Namespace {
         }
         let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
         if let Some(recent) = self.recently(parent, &prefix, name) {
-            self.crowds.hit(&prefix);
+            self.crowds.hit(&prefix, self.clock.now());
             return self.admit_recent(parent, &recent);
         }
         if let Some(asked) = self.recently_absent(parent, &prefix, name) {
@@ -142,7 +145,7 @@ impl Namespace {
         }
         if let Some(gathering) = self.gather(&prefix, name).await? {
             if let Some(recent) = self.recently(parent, &prefix, name) {
-                self.crowds.hit(&prefix);
+                self.crowds.hit(&prefix, self.clock.now());
                 return self.admit_recent(parent, &recent);
             }
             let is_newest = !self.changes.outdate(parent, name, gathering.page.asked);

@@ -6,7 +6,7 @@
 //!
 //! Knows nothing of inodes; bounded by [`RECENT_PAGES_MAX`] and [`RECENT_NAMES_MAX`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +37,16 @@ struct Recent {
     directory: Arc<str>,
     page: Arc<Page>,
     valid_until: Moment,
+    /// Names on the page that this mount has changed since: what it says of them is not true any more.
+    changed: HashSet<Arc<str>>,
+}
+
+impl Recent {
+    /// What the page says of `name`, unless that was changed since.
+    fn find(&self, name: &str) -> Option<&Listed> {
+        let listed = self.page.find(name)?;
+        (!self.changed.contains(name)).then_some(listed)
+    }
 }
 
 /// A name on a page.
@@ -69,6 +79,7 @@ impl RecentPages {
             directory: Arc::from(directory),
             page: Arc::clone(page),
             valid_until,
+            changed: HashSet::new(),
         });
     }
 
@@ -82,7 +93,7 @@ impl RecentPages {
             .filter(|recent| recent.valid_until > now);
         // The page that was asked for last need not have been handed out last.
         let (recent, listed) = valid
-            .filter_map(|recent| Some((recent, recent.page.find(name)?)))
+            .filter_map(|recent| Some((recent, recent.find(name)?)))
             .max_by_key(|(recent, _)| recent.page.asked)?;
         listed.is_certain.then(|| RecentEntry {
             listed: listed.clone(),
@@ -182,6 +193,19 @@ impl RecentPages {
                 .is_some_and(|recent| recent.page.find(name).is_some())
             {
                 pages.remove(number);
+            }
+        }
+    }
+
+    /// This mount has changed `name`: no page is right any more about it, and all are about the other names.
+    pub(super) fn changed(&self, directory: &str, name: &str) {
+        let mut pages = self.0.lock();
+        let numbers = pages.directories.get(directory).cloned();
+        for number in numbers.unwrap_or_default() {
+            if let Some(recent) = pages.pages.get_mut(&number)
+                && let Some(listed) = recent.page.find(name)
+            {
+                recent.changed.insert(Arc::clone(&listed.name));
             }
         }
     }
@@ -360,6 +384,27 @@ mod tests {
         assert!(recent.find(D, "b", at(1)).is_none());
         assert!(recent.find(D, "c", at(1)).is_none());
         assert!(recent.find("e/", "a", at(1)).is_some());
+    }
+
+    #[test]
+    fn a_change_is_about_one_name() {
+        let second = Duration::from_secs(1);
+        let recent = RecentPages::default();
+        let before = pages(&[&["a", "b"]], second).remove(0);
+        recent.delivered(D, &before, at(1), at(9));
+        recent.delivered("e/", &page(&["a"]), at(1), at(9));
+        recent.changed(D, "a");
+        recent.changed(D, "new");
+        assert!(recent.find(D, "a", at(2)).is_none());
+        assert!(recent.find(D, "b", at(2)).is_some());
+        assert!(recent.find("e/", "a", at(2)).is_some());
+        let absent = |name| recent.absent(D, name, at(2), 10 * second);
+        assert_eq!(absent("a"), None, "it may have been made");
+        assert_eq!(absent("c"), Some(second));
+        recent.delivered(D, &before, at(2), at(12));
+        assert!(recent.find(D, "a", at(2)).is_none(), "the page is no newer");
+        recent.delivered(D, &pages(&[&["a"]], 3 * second)[0], at(3), at(9));
+        assert_eq!(recent.find(D, "a", at(3)).unwrap().asked, at(3));
     }
 
     #[test]

@@ -28,11 +28,14 @@ impl Namespace {
         progress: &Arc<Progress>,
     ) -> Result<(Entry, Key), FsError> {
         let name = names::parse(name)?;
+        let at_rest = self.motions.hold();
         let key = names::file_key(&self.table.directory_prefix(parent)?, name)?;
+        at_rest.check(&key)?;
         let observed = self.seen_now();
         let made = self
             .table
             .create_written(parent, name, progress, observed)?;
+        drop(at_rest);
         self.changes
             .record(parent, &Arc::from(name), self.clock.now());
         let entry = self.entry(made.ino, &made.found, self.config.ttl);
@@ -41,13 +44,15 @@ impl Namespace {
 
     /// The file `ino` is written from now on, opened by its writer. Returns its key and the version it had.
     ///
-    /// [`FsError::NotPermitted`] if somebody reads or writes it, [`FsError::Stale`] if its name means something else.
+    /// [`FsError::NotPermitted`] if somebody reads or writes it, [`FsError::Stale`] if its name means something else,
+    /// [`FsError::Busy`] if that is being taken away.
     pub fn begin_writing(
         &self,
         ino: InodeNo,
         progress: &Arc<Progress>,
         readers: Readers,
     ) -> Result<(Key, Version), FsError> {
+        let at_rest = self.motions.hold();
         let view = self.table.view(ino)?;
         let Found::File(version) = view.found else {
             return Err(FsError::IsADirectory);
@@ -56,6 +61,7 @@ impl Namespace {
             return Err(replaced(&view.name));
         }
         let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
+        at_rest.check(&key)?;
         self.table.begin_writing(ino, progress, readers)?;
         self.table.count_writer(ino);
         Ok((key, version))
@@ -65,12 +71,13 @@ impl Namespace {
     /// writer, nor who reads it when it is empty: the kernel has no page of it.
     ///
     /// [`FsError::Stale`] if the file is not `key` any more: it was renamed, removed or replaced through this mount. Its
-    /// writer would store it under a name that is not its own.
+    /// writer would store it under a name that is not its own. [`FsError::Busy`] while that is being done.
     pub fn resume_writing(
         &self,
         (ino, key): (InodeNo, &Key),
         progress: &Arc<Progress>,
     ) -> Result<(), FsError> {
+        let at_rest = self.motions.hold();
         let view = self.table.view(ino)?;
         let prefix = self.table.directory_prefix(view.parent)?;
         if self.table.is_gone(ino) || names::file_key(&prefix, &view.name)? != *key {
@@ -79,6 +86,7 @@ impl Namespace {
                  opens the file again can go on"
             )));
         }
+        at_rest.check(key)?;
         self.table.begin_writing(ino, progress, Readers::Followers)
     }
 
@@ -105,7 +113,7 @@ impl Namespace {
         {
             self.changes
                 .record(view.parent, &view.name, self.clock.now());
-            self.recent.distrust(&prefix, &view.name);
+            self.recent.changed(&prefix, &view.name);
             if let Ok(key) = names::file_key(&prefix, &view.name) {
                 self.details.forget(&key);
             }

@@ -89,6 +89,13 @@ impl PosixAttributes {
         }
     }
 
+    /// Whether metadata name the moment of their change, which those of no other version do.
+    #[must_use]
+    pub fn says_when(metadata: &[(String, String)]) -> bool {
+        let mut names = metadata.iter().map(|(name, _)| name);
+        names.any(|name| name.eq_ignore_ascii_case(CTIME))
+    }
+
     /// The object is written to: its time is no longer what its metadata say.
     pub fn forget_time(metadata: &mut Vec<(String, String)>) {
         metadata.retain(|(name, _)| !name.eq_ignore_ascii_case(MTIME));

@@ -18,6 +18,7 @@ use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 use super::delay::LeastDelays;
 use super::hedger::Hedger;
 use super::reader::Inner;
+use super::window::PaidWindows;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
 use crate::config::limits::{
@@ -33,6 +34,7 @@ pub struct ReadContext {
     pub(super) clock: Clock,
     pub(super) budget: Arc<Budget>,
     pub(super) least_delays: LeastDelays,
+    pub(super) paid_windows: PaidWindows,
     pub(super) hedger: Hedger,
     pool: BlockPool,
     holders: Mutex<HashMap<ReaderNo, Weak<Inner>>>,
@@ -97,6 +99,7 @@ impl ReadContext {
             clock,
             budget: Budget::new(memory_max),
             least_delays: LeastDelays::default(),
+            paid_windows: PaidWindows::default(),
             pool: BlockPool::new(idle_max),
             holders: Mutex::default(),
             reader_next: AtomicU64::new(0),

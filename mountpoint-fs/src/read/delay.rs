@@ -7,93 +7,45 @@
 //!
 //! Invariant: what it says was measured at most two periods ago.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::recent_least::RecentLeast;
 use crate::config::limits::PART_MIN;
 
 /// The least delays of late, by size.
 #[derive(Debug, Default)]
 pub(super) struct LeastDelays {
-    classes: [LeastDelay; CLASSES],
-    first_byte: LeastDelay,
-}
-
-#[derive(Debug)]
-struct LeastDelay {
-    /// Which period `current` belongs to.
-    period: AtomicU64,
-    /// In nanoseconds; `NONE` before the first of a period.
-    current: AtomicU64,
-    previous: AtomicU64,
+    classes: [RecentLeast; CLASSES],
+    first_byte: RecentLeast,
 }
 
 impl LeastDelays {
     /// A GET of `len` bytes took `delay`, until now.
     pub(super) fn record(&self, len: u64, delay: Duration, now: Duration) {
-        self.classes[class(len)].record(delay, now);
+        self.classes[class(len)].record(nanos(delay), now);
     }
 
     /// The least that a GET of about `len` bytes took in the two periods until now; `None` if there was none.
     pub(super) fn of(&self, len: u64, now: Duration) -> Option<Duration> {
-        self.classes[class(len)].get(now)
+        self.classes[class(len)]
+            .least(now)
+            .map(Duration::from_nanos)
     }
 
     /// The first byte of a GET came after `delay`, now.
     pub(super) fn record_first_byte(&self, delay: Duration, now: Duration) {
-        self.first_byte.record(delay, now);
+        self.first_byte.record(nanos(delay), now);
     }
 
     /// The least until a first byte in the two periods until now, whatever the size of the GET: what the way to the
     /// store and back takes.
     pub(super) fn first_byte(&self, now: Duration) -> Option<Duration> {
-        self.first_byte.get(now)
+        self.first_byte.least(now).map(Duration::from_nanos)
     }
 }
 
-impl Default for LeastDelay {
-    fn default() -> Self {
-        Self {
-            period: AtomicU64::new(0),
-            current: AtomicU64::new(NONE),
-            previous: AtomicU64::new(NONE),
-        }
-    }
-}
-
-impl LeastDelay {
-    fn record(&self, delay: Duration, now: Duration) {
-        let period = period_of(now);
-        let before = self.period.load(Ordering::Relaxed);
-        // One of those who meet here turns the page; what another records meanwhile may count for either period.
-        if period > before
-            && self
-                .period
-                .compare_exchange(before, period, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-        {
-            let last = self.current.swap(NONE, Ordering::Relaxed);
-            let is_adjacent = period == before + 1;
-            self.previous
-                .store(if is_adjacent { last } else { NONE }, Ordering::Relaxed);
-        }
-        let nanos = u64::try_from(delay.as_nanos()).unwrap_or(NONE);
-        self.current.fetch_min(nanos, Ordering::Relaxed);
-    }
-
-    fn get(&self, now: Duration) -> Option<Duration> {
-        let current = self.current.load(Ordering::Relaxed);
-        let least = match period_of(now).saturating_sub(self.period.load(Ordering::Relaxed)) {
-            0 => current.min(self.previous.load(Ordering::Relaxed)),
-            1 => current,
-            _ => NONE,
-        };
-        (least != NONE).then(|| Duration::from_nanos(least))
-    }
-}
-
-fn period_of(now: Duration) -> u64 {
-    now.as_secs() / PERIOD.as_secs()
+fn nanos(delay: Duration) -> u64 {
+    u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Doublings of the smallest part.
@@ -104,11 +56,6 @@ pub(super) fn class(len: u64) -> usize {
 
 /// From 128 KiB to 16 MiB and more.
 pub(super) const CLASSES: usize = 8;
-
-/// Long enough to hold a moment in which little was in the air, short enough to follow a route that changed.
-const PERIOD: Duration = Duration::from_secs(30);
-
-const NONE: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {

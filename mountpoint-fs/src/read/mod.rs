@@ -15,6 +15,7 @@ mod next_files;
 mod part_length;
 mod planner;
 mod reader;
+mod recent_least;
 mod stride;
 mod tracks;
 mod window;

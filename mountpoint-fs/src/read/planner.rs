@@ -14,7 +14,7 @@ use super::delay::LeastDelays;
 use super::habit::Habit;
 use super::stride::Stride;
 use super::tracks::{Track, Tracks};
-use super::window::{Window, are_several};
+use super::window::{PaidWindows, Window, are_several};
 use crate::config::limits::{FIRST_RANGE, READ_SIZE_MAX, SMALL_FILE_MAX};
 
 /// What a reader does, and what the planner knows of its past.
@@ -55,6 +55,8 @@ pub(super) struct Bounds<'a> {
     pub(super) streams: usize,
     /// What GETs of this mount take at least.
     pub(super) least_delays: &'a LeastDelays,
+    /// Windows of this mount that growing to has paid.
+    pub(super) paid_windows: &'a PaidWindows,
 }
 
 /// What to do for one read.

@@ -233,6 +233,7 @@ impl Inner {
                 window_max: self.context.window_max(),
                 streams: self.context.stream_count(),
                 least_delays: &self.context.least_delays,
+                paid_windows: &self.context.paid_windows,
             };
             let plan = state.planner.plan(&access, &state.blocks, &bounds);
             let step = if self.start_demand(state, &plan, &mut launches) {

@@ -36,7 +36,7 @@ pub struct WriteContext {
     pub(super) plan: PartPlan,
     pub(super) shortage: Shortage,
     pub(super) abilities: Abilities,
-    pub(super) journal: Journal,
+    pub(super) journal: Arc<Journal>,
     /// Changes what an object carries.
     pub(super) mutator: Arc<Mutator>,
     /// Leave to have the server copy a part.
@@ -58,9 +58,8 @@ impl WriteContext {
     ) -> Arc<Self> {
         let memory = WriteMemory::new(memory);
         let plan = PartPlan::new(config.part_size, memory.part_max());
-        let journal = Journal::new(config.state_directory.as_deref(), &config.bucket);
         Arc::new(Self {
-            journal,
+            journal: Arc::clone(mutator.journal()),
             mutator,
             parts: PartsInFlight::new(client.parts_in_flight(), clock.clone()),
             copies: Semaphore::new(COPIES_IN_FLIGHT_MAX),

@@ -3,8 +3,8 @@
 
 use futures::FutureExt as _;
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Fault, FaultRule, Operation, When};
-use mountpoint_client::types::Key;
+use mountpoint_client::sim::{Fault, FaultRule, Operation, SimObject, When};
+use mountpoint_client::types::{Key, ObjectHeaders};
 
 use super::tests::{Bench, MIB, now, pattern, write};
 use super::{Beginning, Copied, Stored, Writer};
@@ -129,13 +129,22 @@ fn behind_a_copy_that_failed_no_more_are_made() {
     assert_eq!(bench.client.object("key").unwrap().content.size(), size);
 }
 
+/// Something to carry, and when that was changed if it `says_when`.
+fn blue(says_when: bool) -> ObjectHeaders {
+    let mut metadata = vec![("colour".to_owned(), "blue".to_owned())];
+    metadata.extend(says_when.then(|| ("ctime".to_owned(), "1700000000.123456789".to_owned())));
+    ObjectHeaders {
+        metadata,
+        ..ObjectHeaders::default()
+    }
+}
+
 /// A file that was sent and then told something that its object is to carry.
 fn dressed_late(bench: &Bench) -> std::sync::Arc<Writer> {
     let writer = bench.writer(Beginning::New);
     write(&writer, 0, &pattern(11 * MIB)).unwrap();
     let dressed = now(writer.dress(|headers| {
-        let colour = ("colour".to_owned(), "blue".to_owned());
-        headers.metadata.push(colour);
+        headers.metadata = blue(true).metadata;
         Ok(())
     }));
     assert!(dressed.unwrap());
@@ -177,6 +186,46 @@ fn late_attributes_whose_answer_was_lost_are_there() {
         fault: Fault::Fail(ErrorKind::PreconditionFailed),
     });
     now(writer.store()).unwrap_err();
+}
+
+/// An object of the same size that carries the same is another one's, unless something says that it is not.
+#[test]
+fn a_copy_onto_itself_whose_answer_was_lost_is_known_for_certain_or_not_at_all() {
+    for says_when in [true, false] {
+        for is_replaced in [true, false] {
+            let bench = Bench::immediate();
+            let writer = bench.writer(Beginning::New);
+            write(&writer, 0, &pattern(11 * MIB)).unwrap();
+            let Stored { etag, size } = now(writer.store()).unwrap();
+            let headers = blue(says_when);
+            if is_replaced {
+                bench.client.put_object("key", vec![7; 11 * MIB]);
+                let theirs = bench.client.object("key").unwrap();
+                bench.client.insert(SimObject {
+                    headers: blue(false),
+                    ..theirs
+                });
+            }
+            bench.client.add_fault(FaultRule {
+                operation: Some(Operation::CopyObject),
+                when: When::Next(1),
+                fault: Fault::Repeat,
+            });
+            let key = Key::parse("key").unwrap();
+            let mutator = &bench.context.mutator;
+            let copied = now(mutator.replace_headers(&key, (&etag, size), headers));
+            let case = format!("{says_when} {is_replaced}: {copied:?}");
+            if says_when && !is_replaced {
+                assert_eq!(
+                    copied.unwrap(),
+                    bench.client.object("key").unwrap().etag,
+                    "{case}"
+                );
+            } else {
+                assert!(matches!(copied, Err(FsError::Stale(_))), "{case}");
+            }
+        }
+    }
 }
 
 #[test]

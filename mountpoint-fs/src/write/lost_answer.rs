@@ -14,7 +14,7 @@ use mountpoint_crt_sys::block::BlockPool;
 use super::background::Settled;
 use super::writer::Stored;
 use crate::config::limits::WRITE_SIZE_MAX;
-use crate::mutate::lost_upload::{self, Abandoned};
+use crate::mutate::lost_upload::{self, Abandoned, Wanted};
 
 /// The object at `key`, if it is exactly these bytes.
 pub(super) async fn of_object(
@@ -107,17 +107,18 @@ fn is_replaced(error: &ClientError) -> bool {
     )
 }
 
-/// The object that `upload` became, of `size` bytes. An upload that did not become one is aborted.
+/// The object that `upload` became. An upload that did not become one is aborted.
 pub(super) async fn of_complete(
     client: &dyn ObjectClient,
     upload: &OpenUpload,
-    size: u64,
+    wanted: Wanted<'_>,
 ) -> Option<Stored> {
     match lost_upload::abandon(client, upload, true).await {
         Abandoned::WasGone => {}
         Abandoned::Aborted | Abandoned::Stays(_) => return None,
     }
-    let etag = lost_upload::completed(client, upload, size).await?;
+    let etag = lost_upload::completed(client, upload, wanted).await?;
+    let size = wanted.size;
     Some(Stored { etag, size })
 }
 
@@ -214,10 +215,16 @@ mod tests {
             let begun = client.create_upload(&key, ObjectHeaders::default(), None);
             begun.now_or_never().unwrap().unwrap()
         };
-        let ask = |upload: &OpenUpload| {
-            let asked = of_complete(&client, upload, 5).now_or_never().unwrap();
-            asked.is_some()
+        let ask_for = |upload: &OpenUpload, (size, parts), condition: &PutCondition| {
+            let wanted = Wanted {
+                size,
+                parts,
+                condition,
+            };
+            let asked = of_complete(&client, upload, wanted).now_or_never();
+            asked.unwrap().is_some()
         };
+        let ask = |upload: &OpenUpload| ask_for(upload, (5, 1), &PutCondition::Absent);
         let open = begin();
         assert!(!ask(&open));
         assert!(
@@ -241,5 +248,22 @@ mod tests {
         // Who may not list the parts is told by the abort.
         client.fail_next(Operation::ListParts, 1, ErrorKind::Denied);
         assert!(ask(&completed));
+        // What is there is not what the upload was to become, which somebody has aborted.
+        let there = client.object("key").unwrap().etag;
+        let other = ETag::from_header("\"another\"");
+        for (made_of, condition, is_ours) in [
+            ((6, 1), PutCondition::None, false),
+            ((5, 2), PutCondition::None, false),
+            ((5, 1), PutCondition::Match(there), false),
+            ((5, 1), PutCondition::Match(other), true),
+        ] {
+            let asked = ask_for(&completed, made_of, &condition);
+            assert_eq!(asked, is_ours, "{made_of:?} {condition:?}");
+        }
+        client.put_object("key", "hello");
+        assert!(
+            ask(&completed),
+            "where nothing tells the parts, the size has to do"
+        );
     }
 }

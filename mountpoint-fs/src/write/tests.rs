@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use mountpoint_client::sim::{Operation, SimOptions, Time};
+use mountpoint_client::sim::{Fault, FaultRule, Operation, SimOptions, Time, When};
 use mountpoint_client::types::{ChecksumAlgorithm, Key};
 use mountpoint_client::{ErrorKind, ObjectClient, SimClient};
 use mountpoint_crt_sys::block::BlockPool;
@@ -462,5 +462,63 @@ fn a_write_that_is_not_the_next_bytes_fails_the_file() {
         assert!(is_refused(now(writer.store()).unwrap_err()));
         assert_eq!(bench.content(), None);
         assert_eq!(bench.uploads(), 0);
+    }
+}
+
+/// An upload that this mount has aborted itself is gone, too: that it is gone does not say that it was completed.
+#[test]
+fn an_upload_that_was_given_up_while_it_was_completed_is_not_taken_for_done() {
+    let bench = Bench::manual(256 << 20);
+    bench.client.put_object("key", vec![7; 11 * MIB]);
+    bench.client.add_fault(FaultRule {
+        operation: Some(Operation::CompleteMultipartUpload),
+        when: When::Next(1),
+        fault: Fault::Repeat,
+    });
+    let writer = bench.writer(Beginning::Replace);
+    write(&writer, 0, &pattern(11 * MIB)).unwrap();
+    let mut storing = Box::pin(writer.store());
+    assert!((&mut storing).now_or_never().is_none());
+    let pending = |operation| {
+        let requests = bench.client.pending_requests();
+        let same = requests.iter().find(|it| it.operation == operation);
+        same.map(|it| it.id)
+    };
+    while pending(Operation::CompleteMultipartUpload).is_none() {
+        bench.client.finish(bench.client.pending_requests()[0].id);
+    }
+    let mut given_up = Box::pin(writer.abandon(&FsError::ReadOnly));
+    assert!((&mut given_up).now_or_never().is_none());
+    let abort = pending(Operation::AbortMultipartUpload).expect("it is aborted");
+    bench.client.finish(abort);
+    bench.client.deliver_all();
+    now(given_up);
+    let stored = now(storing);
+    assert!(stored.is_err(), "{stored:?}");
+    assert!(bench.content().unwrap() == vec![7; 11 * MIB]);
+}
+
+/// A server that completes and whose answer makes no sense.
+#[test]
+fn a_completion_that_was_done_is_seen_to_be_done() {
+    for (fault, is_stored) in [
+        (Fault::FailAfterwards(ErrorKind::InvalidResponse), true),
+        (Fault::Fail(ErrorKind::InvalidResponse), false),
+        (Fault::Repeat, true),
+    ] {
+        let bench = Bench::immediate();
+        bench.client.add_fault(FaultRule {
+            operation: Some(Operation::CompleteMultipartUpload),
+            when: When::Next(1),
+            fault: fault.clone(),
+        });
+        let writer = bench.writer(Beginning::New);
+        write(&writer, 0, &pattern(11 * MIB)).unwrap();
+        let stored = now(writer.store());
+        assert_eq!(stored.is_ok(), is_stored, "{fault:?} {stored:?}");
+        let is_there = bench
+            .content()
+            .is_some_and(|content| content == pattern(11 * MIB));
+        assert_eq!((is_there, bench.uploads()), (is_stored, 0), "{fault:?}");
     }
 }

@@ -21,6 +21,7 @@ use super::copied::{Copied, copy_failed};
 use super::failure::Failure;
 use super::lost_answer;
 use super::writer::Stored;
+use crate::mutate::lost_upload::Wanted;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 
@@ -234,9 +235,14 @@ impl Upload {
                 }
                 Err(error) => match abilities.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
-                    None if error.answer_was_lost => {
+                    None if self.may_be_done(&error) => {
                         let client = &*self.context.client;
-                        let stored = lost_answer::of_complete(client, &begun.upload, size).await;
+                        let wanted = Wanted {
+                            size,
+                            parts: parts.len(),
+                            condition: &uses.condition,
+                        };
+                        let stored = lost_answer::of_complete(client, &begun.upload, wanted).await;
                         return stored.ok_or_else(|| not_made(error, &uses.condition, &self.key));
                     }
                     None => {
@@ -246,6 +252,13 @@ impl Upload {
                 },
             }
         }
+    }
+
+    /// Whether a completion that failed so may have been done all the same, and so the upload be gone: not if it is gone because
+    /// it was aborted here.
+    fn may_be_done(&self, error: &ClientError) -> bool {
+        let is_unclear = error.answer_was_lost || error.kind == ErrorKind::InvalidResponse;
+        is_unclear && !self.is_ended.load(Ordering::Acquire)
     }
 
     /// Has S3 forget it, as soon as its parts have come to rest; once, and not after it was completed.

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::unistd::getpgrp;
 
-use crate::harness::{BUCKET, PATIENCE, mount_s3, put, server, wait_for_exit, wait_until};
+use crate::harness::{BUCKET, PATIENCE, mount_s3, put, server, unmount, wait_for_exit, wait_until};
 use crate::machine::in_private_namespace;
 
 /// Mounts an autofs whose daemon is the process group of this test. Nobody answers what it asks.
@@ -55,10 +55,7 @@ fn a_mount_on_an_autofs_does_not_wait_for_it() {
         let status = wait_for_exit(&mut mounting, PATIENCE);
         assert_eq!(status.code(), Some(0));
         assert_eq!(std::fs::read(root.path().join("file")).unwrap(), b"x");
-        // A process that another test is about to start may still have the file open.
-        wait_until("an unmount", || {
-            umount2(root.path(), MntFlags::empty()).is_ok()
-        });
+        unmount(root.path());
         drop(asked);
         umount2(root.path(), MntFlags::MNT_DETACH).unwrap();
     });

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::harness::{BUCKET, Mounted, is_mounted, mount_s3, put, read, server};
+use crate::harness::{BUCKET, Mounted, is_mounted, mount_s3, put, read, server, unmount};
 
 #[track_caller]
 fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
@@ -110,8 +110,7 @@ fn warnings_reach_the_terminal() {
         .env("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "16")
         .output()
         .unwrap();
-    let unmounted = crate::harness::run("umount", &[directory.path().to_str().unwrap()]);
-    assert!(unmounted.status.success(), "{output:?}");
+    unmount(directory.path());
     for warning in [
         "mount-s3: warning: --metadata-ttl 0 means 'minimal'",
         "mount-s3: warning: UNSTABLE_MOUNTPOINT_CACHE_KEY has no effect: this version has no disk cache",

@@ -1,26 +1,21 @@
 //! Directories as tools read them: requests counted at the server.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
 
 use crate::harness::{BUCKET, Mounted, put, server, shell};
 
-const DELAY: Duration = Duration::from_millis(50);
+/// Requests in each second of a machine so slow that names have to be asked for again, because their validity has ended:
+/// some by name, until it is clear that more are wanted.
+const AGAIN_MAX: u64 = 16;
 
 fn put_numbered(server: &Server, head: &str, count: usize) {
     for number in 0..count {
         let key = format!("{head}{number:06}");
         server.store().put_synthetic(BUCKET, &key, 512, 1);
     }
-}
-
-fn far(server: &Server) {
-    server.faults().add(Rule::always(Fault::Latency {
-        fixed: DELAY,
-        jitter: Duration::ZERO,
-    }));
 }
 
 #[test]
@@ -30,9 +25,11 @@ fn a_directory_of_2000_files_is_measured_with_a_handful_of_requests() {
     for tool in ["du -s d", "ls -l d", "find d -size +0", "ls -U d"] {
         let mounted = Mounted::new(&server, &[]);
         server.log().clear();
+        let start = Instant::now();
         shell(mounted.path(), tool);
+        let most = 5 + AGAIN_MAX * start.elapsed().as_secs();
         let requests = server.log().take();
-        assert!(requests.len() <= 5, "{tool}: {requests:?}");
+        assert!(requests.len() as u64 <= most, "{tool}: {requests:?}");
     }
 }
 
@@ -46,18 +43,19 @@ fn a_tree_is_walked_with_one_request_for_each_directory() {
     for tool in ["find t", "find t -size +0", "ls -lR t", "du -s t"] {
         let mounted = Mounted::new(&server, &[]);
         server.log().clear();
+        let start = Instant::now();
         let entries = shell(mounted.path(), tool).lines().count();
         if tool == "find t" {
             assert_eq!(entries, 1 + 100 * (1 + 12 + 1 + 3));
         }
         let requests = server.log().count_all();
         // `t`, 100 directories and one in each; two pages' worth of keys; and finding `t`.
-        // A walk that takes longer than names are valid has to look again, about once a second.
-        assert!(requests <= 201 + 2 + 2 + 15, "{tool}: {requests} requests");
+        let most = 201 + 2 + 2 + AGAIN_MAX * (1 + start.elapsed().as_secs());
+        assert!(requests <= most, "{tool}: {requests} requests");
     }
     // Where names may be old, small directories are listed together.
     for tool in ["find t", "find t -size +0", "ls -lR t", "du -s t"] {
-        let mounted = Mounted::new(&server, &["--metadata-ttl", "60"]);
+        let mounted = Mounted::new(&server, &["--metadata-ttl", "3600"]);
         server.log().clear();
         let entries = shell(mounted.path(), tool).lines().count();
         if tool == "find t" {
@@ -72,15 +70,25 @@ fn a_tree_is_walked_with_one_request_for_each_directory() {
 fn a_large_directory_far_away_is_listed_several_pages_at_once() {
     let server = server();
     put_numbered(&server, "d/img_", 40_000);
-    far(&server);
-    let mounted = Mounted::new(&server, &[]);
-    shell(mounted.path(), "test -d d");
-    server.log().clear();
-    let names = shell(mounted.path(), "ls -U d");
-    let lists = server.log().counters(Operation::ListObjectsV2);
-    assert!(names.lines().eq((0..40_000).map(|n| format!("img_{n:06}"))));
-    assert!(lists.requests <= 40 + 40 / 4, "{lists:?}");
-    assert!((3..=16).contains(&lists.in_flight_max), "{lists:?}");
+    // To a reader on a slow machine a store is far only if it is very far.
+    for delay_ms in [50, 200, 800] {
+        let (fixed, jitter) = (Duration::from_millis(delay_ms), Duration::ZERO);
+        let far = Rule::always(Fault::Latency { fixed, jitter });
+        let far = server.faults().add(far);
+        let mounted = Mounted::new(&server, &[]);
+        shell(mounted.path(), "test -d d");
+        server.log().clear();
+        let names = shell(mounted.path(), "ls -U d");
+        let lists = server.log().counters(Operation::ListObjectsV2);
+        assert!(names.lines().eq((0..40_000).map(|n| format!("img_{n:06}"))));
+        assert!(lists.requests <= 40 + 40 / 4, "{lists:?}");
+        assert!(lists.in_flight_max <= 16, "{lists:?}");
+        if lists.in_flight_max >= 3 {
+            return;
+        }
+        server.faults().remove(far);
+    }
+    panic!("not several at once");
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use parking_lot::Mutex;
 
-use crate::harness::{ACCESS_KEY, BUCKET, Mounted, SECRET_KEY, mount_s3, put, read, run, server};
+use crate::harness::{
+    ACCESS_KEY, BUCKET, HANG, Mounted, SECRET_KEY, mount_s3, put, read, server, unmount,
+};
 use crate::machine::{bind, in_private_namespace};
 
 /// The report for machines, and the exit code.
@@ -19,7 +22,11 @@ impl Diagnosis {
     /// Runs the doctor with `--json`.
     #[track_caller]
     fn of(mut command: Command) -> Self {
+        let alone = ALONE.lock();
+        let started = Instant::now();
         let output = command.arg("--json").output().unwrap();
+        assert!(started.elapsed() < HANG, "{output:?}");
+        drop(alone);
         check_no_secret(&output);
         let text = String::from_utf8_lossy(&output.stdout);
         let document =
@@ -53,6 +60,9 @@ impl Diagnosis {
         self.document["mountable"].as_bool().unwrap()
     }
 }
+
+/// The doctor waits a few seconds for whatever it asks: on a starved machine several at once are too slow for that.
+static ALONE: Mutex<()> = Mutex::new(());
 
 #[track_caller]
 fn check_no_secret(output: &Output) {
@@ -134,8 +144,7 @@ fn a_good_bucket() {
     let output = mount_s3().args(diagnosis.recommended()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(read(&directory.path().join("b/c")), b"contents");
-    let unmounted = run("umount", &[path]);
-    assert!(unmounted.status.success(), "{unmounted:?}");
+    unmount(directory.path());
 }
 
 /// The harness mounts at a directory of its own.
@@ -217,9 +226,7 @@ fn buckets_that_cannot_be_mounted() {
     let case = |url: &str, args: &[&str], variables: &[(&str, &str)]| {
         let mut command = doctor_at(url, args);
         command.envs(variables.iter().copied());
-        let started = Instant::now();
         let diagnosis = Diagnosis::of(command);
-        assert!(started.elapsed() < Duration::from_secs(20));
         assert_eq!(diagnosis.code, Some(1), "{}", diagnosis.document);
         assert!(!diagnosis.is_mountable());
         diagnosis
@@ -436,9 +443,7 @@ fn a_server_that_does_not_answer() {
     server
         .faults()
         .add(Rule::on(Operation::HeadBucket, Fault::BlackHole));
-    let started = Instant::now();
     let diagnosis = Diagnosis::of(doctor_at(&server.url(), &[BUCKET]));
-    assert!(started.elapsed() < Duration::from_secs(20));
     assert_eq!(diagnosis.code, Some(1));
     let row = diagnosis.row("endpoint");
     assert!(row.contains("did not answer within 5 s"), "{row}");

@@ -1,10 +1,11 @@
-//! Each fault at each request of a piece of work: the loop that tests of what writes share.
+//! Each fault at each request of a piece of work: the loops that tests of what writes share.
 
 use std::io;
 
-use mountpoint_client::server::{Fault, Rule, Server};
+use mountpoint_client::server::{Fault, Operation, Rule, RuleId, Server};
 
-/// A fault, how often it strikes, and whether it is to be overcome.
+/// A fault, how often it strikes, and whether it is to be overcome. [`Fault::RefuseConnection`] is a connection that is
+/// closed and then not opened again at once.
 pub(crate) type FaultCase = (Fault, Option<u64>, bool);
 
 /// Those that befall whatever writes.
@@ -26,6 +27,67 @@ pub(crate) fn faults_of_writes() -> Vec<FaultCase> {
     ]
 }
 
+/// More of them, for what is quick.
+pub(crate) fn more_faults_of_writes() -> Vec<FaultCase> {
+    let error = |status, code| Fault::Error { status, code };
+    vec![
+        (error(403, "AccessDenied"), None, false),
+        (error(404, "NoSuchKey"), Some(1), false),
+        (error(412, "PreconditionFailed"), Some(1), false),
+        (Fault::RefuseConnection, Some(1), true),
+        (Fault::CutBody(0), Some(1), false),
+        (Fault::CutBody(60), Some(1), false),
+        (Fault::CorruptByte(0), Some(1), false),
+        (Fault::CorruptByte(60), Some(1), false),
+        (Fault::WrongLength(-1), Some(1), false),
+        (Fault::IgnoreConditions, None, true),
+        (Fault::ErrorInBody("InternalError"), Some(1), false),
+        (Fault::WrongChecksum, Some(1), false),
+    ]
+}
+
+/// A fault in force for one case.
+struct Struck<'a> {
+    server: &'a Server,
+    rule: RuleId,
+    /// Refuses the connections that follow.
+    refusal: Option<RuleId>,
+}
+
+impl<'a> Struck<'a> {
+    /// At the request of `key` that comes after `skip` others.
+    fn new(server: &'a Server, fault: &Fault, count: Option<u64>, key: &str, skip: u64) -> Self {
+        let is_refusal = *fault == Fault::RefuseConnection;
+        let fault = match is_refusal {
+            true => Fault::DropConnection,
+            false => fault.clone(),
+        };
+        let rule = server.faults().add(Rule {
+            key_prefix: key.to_owned(),
+            skip,
+            count,
+            ..Rule::always(fault)
+        });
+        let refusal = is_refusal.then(|| Rule::always(Fault::RefuseConnection).times(REFUSALS));
+        Self {
+            server,
+            rule,
+            refusal: refusal.map(|rule| server.faults().add(rule)),
+        }
+    }
+
+    /// Ends it; how often it struck.
+    fn end(self) -> u64 {
+        if let Some(refusal) = self.refusal {
+            self.server.faults().remove(refusal).unwrap();
+        }
+        self.server.faults().remove(self.rule).unwrap()
+    }
+}
+
+/// Connections that are refused in a row.
+const REFUSALS: u64 = 2;
+
 /// Has `run` work on a key of its own, which begins with `name`, again and again: each time one of the `faults` strikes one
 /// request later, until there is no such request. `check` looks at the key afterwards, and whether the work succeeded. The
 /// number of faults that struck.
@@ -41,14 +103,9 @@ pub(crate) fn every_fault_at_every_request(
         for skip in 0.. {
             let key = format!("{name}-{number}-{skip}");
             let case = format!("{key} {fault:?}");
-            let rule = server.faults().add(Rule {
-                key_prefix: key.clone(),
-                skip,
-                count,
-                ..Rule::always(fault.clone())
-            });
+            let struck = Struck::new(server, &fault, count, &key, skip);
             let outcome = run(&key);
-            let fired = server.faults().remove(rule).unwrap();
+            let fired = struck.end();
             check(&key, outcome.is_ok(), &case);
             if fired == 0 {
                 outcome.expect(&case);
@@ -61,4 +118,47 @@ pub(crate) fn every_fault_at_every_request(
         }
     }
     cases
+}
+
+/// The same for faults that take time, as silence does, all at once: each at the first and at the second request for each of
+/// the `operations`. A key has a directory of its own, in which a program that waits keeps no other one waiting. The number
+/// of faults that struck.
+pub(crate) fn slow_faults_at_every_operation(
+    server: &Server,
+    name: &str,
+    faults: &[FaultCase],
+    operations: &[Operation],
+    run: impl Fn(&str) -> io::Result<()> + Sync,
+    mut check: impl FnMut(&str, bool, &str),
+) -> usize {
+    let run = &run;
+    let cases = std::thread::scope(|scope| {
+        let mut started = Vec::new();
+        for (number, (fault, count, is_overcome)) in faults.iter().enumerate() {
+            for (operation, skip) in operations.iter().flat_map(|of| [(*of, 0), (*of, 1)]) {
+                let key = format!("{name}-{number}-{operation:?}-{skip}/file");
+                let case = format!("{key} {fault:?}");
+                let rule = server.faults().add(Rule {
+                    key_prefix: key.clone(),
+                    skip,
+                    count: *count,
+                    ..Rule::on(operation, fault.clone())
+                });
+                started.push(scope.spawn(move || {
+                    let outcome = run(&key);
+                    let fired = server.faults().remove(rule).unwrap();
+                    if fired == 0 || *is_overcome {
+                        assert!(outcome.is_ok(), "{case}: {outcome:?}");
+                    }
+                    (key, outcome.is_ok(), case, fired > 0)
+                }));
+            }
+        }
+        let ended = started.into_iter().map(|thread| thread.join().unwrap());
+        ended.collect::<Vec<_>>()
+    });
+    for (key, is_ok, case, _) in &cases {
+        check(key, *is_ok, case);
+    }
+    cases.iter().filter(|(.., has_struck)| *has_struck).count()
 }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use mountpoint_client::server::{Server, ServerOptions};
+use mountpoint_client::server::{Operation, RuleId, Server, ServerOptions};
+use nix::errno::Errno;
+use nix::mount::{MntFlags, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -18,8 +20,11 @@ pub(crate) const BUCKET: &str = "test-bucket";
 pub(crate) const ACCESS_KEY: &str = "test-access-key";
 pub(crate) const SECRET_KEY: &str = "test-secret-key";
 
-/// Longer than anything in a healthy test takes on a loaded machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than anything in a healthy test takes on a loaded machine. It costs time only where something is wrong.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What takes so long has waited for what it must not wait for. No measure of speed: a starved machine needs a tenth of it.
+pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// A server with an empty bucket that wants signed requests.
 pub(crate) fn server() -> Server {
@@ -43,10 +48,14 @@ pub(crate) fn mount_s3() -> Command {
 }
 
 /// A shell script in a mount namespace of its own, with the server's keys; it ends with the first command that fails.
+/// Mounts of other tests are not in it: there they would live on after their test has unmounted them.
 pub(crate) fn script_in_namespace(script: &str) -> Command {
+    let script = format!(
+        "awk '/ - fuse mountpoint-s3 / {{ print $5 }}' /proc/self/mountinfo | xargs -r umount -l 2> /dev/null || true\n{script}"
+    );
     let mut command = with_keys("unshare");
     command.args(["--mount", "--propagation", "private"]);
-    command.args(["bash", "-euo", "pipefail", "-c", script]);
+    command.args(["bash", "-euo", "pipefail", "-c", &script]);
     command
 }
 
@@ -80,6 +89,13 @@ impl Mounted {
     /// Mounts the server's bucket with more arguments.
     pub(crate) fn new(server: &Server, args: &[&str]) -> Self {
         Self::with(server, args, |_| ())
+    }
+
+    /// Mounts without second GETs for those that are late: on a busy machine any may be, and these tests count them all.
+    pub(crate) fn unhedged(server: &Server, args: &[&str]) -> Self {
+        Self::with(server, args, |command| {
+            command.env("MOUNTPOINT_HEDGING", "false");
+        })
     }
 
     /// Mounts with a changed command: more variables, another user.
@@ -174,10 +190,9 @@ impl Mounted {
         (status, start.elapsed())
     }
 
-    /// Runs `umount` and waits for the end of the process.
+    /// Unmounts and waits for the end of the process.
     pub(crate) fn unmount(mut self) -> ExitStatus {
-        let output = run("umount", &[self.path().to_str().unwrap()]);
-        assert!(output.status.success(), "{output:?}");
+        unmount(self.path());
         self.wait()
     }
 
@@ -221,6 +236,18 @@ pub(crate) fn wait_for_exit(child: &mut Child, patience: Duration) -> ExitStatus
     }
 }
 
+/// Waits until a rule holds back so many requests at once ([`Fault::Hold`]), and lets them go.
+///
+/// [`Fault::Hold`]: mountpoint_client::server::Fault::Hold
+#[track_caller]
+pub(crate) fn release_when_in_flight(server: &Server, of: Operation, rule: RuleId, least: u64) {
+    let log = server.log();
+    let came = log.wait_until(of, PATIENCE, |counters| counters.in_flight >= least);
+    let counters = log.counters(of);
+    server.faults().remove(rule);
+    assert!(came, "not {least} at once: {counters:?}");
+}
+
 /// Waits until something holds, and fails the test if it does not come to.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -229,6 +256,18 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(start.elapsed() < PATIENCE, "{what} does not come");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Unmounts. A process that another test is just starting has this one's files open, until it runs its program.
+#[track_caller]
+pub(crate) fn unmount(directory: &Path) {
+    wait_until("the end of its use", || {
+        match umount2(directory, MntFlags::empty()) {
+            Ok(()) => true,
+            Err(Errno::EBUSY) => false,
+            Err(error) => panic!("cannot unmount {}: {error}", directory.display()),
+        }
+    });
 }
 
 /// Whether something is mounted at this directory.

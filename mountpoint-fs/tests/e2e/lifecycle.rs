@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{BUCKET, Mounted, PATIENCE, is_mounted, mount_s3, put, read, run, server};
+use crate::harness::{
+    BUCKET, HANG, Mounted, is_mounted, mount_s3, put, read, run, server, unmount, wait_until,
+};
+use crate::machine::Somebody;
 
 #[test]
 fn umount_ends_the_process_with_0() {
@@ -26,7 +28,7 @@ fn signals_unmount_and_end() {
         let directory = mounted.path().to_owned();
         let (status, took) = mounted.signal(signal);
         assert_eq!(status.code(), Some(0), "{signal}");
-        assert!(took < Duration::from_secs(5), "{signal}: {took:?}");
+        assert!(took < HANG, "{signal}: {took:?}");
         assert!(!is_mounted(&directory), "{signal}");
     }
 }
@@ -41,7 +43,7 @@ fn signals_end_it_even_with_open_files() {
     file.read_exact(&mut [0; 4096]).unwrap();
     let (status, took) = mounted.signal(Signal::SIGTERM);
     assert_eq!(status.code(), Some(0));
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(took < HANG, "{took:?}");
     assert!(!is_mounted(&directory));
 }
 
@@ -80,19 +82,8 @@ fn it_goes_into_the_background() {
         .parse()
         .unwrap();
     assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
-    assert!(
-        run("umount", &[directory.path().to_str().unwrap()])
-            .status
-            .success()
-    );
-    let start = std::time::Instant::now();
-    while pid_file.exists() {
-        assert!(
-            start.elapsed() < PATIENCE,
-            "the background process does not end"
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    unmount(directory.path());
+    wait_until("the end of the background process", || !pid_file.exists());
     assert_eq!(
         std::fs::read_dir(logs.path().join("logs")).unwrap().count(),
         1
@@ -181,16 +172,8 @@ fn a_killed_process_leaves_an_error_that_says_what_to_do() {
 fn an_ordinary_user_can_mount() {
     let server = server();
     put(&server, "file", "x");
-    let root = tempfile::tempdir().unwrap();
-    let directory = root.path().join("mnt");
-    std::fs::create_dir(&directory).unwrap();
-    let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap();
-    for path in [root.path(), &directory] {
-        std::os::unix::fs::chown(path, Some(nobody.uid.as_raw()), None).unwrap();
-    }
-    // The user must be able to run the binary wherever the checkout lies.
-    let binary = root.path().join("mount-s3");
-    std::fs::copy(env!("CARGO_BIN_EXE_mount-s3"), &binary).unwrap();
+    let owner = Somebody::new("nobody");
+    let (directory, binary) = (owner.directory(), owner.root().join("mount-s3"));
     let script = format!(
         "cd /; AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={} AWS_EC2_METADATA_DISABLED=true \
          {} {BUCKET} {dir} --endpoint-url {} --force-path-style && cat {dir}/file && fusermount3 -u {dir}",

@@ -5,13 +5,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use nix::unistd::User;
 use tempfile::TempDir;
 
-use crate::harness::mount_s3;
+use crate::harness::{mount_s3, run};
 
 /// Runs `test` where mounts are nobody else's business, on a thread of its own; the programs it starts see the same.
 pub(crate) fn in_private_namespace<T: Send>(test: impl FnOnce() -> T + Send) -> T {
@@ -20,11 +20,25 @@ pub(crate) fn in_private_namespace<T: Send>(test: impl FnOnce() -> T + Send) -> 
             unshare(CloneFlags::CLONE_NEWNS).expect("the tests run as root");
             let all = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
             mount(None::<&str>, "/", None::<&str>, all, None::<&str>).unwrap();
+            forget_other_mounts();
             test()
         });
         private.join()
     });
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Removes the mounts of other tests from this namespace, where they would live on after their test has unmounted them:
+/// their processes would not end.
+fn forget_other_mounts() {
+    let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+    for line in mounts
+        .lines()
+        .filter(|line| line.contains(" - fuse mountpoint-s3 "))
+    {
+        // It is gone already where its test has removed the directory.
+        umount2(line.split(' ').nth(4).unwrap(), MntFlags::MNT_DETACH).ok();
+    }
 }
 
 /// Lays `from` over `to`, in a private namespace.
@@ -76,7 +90,10 @@ impl Somebody {
         // The user must be able to run the program wherever the checkout lies.
         let (built, program) = (env!("CARGO_BIN_EXE_mount-s3"), root.path().join("mount-s3"));
         if std::fs::hard_link(built, &program).is_err() {
-            std::fs::copy(built, &program).unwrap();
+            // Not by this process: one that another test is just starting would have it open for writing, and then it
+            // cannot be run.
+            let copied = run("cp", &[built, program.to_str().unwrap()]);
+            assert!(copied.status.success(), "{copied:?}");
         }
         let somebody = Self { user, root };
         let directory = somebody.directory();

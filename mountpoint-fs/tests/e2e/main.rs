@@ -24,6 +24,7 @@ mod fstab;
 mod harness;
 mod interfaces;
 mod kills;
+mod kills_of_renames;
 mod lifecycle;
 mod machine;
 mod memory;

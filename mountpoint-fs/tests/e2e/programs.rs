@@ -130,11 +130,27 @@ fn databases_are_refused_clearly() {
         "! python3 -c 'import sqlite3; db = sqlite3.connect(\"db\"); db.execute(\"create table t (x)\"); db.commit()' 2> $S/said \
          && grep -q 'sqlite3.OperationalError' $S/said",
     );
+    // A journal that was synchronised before it was refused may stay; of the database there is nothing.
     let keys = server.store().keys(BUCKET);
     assert!(
         keys.iter()
+            .filter(|key| *key != "db-journal")
             .all(|key| server.store().object(BUCKET, key).unwrap().size() == 0),
         "{keys:?}"
+    );
+}
+
+/// `tar` reads the list of what it has saved before it writes it, also where it is new and empty.
+#[test]
+fn tar_saves_what_has_changed_only() {
+    let (_server, mounted) = mounted(&FLAGS);
+    let source = source();
+    run_in(
+        &mounted,
+        &source,
+        "touch -d '1 hour ago' $S/t/one; tar -C $S -g saved -cf full.tar t && sleep 1.1 && echo new > $S/t/new \
+         && tar -C $S -g saved -cf changes.tar t && tar -tf full.tar | grep -q '^t/sub/two$' \
+         && test \"$(tar -tf changes.tar | grep -v '/$')\" = t/new",
     );
 }
 
@@ -290,4 +306,118 @@ END",
     );
     let keys = server.store().keys(BUCKET);
     assert_eq!(keys, ["arrays.npz", "copy2", "model.pt", "table.parquet"]);
+}
+
+/// An archive with directories, and one of files alone, beside the source.
+const ZIPPED: &str = "cd $S && python3 -m zipfile -c all.zip t/ && rm -f files.zip \
+                      && python3 -m zipfile -c files.zip t/one t/sub/two t/script && cd - > /dev/null";
+
+#[test]
+fn archives_are_unpacked() {
+    let source = source();
+    let (_server, mounted) = mounted(&FLAGS);
+    run_in(
+        &mounted,
+        &source,
+        &format!(
+            "{ZIPPED}; TZ=UTC unzip -q $S/all.zip 2> $S/said && test ! -s $S/said && diff -r $S/t t \
+             && test $(stat -c %Y t/one) = $(stat -c %Y $S/t/one)"
+        ),
+    );
+}
+
+/// It cannot set times, which it says; that counts only where it is a directory's.
+#[test]
+fn archives_are_unpacked_without_times() {
+    let source = source();
+    let (_server, mounted) = mounted(&[]);
+    run_in(
+        &mounted,
+        &source,
+        &format!(
+            "{ZIPPED}; unzip -q $S/files.zip -d f 2> $S/said && grep -q 'cannot set modif./access times' $S/said \
+             && cmp $S/t/one f/one && cmp $S/t/two f/two && cmp $S/t/script f/script; \
+             unzip -q $S/all.zip 2> $S/said && exit 9 || test $? = 1; \
+             grep -q 'Operation not permitted' $S/said && diff -r $S/t t"
+        ),
+    );
+}
+
+#[test]
+fn files_are_compressed_and_cut_into_pieces() {
+    let source = source();
+    // Beside the file, which stays, without any flag; in its place, which removes it.
+    for (flags, in_its_place) in [
+        (
+            &[][..],
+            "! gzip small 2> $S/said && grep -q 'Operation not permitted' $S/said && test -e small",
+        ),
+        (
+            &["--allow-delete"],
+            "gzip small && test ! -e small && gunzip small.gz && cmp small $S/t/one && test ! -e small.gz",
+        ),
+    ] {
+        let (server, mounted) = mounted(flags);
+        run_in(
+            &mounted,
+            &source,
+            &format!(
+                "cp $S/t/sub/deep/large large && cp $S/t/one small && gzip -1 < large > stream.gz && gzip -1 -k large \
+                 && zcat stream.gz | cmp - large && zcat large.gz | cmp - large && tar -czf t.tar.gz -C $S t && tar -tzf t.tar.gz \
+                 && split -b 6000000 large piece. && cat piece.a[a-d] | cmp - large && {in_its_place}"
+            ),
+        );
+        let pieces = server.store().keys(BUCKET).into_iter();
+        assert_eq!(pieces.filter(|key| key.starts_with("piece.")).count(), 4);
+    }
+}
+
+#[test]
+fn rsync_copies_without_times_and_modes() {
+    let source = source();
+    let (_server, mounted) = mounted(&FLAGS[..3]);
+    run_in(
+        &mounted,
+        &source,
+        "R='rsync -r --chmod=D755,F644'; $R $S/t r 2> $S/said; diff -r --no-dereference -x link $S/t r/t \
+         && echo changed > $S/t/one && $R --checksum -i $S/t r | grep '^>' > $S/log && grep -q t/one $S/log \
+         && test $(wc -l < $S/log) = 1 && diff -r --no-dereference -x link $S/t r/t",
+    );
+}
+
+/// Linkers and assemblers go back in what they write; what they made elsewhere is copied, and runs.
+#[test]
+fn compilers_are_refused_and_leave_nothing() {
+    let source = source();
+    let (server, mounted) = mounted(&FLAGS);
+    run_in(
+        &mounted,
+        &source,
+        "echo 'int main(void) { return 7; }' > $S/x.c; ! gcc -o x $S/x.c 2> $S/said && test -s $S/said && test ! -e x \
+         && ! gcc -c -o x.o $S/x.c 2> $S/said && test -s $S/said && test ! -e x.o \
+         && gcc -o $S/x $S/x.c && cp -p $S/x x && (./x && exit 1 || test $? = 7)",
+    );
+    assert_eq!(server.store().keys(BUCKET), ["x"]);
+}
+
+/// A pack that holds differences is read while it is written. One that holds none is not, as that of a first commit.
+#[test]
+fn git_clones_by_a_transport_what_holds_no_differences() {
+    let source = source();
+    shell(
+        source.path(),
+        "commit() { git -C $1 add -A && git -C $1 -c user.name=a -c user.email=a@b commit -qm \"$2\"; }
+         mv t one && git init -q one && commit one first
+         git init -q several && seq 2000 > several/f && commit several first && seq 2100 > several/f && commit several second",
+    );
+    let (server, mounted) = mounted(&FLAGS);
+    run_in(
+        &mounted,
+        &source,
+        "git clone -q file://$S/one one && git -C one fsck && diff -r -x .git $S/one one && rm -r one \
+         && ! git clone -q file://$S/several several 2> $S/said && grep -q 'Operation not permitted' $S/said && test ! -e several \
+         && git clone -q $S/several several && git -C several fsck && cmp $S/several/f several/f && rm -r several",
+    );
+    let keys = server.store().keys(BUCKET);
+    assert!(keys.is_empty(), "{keys:?}");
 }

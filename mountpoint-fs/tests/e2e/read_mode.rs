@@ -24,7 +24,7 @@ fn fetches(server: &Server, key: &str, offset: u64) -> usize {
     assert!(done, "GETs are in flight for ever");
     let gets = server.log().snapshot();
     gets.iter()
-        .filter(|get| get.operation == Operation::GetObject && get.key == key)
+        .filter(|get| get.operation == Operation::GetObject && get.key == key && get.complete)
         .filter(|get| {
             get.range
                 .as_ref()
@@ -58,7 +58,7 @@ fn a_flag_decides() {
     let server = server();
     server.store().put_synthetic(BUCKET, "file", 8 * MIB, 1);
     for (mode, expected) in [("cached", false), ("direct", true), ("auto", false)] {
-        let mounted = Mounted::new(&server, &["--read-mode", mode]);
+        let mounted = Mounted::unhedged(&server, &["--read-mode", mode]);
         let file = File::open(mounted.join("file")).unwrap();
         assert_eq!(is_direct(&server, "file", &file), expected, "{mode}");
     }
@@ -71,7 +71,7 @@ fn large_files_of_programs_that_read_large_pieces_bypass_the_page_cache() {
         server.store().put_synthetic(BUCKET, name, large(), seed);
     }
     server.store().put_synthetic(BUCKET, "small", 16 * MIB, 6);
-    let mounted = Mounted::new(&server, &[]);
+    let mounted = Mounted::unhedged(&server, &[]);
     let first = read(&mounted, "a", 256 * KIB);
     assert!(!is_direct(&server, "a", &first), "nothing was known");
     let second = read(&mounted, "b", 256 * KIB);

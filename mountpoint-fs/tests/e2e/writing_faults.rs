@@ -2,82 +2,156 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::path::Path;
+use std::time::SystemTime;
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
 
-use crate::fault_loop::{every_fault_at_every_request, faults_of_writes};
+use nix::fcntl::AT_FDCWD;
+use nix::sys::stat::{UtimensatFlags, utimensat};
+use nix::sys::time::TimeSpec;
+
+use crate::fault_loop::{
+    every_fault_at_every_request, faults_of_writes, more_faults_of_writes,
+    slow_faults_at_every_operation,
+};
 use crate::harness::{BUCKET, Mounted, server, shell, wait_until, write_and_close};
 
 const MIB: usize = 1 << 20;
 
-/// What is written, over what.
-#[derive(Clone, Copy, Debug)]
+/// What is done to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Workload {
     Small,
     Large,
+    /// Another object under the same name.
+    Replace,
+    ReplaceLarge,
     /// Behind an object that S3 copies.
     Append,
+    /// `copy_file_range` of another object.
+    Copy,
+    Touch,
     Rename,
+    Delete,
+}
+
+const WORKLOADS: [Workload; 9] = [
+    Workload::Small,
+    Workload::Large,
+    Workload::Replace,
+    Workload::ReplaceLarge,
+    Workload::Append,
+    Workload::Copy,
+    Workload::Touch,
+    Workload::Rename,
+    Workload::Delete,
+];
+
+/// Each fault strikes requests for this object, too.
+fn source_of(key: &str) -> String {
+    format!("{key}-source")
 }
 
 impl Workload {
     fn before(self) -> Option<Vec<u8>> {
         match self {
-            Self::Small | Self::Large => None,
+            Self::Small | Self::Large | Self::Copy => None,
             Self::Append => Some(vec![1; 5 * MIB]),
-            Self::Rename => Some(vec![1; 1000]),
+            Self::Replace | Self::ReplaceLarge | Self::Touch | Self::Rename | Self::Delete => {
+                Some(vec![1; 1000])
+            }
         }
     }
 
-    fn whole(self) -> Vec<u8> {
+    /// What the object is in the end; `None` if there is none.
+    fn after(self) -> Option<Vec<u8>> {
         match self {
-            Self::Small => vec![2; 1000],
-            Self::Large => vec![2; 6 * MIB],
-            Self::Append => [vec![1; 5 * MIB], vec![2; 1000]].concat(),
-            Self::Rename => vec![1; 1000],
+            Self::Small | Self::Replace => Some(vec![2; 1000]),
+            Self::Large | Self::ReplaceLarge => Some(vec![2; 6 * MIB]),
+            Self::Append => Some([vec![1; 5 * MIB], vec![2; 1000]].concat()),
+            Self::Copy => Some(vec![3; 6 * MIB]),
+            Self::Touch => self.before(),
+            Self::Rename | Self::Delete => None,
+        }
+    }
+
+    /// Puts what is there before.
+    fn prepare(self, server: &Server, key: &str) {
+        if let Some(old) = self.before() {
+            server.store().put(BUCKET, key, old);
+            server.store().set_modified(BUCKET, key, OLD);
+        }
+        if self == Self::Copy {
+            let source = self.after().unwrap();
+            server.store().put(BUCKET, &source_of(key), source);
         }
     }
 
     fn run(self, mounted: &Mounted, key: &str) -> io::Result<()> {
         let path = mounted.join(key);
-        let file = match self {
-            Self::Small | Self::Large => File::create_new(&path)?,
-            Self::Append => OpenOptions::new().append(true).open(&path)?,
-            Self::Rename => return std::fs::rename(path, mounted.join(&format!("{key}-renamed"))),
-        };
-        let from = self.before().map_or(0, |old| old.len());
-        write_and_close(file, &self.whole()[from..])
+        let bytes = self.after().unwrap_or_default();
+        match self {
+            Self::Small | Self::Large => write_and_close(File::create_new(&path)?, &bytes),
+            Self::Replace | Self::ReplaceLarge => write_and_close(File::create(&path)?, &bytes),
+            Self::Append => {
+                let file = OpenOptions::new().append(true).open(&path)?;
+                write_and_close(file, &bytes[5 * MIB..])
+            }
+            Self::Copy => {
+                let mut source = File::open(mounted.join(&source_of(key)))?;
+                let mut file = File::create_new(&path)?;
+                let copied = io::copy(&mut source, &mut file);
+                let closed = write_and_close(file, &[]);
+                copied.and(closed)
+            }
+            Self::Touch => touch(&path),
+            Self::Rename => std::fs::rename(&path, mounted.join(&format!("{key}-renamed"))),
+            Self::Delete => std::fs::remove_file(&path),
+        }
     }
+}
+
+/// Long ago.
+const OLD: SystemTime = SystemTime::UNIX_EPOCH;
+
+/// Sets its times to now, without opening it.
+fn touch(path: &Path) -> io::Result<()> {
+    let now = TimeSpec::UTIME_NOW;
+    utimensat(AT_FDCWD, path, &now, &now, UtimensatFlags::FollowSymlink)?;
+    Ok(())
+}
+
+fn mount(server: &Server, state: &Path) -> Mounted {
+    let args = [
+        "--allow-append",
+        "--allow-delete",
+        "--allow-overwrite",
+        "--allow-rename",
+        // In bytes: 5 MiB.
+        "--write-part-size",
+        "5242880",
+        "--state-directory",
+        state.to_str().unwrap(),
+    ];
+    Mounted::new(server, &args)
 }
 
 #[test]
 fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
     let server = server();
     let state = tempfile::tempdir().unwrap();
-    let args = [
-        "--allow-append",
-        "--allow-rename",
-        // In bytes: 5 MiB.
-        "--write-part-size",
-        "5242880",
-        "--state-directory",
-        state.path().to_str().unwrap(),
-    ];
-    let mounted = Mounted::new(&server, &args);
+    let mounted = mount(&server, state.path());
     let (mut unknown, mut cases) = (0, 0);
-    for workload in [
-        Workload::Small,
-        Workload::Large,
-        Workload::Append,
-        Workload::Rename,
-    ] {
+    for workload in WORKLOADS {
         let mut faults = faults_of_writes();
-        faults.push((Fault::ErrorInBody("InternalError"), Some(1), false));
-        faults.push((Fault::WrongChecksum, Some(1), false));
+        faults.extend(more_faults_of_writes());
+        if matches!(workload, Workload::Rename | Workload::Delete) {
+            // Who says that there is nothing to delete is believed.
+            faults.retain(|(fault, ..)| !matches!(fault, Fault::Error { status: 404, .. }));
+        }
         let run = |key: &str| {
-            if let Some(old) = workload.before() {
-                server.store().put(BUCKET, key, old);
-            }
+            workload.prepare(&server, key);
             server.log().clear();
             workload.run(&mounted, key)
         };
@@ -88,32 +162,84 @@ fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
             let creates = server.log().count(Operation::CreateMultipartUpload);
             unknown += usize::from(creates > 1);
         });
+        // The last round was without a fault.
+        let copies = server.log().count(Operation::UploadPartCopy);
+        assert_eq!(
+            copies > 0,
+            matches!(workload, Workload::Copy | Workload::Append)
+        );
     }
-    assert!(cases > 100, "{cases} cases are not all");
+    assert!(cases > 400, "{cases} cases are not all");
     // Where every abort is refused, the next mount aborts.
     drop(mounted);
-    let _mounted = Mounted::new(&server, &args);
+    let _mounted = mount(&server, state.path());
     wait_until("the end of all uploads that are known", || {
         server.store().uploads(BUCKET).len() <= unknown
     });
 }
 
-/// The bucket holds all or nothing of what was written; all of it if `is_ok`.
+/// Servers that go silent, answer with less than they announce, or take few requests a second.
+#[test]
+fn silence_at_any_request_of_a_write_is_told_or_overcome() {
+    let server = server();
+    let state = tempfile::tempdir().unwrap();
+    let mounted = mount(&server, state.path());
+    let faults = [
+        (Fault::BlackHole, Some(1), true),
+        (Fault::Stall(0), Some(1), true),
+        (Fault::WrongLength(1), Some(1), true),
+        (Fault::SlowDownAbove(1), None, true),
+    ];
+    let (server, mounted, faults) = (&server, &mounted, &faults);
+    let cases = std::thread::scope(|scope| {
+        let started = WORKLOADS.map(|workload| {
+            scope.spawn(move || {
+                let run = |key: &str| {
+                    let directory = key.strip_suffix("file").unwrap();
+                    server.store().put(BUCKET, &format!("{directory}keep"), "");
+                    workload.prepare(server, key);
+                    workload.run(mounted, key)
+                };
+                let check =
+                    |key: &str, is_ok, case: &str| check(server, workload, key, is_ok, case);
+                let name = format!("{workload:?}");
+                slow_faults_at_every_operation(server, &name, faults, &QUICK, run, check)
+            })
+        });
+        started.map(|thread| thread.join().unwrap())
+    });
+    assert!(cases.iter().sum::<usize>() > 40, "{cases:?} are not all");
+}
+
+/// What is waited for half a minute at most. Copies and the end of an upload may take S3 minutes, and are left them.
+const QUICK: [Operation; 7] = [
+    Operation::ListObjectsV2,
+    Operation::HeadObject,
+    Operation::GetObject,
+    Operation::CreateMultipartUpload,
+    Operation::PutObject,
+    Operation::UploadPart,
+    Operation::DeleteObject,
+];
+
+/// The bucket holds all or nothing of what was done; all of it if `is_ok`.
 #[track_caller]
 fn check(server: &Server, workload: Workload, key: &str, is_ok: bool, case: &str) {
     let content = |key: &str| Some(server.store().object(BUCKET, key)?.bytes().to_vec());
-    let (here, new) = (content(key), Some(workload.whole()));
-    if let Workload::Rename = workload {
-        let there = content(&format!("{key}-renamed"));
-        assert!(there == new || (!is_ok && there.is_none()), "{case}");
-        assert!(
-            here == workload.before() || there == new,
-            "{case}: it is lost"
-        );
-        assert!(!is_ok || here.is_none(), "{case}: it has both names");
-    } else {
-        let is_old = here == workload.before();
-        assert!(here == new || (!is_ok && is_old), "{case}");
+    let (here, old, new) = (content(key), workload.before(), workload.after());
+    assert!(here == new || (!is_ok && here == old), "{case}");
+    match workload {
+        Workload::Rename => {
+            let there = content(&format!("{key}-renamed"));
+            assert!(there == old || (there.is_none() && !is_ok), "{case}");
+            assert!(here == old || there == old, "{case}: it is lost");
+        }
+        Workload::Touch => {
+            let touched = server.store().object(BUCKET, key).unwrap().modified();
+            assert!(touched > OLD || !is_ok, "{case}");
+        }
+        Workload::Copy => assert!(content(&source_of(key)) == new, "{case}"),
+        _ => {}
     }
 }
 

@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("delete_if_match", delete_if_match).needs(&[Capability::ConditionalDelete]),
     Case::new("delete_many", delete_many),
     Case::new("delete_many_missing", delete_many_missing),
+    Case::new("delete_many_versions", delete_many_versions),
     Case::new("delete_many_odd_names", delete_many_odd_names),
     Case::new(
         "delete_many_control_characters",
@@ -59,8 +60,8 @@ fn delete_if_match(bucket: &Bucket) -> Result<(), Failure> {
 fn delete_all(bucket: &Bucket, names: &[&str]) -> Result<(), Failure> {
     let keys = names
         .iter()
-        .map(|name| bucket.key(name))
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|name| Ok((bucket.key(name)?, None)))
+        .collect::<Result<Vec<_>, Failure>>()?;
     let failures = bucket.wait(bucket.client.delete_many(keys))?;
     match failures.first() {
         None => Ok(()),
@@ -82,6 +83,26 @@ fn delete_many_missing(bucket: &Bucket) -> Result<(), Failure> {
     bucket.put_many(&["a", "b"])?;
     delete_all(bucket, &["a", "missing", "b", "missing/too"])?;
     same("keys", bucket.list("", None, None)?.keys, vec![])
+}
+
+/// Each in the version that it is. Of another version a server deletes nothing and says so, or takes no notice.
+fn delete_many_versions(bucket: &Bucket) -> Result<(), Failure> {
+    let stale = bucket.put("a", "first")?;
+    bucket.put("a", "second")?;
+    let current = bucket.put("b", "bytes")?;
+    let objects = vec![
+        (bucket.key("a")?, Some(stale.quoted())),
+        (bucket.key("b")?, Some(current.quoted())),
+        (bucket.key("missing")?, Some(current.quoted())),
+    ];
+    let failures = bucket.wait(bucket.client.delete_many(objects))?;
+    bucket.is_gone("b")?;
+    let left = failures.iter().filter(|it| it.key.as_str().ends_with('a'));
+    match left.map(|failure| &failure.error.kind).next() {
+        Some(ErrorKind::PreconditionFailed) => bucket.holds("a", b"second"),
+        Some(kind) => Err(Failure::new(format!("{kind:?}"))),
+        None => bucket.is_gone("a"),
+    }
 }
 
 fn delete_many_odd_names(bucket: &Bucket) -> Result<(), Failure> {

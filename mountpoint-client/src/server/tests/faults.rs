@@ -87,7 +87,7 @@ fn throttling_for_a_number_of_requests_and_above_a_rate() {
     };
     assert_eq!(statuses(&server, 4), [503, 503, 200, 200]);
     server.faults().clear();
-    let id = server.faults().add(Rule::always(Fault::SlowDownAbove(5)));
+    let id = server.faults().add(Rule::always(Fault::SlowDownAbove(1)));
     assert!(statuses(&server, 50).contains(&503));
     assert!(server.faults().fired(id).unwrap() > 0);
     server.faults().remove(id);
@@ -117,11 +117,20 @@ fn bodies_are_cut_stalled_corrupted_and_of_the_wrong_length() {
 
     let server = with(Rule::always(Fault::Stall(1000)));
     let mut wire = Wire::open(&server);
-    wire.stream()
-        .set_read_timeout(Some(Duration::from_millis(200)))
-        .unwrap();
-    let answer = wire.ask("GET /bucket/k", &[], b"");
-    assert_eq!(answer.body, whole[..1000]);
+    wire.send("GET /bucket/k", &[], b"");
+    let mut stream = wire.stream();
+    let mut received = Vec::new();
+    while !received.ends_with(&whole[..1000]) {
+        let mut piece = [0; 4096];
+        let len = stream.read(&mut piece).expect("1,000 bytes come");
+        assert!(len > 0, "the connection stays open");
+        received.extend_from_slice(&piece[..len]);
+    }
+    // Whatever else it might send has time to come.
+    let wait = Some(Duration::from_millis(200));
+    stream.set_read_timeout(wait).unwrap();
+    let more = stream.read(&mut [0; 4096]).map_err(|error| error.kind());
+    assert_eq!(more, Err(std::io::ErrorKind::WouldBlock));
     assert_eq!(server.log().counters(Operation::GetObject).in_flight, 1);
 
     let server = with(Rule::always(Fault::CorruptByte(500_000)));
@@ -141,6 +150,27 @@ fn bodies_are_cut_stalled_corrupted_and_of_the_wrong_length() {
         ask(&server, "GET /bucket/k", &[], b"").body,
         whole[..2_145_728]
     );
+}
+
+#[test]
+fn requests_are_held_until_the_rule_is_removed() {
+    let server = with(Rule::on(Operation::HeadObject, Fault::Hold));
+    let held = Rule::on(Operation::GetObject, Fault::Hold).times(2);
+    let rule = server.faults().add(held);
+    let mut wires: Vec<_> = (0..2).map(|_| Wire::open(&server)).collect();
+    for wire in &mut wires {
+        wire.send("GET /bucket/k", &[("range", "bytes=0-9")], b"");
+    }
+    let both = |gets: &OperationCounters| gets.in_flight == 2;
+    assert!(server.log().wait_until(Operation::GetObject, TIMEOUT, both));
+    // Neither others of their kind nor the end of other rules let them go.
+    let whole = ask(&server, "GET /bucket/k", &[], b"");
+    assert_eq!(whole.body.len() as u64, SIZE);
+    assert_eq!(server.log().counters(Operation::GetObject).in_flight, 2);
+    assert_eq!(server.faults().remove(rule), Some(2));
+    for wire in &mut wires {
+        assert_eq!(wire.receive(false).unwrap().body.len(), 10);
+    }
 }
 
 #[test]

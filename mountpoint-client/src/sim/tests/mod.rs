@@ -20,7 +20,7 @@ use crate::{ClientError, ErrorKind, GetHandle, GetObserver, ObjectClient};
 use super::{SimClient, SimOptions, Time};
 
 /// Longest wait of a test for a thread.
-const WAIT_MAX: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(120);
 
 fn sim(time: Time) -> SimClient {
     SimClient::new(SimOptions {

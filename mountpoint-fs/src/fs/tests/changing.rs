@@ -6,6 +6,7 @@ use mountpoint_client::ErrorKind;
 
 use super::*;
 use crate::config::WriteConfig;
+use crate::config::limits::FILE_TTL;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -34,6 +35,41 @@ fn rmdir(mount: &Mount, directory: InodeNo, name: &str) -> Result<(), FsError> {
 pub(super) fn mkdir(mount: &Mount, directory: InodeNo, name: &str) -> Result<InodeNo, FsError> {
     let made = now(mount.fs.make_directory(directory, OsStr::new(name), 0o755));
     made.map(|entry| entry.attributes.ino)
+}
+
+#[test]
+fn removing_a_whole_directory_is_one_request_a_file_and_few_listings() {
+    const FILES: usize = 2500;
+    // As the kernel does for `rm -r`: it looks up again what it was told longer ago than that is valid.
+    #[track_caller]
+    fn check(each: Duration, lists_max: usize) {
+        let keys: Vec<String> = (0..FILES).map(|number| format!("d/{number:05}")).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let mount = writable(&keys);
+        let d = mount.walk("d");
+        let handle = now(mount.fs.open_directory(d)).unwrap();
+        let names = shown(&mount.list(handle, usize::MAX, true));
+        mount.fs.release_directory(handle);
+        let listed = mount.clock.now();
+        mount.requests();
+        for name in &names {
+            if mount.clock.now() >= listed + FILE_TTL {
+                mount.lookup(d, name).unwrap();
+            }
+            unlink(&mount, d, name).unwrap();
+            mount.clock.advance(each);
+        }
+        let (heads, lists, deletes) = mount.requests();
+        assert_eq!((heads, deletes), (0, FILES));
+        assert!(lists <= lists_max, "{lists} LIST with {each:?} a request");
+        assert!(mount.bucket.keys().is_empty());
+        assert!(matches!(
+            mount.lookup(d, &names[FILES - 1]),
+            Err(FsError::NotFound)
+        ));
+    }
+    check(Duration::from_millis(1), 12);
+    check(Duration::from_millis(20), 60);
 }
 
 #[test]

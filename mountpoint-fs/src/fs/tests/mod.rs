@@ -11,6 +11,7 @@ mod late_writing;
 mod listing;
 mod lookup;
 mod model;
+mod motion;
 mod next_files;
 mod opening;
 mod posix;

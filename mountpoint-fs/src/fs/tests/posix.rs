@@ -2,11 +2,12 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use mountpoint_client::sim::{Content, SimObject};
+use mountpoint_client::sim::{Content, SimObject, Time};
 use mountpoint_client::types::{Key, ObjectHeaders};
 
 use super::*;
 use crate::config::WriteConfig;
+use crate::config::limits::FILE_TTL;
 use crate::operation::{AttributeChange, Attributes, TimeChange, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
@@ -179,6 +180,46 @@ fn changes_are_stored_and_leave_the_rest() {
     .unwrap();
     assert_eq!(metadata(&mount, "g", "uid").unwrap(), "3");
     assert_eq!(mount.lookup(ROOT, "g").unwrap().attributes.uid, 3);
+}
+
+/// What a file was is likely to be what it is: its object is asked while the listing is under way.
+#[test]
+fn a_known_file_is_looked_up_in_one_step() {
+    let mount = Mount::with_write(
+        SimOptions {
+            time: Time::Manual,
+            ..SimOptions::default()
+        },
+        "",
+        &["f", "d/f"],
+        WriteConfig {
+            posix_metadata: true,
+            ..WriteConfig::default()
+        },
+    );
+    #[track_caller]
+    fn check(mount: &Mount, name: &str, steps: usize, requests: (usize, usize, usize)) {
+        mount.clock.advance(FILE_TTL);
+        mount.requests();
+        let mut lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new(name)));
+        let mut taken = 0;
+        let outcome = loop {
+            if let Some(outcome) = (&mut lookup).now_or_never() {
+                break outcome;
+            }
+            mount.bucket.deliver_all();
+            taken += 1;
+        };
+        let is_there = mount.bucket.keys().iter().any(|key| key.starts_with(name));
+        assert_eq!(outcome.is_ok(), is_there, "{name}");
+        assert_eq!((taken, mount.requests()), (steps, requests), "{name}");
+    }
+    check(&mount, "f", 2, (1, 1, 0));
+    check(&mount, "f", 1, (1, 1, 0));
+    check(&mount, "d", 2, (1, 1, 0));
+    check(&mount, "d", 2, (1, 1, 0));
+    mount.bucket.remove("f");
+    check(&mount, "f", 1, (1, 1, 0));
 }
 
 #[test]

@@ -403,6 +403,41 @@ fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
     assert_eq!(content(&mount, "b").unwrap(), "newest");
 }
 
+/// What somebody writes between the last listing and the deletion stays, where the server knows conditions of deletions.
+#[test]
+fn what_is_written_just_before_the_deletion_stays() {
+    let mount = manual(
+        &["d/a", "d/b", "d/c"],
+        WriteConfig {
+            allow_rename: true,
+            ..WriteConfig::default()
+        },
+    );
+    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
+    let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
+    let stop = Stop::never();
+    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
+    go_on_to(&mount, &mut renaming, Operation::DeleteObjects);
+    mount.bucket.put_object("d/b", "newer");
+    let outcome = drive(&mount, renaming);
+    assert!(matches!(outcome, Err(FsError::Busy(_))), "{outcome:?}");
+    assert_eq!(mount.bucket.keys(), ["d/b", "e/a", "e/b", "e/c"]);
+    assert_eq!(content(&mount, "d/b").unwrap(), "newer");
+    // A server that takes no versions in a list is given none.
+    assert!(mount.bucket.remove("d/b"));
+    mount.bucket.put_object("d/x", "x");
+    mount.clock.advance(std::time::Duration::from_secs(2));
+    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
+    let to = (ROOT, OsStr::new("f"));
+    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
+    mount
+        .bucket
+        .fail_next(Operation::DeleteObjects, 1, ErrorKind::InvalidRequest);
+    waits(&mut renaming);
+    drive(&mount, renaming).unwrap();
+    assert_eq!(mount.bucket.keys(), ["e/a", "e/b", "e/c", "f/x"]);
+}
+
 #[test]
 fn a_rename_that_is_interrupted_ends_when_nothing_of_it_is_in_the_air() {
     let keys: Vec<_> = (0..100).map(|number| format!("d/{number:03}")).collect();

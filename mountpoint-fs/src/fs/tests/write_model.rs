@@ -281,8 +281,15 @@ impl Model {
         let is_alone = self.open.iter().filter(|open| open.name == name).count() == 1;
         let is_end = offset == open.content.len() as u64 && offset > 0;
         let is_as_opened = self.truth.get(name) == Some(&open.content);
-        let must_succeed =
-            is_alone && is_end && is_as_opened && !open.has_failed && !self.has_fault;
+        // What others have just written is known a second later: until then its end is another one.
+        let is_known_end =
+            || now(self.mount.fs.attributes(open.ino)).is_ok_and(|it| it.size == offset);
+        let must_succeed = is_alone
+            && is_end
+            && is_as_opened
+            && !open.has_failed
+            && !self.has_fault
+            && is_known_end();
         let written = now(self.mount.fs.write(handle, offset, data));
         self.others_stored(name);
         let base = match offset {

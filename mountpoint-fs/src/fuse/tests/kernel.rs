@@ -71,7 +71,13 @@ impl Kernel {
     #[track_caller]
     pub(in crate::fuse) fn receive(&self) -> Vec<u8> {
         let mut buffer = vec![0; (1 << 20) + 4096];
-        let len = recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::empty()).expect("a reply comes");
+        let len = loop {
+            match recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
+                // A signal to this process. It ends calls with a timeout, whatever its handler says.
+                Err(Errno::EINTR) => {}
+                received => break received.expect("a reply comes"),
+            }
+        };
         buffer.truncate(len);
         buffer
     }
@@ -106,4 +112,4 @@ impl Kernel {
 }
 
 /// A reply that takes longer does not come.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -10,10 +10,10 @@ use crate::config::NamesConfig;
 
 /// Waits for something that the kernel does on its own.
 #[track_caller]
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let clock = Clock::monotonic();
     while !holds() {
-        assert!(clock.now() < Duration::from_secs(30), "{what}");
+        assert!(clock.now() < Duration::from_secs(120), "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -359,3 +359,25 @@ fn a_signal_does_not_end_what_is_to_be_done_as_a_whole() {
         harness.check(unique, 0);
     }
 }
+
+#[test]
+fn a_handled_signal_does_not_end_a_close_and_one_that_ends_its_process_does() {
+    let mut harness = Harness::new();
+    let me = u32::try_from(nix::unistd::gettid().as_raw()).unwrap();
+    for (unique, thread) in [(2, me), (4, 0)] {
+        let gate = Gate::new();
+        let reply = ReplyTo::device(&harness.channel, unique);
+        let operation = gate.operation();
+        harness
+            .starter
+            .start_stored(unique, operation, thread, reply);
+        harness.parked.interrupt(unique);
+        if thread == me {
+            harness.check_silent();
+            executor::deliver(gate.open());
+            harness.check(unique, 0);
+        } else {
+            harness.check(unique, libc::EINTR);
+        }
+    }
+}

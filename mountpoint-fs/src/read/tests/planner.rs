@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::super::blocks::BlockMap;
 use super::super::delay::LeastDelays;
 use super::super::planner::{Access, Bounds, Plan, Planner, cut};
+use super::super::window::PaidWindows;
 use crate::config::limits::{STREAMS_MAX, STRIDE_RUNS_MAX, TRACKS_MAX};
 
 const KIB: u64 = 1 << 10;
@@ -23,6 +24,7 @@ struct Model {
     blocks: BlockMap<()>,
     size: u64,
     least_delays: LeastDelays,
+    paid_windows: PaidWindows,
     fetched: u64,
 }
 
@@ -33,6 +35,7 @@ impl Model {
             blocks: BlockMap::default(),
             size,
             least_delays: LeastDelays::default(),
+            paid_windows: PaidWindows::default(),
             fetched: 0,
         }
     }
@@ -57,6 +60,7 @@ impl Model {
             window_max: 256 * MIB,
             streams: 1,
             least_delays: &self.least_delays,
+            paid_windows: &self.paid_windows,
         };
         let plan = self.planner.plan(&access, &self.blocks, &bounds);
         for get in plan.demand.iter().chain(&plan.ahead) {

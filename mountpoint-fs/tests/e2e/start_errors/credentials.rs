@@ -122,7 +122,7 @@ fn credentials() {
             &config,
             &["does not answer", "MOUNTPOINT_START_TIMEOUT"],
         )
-        .variable("MOUNTPOINT_START_TIMEOUT", "2"),
+        .variable("MOUNTPOINT_START_TIMEOUT", "6"),
         without_keys("a token file that is missing", &[NONE, "No such file"])
             .variable("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/r")
             .variable("AWS_WEB_IDENTITY_TOKEN_FILE", "/no/such/token"),

@@ -96,7 +96,7 @@ fn networks() {
             &hanging.url(),
             &["did not answer within", "check --endpoint-url, the network"],
         )
-        .variable("MOUNTPOINT_START_TIMEOUT", "3"),
+        .variable("MOUNTPOINT_START_TIMEOUT", "5"),
         row(
             "a server that closes connections",
             &format!("http://127.0.0.1:{closing}"),
@@ -162,7 +162,8 @@ fn a_name_server_that_never_answers() {
         let row = Row::new("a silent name server", &[UNREACHABLE, "timed out"])
             .args([BUCKET, target.path().to_str().unwrap()])
             .args(["--endpoint-url", "http://no-such-host.invalid"])
-            .variable("AWS_MAX_ATTEMPTS", "1");
+            .variable("AWS_MAX_ATTEMPTS", "1")
+            .variable("MOUNTPOINT_START_TIMEOUT", "100");
         check_all(&[row]);
     });
     drop(silent);

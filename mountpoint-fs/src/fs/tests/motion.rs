@@ -1,0 +1,249 @@
+//! Names that a rename or a removal is taking away while others want to change what is below them.
+
+use mountpoint_client::ErrorKind;
+
+use super::changing::drive;
+use super::*;
+use crate::operation::{AttributeChange, RenameMode, Stop, WriteOptions};
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+/// A bucket that answers when the test says so, on a server that `knows_conditions`, with `keys` and a file that was
+/// synchronised and is open.
+struct Synchronised {
+    mount: Mount,
+    handle: HandleNo,
+}
+
+impl Synchronised {
+    fn new(keys: &[&str], directory: &str, knows_conditions: bool) -> Self {
+        let write = WriteConfig {
+            allow_rename: true,
+            allow_overwrite: true,
+            allow_delete: true,
+            ..WriteConfig::default()
+        };
+        let options = SimOptions {
+            time: Time::Manual,
+            ..SimOptions::default()
+        };
+        let mount = Mount::with_write(options, "", keys, write);
+        if !knows_conditions {
+            // With a checksum and a condition, and then with the condition.
+            let bucket = &mount.bucket;
+            bucket.fail_next(Operation::PutObject, 2, ErrorKind::Unsupported);
+        }
+        let parent = walk(&mount, directory);
+        let how = WriteOptions::default();
+        let created = mount
+            .fs
+            .create(parent, OsStr::new("log"), how, Opener::UNSEEN);
+        let handle = created.unwrap().1.handle;
+        let this = Self { mount, handle };
+        this.write(0, b"one").unwrap();
+        drive(&this.mount, this.mount.fs.sync(handle)).unwrap();
+        this
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), FsError> {
+        let written = self.mount.fs.write_now(self.handle, offset, data);
+        written.expect("there is memory")
+    }
+}
+
+fn walk(mount: &Mount, path: &str) -> InodeNo {
+    path.split('/')
+        .filter(|name| !name.is_empty())
+        .fold(ROOT, |parent, name| {
+            let found = drive(mount, mount.fs.lookup(parent, OsStr::new(name)));
+            found.unwrap().attributes.ino
+        })
+}
+
+fn content(mount: &Mount, key: &str) -> Option<Vec<u8>> {
+    Some(mount.bucket.object(key)?.content.to_vec())
+}
+
+/// Whenever a writer wants to go on while its name, or that of a directory above it, is taken away: it is refused, may try
+/// again, and is told then that the name is gone. Nothing comes back under the old one.
+#[test]
+fn a_synchronised_writer_that_goes_on_during_a_rename_brings_no_old_name_back() {
+    for (keys, directory, from, old, new) in [
+        (&[][..], "", "log", "log", "moved"),
+        (&["d/s/x"], "d/s", "d", "d/s/log", "moved/s/log"),
+    ] {
+        for knows_conditions in [true, false] {
+            for answered in 0.. {
+                let case = format!("{from} {knows_conditions} {answered}");
+                let file = Synchronised::new(keys, directory, knows_conditions);
+                let (mount, never) = (&file.mount, Stop::never());
+                let (from, to) = ((ROOT, OsStr::new(from)), (ROOT, OsStr::new("moved")));
+                let fs = &mount.fs;
+                let mut renaming = Box::pin(fs.rename(from, to, RenameMode::Replace, &never));
+                let mut outcome = (&mut renaming).now_or_never();
+                for _ in 0..answered {
+                    if outcome.is_none() {
+                        let next = mount.bucket.pending_requests();
+                        mount.bucket.finish(next[0].id);
+                        outcome = (&mut renaming).now_or_never();
+                    }
+                }
+                let is_over = outcome.is_some();
+                let resumed = file.write(3, b"two");
+                // It closes while the rename goes on, and whatever it sends is answered last.
+                let storing = drive(mount, async {
+                    let (renamed, stored) = futures::join!(
+                        async {
+                            match outcome {
+                                Some(outcome) => outcome,
+                                None => renaming.await,
+                            }
+                        },
+                        fs.sync(file.handle)
+                    );
+                    renamed.unwrap_or_else(|error| panic!("{case}: {error}"));
+                    stored
+                });
+                if is_over {
+                    assert!(matches!(resumed, Err(FsError::Stale(_))), "{case}");
+                    assert!(storing.is_err(), "{case}");
+                } else {
+                    assert!(
+                        matches!(resumed, Err(FsError::Busy(_))),
+                        "{case} {resumed:?}"
+                    );
+                    storing
+                        .unwrap_or_else(|error| panic!("{case}: what it had was stored: {error}"));
+                    let again = file.write(3, b"two");
+                    assert!(matches!(again, Err(FsError::Stale(_))), "{case} {again:?}");
+                }
+                mount.fs.release(file.handle);
+                assert_eq!(content(mount, old), None, "{case}");
+                assert_eq!(content(mount, new).as_deref(), Some(&b"one"[..]), "{case}");
+                if is_over {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// A rename that fails hinders a writer no longer than it lasts.
+#[test]
+fn a_writer_goes_on_after_a_rename_that_failed() {
+    for (directory, from, key) in [("", "log", "log"), ("d/s", "d", "d/s/log")] {
+        let file = Synchronised::new(&["d/s/x"], directory, true);
+        let (mount, never) = (&file.mount, Stop::never());
+        mount
+            .bucket
+            .fail_next(Operation::CopyObject, 9, ErrorKind::Denied);
+        let (from, to) = ((ROOT, OsStr::new(from)), (ROOT, OsStr::new("moved")));
+        let mut renaming = Box::pin(mount.fs.rename(from, to, RenameMode::Replace, &never));
+        waits(&mut renaming);
+        assert!(matches!(file.write(3, b"two"), Err(FsError::Busy(_))));
+        drive(mount, renaming).unwrap_err();
+        file.write(3, b"two").unwrap();
+        drive(mount, mount.fs.flush(file.handle, &OPENER)).unwrap();
+        mount.fs.release(file.handle);
+        assert_eq!(
+            content(mount, key).as_deref(),
+            Some(&b"onetwo"[..]),
+            "{key}"
+        );
+    }
+}
+
+/// What would be made or changed below a directory that is renamed would stay under its old name, or come back.
+#[test]
+fn nothing_is_begun_below_a_directory_that_is_renamed() {
+    let file = Synchronised::new(&["d/s/x", "other/y"], "d/s", true);
+    let (mount, fs, never) = (&file.mount, &file.mount.fs, Stop::never());
+    let (s, x, other) = (
+        walk(mount, "d/s"),
+        walk(mount, "d/s/x"),
+        walk(mount, "other"),
+    );
+    walk(mount, "other/y");
+    let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
+    let mut renaming = Box::pin(fs.rename(from, to, RenameMode::Replace, &never));
+    waits(&mut renaming);
+    let (how, name) = (WriteOptions::default(), OsStr::new("new"));
+    let truncate = WriteOptions {
+        truncate: true,
+        ..how
+    };
+    let cut = AttributeChange {
+        size: Some(1),
+        ..AttributeChange::default()
+    };
+    let below = OsStr::new("x");
+    let beside = (s, OsStr::new("z"));
+    for (what, refused) in [
+        ("create", fs.create(s, name, how, Opener::UNSEEN).err()),
+        (
+            "open",
+            drive(mount, fs.open_for_writing(x, truncate, Opener::UNSEEN)).err(),
+        ),
+        (
+            "mkdir",
+            drive(mount, fs.make_directory(s, name, 0o755)).err(),
+        ),
+        ("unlink", drive(mount, fs.unlink(s, below)).err()),
+        ("truncate", drive(mount, fs.set_attributes(x, cut)).err()),
+        (
+            "rename",
+            drive(
+                mount,
+                fs.rename((s, below), beside, RenameMode::Replace, &never),
+            )
+            .err(),
+        ),
+        (
+            "rename of what is above",
+            drive(
+                mount,
+                fs.rename(from, (other, name), RenameMode::Replace, &never),
+            )
+            .err(),
+        ),
+    ] {
+        assert!(
+            matches!(&refused, Some(FsError::Busy(text)) if text.contains('d')),
+            "{what}: {refused:?}"
+        );
+    }
+    // Elsewhere everything goes on.
+    fs.create(other, name, how, Opener::UNSEEN).unwrap();
+    drive(mount, fs.unlink(other, OsStr::new("y"))).unwrap();
+    drive(mount, renaming).unwrap();
+    fs.release(file.handle);
+    assert_eq!(mount.bucket.keys(), ["e/s/log", "e/s/x"]);
+    fs.create(s, name, how, Opener::UNSEEN).unwrap();
+    drive(mount, fs.unlink(s, below)).unwrap();
+    assert_eq!(mount.bucket.keys(), ["e/s/log"]);
+}
+
+/// A file that is being removed does not come back under its directory's new name.
+#[test]
+fn a_rename_waits_for_a_removal_below_it() {
+    let file = Synchronised::new(&["d/s/x"], "d/s", true);
+    let (mount, fs, never) = (&file.mount, &file.mount.fs, Stop::never());
+    let s = walk(mount, "d/s");
+    walk(mount, "d/s/x");
+    let mut removing = Box::pin(fs.unlink(s, OsStr::new("x")));
+    waits(&mut removing);
+    let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
+    let mut renaming = Box::pin(fs.rename(from, to, RenameMode::Replace, &never));
+    waits(&mut renaming);
+    let requests = mount.bucket.pending_requests();
+    assert!(
+        requests
+            .iter()
+            .all(|it| it.operation == Operation::DeleteObject)
+    );
+    let (removed, renamed) = drive(mount, async { futures::join!(removing, renaming) });
+    removed.unwrap();
+    renamed.unwrap();
+    assert_eq!(mount.bucket.keys(), ["e/s/log"]);
+    fs.release(file.handle);
+}
