@@ -293,7 +293,7 @@ pub const SURPLUS_PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Inodes that the fastest walk makes in a second; 180,000 to 350,000 were measured (FACTS.md).
 pub const INODES_PER_SECOND_MAX: usize = 500_000;
 
-/// Places of the inode table that are looked at while its lock is held: 0.1 to 0.3 ms. Everything else that is asked of
+/// Places of the inode table that are looked at while its lock is held: 0.1 to 0.6 ms. Everything else that is asked of
 /// names waits for as long.
 pub const SURPLUS_LOOK: usize = 1_024;
 

@@ -156,7 +156,7 @@ fn the_root_stays_and_unknown_inodes_do_no_harm() {
 /// All allocations that belong to it: glibc adds 8 bytes to each and rounds up to 16.
 #[test]
 fn inodes_are_small() {
-    // One more than fits on average before the shards of the tables double, when they are emptiest.
+    // One more than fits on average before the shards of the tables double: half of them have.
     let count = (1 << 16) * 7 / 8 + 1;
     let table = InodeTable::new(String::new());
     let name = |number: usize| format!("file-name-{number:015}.bin");
