@@ -130,7 +130,7 @@ const REFERENCE: [(&str, Option<char>, bool, &str, Standing); 52] = [
         "memory-target",
         None,
         true,
-        "a quarter of the machine's or cgroup's, 256 MiB (at most half) to 8 GiB",
+        "a quarter of the machine's or cgroup's, 256 MiB (at most half) to 8 GiB, or to a 16th above 128 GiB, up to 32 GiB; the reference takes up to 95 %",
         Works,
     ),
     ("part-size", None, true, "`8388608`", Works),
