@@ -74,6 +74,7 @@ impl FileSystem {
             }
             (removed, _) => removed?,
         }
+        self.mutator.forget_renames_of(&prefix);
         let mut removals = self.removals.lock();
         removals.removed_directory(thread, directory, (ino, change.name()));
         drop(removals);
@@ -94,6 +95,7 @@ impl FileSystem {
         if change.known().is_some() {
             return Err(FsError::Exists);
         }
+        self.mutator.forget_renames_of(&prefix);
         let is_marked = self.mutator.makes_markers();
         if is_marked {
             let headers = self.new_directory_headers(mode);
@@ -178,6 +180,7 @@ impl FileSystem {
             (None, RenameMode::Replace) if may_replace.is_ok() => Target::Any,
             (None, _) => Target::Absent,
         };
+        self.mutator.forget_renames_from_above(to.key());
         let rename = self.mutator.rename(from.key(), to.key(), &target, stop);
         let moved = rename.await;
         let moved = match moved {

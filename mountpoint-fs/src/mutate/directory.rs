@@ -104,6 +104,16 @@ impl Mutator {
         }
     }
 
+    /// The directory `prefix` is another one from now on: a rename of the one that was there does not go on with it.
+    pub fn forget_renames_of(&self, prefix: &str) {
+        self.journal.forget_renames_of(prefix);
+    }
+
+    /// The same of a directory that the object `key` is moved into.
+    pub fn forget_renames_from_above(&self, key: &Key) {
+        self.journal.forget_renames_from_above(key.as_str());
+    }
+
     /// Removes what says that the directory `prefix` is there, where that is only objects with one of `names` that were
     /// there at the time `since` already. [`FsError::NotEmpty`] if there is anything else, and then nothing is removed.
     pub async fn remove_uncovered(
