@@ -226,33 +226,33 @@ fn a_rename_is_begun_only_for_what_was_there_when_it_began() {
     let cases: [(&str, bool, Between); 13] = [
         ("nothing", true, |_| {}),
         ("another rename", true, |it| {
-            assert!(!is_renaming(it, "x/", "y/"))
+            assert!(!is_renaming(it, "x/", "y/"));
         }),
         ("mkdir in it", true, |it| it.forget_renames_of("p/c/x/")),
         ("mkdir of a similar name", true, |it| {
-            it.forget_renames_of("p/c-/")
+            it.forget_renames_of("p/c-/");
         }),
         ("mkdir or rmdir of the old one", false, |it| {
-            it.forget_renames_of("p/c/")
+            it.forget_renames_of("p/c/");
         }),
         ("mkdir or rmdir of the new one", false, |it| {
-            it.forget_renames_of("p/d/")
+            it.forget_renames_of("p/d/");
         }),
         ("mkdir or rmdir above", false, |it| {
-            it.forget_renames_of("p/")
+            it.forget_renames_of("p/");
         }),
         ("mv p/c z", false, |it| {
-            assert!(!is_renaming(it, "p/c/", "z/"))
+            assert!(!is_renaming(it, "p/c/", "z/"));
         }),
         ("mv z p/d", false, |it| {
-            assert!(!is_renaming(it, "z/", "p/d/"))
+            assert!(!is_renaming(it, "z/", "p/d/"));
         }),
         ("mv p z", false, |it| assert!(!is_renaming(it, "p/", "z/"))),
         ("mv z p/c", false, |it| {
-            assert!(!is_renaming(it, "z/", "p/c/z/"))
+            assert!(!is_renaming(it, "z/", "p/c/z/"));
         }),
         ("mv file p/c", false, |it| {
-            it.forget_renames_from_above("p/c/x")
+            it.forget_renames_from_above("p/c/x");
         }),
         ("nothing is left", false, |it| {
             assert!(!it.is_renaming("p/c/", "p/d/", None, NOW));

@@ -408,7 +408,7 @@ fn a_rename_goes_on_only_with_what_was_there_when_it_began() {
             mv(mount, "old", (d(mount), "x"));
         }),
         ("an older file is in it", false, &|mount| {
-            mv(mount, "old", (d(mount), "x"))
+            mv(mount, "old", (d(mount), "x"));
         }),
         ("it was to be moved elsewhere", false, &|mount| {
             mount
