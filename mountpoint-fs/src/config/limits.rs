@@ -144,8 +144,7 @@ pub const PACE_REST_MIN: u32 = 4;
 /// The most of them, after trials that changed nothing.
 pub const PACE_REST_MAX: u32 = 16;
 
-/// Share of the mount's memory that writers may hold: one in so many bytes. Of the rest reads lend some when
-/// files that nobody writes to hold all of it.
+/// Share of the mount's memory that writers may hold: one in so many bytes. The rest is always there for reads.
 pub const WRITE_MEMORY_SHARE: u64 = 2;
 
 /// Share of the writers' memory that is kept for whole parts: one in so many bytes. It is also what the largest part may
@@ -155,29 +154,8 @@ pub const WRITE_WHOLE_SHARE: u64 = 2;
 /// When more than this share of the writers' memory is held, one in so many bytes, buffers take no more than they need.
 pub const WRITE_PLENTY_SHARE: u64 = 4;
 
-/// What reads keep of the mount's memory when writers borrow of theirs: one in so many bytes.
-pub const READ_KEPT_SHARE: u64 = 8;
-
-/// The least that they keep, in bytes: some reads of the largest length at once.
-pub const READ_KEPT_MIN: u64 = 32 << 20;
-
-/// A buffer that is not written to gives back what is unused of it from this share on: one in so many bytes.
-pub const WRITE_SLACK_SHARE: usize = 16;
-
-/// Directories that programs remove with all that is in them, and names that were removed in those, which are remembered
-/// to tell what came to light meanwhile: some 100 bytes each.
-pub const REMOVALS_REMEMBERED: usize = 1 << 16;
-
 /// How often it is looked whether writers that wait for memory can be helped.
 pub const SHORTAGE_TICK: Duration = Duration::from_millis(20);
-
-/// Nothing is written or sent for so long although somebody waits: what is held is held by files that nobody writes to.
-/// Writers that all wait for each other's parts are never that quiet.
-pub const SHORTAGE_CALM: Duration = Duration::from_millis(200);
-
-/// How long a writer waits for memory that those hold who wait themselves: a second thread may close their files, but that
-/// comes soon if it comes at all.
-pub const SHORTAGE_VAIN: Duration = Duration::from_secs(2);
 
 /// How long a writer waits for memory while nothing at all is written or sent. By then whoever holds it has stopped: an
 /// application that wrote to many files in turn, and now waits for the next.

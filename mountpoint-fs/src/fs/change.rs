@@ -26,58 +26,27 @@ impl FileSystem {
         Ok(())
     }
 
-    /// `thread`, by its number in our PID namespace, lists `directory`.
-    pub fn listed_by(&self, thread: u32, directory: InodeNo) {
-        if self.write.allow_delete {
-            let now = self.wall_now();
-            self.removals.lock().listed(thread, directory, now);
-        }
-    }
-
-    /// `thread` has removed a file in `directory`.
-    pub fn removed_by(&self, thread: u32, directory: InodeNo) {
-        self.removals.lock().removed_file(thread, directory);
-    }
-
     /// Removes an empty directory.
     pub async fn remove_directory(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
-        self.remove_directory_by(0, directory, name).await
-    }
-
-    /// The same for `thread`; 0 if it is out of sight. If it has removed all that the directory showed, what was hidden by
-    /// that goes with it.
-    pub async fn remove_directory_by(
-        &self,
-        thread: u32,
-        directory: InodeNo,
-        name: &OsStr,
-    ) -> Result<(), FsError> {
         permit(&self.write, Change::MakeDirectory)?;
         let change = self.namespace.change(directory, name)?;
-        let ino = match change.known() {
-            Some((ino, Found::Directory)) => *ino,
+        match change.known() {
+            Some((_, Found::Directory)) => {}
             Some((_, Found::File(_))) => return Err(FsError::NotADirectory),
             None => return Err(FsError::NotFound),
-        };
-        if change.has_kept_children() || self.finish_closed_below(ino).await.is_err() {
+        }
+        if change.has_kept_children() {
+            return Err(FsError::NotEmpty);
+        }
+        if let Some((ino, _)) = change.known()
+            && self.finish_closed_below(*ino).await.is_err()
+        {
             return Err(FsError::NotEmpty);
         }
         let may_delete = || permit(&self.write, Change::RemoveDirectory);
         let prefix = change.prefix()?;
-        let removed = self.mutator.remove_directory(&prefix, may_delete).await;
-        let uncovered = self.removals.lock().uncovered(thread, ino).cloned();
-        match (removed, uncovered) {
-            (Err(FsError::NotEmpty), Some(uncovered)) => {
-                permit(&self.write, Change::Delete)?;
-                let (names, since) = (&uncovered.names[..], uncovered.since);
-                self.mutator.remove_uncovered(&prefix, names, since).await?;
-            }
-            (removed, _) => removed?,
-        }
+        self.mutator.remove_directory(&prefix, may_delete).await?;
         self.mutator.forget_renames_of(&prefix);
-        let mut removals = self.removals.lock();
-        removals.removed_directory(thread, directory, (ino, change.name()));
-        drop(removals);
         change.removed();
         Ok(())
     }

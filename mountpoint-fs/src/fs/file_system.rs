@@ -15,7 +15,6 @@ use mountpoint_client::types::ListOutput;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
-use super::removals::Removals;
 use crate::clock::Clock;
 use crate::config::limits::{NAME_LEN_MAX, SMALL_FILE_MAX};
 use crate::config::{FsConfig, WriteConfig};
@@ -53,8 +52,6 @@ pub struct FileSystem {
     /// Of new files and directories.
     pub(super) owner: (u32, u32),
     directories: HandleTable<OpenDirectory>,
-    /// A leaf.
-    pub(super) removals: Mutex<Removals>,
 }
 
 impl FileSystem {
@@ -89,7 +86,6 @@ impl FileSystem {
             files: HandleTable::default(),
             writers: Arc::default(),
             directories: HandleTable::default(),
-            removals: Mutex::default(),
         }
     }
 

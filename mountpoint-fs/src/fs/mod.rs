@@ -9,11 +9,9 @@ mod following;
 mod late_writing;
 mod open_directory;
 mod permission;
-mod removals;
 mod writing;
 
 #[cfg(test)]
 mod tests;
 
 pub use file_system::FileSystem;
-pub use writing::WrittenBy;

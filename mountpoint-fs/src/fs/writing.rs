@@ -263,11 +263,10 @@ impl FileSystem {
     /// Takes bytes if that needs no waiting; `None` if it does, and then nothing has changed.
     pub fn write_now(
         &self,
-        by: impl Into<WrittenBy>,
+        handle: HandleNo,
         offset: u64,
         data: &[u8],
     ) -> Option<Result<(), FsError>> {
-        let WrittenBy { handle, thread } = by.into();
         let file = match self.files.get(handle) {
             Ok(file) => file,
             Err(error) => return Some(Err(error)),
@@ -278,7 +277,6 @@ impl FileSystem {
         match file.writing() {
             Ok(open) => {
                 open.written();
-                open.writer.written_by(thread);
                 open.writer.write_now(offset, data)
             }
             Err(error) => {
@@ -289,18 +287,11 @@ impl FileSystem {
     }
 
     /// Takes bytes, when there is memory for them.
-    pub async fn write(
-        &self,
-        by: impl Into<WrittenBy>,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<(), FsError> {
-        let WrittenBy { handle, thread } = by.into();
+    pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let open = self.writer_at(&file, offset).await;
         let open = open.inspect_err(|_| self.refused(&file))?;
         open.written();
-        open.writer.written_by(thread);
         open.writer.write(offset, data).await
     }
 
@@ -444,22 +435,6 @@ impl FileSystem {
             key: key.clone(),
             progress: Arc::clone(progress),
         })
-    }
-}
-
-/// Where bytes are written, and who does it.
-#[derive(Clone, Copy, Debug)]
-pub struct WrittenBy {
-    /// The open file.
-    pub handle: HandleNo,
-    /// The thread that writes, by its number in our PID namespace; 0 if it is out of sight.
-    pub thread: u32,
-}
-
-/// By nobody in sight.
-impl From<HandleNo> for WrittenBy {
-    fn from(handle: HandleNo) -> Self {
-        Self { handle, thread: 0 }
     }
 }
 

@@ -19,7 +19,7 @@ use super::task::PendingReply;
 use super::wire::{DirectoryBuffer, Fixed, Header, Operation, Request};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
-use crate::fs::{FileSystem, WrittenBy};
+use crate::fs::FileSystem;
 use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened, Stop, WriteOptions};
 
 /// What to do about a request.
@@ -128,7 +128,7 @@ impl Dispatcher {
                     .map_or(Answer::Nothing, |errno| Answer::Now(Reply::Failed(errno)));
             }
             Operation::Mutate(mutation) => {
-                return self.mutate((header.pid, ino), mutation);
+                return self.mutate(ino, mutation);
             }
             _ => {}
         }
@@ -138,11 +138,7 @@ impl Dispatcher {
             data,
         } = *operation
         {
-            let by = WrittenBy {
-                handle: HandleNo(handle),
-                thread: header.pid,
-            };
-            return self.write(ino, by, offset, data);
+            return self.write(ino, HandleNo(handle), offset, data);
         }
         match self.later(header, operation) {
             Some(pending)
@@ -235,7 +231,6 @@ impl Dispatcher {
                 this.reply(Step::ReadLink, ino, result, Reply::Data)
             }),
             Operation::OpenDirectory => Box::pin(async move {
-                this.fs.listed_by(pid, ino);
                 let result = this.fs.open_directory(ino).await;
                 this.reply(Step::OpenDirectory, ino, result, |handle| {
                     Reply::Fixed(Fixed::opened_directory(handle))
@@ -343,16 +338,16 @@ impl Dispatcher {
     }
 
     /// A WRITE. Bytes for which there is room go from the request into the file's buffer at once.
-    fn write(self: &Arc<Self>, ino: InodeNo, by: WrittenBy, offset: u64, data: &[u8]) -> Answer {
+    fn write(self: &Arc<Self>, ino: InodeNo, handle: HandleNo, offset: u64, data: &[u8]) -> Answer {
         let len = u32::try_from(data.len()).expect("a request is shorter than 4 GiB");
         let done = move |()| Reply::Fixed(Fixed::written(len));
-        if let Some(result) = self.fs.write_now(by, offset, data) {
+        if let Some(result) = self.fs.write_now(handle, offset, data) {
             return Answer::Now(self.reply(Step::Write, ino, result, done));
         }
         // A second copy of file data: the request's buffer is needed for the next one while this waits for memory.
         let (this, data) = (Arc::clone(self), data.to_vec());
         Answer::Later(Box::pin(async move {
-            let result = this.fs.write(by, offset, &data).await;
+            let result = this.fs.write(handle, offset, &data).await;
             this.reply(Step::Write, ino, result, done)
         }))
     }

@@ -15,27 +15,20 @@ use crate::operation::{HandleNo, InodeNo, RenameMode, SetMode, Stop};
 impl Dispatcher {
     /// The operation that `mutation` of `ino` asks for; the refusal where there is none.
     #[expect(clippy::too_many_lines, reason = "one arm for each kind of request")]
-    pub(super) fn mutate(
-        self: &Arc<Self>,
-        (pid, ino): (u32, InodeNo),
-        mutation: &Mutation<'_>,
-    ) -> Answer {
+    pub(super) fn mutate(self: &Arc<Self>, ino: InodeNo, mutation: &Mutation<'_>) -> Answer {
         let this = Arc::clone(self);
         let pending: PendingReply = match *mutation {
             Mutation::Unlink { name } => {
                 let name = name.to_owned();
                 Box::pin(async move {
                     let result = this.fs.unlink(ino, &name).await;
-                    if result.is_ok() {
-                        this.fs.removed_by(pid, ino);
-                    }
                     this.reply(Step::Unlink, (ino, &*name), result, |()| Reply::Done)
                 })
             }
             Mutation::RemoveDirectory { name } => {
                 let name = name.to_owned();
                 Box::pin(async move {
-                    let result = this.fs.remove_directory_by(pid, ino, &name).await;
+                    let result = this.fs.remove_directory(ino, &name).await;
                     this.reply(Step::RemoveDirectory, (ino, &*name), result, |()| {
                         Reply::Done
                     })

@@ -4,8 +4,7 @@
 //! beside the block's memory; dropping it gives the bytes back. Read-ahead is refused when memory is short and
 //! never waits; a read that an application is blocked on waits its turn, first come, first served.
 //!
-//! Invariant: `used <= limit`, unless one single reservation is larger than the limit and alone, or somebody exchanges one
-//! for a smaller one ([`Budget::exceed`]); while somebody
+//! Invariant: `used <= limit`, unless one single reservation is larger than the limit and alone; while somebody
 //! waits nobody overtakes. Called from any thread; never blocks; wakes with no lock held.
 
 use std::collections::VecDeque;
@@ -130,34 +129,6 @@ impl Budget {
                 purpose,
             }
         })
-    }
-
-    /// `bytes` at once where `left` bytes stay free beside them, or `None`.
-    #[must_use]
-    pub fn try_reserve_leaving(self: &Arc<Self>, bytes: u64, left: u64) -> Option<Reservation> {
-        let is_awaited = !self.state.lock().queue.is_empty();
-        if is_awaited {
-            return None;
-        }
-        self.try_overtake(bytes, left)
-    }
-
-    /// The same for who gives back more than that at once: those who wait have nothing of the bytes, and are overtaken.
-    #[must_use]
-    pub fn try_overtake(self: &Arc<Self>, bytes: u64, left: u64) -> Option<Reservation> {
-        let fits = self.state.lock().used + bytes + left <= self.limit;
-        fits.then(|| self.exceed(bytes))
-    }
-
-    /// `bytes` in any case, for who gives back more than that at once.
-    #[must_use]
-    pub fn exceed(self: &Arc<Self>, bytes: u64) -> Reservation {
-        self.state.lock().take(bytes);
-        Reservation {
-            budget: Arc::clone(self),
-            bytes,
-            purpose: Purpose::Demand,
-        }
     }
 
     /// `bytes` for a read that an application is blocked on, when they are free. The place in the queue is taken
@@ -329,28 +300,6 @@ mod tests {
         drop(ahead);
         drop(demand);
         assert_eq!((budget.used(), budget.peak()), (0, 100));
-    }
-
-    #[test]
-    fn what_is_to_be_left_stays_free() {
-        let budget = Budget::new(100);
-        let held = budget.try_reserve_leaving(60, 40).unwrap();
-        assert!(budget.try_reserve_leaving(1, 40).is_none());
-        let rest = budget.try_reserve(40, Purpose::Demand).unwrap();
-        drop(held);
-        let waiting = budget.reserve(61);
-        assert!(
-            budget.try_reserve_leaving(1, 0).is_none(),
-            "somebody waits already"
-        );
-        let overtaking = budget.try_overtake(60, 0).unwrap();
-        assert!(budget.try_overtake(1, 0).is_none());
-        let exceeding = budget.exceed(30);
-        assert_eq!(budget.used(), 130);
-        assert!(budget.try_overtake(0, 0).is_none());
-        drop((waiting, rest, overtaking, exceeding));
-        assert_eq!(budget.used(), 0);
-        assert!(Budget::new(0).try_reserve_leaving(1, 0).is_none());
     }
 
     #[test]

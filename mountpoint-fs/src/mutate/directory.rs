@@ -1,13 +1,8 @@
 //! Directories as S3 knows them: keys below a prefix, and an object that marks it.
 
-use std::sync::Arc;
-use std::time::SystemTime;
-
 use bytes::Bytes;
 use mountpoint_client::ErrorKind;
-use mountpoint_client::types::{
-    Key, ListRequest, ObjectHeaders, ObjectInfo, PutCondition, PutRequest,
-};
+use mountpoint_client::types::{Key, ListRequest, ObjectHeaders, PutCondition, PutRequest};
 
 use super::Mutator;
 use super::fault::{DELETE, LIST, PUT, failed};
@@ -112,50 +107,6 @@ impl Mutator {
     /// The same of a directory that the object `key` is moved into.
     pub fn forget_renames_from_above(&self, key: &Key) {
         self.journal.forget_renames_from_above(key.as_str());
-    }
-
-    /// Removes what says that the directory `prefix` is there, where that is only objects with one of `names` that were
-    /// there at the time `since` already. [`FsError::NotEmpty`] if there is anything else, and then nothing is removed.
-    pub async fn remove_uncovered(
-        &self,
-        prefix: &str,
-        names: &[Arc<str>],
-        since: SystemTime,
-    ) -> Result<(), FsError> {
-        let request = ListRequest {
-            prefix: prefix.to_owned(),
-            ..ListRequest::default()
-        };
-        let listed = self.client.list(request).await;
-        let listed = listed.map_err(|error| failed(error, LIST))?;
-        let is_uncovered = |object: &ObjectInfo| {
-            let name = object.key.as_str().strip_prefix(prefix);
-            name.is_some_and(|name| name.is_empty() || names.iter().any(|known| **known == *name))
-                && object.last_modified <= since
-        };
-        let is_all = listed.continuation_token.is_none() && listed.common_prefixes.is_empty();
-        if !is_all || !listed.objects.iter().all(is_uncovered) {
-            return Err(FsError::NotEmpty);
-        }
-        for object in listed.objects {
-            self.delete_version(&object).await?;
-        }
-        Ok(())
-    }
-
-    /// Deletes an object that was not replaced meanwhile, as far as the server can tell.
-    async fn delete_version(&self, object: &ObjectInfo) -> Result<(), FsError> {
-        let key = &object.key;
-        let deleted = self.client.delete(key, Some(object.etag.clone())).await;
-        match deleted {
-            Ok(()) => Ok(()),
-            Err(error) => match error.kind {
-                ErrorKind::NotFound => Ok(()),
-                ErrorKind::PreconditionFailed => Err(FsError::NotEmpty),
-                ErrorKind::Unsupported => self.delete(key).await,
-                _ => Err(failed(error, DELETE)),
-            },
-        }
     }
 
     /// What is below `prefix`.

@@ -11,7 +11,7 @@ use super::background::Settled;
 use super::checksum::RunningChecksum;
 use super::copied::Copied;
 use super::growth::Growth;
-use super::memory::{Ask, Home};
+use super::memory::Ask;
 use super::upload::Upload;
 use super::writer::Stored;
 use crate::config::limits::UPLOAD_PART_MIN;
@@ -70,7 +70,6 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Filling {
     pub(super) fill: BlockFill,
-    pub(super) home: Home,
     pub(super) checksum: RunningChecksum,
     /// Bytes of the whole part; the buffer may be smaller, or larger by one write.
     pub(super) part_size: usize,
@@ -79,7 +78,6 @@ pub(super) struct Filling {
 #[derive(Debug)]
 pub(super) struct Carry {
     pub(super) bytes: BlockBytes,
-    pub(super) home: Home,
     pub(super) checksum: RunningChecksum,
 }
 
@@ -152,15 +150,6 @@ impl Front {
                 Some((bytes, filling.checksum))
             }
             (None, Some(carry)) => Some((carry.bytes, carry.checksum)),
-            (None, None) => None,
-        }
-    }
-
-    /// Bytes of the buffer that it holds, and whose they are.
-    pub(super) fn buffer(&self) -> Option<(usize, Home)> {
-        match (&self.filling, &self.carry) {
-            (Some(filling), _) => Some((filling.fill.capacity(), filling.home)),
-            (None, Some(carry)) => Some((carry.bytes.block.capacity(), carry.home)),
             (None, None) => None,
         }
     }

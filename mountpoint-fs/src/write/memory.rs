@@ -5,20 +5,16 @@
 //! parts alone: whoever has one can fill it and send it, and gives it back. Writers that find no memory wait, in the
 //! order in which they came; there is no other limit of how many files may be open.
 //!
-//! What is held here is held of the mount's one budget as well, and of that no more than half. When files that nobody
-//! writes to hold all of it, memory is tight ([`WriteMemory::tighten`]): buffers are as long as what is in them, they use
-//! what was kept for whole parts but for one of those, and they borrow from reads, which keep enough to go on.
+//! What is held here is held of the mount's one budget as well, and of that never more than half: reads go on.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::{Either, select};
 use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 
 use crate::config::limits::{
-    READ_KEPT_MIN, READ_KEPT_SHARE, UPLOAD_PART_MIN, WRITE_MEMORY_SHARE, WRITE_PLENTY_SHARE,
-    WRITE_SIZE_MAX, WRITE_STAGES, WRITE_WHOLE_SHARE,
+    WRITE_MEMORY_SHARE, WRITE_PLENTY_SHARE, WRITE_SIZE_MAX, WRITE_STAGES, WRITE_WHOLE_SHARE,
 };
 use crate::memory::{Budget, Purpose, Reservation};
 
@@ -48,11 +44,8 @@ pub(super) struct WriteMemory {
     source: MemorySource,
     /// Buffers of any size.
     any: Arc<Budget>,
-    /// Whole parts only, unless memory is tight.
+    /// Whole parts only.
     whole: Arc<Budget>,
-    /// What reads lend when memory is tight.
-    lent: Arc<Budget>,
-    is_tight: AtomicBool,
 }
 
 /// What a writer asks for.
@@ -62,32 +55,8 @@ pub(super) struct Ask {
     pub(super) len: usize,
     /// Bytes that do for now.
     pub(super) least: usize,
-    /// Bytes that do when memory is tight.
-    pub(super) tight: usize,
     /// Bytes of a whole part.
     pub(super) whole: usize,
-}
-
-/// Memory for what is written.
-#[derive(Debug)]
-pub(super) struct Buffer {
-    pub(super) fill: BlockFill,
-    pub(super) home: Home,
-}
-
-/// Which share a buffer is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Home {
-    Any,
-    Whole,
-    Lent,
-}
-
-/// A share, before there is memory for it.
-pub(super) struct Share {
-    held: Reservation,
-    len: usize,
-    home: Home,
 }
 
 /// Memory that is held: of the share, and of the mount's.
@@ -98,17 +67,12 @@ struct Grant {
 
 impl WriteMemory {
     pub(super) fn new(source: MemorySource) -> Self {
-        let limit = source.budget.limit();
-        let all = limit / WRITE_MEMORY_SHARE;
+        let all = source.budget.limit() / WRITE_MEMORY_SHARE;
         let whole = all / WRITE_WHOLE_SHARE;
-        // A buffer that shrinks is there twice while it is copied.
-        let kept = READ_KEPT_MIN.max(limit / READ_KEPT_SHARE) + UPLOAD_PART_MIN;
         Self {
             source,
             any: Budget::new(all - whole),
             whole: Budget::new(whole),
-            lent: Budget::new((limit - all).saturating_sub(kept)),
-            is_tight: AtomicBool::new(false),
         }
     }
 
@@ -118,156 +82,46 @@ impl WriteMemory {
     }
 
     /// Memory at once, or `None`.
-    pub(super) fn try_take(&self, ask: Ask) -> Option<Buffer> {
-        let share = self.try_share(ask)?;
-        let budget = &self.source.budget;
-        let main = budget.try_reserve(share.len as u64, Purpose::Demand)?;
-        Some(self.buffer(share, main))
-    }
-
-    /// A share at once, or `None`.
-    pub(super) fn try_share(&self, ask: Ask) -> Option<Share> {
-        if self.is_tight() {
-            self.try_share_tight(ask)
-        } else {
-            let any = self.try_home(Home::Any, self.fitting(ask));
-            any.or_else(|| self.try_home(Home::Whole, ask.whole))
-        }
-    }
-
-    /// A share when there is some; not of what reads lend. Dropping the future gives the place in the queue up.
-    pub(super) async fn share(&self, ask: Ask) -> Share {
-        let len = if self.is_tight() {
-            ask.tight
-        } else {
-            self.fitting(ask)
+    pub(super) fn try_take(&self, ask: Ask) -> Option<BlockFill> {
+        let take = |budget: &Arc<Budget>, len: usize| {
+            Some((budget.try_reserve(len as u64, Purpose::Demand)?, len))
         };
+        let (share, len) =
+            take(&self.any, self.fitting(ask)).or_else(|| take(&self.whole, ask.whole))?;
+        let main = self
+            .source
+            .budget
+            .try_reserve(len as u64, Purpose::Demand)?;
+        Some(self.block(len, share, main))
+    }
+
+    /// Memory, when there is some. Dropping the future gives the place in the queue up.
+    pub(super) async fn take(&self, ask: Ask) -> BlockFill {
+        let len = self.fitting(ask);
         let any = self.any.reserve(len as u64);
         let whole = self.whole.reserve(ask.whole as u64);
-        let (held, len, home) = match select(any, whole).await {
-            Either::Left((held, _)) => (held, len, Home::Any),
-            Either::Right((held, _)) => (held, ask.whole, Home::Whole),
+        let (share, len) = match select(any, whole).await {
+            Either::Left((share, _)) => (share, len),
+            Either::Right((share, _)) => (share, ask.whole),
         };
-        Share { held, len, home }
-    }
-
-    /// The memory of a share, when reads have given it back.
-    pub(super) async fn take(&self, share: Share) -> Buffer {
-        let place = self.source.budget.reserve(share.len as u64);
-        self.make_room();
-        let main = place.await;
-        self.buffer(share, main)
-    }
-
-    /// Exactly `len` bytes for what is held in a buffer of `from` bytes of `home`, which is given back at once. `None` if
-    /// that would take the `whole` part from the others, or reads hold it.
-    pub(super) fn try_shrink(
-        &self,
-        len: usize,
-        (from, home): (usize, Home),
-        whole: usize,
-    ) -> Option<Buffer> {
-        assert!(len < from, "it shrinks");
-        let main = self.source.budget.try_overtake(len as u64, 0)?;
-        let share = self.try_exact(len, whole, Budget::try_overtake);
-        let share = share.or_else(|| {
-            let is_kept = home == Home::Whole && from >= whole;
-            let held = (!is_kept).then(|| self.budget(home).exceed(len as u64))?;
-            Some(Share { held, len, home })
-        })?;
-        Some(self.buffer(share, main))
-    }
-
-    /// From now on buffers take no more than they need, from wherever there is some, until little is held. Returns
-    /// whether that is new.
-    pub(super) fn tighten(&self) -> bool {
-        !self.is_tight.swap(true, Ordering::AcqRel)
-    }
-
-    /// Whether they do.
-    pub(super) fn is_tight(&self) -> bool {
-        let is_tight = self.is_tight.load(Ordering::Acquire);
-        if is_tight && self.is_plenty(0) {
-            self.is_tight.store(false, Ordering::Release);
-            return false;
-        }
-        is_tight
-    }
-
-    /// Whether reads hold some of what writers may take, or shrink into.
-    pub(super) fn is_held_by_reads(&self) -> bool {
-        let budget = &self.source.budget;
-        let others = budget.used().saturating_sub(self.used());
-        let ours = self.any.limit() + self.whole.limit() + self.lent.limit();
-        let kept = budget.limit() - ours;
-        budget.shortage().is_some() || others > kept.saturating_sub(UPLOAD_PART_MIN)
-    }
-
-    /// Makes others give back what they can spare.
-    pub(super) fn make_room(&self) {
+        let place = self.source.budget.reserve(len as u64);
         (self.source.make_room)();
-    }
-
-    /// A file that is larger than the first stages may be long: it is to get the whole part that is kept. Who is at a
-    /// beginning takes that last.
-    fn try_share_tight(&self, ask: Ask) -> Option<Share> {
-        let whole = || self.try_home(Home::Whole, ask.whole);
-        let exact = || self.try_exact(ask.tight, ask.whole, Budget::try_reserve_leaving);
-        if ask.len == ask.whole {
-            whole().or_else(exact)
-        } else {
-            exact().or_else(whole)
-        }
-    }
-
-    fn try_home(&self, home: Home, len: usize) -> Option<Share> {
-        let held = self.budget(home).try_reserve(len as u64, Purpose::Demand)?;
-        Some(Share { held, len, home })
-    }
-
-    /// `len` bytes from wherever there are some, beside a `whole` part.
-    fn try_exact(
-        &self,
-        len: usize,
-        whole: usize,
-        reserve: impl Fn(&Arc<Budget>, u64, u64) -> Option<Reservation>,
-    ) -> Option<Share> {
-        let homes = [(Home::Any, 0), (Home::Whole, whole), (Home::Lent, 0)];
-        homes.into_iter().find_map(|(home, left)| {
-            let held = reserve(self.budget(home), len as u64, left as u64)?;
-            Some(Share { held, len, home })
-        })
-    }
-
-    fn budget(&self, home: Home) -> &Arc<Budget> {
-        match home {
-            Home::Any => &self.any,
-            Home::Whole => &self.whole,
-            Home::Lent => &self.lent,
-        }
+        let main = place.await;
+        self.block(len, share, main)
     }
 
     /// What is asked for; no more than is needed now, when much is held already.
     fn fitting(&self, ask: Ask) -> usize {
-        if self.is_plenty(ask.len) {
-            ask.len
-        } else {
-            ask.least
-        }
+        let is_plenty = self.any.used() + ask.len as u64 <= self.any.limit() / WRITE_PLENTY_SHARE;
+        if is_plenty { ask.len } else { ask.least }
     }
 
-    fn is_plenty(&self, len: usize) -> bool {
-        self.any.used() + len as u64 <= self.any.limit() / WRITE_PLENTY_SHARE
-    }
-
-    fn buffer(&self, share: Share, main: Reservation) -> Buffer {
-        let Share { held, len, home } = share;
+    fn block(&self, len: usize, share: Reservation, main: Reservation) -> BlockFill {
         let grant = Grant {
-            _share: held,
+            _share: share,
             _main: main,
         };
-        let fill = self.source.pool.allocate_guarded(len, grant);
-        Buffer { fill, home }
+        self.source.pool.allocate_guarded(len, grant)
     }
 
     /// The memory itself.
@@ -277,13 +131,8 @@ impl WriteMemory {
 
     /// Bytes that writers hold.
     pub(super) fn used(&self) -> u64 {
-        self.any.used() + self.whole.used() + self.lent.used()
+        self.any.used() + self.whole.used()
     }
-}
-
-/// The buffer for `len` bytes that nobody adds to.
-pub(super) fn tight(len: usize) -> usize {
-    len.next_multiple_of(WRITE_STAGES[0])
 }
 
 /// The buffer for `len` bytes where memory is short: a quarter more, so that what is copied while it grows stays within
@@ -312,10 +161,6 @@ mod tests {
         })
     }
 
-    async fn waits(memory: &WriteMemory, ask: Ask) -> Buffer {
-        memory.take(memory.share(ask).await).await
-    }
-
     #[test]
     fn buffers_grow_in_few_steps() {
         const WHOLE: usize = 9 << 20;
@@ -341,11 +186,10 @@ mod tests {
         let ask = Ask {
             len: 50,
             least: 5,
-            tight: 5,
             whole: 100,
         };
         let held: Vec<_> = (0..10).map(|_| memory.try_take(ask).unwrap()).collect();
-        let sizes: Vec<_> = held.iter().map(|it| it.fill.capacity()).collect();
+        let sizes: Vec<_> = held.iter().map(BlockFill::capacity).collect();
         assert_eq!(sizes[..3], [50, 5, 5]);
         assert_eq!(sizes[9], 5);
     }
@@ -357,73 +201,23 @@ mod tests {
         let ask = Ask {
             len: 50,
             least: 50,
-            tight: 50,
             whole: 100,
         };
         let mut held: Vec<_> = (0..2).map(|_| memory.try_take(ask).unwrap()).collect();
         // The next one gets a whole part, which it can fill and send.
         let whole = memory.try_take(ask).unwrap();
-        assert_eq!(whole.fill.capacity(), 100);
+        assert_eq!(whole.capacity(), 100);
         assert!(memory.try_take(ask).is_none());
-        let mut waiting = Box::pin(waits(&memory, ask));
+        let mut waiting = Box::pin(memory.take(ask));
         assert!((&mut waiting).now_or_never().is_none());
         drop(whole);
         let whole = waiting.now_or_never().expect("the part was sent");
-        assert_eq!((whole.fill.capacity(), memory.used()), (100, 200));
-        let mut waiting = Box::pin(waits(&memory, ask));
+        assert_eq!((whole.capacity(), memory.used()), (100, 200));
+        let mut waiting = Box::pin(memory.take(ask));
         assert!((&mut waiting).now_or_never().is_none());
         held.pop();
-        assert_eq!(waiting.now_or_never().unwrap().fill.capacity(), 50);
+        assert_eq!(waiting.now_or_never().unwrap().capacity(), 50);
         drop((held, whole));
         assert_eq!((memory.used(), memory.source.budget.used()), (0, 0));
-    }
-
-    #[test]
-    fn when_memory_is_tight_one_whole_part_is_kept_and_reads_lend() {
-        const MIB: usize = 1 << 20;
-        // Writers have 40 of 80 MiB, and reads keep 32.
-        let memory = memory(80 << 20);
-        let ask = Ask {
-            len: MIB,
-            least: MIB,
-            tight: MIB,
-            whole: 9 * MIB,
-        };
-        let usual: Vec<_> = std::iter::from_fn(|| memory.try_take(ask)).collect();
-        let sizes: Vec<_> = usual.iter().map(|it| it.fill.capacity() / MIB).collect();
-        assert_eq!((&sizes[..20], &sizes[20..]), (&[1; 20][..], &[9, 9][..]));
-        drop(usual);
-        let held = memory.try_take(Ask {
-            len: 6 * MIB,
-            least: 6 * MIB,
-            ..ask
-        });
-        assert!(memory.tighten() && !memory.tighten() && memory.is_tight());
-        let tight: Vec<_> = std::iter::from_fn(|| memory.try_take(ask)).collect();
-        let sizes: Vec<_> = tight.iter().map(|it| it.fill.capacity() / MIB).collect();
-        // 14 of any size, 11 beside the whole part, 3 that reads lend, and the whole part.
-        assert_eq!((&sizes[..28], &sizes[28..]), (&[1; 28][..], &[9][..]));
-        assert_eq!(memory.used(), 43 << 20);
-        // Buffers shrink within their share, but never into the whole part.
-        let shrink = |from, home| memory.try_shrink(4 * MIB, (from, home), 9 * MIB);
-        let shrunk = shrink(5 * MIB, Home::Lent).unwrap();
-        assert_eq!((shrunk.home, memory.used()), (Home::Lent, 47 << 20));
-        assert!(shrink(9 * MIB, Home::Whole).is_none());
-        drop((held, tight, shrunk));
-        // A file that goes on has the whole part first.
-        let held = memory.try_take(Ask {
-            len: 6 * MIB,
-            least: 6 * MIB,
-            ..ask
-        });
-        memory.tighten();
-        let part = memory.try_take(Ask {
-            len: 9 * MIB,
-            least: 9 * MIB,
-            ..ask
-        });
-        assert_eq!(part.unwrap().fill.capacity(), 9 * MIB);
-        drop(held);
-        assert!(!memory.is_tight(), "little is held");
     }
 }

@@ -1,6 +1,5 @@
 //! Writers that find no memory: what is sent early, who waits, and who fails.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -11,8 +10,6 @@ use mountpoint_client::types::ChecksumAlgorithm;
 use super::tests::{Bench, MIB, now, pattern, write};
 use super::{Beginning, Writer};
 use crate::config::WriteConfig;
-use crate::config::limits::{SHORTAGE_MAX, SHORTAGE_TICK, SHORTAGE_VAIN};
-use crate::memory::Purpose;
 use crate::operation::FsError;
 
 /// Files with parts of 8 MiB, of which four can be held.
@@ -36,128 +33,6 @@ fn write_some(writer: &Writer, data: &[u8]) -> usize {
         at += piece.len();
     }
     at
-}
-
-/// What `future` gives, if it does within `max`; itself otherwise.
-fn within<F: Future + Unpin>(bench: &Bench, mut future: F, max: Duration) -> Result<F::Output, F> {
-    let end = bench.clock.now() + max;
-    loop {
-        if let Some(output) = (&mut future).now_or_never() {
-            return Ok(output);
-        }
-        if bench.clock.now() >= end {
-            return Err(future);
-        }
-        bench.context.look();
-        bench.clock.advance(SHORTAGE_TICK);
-    }
-}
-
-/// One thread writes `len` bytes to each of `count` new files and closes none, until one fails.
-fn hold(bench: &Bench, count: usize, len: usize) -> (Vec<Arc<Writer>>, Result<(), FsError>) {
-    let content = pattern(len);
-    let mut held = Vec::new();
-    for index in 0..count {
-        let writer = bench.writer_of(&format!("held-{index}"), Beginning::New);
-        for (at, piece) in content.chunks(MIB).enumerate() {
-            writer.written_by(THREAD);
-            let write = Box::pin(writer.write((at * MIB) as u64, piece));
-            let Ok(written) = within(bench, write, 2 * SHORTAGE_VAIN) else {
-                panic!("{index}: it neither goes on nor fails");
-            };
-            if let Err(error) = written {
-                return (held, Err(error));
-            }
-        }
-        held.push(writer);
-    }
-    (held, Ok(()))
-}
-
-const THREAD: u32 = 7;
-
-/// Of 256 MiB, writers may hold 224, of which a part and a write are kept for whole parts, and 5 MiB for buffers that shrink;
-/// what is left over at the ends of the shares is less than ten buffers. Of 500 files, 512 MiB hold as much of each.
-#[test]
-fn one_thread_holds_many_small_files_open() {
-    for (kib, expected) in [
-        (1, 250..=250),
-        (100, 250..=250),
-        (250, 250..=250),
-        (300, 250..=250),
-        (400, 250..=250),
-        (512, 250..=250),
-        (840, 250..=250),
-        (1024, 200..=211),
-        (4096, 40..=53),
-    ] {
-        let bench = Bench::with(Time::Immediate, 256 << 20, WriteConfig::default());
-        let begun = bench.clock.now();
-        let (held, outcome) = hold(&bench, 250, kib << 10);
-        let count = held.len();
-        assert!(expected.contains(&count), "{kib} KiB: {count}, {outcome:?}");
-        let took = bench.clock.now() - begun;
-        assert!(took < 2 * SHORTAGE_VAIN, "{kib} KiB: {took:?}");
-        let kept = bench.budget.try_reserve(32 << 20, Purpose::Demand);
-        assert!(kept.is_some(), "{kib} KiB: reads have no memory");
-        let is_refused = matches!(outcome, Err(FsError::NoSpace(_)));
-        assert_eq!(is_refused, count < 250, "{kib} KiB: {outcome:?}");
-        if kib == 400 {
-            let content = pattern(kib << 10);
-            for (index, writer) in held.iter().enumerate() {
-                now(writer.store()).unwrap();
-                let object = bench.client.object(&format!("held-{index}")).unwrap();
-                assert!(object.content.to_vec() == content, "{index}");
-            }
-        }
-        drop((held, kept));
-        assert_eq!(bench.budget.used(), 0, "{kib} KiB");
-    }
-}
-
-#[test]
-fn who_fails_for_others_goes_on_when_one_is_closed() {
-    let bench = in_turn(Time::Immediate);
-    let (mut held, outcome) = hold(&bench, 1000, MIB);
-    assert!(matches!(outcome, Err(FsError::NoSpace(_))), "{outcome:?}");
-    for _ in 0..3 {
-        // One is closed, and another one gets its memory.
-        now(held.remove(0).store()).unwrap();
-        let (more, outcome) = hold(&bench, 1, MIB);
-        outcome.unwrap();
-        held.extend(more);
-    }
-}
-
-/// Each has sent a part, and holds little behind it in a buffer for a whole one.
-#[test]
-fn ends_of_many_large_files_are_held() {
-    let bench = in_turn(Time::Immediate);
-    let len = 8 * MIB + 100_000;
-    let (held, outcome) = hold(&bench, 20, len);
-    outcome.unwrap();
-    for writer in &held {
-        assert_eq!(now(writer.store()).unwrap().size, len as u64);
-    }
-}
-
-/// Reads hold what writers may borrow: it comes back.
-#[test]
-fn who_waits_for_reads_does_not_fail_soon() {
-    let bench = in_turn(Time::Immediate);
-    let reads = bench.budget.try_reserve(48 << 20, Purpose::Demand).unwrap();
-    let writers: Vec<_> = (0..64)
-        .map(|index| bench.writer_of(&format!("new-{index}"), Beginning::New))
-        .collect();
-    let data = pattern(MIB);
-    let stuck = writers.iter().find_map(|writer| {
-        writer.written_by(THREAD);
-        let write = Box::pin(writer.write(0, &data));
-        within(&bench, write, 2 * SHORTAGE_VAIN).err()
-    });
-    let stuck = stuck.expect("there is no memory");
-    drop(reads);
-    assert!(matches!(within(&bench, stuck, SHORTAGE_VAIN), Ok(Ok(()))));
 }
 
 #[test]
@@ -193,40 +68,44 @@ fn one_thread_fills_many_files_in_turn() {
 #[test]
 fn who_finds_no_memory_fails_when_nothing_moves_and_not_before() {
     let bench = in_turn(Time::Manual);
-    // Too little for a part, by threads that nobody sees.
-    let data = pattern(4 * MIB - 100);
-    let files: Vec<_> = (0..40)
-        .map(|index| bench.writer_of(&format!("file-{index}"), Beginning::New))
+    let held: Vec<_> = (0..8)
+        .map(|index| bench.writer_of(&format!("held-{index}"), Beginning::New))
         .collect();
-    let stuck = files.iter().find_map(|writer| {
-        let pieces = data.chunks(MIB).enumerate();
-        pieces.into_iter().find_map(|(at, piece)| {
-            let write = Box::pin(writer.write((at * MIB) as u64, piece));
-            let waits = within(&bench, write, 2 * SHORTAGE_VAIN).err()?;
-            Some((writer, waits))
-        })
-    });
-    let (last, waiting) = stuck.expect("memory has an end");
-    // Somebody writes: it begins anew.
-    let second = Duration::from_secs(1);
-    let Err(waiting) = within(&bench, waiting, SHORTAGE_MAX / 2) else {
-        panic!("too early")
+    // Too little for a part.
+    let filled: Vec<_> = held
+        .iter()
+        .map(|writer| write_some(writer, &pattern(4 * MIB)))
+        .collect();
+    let last = bench.writer_of("last", Beginning::New);
+    let data = pattern(MIB);
+    let mut at = 0;
+    while let Some(written) = last.write_now(at, &data) {
+        written.unwrap();
+        at += data.len() as u64;
+        assert!(at < 64 << 20, "memory has an end");
+    }
+    let mut waiting = Box::pin(last.write(at, &data));
+    assert!((&mut waiting).now_or_never().is_none());
+    let mut wait = |seconds: u64| {
+        assert!(bench.context.look());
+        bench.clock.advance(Duration::from_secs(seconds));
+        assert!(bench.context.look());
+        (&mut waiting).now_or_never()
     };
-    files[0]
-        .write_now(data.len() as u64, b"x")
+    assert!(wait(59).is_none());
+    // Somebody writes: it begins anew.
+    let (index, filled) = filled.iter().enumerate().max_by_key(|it| it.1).unwrap();
+    held[index]
+        .write_now(*filled as u64, b"x")
         .unwrap()
         .unwrap();
-    let Err(waiting) = within(&bench, waiting, SHORTAGE_MAX - second) else {
-        panic!("too early")
-    };
+    assert!(wait(59).is_none());
     assert!(bench.pending().is_empty());
-    let Ok(Err(error)) = within(&bench, waiting, 2 * second) else {
-        panic!("it fails")
-    };
+    let error = wait(1).expect("it fails").unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, FsError::NoSpace(_)), "{text}");
     assert!(
-        text.contains(last.key().as_str()) && text.contains("--memory-target"),
+        text.contains("last") && text.contains("--memory-target"),
         "{text}"
     );
     // For good, and what it held is free.
@@ -318,11 +197,23 @@ fn parts_of_a_fixed_size_are_not_sent_early() {
         ..WriteConfig::default()
     };
     let bench = Bench::with(Time::Manual, 80 << 20, config);
-    let (held, outcome) = hold(&bench, 20, 7 * MIB);
-    assert!(!held.is_empty());
+    let held: Vec<_> = (0..8)
+        .map(|index| bench.writer_of(&format!("held-{index}"), Beginning::New))
+        .collect();
+    for writer in &held {
+        write_some(writer, &pattern(7 * MIB));
+    }
+    let last = bench.writer_of("last", Beginning::New);
+    let data = pattern(MIB);
+    let mut waiting = Box::pin(last.write(0, &data));
+    assert!((&mut waiting).now_or_never().is_none());
+    assert!(bench.context.look(), "somebody waits");
     assert_eq!(bench.pending(), [], "no part is full");
+    bench.clock.advance(Duration::from_secs(60));
+    bench.context.look();
+    let refused = now(waiting).unwrap_err();
     assert!(
-        matches!(&outcome, Err(FsError::NoSpace(text)) if text.contains("--write-part-size")),
-        "{outcome:?}"
+        matches!(&refused, FsError::NoSpace(text) if text.contains("--write-part-size")),
+        "{refused}"
     );
 }

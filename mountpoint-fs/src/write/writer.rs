@@ -10,11 +10,11 @@
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use futures::future::{Either, select};
 use mountpoint_client::types::{ChecksumAlgorithm, ETag, Key, ObjectHeaders, PutCondition};
+use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::background::{self, Settled};
@@ -24,7 +24,7 @@ use super::copied::Copied;
 use super::failure::Failure;
 use super::front::{BlockBytes, Carry, Filling, Front, Need, Stage, Way};
 use super::growth::Growth;
-use super::memory::{Ask, Buffer, least, stage};
+use super::memory::{Ask, least, stage};
 use super::upload::Upload;
 use crate::config::limits::{UPLOAD_PARTS_MAX, WRITE_SIZE_MAX};
 use crate::operation::{FsError, Progress};
@@ -76,8 +76,6 @@ pub struct Writer {
     pub(super) failure: Arc<Failure>,
     /// What its object carries besides its bytes. The lock is a leaf.
     pub(super) headers: Mutex<ObjectHeaders>,
-    /// The thread that wrote to it last; 0 if that is not known.
-    thread: AtomicU32,
     /// H of the order H, I, T; the only lock that is held while waiting.
     pub(super) front: AsyncMutex<Front>,
 }
@@ -138,7 +136,6 @@ impl Writer {
             progress,
             failure: Arc::new(Failure::new(&observer)),
             observer,
-            thread: AtomicU32::new(0),
             front: AsyncMutex::new(front),
         });
         context.shortage.register(&writer);
@@ -161,10 +158,9 @@ impl Writer {
         let ask = Ask {
             len,
             least: len,
-            tight: len,
             whole,
         };
-        let fill = self.context.memory_for(self, ask).await?;
+        let fill = self.context.memory_for(&self.key, ask).await?;
         self.install(&mut front, fill);
         let filling = front.filling.as_mut().expect("it was installed");
         filling.fill.append(data);
@@ -177,16 +173,6 @@ impl Writer {
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
-    }
-
-    /// What is written next is from `thread`; 0 if that is not known.
-    pub fn written_by(&self, thread: u32) {
-        self.thread.store(thread, Ordering::Relaxed);
-    }
-
-    /// The thread that wrote to it last.
-    pub(super) fn thread(&self) -> u32 {
-        self.thread.load(Ordering::Relaxed)
     }
 
     /// Takes `data` if that needs no waiting; `None` otherwise, and then nothing has changed.
@@ -220,7 +206,7 @@ impl Writer {
                     if front.upload.is_some() {
                         self.context.parts.room().await;
                     }
-                    let memory = pin!(self.context.memory_for(self, ask));
+                    let memory = pin!(self.context.memory_for(&self.key, ask));
                     // It holds the lock: nobody else can have its part sent.
                     let told = pin!(self.context.shortage.told_to_send(self.can_send(&front)));
                     match select(memory, told).await {
@@ -276,8 +262,24 @@ impl Writer {
         }
     }
 
+    /// Where it could send a part although that is not full: when it was written to last, as [`Shortage::moved`] counts.
+    ///
+    /// [`Shortage::moved`]: super::shortage::Shortage::moved
+    pub(super) fn can_send_since(&self) -> Option<u64> {
+        let front = self.front.try_lock().ok()?;
+        (self.failure.get().is_none() && self.can_send(&front)).then_some(front.written_at)
+    }
+
+    /// Sends what it holds as a part of the upload, if that is long enough. Returns whether it did.
+    pub(super) fn send_early(&self) -> bool {
+        let Ok(mut front) = self.front.try_lock() else {
+            return false;
+        };
+        self.failure.get().is_none() && self.send_held(&mut front)
+    }
+
     /// Sends what is held as a part, full or not, if it is long enough. Returns whether it did.
-    pub(super) fn send_held(&self, front: &mut Front) -> bool {
+    fn send_held(&self, front: &mut Front) -> bool {
         if !self.can_send(front) {
             return false;
         }
@@ -290,7 +292,7 @@ impl Writer {
 
     /// Whether what is held can be sent before its part is full. What is appended may have any size; parts of an upload
     /// have the size that was asked for.
-    pub(super) fn can_send(&self, front: &Front) -> bool {
+    fn can_send(&self, front: &Front) -> bool {
         front.has_part() && (front.is_growing() || !self.context.plan.is_fixed())
     }
 
@@ -357,18 +359,12 @@ impl Writer {
         let part_size = part_size.inspect_err(|error| self.fail(front, error))?;
         let whole = part_size + WRITE_SIZE_MAX;
         let is_first = front.upload.is_none() && front.parts == 0;
-        let tight = least(held + len, whole);
         let (len, least) = if is_first {
-            (stage(held + len, whole), tight)
+            (stage(held + len, whole), least(held + len, whole))
         } else {
             (whole, whole)
         };
-        Ok(Need::Memory(Ask {
-            len,
-            least,
-            tight,
-            whole,
-        }))
+        Ok(Need::Memory(Ask { len, least, whole }))
     }
 
     /// Bytes of the part that is filled next.
@@ -390,12 +386,11 @@ impl Writer {
     }
 
     /// Goes on in `fill`, which takes over what the smaller buffer or the last part's had too much.
-    pub(super) fn install(&self, front: &mut Front, buffer: Buffer) {
-        let Buffer { mut fill, home } = buffer;
+    pub(super) fn install(&self, front: &mut Front, mut fill: BlockFill) {
         let part_size = self.part_size(front).expect("asked before");
         let mut checksum = self.running_checksum(front);
         if let Some(filling) = front.filling.take() {
-            // A copy of file data: an eighth of the first part at most, but where memory is tight.
+            // A copy of file data: an eighth of the first part at most.
             let filled = filling.fill.filled();
             fill.append(filling.fill.block().bytes(0..filled));
             checksum = filling.checksum;
@@ -407,7 +402,6 @@ impl Writer {
         }
         front.filling = Some(Filling {
             fill,
-            home,
             checksum,
             part_size,
         });
@@ -451,7 +445,6 @@ impl Writer {
     fn send_part(&self, front: &mut Front, tail: &[u8]) {
         let Filling {
             fill,
-            home,
             checksum,
             part_size,
         } = front.filling.take().expect("it is full");
@@ -465,7 +458,6 @@ impl Writer {
                     start: part_size,
                     end: fill.filled(),
                 },
-                home,
                 checksum: rest,
             });
         }

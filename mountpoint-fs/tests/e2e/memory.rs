@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use mountpoint_client::server::{Server, synthetic_bytes};
 
@@ -292,40 +291,6 @@ fn a_thousand_streams_and_five_hundred_writers_in_a_small_control_group() {
     assert!(peak <= 128 * MIB + OVERHEAD, "{} MiB", peak >> 20);
     drop(mounted);
 }
-
-/// One thread writes to new files and closes none. With half of the group for data, writers may hold 224 MiB of it.
-#[test]
-fn five_hundred_files_are_held_open_in_a_small_control_group() {
-    let server = server();
-    let group = MemoryGroup::new(512 * MIB);
-    let mounted = group.mount(&server, &[]);
-    let content = synthetic_bytes(5, 0..400 << 10);
-    let create = |number: usize| {
-        let mut file = File::create(mounted.join(&format!("held{number}"))).unwrap();
-        file.write_all(&content).map(|()| file)
-    };
-    let begun = Instant::now();
-    let mut held: Vec<_> = (0..500).map(|number| create(number).unwrap()).collect();
-    // Beyond what there is, it is said soon, and to nobody else.
-    let failed = (500..1000).find_map(|number| create(number).map(|file| held.push(file)).err());
-    let failed = failed.expect("memory has an end").raw_os_error();
-    assert_eq!(failed, Some(libc::ENOSPC));
-    assert!(begun.elapsed() < SHORTAGE_MAX, "{:?}", begun.elapsed());
-    assert_eq!(group.kills(), 0);
-    let count = held.len();
-    for file in held {
-        close(file).unwrap();
-    }
-    for number in 0..count {
-        let object = server.store().object(BUCKET, &format!("held{number}"));
-        assert!(object.unwrap().bytes() == content, "held{number}");
-    }
-    close(create(1000).unwrap()).unwrap();
-    drop(mounted);
-}
-
-/// How long a writer waits for memory that others may give back.
-const SHORTAGE_MAX: Duration = Duration::from_secs(60);
 
 #[test]
 fn memory_of_one_size_serves_another() {

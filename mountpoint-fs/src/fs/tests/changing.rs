@@ -145,37 +145,6 @@ fn an_emptied_directory_stays_until_it_is_removed() {
 }
 
 #[test]
-fn what_came_to_light_goes_where_all_of_it_is_old_enough() {
-    let remove = |keys: &[&str], names: &[&str], is_younger: bool| {
-        let mount = writable(keys);
-        let names: Vec<Arc<str>> = names.iter().copied().map(Arc::from).collect();
-        let times = keys
-            .iter()
-            .map(|key| mount.bucket.object(key).unwrap().last_modified);
-        let mut since = times.max().unwrap();
-        if is_younger {
-            since -= Duration::from_millis(1);
-        }
-        let removed = now(mount.fs.mutator.remove_uncovered("t/", &names, since));
-        match removed {
-            Ok(()) => assert!(mount.bucket.keys().is_empty(), "{keys:?}"),
-            Err(FsError::NotEmpty) => assert_eq!(mount.bucket.keys(), keys),
-            Err(error) => panic!("{keys:?}: {error}"),
-        }
-        removed.is_ok()
-    };
-    assert!(remove(&["t/x"], &["x", "y"], false));
-    assert!(remove(&["t/", "t/x", "t/y"], &["x", "y"], false));
-    assert!(
-        !remove(&["t/x"], &["x"], true),
-        "somebody has made it since"
-    );
-    assert!(!remove(&["t/x", "t/z"], &["x"], false));
-    assert!(!remove(&["t/x", "t/x/y"], &["x"], false));
-    assert!(!remove(&["t//y", "t/x"], &["x"], false));
-}
-
-#[test]
 fn a_kept_directory_that_others_fill_and_empty_goes_as_any_other() {
     let mount = writable(&["d/f"]);
     let d = mount.walk("d");
