@@ -39,7 +39,7 @@ impl Clock {
         }
     }
 
-    /// The time of day, for people to see: nothing is decided by it.
+    /// The time of day, for people to see. It decides only what is too old to go on with.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one place that reads the machine's clock"

@@ -3,24 +3,31 @@
 //!
 //! Each process that uploads in parts has a file of its own in the state directory, locked for as long as it lives, with
 //! a line for each upload that was begun or ended. A file whose lock is free belongs to a process that is gone: the next
-//! mount of the same bucket aborts the uploads that it names and that did not end, and removes the file. Uploads are
-//! known by their ids only, so nothing of another client is ever touched.
+//! mount of the same bucket takes over what it names and what did not end, removes the file, and aborts the uploads.
+//! Uploads are known by their ids only, so nothing of another client is ever touched.
 //!
 //! Invariant: the id of an upload is in the file before its first part is sent. Lines are not forced to the disk: they
-//! outlive the process, not a loss of power. A journal that cannot be written is a warning and stops no upload; what it
-//! has missed then, or lost with its file, it is told again with the next line. A line that makes no sense, as one that was
-//! cut off where the disk was full, hides no other.
+//! outlive the process, not a loss of power. A journal that cannot be written is a warning and stops no upload; after a
+//! line that it has missed, and where its file was lost or is long, a new file says what is open, and the old one goes.
+//! So a file begins with its bucket. A line that makes no sense, as one that was cut off where the disk was full, hides no
+//! other.
+//!
+//! A rename counts as begun only where it must: not if anything that is still to be moved is newer than all that was there
+//! when it began, not after this mount has made, removed or otherwise renamed one of its directories, not after a day.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use mountpoint_client::types::{Key, Upload};
 use mountpoint_client::{ErrorKind, ObjectClient};
 use serde::{Deserialize, Serialize};
 
-use crate::config::limits::{JOURNAL_FILES_MAX, JOURNAL_LEN_MAX, RENAMES_REMEMBERED_MAX};
+use crate::config::limits::{
+    JOURNAL_FILES_MAX, JOURNAL_LEN_MAX, RENAME_REMEMBERED, RENAMES_REMEMBERED_MAX,
+};
 use crate::sync::Mutex;
 
 /// The journal of this mount. Its file is made with the first upload.
@@ -45,12 +52,53 @@ struct State {
     path: PathBuf,
     /// Begun and not ended, whether or not the file says so.
     open: Vec<Upload>,
-    /// The same of renames: old and new prefix. Oldest first.
-    renames: Vec<(String, String)>,
+    /// The same of renames. Oldest first.
+    renames: Vec<Renaming>,
     len: u64,
+    /// The length at which a new file is begun.
+    len_max: u64,
     /// A line could not be written, or not all of it.
     has_missed: bool,
     has_warned: bool,
+}
+
+/// A rename of a directory that was begun.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Renaming {
+    /// The prefixes.
+    from: String,
+    to: String,
+    /// When the newest object that it was to move was made, as the server says, in milliseconds.
+    newest: u64,
+    /// When it was begun, by this machine's clock, in milliseconds.
+    begun: u64,
+}
+
+impl Renaming {
+    fn is(&self, from: &str, to: &str) -> bool {
+        self.from == from && self.to == to
+    }
+
+    /// Whether one of its directories is `prefix` or below it.
+    fn concerns(&self, prefix: &str) -> bool {
+        self.from.starts_with(prefix) || self.to.starts_with(prefix)
+    }
+
+    /// Whether it is to be remembered: not from a time to come either, because then its age is unknown.
+    fn is_fresh(&self, now: SystemTime) -> bool {
+        let age = millis(now).checked_sub(self.begun);
+        age.is_some_and(|age| u128::from(age) <= RENAME_REMEMBERED.as_millis())
+    }
+
+    fn ended(self) -> Line {
+        let Self { from, to, .. } = self;
+        Line::Renamed { from, to }
+    }
+}
+
+fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A line of the file.
@@ -66,11 +114,7 @@ enum Line {
     Ended {
         id: String,
     },
-    /// A rename of a directory, by its prefixes.
-    Renaming {
-        from: String,
-        to: String,
-    },
+    Renaming(Renaming),
     Renamed {
         from: String,
         to: String,
@@ -94,7 +138,7 @@ impl Journal {
     pub(crate) fn begun(&self, upload: &Upload) {
         self.record(|state| {
             state.open.push(upload.clone());
-            Line::begun(upload)
+            vec![Line::begun(upload)]
         });
     }
 
@@ -103,47 +147,79 @@ impl Journal {
         let id = upload.upload_id.clone();
         self.record(|state| {
             state.open.retain(|open| open.upload_id != id);
-            Line::Ended { id }
+            vec![Line::Ended { id }]
         });
     }
 
-    /// The directory `from` is being moved to `to`, name by name.
-    pub(crate) fn renaming(&self, from: &str, to: &str) {
-        self.record(|state| {
-            let rename = (from.to_owned(), to.to_owned());
-            if !state.renames.contains(&rename) {
-                if state.renames.len() == RENAMES_REMEMBERED_MAX {
-                    state.renames.remove(0);
-                }
-                state.renames.push(rename);
-            }
-            let (from, to) = (from.to_owned(), to.to_owned());
-            Line::Renaming { from, to }
-        });
+    /// The directory `from`, whose newest object was made at `newest`, is being moved to `to`, name by name, from `now` on
+    /// or, if that is known, from an earlier time.
+    pub(crate) fn renaming(&self, from: &str, to: &str, newest: SystemTime, now: SystemTime) {
+        let renaming = Renaming {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            newest: millis(newest),
+            begun: millis(now),
+        };
+        self.record(|state| state.remember(renaming));
     }
 
     /// It has come to its end, or is not moved so.
     pub(crate) fn renamed(&self, from: &str, to: &str) {
+        self.forget(|known| known.is(from, to));
+    }
+
+    /// The directory `prefix` was made or removed: what is there now is not what was to be moved, and so it is with what
+    /// is below it.
+    pub(crate) fn forget_renames_of(&self, prefix: &str) {
+        self.forget(|known| known.concerns(prefix));
+    }
+
+    /// `key` was moved, and may be older than it is there.
+    pub(crate) fn forget_renames_from_above(&self, key: &str) {
+        self.forget(|known| key.starts_with(&known.from));
+    }
+
+    /// Whether a move of `from` to `to` was begun and has not come to its end, where `newest` is when the newest object
+    /// that is still below `from` was made. Every other move of one of the two is forgotten, and this one, too, if what is
+    /// there is not what was to be moved.
+    pub(crate) fn is_renaming(
+        &self,
+        from: &str,
+        to: &str,
+        newest: Option<SystemTime>,
+        now: SystemTime,
+    ) -> bool {
+        let goes_on = |known: &Renaming| {
+            known.is(from, to)
+                && known.is_fresh(now)
+                && newest.is_some_and(|newest| millis(newest) <= known.newest)
+        };
+        self.forget(|known| {
+            let is_touched = known.concerns(from) || known.concerns(to);
+            (is_touched || to.starts_with(&known.from)) && !goes_on(known)
+        });
+        let renames = &self.state.lock().renames;
+        renames.iter().any(|known| known.is(from, to))
+    }
+
+    fn forget(&self, is_meant: impl Fn(&Renaming) -> bool) {
         self.record(|state| {
-            let (from, to) = (from.to_owned(), to.to_owned());
-            state
-                .renames
-                .retain(|known| *known != (from.clone(), to.clone()));
-            Line::Renamed { from, to }
+            let ended = state.renames.extract_if(.., |known| is_meant(known));
+            ended.map(Renaming::ended).collect()
         });
     }
 
-    /// Whether a move of `from` to `to` was begun and has not come to its end.
-    pub(crate) fn is_renaming(&self, from: &str, to: &str) -> bool {
-        let renames = &self.state.lock().renames;
-        renames.iter().any(|known| known.0 == from && known.1 == to)
-    }
-
-    fn record(&self, change: impl FnOnce(&mut State) -> Line) {
+    /// Makes a change, and writes what there is to be said of it. Whether the file says all that is open.
+    fn record(&self, change: impl FnOnce(&mut State) -> Vec<Line>) -> bool {
         let mut state = self.state.lock();
-        let line = change(&mut state);
-        let Some(place) = &self.place else { return };
-        let written = state.write(place, &line);
+        let lines = change(&mut state);
+        let Some(place) = &self.place else {
+            return false;
+        };
+        if lines.is_empty() {
+            return !state.has_missed;
+        }
+        let written = state.write(place, &lines);
         state.has_missed = written.is_err();
         if let Err(error) = written
             && !std::mem::replace(&mut state.has_warned, true)
@@ -154,67 +230,99 @@ impl Journal {
                  in {directory}: {error}; --state-directory names another directory"
             );
         }
+        !state.has_missed
     }
 
-    /// Aborts what processes left that are gone, and takes over their renames. Returns how many uploads that were.
-    pub(crate) async fn recover(&self, client: &dyn ObjectClient) -> usize {
+    /// Takes over what processes left that are gone, and aborts their uploads. Returns how many uploads that were.
+    pub(crate) async fn recover(&self, client: &dyn ObjectClient, now: SystemTime) -> usize {
         let Some(place) = &self.place else { return 0 };
-        let mut aborted = 0;
+        let mut uploads = Vec::new();
         for path in place.files() {
-            let left = match Left::take(&path, &place.bucket) {
-                Ok(Some(left)) => left,
-                Ok(None) => continue,
+            match Left::take(&path, &place.bucket) {
+                Ok(Some(left)) => uploads.extend(self.take_over(&path, left, now)),
+                Ok(None) => {}
                 Err(error) => {
                     tracing::debug!(path = %path.display(), "a journal of uploads cannot be read: {error}");
-                    continue;
                 }
-            };
-            let mut is_done = true;
-            for upload in &left.uploads {
-                match client.abort_upload(upload).await {
-                    Ok(()) => aborted += 1,
-                    Err(error) if error.kind == ErrorKind::NoSuchUpload => {}
-                    Err(error) => {
-                        is_done = false;
-                        tracing::warn!(key = %upload.key, "an upload of a mount that was killed stays in the bucket: {error}");
-                    }
-                }
-            }
-            for (from, to) in &left.renames {
-                self.renaming(from, to);
-            }
-            if is_done {
-                // While the lock is held: nobody else has looked at it.
-                std::fs::remove_file(&path).ok();
             }
         }
+        let mut aborted = 0;
+        for upload in &uploads {
+            match client.abort_upload(upload).await {
+                Ok(()) => aborted += 1,
+                Err(error) if error.kind == ErrorKind::NoSuchUpload => {}
+                Err(error) => {
+                    tracing::warn!(key = %upload.key, "an upload of a mount that was killed stays in the bucket: {error}");
+                    continue;
+                }
+            }
+            self.ended(upload);
+        }
+        let mut state = self.state.lock();
+        if state.is_empty() && state.begin_anew(place).is_err() {
+            tracing::debug!("a journal with nothing in it stays");
+        }
         aborted
+    }
+
+    /// Has this journal name what is in the one at `path`, and removes that one. If that cannot be, its renames stay
+    /// forgotten here, so that none is ever known twice. Returns the uploads that are to be aborted.
+    fn take_over(&self, path: &Path, left: Left, now: SystemTime) -> Vec<Upload> {
+        let Left {
+            uploads,
+            mut renames,
+            file,
+        } = left;
+        renames.retain(|known| known.is_fresh(now));
+        let of_renames = renames.clone();
+        let is_told = (uploads.is_empty() && renames.is_empty())
+            || self.record(|state| {
+                state.open.extend(uploads.iter().cloned());
+                let mut lines: Vec<_> = uploads.iter().map(Line::begun).collect();
+                lines.extend(renames.into_iter().flat_map(|one| state.remember(one)));
+                lines
+            });
+        // While the lock is held: nobody else has looked at it.
+        let is_removed = is_told && is_gone(std::fs::remove_file(path));
+        if !is_removed {
+            self.forget(|known| of_renames.iter().any(|one| known.is(&one.from, &one.to)));
+        }
+        drop(file);
+        uploads
     }
 }
 
 impl State {
-    /// Writes `line`, and before it what was missed.
-    fn write(&mut self, place: &Place, line: &Line) -> io::Result<()> {
-        if !self.is_there() {
-            return self.begin_anew(place);
+    /// Remembers `renaming` unless it is known; the oldest ones are forgotten. What there is to be written of it.
+    fn remember(&mut self, renaming: Renaming) -> Vec<Line> {
+        let is_known = |known: &Renaming| known.is(&renaming.from, &renaming.to);
+        if self.renames.iter().any(is_known) {
+            return Vec::new();
         }
         let mut lines = Vec::new();
-        if self.has_missed {
-            // The end of what was cut off.
-            lines.push(b'\n');
-            self.tell_open(&mut lines)?;
+        while self.renames.len() >= RENAMES_REMEMBERED_MAX {
+            lines.push(self.renames.remove(0).ended());
         }
-        line.append_to(&mut lines)?;
-        let is_empty = self.is_empty();
+        self.renames.push(renaming.clone());
+        lines.push(Line::Renaming(renaming));
+        lines
+    }
+
+    /// Writes `lines`; or, where the file is not there or has missed something, a new one.
+    fn write(&mut self, place: &Place, lines: &[Line]) -> io::Result<()> {
+        if !self.is_there() || self.has_missed {
+            return self.begin_anew(place);
+        }
+        let mut text = Vec::new();
+        for line in lines {
+            line.append_to(&mut text)?;
+        }
         let file = self.file.as_mut().expect("it is there");
-        file.write_all(&lines)?;
-        self.len += lines.len() as u64;
-        if is_empty && self.len > JOURNAL_LEN_MAX {
-            file.set_len(0)?;
-            file.rewind()?;
-            let lines = place.first_line()?;
-            file.write_all(&lines)?;
-            self.len = lines.len() as u64;
+        file.write_all(&text)?;
+        self.len += text.len() as u64;
+        if self.len > self.len_max && self.begin_anew(place).is_err() {
+            // What there is to say stands in the old one.
+            self.len_max = self.len.saturating_mul(2);
         }
         Ok(())
     }
@@ -228,8 +336,8 @@ impl State {
         for upload in &self.open {
             Line::begun(upload).append_to(lines)?;
         }
-        for (from, to) in self.renames.iter().cloned() {
-            Line::Renaming { from, to }.append_to(lines)?;
+        for renaming in &self.renames {
+            Line::Renaming(renaming.clone()).append_to(lines)?;
         }
         Ok(())
     }
@@ -239,23 +347,38 @@ impl State {
         self.file.as_ref().is_some_and(has_name)
     }
 
-    /// A file that says what is open.
+    /// A new file that says what is open, instead of the one that is there.
     fn begin_anew(&mut self, place: &Place) -> io::Result<()> {
+        let mut made = None;
+        if !self.is_empty() {
+            let mut lines = place.first_line()?;
+            self.tell_open(&mut lines)?;
+            let (path, mut file) = place.make()?;
+            if let Err(error) = file.write_all(&lines) {
+                std::fs::remove_file(&path).ok();
+                return Err(error);
+            }
+            made = Some((path, file, lines.len() as u64));
+        }
+        // One that cannot be removed stays locked, or the next mount would abort what is open in it.
+        if self.is_there() && !is_gone(std::fs::remove_file(&self.path)) {
+            if let Some((path, ..)) = made {
+                std::fs::remove_file(path).ok();
+            }
+            return Err(io::Error::other("a journal cannot be removed"));
+        }
         self.file = None;
-        if self.is_empty() {
-            return Ok(());
+        if let Some((path, file, len)) = made {
+            (self.path, self.file) = (path, Some(file));
+            (self.len, self.len_max) = (len, JOURNAL_LEN_MAX.max(2 * len));
         }
-        let mut lines = place.first_line()?;
-        self.tell_open(&mut lines)?;
-        let (path, mut file) = place.make()?;
-        if let Err(error) = file.write_all(&lines) {
-            std::fs::remove_file(&path).ok();
-            return Err(error);
-        }
-        self.len = lines.len() as u64;
-        (self.path, self.file) = (path, Some(file));
         Ok(())
     }
+}
+
+/// Whether nothing has the name after an attempt to remove it.
+fn is_gone(removed: io::Result<()>) -> bool {
+    removed.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true)
 }
 
 impl Drop for State {
@@ -337,12 +460,13 @@ impl Place {
 /// What a process left that is gone. The file is locked.
 struct Left {
     uploads: Vec<Upload>,
-    renames: Vec<(String, String)>,
-    _file: File,
+    renames: Vec<Renaming>,
+    /// Locked as long as it is here.
+    file: File,
 }
 
 impl Left {
-    /// The uploads in the file at `path`; `None` if its process lives, or if it is about another bucket.
+    /// What is in the file at `path`; `None` if its process lives, or if it is about another bucket.
     fn take(path: &Path, bucket: &str) -> io::Result<Option<Self>> {
         let mut file = File::open(path)?;
         match file.try_lock() {
@@ -353,29 +477,28 @@ impl Left {
         let mut lines = Vec::new();
         file.read_to_end(&mut lines)?;
         let mut uploads: Vec<Upload> = Vec::new();
-        let mut renames = Vec::new();
-        let mut is_anothers = false;
+        let mut renames: Vec<Renaming> = Vec::new();
+        let (mut is_ours, mut is_anothers) = (false, false);
         for line in lines.split(|byte| *byte == b'\n') {
             match serde_json::from_slice(line) {
-                Ok(Line::Bucket(name)) => is_anothers = name != bucket,
+                Ok(Line::Bucket(name)) if name == bucket => is_ours = true,
+                Ok(Line::Bucket(_)) => is_anothers = true,
                 Ok(Line::Begun { key, id }) => {
                     uploads.extend(Key::parse(&key).map(|key| Upload { key, upload_id: id }));
                 }
                 Ok(Line::Ended { id }) => uploads.retain(|upload| upload.upload_id != id),
-                Ok(Line::Renaming { from, to }) => renames.push((from, to)),
-                Ok(Line::Renamed { from, to }) => {
-                    let rename = (from, to);
-                    renames.retain(|known| *known != rename);
-                }
+                Ok(Line::Renaming(renaming)) => renames.push(renaming),
+                Ok(Line::Renamed { from, to }) => renames.retain(|known| !known.is(&from, &to)),
                 // It was cut off by a full disk, or the end of its process: then nothing was done with it yet.
                 Err(_) => {}
             }
         }
-        // One without a bucket has come to nothing, and holds nothing.
-        Ok((!is_anothers).then_some(Self {
+        // One without a bucket has come to nothing; what it names all the same is nobody knows where.
+        let is_taken = !is_anothers && (is_ours || (uploads.is_empty() && renames.is_empty()));
+        Ok(is_taken.then_some(Self {
             uploads,
             renames,
-            _file: file,
+            file,
         }))
     }
 }

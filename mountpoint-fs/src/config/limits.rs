@@ -167,11 +167,14 @@ pub const UPLOAD_DRAIN: Duration = Duration::from_secs(30);
 /// How long it then waits for the aborts.
 pub const UPLOAD_ABORT: Duration = Duration::from_secs(5);
 
-/// A journal of uploads is begun anew when it is larger than this, in bytes, and no upload is open.
+/// A journal of uploads is begun anew when it is larger than this, in bytes, and twice as large as when it was begun.
 pub const JOURNAL_LEN_MAX: u64 = 64 << 10;
 
 /// Renames of directories that are remembered because they came to no end; the oldest are forgotten.
 pub const RENAMES_REMEMBERED_MAX: usize = 100;
+
+/// How long such a rename may be gone on with: whoever wanted it is still there, and what has the names is what had them.
+pub const RENAME_REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Journals in the state directory that are looked at: one for each mount of this user that was killed.
 pub const JOURNAL_FILES_MAX: usize = 1000;

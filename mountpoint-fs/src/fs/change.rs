@@ -46,6 +46,7 @@ impl FileSystem {
         let may_delete = || permit(&self.write, Change::RemoveDirectory);
         let prefix = change.prefix()?;
         self.mutator.remove_directory(&prefix, may_delete).await?;
+        self.mutator.forget_renames_of(&prefix);
         change.removed();
         Ok(())
     }
@@ -63,6 +64,7 @@ impl FileSystem {
         if change.known().is_some() {
             return Err(FsError::Exists);
         }
+        self.mutator.forget_renames_of(&prefix);
         let is_marked = self.mutator.makes_markers();
         if is_marked {
             let headers = self.new_directory_headers(mode);
@@ -147,6 +149,7 @@ impl FileSystem {
             (None, RenameMode::Replace) if may_replace.is_ok() => Target::Any,
             (None, _) => Target::Absent,
         };
+        self.mutator.forget_renames_from_above(to.key());
         let rename = self.mutator.rename(from.key(), to.key(), &target, stop);
         let moved = rename.await;
         let moved = match moved {

@@ -99,6 +99,16 @@ impl Mutator {
         }
     }
 
+    /// The directory `prefix` is another one from now on: a rename of the one that was there does not go on with it.
+    pub fn forget_renames_of(&self, prefix: &str) {
+        self.journal.forget_renames_of(prefix);
+    }
+
+    /// The same of a directory that the object `key` is moved into.
+    pub fn forget_renames_from_above(&self, key: &Key) {
+        self.journal.forget_renames_from_above(key.as_str());
+    }
+
     /// What is below `prefix`.
     pub(super) async fn content(&self, prefix: &str) -> Result<Content, FsError> {
         let request = ListRequest {

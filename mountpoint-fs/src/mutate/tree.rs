@@ -7,16 +7,17 @@
 //! only if all that is left in the old one is in it, too: then only deletions were not done, and nothing can be lost.
 //!
 //! On a bucket that can rename, each object is renamed by itself. That such a rename was begun is in the journal, because the
-//! new directory holds others then than the old one: the same rename again, and no other, may go on with it.
+//! new directory holds others then than the old one: the same rename again, and no other, may go on with it, and only with
+//! what was there when it began.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use mountpoint_client::ErrorKind;
 use mountpoint_client::types::{
     ETag, KeptChecksum, Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition,
 };
+use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
 use super::directory::Content;
@@ -39,7 +40,9 @@ impl Mutator {
             self.permit_copy(&marker)?;
         }
         let (sources, there) = (self.keys(from).await?, self.keys(to).await?);
-        let was_begun = self.journal.is_renaming(from, to);
+        let newest = sources.iter().map(|source| source.last_modified).max();
+        let now = self.clock.wall();
+        let was_begun = self.journal.is_renaming(from, to, newest, now);
         let places = (from, to, was_begun);
         let mut moves = Moves::plan(sources, there, places, self.limits.whole_max)?;
         tracing::info!(
@@ -52,10 +55,15 @@ impl Mutator {
         let can_rename = match moves.all.first() {
             Some(first) if !first.is_copied => {
                 // What it moves is known by nothing else to be its: the names are in the new directory alone then.
-                self.journal.renaming(from, to);
+                let newest = newest.unwrap_or(first.source.last_modified);
+                self.journal.renaming(from, to, newest, now);
                 let is_renamed = self.try_native(first).await;
-                // One that failed may have been done.
-                if !was_begun && matches!(is_renamed, Ok(false)) {
+                // One that failed may have been done, unless it was refused.
+                let has_moved = match &is_renamed {
+                    Ok(is_renamed) => *is_renamed,
+                    Err(error) => !is_refusal(error),
+                };
+                if !was_begun && !has_moved {
                     self.journal.renamed(from, to);
                 }
                 is_renamed?
@@ -77,14 +85,14 @@ impl Mutator {
     }
 
     /// Whether the bucket renames: the first object is renamed then.
-    async fn try_native(&self, first: &Move) -> Result<bool, FsError> {
+    async fn try_native(&self, first: &Move) -> Result<bool, ClientError> {
         let renamed = self
             .client
             .rename(&first.source.key, &first.to, PutCondition::None);
         match renamed.await {
             Ok(()) => Ok(true),
             Err(error) if error.kind == ErrorKind::Unsupported => Ok(false),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 
@@ -265,6 +273,22 @@ impl Mutator {
             }
         }
     }
+}
+
+/// Whether nothing was done for certain. That a key is not there may be because it was moved.
+fn is_refusal(error: &ClientError) -> bool {
+    let is_refusal = matches!(
+        error.kind,
+        ErrorKind::Archived
+            | ErrorKind::Credentials
+            | ErrorKind::Denied
+            | ErrorKind::InvalidRequest
+            | ErrorKind::NoSuchBucket
+            | ErrorKind::Throttled
+            | ErrorKind::Unsupported
+            | ErrorKind::WrongRegion(_)
+    );
+    is_refusal && !error.answer_was_lost
 }
 
 /// One object to move.

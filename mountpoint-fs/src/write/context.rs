@@ -89,7 +89,7 @@ impl WriteContext {
 
     /// Aborts uploads that mounts of the same bucket left when they were killed.
     pub async fn recover(&self) {
-        let aborted = self.journal.recover(&*self.client).await;
+        let aborted = self.journal.recover(&*self.client, self.clock.wall()).await;
         if aborted > 0 {
             tracing::info!("{aborted} uploads of mounts that were killed are aborted");
         }

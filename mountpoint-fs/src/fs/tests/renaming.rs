@@ -1,5 +1,7 @@
 //! Renaming files and directories.
 
+use std::time::Duration;
+
 use mountpoint_client::sim::{Fault, FaultRule, When};
 use mountpoint_client::types::ObjectHeaders;
 use mountpoint_client::{ErrorKind, ObjectClient as _};
@@ -353,6 +355,112 @@ fn a_directory_rename_that_fails_anywhere_goes_on_when_it_is_repeated() {
     );
 }
 
+/// A directory bucket's mount with a rename of `d` to `e` that stopped: `e` has an object that `d` has not.
+fn half_renamed(kind: ErrorKind) -> Mount {
+    let write = WriteConfig {
+        allow_rename: true,
+        allow_delete: true,
+        allow_overwrite: true,
+        ..WriteConfig::default()
+    };
+    let mount = directory_bucket(&["d/a", "old", "olds/x"], write);
+    mount.walk("d");
+    mount.bucket.fail_next(Operation::RenameObject, 1, kind);
+    rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap_err();
+    assert_eq!(mount.bucket.keys(), ["d/a", "old", "olds/x"]);
+    mount.bucket.put_object("e/b", "content of e/b");
+    mount.clock.advance(Duration::from_secs(60));
+    mount
+}
+
+#[test]
+fn a_rename_goes_on_only_with_what_was_there_when_it_began() {
+    let d = |mount: &Mount| mount.walk("d");
+    let empty = |mount: &Mount| {
+        let d = d(mount);
+        mount.walk("d/a");
+        now(mount.fs.unlink(d, OsStr::new("a"))).unwrap();
+    };
+    let rmdir = |mount: &Mount| {
+        empty(mount);
+        now(mount.fs.remove_directory(ROOT, OsStr::new("d"))).unwrap();
+    };
+    let mv = |mount: &Mount, from: &str, to: (InodeNo, &str)| {
+        mount.walk(from);
+        rename(mount, (ROOT, from), to, Replace).unwrap();
+    };
+    type Between<'a> = &'a dyn Fn(&Mount);
+    let cases: [(&str, bool, Between<'_>); 7] = [
+        ("nothing", true, &|_| {}),
+        ("a newer object", false, &|mount| {
+            mount.bucket.put_object("d/c", "newer");
+        }),
+        ("a day", false, &|mount| {
+            mount.clock.advance(Duration::from_secs(24 * 60 * 60));
+        }),
+        ("an older directory has its name", false, &|mount| {
+            rmdir(mount);
+            mv(mount, "olds", (ROOT, "d"));
+        }),
+        ("an older file is in one that was made", false, &|mount| {
+            rmdir(mount);
+            now(mount.fs.make_directory(ROOT, OsStr::new("d"), 0o755)).unwrap();
+            mv(mount, "old", (d(mount), "x"));
+        }),
+        ("an older file is in it", false, &|mount| {
+            mv(mount, "old", (d(mount), "x"));
+        }),
+        ("it was to be moved elsewhere", false, &|mount| {
+            mount
+                .bucket
+                .fail_next(Operation::RenameObject, 1, ErrorKind::Transient);
+            d(mount);
+            rename(mount, (ROOT, "d"), (ROOT, "f"), Replace).unwrap_err();
+        }),
+    ];
+    for (case, goes_on, between) in cases {
+        let mount = half_renamed(ErrorKind::Transient);
+        between(&mount);
+        let before = mount.bucket.keys();
+        d(&mount);
+        mount.walk("e");
+        let outcome = rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace);
+        if goes_on {
+            outcome.unwrap();
+            assert_eq!(
+                mount.bucket.keys(),
+                ["e/a", "e/b", "old", "olds/x"],
+                "{case}"
+            );
+        } else {
+            assert!(
+                matches!(outcome, Err(FsError::NotEmpty)),
+                "{case}: {outcome:?}"
+            );
+            assert_eq!(mount.bucket.keys(), before, "{case}");
+        }
+    }
+}
+
+/// Nothing was moved, so the new directory is somebody else's.
+#[test]
+fn a_rename_that_was_refused_at_once_has_not_begun() {
+    for kind in [
+        ErrorKind::Denied,
+        ErrorKind::Throttled,
+        ErrorKind::InvalidRequest,
+    ] {
+        let mount = half_renamed(kind.clone());
+        mount.walk("d");
+        mount.walk("e");
+        let outcome = rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace);
+        assert!(
+            matches!(outcome, Err(FsError::NotEmpty)),
+            "{kind:?}: {outcome:?}"
+        );
+    }
+}
+
 #[test]
 fn what_others_write_meanwhile_stays() {
     let mount = manual(
@@ -426,7 +534,7 @@ fn what_is_written_just_before_the_deletion_stays() {
     // A server that takes no versions in a list is given none.
     assert!(mount.bucket.remove("d/b"));
     mount.bucket.put_object("d/x", "x");
-    mount.clock.advance(std::time::Duration::from_secs(2));
+    mount.clock.advance(Duration::from_secs(2));
     drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
     let to = (ROOT, OsStr::new("f"));
     let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
@@ -576,9 +684,10 @@ fn a_copy_that_is_left_behind_is_aborted_by_the_next_mount() {
     let mount = Mount::with_write(SimOptions::default(), "", &[], write);
     mount.bucket.put_object("a", vec![1; 6 << 20]);
     let uploads = |bucket: &SimClient| now(bucket.list_uploads("")).unwrap().len();
+    let mount_time = mount.clock.wall();
     let recover = |bucket: &SimClient| {
         let journal = crate::journal::Journal::new(Some(state.path()), "b");
-        now(journal.recover(bucket))
+        now(journal.recover(bucket, mount_time))
     };
     for operation in [Operation::UploadPartCopy, Operation::AbortMultipartUpload] {
         mount.bucket.fail_next(operation, 1, ErrorKind::Denied);
