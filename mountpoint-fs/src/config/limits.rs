@@ -471,6 +471,11 @@ pub const RENAME_ATTEMPTS_MAX: u32 = 3;
 /// Keys of one DeleteObjects: S3's own bound.
 pub const DELETE_KEYS_MAX: usize = 1000;
 
+/// How long a rename waits for what was begun below its names before it says `EBUSY`: requests that go well take less. The
+/// kernel holds both parents meanwhile, and nothing else is looked up in them. It looks at the time whenever something
+/// ends, and every [`READER_IDLE`].
+pub const RENAME_WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// How often the log says how far the renaming of a directory has come.
 pub const RENAME_PROGRESS: Duration = Duration::from_secs(10);
 

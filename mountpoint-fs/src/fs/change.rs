@@ -108,7 +108,7 @@ impl FileSystem {
         self.finish_closed_name(from.0, from.1).await?;
         self.finish_closed_name(to.0, to.1).await?;
         // Before it looks who writes there: nobody begins to from now on.
-        let _taken = self.namespace.taken_by_rename(from, to).await?;
+        let _taken = self.namespace.taken_by_rename(from, to, stop).await?;
         let from = self.namespace.change_in_motion(from.0, from.1)?;
         let to = self.namespace.change_in_motion(to.0, to.1)?;
         if from.key() == to.key() {

@@ -61,7 +61,10 @@ impl FileSystem {
             Ok(self.begun(late, writer, readers))
         };
         let begun = late.begin(begin).await;
-        if let Err(error) = &begun {
+        // While the file is being renamed or removed nothing was changed, and it may be tried again.
+        if let Err(error) = &begun
+            && !matches!(error, FsError::Busy(_))
+        {
             late.refuse(error);
         }
         begun

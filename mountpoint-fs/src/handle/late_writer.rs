@@ -2,7 +2,8 @@
 //!
 //! Who opens an existing file without `O_TRUNC` has not said what is to become of it, and may close it again as it is.
 //! The first change says it: then there is an [`OpenWriter`]. Knows no keys and no bytes: the caller begins the writer.
-//! Invariant: a write that was refused is the end of it, and every later write, `fsync` and `close` says so.
+//! Invariant: a write that was refused is the end of it, and every later write, `fsync` and `close` says so; but for one
+//! that may be tried again.
 
 use std::fmt;
 use std::sync::Arc;

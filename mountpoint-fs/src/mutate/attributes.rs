@@ -27,7 +27,8 @@ impl Mutator {
     /// Has the version `etag` of the object, of `size` bytes, carry `headers`, by a copy of it onto itself. Its version
     /// afterwards.
     ///
-    /// [`FsError::Stale`] if it was replaced or deleted: nothing has changed then. A server that takes no conditions of
+    /// [`FsError::Stale`] if it was replaced or deleted: nothing has changed then. If the answer was lost and the bucket does
+    /// not tell whether it was done, the lost answer itself. A server that takes no conditions of
     /// copies is asked for none; there only the source is pinned to the version, and what is written just while it is copied
     /// is lost.
     pub async fn replace_headers(
@@ -63,16 +64,25 @@ impl Mutator {
                 condition = PutCondition::None;
                 continue;
             }
+            if !error.answer_was_lost {
+                return Err(not_changed(error, key));
+            }
             // What is in the way of a copy whose answer was lost may be that copy. The same ETag, or the moment of the change
             // that it was told to carry, says that it is; size and other headers may be another object's.
-            if error.answer_was_lost
-                && let Ok(there) = self.client.head_details(key).await
-                && there.is_copy(size, &headers)
-                && (there.info.etag.matches(etag) || PosixAttributes::says_when(&headers.metadata))
-            {
-                return Ok(there.info.etag);
-            }
-            return Err(not_changed(error, key));
+            return match self.client.head_details(key).await {
+                Ok(there) if !there.is_copy(size, &headers) => Err(not_changed(error, key)),
+                Ok(there)
+                    if there.info.etag.matches(etag)
+                        || PosixAttributes::says_when(&headers.metadata) =>
+                {
+                    Ok(there.info.etag)
+                }
+                Err(missing) if missing.kind == ErrorKind::NotFound => Err(not_changed(error, key)),
+                Ok(_) | Err(_) => Err(FsError::Client(ClientError {
+                    kind: ErrorKind::Transient,
+                    ..error
+                })),
+            };
         }
     }
 

@@ -4,8 +4,10 @@
 //! waits for its answer, nothing that S3 was asked for before is believed of that name afterwards.
 
 use std::ffi::OsStr;
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures::future::select;
 use mountpoint_client::types::Key;
 
 use super::inode::{Moment, Observed};
@@ -14,7 +16,8 @@ use super::names;
 use super::namespace::Namespace;
 use super::version::{Found, Version};
 use super::writing::being_written;
-use crate::operation::{Entry, FsError, InodeNo, PosixAttributes};
+use crate::config::limits::RENAME_WAIT_MAX;
+use crate::operation::{Entry, FsError, InodeNo, PosixAttributes, Stop};
 
 /// A name that is about to be changed.
 #[derive(Debug)]
@@ -37,20 +40,31 @@ impl Namespace {
         Ok(change)
     }
 
-    /// Two names that a rename is about to take away. It waits for what is being removed below them; [`FsError::Busy`] if
-    /// another rename is in the way.
+    /// Two names that a rename is about to take away. It waits for what is being removed below them, unless it is asked to
+    /// `stop`; [`FsError::Busy`] if another rename is in the way, or if something was being removed at every moment for so
+    /// long.
     pub async fn taken_by_rename(
         &self,
         from: (InodeNo, &OsStr),
         to: (InodeNo, &OsStr),
+        stop: &Stop,
     ) -> Result<InMotion<'_>, FsError> {
+        let begun = self.clock.now();
         loop {
-            let ended = self.motions.ended();
+            let (ended, asked) = (pin!(self.motions.ended()), pin!(stop.asked()));
             let keys = vec![self.key_of_name(from)?, self.key_of_name(to)?];
             if let Some(taken) = self.motions.begin(keys, Taking::Rename)? {
                 return Ok(taken);
             }
-            ended.await;
+            stop.check()?;
+            if self.clock.now().saturating_sub(begun) >= RENAME_WAIT_MAX {
+                return Err(FsError::Busy(format!(
+                    "{}: for {} s something was being removed there, or below it: try again when that is done",
+                    self.key_of_name(from)?,
+                    RENAME_WAIT_MAX.as_secs()
+                )));
+            }
+            select(ended, asked).await;
         }
     }
 

@@ -91,9 +91,14 @@ impl Motions {
         }))
     }
 
-    /// Returns when something has come to rest since this was called.
+    /// Returns when something has come to rest since this was called, or whoever waits was reminded.
     pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + '_ {
         self.ended.notified()
+    }
+
+    /// Who waits looks again.
+    pub(super) fn remind(&self) {
+        self.ended.notify_waiters();
     }
 }
 

@@ -448,6 +448,7 @@ impl Namespace {
         self.recent.expire(self.now());
         self.fronts.expire(self.now());
         self.walks.expire(self.clock.now());
+        self.motions.remind();
     }
 
     /// Whether what a listing says of `listed` was changed by this mount since it was asked for.

@@ -1,9 +1,14 @@
 //! Names that a rename or a removal is taking away while others want to change what is below them.
 
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
 use mountpoint_client::ErrorKind;
 
 use super::changing::drive;
 use super::*;
+use crate::config::limits::RENAME_WAIT_MAX;
 use crate::operation::{AttributeChange, RenameMode, Stop, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
@@ -153,6 +158,32 @@ fn a_writer_goes_on_after_a_rename_that_failed() {
     }
 }
 
+/// Nor one that is to make its first change meanwhile.
+#[test]
+fn the_first_write_of_an_open_file_is_made_after_a_rename() {
+    let file = Synchronised::new(&[], "", true);
+    let (mount, fs, never) = (&file.mount, &file.mount.fs, Stop::never());
+    mount.bucket.put_object("d/x", "");
+    let x = walk(mount, "d/x");
+    let how = WriteOptions::default();
+    let opened = drive(mount, fs.open_for_both(x, READ, how, Opener::UNSEEN));
+    let handle = opened.unwrap().handle;
+    let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
+    let mut renaming = Box::pin(fs.rename(from, to, RenameMode::Replace, &never));
+    waits(&mut renaming);
+    let refused = fs.write(handle, 0, b"one").now_or_never();
+    assert!(
+        matches!(refused, Some(Err(FsError::Busy(_)))),
+        "{refused:?}"
+    );
+    drive(mount, renaming).unwrap();
+    drive(mount, fs.write(handle, 0, b"one")).unwrap();
+    drive(mount, fs.flush(handle, &OPENER)).unwrap();
+    fs.release(handle);
+    assert_eq!(content(mount, "e/x").as_deref(), Some(&b"one"[..]));
+    assert_eq!(content(mount, "d/x"), None);
+}
+
 /// What would be made or changed below a directory that is renamed would stay under its old name, or come back.
 #[test]
 fn nothing_is_begun_below_a_directory_that_is_renamed() {
@@ -246,4 +277,77 @@ fn a_rename_waits_for_a_removal_below_it() {
     renamed.unwrap();
     assert_eq!(mount.bucket.keys(), ["e/s/log"]);
     fs.release(file.handle);
+}
+
+/// Where something is being removed at every moment a rename has an end all the same: at a signal, or after its time.
+#[test]
+fn a_rename_waits_for_removals_until_a_signal_or_for_so_long() {
+    let file = Synchronised::new(&["d/s/x", "d/s/y"], "d/s", true);
+    let (mount, fs) = (&file.mount, &file.mount.fs);
+    let s = walk(mount, "d/s");
+    for name in ["x", "y"] {
+        walk(mount, &format!("d/s/{name}"));
+    }
+    let mut removing = ["x", "y"].map(|name| Box::pin(fs.unlink(s, OsStr::new(name))));
+    removing.iter_mut().for_each(waits);
+    let [mut first, second] = removing;
+    let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
+    let (stop, never) = (Stop::default(), Stop::never());
+    let (mut is_woken, mut waits_on) = (Woken::new(), Woken::new());
+    let mut stopped = Box::pin(fs.rename(from, to, RenameMode::Replace, &stop));
+    let mut renaming = Box::pin(fs.rename(from, to, RenameMode::Replace, &never));
+    assert!(is_woken.poll(&mut stopped).is_pending());
+    assert!(waits_on.poll(&mut renaming).is_pending());
+    stop.ask();
+    assert!(is_woken.was_woken() && !waits_on.was_woken());
+    let outcome = is_woken.poll(&mut stopped);
+    assert!(
+        matches!(outcome, Poll::Ready(Err(FsError::Interrupted))),
+        "{outcome:?}"
+    );
+    // One ends, another goes on.
+    mount.clock.advance(RENAME_WAIT_MAX / 2);
+    let pending = mount.bucket.pending_requests();
+    mount.bucket.finish(pending[0].id);
+    (&mut first).now_or_never().unwrap().unwrap();
+    assert!(waits_on.was_woken());
+    assert!(waits_on.poll(&mut renaming).is_pending());
+    // Nothing ends any more.
+    mount.clock.advance(RENAME_WAIT_MAX / 2);
+    fs.give_back_idle();
+    assert!(waits_on.was_woken());
+    let outcome = waits_on.poll(&mut renaming);
+    assert!(
+        matches!(&outcome, Poll::Ready(Err(FsError::Busy(text))) if text.starts_with("d: ")),
+        "{outcome:?}"
+    );
+    drive(mount, second).unwrap();
+    fs.release(file.handle);
+    drive(mount, fs.rename(from, to, RenameMode::Replace, &never)).unwrap();
+    assert_eq!(mount.bucket.keys(), ["e/s/log"]);
+}
+
+/// Polls an operation, and tells whether it was woken since.
+struct Woken(Arc<AtomicBool>);
+
+impl Woken {
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    fn poll<T>(&mut self, operation: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
+        struct Flag(Arc<AtomicBool>);
+        impl Wake for Flag {
+            fn wake(self: Arc<Self>) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        self.0.store(false, Ordering::Release);
+        let waker = Waker::from(Arc::new(Flag(Arc::clone(&self.0))));
+        Pin::new(operation).poll(&mut Context::from_waker(&waker))
+    }
+
+    fn was_woken(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
