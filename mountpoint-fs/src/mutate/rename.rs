@@ -4,7 +4,7 @@
 //! copied, so a version that somebody else writes meanwhile is moved as well, or stays.
 
 use futures::future;
-use mountpoint_client::types::{ETag, Key, ObjectDetails, PutCondition};
+use mountpoint_client::types::{ETag, Key, PutCondition};
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
@@ -121,7 +121,10 @@ impl Mutator {
                 }
                 copied => copied?,
             };
-            if self.delete_copied(&source).await? {
+            if self
+                .delete_copied(&source.info.key, &source.info.etag)
+                .await?
+            {
                 return Ok(Moved {
                     source: Some(source.info.etag),
                     etag: Some(etag),
@@ -136,35 +139,42 @@ impl Mutator {
         )))
     }
 
-    async fn require_absent(&self, key: &Key) -> Result<(), FsError> {
+    async fn is_gone(&self, key: &Key) -> Result<bool, FsError> {
         match self.client.head(key).await {
-            Ok(_) => Err(FsError::Exists),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            Ok(_) => Ok(false),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(true),
             Err(error) => Err(error.into()),
         }
     }
 
+    async fn require_absent(&self, key: &Key) -> Result<(), FsError> {
+        if self.is_gone(key).await? {
+            Ok(())
+        } else {
+            Err(FsError::Exists)
+        }
+    }
+
     /// Deletes the version that was copied. `false` if there is another one by now.
-    async fn delete_copied(&self, source: &ObjectDetails) -> Result<bool, FsError> {
-        let etag = Some(source.info.etag.clone());
-        match self.client.delete(&source.info.key, etag).await {
+    pub(super) async fn delete_copied(&self, key: &Key, etag: &ETag) -> Result<bool, FsError> {
+        match self.client.delete(key, Some(etag.clone())).await {
             Ok(()) => Ok(true),
             Err(error) => match error.kind {
                 // Somebody else deleted it: it is not there any more, as it should be.
                 ErrorKind::NotFound => Ok(true),
-                ErrorKind::PreconditionFailed => Ok(false),
-                ErrorKind::Unsupported => self.delete_unless_replaced(source).await,
+                // Or it is gone already, and the answer to that was lost.
+                ErrorKind::PreconditionFailed => self.is_gone(key).await,
+                ErrorKind::Unsupported => self.delete_unless_replaced(key, etag).await,
                 _ => Err(failed(error, DELETE)),
             },
         }
     }
 
     /// For a server that knows no conditional deletion: asks first.
-    async fn delete_unless_replaced(&self, source: &ObjectDetails) -> Result<bool, FsError> {
-        let now = self.client.head(&source.info.key).await;
-        match now {
-            Ok(now) if !now.etag.matches(&source.info.etag) => Ok(false),
-            Ok(_) => self.delete(&source.info.key).await.map(|()| true),
+    async fn delete_unless_replaced(&self, key: &Key, etag: &ETag) -> Result<bool, FsError> {
+        match self.client.head(key).await {
+            Ok(now) if !now.etag.matches(etag) => Ok(false),
+            Ok(_) => self.delete(key).await.map(|()| true),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(true),
             Err(error) => Err(error.into()),
         }

@@ -10,7 +10,7 @@
 //! new directory holds others then than the old one: the same rename again, and no other, may go on with it, and only with
 //! what was there when it began.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -222,28 +222,27 @@ impl Mutator {
             deleted = self.client.delete_many(keys.collect()).await;
         }
         let failures = deleted.map_err(|error| failed(error, DELETE))?;
-        let mut replaced = Vec::new();
-        for failure in failures {
-            if failure.error.kind != ErrorKind::PreconditionFailed {
-                return Err(failed(failure.error, DELETE));
-            }
-            let version = versions.iter().find(|(key, _)| *key == failure.key);
-            replaced.extend(version);
-        }
-        // Each once more by itself, where a server may know a version that it does not know in a list.
-        let (mut rest, mut left) = (replaced.into_iter(), 0);
+        let failed_keys: HashSet<&Key> = failures.iter().map(|failure| &failure.key).collect();
+        // Each once more by itself: a server may know a version there that it does not know in a list.
+        let mut rest = versions.iter().filter(|(key, _)| failed_keys.contains(key));
+        let mut left = 0;
         let mut in_the_air = FuturesUnordered::new();
         loop {
             let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
             let next = rest.by_ref().take(free);
-            in_the_air.extend(next.map(|(key, etag)| self.client.delete(key, etag.clone())));
+            in_the_air.extend(next.map(|(key, etag)| self.delete_version(key, etag.as_ref())));
             match in_the_air.next().await {
-                Some(Ok(())) => {}
-                Some(Err(error)) if error.kind == ErrorKind::NotFound => {}
-                Some(Err(error)) if error.kind == ErrorKind::PreconditionFailed => left += 1,
-                Some(Err(error)) => return Err(failed(error, DELETE)),
+                Some(is_deleted) => left += usize::from(!is_deleted?),
                 None => return Ok(left),
             }
+        }
+    }
+
+    /// `false` if there is another version by now.
+    async fn delete_version(&self, key: &Key, etag: Option<&ETag>) -> Result<bool, FsError> {
+        match etag {
+            Some(etag) => self.delete_copied(key, etag).await,
+            None => self.delete(key).await.map(|()| true),
         }
     }
 
