@@ -362,7 +362,9 @@ impl State {
         }
         // One that cannot be removed stays locked, or the next mount would abort what is open in it.
         if self.is_there() && !is_gone(std::fs::remove_file(&self.path)) {
-            if let Some((path, ..)) = made {
+            if let Some((path, file, _)) = made {
+                // One that cannot be removed either is to name nothing.
+                file.set_len(0).ok();
                 std::fs::remove_file(path).ok();
             }
             return Err(io::Error::other("a journal cannot be removed"));
@@ -473,6 +475,10 @@ impl Left {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Between the two its process has begun another one, which is locked, or another mount has taken it.
+        if !has_name(&file) {
+            return Ok(None);
         }
         let mut lines = Vec::new();
         file.read_to_end(&mut lines)?;

@@ -4,6 +4,7 @@
 //! sent only to a server that has opened a session, and no server but S3 Express does.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::core::{Call, Core, refused, writing};
 use super::objects::condition_headers;
@@ -29,6 +30,7 @@ pub(super) fn rename(
     let token = format!("{:032x}", rand::random::<u128>());
     writing(core, async move {
         let core = core_of_task;
+        let was_lost = AtomicBool::new(false);
         let attempt = || async {
             let (if_match, if_none_match) = condition_headers(&condition);
             let call = core
@@ -41,8 +43,19 @@ pub(super) fn rename(
                 .set_destination_if_match(if_match)
                 .set_destination_if_none_match(if_none_match);
             let output = call.send().await;
-            output.map(drop).map_err(|error| of_sdk(&operation, &error))
+            output.map(drop).map_err(|error| {
+                let fault = of_sdk(&operation, &error);
+                if fault.error.kind == ErrorKind::Transient {
+                    was_lost.store(true, Ordering::Relaxed);
+                }
+                fault
+            })
         };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        let outcome = core.retry(Call::quick(operation.clone()), attempt).await;
+        // Whatever the last answer says: one that never came may have done it.
+        outcome.map_err(|mut error| {
+            error.answer_was_lost |= was_lost.load(Ordering::Relaxed);
+            error
+        })
     })
 }

@@ -164,7 +164,9 @@ impl Mutator {
                 ErrorKind::NotFound => Ok(true),
                 // Or it is gone already, and the answer to that was lost.
                 ErrorKind::PreconditionFailed => self.is_gone(key).await,
-                ErrorKind::Unsupported => self.delete_unless_replaced(key, etag).await,
+                ErrorKind::Unsupported | ErrorKind::InvalidRequest => {
+                    self.delete_unless_replaced(key, etag).await
+                }
                 _ => Err(failed(error, DELETE)),
             },
         }

@@ -225,15 +225,20 @@ impl Mutator {
         let failed_keys: HashSet<&Key> = failures.iter().map(|failure| &failure.key).collect();
         // Each once more by itself: a server may know a version there that it does not know in a list.
         let mut rest = versions.iter().filter(|(key, _)| failed_keys.contains(key));
-        let mut left = 0;
+        let (mut left, mut failure) = (0, None);
         let mut in_the_air = FuturesUnordered::new();
         loop {
-            let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
+            // After a failure no more are sent, and those that were are waited for.
+            let free = match failure {
+                None => COPIES_IN_FLIGHT_MAX - in_the_air.len(),
+                Some(_) => 0,
+            };
             let next = rest.by_ref().take(free);
             in_the_air.extend(next.map(|(key, etag)| self.delete_version(key, etag.as_ref())));
             match in_the_air.next().await {
-                Some(is_deleted) => left += usize::from(!is_deleted?),
-                None => return Ok(left),
+                Some(Ok(is_deleted)) => left += usize::from(!is_deleted),
+                Some(Err(error)) => failure = failure.or(Some(error)),
+                None => return failure.map_or(Ok(left), Err),
             }
         }
     }
