@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::sleep;
 use std::time::Duration;
 
-use tracing::span::{Attributes, Id, Record};
+use tracing::Event;
 use tracing::subscriber::with_default;
-use tracing::{Event, Level, Metadata, Subscriber};
 
+use super::logs::OnWarning;
 use super::probe::{SOON, client, message, send};
 use super::runtime;
 use super::server::{Server, Then, answer, spawn};
@@ -103,32 +103,6 @@ fn a_connection_that_the_server_closes_is_not_used_again() {
     }
 }
 
-/// Whether a warning was logged.
-#[derive(Clone, Default)]
-struct Warned(Arc<AtomicBool>);
-
-impl Subscriber for Warned {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
-    }
-
-    fn event(&self, _: &Event<'_>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
 #[test]
 fn a_client_ends_soon_while_its_connections_are_kept() {
     let (server, _, ended) = counted(Then::Keep);
@@ -138,12 +112,14 @@ fn a_client_ends_soon_while_its_connections_are_kept() {
     ask(&client);
     let (sender, gone) = channel();
     spawn(move || {
-        let warned = Warned::default();
-        with_default(warned.clone(), || {
+        let warned = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&warned);
+        let on_warning = OnWarning(move |_: &Event<'_>| flag.store(true, Ordering::SeqCst));
+        with_default(on_warning, || {
             drop(client);
             drop(runtime);
         });
-        sender.send(warned.0.load(Ordering::SeqCst)).unwrap();
+        sender.send(warned.load(Ordering::SeqCst)).unwrap();
     });
     let has_waited = gone.recv_timeout(SOON).expect("it ends");
     assert!(

@@ -15,7 +15,7 @@ static MORE: Condvar = Condvar::new();
 /// Collects the warnings of the C library from here on.
 pub(crate) fn collect() {
     // Another test may have been first.
-    tracing::subscriber::set_global_default(Collector).ok();
+    tracing::subscriber::set_global_default(OnWarning(collected)).ok();
 }
 
 /// Waits for a warning with `text` in it.
@@ -26,18 +26,26 @@ pub(crate) fn wait_for(text: &str) {
     assert!(!wait.timed_out(), "{text}: {lines:?}");
 }
 
-struct Collector;
-
-impl Subscriber for Collector {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("crt::") && *metadata.level() <= Level::WARN
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line(event.metadata().target().to_owned());
+fn collected(event: &Event<'_>) {
+    let target = event.metadata().target();
+    if target.starts_with("crt::") {
+        let mut line = Line(target.to_owned());
         event.record(&mut line);
         LINES.lock().push(line.0);
         MORE.notify_all();
+    }
+}
+
+/// A subscriber that is called with each warning, and with what is worse.
+pub(crate) struct OnWarning<F>(pub(crate) F);
+
+impl<F: Fn(&Event<'_>) + 'static> Subscriber for OnWarning<F> {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        (self.0)(event);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -241,7 +241,7 @@ import os, signal, sys
 signal.signal(signal.SIGALRM, lambda *_: None)
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
 os.write(fd, b'x')
-signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02 * int(sys.argv[2]))
+signal.setitimer(signal.ITIMER_REAL, 0.02 * int(sys.argv[2]), 0.02)
 os.close(fd)
 "#;
     for (name, signals) in [("untold", "0"), ("told", "1")] {
@@ -255,13 +255,21 @@ os.close(fd)
             server.log().counters(Operation::PutObject).in_flight > 0
         });
         let process = nix::unistd::Pid::from_raw(i32::try_from(closing.id()).unwrap());
-        // The timer has run by then.
-        std::thread::sleep(Duration::from_millis(100));
+        wait_until("its signals", || {
+            has_signal(closing.id()) == (signals == "1")
+        });
         assert!(closing.try_wait().unwrap().is_none(), "{name}: close ended");
         nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGKILL).unwrap();
         wait_until("its end", || closing.try_wait().unwrap().is_some());
     }
     server.faults().remove(held);
+}
+
+/// Whether a process has a signal that it has not taken yet, as one that sleeps in the kernel.
+fn has_signal(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    u64::from_str_radix(pending.unwrap().trim(), 16).unwrap() != 0
 }
 
 /// What is begun below a directory while it is renamed would stay under its old name, or come back.

@@ -210,14 +210,7 @@ impl Window {
             },
             Phase::Probing {
                 rate: before, size, ..
-            } => {
-                let grown = self.size;
-                let phase = self.judge(size, before, rate, step, bounds.streams);
-                if rate >= before * GAIN_MIN {
-                    bounds.paid_windows.record(grown, access.now);
-                }
-                phase
-            }
+            } => self.judge(size, before, step, access, bounds),
             Phase::Checking {
                 epochs: 1,
                 rate: before,
@@ -255,8 +248,17 @@ impl Window {
     }
 
     /// It has grown from `size`, with which the mount had the rate `before`.
-    fn judge(&mut self, size: u64, before: f64, rate: f64, step: u64, streams: usize) -> Phase {
+    fn judge(
+        &mut self,
+        size: u64,
+        before: f64,
+        step: u64,
+        access: &Access,
+        bounds: &Bounds<'_>,
+    ) -> Phase {
+        let rate = self.epoch.rate(access);
         if rate >= before * GAIN_MIN {
+            bounds.paid_windows.record(self.size, access.now);
             self.rest_next = REST_MIN;
             let step = if rate >= before * GAIN_FAR { step } else { 2 };
             return self.grow(step, rate);
@@ -270,7 +272,11 @@ impl Window {
                 settling: true,
             };
         }
-        self.size = (size / 2).max(WINDOW_INITIAL_MAX.max(self.size_min(streams)).min(size));
+        self.size = (size / 2).max(
+            WINDOW_INITIAL_MAX
+                .max(self.size_min(bounds.streams))
+                .min(size),
+        );
         Phase::Checking {
             epochs: CHECK_EPOCHS,
             rate: before,
