@@ -137,7 +137,7 @@ BENCH_COMMAND := make bench$(if $(ROUNDS), ROUNDS=$(ROUNDS))$(if $(BENCH_ARGS), 
 
 .PHONY: bench-packages
 bench-packages: packages
-	$(call apt_install,$(APT_BENCH) $(if $(findstring torch,$(WORKLOAD)),python3-torch))
+	$(call apt_install,$(APT_BENCH) $(if $(findstring torch,$(WORKLOAD)),python3-torch) $(if $(findstring --profile,$(BENCH_ARGS)),linux-perf))
 
 PEERS ?= s3fs geesefs goofys rclone
 GO_PEERS = $(filter-out s3fs,$(PEERS))

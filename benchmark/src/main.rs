@@ -1,5 +1,6 @@
 //! Measures the product beside its peers on one S3 server. See doc/BENCHMARKING.md.
 
+mod allocations;
 mod clock;
 mod dataset;
 mod document;
@@ -50,6 +51,8 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Helper {
+    /// What writing a small file costs the allocator
+    Allocations,
     /// The S3 server alone; the benchmark starts it itself.
     #[command(hide = true)]
     Serve(Needs),
@@ -107,12 +110,16 @@ struct Settings {
     /// The program that draws charts as PNG (benchmark/render); without it there are SVG files only
     #[arg(long, value_name = "PROGRAM")]
     render: Option<PathBuf>,
-    /// CPU profiles of the mounts into the folder of results (with perf, from Debian's linux-perf)
+    /// Also what the mounts' CPU time goes into (with perf, from Debian's linux-perf); with --document that
+    /// section alone is replaced
     #[arg(long)]
     profile: bool,
     /// Also put the tables between the markers of this document
     #[arg(long, value_name = "FILE")]
     document: Option<PathBuf>,
+    /// Put them all between the markers of this name there, instead of those of each group
+    #[arg(long, value_name = "NAME", requires = "document")]
+    section: Option<String>,
     /// What the report says instead of this command line, up to the name of the workload
     #[arg(long, value_name = "TEXT", hide = true)]
     command: Option<String>,
@@ -123,6 +130,7 @@ struct Settings {
 fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let done = match command_line.helper {
+        Some(Helper::Allocations) => allocations::run(),
         Some(Helper::Serve(needs)) => server::serve(&needs),
         Some(Helper::Put(options)) => put::run(&options),
         Some(Helper::LimitFuse(options)) => limit::run_fuse(options),

@@ -4,7 +4,7 @@
 //! is checked or unmounted. A system that hangs is killed, so a run always ends.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -17,7 +17,7 @@ use crate::engine::{self, Outcome, until_ok};
 use crate::limit::Found;
 use crate::mount::{Mounted, kill_now};
 use crate::process;
-use crate::profile::Profile;
+use crate::profile::{Profile, Shares};
 use crate::server::{Requests, Servers};
 use crate::system::{Role, System};
 use crate::workload::{Action, Conditions, Unit, Workload};
@@ -50,6 +50,9 @@ pub(crate) struct Measurement {
     pub(crate) memory_peak_bytes: u64,
     /// `None` where the server does not count them.
     pub(crate) requests: Option<Requests>,
+    /// Of the mount, if it was wanted.
+    #[serde(skip)]
+    pub(crate) profile: Option<Shares>,
 }
 
 /// What every measurement of a run needs.
@@ -61,8 +64,8 @@ pub(crate) struct Bench<'a> {
     /// How the server behaves where the workload does not say.
     pub(crate) conditions: Conditions,
     pub(crate) drop_caches: bool,
-    /// Where CPU profiles go, if they are wanted.
-    pub(crate) profiles: Option<PathBuf>,
+    /// Whether CPU profiles are wanted.
+    pub(crate) profile: bool,
 }
 
 impl Bench<'_> {
@@ -99,7 +102,7 @@ impl Bench<'_> {
         server.requests_when_idle()?;
         server.clear()?;
         let server_pid = server.pid();
-        let profile = self.start_profile(system, workload, mounted.pid())?;
+        let profile = self.start_profile(mounted.pid())?;
         let before = CpuTimes::now(&mounted, server_pid)?;
         let mut outcome = self.watched(&mounted, workload.action, self.limit)?;
         let files = workload.action.files();
@@ -110,9 +113,7 @@ impl Bench<'_> {
         }
         let after = CpuTimes::now(&mounted, server_pid)?;
         let requests = server.requests_when_idle()?;
-        if let Some(profile) = profile {
-            profile.finish()?;
-        }
+        let profile = profile.map(Profile::finish).transpose()?;
         let memory_peak_bytes = process::memory_peak(mounted.pid())?;
         let is_synthetic = !workload.action.writes() && !workload.action.reads_made_file();
         if is_synthetic && system.role != Role::FuseLimit {
@@ -123,7 +124,11 @@ impl Bench<'_> {
             total_cpu: after.total - before.total,
             memory_peak_bytes,
         };
-        Ok(measurement(workload.unit, &outcome, used, requests))
+        let measured = measurement(workload.unit, &outcome, used, requests);
+        Ok(Measurement {
+            profile,
+            ..measured
+        })
     }
 
     fn measure_client(&mut self, system: &System, workload: &Workload) -> Result<Measurement> {
@@ -147,20 +152,9 @@ impl Bench<'_> {
         Ok(measurement(workload.unit, &found.outcome, used, requests))
     }
 
-    fn start_profile(
-        &self,
-        system: &System,
-        workload: &Workload,
-        pid: u32,
-    ) -> Result<Option<Profile>> {
-        let name = format!(
-            "{}-{}",
-            workload.name,
-            system.name.replace([':', '/', ' '], "-")
-        );
-        let folder = self.profiles.as_deref();
-        folder
-            .map(|folder| Profile::start(folder, &name, pid))
+    fn start_profile(&self, pid: u32) -> Result<Option<Profile>> {
+        self.profile
+            .then(|| Profile::start(self.scratch, pid))
             .transpose()
     }
 
@@ -240,6 +234,7 @@ fn measurement(
         total_cpu_s: used.total_cpu.as_secs_f64(),
         memory_peak_bytes: used.memory_peak_bytes,
         requests,
+        profile: None,
     }
 }
 

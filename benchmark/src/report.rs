@@ -7,7 +7,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::machine::Machine;
-use crate::plot::Chart;
+use crate::plot::{Chart, PROFILES_FILE};
+use crate::profile::{Cause, Shares};
 use crate::server::Setup;
 use crate::source::{self, Checkout};
 use crate::summary::{Row, Summary};
@@ -76,6 +77,9 @@ impl Report {
                 self.section(group, path)
             );
         }
+        if let Some(profiles) = self.profiles_section(path) {
+            let _infallible = write!(text, "\n## What CPU time goes into, in %\n\n{profiles}");
+        }
         text
     }
 
@@ -85,12 +89,34 @@ impl Report {
         Group::ALL.into_iter().filter(measured).collect()
     }
 
+    /// What goes into a document, with the names of its sections: one for each group, or all of it into `one`.
+    pub(crate) fn sections<'a>(&self, one: Option<&'a str>, path: &str) -> Vec<(&'a str, String)> {
+        if let Some(profiles) = self.profiles_section(path) {
+            // What runs under a profiler is slower: its tables stay in the results.
+            return vec![(one.unwrap_or("profiles"), profiles)];
+        }
+        let groups = self.groups().into_iter();
+        let Some(one) = one else {
+            return groups
+                .map(|group| (group.name(), self.section(group, path)))
+                .collect();
+        };
+        let all = groups.map(|group| {
+            let (title, section) = (group.title(), self.section(group, path));
+            format!("#### {title}\n\n{section}")
+        });
+        vec![(one, all.collect::<Vec<_>>().join("\n"))]
+    }
+
     /// Table and plots of a group, with what measures them again.
     pub(crate) fn section(&self, group: Group, path: &str) -> String {
         let rows = self.rows.iter().filter(|row| row.group == group.name());
         let rows: Vec<_> = rows.collect();
         let mut text = table(group, &rows, &self.baseline);
-        let (all, one) = (self.command_for(group.name()), self.command_for("NAME"));
+        let (all, one) = (
+            self.command_for(&self.measured_of(group)),
+            self.command_for("NAME"),
+        );
         let _infallible = write!(
             text,
             "\nAll of it again: `{all}`; one workload: `{one}`, with its name from the first column.\n"
@@ -102,6 +128,50 @@ impl Report {
             }
         }
         text
+    }
+
+    /// The rows whose mounts were profiled and took enough CPU time for shares of it, with what was found.
+    pub(crate) fn profiles(&self) -> impl Iterator<Item = (&Row, &Shares)> {
+        let rows = self.rows.iter();
+        rows.filter_map(|row| Some((row, row.profile.as_ref()?)))
+            .filter(|(_, shares)| shares.samples >= SAMPLES_MIN)
+    }
+
+    /// What CPU time went into, as a table and a picture; `None` if nothing was profiled.
+    pub(crate) fn profiles_section(&self, path: &str) -> Option<String> {
+        self.profiles().next()?;
+        let mut cells = vec![vec!["workload".to_owned(), "CPU".to_owned()]];
+        cells[0].extend(Cause::ALL.map(|cause| cause.name().to_owned()));
+        cells[0].push("functions that ran most often".to_owned());
+        for (row, shares) in self.profiles() {
+            let name = format!("{} {}", row.workload, row.mark());
+            let mut line = vec![name.trim().to_owned(), cost(row)];
+            let percent = |part: f64| format!("{:.0}", part * 100.0);
+            line.extend(Cause::ALL.map(|cause| percent(shares.of_cause(cause))));
+            let top = shares.top(FUNCTIONS_MAX).into_iter();
+            let top: Vec<_> = top
+                .map(|(function, part)| format!("`{function}` {}", percent(part)))
+                .collect();
+            line.push(top.join(", "));
+            cells.push(line);
+        }
+        let command = self.command_for("NAME");
+        Some(format!(
+            "{}\nWorkloads with fewer than {SAMPLES_MIN} samples, of 1 ms, are left out. One of them again: `{command}`.\n\n![What the mount's CPU time goes into]({path}{PROFILES_FILE})\n",
+            align(&cells)
+        ))
+    }
+
+    /// The group, if all of it was asked for; else its workloads that were measured.
+    fn measured_of(&self, group: Group) -> String {
+        let is_asked = |name: &str| name == "all" || name == group.name();
+        if self.workloads.split(',').any(is_asked) {
+            return group.name().to_owned();
+        }
+        let rows = self.rows.iter().filter(|row| row.group == group.name());
+        let mut names: Vec<_> = rows.map(|row| row.workload.as_str()).collect();
+        names.dedup();
+        names.join(",")
     }
 
     /// When, where and how, in one line.
@@ -149,6 +219,31 @@ impl Report {
         for line in lines.into_iter().chain(systems) {
             let _infallible = writeln!(text, "- {line}");
         }
+    }
+}
+
+/// Of a profile that is shown: with fewer, shares are chance.
+const SAMPLES_MIN: u64 = 50;
+
+/// Of a profile in a table.
+const FUNCTIONS_MAX: usize = 3;
+
+/// What costs more for each GB is small: its costs are those of its operations.
+const PER_GB_MAX: f64 = 10.0;
+
+/// The mount's CPU time for each GB, or for each operation.
+fn cost(row: &Row) -> String {
+    let group = Group::ALL
+        .into_iter()
+        .find(|group| group.name() == row.group);
+    let summary = row.summary.as_ref();
+    let per_gb = summary.and_then(|summary| summary.mount_cpu_s_per_gb);
+    match (per_gb, summary) {
+        (Some(cpu), _) if cpu < PER_GB_MAX && group.is_some_and(per_byte) => {
+            format!("{} s/GB", digits(cpu))
+        }
+        (_, Some(summary)) => format!("{} µs/op", digits(summary.mount_cpu_us_per_operation)),
+        (_, None) => none(),
     }
 }
 

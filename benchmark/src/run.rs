@@ -83,10 +83,10 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         rows: Vec::new(),
     };
     let folder = settings.results.join(report.folder());
-    measure_all(settings, &systems, &workloads, &folder, &mut report)?;
+    measure_all(settings, &systems, &workloads, &mut report)?;
     write(&report, settings, &folder)?;
     if let Some(document) = &settings.document {
-        put_into(document, &report, &folder)?;
+        put_into(document, &report, &folder, settings.section.as_deref())?;
     }
     say(&format!(
         "\n{}\nresults are in {}",
@@ -167,7 +167,6 @@ fn measure_all(
     settings: &Settings,
     systems: &[System],
     workloads: &[Workload],
-    folder: &Path,
     report: &mut Report,
 ) -> Result<()> {
     let scratch = tempfile::Builder::new()
@@ -181,7 +180,7 @@ fn measure_all(
         limit: Duration::from_secs_f64(report.seconds),
         conditions: settings.setup.conditions(),
         drop_caches: report.caches_dropped,
-        profiles: settings.profile.then(|| folder.join("profiles")),
+        profile: settings.profile,
     };
     let progress = Progress::new(workloads, systems, settings.rounds);
     for workload in workloads {
@@ -255,19 +254,15 @@ fn write(report: &Report, settings: &Settings, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the sections of the groups that were measured.
-fn put_into(document: &Path, report: &Report, folder: &Path) -> Result<()> {
+/// Replaces the sections of the groups that were measured, or the one `section`, or that of the profiles.
+fn put_into(document: &Path, report: &Report, folder: &Path, section: Option<&str>) -> Result<()> {
     let context = || document.display().to_string();
     let mut text = fs::read_to_string(document).with_context(context)?;
     // The document is one folder below the root of the repository, as the results are.
     let path = format!("../{}/", folder.display());
-    for group in report.groups() {
-        let section = format!(
-            "{}.\n\n{}",
-            report.circumstances_short(),
-            report.section(group, &path)
-        );
-        text = document::replaced(&text, group.name(), &section).with_context(context)?;
+    for (name, tables) in report.sections(section, &path) {
+        let dated = format!("{}.\n\n{tables}", report.circumstances_short());
+        text = document::replaced(&text, name, &dated).with_context(context)?;
     }
     fs::write(document, text).with_context(context)
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::measure::Measurement;
+use crate::profile::Shares;
 use crate::system::{Role, System};
 use crate::workload::{Unit, Workload};
 
@@ -21,6 +22,8 @@ pub(crate) struct Row {
     pub(crate) summary: Option<Summary>,
     /// Why it failed.
     pub(crate) error: Option<String>,
+    /// What its CPU time went into, of all rounds.
+    pub(crate) profile: Option<Shares>,
     pub(crate) rounds: Vec<Measurement>,
 }
 
@@ -80,9 +83,26 @@ impl Row {
             command: String::new(),
             summary: summary.filter(|_| error.is_none()),
             error,
+            profile: profiles(&rounds),
             rounds,
         }
     }
+}
+
+impl Row {
+    /// What tells its system from the product.
+    pub(crate) fn mark(&self) -> &str {
+        if self.role == Role::Product {
+            ""
+        } else {
+            &self.system
+        }
+    }
+}
+
+fn profiles(rounds: &[Measurement]) -> Option<Shares> {
+    let rounds = rounds.iter().filter_map(|round| round.profile.as_ref());
+    rounds.fold(None, |all, round| Some(all.unwrap_or_default().and(round)))
 }
 
 fn summarise(rounds: &[Measurement]) -> Option<Summary> {
@@ -194,6 +214,7 @@ mod tests {
                 bytes: 2 * bytes,
                 ..Requests::default()
             }),
+            profile: None,
         }
     }
 

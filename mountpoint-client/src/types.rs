@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use md5::{Digest as _, Md5};
 
 /// A whole object key: UTF-8, 1 to 1024 bytes, cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,6 +107,44 @@ impl ETag {
         let (digest, count) = self.0.trim_matches('"').split_once('-')?;
         let is_digest = digest.len() == 32 && digest.bytes().all(|b| b.is_ascii_hexdigit());
         count.parse().ok().filter(|_| is_digest)
+    }
+
+    /// The tag of the object that an upload makes of parts with these tags, where it is as Amazon S3 makes it: the MD5 of their
+    /// digests, and how many there are. `None` if one of them is no digest. An object that has it has the bytes of these parts.
+    #[must_use]
+    pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        Self::both_of_parts(parts).map(|(tag, _)| tag)
+    }
+
+    /// Whether it is the tag of an object that an upload makes of parts with these tags. An object that has it has the bytes
+    /// of these parts. Garage's is the MD5 of their digests as they are written, not of their bytes.
+    #[must_use]
+    pub fn is_of_parts<'a>(&self, parts: impl IntoIterator<Item = &'a Self>) -> bool {
+        Self::both_of_parts(parts)
+            .is_some_and(|(tag, of_text)| self.matches(&tag) || self.matches(&of_text))
+    }
+
+    /// Made of the digests' bytes, and of their text.
+    fn both_of_parts<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Option<(Self, Self)> {
+        let (mut all, mut text, mut count) = (Md5::new(), Md5::new(), 0_u32);
+        for part in parts {
+            let digits = part.0.trim_matches('"').as_bytes();
+            if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
+                return None;
+            }
+            text.update(digits);
+            for pair in digits.chunks(2) {
+                let pair = std::str::from_utf8(pair).ok()?;
+                all.update([u8::from_str_radix(pair, 16).ok()?]);
+            }
+            count += 1;
+        }
+        let tag = |of: Md5| {
+            let digest = of.finalize();
+            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            Self(Arc::from(format!("\"{hex}-{count}\"")))
+        };
+        (count > 0).then(|| (tag(all), tag(text)))
     }
 }
 
@@ -397,4 +436,45 @@ pub enum CopyHeaders {
 pub struct BucketInfo {
     /// `x-amz-bucket-region`, where the server sends it.
     pub region: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tag_of_an_upload_is_made_of_those_of_its_parts() {
+        let empty = "d41d8cd98f00b204e9800998ecf8427e";
+        let (ones, letters) = ("1".repeat(32), "a".repeat(32));
+        for (parts, expected) in [
+            (&[empty][..], Some("\"59adb24ef3cdbe0297f05b395827453f-1\"")),
+            (
+                &[&ones, &letters],
+                Some("\"b47542bcb0437fd2841d0460324c5d05-2\""),
+            ),
+            (&[&ones, "something else"], None),
+            (&[&"g".repeat(32)], None),
+            (&[&"é".repeat(16)], None),
+            (&[&"+1".repeat(16)], None),
+            (&[], None),
+        ] {
+            for quote in ["", "\""] {
+                let tags: Vec<_> = parts
+                    .iter()
+                    .map(|part| ETag::from_header(&format!("{quote}{part}{quote}")))
+                    .collect();
+                let made = ETag::of_parts(&tags);
+                assert_eq!(made.as_ref().map(ETag::as_str), expected, "{parts:?}");
+                assert_eq!(
+                    made.is_some_and(|made| made.is_of_parts(&tags)),
+                    expected.is_some()
+                );
+            }
+        }
+        let tags = [&ones, &letters].map(|part| ETag::from_header(part));
+        let written = ETag::from_header("\"fff82b0398f55050286ed0ac0372cc0e-2\"");
+        assert!(written.is_of_parts(&tags));
+        assert!(!written.is_of_parts(&tags[..1]));
+        assert!(!written.is_of_parts([&tags[1], &tags[0]]));
+    }
 }

@@ -23,6 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mountpoint_client::types::{Key, Upload};
 use mountpoint_client::{ErrorKind, ObjectClient};
+use nix::unistd::AccessFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::config::limits::{
@@ -119,6 +120,22 @@ enum Line {
         from: String,
         to: String,
     },
+}
+
+/// Why nothing can be remembered in `directory`, which is made if need be.
+pub(crate) fn is_usable(directory: &Path) -> io::Result<()> {
+    make_directory(directory)?;
+    Ok(nix::unistd::access(
+        directory,
+        AccessFlags::W_OK | AccessFlags::X_OK,
+    )?)
+}
+
+fn make_directory(directory: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
 }
 
 impl Journal {
@@ -414,10 +431,7 @@ fn has_name(file: &File) -> bool {
 impl Place {
     /// A new file, locked.
     fn make(&self) -> io::Result<(PathBuf, File)> {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.directory)?;
+        make_directory(&self.directory)?;
         let process = std::process::id();
         for number in 0..JOURNAL_FILES_MAX {
             let path = self

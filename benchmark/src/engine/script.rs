@@ -135,6 +135,7 @@ mod tests {
             (Script::Archive, Some(all)),
             (Script::Folder, Some(all)),
             (Script::SafeTensors, Some(all)),
+            (Script::Shared, Some(8 * files.size)),
             (Script::Stat, Some(0)),
             (Script::Parquet, None),
             (Script::Loader, None),

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use plotters::style::RGBColor;
 
-use super::svg::{Anchor, Picture, Point, Style};
+use super::svg::{Anchor, DARK, GREY, Picture, Point, Style, WHITE, words};
 use crate::report::{Report, digits};
 use crate::summary::{Row, Summary};
 use crate::system::Role;
@@ -92,11 +92,8 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(153, 153, 153),
 ];
-const DARK: RGBColor = RGBColor(34, 34, 34);
-const GREY: RGBColor = RGBColor(102, 102, 102);
 const PALE: RGBColor = RGBColor(204, 204, 204);
 const RED: RGBColor = RGBColor(192, 0, 0);
-const WHITE: RGBColor = RGBColor(255, 255, 255);
 
 const COLUMNS: usize = 3;
 const PANEL_WIDTH: f64 = 360.0;
@@ -350,15 +347,6 @@ fn ending(colour: RGBColor) -> Style {
     Style {
         anchor: Anchor::End,
         ..words(12.0, colour)
-    }
-}
-
-fn words(size: f64, colour: RGBColor) -> Style {
-    Style {
-        size,
-        colour,
-        bold: false,
-        anchor: Anchor::Start,
     }
 }
 

@@ -3,9 +3,11 @@
 //! A bar is the median; the thin line on it goes from the least to the greatest round; the dashed line is the lower
 //! limit of FUSE and client. Each panel has a scale of its own, from 0.
 
+mod causes;
 mod chart;
 mod svg;
 
+pub(crate) use causes::FILE as PROFILES_FILE;
 pub(crate) use chart::Chart;
 
 use std::fs;
@@ -22,6 +24,11 @@ pub(crate) fn draw_all(report: &Report, folder: &Path, render: Option<&Path>) ->
     for chart in Chart::of(&report.rows) {
         let path = folder.join(chart.file("svg"));
         fs::write(&path, chart.draw(report)?).with_context(|| path.display().to_string())?;
+        pictures.push(path);
+    }
+    if let Some(picture) = causes::draw(report)? {
+        let path = folder.join(PROFILES_FILE);
+        fs::write(&path, picture).with_context(|| path.display().to_string())?;
         pictures.push(path);
     }
     let Some(render) = render else {

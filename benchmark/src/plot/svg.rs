@@ -24,6 +24,20 @@ pub(super) struct Style {
     pub(super) anchor: Anchor,
 }
 
+/// Words that begin at their place, not bold.
+pub(super) fn words(size: f64, colour: RGBColor) -> Style {
+    Style {
+        size,
+        colour,
+        bold: false,
+        anchor: Anchor::Start,
+    }
+}
+
+pub(super) const DARK: RGBColor = RGBColor(34, 34, 34);
+pub(super) const GREY: RGBColor = RGBColor(102, 102, 102);
+pub(super) const WHITE: RGBColor = RGBColor(255, 255, 255);
+
 /// In units of the picture, from its upper left corner.
 pub(super) type Point = (f64, f64);
 

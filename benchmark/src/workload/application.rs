@@ -12,6 +12,28 @@ fn at_20_ms(workload: Workload) -> Workload {
 }
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
+    programs(data).into_iter().chain(shared(data)).collect()
+}
+
+/// Many readers of one file.
+fn shared(data: &Dataset) -> [Workload; 2] {
+    let (files, script) = (data.streams.first(1), Script::Shared);
+    let row = |name, description| {
+        let action = Action::Script { files, script };
+        let unit = Unit::GigabytesPerSecond;
+        Workload::new(Group::Application, name, action, unit, description)
+    };
+    let far = row("shared-8-20ms", "the same, 20 ms before each answer");
+    [
+        row(
+            "shared-8",
+            "one file from its beginning to its end, 8 processes at once",
+        ),
+        at_20_ms(far),
+    ]
+}
+
+fn programs(data: &Dataset) -> Vec<Workload> {
     let row = |name: &str, action, unit, description: &str| {
         Workload::new(Group::Application, name, action, unit, description)
     };

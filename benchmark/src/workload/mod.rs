@@ -263,6 +263,7 @@ pub(crate) enum Script {
     Loader,
     TorchLoader,
     TorchLoad,
+    Shared,
     Stat,
 }
 
@@ -276,6 +277,7 @@ impl Script {
             Self::Loader => include_str!("../scripts/loader.py"),
             Self::TorchLoader => include_str!("../scripts/torch_loader.py"),
             Self::TorchLoad => include_str!("../scripts/torch_load.py"),
+            Self::Shared => include_str!("../scripts/shared.py"),
             Self::Stat => include_str!("../scripts/stat.py"),
         }
     }

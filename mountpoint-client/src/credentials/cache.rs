@@ -355,12 +355,29 @@ fn left(keys: &Credentials) -> Duration {
 }
 
 fn explain(error: &CredentialsError, profile: Option<&str>) -> ClientError {
-    let why = chain_text(error);
+    let is_none = matches!(error, CredentialsError::CredentialsNotLoaded(_));
+    let is_bare = is_none && std::error::Error::source(error).is_none();
+    let why = match (chain_text(error), profile) {
+        (_, Some(_)) if is_bare => {
+            "it has none in ~/.aws/config and ~/.aws/credentials, or is not there".to_owned()
+        }
+        (why, None)
+            if (is_none || why.contains(NO_INSTANCE_MARK)) && !why.contains(NO_PROFILE_MARK) =>
+        {
+            NOWHERE.to_owned()
+        }
+        (why, _) => why,
+    };
     let is_login = LOGIN_MARKS.iter().any(|mark| why.contains(mark));
     let hint = match (is_login, profile) {
         (true, Some(profile)) => format!("log in again: aws sso login --profile {profile}"),
         (true, None) => "log in again: aws sso login".to_owned(),
-        (false, _) => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, check the profile, \
+        (false, Some(_)) => {
+            "check the profile (AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name other files), or leave --profile out: \
+             nothing else is asked with it"
+                .to_owned()
+        }
+        (false, None) => "set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, check the profile, \
              or use --no-sign-request for a public bucket"
             .to_owned(),
     };
@@ -387,6 +404,13 @@ pub(crate) fn chain_text(error: &dyn std::error::Error) -> String {
         .join(" ")
 }
 
+/// How the SDK says that there is no profile as `AWS_PROFILE` names one.
+const NO_PROFILE_MARK: &str = "was not defined";
+/// How the SDK says of the last place it looks at, an instance's role, that there is none: off EC2 that is all it says.
+const NO_INSTANCE_MARK: &str = "IMDS is disabled";
+/// All places.
+const NOWHERE: &str = "there are none in the environment, in ~/.aws/config and ~/.aws/credentials, of a web identity or of \
+                       a container, and the metadata service of an instance is not asked or gives none";
 /// How the SDK and IAM Identity Center say that a session is over, or was never begun.
 const LOGIN_MARKS: [&str; 3] = ["access token", "SSO token", "UnauthorizedException"];
 /// One look-up; an SSO or assume-role provider makes a few requests.

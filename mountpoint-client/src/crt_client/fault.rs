@@ -132,6 +132,8 @@ impl ErrorAnswer<'_> {
             (None, Some(message)) => text::printable(message),
             (None, None) => "the server answered without a reason".to_owned(),
         };
+        // More is said behind it.
+        what.truncate(what.trim_end_matches('.').len());
         let hint = match session_hint(operation, &kind) {
             Some(hint) => Some(hint.to_owned()),
             None => self.hint(&kind),
@@ -217,6 +219,8 @@ impl ErrorAnswer<'_> {
             408 => ErrorKind::Transient,
             412 => ErrorKind::PreconditionFailed,
             429 | 503 => ErrorKind::Throttled,
+            // An error in the body of an answer that began well: only its code tells what it is.
+            200..=299 if self.code.is_some_and(is_refusal) => ErrorKind::InvalidRequest,
             400..=499 => ErrorKind::InvalidRequest,
             500..=599 => ErrorKind::Transient,
             _ => ErrorKind::InvalidResponse,
@@ -249,11 +253,31 @@ impl ErrorAnswer<'_> {
             ErrorKind::InvalidRequest if self.status == 400 && self.code.is_none() => {
                 "bad request: expired credentials, a wrong --region, or http:// for https:// are the usual reasons".to_owned()
             }
-            ErrorKind::InvalidResponse => "is the endpoint an S3 server?".to_owned(),
+            ErrorKind::InvalidResponse if self.code.is_none() => "is the endpoint an S3 server?".to_owned(),
             ErrorKind::Archived => "restore the object first".to_owned(),
             _ => return None,
         })
     }
+}
+
+/// Whether S3 says with `code` that the request itself is wrong; everywhere else with status 400 as well.
+fn is_refusal(code: &str) -> bool {
+    matches!(
+        code,
+        "BadDigest"
+            | "BadRequest"
+            | "EntityTooLarge"
+            | "EntityTooSmall"
+            | "InvalidArgument"
+            | "InvalidDigest"
+            | "InvalidPart"
+            | "InvalidPartOrder"
+            | "InvalidRequest"
+            | "InvalidStorageClass"
+            | "KeyTooLongError"
+            | "MalformedXML"
+            | "MetadataTooLarge"
+    )
 }
 
 /// What to do where no session can be opened.
@@ -365,6 +389,12 @@ mod tests {
             (200, "InternalError", ErrorKind::Transient),
             (200, "SlowDown", ErrorKind::Throttled),
             (400, "InvalidArgument", ErrorKind::InvalidRequest),
+            (200, "InvalidArgument", ErrorKind::InvalidRequest),
+            (200, "MalformedXML", ErrorKind::InvalidRequest),
+            (200, "InvalidPart", ErrorKind::InvalidRequest),
+            (200, "AccessDenied", ErrorKind::Denied),
+            (200, "SomethingNew", ErrorKind::InvalidResponse),
+            (500, "InvalidArgument", ErrorKind::Transient),
             (503, "SomethingNew", ErrorKind::Throttled),
         ] {
             check(status, code, None, &kind);
@@ -440,7 +470,7 @@ mod tests {
             "GetObject",
             answer(404, Some("NoSuchKey"), Some("The key does not\nexist.")),
             &ErrorKind::NotFound,
-            "GetObject s3://b/k: NoSuchKey: The key does not exist. (HTTP 404)",
+            "GetObject s3://b/k: NoSuchKey: The key does not exist (HTTP 404)",
         );
         check_message(
             "HeadBucket",

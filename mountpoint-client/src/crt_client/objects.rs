@@ -1,5 +1,6 @@
 //! Control requests for objects and the bucket: is the bucket there, delete, copy.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use aws_sdk_s3::operation::copy_object::builders::CopyObjectFluentBuilder;
@@ -120,11 +121,9 @@ async fn delete_listed(
             .send()
             .await
             .map_err(|error| of_sdk(operation, &error))?;
-        Ok(output
-            .errors()
-            .iter()
-            .filter_map(|error| delete_failure(core, error))
-            .collect())
+        Ok(delete_failures(output.errors(), objects, |key| {
+            core.on_key("DeleteObjects", key)
+        }))
     };
     core.retry(Call::quick(operation.clone()), attempt).await
 }
@@ -146,17 +145,35 @@ fn delete_list(operation: &Operation, objects: &[(Key, Option<ETag>)]) -> Result
     })
 }
 
-/// A key that is still there. What was not there is what the caller wanted.
-fn delete_failure(core: &Core, error: &aws_sdk_s3::types::Error) -> Option<DeleteFailure> {
-    let key = Key::parse(error.key().unwrap_or_default())?;
-    let answer = ErrorAnswer {
-        status: 200,
-        code: Some(error.code().unwrap_or("UnknownError")),
-        message: error.message(),
-        ..ErrorAnswer::default()
-    };
-    let error = answer.fault(&core.on_key("DeleteObjects", &key)).error;
-    (error.kind != ErrorKind::NotFound).then_some(DeleteFailure { key, error })
+/// Which of the `objects` are still there. What was not there is what the caller wanted.
+///
+/// An error that names none of them, as where a server spells a key in another way, may be of any: then nothing is said to
+/// be deleted.
+fn delete_failures(
+    errors: &[aws_sdk_s3::types::Error],
+    objects: &[(Key, Option<ETag>)],
+    on_key: impl Fn(&Key) -> Operation,
+) -> Vec<DeleteFailure> {
+    let asked: HashSet<&str> = objects.iter().map(|(key, _)| key.as_str()).collect();
+    let mut failures = Vec::new();
+    for error in errors {
+        let answer = ErrorAnswer {
+            status: 200,
+            code: Some(error.code().unwrap_or("UnknownError")),
+            message: error.message(),
+            ..ErrorAnswer::default()
+        };
+        let failure = |key: &Key| DeleteFailure {
+            key: key.clone(),
+            error: answer.fault(&on_key(key)).error,
+        };
+        match error.key().filter(|key| asked.contains(key)) {
+            Some(_) if answer.kind() == ErrorKind::NotFound => {}
+            Some(key) => failures.extend(Key::parse(key).as_ref().map(failure)),
+            None => return objects.iter().map(|(key, _)| failure(key)).collect(),
+        }
+    }
+    failures
 }
 
 pub(super) fn copy(
@@ -251,3 +268,60 @@ pub(super) fn invalid(operation: &Operation, what: &str) -> Fault {
 
 /// S3's limit for one DeleteObjects.
 const DELETE_MANY_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is still there after an answer with these errors, of `a`, `b` and `c`.
+    fn failures(errors: &[(Option<&str>, Option<&str>)]) -> Vec<(String, ErrorKind)> {
+        let error = |(key, code): &(Option<&str>, Option<&str>)| {
+            aws_sdk_s3::types::Error::builder()
+                .set_key(key.map(str::to_owned))
+                .set_code(code.map(str::to_owned))
+                .build()
+        };
+        let errors: Vec<_> = errors.iter().map(error).collect();
+        let objects = ["a", "b", "c"].map(|key| (Key::parse(key).unwrap(), None));
+        let on_key = |key: &Key| Operation::on_key("DeleteObjects", "bucket", key);
+        let failures = delete_failures(&errors, &objects, on_key).into_iter();
+        let shown = |failure: DeleteFailure| (failure.key.to_string(), failure.error.kind);
+        failures.map(shown).collect()
+    }
+
+    #[test]
+    fn each_key_of_a_deletion_has_its_own_error() {
+        for (code, kind) in [
+            (Some("AccessDenied"), ErrorKind::Denied),
+            (Some("InternalError"), ErrorKind::Transient),
+            (Some("SlowDown"), ErrorKind::Throttled),
+            (Some("ServiceUnavailable"), ErrorKind::Throttled),
+            (Some("InvalidArgument"), ErrorKind::InvalidRequest),
+            (Some("MalformedXML"), ErrorKind::InvalidRequest),
+            (Some("InvalidRequest"), ErrorKind::InvalidRequest),
+            (Some("PreconditionFailed"), ErrorKind::PreconditionFailed),
+            (
+                Some("ConditionalRequestConflict"),
+                ErrorKind::PreconditionFailed,
+            ),
+            (Some("NotImplemented"), ErrorKind::Unsupported),
+            (Some("MethodNotAllowed"), ErrorKind::Unsupported),
+            (Some("SomethingNew"), ErrorKind::InvalidResponse),
+            (None, ErrorKind::InvalidResponse),
+        ] {
+            let expected = [("b".to_owned(), kind)];
+            assert_eq!(failures(&[(Some("b"), code)]), expected, "{code:?}");
+        }
+        assert_eq!(failures(&[]), []);
+        assert_eq!(failures(&[(Some("b"), Some("NoSuchKey"))]), []);
+    }
+
+    #[test]
+    fn an_error_of_a_key_that_was_not_asked_leaves_nothing_deleted() {
+        for key in [None, Some(""), Some("d"), Some("%62")] {
+            let errors = [(Some("a"), Some("NoSuchKey")), (key, Some("AccessDenied"))];
+            let expected = ["a", "b", "c"].map(|key| (key.to_owned(), ErrorKind::Denied));
+            assert_eq!(failures(&errors), expected, "{key:?}");
+        }
+    }
+}

@@ -277,11 +277,11 @@ impl SimClient {
                 Some(Fault::Fail(kind)) => Err(injected(kind, &what)),
                 Some(Fault::StopAfter(_)) => Err(injected(ErrorKind::Transient, &what)),
                 Some(Fault::FailAfterwards(kind)) => {
-                    work(&mut store).and_then(|_| Err(repeated(injected(kind, &what))))
+                    work(&mut store).and_then(|_| Err(repeated(operation, injected(kind, &what))))
                 }
                 Some(Fault::Repeat) => {
                     drop(work.clone()(&mut store));
-                    work(&mut store).map_err(repeated)
+                    work(&mut store).map_err(|error| repeated(operation, error))
                 }
                 Some(Fault::Delay(_)) | None => work(&mut store),
             }
@@ -404,11 +404,13 @@ impl fmt::Debug for SimClient {
 }
 
 /// The failure of a request that was sent for the second time.
-fn repeated(mut error: ClientError) -> ClientError {
-    error.answer_was_lost = matches!(
-        error.kind,
-        ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload | ErrorKind::TooManyParts
-    );
+fn repeated(operation: Operation, mut error: ClientError) -> ClientError {
+    error.answer_was_lost = match error.kind {
+        ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload | ErrorKind::TooManyParts => true,
+        // It has another name by then.
+        ErrorKind::NotFound => operation == Operation::RenameObject,
+        _ => false,
+    };
     error
 }
 

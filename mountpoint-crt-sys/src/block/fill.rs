@@ -81,6 +81,38 @@ impl BlockFill {
             .store(filled + bytes.len(), Ordering::Release);
     }
 
+    /// Whether there are other handles of the block: then it cannot grow.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0.0) > 1
+    }
+
+    /// Makes it a block of `len` bytes, no fewer than it has, with what was filled. Returns whether that could be done: not
+    /// while there are other handles of it.
+    pub fn grow(&mut self, len: usize) -> bool {
+        assert!(len >= self.capacity());
+        let filled = self.filled();
+        let Some(inner) = Arc::get_mut(&mut self.0.0) else {
+            return false;
+        };
+        inner.memory.grow(len, filled);
+        inner.capacity = len;
+        true
+    }
+
+    /// Makes it a block of `len` bytes, no fewer than are filled, and gives the memory behind them back. Returns whether that
+    /// could be done: not while there are other handles of it.
+    pub fn shrink(&mut self, len: usize) -> bool {
+        assert!(len <= self.capacity());
+        assert!(len >= self.filled());
+        let Some(inner) = Arc::get_mut(&mut self.0.0) else {
+            return false;
+        };
+        inner.memory.shrink(len);
+        inner.capacity = len;
+        true
+    }
+
     /// The rest behind the filled bytes, to be written by C.
     pub(crate) fn unfilled(&mut self) -> Unfilled {
         let filled = self.filled();

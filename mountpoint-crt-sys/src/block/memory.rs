@@ -44,6 +44,49 @@ impl Memory {
         self.size
     }
 
+    /// Makes it `size` bytes long without a copy: its pages stay, and may move to other addresses. Returns whether it could.
+    /// Not for small memory, nor to make it smaller.
+    pub(super) fn grow(&mut self, size: usize) -> bool {
+        assert!(self.size > SMALL_MAX);
+        assert!(size > self.size);
+        assert!(size.is_multiple_of(PAGE));
+        let start = self.start.as_ptr();
+        let is_huge = size >= HUGE;
+        let grown = if is_huge && start.align_offset(HUGE) > 0 {
+            // If this fails, the room may be another thread's by now: it is left, and nothing of it was touched.
+            let room = aligned(size, HUGE);
+            remap(start, self.size, size, Some(room))
+        } else {
+            remap(start, self.size, size, None)
+        };
+        let Some(start) = grown else {
+            return false;
+        };
+        if is_huge {
+            advise_huge(start.as_ptr(), size);
+        }
+        self.start = start;
+        self.size = size;
+        true
+    }
+
+    /// Gives back to the system all behind the first `size` bytes. Not for small memory, nor to make it small.
+    pub(super) fn cut(&mut self, size: usize) {
+        assert!(size > SMALL_MAX);
+        assert!(size <= self.size);
+        assert!(size.is_multiple_of(PAGE));
+        unmap(self.start.as_ptr().wrapping_add(size), self.size - size);
+        self.size = size;
+    }
+
+    /// Takes over the first `len` bytes of `other`.
+    pub(super) fn copy_from(&mut self, other: &Self, len: usize) {
+        assert!(len <= self.size);
+        assert!(len <= other.size);
+        // SAFETY: both are at least as long, and two memories never overlap.
+        unsafe { self.start.copy_from_nonoverlapping(other.start, len) };
+    }
+
     fn small(size: usize) -> Self {
         let layout = small_layout(size);
         // SAFETY: the layout is never empty.
@@ -55,15 +98,9 @@ impl Memory {
     fn mapped(size: usize) -> Self {
         assert!(size.is_multiple_of(PAGE));
         let align = if size >= HUGE { HUGE } else { PAGE };
-        let slack = align - PAGE;
-        let mapping = map(size + slack);
-        let head = mapping.align_offset(align);
-        let start = mapping.wrapping_add(head);
-        unmap(mapping, head);
-        unmap(start.wrapping_add(size), slack - head);
+        let start = aligned(size, align);
         if size >= HUGE {
-            // SAFETY: start..start + size was mapped above and is ours. Advice that is not taken does no harm.
-            unsafe { libc::madvise(start.cast(), size, libc::MADV_HUGEPAGE) };
+            advise_huge(start, size);
         }
         let start = NonNull::new(start).expect("the kernel maps nothing at address zero");
         Self { start, size }
@@ -103,6 +140,36 @@ fn map(size: usize) -> *mut u8 {
         handle_alloc_error(Layout::from_size_align(size, PAGE).expect("block sizes fit"));
     }
     mapping.cast()
+}
+
+/// A new mapping of `size` bytes at a multiple of `align`.
+fn aligned(size: usize, align: usize) -> *mut u8 {
+    let slack = align - PAGE;
+    let mapping = map(size + slack);
+    let head = mapping.align_offset(align);
+    let start = mapping.wrapping_add(head);
+    unmap(mapping, head);
+    unmap(start.wrapping_add(size), slack - head);
+    start
+}
+
+/// Asks for huge pages in a mapping of ours.
+fn advise_huge(start: *mut u8, size: usize) {
+    // SAFETY: callers own start..start + size. Advice that is not taken does no harm.
+    unsafe { libc::madvise(start.cast(), size, libc::MADV_HUGEPAGE) };
+}
+
+/// Makes the mapping of `size` bytes at `start` `longer`: in the place of the mapping `into`, which is as long, or wherever
+/// the kernel finds room.
+fn remap(start: *mut u8, size: usize, longer: usize, into: Option<*mut u8>) -> Option<NonNull<u8>> {
+    let fixed = into.map_or(0, |_| libc::MREMAP_FIXED);
+    let (flags, into) = (libc::MREMAP_MAYMOVE | fixed, into.unwrap_or(start));
+    // SAFETY: callers own both mappings, and use the old addresses no more if this succeeds.
+    let moved = unsafe { libc::mremap(start.cast(), size, longer, flags, into) };
+    if moved == libc::MAP_FAILED {
+        return None;
+    }
+    NonNull::new(moved.cast())
 }
 
 fn unmap(start: *mut u8, size: usize) {

@@ -71,6 +71,12 @@ impl BlockPool {
         BlockFill::new(self.memory(len), len, Some(Box::new(guard)))
     }
 
+    /// Bytes of memory that a block of `len` bytes gets.
+    #[must_use]
+    pub fn memory_of(len: usize) -> usize {
+        Class::of(len).size
+    }
+
     fn memory(&self, len: usize) -> Pooled {
         let class = Class::of(len);
         let memory = self
@@ -212,6 +218,50 @@ impl Pooled {
     pub(super) fn memory(&self) -> &Memory {
         self.memory.as_ref().expect("taken only by drop")
     }
+
+    /// Makes it long enough for `len` bytes, of which the first `filled` stay. They are copied only if they are few: out of
+    /// small memory, or into idle memory, which was touched before and is faster than new pages.
+    pub(super) fn grow(&mut self, len: usize, filled: usize) {
+        let class = Class::of(len);
+        let memory = self.memory.as_mut().expect("taken only by drop");
+        let size = memory.size();
+        if class.size <= size {
+            return;
+        }
+        let is_cheap = size <= SMALL_MAX || filled <= COPY_MAX;
+        let idle = is_cheap.then(|| self.pool.take(class)).flatten();
+        if idle.is_none() && size > SMALL_MAX && memory.grow(class.size) {
+            let more = class.size - size;
+            self.pool.in_use.fetch_add(more, Ordering::Relaxed);
+            return;
+        }
+        let mut larger = idle.unwrap_or_else(|| Memory::new(class.size));
+        larger.copy_from(memory, filled);
+        self.pool.count(&larger);
+        let smaller = std::mem::replace(memory, larger);
+        self.pool.put_back(smaller);
+    }
+
+    /// Gives back what is behind `len` bytes. They are copied only if they are few.
+    pub(super) fn shrink(&mut self, len: usize) {
+        let class = Class::of(len);
+        let memory = self.memory.as_mut().expect("taken only by drop");
+        let size = memory.size();
+        if class.size >= size {
+            return;
+        }
+        if class.size > SMALL_MAX {
+            memory.cut(class.size);
+            let less = size - class.size;
+            self.pool.in_use.fetch_sub(less, Ordering::Relaxed);
+            return;
+        }
+        let mut smaller = Memory::new(class.size);
+        smaller.copy_from(memory, len);
+        self.pool.count(&smaller);
+        let larger = std::mem::replace(memory, smaller);
+        self.pool.put_back(larger);
+    }
 }
 
 impl Drop for Pooled {
@@ -252,6 +302,9 @@ impl Class {
         }
     }
 }
+
+/// Up to here a copy into memory that was touched before is cheaper than new pages.
+const COPY_MAX: usize = 1 << 20;
 
 /// Less is not worth a walk through all that the allocator holds.
 const GIVE_BACK_MIN: usize = 8 << 20;

@@ -48,6 +48,85 @@ fn appended_bytes_are_read_back() {
 }
 
 #[test]
+fn a_block_that_grows_keeps_its_bytes() {
+    // Small and mapped memory, within a class and beyond, below and above the size of huge pages.
+    let sizes = [
+        1,
+        100,
+        4 * KIB,
+        SMALL_MAX,
+        SMALL_MAX + 1,
+        65 * KIB,
+        300 * KIB,
+        MIB,
+        2 * MIB,
+        3 * MIB,
+        9 * MIB,
+    ];
+    for idle_max in [0, 64 * MIB] {
+        let pool = BlockPool::new(idle_max);
+        for _ in 0..2 {
+            let mut fill = pool.allocate(sizes[0]);
+            let mut expected = Vec::new();
+            for (index, size) in sizes.into_iter().enumerate() {
+                assert!(fill.grow(size), "{size}");
+                assert_eq!(fill.capacity(), size);
+                let more = vec![u8::try_from(index).unwrap() + 1; size - expected.len()];
+                fill.append(&more);
+                expected.extend(more);
+                assert!(fill.block().bytes(0..size) == expected, "{size}");
+                assert_eq!(pool.bytes_in_use(), Class::of(size).size);
+            }
+            drop(fill);
+            assert_eq!(pool.bytes_in_use(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_block_that_shrinks_keeps_its_bytes_and_gives_the_rest_back() {
+    for from in [100, SMALL_MAX + 1, 300 * KIB, 9 * MIB] {
+        for len in [0, 1, 4 * KIB, SMALL_MAX, SMALL_MAX + 1, 2 * MIB, 9 * MIB] {
+            if len > from {
+                continue;
+            }
+            let pool = BlockPool::new(16 * MIB);
+            let mut fill = pool.allocate(from);
+            let content: Vec<_> = (0..len).map(pattern).collect();
+            fill.append(&content);
+            let block = fill.block();
+            assert!(!fill.shrink(len), "somebody else has it");
+            drop(block);
+            assert!(fill.shrink(len));
+            assert_eq!(fill.capacity(), len);
+            let kept = BlockPool::memory_of(len);
+            assert_eq!(pool.bytes_in_use(), kept, "{from} to {len}");
+            assert!(fill.block().bytes(0..len) == content, "{from} to {len}");
+            // It grows as one that was never longer.
+            assert!(fill.grow(len + 3 * MIB));
+            fill.append(&vec![7; 3 * MIB]);
+            assert!(fill.block().bytes(0..len) == content, "{from} to {len}");
+            drop(fill);
+            assert_eq!(pool.bytes_in_use(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_block_that_others_have_does_not_grow() {
+    let pool = BlockPool::new(0);
+    let mut fill = pool.allocate_guarded(MIB, ());
+    fill.append(b"abc");
+    let block = fill.block();
+    assert!(fill.is_shared());
+    assert!(!fill.grow(2 * MIB));
+    assert_eq!((fill.capacity(), block.capacity()), (MIB, MIB));
+    drop(block);
+    assert!(fill.grow(2 * MIB));
+    assert_eq!(fill.block().bytes(0..3), b"abc");
+}
+
+#[test]
 #[should_panic(expected = "range.end <= self.valid()")]
 fn reading_beyond_what_is_valid_panics() {
     let mut fill = BlockPool::new(0).allocate(10);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::probe::{SOON, client, get, get_into, options, pattern};
-use super::runtime;
 use super::server::{self, Server, Then, answer, partial_head};
+use super::{panic_silently, runtime};
 use crate::block::BlockPool;
 use crate::exchange::Delivery;
 use crate::{Client, ErrorKind, Refused};
@@ -163,7 +163,7 @@ fn a_panicking_handler_fails_its_request_only() {
     let server = Server::of_object(pattern(SIZE));
     let client = client(runtime(), &server.endpoint());
     let getting = get_into(&client, BlockPool::new(0).allocate(100), 0..100, |_| {
-        panic!("on purpose")
+        panic_silently()
     });
     assert_eq!(getting.failure().1.error.name(), "PANICKED");
     assert!(get(&client, 0..100).end().1.is_ok());
@@ -275,6 +275,9 @@ fn a_name_without_address_is_an_error_of_the_resolver() {
     assert_eq!(failure.error.kind(), ErrorKind::Dns, "{failure:?}");
 }
 
+/// Far more than a machine needs that stands still once in a while.
+const STALLS_MAX: usize = 10;
+
 #[test]
 fn a_stalled_answer_times_out() {
     let server = Server::start(|request, wire| {
@@ -289,9 +292,13 @@ fn a_stalled_answer_times_out() {
         ..options(&server.endpoint())
     };
     let client = Client::new(runtime(), &options).unwrap();
-    let (fill, failure) = get(&client, 0..SIZE).failure();
-    assert_eq!(failure.error.kind(), ErrorKind::Timeout, "{failure:?}");
-    assert_eq!(fill.filled(), 100);
+    // A machine that stands still for a second has it time out before anything comes.
+    let came = (0..STALLS_MAX).any(|_| {
+        let (fill, failure) = get(&client, 0..SIZE).failure();
+        assert_eq!(failure.error.kind(), ErrorKind::Timeout, "{failure:?}");
+        fill.filled() == 100
+    });
+    assert!(came, "what comes before is kept");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use super::probe::{get, message, options, send};
-use super::runtime;
 use super::server::{Server, answer, spawn};
+use super::{panic_silently, runtime};
 use crate::{
     Client, ClientOptions, Credentials, CredentialsReply, CredentialsSource, ErrorKind, Signing,
 };
@@ -100,7 +100,7 @@ fn no_credentials_no_request() {
         |reply| reply.send(Err("no keys here".into())),
         |reply| spawn(move || reply.send(Err("no keys here".into()))),
         drop,
-        |_| panic!("on purpose"),
+        |_| panic_silently(),
     ];
     for fetch in failing {
         let client = signed_client(&server.endpoint(), fetch);

@@ -15,7 +15,7 @@ use clap::Parser;
 use mountpoint_client::credentials::{CredentialsMode, StaticKeys};
 use mountpoint_client::crt_client::{CrtClient, CrtClientOptions};
 use mountpoint_client::server::Server;
-use mountpoint_fs::config::{FsConfig, NamesConfig, ReadConfig};
+use mountpoint_fs::config::FsConfig;
 use mountpoint_fs::fuse::MountOptions;
 use mountpoint_fs::mount::{FuseTuning, MountTarget, MountedBucket};
 
@@ -99,14 +99,9 @@ fn mount(server: &Server, directory: &Path) -> Result<MountedBucket, Failure> {
     };
     let client = runtime.block_on(CrtClient::connect(options, runtime.handle().clone()))?;
     let fs = FsConfig {
-        prefix: String::new(),
         uid: nix::unistd::getuid().as_raw(),
         gid: nix::unistd::getgid().as_raw(),
-        dir_mode: 0o755,
-        file_mode: 0o644,
-        names: NamesConfig::default(),
-        read: ReadConfig::default(),
-        write: mountpoint_fs::config::WriteConfig::default(),
+        ..FsConfig::default()
     };
     let access = MountOptions {
         source_name: "mountpoint-demo".to_owned(),

@@ -19,7 +19,7 @@ pub struct ClientFlags {
     pub max_threads: u64,
 
     /// Memory for data that was read, read ahead or written, in MiB, at least 512 [default: a quarter of the machine's
-    /// or the cgroup's, 256 MiB (at most half) to 8 GiB]
+    /// or the cgroup's, 256 MiB (at most half) to 8 GiB, or a 16th above 128 GiB, up to 32 GiB]
     #[arg(long, value_name = "MiB", value_parser = mebibytes(512..=MIB_MAX))]
     pub memory_target: Option<u64>,
 

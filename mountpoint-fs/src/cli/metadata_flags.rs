@@ -1,5 +1,7 @@
 //! How long names and attributes are remembered.
 
+use std::time::Duration;
+
 use clap::Args;
 
 use super::values::TimeToLive;
@@ -29,9 +31,14 @@ impl MetadataFlags {
             None => positive,
         };
         let minimal = NamesConfig::default();
+        let is_negative_minimal = negative.is_none() && self.negative_metadata_ttl.is_some();
         NamesConfig {
             ttl: positive.unwrap_or(minimal.ttl),
             negative_ttl: negative.unwrap_or(minimal.negative_ttl),
+            maker_ttl: match is_negative_minimal {
+                true => Duration::ZERO,
+                false => minimal.maker_ttl,
+            },
             opens_unasked: positive.is_some(),
             ..minimal
         }
@@ -52,8 +59,6 @@ impl MetadataFlags {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -67,6 +72,10 @@ mod tests {
             let expected = NamesConfig {
                 ttl: Duration::from_secs(ttl),
                 negative_ttl: Duration::from_secs(negative_ttl),
+                maker_ttl: match negative {
+                    "minimal" | "0" => Duration::ZERO,
+                    _ => Duration::from_secs(1),
+                },
                 opens_unasked,
                 ..NamesConfig::default()
             };

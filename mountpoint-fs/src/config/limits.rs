@@ -76,8 +76,22 @@ pub const READ_MEMORY_DEFAULT_MAX: u64 = 8 << 30;
 /// The same on machines of 512 GiB and more.
 pub const READ_MEMORY_LARGE_MAX: u64 = 32 << 30;
 
-/// Largest WRITE the kernel sends, in bytes.
+/// Largest WRITE the kernel sends, in bytes, and how much that is of the memory at most, one in so many bytes: each thread
+/// that writes may have one waiting. One writer, `dd` of 1 GiB of zeros with `bs=` 1 MiB, 512, 256 and 128 KiB, came to 0.74,
+/// 0.82, 0.73 and 0.77 GB/s (medians of four in turns, a store on the same machine).
 pub const WRITE_SIZE_MAX: usize = 1 << 20;
+
+/// See [`WRITE_SIZE_MAX`].
+pub const WRITE_SIZE_SHARE: u64 = 2048;
+
+/// Not less than that, in bytes: the largest extended attribute.
+pub const WRITE_SIZE_MIN: usize = 64 << 10;
+
+/// Threads whose last WRITE is known. More than that count as fewer.
+pub const WRITERS_SEEN: usize = 1024;
+
+/// A thread that wrote nothing for so long is not expected to have a WRITE waiting.
+pub const WRITER_RECENT: Duration = Duration::from_secs(5);
 
 /// Buffers of a file that is being written, in bytes, before it gets one for a whole part: a small file takes a page,
 /// and what is copied while a buffer grows is an eighth of the first part at most.
@@ -144,15 +158,29 @@ pub const PACE_REST_MIN: u32 = 4;
 /// The most of them, after trials that changed nothing.
 pub const PACE_REST_MAX: u32 = 16;
 
-/// Share of the mount's memory that writers may hold: one in so many bytes. The rest is always there for reads.
+/// Share of the mount's memory that parts of files that are written may hold: one in so many bytes.
 pub const WRITE_MEMORY_SHARE: u64 = 2;
 
-/// Share of the writers' memory that is kept for whole parts: one in so many bytes. It is also what the largest part may
-/// take, so that one can be filled while another is sent.
-pub const WRITE_WHOLE_SHARE: u64 = 2;
+/// What is always left to reads, one in so many bytes: beginnings of files may take more than the half, because an
+/// application that holds hundreds of them open cannot be made to wait.
+pub const READ_KEPT_SHARE: u64 = 8;
 
-/// When more than this share of the writers' memory is held, one in so many bytes, buffers take no more than they need.
-pub const WRITE_PLENTY_SHARE: u64 = 4;
+/// The least of that, in bytes: some reads of the largest length at once.
+pub const READ_KEPT_MIN: u64 = 8 * READ_SIZE_MAX as u64;
+
+/// What beginnings of files leave to whole parts, one in so many bytes, and one part at least.
+pub const WRITE_PART_KEPT_SHARE: u64 = 8;
+
+/// Largest part, as a share of the mount's memory: one in so many bytes. One can be filled while another is sent.
+pub const WRITE_PART_MAX_SHARE: u64 = 4;
+
+/// When beginnings hold more than this share of the mount's memory, one in so many bytes, buffers take no more than they
+/// need.
+pub const WRITE_PLENTY_SHARE: u64 = 16;
+
+/// When writers hold more than this share of the mount's memory, one in so many bytes, a file that has outgrown the small
+/// buffers does not get room for its whole first part at once: it may end soon, and others may be many.
+pub const WRITE_EAGER_SHARE: u64 = 8;
 
 /// How often it is looked whether writers that wait for memory can be helped.
 pub const SHORTAGE_TICK: Duration = Duration::from_millis(20);
@@ -160,6 +188,20 @@ pub const SHORTAGE_TICK: Duration = Duration::from_millis(20);
 /// How long a writer waits for memory while nothing at all is written or sent. By then whoever holds it has stopped: an
 /// application that wrote to many files in turn, and now waits for the next.
 pub const SHORTAGE_MAX: Duration = Duration::from_secs(60);
+
+/// Less than that, in bytes, written in [`SHORTAGE_MAX`] is nothing: a log that gets a line now and then brings nobody memory.
+pub const SHORTAGE_PROGRESS: u64 = 64 << 10;
+
+/// How long the others wait to be helped by the end of one that failed so, before the next one fails.
+pub const SHORTAGE_NEXT: Duration = Duration::from_secs(1);
+
+/// A file that is not written to for so long holds no more than it has, where others wait: a program that fills one file
+/// writes far more often, and one that comes back later asks again.
+pub const SHORTAGE_IDLE: Duration = Duration::from_secs(1);
+
+/// A file that has not filled its part within that time leaves the room to others that wait, as long as nothing is on its
+/// way to the bucket: it may be a log that gets a line now and then.
+pub const SHORTAGE_FILL: Duration = Duration::from_secs(5);
 
 /// How long the end of a mount waits for uploads that were begun. What is not done by then is aborted.
 pub const UPLOAD_DRAIN: Duration = Duration::from_secs(30);
@@ -403,6 +445,21 @@ pub const POOL_IDLE_SHARE: u64 = 8;
 /// After this time without a read, a file's blocks go first when another file needs memory.
 pub const READER_QUIET: Duration = Duration::from_millis(500);
 
+/// Open files of one version that share what they fetch; those beyond begin anew. What each of them asks ahead is looked
+/// at when blocks are let go, by whoever reads.
+pub const SHARERS_MAX: usize = 64;
+
+/// How far one reader of a file may be behind another for blocks to stay that the other has read: half a second at
+/// 500 MB/s, so that who began that much later still catches up. Who is farther behind fetches again.
+pub const SHARE_BEHIND_MAX: u64 = 256 << 20;
+
+/// The same as a share of the mount's memory, one in so many bytes.
+pub const SHARE_BEHIND_SHARE: u64 = 4;
+
+/// Blocks stay for readers that are behind while no more than one in so many bytes of the mount's memory is in use: they
+/// never keep others from reading ahead.
+pub const SHARE_USED_SHARE: u64 = 2;
+
 /// First GETs for each second one that is sent because the first is late: 2 % more requests at most.
 pub const HEDGE_SHARE: u32 = 50;
 
@@ -421,6 +478,10 @@ pub const HEDGE_WATCHED_MAX: usize = 16 << 10;
 
 /// Least read memory that is worth having: a quarter is kept for demand and must serve the largest READ.
 pub const READ_MEMORY_MIN: u64 = 4 * READ_SIZE_MAX as u64;
+
+/// How long a process whose connection has ended looks whether its directory shows a dead mount, which answers at once, or
+/// one that somebody made since.
+pub const MOUNT_LOOK: Duration = Duration::from_secs(1);
 
 /// How long the doctor looks at something on this machine that may hang: a directory, a helper program.
 pub const DOCTOR_LOCAL: Duration = Duration::from_secs(2);
@@ -442,6 +503,28 @@ pub const CHANGED_NAMES_MAX: usize = 16 << 10;
 
 /// How long a changed name is remembered at least; as long as names are answered for where that is longer.
 pub const CHANGED_NAMES_AGE_MIN: Duration = Duration::from_secs(15);
+
+/// How old it may be that a name is absent, for a program that makes a file of it without asking first: as old as names and
+/// attributes may be. What is made so is stored on the condition that it is still absent.
+pub const MAKER_ABSENCE_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// Names of a directory that files are made of one after the other before S3 is asked for more than the next name.
+pub const MAKER_RUN: u32 = 2;
+
+/// Names that were said to be absent a moment ago, each by itself: as many as threads may be looking up at once; 200 bytes
+/// each.
+pub const ABSENT_NAMES_MAX: usize = 1_024;
+
+/// Largest file that is sent once more to see whether the server refuses it then: it is one round trip, and few bytes.
+pub const CONDITION_PROOF_LEN_MAX: usize = 128 << 10;
+
+/// How often it is looked whether a thread has fallen asleep in its system call, with the processor given away in between. It
+/// has sent its request, so it is about to.
+pub const SYSTEM_CALL_LOOKS_MAX: u32 = 16;
+
+/// Threads that read the path of a system call at a time, each for some microseconds: more than look names up at once in most
+/// mounts. Where memory makes them wait, S3 is asked instead.
+pub const SYSTEM_CALL_READERS_MAX: usize = 32;
 
 /// Directories that are there although no key says so: made here or emptied here. About 250 bytes each.
 pub const KEPT_DIRECTORIES_MAX: usize = 1 << 18;
@@ -491,3 +574,18 @@ pub const LINK_LEN_MAX: u32 = 4096;
 
 /// How often a read of a file that somebody goes on writing is tried, if another version is stored each time meanwhile.
 pub const FOLLOW_TRIES_MAX: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systemd_waits_for_the_end_of_a_mount() {
+        let unit = include_str!("../../packaging/mount-s3@.service");
+        let mut lines = unit.lines();
+        let seconds = lines.find_map(|line| line.strip_prefix("TimeoutStopSec="));
+        let given = Duration::from_secs(seconds.unwrap().parse().unwrap());
+        let taken = SHUTDOWN_DRAIN + SHUTDOWN_ABORT + UPLOAD_DRAIN + UPLOAD_ABORT;
+        assert!(given > taken + SHUTDOWN_RUNTIME, "{given:?}");
+    }
+}

@@ -1,8 +1,11 @@
-//! What a mount has more of on a larger machine.
+//! What a mount has more of on a larger machine, or with more memory.
 //!
 //! Pure. Measured on 2 cores only; above that arithmetic from what one thread was measured to do, and bounded.
 
-use super::limits::{MAX_BACKGROUND_MAX, MAX_BACKGROUND_MIN, SESSION_THREADS_MIN};
+use super::limits::{
+    MAX_BACKGROUND_MAX, MAX_BACKGROUND_MIN, SESSION_THREADS_MIN, WRITE_SIZE_MAX, WRITE_SIZE_MIN,
+    WRITE_SIZE_SHARE,
+};
 
 /// Session threads of a machine with so many cores, if at most `threads_max` are wanted.
 ///
@@ -28,6 +31,15 @@ pub fn max_background(cores: usize) -> u16 {
     wanted.clamp(MAX_BACKGROUND_MIN, MAX_BACKGROUND_MAX)
 }
 
+/// Largest WRITE of a mount with `memory` bytes: hundreds of threads may have one waiting each.
+#[must_use]
+pub fn write_max(memory: u64) -> u32 {
+    let share = usize::try_from(memory / WRITE_SIZE_SHARE).unwrap_or(usize::MAX);
+    let size = share.clamp(WRITE_SIZE_MIN, WRITE_SIZE_MAX);
+    // Whole pages of any size, however odd the memory is.
+    1 << size.ilog2()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +63,20 @@ mod tests {
         assert_eq!(session_threads(96, 1), 1);
         assert_eq!(session_threads(96, 0), 1);
         assert_eq!(session_threads(96, 32), 16);
+    }
+
+    #[test]
+    fn writes_are_small_where_memory_is() {
+        for (mib, kib) in [
+            (0, 64),
+            (128, 64),
+            (256, 128),
+            (512, 256),
+            (1000, 256),
+            (2048, 1024),
+            (1 << 20, 1024),
+        ] {
+            assert_eq!(write_max(mib << 20), kib << 10, "{mib}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::WriteConfig;
-use super::limits::{FILE_TTL, INODE_MEMORY_SHARE, INODES_MAX_LEAST};
+use super::limits::{FILE_TTL, INODE_MEMORY_SHARE, INODES_MAX_LEAST, MAKER_ABSENCE_AGE_MAX};
 
 /// Settings of names, attributes and open files.
 #[derive(Clone, Debug)]
@@ -26,6 +26,22 @@ pub struct FsConfig {
     pub write: WriteConfig,
 }
 
+impl Default for FsConfig {
+    /// The whole bucket, whose files are root's, as they are without flags.
+    fn default() -> Self {
+        Self {
+            prefix: String::new(),
+            uid: 0,
+            gid: 0,
+            dir_mode: 0o755,
+            file_mode: 0o644,
+            names: NamesConfig::default(),
+            read: ReadConfig::default(),
+            write: WriteConfig::default(),
+        }
+    }
+}
+
 /// Settings of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamesConfig {
@@ -33,6 +49,8 @@ pub struct NamesConfig {
     pub ttl: Duration,
     /// How long the kernel may keep the absence of a name (`--negative-metadata-ttl`).
     pub negative_ttl: Duration,
+    /// How old the absence of a name may be for a program that makes a file of it.
+    pub maker_ttl: Duration,
     /// Whether `open` trusts attributes that are valid. If not, it sees the newest version.
     pub opens_unasked: bool,
     /// Inodes above which the kernel is asked to forget some.
@@ -53,6 +71,7 @@ impl Default for NamesConfig {
         Self {
             ttl: FILE_TTL,
             negative_ttl: Duration::ZERO,
+            maker_ttl: MAKER_ABSENCE_AGE_MAX,
             opens_unasked: false,
             inodes_max: INODES_MAX_LEAST,
         }

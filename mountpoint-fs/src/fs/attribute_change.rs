@@ -47,15 +47,15 @@ impl FileSystem {
         let object = self.object(&name).await?;
         if let Wanted::Shorten(size) = wanted {
             let etag = self.mutator.shorten(&object, size).await?;
-            name.replaced_in_place(Version {
+            let _held = name.replaced_in_place(Version {
                 size,
                 etag,
                 ..Version::from(&object.info)
             })?;
-        } else {
-            let open = self.writer(ino);
-            self.replace_headers(name, &object, open.as_deref()).await?;
+            return self.attributes(ino).await;
         }
+        let open = self.writer(ino);
+        let _held = self.replace_headers(name, &object, open.as_deref()).await?;
         self.attributes(ino).await
     }
 
@@ -89,7 +89,7 @@ impl FileSystem {
             posix.store(now.kind, wall, &mut object.headers.metadata);
             let etag = self.mutator.shorten(&object, size).await?;
             self.namespace.carries(ino, posix);
-            name.replaced_in_place(Version {
+            let _held = name.replaced_in_place(Version {
                 size,
                 etag,
                 ..Version::from(&object.info)
@@ -103,11 +103,11 @@ impl FileSystem {
                 .filter(|_| progress.is_none() || change.mtime.is_some()),
             ..posix
         };
-        self.change_carried(ino, |headers| {
+        let changed = self.change_carried(ino, |headers| {
             told.store(now.kind, wall, &mut headers.metadata);
             Ok(())
-        })
-        .await?;
+        });
+        let _held = changed.await?;
         if let (Some(progress), Some(mtime)) = (&progress, told.mtime) {
             progress.set_mtime(mtime);
         }
@@ -143,10 +143,17 @@ impl FileSystem {
         };
         let mut headers = ObjectHeaders::default();
         posix.store(FileKind::SymbolicLink, wall, &mut headers.metadata);
+        let carried = PosixAttributes::of(&headers.metadata);
         let body = target.as_bytes().to_vec();
-        self.mutator.make(change.key(), body, headers).await?;
-        change.changed();
-        self.lookup(directory, name).await
+        let size = body.len() as u64;
+        let etag = self.mutator.make(change.key(), body, headers).await?;
+        let version = Version {
+            size,
+            etag,
+            mtime: wall,
+            is_archived: false,
+        };
+        change.made_file(version, carried)
     }
 
     /// Where a symbolic link leads.

@@ -13,7 +13,7 @@ use super::FileSystem;
 use super::permission::{Change, NO_EXTENDED_ATTRIBUTES, permit};
 use crate::config::limits::METADATA_LEN_MAX;
 use crate::handle::OpenWriter;
-use crate::namespace::{NameChange, Version};
+use crate::namespace::{InMotion, NameChange, Version};
 use crate::operation::{ExtendedAttributes, FileKind, FsError, InodeNo, PosixAttributes, SetMode};
 
 impl FileSystem {
@@ -60,6 +60,7 @@ impl FileSystem {
             Ok(())
         })
         .await
+        .map(drop)
     }
 
     /// Removes an extended attribute.
@@ -78,6 +79,7 @@ impl FileSystem {
             Ok(())
         })
         .await
+        .map(drop)
     }
 
     /// Leave to change the attribute `name`.
@@ -102,12 +104,12 @@ impl FileSystem {
         Some(ExtendedAttributes::of(&headers.metadata))
     }
 
-    /// Changes what `ino` carries. `change` is made once.
+    /// Changes what `ino` carries. `change` is made once. As long as what this gives back is held, a rename waits.
     pub(super) async fn change_carried(
         &self,
         ino: InodeNo,
         change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
-    ) -> Result<(), FsError> {
+    ) -> Result<Option<InMotion<'_>>, FsError> {
         if ino == InodeNo::ROOT {
             return Err(FsError::NotPermitted(
                 "the attributes of the mounted directory itself are set by --dir-mode, --uid and --gid".to_owned(),
@@ -124,7 +126,7 @@ impl FileSystem {
         };
         if let Some(open) = self.writer(ino) {
             if open.writer.dress(change).await? {
-                return Ok(());
+                return Ok(None);
             }
             // The bucket has it, as the writer knows.
             let name = self.namespace.change_inode(ino)?;
@@ -137,27 +139,27 @@ impl FileSystem {
         if is_directory {
             let prefix = name.prefix()?;
             self.mutator.change_marker(&prefix, change).await?;
-            name.changed();
-            return Ok(());
+            return Ok(name.changed());
         }
         let mut object = self.object(&name).await?;
         change(&mut object.headers)?;
         self.replace_headers(name, &object, None).await
     }
 
-    /// Makes the object carry what `object` says; who has the file `open` for writing goes on behind its new version.
-    pub(super) async fn replace_headers(
+    /// Makes the object carry what `object` says; who has the file `open` for writing goes on behind its new version. As long
+    /// as what this gives back is held, a rename waits.
+    pub(super) async fn replace_headers<'a>(
         &self,
-        name: NameChange<'_>,
+        name: NameChange<'a>,
         object: &ObjectDetails,
         open: Option<&OpenWriter>,
-    ) -> Result<(), FsError> {
+    ) -> Result<Option<InMotion<'a>>, FsError> {
         let (info, headers) = (&object.info, object.headers.clone());
         let seen = (&info.etag, info.size);
         let etag = self.mutator.replace_headers(&info.key, seen, headers);
         let etag = etag.await?;
         if let Some(open) = open {
-            open.writer.redressed(&etag).await;
+            open.writer.redressed(&info.etag, &etag).await;
         }
         name.replaced_in_place(Version {
             etag,

@@ -9,7 +9,7 @@ use mountpoint_client::types::{ETag, ObjectHeaders};
 
 use super::FileSystem;
 use super::permission::{Change, permit};
-use crate::mutate::Target;
+use crate::mutate::{Removal, Target};
 use crate::namespace::{Found, NameChange, Version};
 use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode, Stop};
 
@@ -18,8 +18,7 @@ impl FileSystem {
     pub async fn unlink(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
         permit(&self.write, Change::Delete)?;
         self.finish_closed_name(directory, name).await?;
-        let _taken = self.namespace.taken_by_removal(directory, name)?;
-        let change = self.namespace.change_in_motion(directory, name)?;
+        let change = self.namespace.removal(directory, name)?;
         change.file()?;
         self.mutator.delete(change.key()).await?;
         change.removed();
@@ -35,7 +34,7 @@ impl FileSystem {
             Some((_, Found::File(_))) => return Err(FsError::NotADirectory),
             None => return Err(FsError::NotFound),
         }
-        if change.has_kept_children() {
+        if !change.seems_empty() {
             return Err(FsError::NotEmpty);
         }
         if let Some((ino, _)) = change.known()
@@ -43,9 +42,18 @@ impl FileSystem {
         {
             return Err(FsError::NotEmpty);
         }
-        let may_delete = || permit(&self.write, Change::RemoveDirectory);
+        // What had emptied a directory below this one when S3 was asked has told the names by now, or is still in motion.
+        let may_remove = |has_marker| match (change.seems_empty(), has_marker) {
+            (false, _) => Err(FsError::NotEmpty),
+            (true, true) => permit(&self.write, Change::RemoveDirectory),
+            (true, false) => Ok(()),
+        };
         let prefix = change.prefix()?;
-        self.mutator.remove_directory(&prefix, may_delete).await?;
+        let removal = self.mutator.remove_directory(&prefix, may_remove);
+        if let Removal::Holds(key) = removal.await? {
+            change.tell_of_unseen(&key);
+            return Err(FsError::NotEmpty);
+        }
         self.mutator.forget_renames_of(&prefix);
         change.removed();
         Ok(())
@@ -71,7 +79,7 @@ impl FileSystem {
             self.mutator.make_marker(&prefix, headers).await?;
         }
         if is_marked && self.write.posix_metadata {
-            change.changed();
+            let _held = change.changed();
             return self.lookup(directory, name).await;
         }
         change.made_directory(!is_marked)
@@ -150,8 +158,8 @@ impl FileSystem {
             (None, _) => Target::Absent,
         };
         self.mutator.forget_renames_from_above(to.key());
-        let rename = self.mutator.rename(from.key(), to.key(), &target, stop);
-        let moved = rename.await;
+        let seen = (from.key(), &version.etag);
+        let moved = self.mutator.rename(seen, to.key(), &target, stop).await;
         let moved = match moved {
             // Somebody else has made it meanwhile.
             Err(FsError::Exists) if mode == RenameMode::Replace => {

@@ -22,8 +22,8 @@ use crate::handle::{HandleTable, LateWriter, OpenFile, OpenWriter};
 use crate::mutate::Mutator;
 use crate::namespace::{Namespace, OpenVersion, Proof};
 use crate::operation::{
-    Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, OpenOptions, Opened, ReadData,
-    StaleName, StatFs, Surplus,
+    Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, Looking, OpenOptions, Opened,
+    Purpose, ReadData, StaleName, StatFs, Surplus,
 };
 use crate::read::{NextFile, NextFiles, NextFilesStats, ReadContext, Reader};
 use crate::read_mode::ReadModes;
@@ -104,6 +104,12 @@ impl FileSystem {
         }
     }
 
+    /// Most bytes of the memory for data that were ever held at once.
+    #[must_use]
+    pub fn memory_peak(&self) -> u64 {
+        self.reading.stats().budget_peak
+    }
+
     /// Sends second GETs for those that are late, for as long as the file system lives. A task of a tokio runtime.
     pub fn hedge(&self) -> impl Future<Output = ()> + Send + use<> {
         ReadContext::hedge(Arc::downgrade(&self.reading))
@@ -116,7 +122,17 @@ impl FileSystem {
 
     /// Finds `name` in a directory and raises its inode's lookup count by one.
     pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
-        self.namespace.lookup(parent, name).await
+        self.lookup_for(parent, name, &Looking).await
+    }
+
+    /// The same for a system call whose `purpose` may be another than to look.
+    pub async fn lookup_for(
+        &self,
+        parent: InodeNo,
+        name: &OsStr,
+        purpose: &dyn Purpose,
+    ) -> Result<Entry, FsError> {
+        self.namespace.lookup(parent, name, purpose).await
     }
 
     /// How long the kernel may keep the absence of `name`, which [`FileSystem::lookup`] did not find just now.
@@ -178,6 +194,9 @@ impl FileSystem {
             options,
             self.reading.consumed(),
         );
+        if !direct_io && !options.direct {
+            reader.expect_pages();
+        }
         let flush = late.is_some();
         let file = OpenFile::Reading {
             ino,
@@ -210,8 +229,7 @@ impl FileSystem {
         let next_files = self.next_files.as_ref();
         let ahead = next_files.and_then(|files| files.take(key, &version.etag));
         ahead.filter(|_| *proof == Proof::Known).unwrap_or_else(|| {
-            let context = Arc::clone(&self.reading);
-            let reader = Reader::new(context, key.clone(), version.etag.clone(), version.size);
+            let reader = Reader::shared(&self.reading, key, &version.etag, version.size);
             if let Some(front) = front {
                 reader.hold_front(front);
             }
@@ -264,7 +282,7 @@ impl FileSystem {
                 "the file was empty when it was opened, and was written since".to_owned(),
             ));
         }
-        let outcome = reader.read(offset, size).await;
+        let outcome = reader.read_for(offset, size, fills_cache).await;
         if matches!(outcome, Err(FsError::Stale(_))) {
             self.namespace.is_replaced(ino);
         }

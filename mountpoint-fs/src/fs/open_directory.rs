@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::namespace::{Listed, Listing, Namespace, Page};
+use crate::namespace::{Listed, Listing, Namespace, Page, Standing};
 use crate::operation::{DirectoryEntry, DirectorySink, Entry, FsError, InodeNo};
 use crate::sync::Mutex;
 
@@ -44,6 +44,7 @@ impl OpenDirectory {
         let mut filler = Filler {
             namespace,
             directory: self.ino,
+            listed_in: Arc::clone(listing.prefix()),
             plus,
             sink,
             is_empty: true,
@@ -94,6 +95,8 @@ impl OpenDirectory {
 struct Filler<'a> {
     namespace: &'a Namespace,
     directory: InodeNo,
+    /// The directory's prefix when it was opened.
+    listed_in: Arc<str>,
     plus: bool,
     sink: &'a mut dyn DirectorySink,
     is_empty: bool,
@@ -116,7 +119,9 @@ impl Filler<'_> {
         let first = position.index_on(page);
         let mut has_room = true;
         for (index, listed) in page.entries.iter().enumerate().skip(first) {
-            if self.namespace.is_outdated(self.directory, listed, page) {
+            let place = (self.directory, &*self.listed_in);
+            let standing = self.namespace.standing(place, listed, page);
+            if standing == Standing::Changed {
                 continue;
             }
             let next_offset = Position {
@@ -127,7 +132,8 @@ impl Filler<'_> {
             .offset();
             let is_admitted = self.plus && !self.namespace.lists_names_only();
             let entry = if is_admitted {
-                self.namespace.admit(self.directory, listed, page)?
+                let namespace = self.namespace;
+                namespace.admit(self.directory, listed, page, standing)?
             } else {
                 self.namespace.preview(self.directory, listed)
             };

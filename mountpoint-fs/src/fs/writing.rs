@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use futures::future::{join, join_all};
 use mountpoint_client::types::{ChecksumAlgorithm, KeptChecksum, Key};
 
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
@@ -15,7 +16,7 @@ use crate::operation::{
     Entry, FileKind, FsError, HandleNo, InodeNo, Opened, PosixAttributes, Progress, WriteOptions,
 };
 use crate::read::Reader;
-use crate::write::{Beginning, Stored, WriteObserver, Writer, background};
+use crate::write::{Beginning, HeldWrite, Stored, WriteObserver, Writer, background};
 
 use super::file_system::FileSystem;
 use super::permission::{Change, permit};
@@ -32,10 +33,16 @@ impl FileSystem {
         permit(self.writing.config(), Change::Create)?;
         check_options(options)?;
         let progress = self.new_progress(0);
-        let (mut entry, key) = self.namespace.create(parent, name, &progress)?;
+        let created = self.namespace.create(parent, name, &progress)?;
+        let (mut entry, key) = (created.entry, created.key);
         let ino = entry.attributes.ino;
         let observer = self.observer((ino, &key), &progress);
-        let writer = Writer::new(&self.writing, key, Beginning::New, progress, observer);
+        let beginning = if created.is_unasked {
+            Beginning::NewUnasked
+        } else {
+            Beginning::New
+        };
+        let writer = Writer::new(&self.writing, key, beginning, progress, observer);
         if let Some(posix) = self.posix_of_new(options.mode) {
             let mut headers = writer.headers();
             posix.store(FileKind::File, self.wall_now(), &mut headers.metadata);
@@ -121,7 +128,7 @@ impl FileSystem {
         let progress = self.new_progress(0);
         let (key, version) = self.namespace.begin_writing(ino, &progress, readers)?;
         let beginning = if truncate {
-            Beginning::Replace
+            Beginning::Replace(version.etag)
         } else if version.size > 0 {
             self.namespace.unchanged(ino, &progress);
             self.namespace.close_writer(ino);
@@ -286,6 +293,17 @@ impl FileSystem {
         }
     }
 
+    /// `thread` has `len` bytes to write, to whatever file.
+    pub fn thread_writes(&self, thread: u64, len: usize) {
+        self.writing.thread_writes(thread, len);
+    }
+
+    /// Keeps bytes that have to wait, in memory that is counted.
+    #[must_use]
+    pub fn hold(&self, data: &[u8]) -> HeldWrite {
+        self.writing.hold(data)
+    }
+
     /// Takes bytes, when there is memory for them.
     pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
@@ -387,13 +405,17 @@ impl FileSystem {
     pub async fn abandon_writers(&self) {
         let open: Vec<_> = self.writers.lock().values().map(Arc::clone).collect();
         let ended = FsError::ReadOnly;
-        for open in open {
+        self.writing.end_waiting();
+        let given_up = open.iter().map(async |open| {
             if open.writer.is_open().await {
                 let key = open.writer.key();
                 tracing::warn!(%key, "the mount ends while the file is being written: it is given up");
                 open.writer.abandon(&ended).await;
             }
-        }
+        });
+        // A file that something else has hold of keeps no upload from being aborted.
+        join(join_all(given_up), self.writing.abort_all()).await;
+        // What was begun meanwhile.
         self.writing.abort_all().await;
     }
 

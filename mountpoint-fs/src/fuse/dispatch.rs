@@ -15,25 +15,20 @@ use super::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, Step, TOO_LITTLE_RO
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
 use super::reply::Reply;
-use super::task::PendingReply;
+use super::system_call::LookingThread;
+use super::task::{OnSignal, PendingReply};
 use super::wire::{DirectoryBuffer, Fixed, Header, Operation, Request};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
-use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened, Stop, WriteOptions};
+use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions};
 
 /// What to do about a request.
 pub(super) enum Answer {
     /// Reply now.
     Now(Reply),
     /// Poll this; it becomes the reply.
-    Later(PendingReply),
-    /// The same, but a signal does not end it where it is: what it has sent would be done later, behind what the
-    /// application does next. It is asked to stop, and does so where it can, if it can.
-    Whole(PendingReply, Stop),
-    /// The same as `Later` for a close or an `fsync` by this thread: a signal that its program handles does not end it.
-    /// Programs, and what they are written in, take `EINTR` from a close for success, and would not hear of a failure.
-    Stored(PendingReply, u32),
+    Later(PendingReply, OnSignal),
     /// Cancel the operation that answers this request.
     Interrupt { unique: u64 },
     /// Nobody waits.
@@ -138,15 +133,21 @@ impl Dispatcher {
             data,
         } = *operation
         {
+            // A thread of another namespace has no number here: then its file stands for it.
+            let thread = match header.pid {
+                0 => handle,
+                pid => u64::from(pid),
+            };
+            self.fs.thread_writes(thread, data.len());
             return self.write(ino, HandleNo(handle), offset, data);
         }
         match self.later(header, operation) {
             Some(pending)
                 if matches!(operation, Operation::Flush { .. } | Operation::Sync { .. }) =>
             {
-                Answer::Stored(pending, header.pid)
+                Answer::Later(pending, OnSignal::Store)
             }
-            Some(pending) => Answer::Later(pending),
+            Some(pending) => Answer::Later(pending, OnSignal::End),
             None => Answer::Now(self.now(operation)),
         }
     }
@@ -179,7 +180,7 @@ impl Dispatcher {
         let (ino, pid) = (InodeNo(header.node), header.pid);
         let this = Arc::clone(self);
         Some(match *operation {
-            Operation::Lookup { name } => this.lookup(ino, name.to_owned()),
+            Operation::Lookup { name } => this.lookup(ino, name.to_owned(), LookingThread(pid)),
             Operation::GetAttributes => Box::pin(async move {
                 let result = this.fs.attributes(ino).await;
                 this.reply(Step::Attributes, ino, result, |attributes| {
@@ -307,9 +308,9 @@ impl Dispatcher {
     }
 
     /// The reply to a LOOKUP, which may say for how long a name is absent.
-    fn lookup(self: Arc<Self>, ino: InodeNo, name: OsString) -> PendingReply {
+    fn lookup(self: Arc<Self>, ino: InodeNo, name: OsString, who: LookingThread) -> PendingReply {
         Box::pin(async move {
-            let result = self.fs.lookup(ino, &name).await;
+            let result = self.fs.lookup_for(ino, &name, &who).await;
             if matches!(result, Err(FsError::NotFound)) {
                 let negative_ttl = self.fs.negative_ttl(ino, &name);
                 if !negative_ttl.is_zero() {
@@ -344,12 +345,12 @@ impl Dispatcher {
         if let Some(result) = self.fs.write_now(handle, offset, data) {
             return Answer::Now(self.reply(Step::Write, ino, result, done));
         }
-        // A second copy of file data: the request's buffer is needed for the next one while this waits for memory.
-        let (this, data) = (Arc::clone(self), data.to_vec());
-        Answer::Later(Box::pin(async move {
-            let result = this.fs.write(handle, offset, &data).await;
+        let (this, held) = (Arc::clone(self), self.fs.hold(data));
+        let pending = async move {
+            let result = this.fs.write(handle, offset, held.bytes()).await;
             this.reply(Step::Write, ino, result, done)
-        }))
+        };
+        Answer::Later(Box::pin(pending), OnSignal::End)
     }
 
     /// The reply to an OPEN.
@@ -495,22 +496,13 @@ mod tests {
     use mountpoint_client::sim::SimOptions;
 
     use super::*;
-    use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
+    use crate::config::FsConfig;
 
     #[test]
     fn files_that_could_not_be_mapped_are_not_opened_past_the_page_cache() {
         let check = |can_map_direct, direct, expected| {
             let client = Arc::new(SimClient::new(SimOptions::default()));
-            let config = FsConfig {
-                prefix: String::new(),
-                uid: 0,
-                gid: 0,
-                dir_mode: 0o755,
-                file_mode: 0o644,
-                names: NamesConfig::default(),
-                read: ReadConfig::default(),
-                write: WriteConfig::default(),
-            };
+            let config = FsConfig::default();
             let fs = Arc::new(FileSystem::new(client, config, Clock::manual()));
             let rules = Rules {
                 access: Access::ReadWrite,

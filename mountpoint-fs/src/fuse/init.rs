@@ -12,6 +12,8 @@ pub(super) struct Wishes {
     pub(super) background_max: u16,
     /// Background requests from which on the kernel slows its callers down.
     pub(super) congestion_threshold: u16,
+    /// Largest body of a WRITE, in bytes.
+    pub(super) write_max: u32,
     /// Size of the kernel's pages in bytes.
     pub(super) page_size: u32,
     /// Whether rings are ready for requests over io_uring. To agree on that and to register none would hold up every
@@ -55,7 +57,7 @@ pub(super) fn negotiate(request: &InitRequest, wishes: Wishes) -> Negotiation {
         flags,
         background_max: wishes.background_max,
         congestion_threshold: wishes.congestion_threshold.min(wishes.background_max),
-        write_max: WRITE_MAX,
+        write_max: wishes.write_max,
         pages_max: pages_max(wishes.page_size),
     })
 }
@@ -115,8 +117,6 @@ const FLAG_NAMES: [(u64, &str); 10] = [
 const MINOR_MIN: u32 = 26;
 /// Linux 6.17 and 6.18: the newest protocol that this code was written against.
 const MINOR_MAX: u32 = 45;
-/// Largest body of a WRITE, in bytes. Bounds the receive buffer of each session thread.
-pub(super) const WRITE_MAX: u32 = 1 << 20;
 /// The kernel's own read-ahead, in bytes: measured, 512 KiB costs 0.47 CPU seconds per GB through the page cache
 /// against 0.54 with 256 KiB and 0.48 with 1 MiB, and a page fault in a mapped file reads as much around it.
 pub(super) const READAHEAD_MAX: u32 = 512 << 10;
@@ -129,6 +129,7 @@ mod tests {
         background_max: 64,
         congestion_threshold: 48,
         page_size: 4096,
+        write_max: 1 << 20,
         over_io_uring: false,
     };
 
@@ -208,11 +209,12 @@ mod tests {
                 background_max: 4,
                 congestion_threshold: 9,
                 page_size: 65_536,
+                write_max: 64 << 10,
                 over_io_uring: false,
             },
         );
         assert_eq!((reply.background_max, reply.congestion_threshold), (4, 4));
-        assert_eq!(reply.pages_max, 16);
+        assert_eq!((reply.pages_max, reply.write_max), (16, 64 << 10));
         let offer = InitRequest {
             readahead_max: u32::MAX,
             ..request(7, 45, 0)

@@ -29,6 +29,7 @@ mod reply;
 mod server;
 mod session;
 mod signals;
+mod system_call;
 mod task;
 #[cfg(test)]
 mod tests;

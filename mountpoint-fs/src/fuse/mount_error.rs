@@ -14,8 +14,8 @@ pub enum MountError {
     NotADirectory(PathBuf),
     /// Something is mounted there.
     #[error(
-        "the mount point {} is already mounted ({source_name}, type {kind}); unmount it with `umount {}`{}, or choose \
-         another directory", directory.display(), directory.display(), if_dead(kind, directory)
+        "the mount point {} is already mounted ({source_name}, type {kind}); {}choose another directory",
+        directory.display(), unmounting(kind, directory)
     )]
     AlreadyMounted {
         /// Where.
@@ -103,12 +103,14 @@ pub enum MountError {
     NotAPassedDevice(i32),
 }
 
-/// What else helps where the process behind a FUSE mount may be gone. Looking would hang if it is merely stuck.
-fn if_dead(kind: &str, directory: &Path) -> String {
+/// How to unmount what is in the way, if that is what somebody may want: another file system is not this program's to
+/// suggest. Looking whether the process behind a FUSE mount is gone would hang if it is merely stuck.
+fn unmounting(kind: &str, directory: &Path) -> String {
     if kind == "fuse" || kind.starts_with("fuse.") {
         let shown = directory.display();
         format!(
-            " (`fusermount3 -u {shown}` as an ordinary user; `umount -l {shown}` if its process is gone)"
+            "unmount it with `umount {shown}` (`fusermount3 -u {shown}` as an ordinary user; `umount -l {shown}` if its \
+             process is gone), or "
         )
     } else {
         String::new()

@@ -1,16 +1,21 @@
 //! Mounting and unmounting: by system call as root, through `fusermount3` as anybody else.
 //!
 //! Knows nothing of what is served. Invariant: a [`Mount`] that was made here is gone, lazily if need be, when the
-//! value is dropped. It is only ever unmounted if the directory still shows this very mount.
+//! value is dropped. It is only ever unmounted if the directory still shows this very mount, and not a later one that
+//! the kernel gave the number of this one.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, umount2};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, stat};
+use nix::sys::statfs::statfs;
 use nix::unistd::geteuid;
 
 use super::fusermount::{self, AutoUnmount};
@@ -19,6 +24,7 @@ use super::inherited;
 use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
 use super::transport::Transport;
+use crate::config::limits::MOUNT_LOOK;
 
 /// How to mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -174,7 +180,18 @@ impl Mount {
     /// Whether the directory still shows this mount. False for a mount that somebody else made.
     #[must_use]
     pub fn is_mounted(&self) -> bool {
-        self.place.as_ref().is_some_and(Place::is_mounted)
+        let is_this = |place: &Place| {
+            place.shows_number() && (self.is_connected() || place.shows_what_is_dead())
+        };
+        self.place.as_ref().is_some_and(is_this)
+    }
+
+    /// Whether the kernel has not ended the connection. While it has not, nothing else gets this mount's number.
+    fn is_connected(&self) -> bool {
+        let mut device = [PollFd::new(self.device.as_fd(), PollFlags::empty())];
+        let polled = poll(&mut device, PollTimeout::ZERO);
+        let events = device[0].revents().unwrap_or(PollFlags::empty());
+        polled.is_ok() && !events.contains(PollFlags::POLLERR)
     }
 
     /// Unmounts: now, which fails with EBUSY while files are open; or lazily, so that the name is gone at once and
@@ -184,7 +201,7 @@ impl Mount {
     /// `Unsupported` for a mount that somebody else made; otherwise what the system said.
     pub fn unmount(&self, lazy: bool) -> io::Result<()> {
         match &self.place {
-            Some(place) if place.is_mounted() => place.unmount(lazy),
+            Some(place) if self.is_mounted() => place.unmount(lazy),
             Some(_) => Ok(()),
             None => {
                 let message = "the mount belongs to the process that passed the FUSE device";
@@ -208,7 +225,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if let Some(place) = self.place.as_ref().filter(|place| place.is_mounted())
+        if let Some(place) = self.place.as_ref().filter(|_| self.is_mounted())
             && let Err(error) = place.unmount(true)
         {
             tracing::warn!(directory = ?place.directory, %error, "the mount could not be removed");
@@ -217,12 +234,25 @@ impl Drop for Mount {
 }
 
 impl Place {
-    fn is_mounted(&self) -> bool {
+    fn shows_number(&self) -> bool {
         match (self.number, MountInfo::at(&self.directory)) {
             (Some(number), Ok(shown)) => shown.is_some_and(|mount| mount.number == number),
             // It never was in the table, or the table cannot be read: only trying tells.
             (None, _) | (_, Err(_)) => true,
         }
+    }
+
+    /// Whether a connection has ended, of what the directory shows. A mount that was made since answers, or is slow to.
+    fn shows_what_is_dead(&self) -> bool {
+        let (sender, answer) = sync_channel(1);
+        let directory = self.directory.clone();
+        let look = move || {
+            // Whoever waited may have given up.
+            sender.send(statfs(&directory).map(drop)).ok();
+        };
+        let looking = thread::Builder::new().name("mount-look".to_owned());
+        let answer = looking.spawn(look).map(|_| answer.recv_timeout(MOUNT_LOOK));
+        matches!(answer, Ok(Ok(Err(Errno::ENOTCONN | Errno::ECONNABORTED))))
     }
 
     fn unmount(&self, lazy: bool) -> io::Result<()> {

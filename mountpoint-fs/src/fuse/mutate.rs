@@ -8,7 +8,7 @@ use super::dispatch::{Answer, Dispatcher};
 use super::errno::{NO_SUCH_ATTRIBUTES, Step};
 use super::refusal::Refusal;
 use super::reply::Reply;
-use super::task::PendingReply;
+use super::task::{OnSignal, PendingReply};
 use super::wire::{CopyRangeRequest, Fixed, Mutation};
 use crate::operation::{HandleNo, InodeNo, RenameMode, SetMode, Stop};
 
@@ -60,7 +60,7 @@ impl Dispatcher {
                 let to = (InodeNo(new_directory), new_name);
                 let stop = Stop::default();
                 let pending = this.rename((ino, name), to, mode, stop.clone());
-                return Answer::Whole(pending, stop);
+                return Answer::Later(pending, OnSignal::Ask(stop));
             }
             Mutation::SetAttributes(change) => Box::pin(async move {
                 let result = this.fs.set_attributes(ino, change).await;
@@ -109,15 +109,8 @@ impl Dispatcher {
             }
             Mutation::CopyRange(request) => this.copy_range(ino, request),
         };
-        match mutation {
-            Mutation::Unlink { .. }
-            | Mutation::RemoveDirectory { .. }
-            | Mutation::SetAttributes(_)
-            | Mutation::SetExtendedAttribute { .. }
-            | Mutation::RemoveExtendedAttribute { .. }
-            | Mutation::CopyRange(_) => Answer::Whole(pending, Stop::never()),
-            _ => Answer::Later(pending),
-        }
+        // What was sent goes on: its name is held in motion until it has come to rest.
+        Answer::Later(pending, OnSignal::Ask(Stop::never()))
     }
 
     fn copy_range(self: Arc<Self>, ino: InodeNo, request: CopyRangeRequest) -> PendingReply {

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use super::device::Channel;
 use super::dispatch::{Answer, Dispatcher};
 use super::reply::{Reply, ReplyTo};
-use super::task::{Parked, Starter, panic_message};
+use super::task::{Asker, Parked, Starter, panic_message};
 use super::wire::{Header, Malformed, Request};
 use crate::executor;
 
@@ -42,14 +42,14 @@ impl Server {
                 Ok(request) => request,
                 Err(malformed) => return answer_malformed(channel, malformed),
             };
-            let unique = request.header.unique;
+            let asker = asker(&request);
             // Made before the dispatch, so that a panic in there is answered too.
             let reply = request
                 .header
                 .wants_reply()
-                .then(|| ReplyTo::device(channel, unique));
+                .then(|| ReplyTo::device(channel, asker.unique));
             let answer = self.dispatcher.dispatch(&request);
-            self.carry_out(unique, answer, reply);
+            self.carry_out(asker, answer, reply);
         });
     }
 
@@ -58,9 +58,9 @@ impl Server {
         guarded(|| {
             let request = Request::parse(reply.message());
             let answer =
-                request.map(|request| (request.header.unique, self.dispatcher.dispatch(&request)));
+                request.map(|request| (asker(&request), self.dispatcher.dispatch(&request)));
             match answer {
-                Ok((unique, answer)) => self.carry_out(unique, answer, Some(reply)),
+                Ok((asker, answer)) => self.carry_out(asker, answer, Some(reply)),
                 Err(malformed) => {
                     log_malformed(malformed);
                     reply.send(Reply::Failed(Errno::EIO));
@@ -69,19 +69,22 @@ impl Server {
         });
     }
 
-    fn carry_out(&mut self, unique: u64, answer: Answer, reply: Option<ReplyTo>) {
+    fn carry_out(&mut self, asker: Asker, answer: Answer, reply: Option<ReplyTo>) {
         match (answer, reply) {
             (Answer::Now(answer), Some(reply)) => reply.send(answer),
-            (Answer::Later(operation), Some(reply)) => self.starter.start(unique, operation, reply),
-            (Answer::Whole(operation, stop), Some(reply)) => {
-                self.starter.start_whole(unique, operation, stop, reply);
-            }
-            (Answer::Stored(operation, thread), Some(reply)) => {
-                self.starter.start_stored(unique, operation, thread, reply);
+            (Answer::Later(operation, on_signal), Some(reply)) => {
+                self.starter.start(asker, on_signal, operation, reply);
             }
             (Answer::Interrupt { unique }, _) => self.parked.interrupt(unique),
             (Answer::Nothing, _) | (_, None) => {}
         }
+    }
+}
+
+fn asker(request: &Request<'_>) -> Asker {
+    Asker {
+        unique: request.header.unique,
+        thread: request.header.pid,
     }
 }
 

@@ -23,6 +23,7 @@ use super::notices;
 use super::readahead;
 use super::reply::{Reply, ReplyTo};
 use super::server::{Server, answer_malformed};
+use super::signals::Effect;
 use super::task::{Parked, Starter, panic_message};
 use super::transport::Transport;
 use super::uring::{Outbox, Rings, Started};
@@ -46,6 +47,8 @@ pub struct SessionOptions {
     pub max_background: u16,
     /// Background requests from which on the kernel slows its callers down.
     pub congestion_threshold: u16,
+    /// Largest WRITE, in bytes: no less than `WRITE_SIZE_MIN`, no more than `WRITE_SIZE_MAX`.
+    pub write_max: u32,
     /// Whether changes are refused with EROFS.
     pub read_only: bool,
     /// Where operations go on that no delivering thread resumes.
@@ -89,11 +92,12 @@ impl Session {
         options: SessionOptions,
     ) -> Result<Self, SessionError> {
         let channel = Arc::new(Channel::new(mount.device().try_clone_to_owned()?)?);
-        let mut buffer = vec![0; BUFFER_LEN];
+        let mut buffer = vec![0; buffer_len(options.write_max)];
         let wishes = Wishes {
             background_max: options.max_background,
             congestion_threshold: options.congestion_threshold,
             page_size: page_size()?,
+            write_max: options.write_max,
             over_io_uring: false,
         };
         let prepare = |init: &InitRequest| prepare_rings(&channel, init, &options);
@@ -111,7 +115,7 @@ impl Session {
         };
         notices::start(&fs, &channel)?;
         let dispatcher = Dispatcher::new(Arc::clone(&fs), rules, &Clock::monotonic());
-        let parked = Arc::new(Parked::default());
+        let parked = Arc::new(Parked::new(Effect::on));
         let server = || {
             let starter = Starter::new(&parked, &options.runtime);
             Server::new(&dispatcher, &parked, starter)
@@ -128,6 +132,7 @@ impl Session {
                 channel: channel_of(&channel, index, options.clone_descriptors),
                 server: server(),
                 outboxes: Arc::clone(&outboxes),
+                buffer_len: buffer.len(),
             };
             let builder = thread::Builder::new().name(format!("fuse-{index}"));
             threads.push(builder.spawn(move || worker.run())?);
@@ -298,11 +303,12 @@ struct Worker {
     server: Server,
     /// Of rings that serve the same connection, and end with it.
     outboxes: Arc<[Arc<Outbox>]>,
+    buffer_len: usize,
 }
 
 impl Worker {
     fn run(mut self) {
-        let mut buffer = vec![0; BUFFER_LEN];
+        let mut buffer = vec![0; self.buffer_len];
         let channel = Arc::clone(&self.channel);
         loop {
             match channel.receive(&mut buffer) {
@@ -329,4 +335,6 @@ const NOT_OFFERED: &str = "the kernel does not offer it; that takes Linux 6.14 a
 const THREADS_BESIDE_RINGS: usize = 1;
 
 /// A whole WRITE, and its header in a page of its own. The kernel refuses to read into less.
-const BUFFER_LEN: usize = init::WRITE_MAX as usize + 4096;
+fn buffer_len(write_max: u32) -> usize {
+    write_max as usize + 4096
+}

@@ -1,15 +1,29 @@
-//! Whether a signal ends the program that waits for an answer, or is one that it handles and goes on after.
+//! What a signal means to the program that waits for an answer: whether it ends, is asked to end, or goes on after.
 //!
 //! The kernel tells only that there is a signal. Reads `/proc`, as who closes a file does.
 
 use std::fs;
 
-/// Whether the thread, by its number in our PID namespace, has a signal that ends its process. Yes if it is out of sight (0,
-/// or a thread that has ended): nobody is to wait in vain.
-pub(super) fn is_ending(thread: u32) -> bool {
-    let status = fs::read(format!("/proc/{thread}/status"));
-    let signals = status.ok().and_then(|status| Signals::parse(&status));
-    signals.is_none_or(Signals::end_it)
+/// What the signals of a thread do to its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It ends.
+    End,
+    /// It handles one by which people and machines ask programs to end: Ctrl-C and the like.
+    Ask,
+    /// It goes on: timers, profilers, children that end.
+    None,
+    /// The thread is out of sight: it has ended, or is in a PID namespace that is not ours (its number is 0 then).
+    Unknown,
+}
+
+impl Effect {
+    /// Of the thread, by its number in our PID namespace.
+    pub(super) fn on(thread: u32) -> Self {
+        let status = fs::read(format!("/proc/{thread}/status"));
+        let signals = status.ok().and_then(|status| Signals::parse(&status));
+        signals.map_or(Self::Unknown, Signals::effect)
+    }
 }
 
 /// Sets of signals, as masks.
@@ -17,8 +31,9 @@ pub(super) fn is_ending(thread: u32) -> bool {
 struct Signals {
     /// Sent to the thread or to its process, and not taken yet.
     pending: u64,
-    /// Blocked, ignored or handled.
-    harmless: u64,
+    /// Blocked or ignored.
+    unheard: u64,
+    handled: u64,
 }
 
 impl Signals {
@@ -31,19 +46,30 @@ impl Signals {
         };
         Some(Self {
             pending: mask("SigPnd:")? | mask("ShdPnd:")?,
-            harmless: mask("SigBlk:")? | mask("SigIgn:")? | mask("SigCgt:")?,
+            unheard: mask("SigBlk:")? | mask("SigIgn:")?,
+            handled: mask("SigCgt:")?,
         })
     }
 
-    fn end_it(self) -> bool {
+    fn effect(self) -> Effect {
         // What is pending although nobody handles it ends the process, or stops it, which can wait until it was answered. A
         // fatal signal is one of `SIGKILL` to each thread.
-        let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
-        let stops = stops.into_iter().fold(0, |mask, signal| mask | bit(signal));
-        let kill = self.pending & bit(libc::SIGKILL);
-        let others = self.pending & !self.harmless & !stops;
-        kill | others != 0
+        let stops = mask_of(&[libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU]);
+        let asks = mask_of(&[libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP]);
+        let heard = self.pending & !self.unheard;
+        let ends = self.pending & bit(libc::SIGKILL) | heard & !self.handled & !stops;
+        if ends != 0 {
+            Effect::End
+        } else if heard & asks != 0 {
+            Effect::Ask
+        } else {
+            Effect::None
+        }
     }
+}
+
+fn mask_of(signals: &[i32]) -> u64 {
+    signals.iter().fold(0, |mask, signal| mask | bit(*signal))
 }
 
 fn bit(signal: i32) -> u64 {
@@ -57,24 +83,27 @@ mod tests {
     #[test]
     fn what_ends_a_process_and_what_does_not() {
         let (alarm, term, stop) = (libc::SIGALRM, libc::SIGTERM, libc::SIGTSTP);
-        for (pending, shared, blocked, ignored, caught, ends) in [
-            (0, 0, 0, 0, 0, false),
-            (bit(libc::SIGKILL), 0, 0, 0, 0, true),
-            (bit(libc::SIGKILL), 0, 0, 0, u64::MAX, true),
-            (0, bit(alarm), 0, 0, bit(alarm), false),
-            (bit(alarm), 0, 0, 0, bit(term), true),
-            (0, bit(term), bit(term), 0, 0, false),
-            (0, bit(term), 0, bit(term), 0, false),
-            (0, bit(libc::SIGQUIT), 0, 0, 0, true),
-            (0, bit(stop), 0, 0, 0, false),
-            (0, bit(stop) | bit(term), 0, 0, 0, true),
+        for (pending, shared, blocked, ignored, caught, effect) in [
+            (0, 0, 0, 0, 0, Effect::None),
+            (bit(libc::SIGKILL), 0, 0, 0, 0, Effect::End),
+            (bit(libc::SIGKILL), 0, 0, 0, u64::MAX, Effect::End),
+            (0, bit(alarm), 0, 0, bit(alarm), Effect::None),
+            (bit(alarm), 0, 0, 0, bit(term), Effect::End),
+            (0, bit(term), 0, 0, bit(term), Effect::Ask),
+            (bit(alarm), bit(term), 0, 0, bit(term), Effect::End),
+            (0, bit(term), bit(term), 0, 0, Effect::None),
+            (0, bit(term), bit(term), 0, bit(term), Effect::None),
+            (0, bit(term), 0, bit(term), 0, Effect::None),
+            (0, bit(libc::SIGQUIT), 0, 0, 0, Effect::End),
+            (0, bit(stop), 0, 0, 0, Effect::None),
+            (0, bit(stop) | bit(term), 0, 0, 0, Effect::End),
         ] {
             let status = format!(
                 "Name:\tcat\nSigQ:\t0/1\nSigPnd:\t{pending:016x}\nShdPnd:\t{shared:016x}\nSigBlk:\t{blocked:016x}\n\
                  SigIgn:\t{ignored:016x}\nSigCgt:\t{caught:016x}\n"
             );
             let signals = Signals::parse(status.as_bytes()).unwrap();
-            assert_eq!(signals.end_it(), ends, "{status}");
+            assert_eq!(signals.effect(), effect, "{status}");
         }
         for text in [
             "",
@@ -86,10 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn who_is_out_of_sight_does_not_wait() {
+    fn who_is_out_of_sight_is_not_known() {
         let me = u32::try_from(nix::unistd::gettid().as_raw()).unwrap();
-        assert!(!is_ending(me));
-        assert!(is_ending(0));
-        assert!(is_ending(u32::MAX));
+        assert_eq!(Effect::on(me), Effect::None);
+        assert_eq!(Effect::on(0), Effect::Unknown);
+        assert_eq!(Effect::on(u32::MAX), Effect::Unknown);
     }
 }

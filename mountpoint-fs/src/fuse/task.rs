@@ -19,7 +19,7 @@ use nix::errno::Errno;
 use tokio::runtime::Handle;
 
 use super::reply::{Reply, ReplyTo};
-use super::signals;
+use super::signals::Effect;
 use crate::executor::{self, Resume};
 use crate::operation::Stop;
 use crate::sync::Mutex;
@@ -48,33 +48,13 @@ impl Starter {
     }
 
     /// Runs `operation` as far as it goes without waiting. It is answered now, or parked and answered later.
-    pub(super) fn start(&mut self, unique: u64, operation: PendingReply, reply: ReplyTo) {
-        self.begin(unique, OnSignal::End, operation, reply);
-    }
-
-    /// The same for one that no signal ends: it is asked to `stop`.
-    pub(super) fn start_whole(
+    pub(super) fn start(
         &mut self,
-        unique: u64,
+        asker: Asker,
+        on_signal: OnSignal,
         operation: PendingReply,
-        stop: Stop,
         reply: ReplyTo,
     ) {
-        self.begin(unique, OnSignal::Ask(stop), operation, reply);
-    }
-
-    /// The same for one that only a signal ends that ends the process of `thread`, too.
-    pub(super) fn start_stored(
-        &mut self,
-        unique: u64,
-        operation: PendingReply,
-        thread: u32,
-        reply: ReplyTo,
-    ) {
-        self.begin(unique, OnSignal::EndWith(thread), operation, reply);
-    }
-
-    fn begin(&mut self, unique: u64, on_signal: OnSignal, operation: PendingReply, reply: ReplyTo) {
         let task = match Arc::get_mut(&mut self.spare) {
             Some(task) => task,
             None => {
@@ -82,7 +62,7 @@ impl Starter {
                 Arc::get_mut(&mut self.spare).expect("it has just been made")
             }
         };
-        task.unique = unique;
+        task.asker = asker;
         task.on_signal = on_signal;
         *task.state.get_mut() = State::Polling {
             is_woken: false,
@@ -93,9 +73,35 @@ impl Starter {
     }
 }
 
+/// Who waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker {
+    /// The number of the request.
+    pub(super) unique: u64,
+    /// The thread, by its number in our PID namespace; 0 if it has none there.
+    pub(super) thread: u32,
+}
+
+/// What a signal that ends the asker's program does to an operation, or asks it to end. Others do nothing: programs
+/// know no `EINTR` from most calls on files, and those that know it from a close take it for success.
+#[derive(Debug)]
+pub(super) enum OnSignal {
+    /// Ends it.
+    End,
+    /// It is not ended where it is, what it has sent would be done later, behind what the application does next: it is
+    /// asked to stop, and does so where it can, if it can.
+    Ask(Stop),
+    /// Ends it, but only if the program ends, or is out of sight.
+    Store,
+}
+
 /// The table of parked operations.
-#[derive(Debug, Default)]
-pub(super) struct Parked(Mutex<Table>);
+#[derive(Debug)]
+pub(super) struct Parked {
+    table: Mutex<Table>,
+    /// What the signals of a thread do to its program.
+    effect_on: fn(u32) -> Effect,
+}
 
 #[derive(Debug, Default)]
 struct Table {
@@ -106,15 +112,23 @@ struct Table {
 }
 
 impl Parked {
+    /// None yet. `effect_on` is [`Effect::on`].
+    pub(super) fn new(effect_on: fn(u32) -> Effect) -> Self {
+        Self {
+            table: Mutex::default(),
+            effect_on,
+        }
+    }
+
     /// How many operations are parked.
     pub(super) fn count(&self) -> usize {
-        self.0.lock().tasks.len()
+        self.table.lock().tasks.len()
     }
 
     /// The application that waits for `unique` got a signal.
     pub(super) fn interrupt(&self, unique: u64) {
         let task = {
-            let mut table = self.0.lock();
+            let mut table = self.table.lock();
             let task = table.tasks.get(&unique).map(Arc::clone);
             if task.is_none() {
                 if table.early_interrupts.len() == EARLY_INTERRUPTS_MAX {
@@ -131,7 +145,7 @@ impl Parked {
 
     /// Answers every parked operation with `errno`.
     pub(super) fn cancel_all(&self, errno: Errno) {
-        let tasks: Vec<_> = self.0.lock().tasks.values().map(Arc::clone).collect();
+        let tasks: Vec<_> = self.table.lock().tasks.values().map(Arc::clone).collect();
         for task in tasks {
             task.cancel(errno);
         }
@@ -139,20 +153,20 @@ impl Parked {
 
     /// Adds a task. Returns whether it has been interrupted before.
     fn park(&self, task: &Arc<Task>) -> bool {
-        let mut table = self.0.lock();
-        let replaced = table.tasks.insert(task.unique, Arc::clone(task));
+        let mut table = self.table.lock();
+        let replaced = table.tasks.insert(task.asker.unique, Arc::clone(task));
         debug_assert!(replaced.is_none(), "request numbers are unique");
         let early = table
             .early_interrupts
             .iter()
-            .position(|unique| *unique == task.unique);
+            .position(|unique| *unique == task.asker.unique);
         early
             .and_then(|index| table.early_interrupts.remove(index))
             .is_some()
     }
 
     fn remove(&self, unique: u64) {
-        let removed = self.0.lock().tasks.remove(&unique);
+        let removed = self.table.lock().tasks.remove(&unique);
         // Outside the lock: it may be the last reference.
         drop(removed);
     }
@@ -160,22 +174,12 @@ impl Parked {
 
 /// One operation.
 struct Task {
-    unique: u64,
+    asker: Asker,
     on_signal: OnSignal,
     parked: Arc<Parked>,
     runtime: Handle,
     /// Guards who owns the operation. Innermost lock.
     state: Mutex<State>,
-}
-
-/// What a signal to the application does to an operation.
-enum OnSignal {
-    /// Ends it.
-    End,
-    /// Asks it to stop.
-    Ask(Stop),
-    /// Ends it if it ends the process of this thread.
-    EndWith(u32),
 }
 
 enum State {
@@ -208,7 +212,10 @@ impl Task {
     fn new(parked: &Arc<Parked>, runtime: &Handle) -> Self {
         let (parked, runtime) = (Arc::clone(parked), runtime.clone());
         Self {
-            unique: 0,
+            asker: Asker {
+                unique: 0,
+                thread: 0,
+            },
             on_signal: OnSignal::End,
             parked,
             runtime,
@@ -218,26 +225,47 @@ impl Task {
 
     /// The application that waits for it got a signal.
     fn interrupt(self: &Arc<Self>) {
-        match &self.on_signal {
-            OnSignal::Ask(stop) => stop.ask(),
-            OnSignal::EndWith(thread) if !signals::is_ending(*thread) => self.watch(*thread),
-            OnSignal::End | OnSignal::EndWith(_) => self.cancel(Errno::EINTR),
+        if self.is_to_stop(Duration::ZERO) {
+            self.stop();
+        } else {
+            self.watch();
         }
     }
 
-    /// Looks from time to time whether there is a signal that ends the process of `thread`: the kernel tells of a
-    /// request's first one only, and its application cannot be killed before it was answered.
-    fn watch(self: &Arc<Self>, thread: u32) {
+    /// Whether the asker's signals, the first of which came `waited` ago, are heeded.
+    fn is_to_stop(&self, waited: Duration) -> bool {
+        let effect = (self.parked.effect_on)(self.asker.thread);
+        match (effect, &self.on_signal) {
+            (Effect::End, _)
+            | (Effect::Ask, OnSignal::End | OnSignal::Ask(_))
+            | (Effect::Unknown, OnSignal::Store) => true,
+            (Effect::Unknown, OnSignal::End | OnSignal::Ask(_)) => waited >= UNKNOWN_GRACE,
+            (Effect::Ask, OnSignal::Store) | (Effect::None, _) => false,
+        }
+    }
+
+    fn stop(&self) {
+        match &self.on_signal {
+            OnSignal::Ask(stop) => stop.ask(),
+            OnSignal::End | OnSignal::Store => self.cancel(Errno::EINTR),
+        }
+    }
+
+    /// Looks from time to time whether there is a signal that is heeded: the kernel tells of a request's first one only,
+    /// and its application cannot be killed before it was answered.
+    fn watch(self: &Arc<Self>) {
         let task = Arc::downgrade(self);
         self.runtime.spawn(async move {
+            let mut waited = Duration::ZERO;
             loop {
                 tokio::time::sleep(SIGNAL_LOOK).await;
+                waited += SIGNAL_LOOK;
                 let Some(task) = task.upgrade() else { return };
                 if matches!(*task.state.lock(), State::Done) {
                     return;
                 }
-                if signals::is_ending(thread) {
-                    return task.cancel(Errno::EINTR);
+                if task.is_to_stop(waited) {
+                    return task.stop();
                 }
             }
         });
@@ -261,7 +289,7 @@ impl Task {
             Err(panic) => {
                 let message = panic_message(panic.as_ref());
                 tracing::error!(
-                    self.unique,
+                    unique = self.asker.unique,
                     message,
                     "an operation panicked, the application gets EIO"
                 );
@@ -270,7 +298,7 @@ impl Task {
         };
         *self.state.lock() = State::Done;
         if place == Place::Resumed {
-            self.parked.remove(self.unique);
+            self.parked.remove(self.asker.unique);
         }
         work.finish(reply);
     }
@@ -288,7 +316,7 @@ impl Task {
         if let Some(errno) = cancelled {
             *state = State::Done;
             drop(state);
-            self.parked.remove(self.unique);
+            self.parked.remove(self.asker.unique);
             return work.finish(Reply::Failed(errno));
         }
         *state = State::Idle {
@@ -314,7 +342,7 @@ impl Task {
                     unreachable!("it was idle, and is locked");
                 };
                 drop(state);
-                self.parked.remove(self.unique);
+                self.parked.remove(self.asker.unique);
                 work.finish(Reply::Failed(errno));
             }
         }
@@ -373,7 +401,7 @@ impl Resume for Task {
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Task")
-            .field("unique", &self.unique)
+            .field("asker", &self.asker)
             .finish_non_exhaustive()
     }
 }
@@ -385,8 +413,12 @@ pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
-/// How often a close that a handled signal has come to is looked at for one that ends its program.
+/// How often an operation whose asker got a signal that does not matter is looked at for one that does.
 const SIGNAL_LOOK: Duration = Duration::from_millis(250);
+
+/// How long an operation goes on whose asker got a signal and is out of sight. It may be a timer's, which must not be heard
+/// of, or have killed it, which must not take long: nearly all operations end sooner, and those that hang do not.
+const UNKNOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Interrupts remembered for requests that nobody has parked yet. There are at most as many of those as session
 /// threads; the others are of requests that were answered meanwhile.

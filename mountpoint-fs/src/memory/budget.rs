@@ -4,8 +4,8 @@
 //! beside the block's memory; dropping it gives the bytes back. Read-ahead is refused when memory is short and
 //! never waits; a read that an application is blocked on waits its turn, first come, first served.
 //!
-//! Invariant: `used <= limit`, unless one single reservation is larger than the limit and alone; while somebody
-//! waits nobody overtakes. Called from any thread; never blocks; wakes with no lock held.
+//! Invariant: `used <= limit`, unless one single reservation is larger than the limit and alone, or more was counted
+//! that was in memory already ([`Budget::reserve_held`]); while somebody waits nobody overtakes. Called from any thread; never blocks; wakes with no lock held.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -25,12 +25,12 @@ pub enum Purpose {
     ReadAhead,
 }
 
-/// What reads that wait for memory lack.
+/// What is lacked by those who wait for memory, and by what is in memory beyond the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// Bytes that must be given back before all of them are served.
+    /// Bytes that must be given back before all of them are served and the limit holds.
     pub bytes: u64,
-    /// What the largest of them waits for.
+    /// What the largest of them waits for; 0 if nobody waits.
     pub largest: u64,
 }
 
@@ -95,16 +95,15 @@ impl Budget {
         self.state.lock().peak
     }
 
-    /// What those lack who wait; `None` if nobody does.
+    /// What is lacked; `None` if nobody waits and the limit holds.
     #[must_use]
     pub fn shortage(&self) -> Option<Shortage> {
         let state = self.state.lock();
-        let largest = state.queue.iter().map(|waiter| waiter.bytes).max()?;
-        let wanted: u64 = state.queue.iter().map(|waiter| waiter.bytes).sum();
-        Some(Shortage {
-            bytes: (state.used + wanted).saturating_sub(self.limit),
-            largest,
-        })
+        let wanted = state.queue.iter().map(|waiter| waiter.bytes);
+        let bytes = (state.used + wanted.clone().sum::<u64>()).saturating_sub(self.limit);
+        let is_short = bytes > 0 || !state.queue.is_empty();
+        let largest = wanted.max().unwrap_or(0);
+        is_short.then_some(Shortage { bytes, largest })
     }
 
     /// `bytes` at once, or `None`.
@@ -129,6 +128,17 @@ impl Budget {
                 purpose,
             }
         })
+    }
+
+    /// `bytes` that are in memory already, whether or not there is room for them: others get none until there is.
+    #[must_use]
+    pub fn reserve_held(self: &Arc<Self>, bytes: u64) -> Reservation {
+        self.state.lock().take(bytes);
+        Reservation {
+            budget: Arc::clone(self),
+            bytes,
+            purpose: Purpose::Demand,
+        }
     }
 
     /// `bytes` for a read that an application is blocked on, when they are free. The place in the queue is taken
@@ -225,6 +235,13 @@ impl Reservation {
             bytes,
             purpose: self.purpose,
         }
+    }
+
+    /// Takes `other` in: one reservation of both. Panics if they are for different purposes.
+    pub fn merge(&mut self, mut other: Self) {
+        assert!(Arc::ptr_eq(&self.budget, &other.budget));
+        assert_eq!(self.purpose, other.purpose);
+        self.bytes += std::mem::take(&mut other.bytes);
     }
 }
 
@@ -344,6 +361,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_memory_beyond_the_limit_is_lacked_whether_or_not_anybody_waits() {
+        let budget = Budget::new(100);
+        let reads = budget.try_reserve(70, Purpose::ReadAhead).unwrap();
+        assert_eq!(budget.shortage(), None);
+        let held = budget.reserve_held(50);
+        let lacked = |bytes, largest| Some(Shortage { bytes, largest });
+        assert_eq!(budget.shortage(), lacked(20, 0));
+        let mut first = budget.reserve(40);
+        assert!((&mut first).now_or_never().is_none());
+        assert_eq!(budget.shortage(), lacked(60, 40));
+        drop(reads);
+        assert_eq!(first.now_or_never().unwrap().bytes(), 40);
+        assert_eq!(budget.shortage(), None);
+        drop(held);
+    }
+
+    #[test]
     fn a_reservation_larger_than_the_budget_is_served_alone() {
         let budget = Budget::new(10);
         let held = budget.try_reserve(1, Purpose::Demand).unwrap();
@@ -360,9 +394,12 @@ mod tests {
             || budget.try_reserve(8, Purpose::Demand).unwrap(),
             |_| panic!("8 of 10 is more than the share"),
         );
-        let part = whole.split(3);
+        let mut part = whole.split(3);
         drop(whole);
         assert_eq!(budget.used(), 3);
+        let more = budget.try_reserve(2, Purpose::Demand).unwrap();
+        part.merge(more);
+        assert_eq!((part.bytes(), budget.used()), (5, 5));
         drop(part);
         assert_eq!(budget.used(), 0);
     }

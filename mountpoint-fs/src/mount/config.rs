@@ -29,6 +29,8 @@ pub struct FuseTuning {
     pub ring_threads: usize,
     /// Whether each session thread has its own descriptor.
     pub clone_descriptors: bool,
+    /// Largest WRITE, in bytes.
+    pub write_max: u32,
 }
 
 impl Default for FuseTuning {
@@ -40,6 +42,7 @@ impl Default for FuseTuning {
             transport: Transport::default(),
             ring_threads: limits::RING_THREADS_DEFAULT,
             clone_descriptors: false,
+            write_max: scale::write_max(u64::MAX),
         }
     }
 }
@@ -85,6 +88,7 @@ impl MountConfig {
         }
         let write = write_config(args, environment, client.endpoint_url.as_deref());
         let read = read_config(args, environment)?;
+        let memory_max = read.memory_max;
         let mount = &args.mount;
         let mut warnings = args.warnings();
         warnings.extend_from_slice(&environment.warnings);
@@ -104,7 +108,7 @@ impl MountConfig {
                 read,
                 write,
             },
-            fuse: fuse_tuning(args, environment)?,
+            fuse: fuse_tuning(args, environment, memory_max)?,
             access: crate::fuse::MountOptions {
                 source_name: "mountpoint-s3".to_owned(),
                 allow_other: mount.allow_other,
@@ -118,7 +122,11 @@ impl MountConfig {
     }
 }
 
-fn fuse_tuning(args: &CliArgs, environment: &Environment) -> Result<FuseTuning, String> {
+fn fuse_tuning(
+    args: &CliArgs,
+    environment: &Environment,
+    memory_max: u64,
+) -> Result<FuseTuning, String> {
     let cores = cores();
     let max_background = environment
         .max_background
@@ -140,6 +148,7 @@ fn fuse_tuning(args: &CliArgs, environment: &Environment) -> Result<FuseTuning, 
         transport: environment.fuse_transport,
         ring_threads: threads_max,
         clone_descriptors: environment.clone_fuse_fd,
+        write_max: scale::write_max(memory_max),
     })
 }
 

@@ -55,7 +55,7 @@ pub(super) fn start(
         layer.with_ansi(false).with_writer(file).boxed()
     } else if in_background {
         if !is_syslog_there() {
-            NO_SYSLOG.clone_into(&mut remark);
+            remark = format!("{NO_SYSLOG}\n");
         }
         let syslog = Syslog::new(c"mount-s3", Options::LOG_PID, Facility::Daemon)
             .ok_or("syslog is in use already; log to files with --log-directory")?;

@@ -13,6 +13,7 @@ use super::target::Wishes;
 use super::{Environment, MountConfig, MountTarget, MountedBucket, StartError, logging};
 use crate::cli::{CliArgs, Invocation, man_page};
 use crate::config::limits;
+use crate::journal;
 
 /// Runs `mount-s3` with these arguments. The exit code is 0 when the directory was mounted (in the background) or
 /// was unmounted again (in the foreground), 1 when something failed, 2 when the command line is wrong. `doctor` runs
@@ -71,13 +72,19 @@ fn start(args: &CliArgs) -> Result<ExitCode, String> {
     if args.foreground {
         return start.serve(target, Reporter::foreground());
     }
-    match daemonise(time_max).map_err(|error| format!("cannot go into the background: {error}"))? {
+    let started = daemonise(time_max).map_err(|error| {
+        // The program starts itself again, by what `/proc` says it is.
+        let hint = match error.kind() {
+            ErrorKind::NotFound => " (is /proc mounted? --foreground does without)",
+            _ => "",
+        };
+        format!("cannot go into the background: {error}{hint}")
+    })?;
+    match started {
         Side::Parent(Ok(remarks)) => {
             // The mount is there even if nobody can read this.
             writeln!(std::io::stdout(), "{}", start.headline()).ok();
-            if !remarks.is_empty() {
-                tell(&remarks);
-            }
+            remarks.lines().for_each(tell);
             Ok(ExitCode::SUCCESS)
         }
         Side::Parent(Err(reason)) => Err(reason),
@@ -90,7 +97,7 @@ struct Started {
     mounted: MountedBucket,
     pid_file: Option<PidFile>,
     notifier: Notifier,
-    /// For the terminal; empty for none.
+    /// For the terminal, a line each.
     remarks: String,
 }
 
@@ -144,7 +151,11 @@ impl Start<'_> {
 
     /// The mount and what goes with it.
     fn mount(&self, target: MountTarget, is_daemon: bool) -> Result<Started, StartError> {
-        let remarks = logging::start(&self.args.logging, self.environment, is_daemon)?;
+        let mut remarks = logging::start(&self.args.logging, self.environment, is_daemon)?;
+        if let Some(remark) = self.forgets() {
+            tracing::warn!("{remark}");
+            remarks.extend([remark.as_str(), "\n"]);
+        }
         let notifier = Notifier::new(self.environment.notify_socket.as_deref())
             .map_err(|error| StartError::new(format!("NOTIFY_SOCKET names no socket: {error}")))?;
         let time_max = self.time_max - self.time_max / limits::START_RESERVE_SHARE;
@@ -161,6 +172,19 @@ impl Start<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// Why nothing is remembered in the directory that was named for it. The mount works without.
+    fn forgets(&self) -> Option<String> {
+        let write = &self.args.write;
+        let directory = write.state_directory.as_deref()?;
+        let is_needed = !self.args.mount.read_only;
+        let error = is_needed.then(|| journal::is_usable(directory).err())??;
+        Some(format!(
+            "unfinished uploads are not remembered, and stay in the bucket if this process is killed: cannot write in \
+             --state-directory {}: {error}",
+            directory.display()
+        ))
     }
 
     fn pid_file(&self) -> Result<Option<PidFile>, StartError> {

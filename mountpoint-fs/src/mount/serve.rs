@@ -118,6 +118,7 @@ impl MountedBucket {
             clone_descriptors: tuning.clone_descriptors,
             max_background: tuning.max_background,
             congestion_threshold: tuning.congestion_threshold,
+            write_max: tuning.write_max,
             read_only: access.read_only,
             runtime: runtime.handle().clone(),
         };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::crt_client::CrtClientOptions;
 use mountpoint_client::{ClientError, ErrorKind};
 
@@ -54,6 +55,11 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
         ErrorKind::NoSuchBucket | ErrorKind::NotFound => format!(
             "bucket '{bucket}' does not exist{at}: {error}. Check its name, --region and --endpoint-url"
         ),
+        ErrorKind::Denied if matches!(options.credentials, CredentialsMode::Unsigned) => format!(
+            "no permission to list bucket '{bucket}'{at} without a signature: {error}. The bucket is not public: leave \
+             --no-sign-request out, and use credentials with s3:ListBucket on the bucket{} and s3:GetObject on its objects",
+            for_prefix(prefix)
+        ),
         ErrorKind::Denied => format!(
             "no permission to list bucket '{bucket}'{at}: {error}. The credentials need s3:ListBucket on the bucket{} \
              and s3:GetObject on its objects",
@@ -63,6 +69,9 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
             format!("the clock of this machine is wrong: {error}")
         }
         // The client's text has the hint: it is useful in the log of a mount as well.
+        ErrorKind::Credentials if error.status.is_none() => {
+            format!("cannot use bucket '{bucket}': {error}")
+        }
         ErrorKind::Credentials => {
             format!("no valid AWS credentials for bucket '{bucket}': {error}")
         }

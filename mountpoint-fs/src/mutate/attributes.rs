@@ -4,7 +4,6 @@
 //! old version meanwhile is told that it is stale.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use mountpoint_client::types::{
@@ -13,8 +12,9 @@ use mountpoint_client::types::{
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
+use super::conditions::Conditional;
 use super::copy::version;
-use super::fault::{COPY, PUT, failed};
+use super::fault::{COPY, LOOKS_THE_SAME, PUT, failed, seen, unknown};
 use crate::operation::{FsError, PosixAttributes, Stop};
 
 impl Mutator {
@@ -43,46 +43,29 @@ impl Mutator {
                 .copy_onto_itself((source, etag), 0..size, headers)
                 .await;
         }
-        let lacks_conditions = || self.lacks_copy_conditions.load(Ordering::Relaxed);
-        let mut condition = match lacks_conditions() {
-            true => PutCondition::None,
-            false => PutCondition::Match(etag.clone()),
-        };
-        loop {
-            let is_conditional = condition != PutCondition::None;
+        let copy = |condition| {
             let new = CopyHeaders::New(headers.clone());
-            let error = match self.client.copy(source.clone(), key, condition, new).await {
-                Ok(output) => {
-                    if !is_conditional {
-                        self.lacks_copy_conditions.store(true, Ordering::Relaxed);
-                    }
-                    return Ok(output.etag);
-                }
-                Err(error) => error,
-            };
-            if error.kind == ErrorKind::Unsupported && is_conditional {
-                condition = PutCondition::None;
-                continue;
+            self.client.copy(source.clone(), key, condition, new)
+        };
+        let old = unchanged(etag);
+        let copied = self.conditions.make(Conditional::Copy, &old, copy);
+        let error = match copied.await {
+            Ok(output) => return Ok(output.etag),
+            Err(error) if !error.answer_was_lost => return Err(not_changed(error, key)),
+            Err(error) => error,
+        };
+        // What is in the way of a copy whose answer was lost may be that copy. The same ETag, or the moment of the change
+        // that it was told to carry, says that it is; size and other headers may be another object's.
+        match seen(self.client.head_details(key).await, &error) {
+            Ok(Some(there)) if there.is_copy(size, &headers) => {
+                let is_ours =
+                    there.info.etag.matches(etag) || PosixAttributes::says_when(&headers.metadata);
+                is_ours
+                    .then_some(there.info.etag)
+                    .ok_or_else(|| FsError::Client(unknown(&error, LOOKS_THE_SAME)))
             }
-            if !error.answer_was_lost {
-                return Err(not_changed(error, key));
-            }
-            // What is in the way of a copy whose answer was lost may be that copy. The same ETag, or the moment of the change
-            // that it was told to carry, says that it is; size and other headers may be another object's.
-            return match self.client.head_details(key).await {
-                Ok(there) if !there.is_copy(size, &headers) => Err(not_changed(error, key)),
-                Ok(there)
-                    if there.info.etag.matches(etag)
-                        || PosixAttributes::says_when(&headers.metadata) =>
-                {
-                    Ok(there.info.etag)
-                }
-                Err(missing) if missing.kind == ErrorKind::NotFound => Err(not_changed(error, key)),
-                Ok(_) | Err(_) => Err(FsError::Client(ClientError {
-                    kind: ErrorKind::Transient,
-                    ..error
-                })),
-            };
+            Ok(_) => Err(not_changed(error, key)),
+            Err(unknown) => Err(not_changed(unknown, key)),
         }
     }
 
@@ -104,10 +87,18 @@ impl Mutator {
                 headers: object.headers.clone(),
             })
         };
-        let stored = unless_replaced(&object.info.etag, put).await;
-        match stored {
+        let old = unchanged(&object.info.etag);
+        match self.conditions.make(Conditional::Put, &old, put).await {
             Ok(stored) => Ok(stored.etag),
             Err(error) if error.kind == ErrorKind::Denied => Err(failed(error, PUT)),
+            Err(error) if error.answer_was_lost => {
+                match seen(self.client.head_details(key).await, &error) {
+                    // It is what it was to be.
+                    Ok(Some(there)) if there.is_copy(0, &object.headers) => Ok(there.info.etag),
+                    Ok(_) => Err(not_changed(error, key)),
+                    Err(unknown) => Err(not_changed(unknown, key)),
+                }
+            }
             Err(error) => Err(not_changed(error, key)),
         }
     }
@@ -125,8 +116,9 @@ impl Mutator {
             let all = (source.clone(), range.clone());
             self.copy_range(all, (key, headers.clone()), condition, &never)
         };
-        let copied = unless_replaced(etag, copy).await;
-        copied.map_err(|error| not_changed(error, key))
+        let old = unchanged(etag);
+        let copied = self.conditions.make(Conditional::Complete, &old, copy);
+        copied.await.map_err(|error| not_changed(error, key))
     }
 }
 
@@ -140,13 +132,7 @@ fn not_changed(error: ClientError, key: &Key) -> FsError {
     }
 }
 
-/// What `change` does on the condition that the object is version `etag`; without one where the server has no conditions.
-async fn unless_replaced<T, F: Future<Output = Result<T, ClientError>>>(
-    etag: &ETag,
-    change: impl Fn(PutCondition) -> F,
-) -> Result<T, ClientError> {
-    match change(PutCondition::Match(etag.clone())).await {
-        Err(error) if error.kind == ErrorKind::Unsupported => change(PutCondition::None).await,
-        outcome => outcome,
-    }
+/// On the condition that the object is version `etag`.
+fn unchanged(etag: &ETag) -> PutCondition {
+    PutCondition::Match(etag.clone())
 }

@@ -10,8 +10,9 @@ use mountpoint_client::types::{
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
-use super::fault::{COPY, failed};
-use super::lost_upload::{Abandoned, Wanted, abandon, completed};
+use super::conditions::{Conditional, Conditions};
+use super::fault::{COPY, failed, seen};
+use super::lost_upload::{Abandoned, Wanted, abandon, became};
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::operation::{FsError, Stop};
 
@@ -28,35 +29,63 @@ impl Mutator {
         condition: PutCondition,
         stop: &Stop,
     ) -> Result<ETag, FsError> {
-        let outcome = if source.info.size > self.limits.whole_max {
-            let all = (source_of(source), 0..source.info.size);
-            let made = (destination, source.headers.clone());
-            self.copy_range(all, made, condition.clone(), stop).await
-        } else {
-            self.copy_whole(source, destination, condition.clone())
-                .await
+        let request = match source.info.size > self.limits.whole_max {
+            true => Conditional::Complete,
+            false => Conditional::Copy,
+        };
+        let mut used = self.conditions.reduce(request, &condition);
+        let outcome = loop {
+            if used != condition {
+                self.require(destination, &condition).await?;
+            }
+            match self.copy_on(source, destination, &used, stop).await {
+                Err(error) if Conditions::is_refused(&used, &error) => used = PutCondition::None,
+                outcome => break outcome,
+            }
         };
         match outcome {
-            Ok(etag) => Ok(etag),
+            Ok(etag) => {
+                self.conditions.learn(request, &condition, &used);
+                Ok(etag)
+            }
             Err(error)
                 if error.kind == ErrorKind::PreconditionFailed
                     && condition == PutCondition::Absent =>
             {
                 // Which of the two conditions did not hold, S3 does not say.
-                match self.client.head(destination).await {
+                match seen(self.client.head(destination).await, &error) {
                     // The copy was made, and its answer was lost.
-                    Ok(copy)
+                    Ok(Some(copy))
                         if error.answer_was_lost
                             && copy.size == source.info.size
                             && copy.etag.matches(&source.info.etag) =>
                     {
                         Ok(copy.etag)
                     }
-                    Ok(_) => Err(FsError::Exists),
-                    Err(_) => Err(FsError::from(error)),
+                    Ok(Some(_)) => Err(FsError::Exists),
+                    Err(unknown) if error.answer_was_lost => Err(failed(unknown, COPY)),
+                    // It was not made.
+                    Ok(None) | Err(_) => Err(FsError::from(error)),
                 }
             }
             Err(error) => Err(failed(error, COPY)),
+        }
+    }
+
+    async fn copy_on(
+        &self,
+        source: &ObjectDetails,
+        destination: &Key,
+        condition: &PutCondition,
+        stop: &Stop,
+    ) -> Result<ETag, ClientError> {
+        let condition = condition.clone();
+        if source.info.size > self.limits.whole_max {
+            let all = (source_of(source), 0..source.info.size);
+            let made = (destination, source.headers.clone());
+            self.copy_range(all, made, condition, stop).await
+        } else {
+            self.copy_whole(source, destination, condition).await
         }
     }
 
@@ -84,6 +113,15 @@ impl Mutator {
         stop: &Stop,
     ) -> Result<ETag, ClientError> {
         let size = range.end - range.start;
+        let old = match &condition {
+            PutCondition::Match(etag) => Some(etag.clone()),
+            PutCondition::None if source.key == *destination => source.if_match.clone(),
+            PutCondition::None => {
+                let there = self.client.head(destination).await;
+                there.ok().map(|there| there.etag)
+            }
+            PutCondition::Absent => None,
+        };
         let upload = self
             .client
             .create_upload(destination, headers, None)
@@ -93,11 +131,10 @@ impl Mutator {
             mutator: self,
             upload: Some(&upload),
         };
-        let (mut may_be_complete, mut count) = (false, 0);
+        let (mut may_be_complete, mut made_of) = (false, Vec::new());
         let copied = async {
             let parts = self.copy_parts(&source, range, &upload, stop).await?;
-            count = parts.len();
-            let condition = condition.clone();
+            made_of.clone_from(&parts);
             let completed = self.client.complete_upload(&upload, parts, condition).await;
             completed.inspect_err(|error| may_be_complete = error.answer_was_lost)
         };
@@ -110,25 +147,23 @@ impl Mutator {
             }
             Err(error) => {
                 guard.finished();
-                match abandon(&*self.client, &upload, may_be_complete).await {
-                    Abandoned::Aborted => self.journal.ended(&upload),
-                    Abandoned::WasGone => {
-                        self.journal.ended(&upload);
-                        // Its completion was answered to nobody.
-                        let wanted = Wanted {
-                            size,
-                            parts: count,
-                            condition: &condition,
-                        };
-                        if may_be_complete
-                            && let Some(etag) = completed(&*self.client, &upload, wanted).await
-                        {
-                            return Ok(etag);
-                        }
-                    }
+                let abandoned = abandon(&*self.client, &upload, may_be_complete).await;
+                match &abandoned {
+                    Abandoned::Aborted | Abandoned::WasGone => self.journal.ended(&upload),
                     Abandoned::Stays(abort) => tracing::warn!(
                         "an unfinished copy stays on the server until the next mount: {abort}"
                     ),
+                }
+                if may_be_complete {
+                    // Its completion was answered to nobody.
+                    let wanted = Wanted {
+                        size,
+                        parts: &made_of,
+                        old: old.as_ref(),
+                    };
+                    if let Some(etag) = became(&*self.client, &upload, &abandoned, wanted).await {
+                        return Ok(etag);
+                    }
                 }
                 Err(error)
             }

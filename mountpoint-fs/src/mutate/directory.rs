@@ -1,22 +1,31 @@
 //! Directories as S3 knows them: keys below a prefix, and an object that marks it.
 
 use bytes::Bytes;
-use mountpoint_client::ErrorKind;
-use mountpoint_client::types::{Key, ListRequest, ObjectHeaders, PutCondition, PutRequest};
+use mountpoint_client::types::{ETag, Key, ListRequest, ObjectHeaders, PutCondition, PutRequest};
+use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
-use super::fault::{DELETE, LIST, PUT, failed};
-use crate::operation::FsError;
+use super::fault::{DELETE, LIST, LOOKS_THE_SAME, PUT, failed, seen, unknown};
+use crate::operation::{FsError, PosixAttributes};
+
+/// What became of a directory that was to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// Nothing says any more that it is there.
+    Removed,
+    /// It stays: this key, or one below this prefix, is in it.
+    Holds(String),
+}
 
 /// What is below a prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// No key begins with it.
     Nothing,
     /// Only the object that marks the directory.
     Marker,
-    /// Other keys.
-    Keys,
+    /// Other keys, such as this.
+    Keys(String),
 }
 
 impl Mutator {
@@ -28,17 +37,19 @@ impl Mutator {
 
     /// Stores the object that marks the directory `prefix`. [`FsError::Exists`] if it is there.
     pub async fn make_marker(&self, prefix: &str, headers: ObjectHeaders) -> Result<(), FsError> {
-        self.make(&marker(prefix)?, Vec::new(), headers).await
+        let made = self.make(&marker(prefix)?, Vec::new(), headers).await;
+        made.map(drop)
     }
 
-    /// Stores a new object. [`FsError::Exists`] if there is one.
+    /// Stores a new object, and says its ETag. [`FsError::Exists`] if there is one.
     pub async fn make(
         &self,
         key: &Key,
         body: Vec<u8>,
         headers: ObjectHeaders,
-    ) -> Result<(), FsError> {
+    ) -> Result<ETag, FsError> {
         let body = Bytes::from(body);
+        let size = body.len() as u64;
         let request = |condition| PutRequest {
             key: key.clone(),
             body: body.clone(),
@@ -47,15 +58,43 @@ impl Mutator {
             headers: headers.clone(),
         };
         match self.client.put(request(PutCondition::Absent)).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind == ErrorKind::PreconditionFailed => Err(FsError::Exists),
+            Ok(output) => Ok(output.etag),
+            Err(error) if error.kind == ErrorKind::PreconditionFailed => {
+                // What is in the way of a request whose answer was lost may be what that has made.
+                let made = match error.answer_was_lost {
+                    true => self.made(key, (size, &headers), &error).await?,
+                    false => None,
+                };
+                made.ok_or(FsError::Exists)
+            }
             // A server without conditions.
             Err(error) if error.kind == ErrorKind::Unsupported => {
                 let stored = self.client.put(request(PutCondition::None)).await;
-                stored.map(drop).map_err(|error| failed(error, PUT))
+                stored
+                    .map(|output| output.etag)
+                    .map_err(|error| failed(error, PUT))
             }
             Err(error) => Err(failed(error, PUT)),
         }
+    }
+
+    /// The ETag of the object if it was made by the request of which the answer was `lost`, and so is in its own way. Its
+    /// headers may say the moment, which those of no other object do.
+    async fn made(
+        &self,
+        key: &Key,
+        (size, headers): (u64, &ObjectHeaders),
+        lost: &ClientError,
+    ) -> Result<Option<ETag>, FsError> {
+        let there = seen(self.client.head_details(key).await, lost);
+        let there = there.map_err(|error| failed(error, PUT))?;
+        let Some(there) = there.filter(|there| there.is_copy(size, headers)) else {
+            return Ok(None);
+        };
+        if PosixAttributes::says_when(&headers.metadata) {
+            return Ok(Some(there.info.etag));
+        }
+        Err(FsError::Client(unknown(lost, LOOKS_THE_SAME)))
     }
 
     /// Changes what the object that marks the directory `prefix` carries; makes it if there is none.
@@ -75,28 +114,34 @@ impl Mutator {
             Err(FsError::NotFound) => {
                 let mut headers = ObjectHeaders::default();
                 change(&mut headers)?;
-                self.make_marker(prefix, headers).await
+                match self.make_marker(prefix, headers).await {
+                    Err(FsError::Exists) => Err(FsError::Stale(format!(
+                        "{prefix} was made by somebody else just now"
+                    ))),
+                    made => made,
+                }
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Removes what says that the directory `prefix` is there, if there is nothing in it. `may_delete` is asked before
-    /// an object is deleted.
+    /// Removes what says that the directory `prefix` is there, if there is nothing in it. As soon as S3 has said so,
+    /// `may_remove` is asked, with whether there is an object that marks it: what that refuses stays as it is.
     pub async fn remove_directory(
         &self,
         prefix: &str,
-        may_delete: impl FnOnce() -> Result<(), FsError>,
-    ) -> Result<(), FsError> {
+        may_remove: impl FnOnce(bool) -> Result<(), FsError>,
+    ) -> Result<Removal, FsError> {
         match self.content(prefix).await? {
-            Content::Keys => Err(FsError::NotEmpty),
-            Content::Nothing => Ok(()),
+            Content::Keys(key) => return Ok(Removal::Holds(key)),
+            Content::Nothing => may_remove(false)?,
             Content::Marker => {
-                may_delete()?;
+                may_remove(true)?;
                 let deleted = self.client.delete(&marker(prefix)?, None).await;
-                deleted.map_err(|error| failed(error, DELETE))
+                deleted.map_err(|error| failed(error, DELETE))?;
             }
         }
+        Ok(Removal::Removed)
     }
 
     /// The directory `prefix` is another one from now on: a rename of the one that was there does not go on with it.
@@ -120,11 +165,12 @@ impl Mutator {
         let listed = listed.map_err(|error| failed(error, LIST))?;
         let mut keys = listed.objects.iter().map(|object| object.key.as_str());
         let has_marker = keys.clone().any(|key| key == prefix);
-        let has_others = keys.any(|key| key != prefix) || !listed.common_prefixes.is_empty();
-        Ok(match (has_others, has_marker) {
-            (true, _) => Content::Keys,
-            (false, true) => Content::Marker,
-            (false, false) => Content::Nothing,
+        let prefixes = listed.common_prefixes.iter().map(String::as_str);
+        let other = keys.find(|key| *key != prefix).or_else(|| prefixes.min());
+        Ok(match (other, has_marker) {
+            (Some(other), _) => Content::Keys(other.to_owned()),
+            (None, true) => Content::Marker,
+            (None, false) => Content::Nothing,
         })
     }
 

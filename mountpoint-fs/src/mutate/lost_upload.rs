@@ -2,9 +2,9 @@
 //!
 //! Nobody else knows the id of an upload. So one that is gone when it is to be aborted was completed, unless it was aborted
 //! by who lists uploads, or a lifecycle rule: then the object that is there is not what it was to become, as far as can be
-//! seen.
+//! seen. A tag that is made of those of its parts says for certain that an object has their bytes.
 
-use mountpoint_client::types::{ETag, PutCondition, Upload};
+use mountpoint_client::types::{ETag, ObjectInfo, Part, Upload};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 /// What became of an upload that was given up.
@@ -47,24 +47,113 @@ pub(crate) async fn abandon(
 pub(crate) struct Wanted<'a> {
     /// Bytes.
     pub(crate) size: u64,
-    /// How many parts it had.
-    pub(crate) parts: usize,
-    /// On which condition.
-    pub(crate) condition: &'a PutCondition,
+    /// What it was to be made of.
+    pub(crate) parts: &'a [Part],
+    /// The version that it was to replace, as far as that is known.
+    pub(crate) old: Option<&'a ETag>,
 }
 
-/// The version that `upload` became, which is gone; `None` if the object is another one: it has another size, says that it
-/// was made of another number of parts, or is the one that was to be replaced.
-pub(crate) async fn completed(
+/// The version that `upload`, which was given up, had become before; `None` if nothing says that it had.
+pub(crate) async fn became(
     client: &dyn ObjectClient,
     upload: &Upload,
+    abandoned: &Abandoned,
     wanted: Wanted<'_>,
 ) -> Option<ETag> {
+    if matches!(abandoned, Abandoned::Stays(_)) {
+        return None;
+    }
     let info = client.head(&upload.key).await.ok()?;
-    let is_old = match wanted.condition {
-        PutCondition::Match(old) => old.matches(&info.etag),
-        PutCondition::None | PutCondition::Absent => false,
-    };
-    let has_parts = info.etag.parts().is_none_or(|parts| parts == wanted.parts);
-    (info.size == wanted.size && has_parts && !is_old).then_some(info.etag)
+    let is_gone = matches!(abandoned, Abandoned::WasGone);
+    wanted.is(&info, is_gone).then_some(info.etag)
+}
+
+impl Wanted<'_> {
+    /// Whether the object is what was wanted. If the upload is gone, what could be it is: nobody else knows of it. If it was
+    /// there, or the server says so, the object must be made of these parts, and be another version than the one before: of
+    /// the same bytes that one may be, with something else that it carries.
+    fn is(&self, info: &ObjectInfo, is_gone: bool) -> bool {
+        if info.size != self.size {
+            return false;
+        }
+        let is_old = self.old.is_some_and(|old| old.matches(&info.etag));
+        if info
+            .etag
+            .is_of_parts(self.parts.iter().map(|part| &part.etag))
+        {
+            return is_gone || !is_old;
+        }
+        let has_parts = info
+            .etag
+            .parts()
+            .is_none_or(|count| count == self.parts.len());
+        is_gone && has_parts && !is_old
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use mountpoint_client::types::{Key, PartNumber};
+
+    use super::*;
+
+    /// Part `number`, of 5 bytes.
+    fn part(number: u16, etag: &str) -> Part {
+        Part {
+            number: PartNumber(number),
+            etag: ETag::from_header(etag),
+            size: 5,
+            checksum: None,
+        }
+    }
+
+    const ONE: &str = "\"11111111111111111111111111111111\"";
+    const TWO: &str = "\"22222222222222222222222222222222\"";
+    /// An object of others.
+    const THEIRS: &str = "\"33333333333333333333333333333333-2\"";
+
+    #[test]
+    fn what_an_object_says_of_an_upload_whose_answer_was_lost() {
+        let ours = ETag::of_parts([&ETag::from_header(ONE), &ETag::from_header(TWO)]).unwrap();
+        let ours = ours.as_str();
+        // As Garage makes it of the same parts.
+        let text = "\"846561904750555293980a84ecdee8a9-2\"";
+        #[rustfmt::skip]
+        let cases = [
+            // What is there, its size, what was there: whether it is ours if the upload is gone, and if it was aborted.
+            (ours, 10, None, (true, true)),
+            (ours, 10, Some(ours), (true, false)),
+            (ours, 10, Some(THEIRS), (true, true)),
+            (ours, 9, None, (false, false)),
+            (text, 10, Some(THEIRS), (true, true)),
+            (text, 10, Some(text), (true, false)),
+            (THEIRS, 10, None, (true, false)),
+            (THEIRS, 10, Some(THEIRS), (false, false)),
+            (THEIRS, 10, Some(ours), (true, false)),
+            (ONE, 10, None, (true, false)),
+            ("\"33333333333333333333333333333333-3\"", 10, None, (false, false)),
+            ("\"any\"", 10, Some(THEIRS), (true, false)),
+            ("\"any\"", 10, Some("any"), (false, false)),
+        ];
+        for (there, size, old, expected) in cases {
+            let info = ObjectInfo {
+                key: Key::parse("key").unwrap(),
+                size,
+                etag: ETag::from_header(there),
+                last_modified: SystemTime::UNIX_EPOCH,
+                storage_class: None,
+                restored: false,
+            };
+            let old = old.map(ETag::from_header);
+            let wanted = Wanted {
+                size: 10,
+                parts: &[part(1, ONE), part(2, TWO)],
+                old: old.as_ref(),
+            };
+            let is = (wanted.is(&info, true), wanted.is(&info, false));
+            assert_eq!(is, expected, "{there} {size} {old:?}");
+        }
+    }
 }

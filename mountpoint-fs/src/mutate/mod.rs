@@ -6,6 +6,7 @@
 //! Runs on whatever thread polls it.
 
 mod attributes;
+mod conditions;
 mod copy;
 mod directory;
 mod fault;
@@ -14,5 +15,6 @@ mod mutator;
 mod rename;
 mod tree;
 
+pub use directory::Removal;
 pub use mutator::Mutator;
 pub use rename::{Moved, Target};

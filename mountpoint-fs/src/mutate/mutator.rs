@@ -1,10 +1,10 @@
 //! What changes objects.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use mountpoint_client::ObjectClient;
 
+use super::conditions::Conditions;
 use crate::clock::Clock;
 use crate::config::{CopyLimits, WriteConfig};
 use crate::journal::Journal;
@@ -20,8 +20,7 @@ pub struct Mutator {
     pub(super) limits: CopyLimits,
     /// Of the mount: uploads, also those that copy in parts, and renames of directories.
     pub(super) journal: Arc<Journal>,
-    /// Whether the server was seen to take no conditions of copies. It may take them of uploads.
-    pub(super) lacks_copy_conditions: AtomicBool,
+    pub(super) conditions: Conditions,
 }
 
 impl Mutator {
@@ -39,7 +38,7 @@ impl Mutator {
                 settings.state_directory.as_deref(),
                 &settings.bucket,
             )),
-            lacks_copy_conditions: AtomicBool::new(false),
+            conditions: Conditions::default(),
         })
     }
 

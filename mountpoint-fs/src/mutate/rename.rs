@@ -8,7 +8,7 @@ use mountpoint_client::types::{ETag, Key, PutCondition};
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
-use super::fault::{DELETE, failed};
+use super::fault::{DELETE, failed, seen};
 use crate::config::limits::RENAME_ATTEMPTS_MAX;
 use crate::operation::{FsError, Stop};
 
@@ -42,27 +42,54 @@ pub struct Moved {
 }
 
 impl Mutator {
-    /// Renames the object `from` to `to`.
+    /// Renames the object `from`, which was the version `etag` when it was seen, to `to`.
     pub async fn rename(
         &self,
-        from: &Key,
+        (from, etag): (&Key, &ETag),
         to: &Key,
         target: &Target,
         stop: &Stop,
     ) -> Result<Moved, FsError> {
+        let moved = Moved {
+            source: None,
+            etag: None,
+            size: None,
+        };
         match self.client.rename(from, to, target.condition()).await {
-            Ok(()) => Ok(Moved {
-                source: None,
-                etag: None,
-                size: None,
-            }),
+            Ok(()) => Ok(moved),
             Err(error) if error.kind == ErrorKind::Unsupported => {
                 self.permit_copy(from)?;
                 self.rename_by_copy(from, to, target, stop).await
             }
-            Err(error) if error.kind == ErrorKind::PreconditionFailed => Err(FsError::Exists),
-            Err(error) => Err(renaming_failed(error)),
+            Err(error) => match self.was_renamed(&error, (from, etag), to).await {
+                Ok(true) => Ok(moved),
+                Ok(false) if error.kind == ErrorKind::PreconditionFailed => Err(FsError::Exists),
+                Ok(false) => Err(renaming_failed(error)),
+                Err(unknown) => Err(renaming_failed(unknown)),
+            },
         }
+    }
+
+    /// Whether a native rename that failed so was done, and its answer lost: what was seen has the new name, and nothing the
+    /// old one. An error if nobody can tell.
+    pub(super) async fn was_renamed(
+        &self,
+        error: &ClientError,
+        (from, etag): (&Key, &ETag),
+        to: &Key,
+    ) -> Result<bool, ClientError> {
+        let is_in_the_way = matches!(
+            error.kind,
+            ErrorKind::NotFound | ErrorKind::PreconditionFailed
+        );
+        if !is_in_the_way || !error.answer_was_lost {
+            return Ok(false);
+        }
+        let there = seen(self.client.head(to).await, error)?;
+        if !there.is_some_and(|there| there.etag.matches(etag)) {
+            return Ok(false);
+        }
+        Ok(seen(self.client.head(from).await, error)?.is_none())
     }
 
     /// Whether a rename may be a copy and a deletion. Without the flag the application is told what makes it copy and
@@ -139,7 +166,7 @@ impl Mutator {
         )))
     }
 
-    async fn is_gone(&self, key: &Key) -> Result<bool, FsError> {
+    pub(super) async fn is_gone(&self, key: &Key) -> Result<bool, FsError> {
         match self.client.head(key).await {
             Ok(_) => Ok(false),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(true),
@@ -155,15 +182,29 @@ impl Mutator {
         }
     }
 
+    /// For a server that takes no conditions of copies: asks whether `condition` holds.
+    pub(super) async fn require(&self, key: &Key, condition: &PutCondition) -> Result<(), FsError> {
+        match condition {
+            PutCondition::None => Ok(()),
+            PutCondition::Absent => self.require_absent(key).await,
+            PutCondition::Match(etag) => match self.client.head(key).await {
+                Ok(there) if there.etag.matches(etag) => Ok(()),
+                Ok(_) => Err(FsError::Busy(format!(
+                    "{key} was replaced by somebody else while another object was renamed to it"
+                ))),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
     /// Deletes the version that was copied. `false` if there is another one by now.
     pub(super) async fn delete_copied(&self, key: &Key, etag: &ETag) -> Result<bool, FsError> {
         match self.client.delete(key, Some(etag.clone())).await {
             Ok(()) => Ok(true),
             Err(error) => match error.kind {
-                // Somebody else deleted it: it is not there any more, as it should be.
-                ErrorKind::NotFound => Ok(true),
-                // Or it is gone already, and the answer to that was lost.
-                ErrorKind::PreconditionFailed => self.is_gone(key).await,
+                // Somebody else deleted it: it is not there any more, as it should be. Or it is gone already, and the answer
+                // to that was lost.
+                ErrorKind::NotFound | ErrorKind::PreconditionFailed => self.is_gone(key).await,
                 ErrorKind::Unsupported | ErrorKind::InvalidRequest => {
                     self.delete_unless_replaced(key, etag).await
                 }
@@ -183,6 +224,6 @@ impl Mutator {
     }
 }
 
-fn renaming_failed(error: ClientError) -> FsError {
+pub(super) fn renaming_failed(error: ClientError) -> FsError {
     failed(error, "s3:GetObject, s3:PutObject and s3:DeleteObject")
 }

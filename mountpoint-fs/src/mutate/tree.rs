@@ -22,7 +22,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 use super::Mutator;
 use super::directory::Content;
 use super::fault::{DELETE, LIST, failed};
-use super::rename::Target;
+use super::rename::{Target, renaming_failed};
 use crate::config::limits::{
     COPIES_IN_FLIGHT_MAX, DELETE_KEYS_MAX, LIST_PAGE_KEYS, RENAME_KEYS_MAX, RENAME_PROGRESS,
 };
@@ -66,7 +66,13 @@ impl Mutator {
                 if !was_begun && !has_moved {
                     self.journal.renamed(from, to);
                 }
-                is_renamed?
+                match is_renamed {
+                    Err(error) if error.kind == ErrorKind::NotFound => {
+                        self.require_gone(first).await?;
+                        true
+                    }
+                    is_renamed => is_renamed.map_err(renaming_failed)?,
+                }
             }
             _ => false,
         };
@@ -92,7 +98,13 @@ impl Mutator {
         match renamed.await {
             Ok(()) => Ok(true),
             Err(error) if error.kind == ErrorKind::Unsupported => Ok(false),
-            Err(error) => Err(error),
+            Err(error) => {
+                let seen = (&first.source.key, &first.source.etag);
+                match self.was_renamed(&error, seen, &first.to).await? {
+                    true => Ok(true),
+                    false => Err(error),
+                }
+            }
         }
     }
 
@@ -111,13 +123,24 @@ impl Mutator {
     }
 
     async fn rename_one(&self, one: &Move) -> Result<(), FsError> {
-        match self
-            .rename(&one.source.key, &one.to, &Target::Any, &Stop::never())
-            .await
-        {
-            // Somebody else removed it.
-            Ok(_) | Err(FsError::NotFound) => Ok(()),
+        let seen = (&one.source.key, &one.source.etag);
+        let (to, never) = (&one.to, Stop::never());
+        match self.rename(seen, to, &Target::Any, &never).await {
+            Ok(_) => Ok(()),
+            Err(FsError::NotFound) => self.require_gone(one).await,
             Err(error) => Err(error),
+        }
+    }
+
+    /// Nothing was found of an object that was to be renamed: somebody else has removed it. If it is there all the same, it
+    /// is not the directory that is missing.
+    async fn require_gone(&self, one: &Move) -> Result<(), FsError> {
+        match self.is_gone(&one.source.key).await? {
+            true => Ok(()),
+            false => Err(FsError::Busy(format!(
+                "{} is there, and was not found when it was to be renamed with its directory: try again",
+                one.source.key
+            ))),
         }
     }
 
@@ -185,9 +208,13 @@ impl Mutator {
             .into_iter()
             .map(|object| (object.key.clone(), object))
             .collect();
+        // The same bytes that were written later may carry something else.
+        let is_same = |now: &ObjectInfo, then: &ObjectInfo| {
+            now.etag.matches(&then.etag) && now.last_modified == then.last_modified
+        };
         let is_unchanged = |one: &&Move| {
             let now = now.get(&one.source.key);
-            one.is_copied && now.is_some_and(|now| now.etag.matches(&one.source.etag))
+            one.is_copied && now.is_some_and(|now| is_same(now, &one.source))
         };
         let versions: Vec<_> = moves
             .all
@@ -198,7 +225,7 @@ impl Mutator {
         let mut left = now.len() - versions.len();
         for batch in versions.chunks(DELETE_KEYS_MAX) {
             progress.check()?;
-            let replaced = self.delete_versions(batch).await;
+            let replaced = self.delete_versions(batch, progress.stop).await;
             left += replaced.map_err(|error| progress.failed(error))?;
             progress.steps("deleted", batch.len());
         }
@@ -212,8 +239,12 @@ impl Mutator {
     }
 
     /// Deletes objects in the versions that they were copied in. How many stay because they are others by now, where the
-    /// server tells.
-    async fn delete_versions(&self, versions: &[(Key, Option<ETag>)]) -> Result<usize, FsError> {
+    /// server tells. [`FsError::Interrupted`] if it was asked to `stop` before all were asked for.
+    async fn delete_versions(
+        &self,
+        versions: &[(Key, Option<ETag>)],
+        stop: &Stop,
+    ) -> Result<usize, FsError> {
         let mut deleted = self.client.delete_many(versions.to_vec()).await;
         let is_refused =
             |kind: &ErrorKind| matches!(kind, ErrorKind::Unsupported | ErrorKind::InvalidRequest);
@@ -221,24 +252,35 @@ impl Mutator {
             let keys = versions.iter().map(|(key, _)| (key.clone(), None));
             deleted = self.client.delete_many(keys.collect()).await;
         }
-        let failures = deleted.map_err(|error| failed(error, DELETE))?;
-        let failed_keys: HashSet<&Key> = failures.iter().map(|failure| &failure.key).collect();
+        let failures = match deleted {
+            // A server that deletes no lists.
+            Err(error) if is_refused(&error.kind) => None,
+            deleted => Some(deleted.map_err(|error| failed(error, DELETE))?),
+        };
+        let failed_keys: HashSet<&Key> = match &failures {
+            Some(failures) => failures.iter().map(|failure| &failure.key).collect(),
+            None => versions.iter().map(|(key, _)| key).collect(),
+        };
         // Each once more by itself: a server may know a version there that it does not know in a list.
         let mut rest = versions.iter().filter(|(key, _)| failed_keys.contains(key));
         let (mut left, mut failure) = (0, None);
         let mut in_the_air = FuturesUnordered::new();
         loop {
-            // After a failure no more are sent, and those that were are waited for.
+            // After a failure, or a signal, no more are sent, and those that were are waited for.
             let free = match failure {
-                None => COPIES_IN_FLIGHT_MAX - in_the_air.len(),
-                Some(_) => 0,
+                None if !stop.is_asked() => COPIES_IN_FLIGHT_MAX - in_the_air.len(),
+                None | Some(_) => 0,
             };
             let next = rest.by_ref().take(free);
             in_the_air.extend(next.map(|(key, etag)| self.delete_version(key, etag.as_ref())));
             match in_the_air.next().await {
                 Some(Ok(is_deleted)) => left += usize::from(!is_deleted),
                 Some(Err(error)) => failure = failure.or(Some(error)),
-                None => return failure.map_or(Ok(left), Err),
+                None => {
+                    let is_done = failure.is_some() || rest.next().is_none();
+                    let interrupted = (!is_done).then_some(FsError::Interrupted);
+                    return failure.or(interrupted).map_or(Ok(left), Err);
+                }
             }
         }
     }
@@ -333,9 +375,12 @@ impl Moves {
             .map(|object| (object.key.clone(), object))
             .collect();
         let mut all = Vec::with_capacity(sources.len());
+        // How many objects there are but the directory's own, and of how many the bytes are there.
+        let (mut objects, mut copies) = (0, 0);
         for source in sources {
             let rest = source.key.as_str().strip_prefix(from).unwrap_or_default();
             let key = Key::parse(&format!("{to}{rest}")).ok_or(FsError::NameTooLong)?;
+            objects += usize::from(key.as_str() != to);
             let is_copied = match there.remove(&key) {
                 // Markers look the same whatever they carry: the directory's own is always copied.
                 Some(copy)
@@ -343,7 +388,9 @@ impl Moves {
                         && copy.size == source.size
                         && copy.etag.matches(&source.etag) =>
                 {
-                    true
+                    copies += 1;
+                    // The same bytes carry something else, perhaps, if they were written after the copy was made.
+                    copy.last_modified > source.last_modified
                 }
                 // A copy in parts has an ETag of its own; it is made again.
                 Some(copy)
@@ -366,8 +413,7 @@ impl Moves {
         // The marker of an empty directory is replaced with it.
         there.retain(|key, _| key.as_str() != to);
         // An earlier attempt that stopped while it deleted has left what is not deleted yet, all of it copied.
-        let mut objects = all.iter().filter(|one| one.to.as_str() != to).peekable();
-        let is_half_deleted = objects.peek().is_some() && objects.all(|one| one.is_copied);
+        let is_half_deleted = objects > 0 && copies == objects;
         if there.is_empty() || is_half_deleted || was_begun {
             let from = from.to_owned();
             Ok(Self { from, all })

@@ -41,7 +41,7 @@ impl Namespace {
             };
             let name = entry.listed.name;
             let key = names::file_key(&prefix, &name).ok()?;
-            let is_changed = self.changes.outdate_moment(view.parent, &name, entry.asked);
+            let is_changed = self.changes.outdate_moment(&prefix, &name, entry.asked);
             let is_unread = !is_changed && self.table.is_unread(view.parent, &name, &version);
             Some(FileBehind {
                 is_unread: is_unread && !version.is_archived,

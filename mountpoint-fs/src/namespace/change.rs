@@ -10,8 +10,9 @@ use std::sync::Arc;
 use futures::future::select;
 use mountpoint_client::types::Key;
 
+use super::hidden::News;
 use super::inode::{Moment, Observed};
-use super::motion::{InMotion, Taking};
+use super::motion::{AtRest, InMotion, Moving};
 use super::names;
 use super::namespace::Namespace;
 use super::version::{Found, Version};
@@ -19,29 +20,69 @@ use super::writing::being_written;
 use crate::config::limits::RENAME_WAIT_MAX;
 use crate::operation::{Entry, FsError, InodeNo, PosixAttributes, Stop};
 
-/// A name that is about to be changed.
+/// Where a name is.
 #[derive(Debug)]
-pub struct NameChange<'a> {
-    namespace: &'a Namespace,
+struct Place {
     directory: InodeNo,
     /// The directory's prefix.
     prefix: String,
     name: Arc<str>,
+    /// The key of a file of this name.
     key: Key,
+}
+
+/// A name that is about to be changed.
+#[derive(Debug)]
+pub struct NameChange<'a> {
+    namespace: &'a Namespace,
+    place: Place,
     known: Option<(InodeNo, Found)>,
+    /// Ends after the names were told of the change, or later if it is taken; a rename has its own, of both names.
+    motion: Option<InMotion<'a>>,
     is_open: bool,
 }
 
 impl Namespace {
-    /// The name `name` in `directory`, to be changed. [`FsError::Busy`] if it is being taken away.
+    /// The name `name` in `directory`, to be changed in its place. A rename of it, or of a directory above, waits until the
+    /// change is over. [`FsError::Busy`] if it is being taken away.
     pub fn change(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
-        let change = self.change_in_motion(directory, name)?;
-        self.motions.hold().check(&change.key)?;
-        Ok(change)
+        self.begin_change((directory, name), Moving::Change, self.motions.hold())
     }
 
-    /// Two names that a rename is about to take away. It waits for what is being removed below them, unless it is asked to
-    /// `stop`; [`FsError::Busy`] if another rename is in the way, or if something was being removed at every moment for so
+    /// The name `name` in `directory`, to be removed. A rename of it, or of a directory above, waits until that is over.
+    /// [`FsError::Busy`] if a rename is in the way.
+    pub fn removal(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
+        self.begin_change((directory, name), Moving::Removal, self.motions.hold())
+    }
+
+    /// The name that `ino` has, to be changed in its place. [`FsError::Stale`] if it has none any more.
+    pub fn change_inode(&self, ino: InodeNo) -> Result<NameChange<'_>, FsError> {
+        let at_rest = self.motions.hold();
+        let view = self.table.view(ino)?;
+        if !view.is_attached {
+            return Err(FsError::Stale(format!(
+                "{} was replaced or deleted",
+                view.name
+            )));
+        }
+        let name = OsStr::new(&*view.name);
+        self.begin_change((view.parent, name), Moving::Change, at_rest)
+    }
+
+    fn begin_change<'a>(
+        &'a self,
+        name: (InodeNo, &OsStr),
+        what: Moving,
+        at_rest: AtRest<'a>,
+    ) -> Result<NameChange<'a>, FsError> {
+        let place = self.place_of(name)?;
+        let motion = at_rest.begin(vec![place.key.clone()], what)?;
+        let motion = motion.expect("only a rename waits");
+        self.change_at(place, Some(motion))
+    }
+
+    /// Two names that a rename is about to take away. It waits for what is being changed or removed below them, unless it is
+    /// asked to `stop`; [`FsError::Busy`] if another rename is in the way, or if there was something at every moment for so
     /// long.
     pub async fn taken_by_rename(
         &self,
@@ -52,15 +93,14 @@ impl Namespace {
         let begun = self.clock.now();
         loop {
             let (ended, asked) = (pin!(self.motions.ended()), pin!(stop.asked()));
-            let keys = vec![self.key_of_name(from)?, self.key_of_name(to)?];
-            if let Some(taken) = self.motions.begin(keys, Taking::Rename)? {
+            if let Some(taken) = self.try_to_take(from, to)? {
                 return Ok(taken);
             }
             stop.check()?;
             if self.clock.now().saturating_sub(begun) >= RENAME_WAIT_MAX {
                 return Err(FsError::Busy(format!(
-                    "{}: for {} s something was being removed there, or below it: try again when that is done",
-                    self.key_of_name(from)?,
+                    "{}: for {} s something was being changed or removed there, or below it: try again when that is done",
+                    self.place_of(from)?.key,
                     RENAME_WAIT_MAX.as_secs()
                 )));
             }
@@ -68,20 +108,25 @@ impl Namespace {
         }
     }
 
-    /// A name that a removal is about to take away. [`FsError::Busy`] if a rename is in the way.
-    pub fn taken_by_removal(
+    fn try_to_take(
         &self,
-        directory: InodeNo,
-        name: &OsStr,
-    ) -> Result<InMotion<'_>, FsError> {
-        let key = self.key_of_name((directory, name))?;
-        let taken = self.motions.begin(vec![key], Taking::Removal)?;
-        Ok(taken.expect("a removal waits for nothing"))
+        from: (InodeNo, &OsStr),
+        to: (InodeNo, &OsStr),
+    ) -> Result<Option<InMotion<'_>>, FsError> {
+        let at_rest = self.motions.hold();
+        let keys = vec![self.place_of(from)?.key, self.place_of(to)?.key];
+        at_rest.begin(keys, Moving::Rename)
     }
 
-    fn key_of_name(&self, (directory, name): (InodeNo, &OsStr)) -> Result<Key, FsError> {
+    fn place_of(&self, (directory, name): (InodeNo, &OsStr)) -> Result<Place, FsError> {
+        let name = names::parse(name)?;
         let prefix = self.table.directory_prefix(directory)?;
-        names::file_key(&prefix, names::parse(name)?)
+        Ok(Place {
+            directory,
+            key: names::file_key(&prefix, name)?,
+            prefix,
+            name: Arc::from(name),
+        })
     }
 
     /// The name `name` in `directory`, to be changed by who holds it in motion.
@@ -90,15 +135,19 @@ impl Namespace {
         directory: InodeNo,
         name: &OsStr,
     ) -> Result<NameChange<'_>, FsError> {
-        let name: Arc<str> = Arc::from(names::parse(name)?);
-        let prefix = self.table.directory_prefix(directory)?;
-        let key = names::file_key(&prefix, &name)?;
-        let known = self.table.child(directory, &name);
-        let known = match known {
+        self.change_at(self.place_of((directory, name))?, None)
+    }
+
+    fn change_at<'a>(
+        &'a self,
+        place: Place,
+        motion: Option<InMotion<'a>>,
+    ) -> Result<NameChange<'a>, FsError> {
+        let known = match self.table.child(place.directory, &place.name) {
             Some(ino) => {
                 let view = self.table.view(ino)?;
                 if view.is_written {
-                    return Err(being_written(&name));
+                    return Err(being_written(&place.name));
                 }
                 Some((ino, view.found))
             }
@@ -106,25 +155,11 @@ impl Namespace {
         };
         Ok(NameChange {
             namespace: self,
-            directory,
-            prefix,
-            name,
-            key,
+            place,
             known,
+            motion,
             is_open: true,
         })
-    }
-
-    /// The name that `ino` has, to be changed. [`FsError::Stale`] if it has none any more.
-    pub fn change_inode(&self, ino: InodeNo) -> Result<NameChange<'_>, FsError> {
-        let view = self.table.view(ino)?;
-        if !view.is_attached {
-            return Err(FsError::Stale(format!(
-                "{} was replaced or deleted",
-                view.name
-            )));
-        }
-        self.change(view.parent, OsStr::new(&*view.name))
     }
 
     /// The object of `ino` says this of itself, or will when it is stored.
@@ -164,22 +199,22 @@ impl Namespace {
     }
 }
 
-impl NameChange<'_> {
+impl<'a> NameChange<'a> {
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.place.name
     }
 
     /// The key of a file of this name.
     #[must_use]
     pub fn key(&self) -> &Key {
-        &self.key
+        &self.place.key
     }
 
     /// The prefix of a directory of this name.
     pub fn prefix(&self) -> Result<String, FsError> {
-        names::directory_prefix(&self.key).ok_or(FsError::NameTooLong)
+        names::directory_prefix(&self.place.key).ok_or(FsError::NameTooLong)
     }
 
     /// What the name was last known to be.
@@ -197,6 +232,41 @@ impl NameChange<'_> {
         }
     }
 
+    /// Whether nothing is known to be in a directory of this name that no key need say is there: a directory that is kept,
+    /// or a change in progress below it.
+    #[must_use]
+    pub fn seems_empty(&self) -> bool {
+        let is_still = self
+            .namespace
+            .motions
+            .hold()
+            .is_still_below(&self.place.key);
+        is_still && !self.has_kept_children()
+    }
+
+    /// `key` is in the directory of this name, which was to be removed. Tells the log if who removes a whole tree cannot have
+    /// seen it: it was hidden by a directory of its name, which this mount has removed.
+    pub fn tell_of_unseen(&self, key: &str) {
+        let namespace = self.namespace;
+        let Ok(prefix) = self.prefix() else {
+            return;
+        };
+        let is_file = |name: &&str| !name.is_empty() && !name.contains('/');
+        let Some(name) = key.strip_prefix(&prefix).filter(is_file) else {
+            return;
+        };
+        // A file that the mount knows was made or seen through it.
+        let is_known = (self.known.as_ref())
+            .is_some_and(|(ino, _)| namespace.table.child(*ino, name).is_some());
+        let is_hidden = !is_known && namespace.changes.has(key);
+        if is_hidden && namespace.hidden.is_news(News::Unseen, &prefix) {
+            tracing::warn!(
+                "{prefix} is not removed: {key} was hidden by a directory of its name until that was removed, or was made \
+                 since; it is a file now, which the same `rm -r` again removes"
+            );
+        }
+    }
+
     /// Whether a directory of this name holds directories that no key need say are there.
     #[must_use]
     pub fn has_kept_children(&self) -> bool {
@@ -207,13 +277,9 @@ impl NameChange<'_> {
 
     /// Nothing has the name any more. The directory stays, as on any other file system.
     pub fn removed(mut self) {
-        let Self {
-            namespace,
-            directory,
-            ..
-        } = self;
+        let namespace = self.namespace;
         self.settle();
-        namespace.table.keep(directory);
+        namespace.table.keep(self.place.directory);
         if let Some((ino, _)) = self.known {
             namespace.table.take_name(ino);
         }
@@ -221,14 +287,36 @@ impl NameChange<'_> {
 
     /// The name is a directory now: one that a key says is there, or one that is kept.
     pub fn made_directory(mut self, is_kept: bool) -> Result<Entry, FsError> {
+        let namespace = self.namespace;
+        namespace.nothing_below(&self.place.prefix, &self.place.name, &self.place.key);
+        self.settle();
+        let now = namespace.clock.now();
+        let observed = namespace.observed(now, now);
+        let ino = namespace.table.make_directory(
+            self.place.directory,
+            &self.place.name,
+            observed,
+            is_kept,
+        )?;
+        Ok(namespace.entry(ino, &Found::Directory, namespace.config.ttl))
+    }
+
+    /// The name is a file now, which one request has stored as `version`, and which says of itself what it is.
+    pub fn made_file(
+        mut self,
+        version: Version,
+        carried: PosixAttributes,
+    ) -> Result<Entry, FsError> {
         self.settle();
         let namespace = self.namespace;
         let now = namespace.clock.now();
-        let observed = namespace.observed(now, now);
-        let ino = namespace
-            .table
-            .make_directory(self.directory, &self.name, observed, is_kept)?;
-        Ok(namespace.entry(ino, &Found::Directory, namespace.config.ttl))
+        let (found, observed) = (Found::File(version), namespace.observed(now, now));
+        let admitted =
+            namespace
+                .table
+                .admit(self.place.directory, &self.place.name, &found, observed)?;
+        namespace.table.set_posix(admitted.ino, Some(carried));
+        Ok(namespace.entry(admitted.ino, &admitted.found, namespace.config.ttl))
     }
 
     /// What had the name has the name `to` now. `version` is that of a file under its new name.
@@ -242,12 +330,14 @@ impl NameChange<'_> {
         to.settle();
         let namespace = self.namespace;
         if version.is_none() {
-            namespace.recent.forget_below(&format!("{}/", self.key));
-            namespace.recent.forget_below(&format!("{}/", to.key));
+            self.settle_below();
+            to.settle_below();
         }
         let version = version.as_ref().map(|version| (version, self.unseen()));
-        namespace.table.keep(self.directory);
-        namespace.table.rename(ino, to.directory, &to.name, version)
+        namespace.table.keep(self.place.directory);
+        namespace
+            .table
+            .rename(ino, to.place.directory, &to.place.name, version)
     }
 
     /// A file that had the name has the name `to` now, in a version that somebody else had written: what is known of it, and
@@ -256,25 +346,30 @@ impl NameChange<'_> {
         self.settle();
         to.settle();
         let namespace = self.namespace;
-        namespace.table.keep(self.directory);
+        namespace.table.keep(self.place.directory);
         for (ino, _) in self.known.iter().chain(&to.known) {
             namespace.table.take_name(*ino);
         }
     }
 
-    /// The file has another version now: its bytes are the same as far as both have any.
-    pub fn replaced_in_place(mut self, version: Version) -> Result<(), FsError> {
+    /// The file has another version now: its bytes are the same as far as both have any. A rename waits for what this gives
+    /// back: who tells its caller what the file is now asks S3, under the name that it has.
+    pub fn replaced_in_place(mut self, version: Version) -> Result<Option<InMotion<'a>>, FsError> {
         let (ino, _) = self.file()?;
         self.settle();
-        self.namespace.table.replace(ino, &version, self.unseen())
+        self.namespace.table.replace(ino, &version, self.unseen())?;
+        Ok(self.motion.take())
     }
 
-    /// The object that marks the directory says something else: whoever asks about it asks S3.
-    pub fn changed(mut self) {
+    /// The name is another object's now, or the object that marks the directory says something else: whoever asks about it
+    /// asks S3. A rename waits for what this gives back, as behind [`Self::replaced_in_place`].
+    #[must_use]
+    pub fn changed(mut self) -> Option<InMotion<'a>> {
         self.settle();
         if let Some((ino, _)) = &self.known {
             self.namespace.table.invalidate(*ino);
         }
+        self.motion.take()
     }
 
     /// When the server says that a new version was written is not known yet: the next who asks is told.
@@ -293,9 +388,19 @@ impl NameChange<'_> {
         let namespace = self.namespace;
         namespace
             .changes
-            .record(self.directory, &self.name, namespace.clock.now());
-        namespace.recent.changed(&self.prefix, &self.name);
-        namespace.details.forget(&self.key);
+            .record(self.place.key.as_str(), namespace.clock.now());
+        namespace
+            .recent
+            .changed(&self.place.prefix, &self.place.name);
+        namespace.details.forget(&self.place.key);
+    }
+
+    /// The same of all that is below a directory of this name.
+    fn settle_below(&self) {
+        let directory = format!("{}/", self.place.key);
+        let namespace = self.namespace;
+        namespace.changes.record(&directory, namespace.clock.now());
+        namespace.recent.forget_below(&directory);
     }
 }
 
@@ -304,6 +409,10 @@ impl Drop for NameChange<'_> {
     fn drop(&mut self) {
         if self.is_open {
             self.settle();
+            // A rename of a directory that stopped halfway has moved some of what is below both names.
+            if !matches!(self.known, Some((_, Found::File(_)))) {
+                self.settle_below();
+            }
             if let Some((ino, _)) = self.known {
                 self.namespace.table.invalidate(ino);
             }

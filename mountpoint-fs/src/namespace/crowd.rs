@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::limits::{CROWD_LOOKUPS, CROWD_LOOKUPS_MAX, CROWDS_MAX, FILE_TTL};
+use crate::config::limits::{CROWD_LOOKUPS, CROWD_LOOKUPS_MAX, CROWDS_MAX, FILE_TTL, MAKER_RUN};
 use crate::sync::Mutex;
 
 /// How a name is to be asked for.
@@ -23,6 +23,19 @@ pub(super) enum Ask {
     Directory,
     /// The directory from about this name on: it has more names than one page of a listing.
     DirectoryFromName,
+    /// A few names from about this one on: files are made there, and it is of use to know what is absent.
+    Around,
+}
+
+/// What is likely to be looked up behind a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// Nobody knows.
+    Anything,
+    /// The other names of the directory, which is walked.
+    Others,
+    /// New names: a file is made of this one, as of those before it.
+    New,
 }
 
 /// All crowds. The lock guards the map and the crowds in it; no other is taken under it.
@@ -37,20 +50,37 @@ impl Crowds {
         }
     }
 
-    /// A lookup in the directory `prefix` needs a request: which one? `is_walked` tells that its other names will be
-    /// looked up next.
-    pub(super) fn miss(&self, prefix: &Arc<str>, is_walked: bool, now: Duration) -> Ask {
+    /// A lookup in the directory `prefix` needs a request: which one? `expected` tells what is likely to come behind it.
+    pub(super) fn miss(&self, prefix: &str, expected: Expected, now: Duration) -> Ask {
+        self.with(prefix, now, |crowd| crowd.miss(expected, now))
+    }
+
+    /// A file was made in the directory `prefix`, of the name that was looked up there last.
+    pub(super) fn made(&self, prefix: &str, now: Duration) {
+        self.with(prefix, now, |crowd| crowd.made(now));
+    }
+
+    /// Whether files are being made in the directory `prefix`, one after the other.
+    pub(super) fn is_making(&self, prefix: &str, now: Duration) -> bool {
+        let crowds = self.0.lock();
+        let is_making = |crowd: &Crowd| crowd.is_making() && !crowd.is_over(now);
+        crowds.get(prefix).is_some_and(is_making)
+    }
+
+    /// Does something with the crowd of the directory `prefix`, which is a new one if there is none.
+    fn with<T>(&self, prefix: &str, now: Duration, with: impl FnOnce(&mut Crowd) -> T) -> T {
         let mut crowds = self.0.lock();
-        if crowds.len() >= CROWDS_MAX && !crowds.contains_key(prefix) {
+        if let Some(crowd) = crowds.get_mut(prefix) {
+            return with(crowd);
+        }
+        if crowds.len() >= CROWDS_MAX {
             crowds.retain(|_, crowd| !crowd.is_over(now));
             if crowds.len() >= CROWDS_MAX {
                 crowds.clear();
             }
         }
-        let crowd = crowds
-            .entry(Arc::clone(prefix))
-            .or_insert_with(|| Crowd::new(now));
-        crowd.miss(is_walked, now)
+        let crowd = crowds.entry(Arc::from(prefix));
+        with(crowd.or_insert_with(|| Crowd::new(now)))
     }
 
     /// A name of the directory `prefix` was taken for a directory: it was one, or not.
@@ -85,12 +115,32 @@ struct Crowd {
     hits: u32,
     /// Misses after which the directory is listed.
     patience: u32,
-    was_listed: bool,
+    /// What was listed last, if anything was.
+    listed: Option<Extent>,
     is_large: bool,
     /// The last name that was taken for a directory was none.
     was_wrong: bool,
+    run: Run,
     /// When the last lookup came.
     last: Duration,
+}
+
+/// What was listed of a directory for its lookups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// A few names around one.
+    Around,
+    /// All names, or as many as there are in a page.
+    Page,
+}
+
+/// Files that are made one after the other.
+#[derive(Debug, Default)]
+struct Run {
+    /// How many were, with nothing looked up between them but their names.
+    made: u32,
+    /// A name was looked up, and no file was made since.
+    is_open: bool,
 }
 
 impl Crowd {
@@ -99,9 +149,10 @@ impl Crowd {
             misses: 0,
             hits: 0,
             patience: CROWD_LOOKUPS,
-            was_listed: false,
+            listed: None,
             is_large: false,
             was_wrong: false,
+            run: Run::default(),
             last: now,
         }
     }
@@ -109,6 +160,16 @@ impl Crowd {
     fn hit(&mut self, now: Duration) {
         self.begin_if_over(now);
         self.hits = self.hits.saturating_add(1);
+    }
+
+    fn made(&mut self, now: Duration) {
+        self.begin_if_over(now);
+        self.run.made = self.run.made.saturating_add(1);
+        self.run.is_open = false;
+    }
+
+    fn is_making(&self) -> bool {
+        self.run.made >= MAKER_RUN
     }
 
     /// Whether the lookups have become so slow that no listing would answer two of them.
@@ -127,33 +188,47 @@ impl Crowd {
         self.last = self.last.max(now);
     }
 
-    fn miss(&mut self, is_walked: bool, now: Duration) -> Ask {
+    fn miss(&mut self, expected: Expected, now: Duration) -> Ask {
         self.begin_if_over(now);
         self.misses = self.misses.saturating_add(1);
-        if is_walked && (!self.was_listed || self.hits > 0) {
-            self.was_listed = true;
-            (self.misses, self.hits) = (0, 0);
+        if std::mem::replace(&mut self.run.is_open, true) {
+            self.run.made = 0;
+        }
+        let is_new = expected == Expected::New && self.is_making();
+        if is_new && (self.listed.is_none() || self.hits >= MAKER_RUN) {
+            // What was of use last is it again.
+            return match self.listed {
+                Some(Extent::Page) => self.directory(),
+                Some(Extent::Around) | None => self.ask(Extent::Around),
+            };
+        }
+        let was_listed = self.listed.is_some();
+        if expected == Expected::Others && (!was_listed || self.hits > 0) {
             return self.directory();
         }
-        let was_of_use = self.was_listed && self.hits >= CROWD_LOOKUPS;
+        let was_of_use = was_listed && self.hits >= CROWD_LOOKUPS;
         if !was_of_use && self.misses <= self.patience {
             return Ask::Name;
         }
         if was_of_use {
             self.patience = CROWD_LOOKUPS;
-        } else if self.was_listed {
+        } else if was_listed {
             self.patience = (self.patience * 4).min(CROWD_LOOKUPS_MAX);
         }
-        self.was_listed = true;
-        (self.misses, self.hits) = (0, 0);
         self.directory()
     }
 
-    fn directory(&self) -> Ask {
-        if self.is_large {
-            Ask::DirectoryFromName
-        } else {
-            Ask::Directory
+    fn directory(&mut self) -> Ask {
+        self.ask(Extent::Page)
+    }
+
+    fn ask(&mut self, extent: Extent) -> Ask {
+        self.listed = Some(extent);
+        (self.misses, self.hits) = (0, 0);
+        match extent {
+            Extent::Around => Ask::Around,
+            Extent::Page if self.is_large => Ask::DirectoryFromName,
+            Extent::Page => Ask::Directory,
         }
     }
 }
@@ -162,8 +237,8 @@ impl Crowd {
 mod tests {
     use super::*;
 
-    /// Each step is a miss `n`, which asks for the name, `D` for the directory or `F` from the name on, or of a walk `W` for
-    /// the directory and `w` for the name; `h` hits; `L` learns that the directory is large; `.` waits, `,` half as long as
+    /// Each step is a miss `n`, which asks for the name, as one does that only looks, `l`; `D` for the directory, `F` from the name on or `A` around it, or of a
+    /// walk `W` for the directory and `w` for the name; `m` makes a file; `h` hits; `L` learns that the directory is large; `.` waits, `,` half as long as
     /// makes it over.
     #[track_caller]
     fn check(steps: &str) {
@@ -172,6 +247,7 @@ mod tests {
         for (index, step) in steps.chars().enumerate() {
             match step {
                 'h' => crowd.hit(now),
+                'm' => crowd.made(now),
                 'L' => crowd.is_large = true,
                 '.' => now += FILE_TTL * 2,
                 ',' => now += FILE_TTL / 2,
@@ -179,14 +255,16 @@ mod tests {
                     let expected = match miss {
                         'n' => Ask::Name,
                         'D' | 'W' => Ask::Directory,
-                        'w' => Ask::Name,
+                        'w' | 'l' => Ask::Name,
+                        'A' => Ask::Around,
                         _ => Ask::DirectoryFromName,
                     };
-                    assert_eq!(
-                        crowd.miss(matches!(step, 'w' | 'W'), now),
-                        expected,
-                        "{steps} at {index}"
-                    );
+                    let behind = match step {
+                        'w' | 'W' => Expected::Others,
+                        'l' => Expected::Anything,
+                        _ => Expected::New,
+                    };
+                    assert_eq!(crowd.miss(behind, now), expected, "{steps} at {index}");
                 }
             }
         }
@@ -231,12 +309,42 @@ mod tests {
     }
 
     #[test]
+    fn who_makes_files_is_told_what_is_absent() {
+        // The third one asks around, and so does the next that was not covered, if that was of use.
+        check("nmnmAmhmhmAmhmhmhmA");
+        check("nmnmllnmnmA");
+        check("nmnmlnmnmA");
+        // Not if the names are asked for only, or if they are made slowly.
+        check("nnnmnmAm");
+        check("nmnnmnmAm");
+        check("nm.nm.nm.nm.nm.nm");
+        // In a directory where it is of no use it is done ever less often.
+        check("nmnmAmnmnmnmnmnmnmnmnmDmnmnmnmnmnmnmnmnmn");
+        check("nmnmAmLnmnmnmnmnmnmnmnmFm");
+        // A listing of the whole directory that was of use is followed by another one.
+        check("nmnmAmnmnmnmnmnmnmnmnmDmhmhmhmDmhmhmLFm");
+    }
+
+    #[test]
+    fn nobody_makes_files_any_more_when_it_is_over() {
+        let crowds = Crowds::default();
+        for _ in 0..MAKER_RUN {
+            assert!(!crowds.is_making("d/", Duration::ZERO));
+            crowds.miss("d/", Expected::New, Duration::ZERO);
+            crowds.made("d/", Duration::ZERO);
+        }
+        assert!(crowds.is_making("d/", FILE_TTL));
+        assert!(!crowds.is_making("d/", FILE_TTL + Duration::from_nanos(1)));
+        assert!(!crowds.is_making("e/", Duration::ZERO));
+    }
+
+    #[test]
     fn a_wrong_guess_is_remembered_until_a_right_one() {
         let crowds = Crowds::default();
-        crowds.miss(&Arc::from("d/"), false, Duration::ZERO);
+        crowds.miss("d/", Expected::Anything, Duration::ZERO);
         assert!(!crowds.was_wrong("d/"));
         crowds.guessed("d/", false);
-        crowds.miss(&Arc::from("d/"), false, FILE_TTL * 9);
+        crowds.miss("d/", Expected::Anything, FILE_TTL * 9);
         assert!(crowds.was_wrong("d/"));
         crowds.guessed("d/", true);
         assert!(!crowds.was_wrong("d/"));
@@ -246,7 +354,7 @@ mod tests {
     fn directories_are_bounded() {
         let crowds = Crowds::default();
         for number in 0..3 * CROWDS_MAX {
-            crowds.miss(&Arc::from(number.to_string()), false, Duration::ZERO);
+            crowds.miss(&number.to_string(), Expected::Anything, Duration::ZERO);
         }
         assert!(crowds.0.lock().len() <= CROWDS_MAX);
         crowds.hit("nobody", Duration::ZERO);

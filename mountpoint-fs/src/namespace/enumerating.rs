@@ -11,12 +11,50 @@ use mountpoint_client::types::ListRequest;
 
 use super::listing::Listing;
 use super::namespace::Namespace;
-use super::page::Page;
+use super::page::{Listed, Page};
 use super::subtree::Subtree;
 use crate::config::limits::LIST_PAGE_KEYS;
 use crate::operation::{FsError, InodeNo};
 
+/// What this mount has done to a name since it was listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing.
+    AsListed,
+    /// It is there, and may be something else: it was replaced, or a directory above it was renamed.
+    Doubtful,
+    /// It was removed, or is another name now.
+    Changed,
+}
+
 impl Namespace {
+    /// What this mount has done to `listed`, of the directory whose prefix was `listed_in` when it was opened, since `page` was
+    /// asked for. Where that is forgotten the name is shown: one that is there all the time is not to be missed.
+    #[must_use]
+    pub fn standing(
+        &self,
+        (directory, listed_in): (InodeNo, &str),
+        listed: &Listed,
+        page: &Page,
+    ) -> Standing {
+        if !self.changes.outdate_all(page.asked) {
+            return Standing::AsListed;
+        }
+        let name = &*listed.name;
+        let prefix = self.table.directory_prefix(directory);
+        let moved_to = prefix.ok().filter(|prefix| prefix != listed_in);
+        if moved_to.is_none() && !self.changes.outdate(listed_in, name, page.asked) {
+            return Standing::AsListed;
+        }
+        let is_changed = |prefix: &str| self.changes.is_changed(prefix, name, page.asked);
+        let is_changed = is_changed(listed_in) || moved_to.as_deref().is_some_and(is_changed);
+        if is_changed && self.table.child(directory, name).is_none() {
+            Standing::Changed
+        } else {
+            Standing::Doubtful
+        }
+    }
+
     /// A listing of the directory `ino`, which is held open until [`Namespace::close`].
     pub async fn open_directory(&self, ino: InodeNo) -> Result<Listing, FsError> {
         let prefix = self.table.directory_prefix(ino)?;

@@ -8,24 +8,26 @@ use std::time::Duration;
 
 use mountpoint_client::types::ListRequest;
 
-use super::crowd::Ask;
+use super::absences::Absence;
+use super::crowd::{Ask, Expected};
 use super::guess::{Plan, Siblings};
 use super::lookup::{self, Answer};
+use super::making::Makes;
 use super::names;
 use super::namespace::Namespace;
 use super::page::Page;
 use super::recent::RecentEntry;
 use super::subtree::Subtree;
 use super::version::Found;
-use crate::config::limits::{LIST_PAGE_KEYS, OPEN_FRESH_MAX};
+use crate::config::limits::{LIST_PAGE_KEYS, LOOKUP_KEYS, OPEN_FRESH_MAX};
 use crate::operation::{Entry, FileKind, FsError, InodeNo};
 
 /// A page of a directory that was listed for lookups.
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     pub(super) page: Arc<Page>,
-    /// Whether it has all names of the directory.
-    pub(super) is_whole: bool,
+    /// Whether it was listed for this very lookup: only that may say that a name is not there.
+    pub(super) is_own: bool,
 }
 
 impl Namespace {
@@ -119,6 +121,10 @@ impl Namespace {
         let Some(siblings) = siblings else {
             return (Plan::Name, false);
         };
+        if self.crowds.is_making(prefix, self.clock.now()) {
+            // It is probably nothing.
+            return (Plan::Name, false);
+        }
         match self.table.child_kind(parent, name) {
             Some(FileKind::Directory) if !siblings.are_all() => (Plan::Directory, false),
             Some(_) => (Plan::Name, false),
@@ -138,13 +144,16 @@ impl Namespace {
     }
 
     /// Lists the directory that `name` is in, if so many of its names are asked for that this is worth it, or if it is
-    /// being listed for others. Only what was listed for this very lookup may say that a name is not there.
+    /// being listed for others.
     pub(super) async fn gather(
         &self,
         prefix: &Arc<str>,
         name: &str,
+        makes: &mut Makes<'_>,
     ) -> Result<Option<Gathering>, FsError> {
-        if self.is_posix {
+        let is_making = self.crowds.is_making(prefix, self.clock.now());
+        let makes = is_making && makes.is_so().await;
+        if self.is_posix && !makes {
             return Ok(None);
         }
         let is_asked = self.lookups.is_in_the_air(&names::file_key(prefix, name)?);
@@ -153,25 +162,31 @@ impl Namespace {
         }
         let began = self.clock.now();
         let is_in_the_air = self.gatherings.is_in_the_air(&**prefix);
-        let start_after = if is_in_the_air {
-            None
+        let mut stem = name.chars();
+        stem.next_back();
+        let stem = stem.as_str();
+        let (behind, keys) = if is_in_the_air {
+            (None, LIST_PAGE_KEYS)
         } else {
-            let is_walked = self.walks.is_walked(prefix, began);
-            match self.crowds.miss(prefix, is_walked, began) {
+            let expected = if makes {
+                Expected::New
+            } else if self.walks.is_walked(prefix, began) {
+                Expected::Others
+            } else {
+                Expected::Anything
+            };
+            match self.crowds.miss(prefix, expected, began) {
                 Ask::Name => return Ok(None),
-                Ask::Directory => None,
-                Ask::DirectoryFromName => {
-                    let mut stem = name.chars();
-                    stem.next_back();
-                    Some(format!("{prefix}{}", stem.as_str()))
-                }
+                Ask::Directory => (None, LIST_PAGE_KEYS),
+                Ask::DirectoryFromName => (Some(stem), LIST_PAGE_KEYS),
+                Ask::Around => (Some(stem), LOOKUP_KEYS),
             }
         };
         let is_begun = !is_in_the_air;
-        let begin = || self.list_for_lookups(Arc::clone(prefix), start_after);
+        let begin = || self.list_for_lookups(Arc::clone(prefix), behind.map(str::to_owned), keys);
         match self.gatherings.join(Arc::clone(prefix), begin).await {
             Ok(mut gathering) => {
-                gathering.is_whole &= is_begun && gathering.page.asked >= began;
+                gathering.is_own = is_begun && gathering.page.asked >= began;
                 Ok(Some(gathering))
             }
             // It was asked for the sake of others: this lookup asks for itself.
@@ -179,58 +194,61 @@ impl Namespace {
         }
     }
 
-    /// One page of the directory `prefix`, which answers lookups from then on.
+    /// One page of the directory `prefix`, of so many keys, which answers lookups from then on.
     fn list_for_lookups(
         &self,
         prefix: Arc<str>,
-        start_after: Option<String>,
+        behind: Option<String>,
+        keys: u16,
     ) -> impl Future<Output = Result<Gathering, FsError>> + Send + 'static {
         let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
         let (recent, crowds) = (Arc::clone(&self.recent), Arc::clone(&self.crowds));
         let ttl = self.config.ttl;
         async move {
             let asked = clock.now();
-            let is_from_start = start_after.is_none();
             let request = ListRequest {
                 prefix: prefix.to_string(),
                 delimiter: Some("/".to_owned()),
-                max_keys: Some(LIST_PAGE_KEYS),
-                start_after,
+                max_keys: Some(keys),
+                start_after: behind.as_ref().map(|key| format!("{prefix}{key}")),
                 continuation_token: None,
             };
             let listed = client.list(request).await?;
             let is_last = listed.continuation_token.is_none();
-            if !is_last {
+            if !is_last && behind.is_none() {
                 crowds.is_large(&prefix);
             }
-            let mut below = Subtree::new(&prefix, &listed, true).below(&prefix);
+            let subtree = Subtree::new(&prefix, &listed, true);
+            let mut below = subtree.below(&prefix);
             below.retain(|below| below.prefix == prefix);
             let entries = below.pop().map(|below| below.entries).unwrap_or_default();
-            let is_whole = is_from_start && is_last;
-            let page = Arc::new(match is_whole {
-                true => Page::whole(entries, asked),
-                false => Page::some(entries, asked),
+            let page = Arc::new(if behind.is_none() && is_last {
+                Page::whole(entries, asked)
+            } else {
+                Page::between(entries, asked, subtree.span(&prefix, behind.as_deref()))
             });
             let now = clock.now();
             recent.delivered(&prefix, &page, now.into(), (now + ttl).into());
-            Ok(Gathering { page, is_whole })
+            Ok(Gathering { page, is_own: true })
         }
     }
 
     /// Asks until the answer is newer than any change that this mount has made to the name, and than what is known of it
     /// if that is something else. A file does not hide a directory that is kept; a directory that S3 knows need not be.
+    /// Returns the prefix as well that the directory `parent` has now: it may have been renamed meanwhile.
     pub(super) async fn find_unchanged(
         &self,
         parent: InodeNo,
-        prefix: &str,
         name: &str,
-    ) -> Result<Answer, FsError> {
+    ) -> Result<(Arc<str>, Answer), FsError> {
         loop {
-            let mut answer = self.find(parent, prefix, name).await?;
+            let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
+            let mut answer = self.find(parent, &prefix, name).await?;
             let asked = answer.asked;
             let is_contradicted =
                 |found: &Found| self.table.contradicts(parent, name, found, asked.into());
-            if self.changes.outdate(parent, name, asked)
+            if self.is_moved(parent, &prefix)
+                || self.changes.outdate(&prefix, name, asked)
                 || answer.found.as_ref().is_some_and(is_contradicted)
             {
                 continue;
@@ -242,8 +260,14 @@ impl Namespace {
                     Some(Found::File(_)) | None => {}
                 }
             }
-            return Ok(answer);
+            return Ok((prefix, answer));
         }
+    }
+
+    /// Whether the directory `parent` has another prefix by now.
+    pub(super) fn is_moved(&self, parent: InodeNo, prefix: &str) -> bool {
+        let now = self.table.directory_prefix(parent);
+        now.is_ok_and(|now| now != prefix)
     }
 
     /// What a page said of `name` a moment ago, unless this mount has changed it since, or has heard otherwise.
@@ -253,16 +277,20 @@ impl Namespace {
         prefix: &str,
         name: &str,
     ) -> Option<RecentEntry> {
+        if self.is_posix {
+            // No page tells what objects carry.
+            return None;
+        }
         let recent = self.recent.find(prefix, name, self.now())?;
-        let is_outdated = self.changes.outdate_moment(parent, name, recent.asked)
+        let is_outdated = self.changes.outdate_moment(prefix, name, recent.asked)
             || self
                 .table
                 .contradicts(parent, name, &recent.listed.found, recent.asked);
         (!is_outdated).then_some(recent)
     }
 
-    /// When a listing of the whole directory was asked for that does not have `name`, if the mount may answer from it:
-    /// it was told how old the absence of a name may be.
+    /// When a listing was asked for that does not have `name`, if the mount may answer from it: it was told how old the
+    /// absence of a name may be.
     pub(super) fn recently_absent(
         &self,
         parent: InodeNo,
@@ -274,7 +302,7 @@ impl Namespace {
             return None;
         }
         let asked = self.recent.absent(prefix, name, self.now(), age_max)?;
-        let is_outdated = self.changes.outdate(parent, name, asked)
+        let is_outdated = self.changes.outdate(prefix, name, asked)
             || self.table.is_known_since(parent, name, asked.into());
         (!is_outdated).then_some(asked)
     }
@@ -284,13 +312,18 @@ impl Namespace {
     #[must_use]
     pub fn negative_ttl(&self, parent: InodeNo, name: &OsStr) -> Duration {
         let ttl = self.config.negative_ttl;
-        let (Ok(name), Ok(prefix)) = (names::parse(name), self.table.directory_prefix(parent))
-        else {
-            return Duration::ZERO;
-        };
-        match self.recently_absent(parent, &prefix, name) {
-            Some(asked) => ttl.saturating_sub(self.clock.now().saturating_sub(asked)),
-            None => ttl,
+        let key = names::parse(name).and_then(|name| {
+            let prefix = self.table.directory_prefix(parent)?;
+            names::file_key(&prefix, name)
+        });
+        let told = key.ok().and_then(|key| self.absences.of(key.as_str()));
+        match told {
+            Some(Absence {
+                asked,
+                is_remembered: true,
+            }) => ttl.saturating_sub(self.clock.now().saturating_sub(asked)),
+            Some(_) => ttl,
+            None => Duration::ZERO,
         }
     }
 
@@ -318,11 +351,13 @@ impl Namespace {
         parent: InodeNo,
         prefix: &str,
         name: &str,
-        asked: Duration,
+        absence: Absence,
     ) -> Result<Entry, FsError> {
-        let ino = self
-            .gone(parent, prefix, name, asked)
-            .ok_or(FsError::NotFound)?;
+        let Some(ino) = self.gone(parent, prefix, name, absence.asked) else {
+            let key = names::file_key(prefix, name)?;
+            self.absences.told(key.as_str(), absence);
+            return Err(FsError::NotFound);
+        };
         let kept = self.table.admit_kept(ino)?;
         Ok(self.entry(kept.ino, &kept.found, self.config.ttl))
     }

@@ -15,8 +15,17 @@ use crate::sync::Mutex;
 #[derive(Debug, Default)]
 pub(super) struct HiddenKeys {
     count: AtomicU64,
-    /// Directories, by their prefixes, that the log has a line about.
-    told: Mutex<HashSet<String>>,
+    /// Directories, by their prefixes, that the log has a line about, and which.
+    told: Mutex<HashSet<(News, String)>>,
+}
+
+/// What the log is told of a directory, of each at most once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum News {
+    /// Keys in it cannot be shown.
+    Hidden,
+    /// It could not be removed, because of what nobody could see in it before.
+    Unseen,
 }
 
 /// The hidden keys of one answer.
@@ -39,7 +48,7 @@ impl HiddenKeys {
             return;
         };
         self.count.fetch_add(count, Ordering::Relaxed);
-        if self.is_news(prefix) {
+        if self.is_news(News::Hidden, prefix) {
             tracing::warn!(
                 "{count} keys or more under {prefix:?} cannot be shown, such as {example:?}, which has {why}; the others \
                  of the directory are there. Copy such an object to another key to see it"
@@ -52,9 +61,10 @@ impl HiddenKeys {
         self.count.load(Ordering::Relaxed)
     }
 
-    fn is_news(&self, prefix: &str) -> bool {
+    /// Whether the log is to have this line about the directory `prefix`; it has one from now on.
+    pub(super) fn is_news(&self, what: News, prefix: &str) -> bool {
         let mut told = self.told.lock();
-        told.len() < HIDDEN_DIRECTORIES_MAX && told.insert(prefix.to_owned())
+        told.len() < HIDDEN_DIRECTORIES_MAX && told.insert((what, prefix.to_owned()))
     }
 }
 
@@ -102,10 +112,13 @@ mod tests {
         hidden.note("d/", &listed(&["d//"]));
         hidden.note("d/", &listed(&["d//", "d/./"]));
         assert_eq!(hidden.count(), 3);
-        assert!(!hidden.is_news("d/"));
-        assert!(hidden.is_news("e/"));
+        assert!(!hidden.is_news(News::Hidden, "d/"));
+        assert!(hidden.is_news(News::Hidden, "e/"));
+        // That is another line.
+        assert!(hidden.is_news(News::Unseen, "d/"));
+        assert!(!hidden.is_news(News::Unseen, "d/"));
         for number in 0..2 * HIDDEN_DIRECTORIES_MAX {
-            hidden.is_news(&number.to_string());
+            hidden.is_news(News::Hidden, &number.to_string());
         }
         assert_eq!(hidden.told.lock().len(), HIDDEN_DIRECTORIES_MAX);
     }

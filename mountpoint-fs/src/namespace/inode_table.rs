@@ -16,8 +16,9 @@ use super::namespace::replaced;
 use super::shards::Shards;
 use super::surplus::Sweep;
 use super::table_changes::Kept;
+use super::table_writing::Writing;
 use super::version::{Found, Version};
-use super::writing::{Writing, being_written};
+use super::writing::being_written;
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
 use crate::sync::Mutex;
 

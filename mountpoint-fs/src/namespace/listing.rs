@@ -62,7 +62,7 @@ pub struct Listing {
 struct Source {
     client: Arc<dyn ObjectClient>,
     clock: Clock,
-    prefix: String,
+    prefix: Arc<str>,
     hidden: Arc<HiddenKeys>,
 }
 
@@ -104,7 +104,7 @@ impl Listing {
             source: Source {
                 client,
                 clock,
-                prefix,
+                prefix: Arc::from(prefix),
                 hidden: Arc::clone(hidden),
             },
             number: ListingNo::next(),
@@ -133,6 +133,12 @@ impl Listing {
             self.error = None;
             self.ahead.set(0);
         }
+    }
+
+    /// What all keys begin with that it lists: the directory's prefix when it was opened.
+    #[must_use]
+    pub fn prefix(&self) -> &Arc<str> {
+        &self.source.prefix
     }
 
     /// Directories that are there whether S3 lists them or not. To be told before the first page is read.
@@ -424,7 +430,7 @@ impl Source {
         }
         let asked = self.clock.now();
         let answer = self.client.list(ListRequest {
-            prefix: self.prefix.clone(),
+            prefix: self.prefix.to_string(),
             delimiter: Some("/".to_owned()),
             start_after,
             continuation_token,

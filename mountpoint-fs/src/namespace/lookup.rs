@@ -67,13 +67,7 @@ pub(super) async fn find(
     let is_ordered = client.lists_in_order();
     let Some(own) = names::directory_prefix(key) else {
         // Nothing can be below it.
-        return match is_ordered {
-            true => object(client, clock, directory, key).await,
-            false => {
-                let found = file(client.head(key).await)?;
-                Ok(Seen::only(found, clock.now()))
-            }
-        };
+        return object(client, clock, directory, key).await;
     };
     match plan {
         Plan::Directory => {
@@ -114,33 +108,34 @@ pub(super) async fn find(
             let seen = front_of(client, clock, directory, key, front, front_heard).await?;
             Ok(seen.heard_at(heard))
         }
-        Plan::Name if is_ordered => find_by_name(client, clock, directory, key, own).await,
+        Plan::Name if is_ordered => find_by_name(client, clock, directory, key, Some(&own)).await,
         Plan::Name => find_in_directory_bucket(client, clock, key, own).await,
     }
 }
 
-/// Finds out with the keys that begin with the name, and what is below it where they are too many.
+/// Finds out with the keys that begin with the name, and what is below it where they are too many: keys that begin with
+/// `own`, of which there are none without it.
 async fn find_by_name(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
     directory: &str,
     key: &Key,
-    own: String,
+    own: Option<&str>,
 ) -> Result<Seen, FsError> {
     let listed = client.list(keys_from(key.as_str())).await?;
     let heard = clock.now();
     let subtree = Subtree::new(key.as_str(), &listed, true);
     let below = subtree.below(directory);
-    let found = match subtree.verdict(key.as_str(), Some(&own)) {
-        Verdict::Certain(found) => found,
-        Verdict::UnlessDirectory(found) => {
-            let listed = client.list(keys_from(&own)).await?;
-            if let Some(seen) = directory_of(&listed, &own, true, clock.now()) {
-                return Ok(seen);
-            }
-            found
-        }
+    let (found, unless_directory) = match subtree.verdict(key.as_str(), own) {
+        Verdict::Certain(found) => (found, None),
+        Verdict::UnlessDirectory(found) => (found, own),
     };
+    if let Some(own) = unless_directory {
+        let listed = client.list(keys_from(own)).await?;
+        if let Some(seen) = directory_of(&listed, own, true, clock.now()) {
+            return Ok(seen);
+        }
+    }
     let found = restored(client, key, found).await?;
     Ok(Seen {
         below,
@@ -159,17 +154,7 @@ async fn object(
         let found = file(client.head(key).await)?;
         return Ok(Seen::only(found, clock.now()));
     }
-    let listed = client.list(keys_from(key.as_str())).await?;
-    let heard = clock.now();
-    let subtree = Subtree::new(key.as_str(), &listed, true);
-    let below = subtree.below(directory);
-    let (Verdict::Certain(found) | Verdict::UnlessDirectory(found)) =
-        subtree.verdict(key.as_str(), None);
-    let found = restored(client, key, found).await?;
-    Ok(Seen {
-        below,
-        ..Seen::only(found, heard)
-    })
+    find_by_name(client, clock, directory, key, None).await
 }
 
 /// The same, by its first bytes, whose answer came at `heard`. Where they cannot be had (it is archived, or may be listed only) it is listed.

@@ -9,6 +9,7 @@
 //!
 //! Runs on whatever thread polls it.
 
+mod absences;
 mod attributes;
 mod behind;
 mod change;
@@ -26,6 +27,7 @@ mod joined;
 mod key_scale;
 mod listing;
 mod lookup;
+mod making;
 mod motion;
 mod names;
 #[expect(
@@ -42,6 +44,7 @@ mod shards;
 mod subtree;
 mod surplus;
 mod table_changes;
+mod table_writing;
 mod version;
 mod walk;
 mod writing;
@@ -49,10 +52,11 @@ mod writing;
 pub use attributes::AttributeStyle;
 pub use behind::FileBehind;
 pub use change::NameChange;
+pub use enumerating::Standing;
 pub use listing::{AheadBudget, Listing};
 pub use motion::InMotion;
 pub use namespace::Namespace;
 pub use open::{OpenVersion, Proof};
 pub use page::{Listed, Page};
 pub use version::{Found, Version};
-pub use writing::{Readers, being_written};
+pub use writing::{Created, Readers, being_written};

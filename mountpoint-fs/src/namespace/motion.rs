@@ -1,11 +1,14 @@
-//! Names that a rename or a removal is taking away, until the bucket has done it.
+//! Names that are being changed, until the bucket has done it.
 //!
-//! A rename is many requests where it is a copy. What would be written, made or removed meanwhile under the old name, or
-//! below it, would come back there, or under the new one, after its application was told that all was well. So it is not
-//! begun: whoever wants to is refused and may try again. A rename itself waits for removals, which are one request each.
+//! A rename is many requests where it is a copy. What would be written, made, changed or removed meanwhile under the old
+//! name, or below it, would come back there, or under the new one, or be lost, after its application was told that all was
+//! well. So it is not begun: whoever wants to is refused and may try again. A rename itself waits for changes and removals,
+//! which are few requests each.
 //!
-//! Knows keys only. The lock is taken before T, and held by whoever begins to write until the table says so; a rename
-//! looks at the table after it has said what it takes: so it sees what has begun, or what begins is refused.
+//! Knows keys only. The lock is taken before T. Who begins something holds it from the moment when the table says which key
+//! a name has until that is in motion, or the table says that the file is written: a rename tells the table before it comes
+//! to rest, and looks at it after it has said what it takes. So it sees what has begun, or what begins is refused, and
+//! nothing begins under a key that is a name's no more.
 
 use mountpoint_client::types::Key;
 use parking_lot::MutexGuard;
@@ -14,7 +17,7 @@ use tokio::sync::Notify;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 
-/// What is being taken away: one entry for each rename and each removal in progress.
+/// What is in motion: one entry for each change, each removal and each rename in progress.
 #[derive(Debug, Default)]
 pub(super) struct Motions {
     state: Mutex<State>,
@@ -31,16 +34,18 @@ struct State {
 struct Motion {
     number: u64,
     keys: Vec<Key>,
-    what: Taking,
+    what: Moving,
 }
 
-/// Why a name is taken away.
+/// Why a name is in motion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taking {
-    /// By a rename: its old and its new name.
-    Rename,
-    /// By a removal.
+pub(super) enum Moving {
+    /// It is made, or what has it is changed in its place, or is a directory that is removed if it is empty.
+    Change,
+    /// A removal takes it away.
     Removal,
+    /// A rename takes it away: its old and its new name.
+    Rename,
 }
 
 /// Names in motion, until it is dropped.
@@ -50,45 +55,20 @@ pub struct InMotion<'a> {
     number: u64,
 }
 
-/// Nothing is set in motion as long as this is held.
+/// Nothing is set in motion by anybody else as long as this is held.
 #[derive(Debug)]
-pub(super) struct AtRest<'a>(MutexGuard<'a, State>);
+pub(super) struct AtRest<'a> {
+    motions: &'a Motions,
+    state: MutexGuard<'a, State>,
+}
 
 impl Motions {
     /// Keeps everything at rest that is so.
     pub(super) fn hold(&self) -> AtRest<'_> {
-        AtRest(self.state.lock())
-    }
-
-    /// `keys` are in motion from now on; `None` if that must wait for removals that are in progress.
-    /// [`FsError::Busy`] if a rename is in the way.
-    pub(super) fn begin(
-        &self,
-        keys: Vec<Key>,
-        what: Taking,
-    ) -> Result<Option<InMotion<'_>>, FsError> {
-        let mut state = self.state.lock();
-        let in_the_way = |motion: &&Motion| {
-            let mut pairs = motion
-                .keys
-                .iter()
-                .flat_map(|a| keys.iter().map(move |b| (a, b)));
-            pairs.any(|(a, b)| is_within(a, b) || is_within(b, a))
-        };
-        let mut others = state.motions.iter().filter(in_the_way).peekable();
-        if let Some(rename) = others.clone().find(|other| other.what == Taking::Rename) {
-            return Err(rename.refuse(&keys[0]));
-        }
-        if others.peek().is_some() && what == Taking::Rename {
-            return Ok(None);
-        }
-        state.last += 1;
-        let number = state.last;
-        state.motions.push(Motion { number, keys, what });
-        Ok(Some(InMotion {
+        AtRest {
             motions: self,
-            number,
-        }))
+            state: self.state.lock(),
+        }
     }
 
     /// Returns when something has come to rest since this was called, or whoever waits was reminded.
@@ -102,20 +82,84 @@ impl Motions {
     }
 }
 
-impl AtRest<'_> {
+impl<'a> AtRest<'a> {
+    /// `keys` are in motion from now on; `None` if that must wait for what is in progress.
+    /// [`FsError::Busy`] if something is in the way that may take longer.
+    pub(super) fn begin(
+        mut self,
+        keys: Vec<Key>,
+        what: Moving,
+    ) -> Result<Option<InMotion<'a>>, FsError> {
+        let mut waits = false;
+        for other in &self.state.motions {
+            match what.beside(other.what, &keys, &other.keys) {
+                Beside::Goes => {}
+                Beside::Waits => waits = true,
+                Beside::Refused => return Err(other.refuse(&keys[0])),
+            }
+        }
+        if waits {
+            return Ok(None);
+        }
+        self.state.last += 1;
+        let number = self.state.last;
+        self.state.motions.push(Motion { number, keys, what });
+        let motions = self.motions;
+        Ok(Some(InMotion { motions, number }))
+    }
+
     /// [`FsError::Busy`] if `key`, or a directory that it is in, is being taken away.
     pub(super) fn check(&self, key: &Key) -> Result<(), FsError> {
-        let takes = |motion: &&Motion| motion.keys.iter().any(|taken| is_within(key, taken));
-        let taken = self.0.motions.iter().find(takes);
+        let takes = |motion: &&Motion| {
+            motion.what != Moving::Change && motion.keys.iter().any(|taken| is_within(key, taken))
+        };
+        let taken = self.state.motions.iter().find(takes);
         taken.map_or(Ok(()), |motion| Err(motion.refuse(key)))
+    }
+
+    /// Whether nothing below the directory `key` is in motion.
+    pub(super) fn is_still_below(&self, key: &Key) -> bool {
+        let mut keys = self.state.motions.iter().flat_map(|motion| &motion.keys);
+        !keys.any(|moving| moving != key && is_within(moving, key))
+    }
+}
+
+/// What becomes of one motion beside another that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Goes,
+    Waits,
+    Refused,
+}
+
+impl Moving {
+    /// What becomes of this motion of `keys` beside `other` of `others`, which has begun.
+    fn beside(self, other: Self, keys: &[Key], others: &[Key]) -> Beside {
+        let any = |relation: fn(&Key, &Key) -> bool| {
+            keys.iter()
+                .any(|key| others.iter().any(|other| relation(key, other)))
+        };
+        let is_below = || any(is_within);
+        let is_above = || any(|key, other| is_within(other, key));
+        match (self, other) {
+            // What a directory's own object says is no matter of what is moved below it.
+            (Self::Change, Self::Rename | Self::Removal) if is_below() => Beside::Refused,
+            (Self::Removal | Self::Rename, Self::Rename) if is_below() || is_above() => {
+                Beside::Refused
+            }
+            (Self::Rename, Self::Change) if is_above() => Beside::Waits,
+            (Self::Rename, Self::Removal) if is_below() || is_above() => Beside::Waits,
+            _ => Beside::Goes,
+        }
     }
 }
 
 impl Motion {
     fn refuse(&self, key: &Key) -> FsError {
         let what = match self.what {
-            Taking::Rename => "renamed",
-            Taking::Removal => "removed",
+            Moving::Change => "changed",
+            Moving::Removal => "removed",
+            Moving::Rename => "renamed",
         };
         let of = &self.keys[0];
         FsError::Busy(format!(
@@ -149,14 +193,8 @@ mod tests {
 
     #[test]
     fn what_is_in_the_way_of_what() {
-        use Taking::{Removal, Rename};
-        #[derive(Debug, PartialEq, Eq)]
-        enum Outcome {
-            Begins,
-            Waits,
-            Refused,
-        }
-        use Outcome::{Begins, Refused, Waits};
+        use Beside::{Goes, Refused, Waits};
+        use Moving::{Change, Removal, Rename};
         for (first, what, second, then, outcome) in [
             (&["d"][..], Rename, &["d"][..], Rename, Refused),
             (&["d", "e"], Rename, &["x", "e/y"], Rename, Refused),
@@ -164,20 +202,31 @@ mod tests {
             (&["d"], Rename, &["d/s"], Removal, Refused),
             (&["d/s"], Removal, &["d"], Rename, Waits),
             (&["d"], Removal, &["d/s", "x"], Rename, Waits),
-            (&["d/s"], Removal, &["d"], Removal, Begins),
-            (&["d"], Rename, &["d2", "dd/d"], Rename, Begins),
+            (&["d/s"], Removal, &["d"], Removal, Goes),
+            (&["d"], Rename, &["d2", "dd/d"], Rename, Goes),
+            (&["d/s"], Change, &["d"], Rename, Waits),
+            (&["d"], Change, &["d"], Rename, Waits),
+            (&["d"], Change, &["x", "d/s"], Rename, Goes),
+            (&["d2", "x"], Change, &["d"], Rename, Goes),
+            (&["d"], Rename, &["d/s"], Change, Refused),
+            (&["x", "d"], Rename, &["d"], Change, Refused),
+            (&["d/s"], Rename, &["d"], Change, Goes),
+            (&["d"], Removal, &["d"], Change, Refused),
+            (&["d"], Change, &["d"], Removal, Goes),
+            (&["d"], Change, &["d"], Change, Goes),
         ] {
             let motions = Motions::default();
-            let held = motions.begin(keys(first), what).unwrap();
-            let begun = match motions.begin(keys(second), then) {
-                Ok(Some(_)) => Begins,
+            let held = motions.hold().begin(keys(first), what).unwrap();
+            let begun = match motions.hold().begin(keys(second), then) {
+                Ok(Some(_)) => Goes,
                 Ok(None) => Waits,
                 Err(FsError::Busy(_)) => Refused,
                 Err(error) => panic!("{error}"),
             };
             assert_eq!(begun, outcome, "{first:?} {what:?} {second:?} {then:?}");
             drop(held);
-            assert!(motions.begin(keys(second), then).unwrap().is_some());
+            let again = motions.hold().begin(keys(second), then);
+            assert!(again.unwrap().is_some());
             assert!(motions.state.lock().motions.is_empty());
         }
     }
@@ -185,7 +234,8 @@ mod tests {
     #[test]
     fn what_is_below_a_name_in_motion_is_not_at_rest() {
         let motions = Motions::default();
-        let held = motions.begin(keys(&["a/b", "c"]), Taking::Rename).unwrap();
+        let keys = keys(&["a/b", "c"]);
+        let held = motions.hold().begin(keys, Moving::Rename).unwrap();
         for (key, is_at_rest) in [
             ("a/b", false),
             ("a/b/x", false),
@@ -200,5 +250,26 @@ mod tests {
         }
         drop(held);
         assert!(motions.hold().check(&Key::parse("a/b").unwrap()).is_ok());
+    }
+
+    #[test]
+    fn what_is_above_a_name_in_motion_is_not_still() {
+        let motions = Motions::default();
+        let held = motions.hold().begin(keys(&["a/b/c"]), Moving::Change);
+        let held = held.unwrap();
+        for (key, is_still) in [
+            ("a", false),
+            ("a/b", false),
+            ("a/b/c", true),
+            ("a/b/c/d", true),
+            ("a/bb", true),
+        ] {
+            let key = Key::parse(key).unwrap();
+            assert_eq!(motions.hold().is_still_below(&key), is_still, "{key}");
+        }
+        // Who changes a name keeps nobody from writing it.
+        assert!(motions.hold().check(&keys(&["a/b/c"])[0]).is_ok());
+        drop(held);
+        assert!(motions.hold().is_still_below(&keys(&["a"])[0]));
     }
 }

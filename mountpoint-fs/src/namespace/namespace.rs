@@ -20,9 +20,11 @@ use std::time::{Duration, SystemTime};
 use mountpoint_client::types::{Key, ListOutput, ObjectDetails, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
+use super::absences::{Absence, Absences};
 use super::attributes::AttributeStyle;
 use super::changes::Changes;
 use super::crowd::Crowds;
+use super::enumerating::Standing;
 use super::extended::RecentDetails;
 use super::finding::Gathering;
 use super::fronts::Fronts;
@@ -32,6 +34,7 @@ use super::inode_table::{InodeTable, View};
 use super::joined::Joins;
 use super::listing::AheadBudget;
 use super::lookup::Answer;
+use super::making::Makes;
 use super::motion::Motions;
 use super::names;
 use super::open::{HowToProve, OpenVersion, Opening, Proof};
@@ -44,7 +47,7 @@ use super::writing::being_written;
 use crate::clock::Clock;
 use crate::config::limits::{FRONT_AGE_MAX, LISTING_AGE_MAX, STALE_NAMES_MAX};
 use crate::config::{FsConfig, NamesConfig};
-use crate::operation::{Attributes, Entry, FsError, InodeNo, StaleName, Surplus};
+use crate::operation::{Attributes, Entry, FsError, InodeNo, Purpose, StaleName, Surplus};
 use crate::sync::Mutex;
 
 /// All names of a mount.
@@ -59,6 +62,7 @@ pub struct Namespace {
     pub(super) table: InodeTable,
     pub(super) recent: Arc<RecentPages>,
     pub(super) changes: Changes,
+    pub(super) absences: Absences,
     pub(super) motions: Motions,
     pub(super) crowds: Arc<Crowds>,
     pub(super) fronts: Arc<Fronts>,
@@ -100,6 +104,7 @@ impl Namespace {
             table: InodeTable::new(config.prefix.clone()),
             recent: Arc::default(),
             changes: Changes::new(config.names.ttl),
+            absences: Absences::default(),
             motions: Motions::default(),
             crowds: Arc::default(),
             fronts: Arc::default(),
@@ -130,7 +135,12 @@ impl Namespace {
     }
 
     /// Finds `name` in the directory `parent` and raises its inode's lookup count by one.
-    pub async fn lookup(&self, parent: InodeNo, name: &OsStr) -> Result<Entry, FsError> {
+    pub async fn lookup(
+        &self,
+        parent: InodeNo,
+        name: &OsStr,
+        purpose: &dyn Purpose,
+    ) -> Result<Entry, FsError> {
         let name = names::parse(name)?;
         if let Some(written) = self.table.admit_written(parent, name)? {
             return Ok(self.entry(written.ino, &written.found, self.config.ttl));
@@ -140,20 +150,32 @@ impl Namespace {
             self.crowds.hit(&prefix, self.clock.now());
             return self.admit_recent(parent, &recent);
         }
+        let remembered = |asked| Absence {
+            asked,
+            is_remembered: true,
+        };
         if let Some(asked) = self.recently_absent(parent, &prefix, name) {
-            return self.absent(parent, &prefix, name, asked);
+            return self.absent(parent, &prefix, name, remembered(asked));
         }
-        if let Some(gathering) = self.gather(&prefix, name).await? {
+        let makes = &mut Makes::new(purpose, name);
+        if let Some(asked) = self.absent_for_maker(parent, &prefix, name, makes).await {
+            self.crowds.hit(&prefix, self.clock.now());
+            return self.absent(parent, &prefix, name, remembered(asked));
+        }
+        if let Some(gathering) = self.gather(&prefix, name, makes).await?
+            && !self.is_moved(parent, &prefix)
+        {
             if let Some(recent) = self.recently(parent, &prefix, name) {
                 self.crowds.hit(&prefix, self.clock.now());
                 return self.admit_recent(parent, &recent);
             }
-            let is_newest = !self.changes.outdate(parent, name, gathering.page.asked);
-            if gathering.is_whole && is_newest && gathering.page.find(name).is_none() {
-                return self.absent(parent, &prefix, name, gathering.page.asked);
+            let Gathering { page, is_own } = gathering;
+            let is_newest = !self.changes.outdate(&prefix, name, page.asked);
+            if is_own && is_newest && page.is_without(name) {
+                return self.absent(parent, &prefix, name, Absence::asked(page.asked));
             }
         }
-        let answer = self.find_unchanged(parent, &prefix, name).await?;
+        let (prefix, answer) = self.find_unchanged(parent, name).await?;
         let Answer {
             found,
             posix,
@@ -163,7 +185,7 @@ impl Namespace {
             front,
         } = answer;
         let Some(found) = found else {
-            return self.absent(parent, &prefix, name, asked);
+            return self.absent(parent, &prefix, name, Absence::asked(asked));
         };
         let observed = Observed {
             fresh_until: fresh_until.map_or(Moment::START, Moment::from),
@@ -199,21 +221,31 @@ impl Namespace {
 
     /// stat data of `ino`. An open file's are those of the version that was opened.
     pub async fn attributes(&self, ino: InodeNo) -> Result<Attributes, FsError> {
+        loop {
+            if let Some(attributes) = self.attributes_of_name(ino).await? {
+                return Ok(attributes);
+            }
+        }
+    }
+
+    /// What its name says of `ino`; `None` if it has another name by then.
+    async fn attributes_of_name(&self, ino: InodeNo) -> Result<Option<Attributes>, FsError> {
         let view = self.table.view(ino)?;
         let left = view.observed.valid_until.left(self.now());
         if ino == InodeNo::ROOT || view.openers > 0 || view.is_written {
-            return Ok(self.shown(ino, &view.found, self.config.ttl));
+            return Ok(Some(self.shown(ino, &view.found, self.config.ttl)));
         }
         if !view.is_attached {
             return Err(replaced(&view.name));
         }
         if !left.is_zero() {
-            return Ok(self.shown(ino, &view.found, left));
+            return Ok(Some(self.shown(ino, &view.found, left)));
         }
-        let prefix = self.table.directory_prefix(view.parent)?;
-        let answer = self
-            .find_unchanged(view.parent, &prefix, &view.name)
-            .await?;
+        let (prefix, answer) = self.find_unchanged(view.parent, &view.name).await?;
+        let now = self.table.view(ino)?;
+        if now.is_attached && (now.parent, &now.name) != (view.parent, &view.name) {
+            return Ok(None);
+        }
         let Answer {
             found,
             posix,
@@ -223,7 +255,7 @@ impl Namespace {
         } = answer;
         let Some(found) = found else {
             if self.gone(view.parent, &prefix, &view.name, asked) == Some(ino) {
-                return Ok(self.shown(ino, &Found::Directory, self.config.ttl));
+                return Ok(Some(self.shown(ino, &Found::Directory, self.config.ttl)));
             }
             return Err(FsError::NotFound);
         };
@@ -233,7 +265,7 @@ impl Namespace {
             Some(view) => {
                 self.table.set_posix(ino, posix);
                 let left = view.observed.valid_until.left(self.now());
-                Ok(self.shown(ino, &view.found, left))
+                Ok(Some(self.shown(ino, &view.found, left)))
             }
             None => {
                 self.recent.distrust(&prefix, &view.name);
@@ -379,8 +411,12 @@ impl Namespace {
         directory: InodeNo,
         listed: &Listed,
         page: &Page,
+        standing: Standing,
     ) -> Result<Entry, FsError> {
-        let ttl = self.listed_ttl(listed, page);
+        let ttl = match standing {
+            Standing::AsListed => self.listed_ttl(listed, page),
+            Standing::Doubtful | Standing::Changed => Duration::ZERO,
+        };
         let observed = Observed {
             asked: page.asked.into(),
             valid_until: (self.clock.now() + ttl).into(),
@@ -449,12 +485,6 @@ impl Namespace {
         self.fronts.expire(self.now());
         self.walks.expire(self.clock.now());
         self.motions.remind();
-    }
-
-    /// Whether what a listing says of `listed` was changed by this mount since it was asked for.
-    #[must_use]
-    pub fn is_outdated(&self, directory: InodeNo, listed: &Listed, page: &Page) -> bool {
-        self.changes.outdate(directory, &listed.name, page.asked)
     }
 
     pub(super) fn now(&self) -> Moment {

@@ -2,7 +2,8 @@
 //!
 //! `find` and `du` read a directory to its end and look at the entries afterwards; what a lookup found below its name
 //! answers the lookups that come next. What was just told of a name is valid for a while, whether the kernel kept it or
-//! not. Only presence is answered: a name that is on no page may have been created since. `open` never trusts a page.
+//! not. Presence is answered; a name that is on no page may have been created since, and whether that matters is for others to
+//! say. `open` never trusts a page.
 //!
 //! Knows nothing of inodes; bounded by [`RECENT_PAGES_MAX`] and [`RECENT_NAMES_MAX`].
 
@@ -66,7 +67,7 @@ impl RecentPages {
         now: Moment,
         valid_until: Moment,
     ) {
-        if page.entries.is_empty() && !page.is_whole() {
+        if page.entries.is_empty() && !page.tells_absence() {
             return;
         }
         let mut pages = self.0.lock();
@@ -141,8 +142,8 @@ impl RecentPages {
         found
     }
 
-    /// When it was asked for that `name` is not there, if a listing of the whole directory says so that is not older than
-    /// `age_max`.
+    /// When it was asked for that `name` is not there, if that is said by a page alone or by all pages of the youngest listing,
+    /// not longer than `age_max` ago, and no page has it.
     pub(super) fn absent(
         &self,
         directory: &str,
@@ -151,22 +152,16 @@ impl RecentPages {
         age_max: Duration,
     ) -> Option<Duration> {
         let pages = self.0.lock();
-        let numbers = pages.directories.get(directory)?;
-        let recent = || numbers.iter().filter_map(|number| pages.pages.get(number));
-        let listed = || recent().filter_map(|recent| Some((recent.page.place()?, &recent.page)));
-        let (end, _) = listed()
-            .filter(|(place, _)| place.is_last)
-            .max_by_key(|(place, _)| place.listing)?;
-        let is_of_it = |place: &Place| place.listing == end.listing;
-        let parts = listed().filter(|(place, _)| is_of_it(place));
-        let (mut count, mut asked) = (0, Duration::MAX);
-        for (_, page) in parts {
-            count += 1;
-            asked = asked.min(page.asked);
+        if pages.have(directory, name) {
+            return None;
         }
-        let is_young = now.since_start().saturating_sub(asked) < age_max;
-        let is_known = recent().any(|recent| recent.page.find(name).is_some());
-        (count == end.number + 1 && is_young && !is_known).then_some(asked)
+        let alone = pages
+            .of(directory)
+            .filter(|recent| recent.page.is_without(name))
+            .map(|recent| recent.page.asked)
+            .max();
+        let asked = alone.max(pages.listed_whole(directory))?;
+        (now.since_start().saturating_sub(asked) < age_max).then_some(asked)
     }
 
     /// What is known of the names beside `name`, valid or not: of all of them, if a page has them.
@@ -239,6 +234,37 @@ impl RecentPages {
 }
 
 impl Pages {
+    /// The pages of a directory, the oldest first.
+    fn of(&self, directory: &str) -> impl Iterator<Item = &Recent> {
+        let numbers = self.directories.get(directory).into_iter().flatten();
+        numbers.filter_map(|number| self.pages.get(number))
+    }
+
+    /// Whether a page of the directory has `name`.
+    fn have(&self, directory: &str, name: &str) -> bool {
+        self.of(directory)
+            .any(|recent| recent.page.find(name).is_some())
+    }
+
+    /// When the first page was asked for of the youngest listing that came to its end, if all pages of it are here.
+    fn listed_whole(&self, directory: &str) -> Option<Duration> {
+        let listed = || {
+            self.of(directory)
+                .filter_map(|recent| Some((recent.page.place()?, recent.page.asked)))
+        };
+        let (end, _) = listed()
+            .filter(|(place, _)| place.is_last)
+            .max_by_key(|(place, _)| place.listing)?;
+        let is_of_it = |place: &Place| place.listing == end.listing;
+        let parts = listed().filter(|(place, _)| is_of_it(place));
+        let (mut count, mut asked) = (0, Duration::MAX);
+        for (_, part_asked) in parts {
+            count += 1;
+            asked = asked.min(part_asked);
+        }
+        (count == end.number + 1).then_some(asked)
+    }
+
     fn known(&mut self, directory: &str, page: &Arc<Page>) -> Option<&mut Recent> {
         let numbers = self.directories.get(directory)?;
         let number = *numbers.iter().rev().find(|number| {
@@ -286,189 +312,5 @@ impl Pages {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::SystemTime;
-
-    use mountpoint_client::types::ETag;
-
-    use super::*;
-    use crate::namespace::Version;
-    use crate::namespace::page::ListingNo;
-
-    const D: &str = "d/";
-
-    fn page(names: &[&str]) -> Arc<Page> {
-        let listed = |name: &&str| Listed {
-            name: Arc::from(*name),
-            found: Found::Directory,
-            is_certain: *name != "u",
-        };
-        let entries = names.iter().map(listed).collect();
-        Arc::new(Page::some(entries, Duration::ZERO))
-    }
-
-    /// All pages of one listing.
-    fn pages(names: &[&[&str]], asked: Duration) -> Vec<Arc<Page>> {
-        let listing = ListingNo::next();
-        let part = |(number, part): (usize, &&[&str])| {
-            let place = Place {
-                listing,
-                number,
-                is_last: number + 1 == names.len(),
-            };
-            Arc::new(Page::part(page(part).entries.clone(), asked, place))
-        };
-        names.iter().enumerate().map(part).collect()
-    }
-
-    fn at(seconds: u64) -> Moment {
-        Duration::from_secs(seconds).into()
-    }
-
-    #[test]
-    fn answers_what_is_there_and_valid() {
-        let recent = RecentPages::default();
-        recent.delivered(D, &page(&["a", "b", "u"]), at(0), at(1));
-        assert_eq!(recent.find(D, "a", at(0)).unwrap().valid_until, at(1));
-        assert!(recent.find(D, "c", at(0)).is_none());
-        assert!(recent.find(D, "u", at(0)).is_none(), "not certain");
-        assert!(recent.find(D, "a", at(1)).is_none(), "too old");
-        assert!(recent.find("e/", "a", at(0)).is_none(), "another directory");
-    }
-
-    #[test]
-    fn the_page_that_was_asked_for_last_says_it() {
-        let recent = RecentPages::default();
-        let second = Duration::from_secs(1);
-        let asked = |asked: u32| pages(&[&["a"]], asked * second).remove(0);
-        for page in [asked(1), asked(3), asked(2)] {
-            recent.delivered(D, &page, at(3), at(9));
-        }
-        assert_eq!(recent.find(D, "a", at(4)).unwrap().asked, at(3));
-    }
-
-    #[test]
-    fn absence_is_told_by_all_pages_of_a_young_listing() {
-        let second = Duration::from_secs(1);
-        let recent = RecentPages::default();
-        let absent = |name, now| recent.absent(D, name, at(now), 10 * second);
-        let listed = pages(&[&["a"], &["c"]], second);
-        recent.delivered(D, &listed[0], at(1), at(60));
-        recent.delivered(D, &page(&["d"]), at(1), at(60));
-        assert_eq!(absent("b", 1), None, "one of two pages");
-        recent.delivered(D, &listed[1], at(2), at(60));
-        assert_eq!(absent("b", 2), Some(second));
-        for known in ["a", "c", "d"] {
-            assert_eq!(absent(known, 2), None, "{known}");
-        }
-        assert_eq!(recent.absent("e/", "b", at(2), 10 * second), None);
-        assert_eq!(absent("b", 10), Some(second));
-        assert_eq!(absent("b", 11), None, "too old");
-        // An empty directory has a page, too.
-        recent.delivered("e/", &pages(&[&[]], second)[0], at(1), at(60));
-        assert_eq!(recent.absent("e/", "b", at(2), 10 * second), Some(second));
-        recent.distrust(D, "a");
-        assert_eq!(absent("b", 2), None);
-    }
-
-    #[test]
-    fn delivering_again_makes_it_valid_again_and_distrust_ends_it() {
-        let recent = RecentPages::default();
-        let (first, second) = (page(&["a", "b"]), page(&["a", "c"]));
-        recent.delivered(D, &first, at(0), at(1));
-        recent.delivered(D, &first, at(1), at(2));
-        recent.delivered(D, &second, at(1), at(2));
-        recent.delivered("e/", &page(&["a"]), at(1), at(2));
-        assert!(recent.find(D, "b", at(1)).is_some());
-        recent.distrust(D, "a");
-        assert!(recent.find(D, "b", at(1)).is_none());
-        assert!(recent.find(D, "c", at(1)).is_none());
-        assert!(recent.find("e/", "a", at(1)).is_some());
-    }
-
-    #[test]
-    fn a_change_is_about_one_name() {
-        let second = Duration::from_secs(1);
-        let recent = RecentPages::default();
-        let before = pages(&[&["a", "b"]], second).remove(0);
-        recent.delivered(D, &before, at(1), at(9));
-        recent.delivered("e/", &page(&["a"]), at(1), at(9));
-        recent.changed(D, "a");
-        recent.changed(D, "new");
-        assert!(recent.find(D, "a", at(2)).is_none());
-        assert!(recent.find(D, "b", at(2)).is_some());
-        assert!(recent.find("e/", "a", at(2)).is_some());
-        let absent = |name| recent.absent(D, name, at(2), 10 * second);
-        assert_eq!(absent("a"), None, "it may have been made");
-        assert_eq!(absent("c"), Some(second));
-        recent.delivered(D, &before, at(2), at(12));
-        assert!(recent.find(D, "a", at(2)).is_none(), "the page is no newer");
-        recent.delivered(D, &pages(&[&["a"]], 3 * second)[0], at(3), at(9));
-        assert_eq!(recent.find(D, "a", at(3)).unwrap().asked, at(3));
-    }
-
-    #[test]
-    fn files_behind_a_name_come_in_order_from_page_to_page() {
-        let file = |name: &str| Listed {
-            name: Arc::from(name),
-            found: Found::File(Version {
-                size: 1,
-                etag: ETag::from_header("\"e\""),
-                mtime: SystemTime::UNIX_EPOCH,
-                is_archived: false,
-            }),
-            is_certain: true,
-        };
-        let files = |names: &[&str]| {
-            let entries = names.iter().map(|name| file(name)).collect();
-            let asked = Duration::ZERO;
-            Arc::new(Page::some(entries, asked))
-        };
-        let recent = RecentPages::default();
-        recent.delivered(D, &files(&["d", "e"]), at(0), at(3));
-        recent.delivered(D, &files(&["a", "b", "c"]), at(0), at(2));
-        recent.delivered(D, &page(&["f"]), at(0), at(3));
-        recent.delivered("e/", &files(&["a1"]), at(0), at(3));
-        let behind = |name: &str, now: u64, count: usize| -> Vec<String> {
-            let found = recent.behind(D, name, at(now), count).into_iter();
-            found.map(|entry| entry.listed.name.to_string()).collect()
-        };
-        assert_eq!(behind("a", 0, 9), ["b", "c", "d", "e"]);
-        assert_eq!(behind("", 0, 2), ["a", "b"]);
-        assert_eq!(behind("bb", 0, 2), ["c", "d"]);
-        assert_eq!(behind("a", 2, 9), ["d", "e"], "what is too old is left out");
-        assert!(behind("e", 0, 9).is_empty(), "a directory is no file");
-        assert!(behind("a", 0, 0).is_empty());
-    }
-
-    #[test]
-    fn is_bounded() {
-        let recent = RecentPages::default();
-        let count = || {
-            let pages = recent.0.lock();
-            let names: usize = pages.pages.values().map(|one| one.page.entries.len()).sum();
-            assert_eq!(pages.names, names);
-            let numbers: usize = pages.directories.values().map(Vec::len).sum();
-            assert_eq!(pages.pages.len(), numbers);
-            (pages.pages.len(), names)
-        };
-        for number in 0..RECENT_PAGES_MAX + 10 {
-            recent.delivered(D, &page(&[&format!("{number}")]), at(0), at(1));
-        }
-        assert_eq!(count().0, RECENT_PAGES_MAX);
-        let names: Vec<String> = (0..RECENT_NAMES_MAX / 2)
-            .map(|number| format!("{number:06}"))
-            .collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        for _ in 0..3 {
-            recent.delivered(D, &page(&names), at(0), at(1));
-        }
-        assert_eq!(count(), (2, RECENT_NAMES_MAX));
-        recent.delivered(D, &page(&["x"]), at(5), at(6));
-        assert_eq!(count(), (1, 1), "expired ones are dropped");
-        recent.delivered(D, &page(&[]), at(5), at(6));
-        recent.expire(at(6));
-        assert_eq!(count(), (0, 0));
-        assert!(recent.0.lock().directories.is_empty());
-    }
-}
+#[path = "recent_tests.rs"]
+mod tests;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use mountpoint_client::types::{ListOutput, ObjectInfo};
 
 use super::names;
-use super::page::{Listed, Page};
+use super::page::{Listed, Page, Span};
 use super::version::{Found, Version};
 
 /// A listing of all keys that begin with something, down to a delimiter if there is one.
@@ -132,6 +132,15 @@ impl<'a> Subtree<'a> {
                 && !hiding.contains(prefix),
         });
         below.collect()
+    }
+
+    /// Which keys of `directory` are known, if the listing begins behind `low`. Both are relative to it.
+    pub(super) fn span(&self, directory: &str, low: Option<&str>) -> Span {
+        let relative = |end: &'a str| end.strip_prefix(directory).unwrap_or_default();
+        Span {
+            low: low.map(Arc::from),
+            high: self.end.map(|end| Arc::from(relative(end))),
+        }
     }
 
     /// Whether all keys that begin with `prefix` are known, as far as it takes to say that there are none.

@@ -7,8 +7,8 @@ use mountpoint_client::types::ETag;
 use super::*;
 use crate::config::limits::INODES_MAX_LEAST;
 use crate::namespace::inode::{Moment, Observed};
+use crate::namespace::table_writing::Writing;
 use crate::namespace::version::{Found, Version};
-use crate::namespace::writing::Writing;
 use crate::operation::InodeNo;
 
 const ROOT: InodeNo = InodeNo::ROOT;

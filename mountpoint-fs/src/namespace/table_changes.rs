@@ -23,9 +23,14 @@ pub(super) struct Kept {
 }
 
 impl InodeTable {
-    /// What the object of `ino` says of itself.
+    /// What the object of `ino` says of itself; of a file that is being written all but the time, which its writer says.
     pub(super) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
-        self.table.lock().posix(ino)
+        let table = self.table.lock();
+        let mut posix = table.posix(ino)?;
+        if table.is_written(ino) {
+            posix.mtime = None;
+        }
+        Some(posix)
     }
 
     /// The object of `ino` says this of itself. Dropped with the inode.

@@ -10,14 +10,13 @@ use std::time::SystemTime;
 
 use mountpoint_client::types::{ETag, Key};
 
-use super::inode::{Body, Inode, Moment, Observed};
-use super::inode_table::{Admitted, InodeTable, Table};
+use super::inode::{Moment, Observed};
 use super::names;
 use super::namespace::{Namespace, replaced};
-use super::packed::PackedVersion;
 use super::page::{Listed, Page};
+use super::table_writing::written;
 use super::version::{Found, Version};
-use crate::operation::{Entry, FileKind, FsError, InodeNo, Progress};
+use crate::operation::{Entry, FsError, InodeNo, Progress};
 
 impl Namespace {
     /// Makes `name` in `parent` a file that is being written, opened by its writer; its lookup count is one.
@@ -26,20 +25,25 @@ impl Namespace {
         parent: InodeNo,
         name: &OsStr,
         progress: &Arc<Progress>,
-    ) -> Result<(Entry, Key), FsError> {
+    ) -> Result<Created, FsError> {
         let name = names::parse(name)?;
         let at_rest = self.motions.hold();
-        let key = names::file_key(&self.table.directory_prefix(parent)?, name)?;
+        let prefix = self.table.directory_prefix(parent)?;
+        let key = names::file_key(&prefix, name)?;
         at_rest.check(&key)?;
         let observed = self.seen_now();
         let made = self
             .table
             .create_written(parent, name, progress, observed)?;
         drop(at_rest);
-        self.changes
-            .record(parent, &Arc::from(name), self.clock.now());
-        let entry = self.entry(made.ino, &made.found, self.config.ttl);
-        Ok((entry, key))
+        let now = self.clock.now();
+        self.changes.record(key.as_str(), now);
+        self.crowds.made(&prefix, now);
+        Ok(Created {
+            entry: self.entry(made.ino, &made.found, self.config.ttl),
+            is_unasked: self.is_unasked(&key),
+            key,
+        })
     }
 
     /// The file `ino` is written from now on, opened by its writer. Returns its key and the version it had.
@@ -111,10 +115,9 @@ impl Namespace {
         if let Ok(view) = self.table.view(ino)
             && let Ok(prefix) = self.table.directory_prefix(view.parent)
         {
-            self.changes
-                .record(view.parent, &view.name, self.clock.now());
             self.recent.changed(&prefix, &view.name);
             if let Ok(key) = names::file_key(&prefix, &view.name) {
+                self.changes.record(key.as_str(), self.clock.now());
                 self.details.forget(&key);
             }
         }
@@ -154,30 +157,12 @@ impl Namespace {
         ino: InodeNo,
         progress: &Arc<Progress>,
     ) -> Result<bool, FsError> {
-        let mut table = self.table.table.lock();
-        let Some(writing) = table.writing.get(&ino) else {
-            return Ok(false);
-        };
-        let name = &table.inode(ino)?.name;
-        let is_its = |of: &Arc<Progress>| Arc::ptr_eq(of, progress);
-        if !writing.progress.as_ref().is_none_or(is_its) {
-            return Err(being_written(name));
-        }
-        if !writing.stored_by.as_ref().is_some_and(is_its) {
-            return Err(replaced(name));
-        }
-        table.writing.entry(ino).or_default().followers += 1;
-        table.inode_mut(ino)?.openers += 1;
-        Ok(true)
+        self.table.open_following(ino, progress)
     }
 
     /// A handle that followed a writer of `ino` was closed.
     pub fn close_following(&self, ino: InodeNo) {
-        // The writer may have been closed before.
-        if let Some(writing) = self.table.table.lock().writing.get_mut(&ino) {
-            writing.followers = writing.followers.saturating_sub(1);
-        }
-        self.table.close(ino);
+        self.table.close_following(ino);
     }
 
     /// The version of the file `ino` that was stored last, whatever is being written to it.
@@ -186,22 +171,19 @@ impl Namespace {
         let view = self.table.view(ino).ok()?;
         let prefix = self.table.directory_prefix(view.parent).ok()?;
         let key = names::file_key(&prefix, &view.name).ok()?;
-        match self.table.table.lock().inode(ino).ok()?.found() {
-            Found::File(version) => Some((key, version)),
-            Found::Directory => None,
-        }
+        self.table.stored_version(ino).map(|version| (key, version))
     }
 
     /// Whether the file `ino` is being written, and S3 does not have it yet.
     #[must_use]
     pub fn is_being_written(&self, ino: InodeNo) -> bool {
-        self.table.table.lock().is_written(ino)
+        self.table.is_being_written(ino)
     }
 
     /// What is being written of the file `ino`.
     #[must_use]
     pub fn progress(&self, ino: InodeNo) -> Option<Arc<Progress>> {
-        self.table.table.lock().progress(ino).map(Arc::clone)
+        self.table.progress(ino)
     }
 
     /// The file `name` in `directory`, if it is being written.
@@ -246,19 +228,16 @@ impl Namespace {
     }
 }
 
-/// A file that is open for writing.
-#[derive(Debug, Default)]
-pub(super) struct Writing {
-    /// Handles open for writing.
-    handles: u32,
-    /// Handles open for reading that follow what is stored of it.
-    followers: u32,
-    /// While S3 does not have all of it.
-    progress: Option<Arc<Progress>>,
-    /// What the version was that S3 has, as its writer said it; `None` if none of these handles stored it.
-    stored_by: Option<Arc<Progress>>,
-    /// Its name was taken from it through this mount.
-    is_gone: bool,
+/// A file that was made and is to be written.
+#[derive(Debug)]
+pub struct Created {
+    /// Its inode.
+    pub entry: Entry,
+    /// Its object.
+    pub key: Key,
+    /// Whether S3 was not asked about the name just before: it is to be asked before the file is stored, unless it refuses by
+    /// itself to replace an object.
+    pub is_unasked: bool,
 }
 
 /// Who may have a file open for reading when it begins to be written.
@@ -270,271 +249,6 @@ pub enum Readers {
     Itself,
     /// Those that follow what its writer stores, and those of an empty file.
     Followers,
-}
-
-impl InodeTable {
-    /// The inode that `name` in `directory` means, if it is being written; its lookup count rises by one.
-    pub(super) fn admit_written(
-        &self,
-        directory: InodeNo,
-        name: &str,
-    ) -> Result<Option<Admitted>, FsError> {
-        let mut table = self.table.lock();
-        if table.writing.is_empty() {
-            return Ok(None);
-        }
-        let Some(ino) = table
-            .child(directory, name)
-            .filter(|ino| table.is_written(*ino))
-        else {
-            return Ok(None);
-        };
-        table.inode_mut(ino)?.lookups += 1;
-        table.admitted(ino).map(Some)
-    }
-
-    fn create_written(
-        &self,
-        directory: InodeNo,
-        name: &str,
-        progress: &Arc<Progress>,
-        observed: Observed,
-    ) -> Result<Admitted, FsError> {
-        let mut table = self.table.lock();
-        if table.inode(directory)?.kind() != FileKind::Directory {
-            return Err(FsError::NotADirectory);
-        }
-        if let Some(known) = table.child(directory, name) {
-            if table.is_written(known) {
-                return Err(being_written(name));
-            }
-            table.detach(known);
-        }
-        let ino = table.create(directory, name, &version_of(progress), observed);
-        table.inode_mut(ino)?.lookups += 1;
-        let progress = Some(Arc::clone(progress));
-        table.writing.insert(
-            ino,
-            Writing {
-                handles: 1,
-                progress,
-                ..Writing::default()
-            },
-        );
-        table.admitted(ino)
-    }
-
-    fn begin_writing(
-        &self,
-        ino: InodeNo,
-        progress: &Arc<Progress>,
-        readers: Readers,
-    ) -> Result<(), FsError> {
-        let mut table = self.table.lock();
-        if table.is_written_with(ino, progress) {
-            return Ok(());
-        }
-        let inode = table.inode(ino)?;
-        if table.is_written(ino) {
-            return Err(being_written(&inode.name));
-        }
-        let is_empty = || matches!(inode.found(), Found::File(version) if version.size == 0);
-        let may_be_read = match readers {
-            Readers::None => inode.openers == 0,
-            Readers::Itself => inode.openers <= 1,
-            Readers::Followers => {
-                let writing = table.writing.get(&ino);
-                let followers = writing.map_or(0, |writing| writing.followers);
-                inode.openers <= followers || is_empty()
-            }
-        };
-        if !may_be_read {
-            return Err(FsError::NotPermitted(format!(
-                "{} is open for reading: it can be written when it is closed",
-                inode.name
-            )));
-        }
-        table.writing.entry(ino).or_default().progress = Some(Arc::clone(progress));
-        Ok(())
-    }
-
-    fn is_gone(&self, ino: InodeNo) -> bool {
-        let table = self.table.lock();
-        table.writing.get(&ino).is_some_and(|it| it.is_gone)
-    }
-
-    fn count_writer(&self, ino: InodeNo) {
-        let mut table = self.table.lock();
-        table.writing.entry(ino).or_default().handles += 1;
-    }
-
-    fn stored(
-        &self,
-        ino: InodeNo,
-        progress: &Arc<Progress>,
-        version: &Version,
-        observed: Observed,
-    ) {
-        let mut table = self.table.lock();
-        if table.ends(ino, progress) {
-            table.set_version(ino, progress, version, observed);
-        }
-    }
-
-    fn grown(&self, ino: InodeNo, progress: &Arc<Progress>, version: &Version, observed: Observed) {
-        let mut table = self.table.lock();
-        if table.is_written_with(ino, progress) {
-            table.set_version(ino, progress, version, observed);
-        }
-    }
-
-    /// The writer with `progress` has come to its end, if it is still the one.
-    fn ends(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
-        self.table.lock().ends(ino, progress)
-    }
-
-    fn close_writer(&self, ino: InodeNo) {
-        let mut table = self.table.lock();
-        let Some(writing) = table.writing.get_mut(&ino) else {
-            return;
-        };
-        assert!(
-            writing.handles > 0,
-            "{ino:?} is closed more often than it was opened"
-        );
-        writing.handles -= 1;
-        if writing.handles == 0 {
-            table.writing.remove(&ino);
-            table.drop_unused(ino);
-        }
-    }
-
-    /// The name of `directory` is gone, said an answer that was asked for at `asked`.
-    pub(super) fn detach_unless_newer(&self, directory: InodeNo, name: &str, asked: Moment) {
-        let mut table = self.table.lock();
-        let Some(ino) = table.child(directory, name) else {
-            return;
-        };
-        let is_newer = |inode: &Inode| inode.observed.asked > asked;
-        if !table.is_written(ino) && !table.inode(ino).is_ok_and(is_newer) {
-            table.detach(ino);
-        }
-    }
-
-    fn written_below(&self, directory: InodeNo) -> Vec<(InodeNo, String)> {
-        let table = self.table.lock();
-        let is_below = |mut ino: InodeNo| {
-            while let Ok(inode) = table.inode(ino) {
-                if inode.parent == directory {
-                    return true;
-                }
-                if inode.parent == InodeNo::ROOT {
-                    return false;
-                }
-                ino = inode.parent;
-            }
-            false
-        };
-        let named = |(ino, writing): (&InodeNo, &Writing)| {
-            writing.progress.as_ref()?;
-            let inode = table.inode(*ino).ok()?;
-            let is_there = table.child(inode.parent, &inode.name) == Some(*ino);
-            (is_there && is_below(*ino)).then(|| (*ino, inode.name.to_string()))
-        };
-        table.writing.iter().filter_map(named).collect()
-    }
-
-    fn written_names(&self, directory: InodeNo) -> Vec<Arc<str>> {
-        let table = self.table.lock();
-        let name_of = |(ino, writing): (&InodeNo, &Writing)| {
-            writing.progress.as_ref()?;
-            let inode = table.inode(*ino).ok()?;
-            let is_new = match inode.found() {
-                Found::File(version) => version.etag.as_str().is_empty(),
-                Found::Directory => false,
-            };
-            let is_there = table.child(directory, &inode.name) == Some(*ino);
-            (is_new && is_there).then(|| Arc::from(&*inode.name))
-        };
-        let mut names: Vec<_> = table.writing.iter().filter_map(name_of).collect();
-        names.sort();
-        names
-    }
-}
-
-impl Table {
-    /// Whether `ino` is being written, and S3 does not have all of it.
-    pub(super) fn is_written(&self, ino: InodeNo) -> bool {
-        self.progress(ino).is_some()
-    }
-
-    fn progress(&self, ino: InodeNo) -> Option<&Arc<Progress>> {
-        self.writing.get(&ino)?.progress.as_ref()
-    }
-
-    /// What `inode` is, as its writer says it, or S3.
-    pub(super) fn found(&self, inode: &Inode) -> Found {
-        match self.progress(inode.ino) {
-            Some(progress) => version_of(progress),
-            None => inode.found(),
-        }
-    }
-
-    /// The bucket holds `version` of the file `ino`, as its writer with `progress` knows.
-    fn set_version(
-        &mut self,
-        ino: InodeNo,
-        progress: &Arc<Progress>,
-        version: &Version,
-        observed: Observed,
-    ) {
-        if let Some(writing) = self.writing.get_mut(&ino) {
-            writing.stored_by = Some(Arc::clone(progress));
-        }
-        if let Ok(inode) = self.inode_mut(ino) {
-            inode.body = Body::File(PackedVersion::pack(version));
-            inode.observed = observed;
-            // What the kernel has of it is another version, and not as long.
-            inode.was_opened = false;
-        }
-    }
-
-    /// The name of `ino` means something else, or nothing, through this mount: who has the file open for writing cannot go on.
-    pub(super) fn take_name(&mut self, ino: InodeNo) {
-        if let Some(writing) = self.writing.get_mut(&ino) {
-            writing.is_gone = true;
-        }
-        self.detach(ino);
-    }
-
-    fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
-        self.progress(ino)
-            .is_some_and(|written| Arc::ptr_eq(written, progress))
-    }
-
-    /// The writer with `progress` has come to its end, if it is still the one.
-    fn ends(&mut self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
-        let is_its = self.is_written_with(ino, progress);
-        if is_its && let Some(writing) = self.writing.get_mut(&ino) {
-            writing.progress = None;
-        }
-        is_its
-    }
-}
-
-/// A file as its writer says it: S3 has no version of it.
-fn version_of(progress: &Progress) -> Found {
-    Found::File(written(progress, progress.size(), ETag::from_header("")))
-}
-
-/// The version of a file that its writer has written, as far as `size`.
-fn written(progress: &Progress, size: u64, etag: ETag) -> Version {
-    Version {
-        size,
-        etag,
-        mtime: progress.mtime(),
-        is_archived: false,
-    }
 }
 
 /// Why a file that is being written cannot be had.

@@ -5,6 +5,7 @@
 mod error;
 mod posix;
 mod progress;
+mod purpose;
 mod stop;
 mod types;
 mod xattrs;
@@ -12,6 +13,7 @@ mod xattrs;
 pub use error::FsError;
 pub use posix::PosixAttributes;
 pub use progress::Progress;
+pub use purpose::{Looking, Purpose};
 pub use stop::Stop;
 pub use types::{
     AttributeChange, Attributes, DirectoryEntry, DirectorySink, Entry, FileKind, HandleNo, InodeNo,

@@ -13,13 +13,19 @@ pub struct Progress(Mutex<State>);
 struct State {
     size: u64,
     mtime: SystemTime,
+    /// Whether somebody set the time, and nothing was written since.
+    is_set: bool,
 }
 
 impl Progress {
     /// A file of `size` bytes, changed at `mtime`.
     #[must_use]
     pub fn new(size: u64, mtime: SystemTime) -> Self {
-        Self(Mutex::new(State { size, mtime }))
+        Self(Mutex::new(State {
+            size,
+            mtime,
+            is_set: false,
+        }))
     }
 
     /// Bytes written so far.
@@ -34,13 +40,25 @@ impl Progress {
         self.0.lock().mtime
     }
 
+    /// The time that somebody set, if nothing was written since.
+    #[must_use]
+    pub fn set_time(&self) -> Option<SystemTime> {
+        let state = self.0.lock();
+        state.is_set.then_some(state.mtime)
+    }
+
     /// The file has `size` bytes since `mtime`.
     pub fn advance(&self, size: u64, mtime: SystemTime) {
-        *self.0.lock() = State { size, mtime };
+        *self.0.lock() = State {
+            size,
+            mtime,
+            is_set: false,
+        };
     }
 
     /// Somebody set the time of the last change. The next write changes it again.
     pub fn set_mtime(&self, mtime: SystemTime) {
-        self.0.lock().mtime = mtime;
+        let mut state = self.0.lock();
+        (state.mtime, state.is_set) = (mtime, true);
     }
 }

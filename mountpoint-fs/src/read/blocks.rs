@@ -46,6 +46,18 @@ impl<T> BlockMap<T> {
             .map(|(held, block)| (held, block))
     }
 
+    /// Whether blocks hold all of `range`.
+    pub(super) fn holds(&self, range: Range<u64>) -> bool {
+        let mut end = range.start;
+        for (held, _) in self.overlapping(range.clone()) {
+            if held.start > end {
+                return false;
+            }
+            end = held.end;
+        }
+        end >= range.end
+    }
+
     /// What of `range` no block holds, in order.
     pub(super) fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
         without(
@@ -65,6 +77,23 @@ impl<T> BlockMap<T> {
                 .drain(from..from + count)
                 .map(|(_, block)| block),
         );
+    }
+
+    /// Moves the blocks that lie wholly inside `range` and for which `is_unwanted` to `removed`.
+    pub(super) fn remove_inside_if(
+        &mut self,
+        range: &Range<u64>,
+        mut is_unwanted: impl FnMut(&Range<u64>) -> bool,
+        removed: &mut Vec<T>,
+    ) {
+        let from = self
+            .blocks
+            .partition_point(|(held, _)| held.start < range.start);
+        let count = self.blocks[from..].partition_point(|(held, _)| held.end <= range.end);
+        let unwanted = self
+            .blocks
+            .extract_if(from..from + count, |(held, _)| is_unwanted(held));
+        removed.extend(unwanted.map(|(_, block)| block));
     }
 
     /// Moves the blocks for which `is_unwanted` to `removed`.

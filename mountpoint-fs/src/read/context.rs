@@ -17,12 +17,14 @@ use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 
 use super::delay::LeastDelays;
 use super::hedger::Hedger;
-use super::reader::Inner;
+use super::open_object::OpenObject;
+use super::sharing::OpenVersions;
 use super::window::PaidWindows;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
 use crate::config::limits::{
-    PART_MIN, POOL_IDLE_SHARE, READ_MEMORY_MIN, READER_IDLE, READER_QUIET,
+    PART_MIN, POOL_IDLE_SHARE, READ_MEMORY_MIN, READER_IDLE, READER_QUIET, SHARE_BEHIND_MAX,
+    SHARE_BEHIND_SHARE, SHARE_USED_SHARE,
 };
 use crate::memory::{Budget, Reservation, Shortage};
 use crate::sync::Mutex;
@@ -36,8 +38,10 @@ pub struct ReadContext {
     pub(super) least_delays: LeastDelays,
     pub(super) paid_windows: PaidWindows,
     pub(super) hedger: Hedger,
+    /// Those that readers may share.
+    pub(super) versions: OpenVersions,
     pool: BlockPool,
-    holders: Mutex<HashMap<ReaderNo, Weak<Inner>>>,
+    holders: Mutex<HashMap<ReaderNo, Weak<OpenObject>>>,
     reader_next: AtomicU64,
     streams: AtomicUsize,
     /// Bytes that all readers have read so far.
@@ -78,6 +82,8 @@ pub struct ReadStats {
     pub readers_holding: usize,
     /// Streams that are read ahead.
     pub streams: usize,
+    /// Versions that are open and whose readers share what they fetch.
+    pub versions_shared: usize,
 }
 
 impl ReadContext {
@@ -100,6 +106,7 @@ impl ReadContext {
             budget: Budget::new(memory_max),
             least_delays: LeastDelays::default(),
             paid_windows: PaidWindows::default(),
+            versions: OpenVersions::default(),
             pool: BlockPool::new(idle_max),
             holders: Mutex::default(),
             reader_next: AtomicU64::new(0),
@@ -143,6 +150,7 @@ impl ReadContext {
             budget_limit: self.budget.limit(),
             readers_holding: self.holders.lock().len(),
             streams: self.stream_count(),
+            versions_shared: self.versions.len(),
         }
     }
 
@@ -162,8 +170,8 @@ impl ReadContext {
         ReaderNo(self.reader_next.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(super) fn add_holder(&self, reader: ReaderNo, inner: Weak<Inner>) {
-        self.holders.lock().insert(reader, inner);
+    pub(super) fn add_holder(&self, reader: ReaderNo, object: Weak<OpenObject>) {
+        self.holders.lock().insert(reader, object);
     }
 
     pub(super) fn remove_holder(&self, reader: ReaderNo) {
@@ -222,6 +230,15 @@ impl ReadContext {
             .min(self.budget.ahead_max() / streams)
     }
 
+    /// How far one reader may be behind another of the same file for what that has read to stay; 0 where memory is short.
+    pub(super) fn behind_max(&self) -> u64 {
+        let limit = self.budget.limit();
+        if self.budget.used() > limit / SHARE_USED_SHARE {
+            return 0;
+        }
+        SHARE_BEHIND_MAX.min(limit / SHARE_BEHIND_SHARE)
+    }
+
     /// A block whose memory holds `reservation` for as long as it lives.
     pub(super) fn block(&self, reservation: Reservation) -> BlockFill {
         let len = usize::try_from(reservation.bytes()).expect("a block fits into memory");
@@ -231,7 +248,7 @@ impl ReadContext {
         self.pool.allocate_guarded(len, reservation)
     }
 
-    /// Now and then, looks for idle readers. Called with no lock held.
+    /// Now and then, looks for idle readers, and for what stays for those of others. Called with no lock held.
     pub(super) fn sweep(&self, now: Duration) {
         let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let due = self.sweep_at_ms.load(Ordering::Relaxed);
@@ -243,11 +260,14 @@ impl ReadContext {
                 .is_ok()
         {
             self.reclaim(READER_IDLE, u64::MAX);
+            for (_, object) in self.holders_by_age() {
+                object.give_back_shared(self.behind_max());
+            }
         }
     }
 
-    /// Makes room for the reads that wait for memory, if any do. Called with no lock held: by who has just taken a
-    /// place in the queue, and by who has just mapped blocks, so that one of the two sees the other.
+    /// Makes room for those who wait for memory, and for what writers hold beyond it. Called with no lock held: by who has
+    /// just taken a place in the queue, and by who has just mapped blocks, so that one of the two sees the other.
     ///
     /// First go the blocks of files that nobody reads, then what is left of demanded blocks. Blocks read ahead of
     /// an active stream stay: their share leaves room for every demand that is no larger than the rest.
@@ -259,9 +279,16 @@ impl ReadContext {
         if freed >= bytes {
             return;
         }
+        let holders = self.holders_by_age();
+        for (_, object) in &holders {
+            freed += object.give_back_shared(0);
+        }
+        if freed >= bytes {
+            return;
+        }
         let keep_ahead = largest <= self.budget.limit() - self.budget.ahead_max();
-        for (_, inner) in self.holders_by_age() {
-            freed += inner.give_back(keep_ahead);
+        for (_, object) in holders {
+            freed += object.give_back(keep_ahead);
             if freed >= bytes {
                 break;
             }
@@ -273,22 +300,22 @@ impl ReadContext {
     pub(super) fn reclaim(&self, quiet: Duration, wanted: u64) -> u64 {
         let now = self.clock.now();
         let mut freed = 0;
-        for (used, inner) in self.holders_by_age() {
+        for (used, object) in self.holders_by_age() {
             if freed >= wanted || used + quiet > now {
                 break;
             }
-            freed += inner.give_back(false);
+            freed += object.give_back(false);
         }
         freed
     }
 
     /// Readers that hold blocks, the longest unread first.
-    fn holders_by_age(&self) -> Vec<(Duration, Arc<Inner>)> {
+    fn holders_by_age(&self) -> Vec<(Duration, Arc<OpenObject>)> {
         let holders = self.holders.lock();
         let mut by_age: Vec<_> = holders
             .values()
             .filter_map(Weak::upgrade)
-            .map(|inner| (inner.used_at(), inner))
+            .map(|object| (object.used_at(), object))
             .collect();
         drop(holders);
         by_age.sort_by_key(|(used, _)| *used);

@@ -6,15 +6,18 @@
 //!
 //! Invariant: nothing beyond the object's end, nothing that a block holds already, and nothing twice is ever asked for.
 
+use std::mem;
 use std::ops::Range;
 use std::time::Duration;
 
 use super::blocks::{BlockMap, without};
 use super::delay::LeastDelays;
 use super::habit::Habit;
+use super::seats::Fit;
+use super::skips::Skips;
 use super::stride::Stride;
-use super::tracks::{Track, Tracks};
-use super::window::{PaidWindows, Window, are_several};
+use super::tracks::Tracks;
+use super::window::{PaidWindows, Window, is_apart, runs_ahead};
 use crate::config::limits::{FIRST_RANGE, READ_SIZE_MAX, SMALL_FILE_MAX};
 
 /// What a reader does, and what the planner knows of its past.
@@ -24,7 +27,14 @@ pub(super) struct Planner {
     /// Boxed, and there once a stream was left: most files are read from end to end.
     habit: Option<Box<Habit>>,
     /// Boxed, and there from the second read on that continues nothing: most files are read from end to end.
-    stride: Option<Box<Stride>>,
+    jumps: Option<Box<Jumps>>,
+}
+
+/// What is known of reads that continue nothing.
+#[derive(Debug, Default)]
+struct Jumps {
+    stride: Stride,
+    skips: Skips,
 }
 
 /// One read.
@@ -108,32 +118,43 @@ impl Planner {
         let (track, continues) = self.tracks.place(range);
         let mut plan = self.plan_on(track, Vec::new());
         let run = self.tracks.at(track).range.start;
-        if continues {
-            if let Some(habit) = &mut self.habit {
-                habit.resumed(run);
-            }
-        } else if let Some(left) = self.tracks.stream_left_for(range) {
-            let (start, len) = (left.range.start, left.range.end - left.range.start);
-            self.habit.get_or_insert_default().left(start, len);
-        }
-        let run_end = self.stride.as_ref().and_then(|stride| stride.run_end(run));
-        let reach = if self.tracks.is_first_read() && range.start == 0 {
-            self.begin(track, access, bounds)
-        } else if continues && run_end.is_none_or(|end| range.end > end) {
-            self.follow(track, access, !demand.is_empty(), bounds)
+        let skipped = self.skip(range, continues, access, bounds);
+        if skipped.is_some() {
+            self.tracks.carry(track);
+            self.habit = None;
         } else {
-            None
-        };
+            self.note_habit(range, run, continues, bounds.size);
+        }
+        let run_end = self
+            .jumps
+            .as_ref()
+            .and_then(|jumps| jumps.stride.run_end(run));
         if continues {
-            if let Some(stride) = &mut self.stride {
-                stride.go_on(range);
+            if let Some(jumps) = &mut self.jumps {
+                jumps.stride.go_on(range);
             }
-        } else if !access.is_alone {
+        } else if !access.is_alone || skipped.is_some() {
             // Who reads at several places at once needs nobody to ask ahead.
-            plan.is_time_to_retire |= self.stride.take().is_some_and(|stride| stride.has_ahead());
+            plan.is_time_to_retire |= self.end_stride();
         } else if !self.tracks.is_first_read() {
             self.step(range, &demand, blocks, bounds, &mut plan);
         }
+        let is_asked = !matches!(plan.asker, Asker::Track(_));
+        let begins = !continues && !is_asked;
+        let begun = begins.then(|| self.begins_run(access)).flatten();
+        let goes_on = if continues {
+            run_end.is_none_or(|end| range.end > end)
+        } else {
+            skipped.is_some() || begun.is_some()
+        };
+        let reach = if self.tracks.is_first_read() && range.start == 0 {
+            self.begin(track, access, bounds)
+        } else if goes_on {
+            let wanted = skipped.or(begun);
+            self.follow(track, access, !demand.is_empty(), wanted, bounds)
+        } else {
+            None
+        };
         if let Some(Reach {
             range: reach,
             part,
@@ -145,24 +166,37 @@ impl Planner {
             let missing = unread.into_iter().flat_map(|range| blocks.gaps(range));
             plan.ahead = missing.flat_map(|gap| cut(gap, part)).collect();
             join(&mut demand, &mut plan.ahead, range.end, join_max);
-        } else if let Some(end) =
-            end_of_cut(range, bounds.size).filter(|_| !self.tracks.has_no_rests())
-        {
-            let rest = range.end..end;
-            let is_free = |ahead: &Range<u64>| ahead.end <= rest.start || rest.end <= ahead.start;
-            if !self.tracks.expects_rest(track, end) {
-                // Blocks that were kept for their rest may go.
-                plan.is_time_to_retire = true;
-            } else if let Some(last) = demand.last_mut()
-                && last.end == range.end
-                && plan.ahead.iter().all(is_free)
-                && blocks.gaps(rest.clone()) == [rest]
-            {
-                last.end = end;
+        } else {
+            let end = end_of_cut(range, bounds.size);
+            let end = end.filter(|_| !self.tracks.has_no_rests());
+            if let Some(end) = end {
+                self.expect_rest(track, range.end..end, &mut demand, blocks, &mut plan);
             }
         }
         plan.demand = demand;
         plan
+    }
+
+    /// The kernel has perhaps cut a read that nothing is asked ahead for, and its `rest` comes next.
+    fn expect_rest<T>(
+        &mut self,
+        track: usize,
+        rest: Range<u64>,
+        demand: &mut [Range<u64>],
+        blocks: &BlockMap<T>,
+        plan: &mut Plan,
+    ) {
+        let is_free = |ahead: &Range<u64>| ahead.end <= rest.start || rest.end <= ahead.start;
+        if !self.tracks.expects_rest(track, rest.end) {
+            // Blocks that were kept for their rest may go.
+            plan.is_time_to_retire = true;
+        } else if let Some(last) = demand.last_mut()
+            && last.end == rest.start
+            && plan.ahead.iter().all(is_free)
+            && blocks.gaps(rest.clone()) == [rest.clone()]
+        {
+            last.end = rest.end;
+        }
     }
 
     /// The plan for a read of this track that asks for nothing ahead.
@@ -178,14 +212,15 @@ impl Planner {
 
     /// Memory for read-ahead ended at `at`: the plan's stream takes smaller steps and asks again from there.
     pub(super) fn refuse(&mut self, plan: &Plan, at: u64) {
-        let Asker::Track(track) = plan.asker else {
-            self.stride = None;
-            return;
-        };
-        let track = self.tracks.at_mut(track);
-        track.ahead_end = at;
-        if let Some(window) = &mut track.window {
-            window.shrink();
+        match plan.asker {
+            Asker::Track(track) => {
+                let track = self.tracks.at_mut(track);
+                track.ahead_end = at;
+                if let Some(window) = &mut track.window {
+                    window.shrink();
+                }
+            }
+            Asker::Stride => drop(self.end_stride()),
         }
     }
 
@@ -193,9 +228,9 @@ impl Planner {
     pub(super) fn wants(&self, range: &Range<u64>) -> bool {
         self.tracks.wants(range)
             || self
-                .stride
+                .jumps
                 .as_ref()
-                .is_some_and(|stride| stride.wants(range))
+                .is_some_and(|jumps| jumps.stride.wants(range))
     }
 
     /// Streams that are read ahead.
@@ -203,10 +238,47 @@ impl Planner {
         self.tracks.stream_count()
     }
 
+    /// Where its streams are.
+    pub(super) fn stream_ends(&self) -> impl Iterator<Item = u64> {
+        let streams = self.tracks.iter().filter(|track| track.window.is_some());
+        streams.map(|track| track.range.end)
+    }
+
+    /// What was asked for ahead of what was read in sequence, and not read yet.
+    pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
+        self.tracks.asked_ahead()
+    }
+
+    /// What it has read of late, in stretches that are worth leaving out.
+    pub(super) fn has_read(&self) -> impl Iterator<Item = Range<u64>> {
+        self.tracks.islands()
+    }
+
+    /// The byte at `offset` is read again, by another.
+    pub(super) fn is_reread(&mut self, offset: u64) {
+        self.tracks.is_reread(offset);
+    }
+
+    /// Where its reader will likely go on.
+    pub(super) fn goes_on_from(&self) -> impl Iterator<Item = u64> {
+        self.tracks.goes_on_from()
+    }
+
+    /// How well a read that begins at `start` fits to a stream.
+    pub(super) fn fit(&self, start: u64) -> Option<Fit> {
+        self.tracks.fit(start)
+    }
+
+    /// Whether more may be asked ahead than [`Planner::asked_ahead`] says.
+    pub(super) fn jumps(&self) -> bool {
+        let jumps = self.jumps.as_ref();
+        jumps.is_some_and(|jumps| jumps.stride.is_sure())
+    }
+
     /// Forgets everything but that there were reads.
     pub(super) fn forget(&mut self) {
         self.tracks.forget();
-        self.stride = None;
+        self.jumps = None;
     }
 
     /// A read that continues nothing: perhaps one of many at the same distance.
@@ -218,7 +290,7 @@ impl Planner {
         bounds: &Bounds<'_>,
         plan: &mut Plan,
     ) {
-        let stride = self.stride.get_or_insert_default();
+        let stride = &mut self.jumps.get_or_insert_default().stride;
         let had_ahead = stride.has_ahead();
         let asked = stride.begin(range, bounds.size, bounds.window_max);
         plan.is_time_to_retire |= had_ahead && !stride.has_ahead();
@@ -253,7 +325,7 @@ impl Planner {
             });
         }
         if end >= FIRST_RANGE {
-            return self.follow(track, access, false, bounds);
+            return self.follow(track, access, false, None, bounds);
         }
         let until = FIRST_RANGE.min(bounds.size);
         self.tracks.at_mut(track).ahead_end = until;
@@ -264,15 +336,79 @@ impl Planner {
         })
     }
 
-    /// What a stream is to ask for, now that it has come to the end of its track.
+    /// Takes note of a read, and says how far its reader has come by skipping if what it skips is worth fetching.
+    fn skip(
+        &mut self,
+        range: &Range<u64>,
+        continues: bool,
+        access: &Access,
+        bounds: &Bounds<'_>,
+    ) -> Option<u64> {
+        if continues {
+            if let Some(jumps) = &mut self.jumps {
+                jumps.skips.go_on(range);
+            }
+            return None;
+        }
+        if self.tracks.is_first_read() {
+            return None;
+        }
+        let jumps = self.jumps.get_or_insert_default();
+        if !access.is_alone {
+            jumps.skips = Skips::default();
+        }
+        jumps.skips.begin(range);
+        let distance = bounds.least_delays.first_byte(access.now);
+        let is_worth = !jumps.stride.is_sure() && distance.is_some_and(is_apart);
+        jumps.skips.run().filter(|_| is_worth)
+    }
+
+    /// The stride is none any more. Whether something was asked for ahead of it.
+    fn end_stride(&mut self) -> bool {
+        let stride = self
+            .jumps
+            .as_mut()
+            .map(|jumps| mem::take(&mut jumps.stride));
+        stride.is_some_and(|stride| stride.has_ahead())
+    }
+
+    /// Takes note of where streams were left, and of whether what begins becomes one.
+    fn note_habit(&mut self, range: &Range<u64>, run: u64, continues: bool, size: u64) {
+        if continues {
+            if let Some(habit) = &mut self.habit {
+                habit.resumed(run);
+            }
+        } else {
+            // One that came to the end was not left.
+            let left = self.tracks.stream_left_for(range);
+            if let Some(left) = left.filter(|left| left.range.end < size) {
+                let (start, len) = (left.range.start, left.range.end - left.range.start);
+                self.habit.get_or_insert_default().left(start, len);
+            }
+            if let Some(habit) = &mut self.habit {
+                habit.began();
+            }
+        }
+    }
+
+    /// How long a run is that a read which continues nothing likely begins, because those before it did.
+    fn begins_run(&self, access: &Access) -> Option<u64> {
+        let habit = self.habit.as_ref().filter(|_| access.is_alone)?;
+        let Range { start, end } = access.range;
+        habit.begins_runs().then(|| habit.reach(start, end) - start)
+    }
+
+    /// What a stream is to ask for, now that it has come to the end of its track. If it begins, `wanted` says how far
+    /// ahead, where that is known.
     fn follow(
         &mut self,
         index: usize,
         access: &Access,
         missed: bool,
+        wanted: Option<u64>,
         bounds: &Bounds<'_>,
     ) -> Option<Reach> {
-        self.open(index, access, bounds);
+        self.open(index, access, wanted, bounds);
         let end = self.tracks.at(index).range.end;
         let limit = self.tracks.next_stream_start(index).min(bounds.size);
         let start = self.tracks.at(index).range.start;
@@ -280,6 +416,7 @@ impl Planner {
         let limit = limit.min(self.habit.as_deref().map_or(u64::MAX, reach));
         let track = self.tracks.at_mut(index);
         let window = track.window.as_mut().expect("opened above");
+        window.earn(end - start, end, access, bounds);
         window.advance(end, access, bounds);
         // After a miss blocks may be gone behind it too: they were given back, or another stream consumed them.
         let from = if missed {
@@ -287,6 +424,14 @@ impl Planner {
         } else {
             track.ahead_end.max(end)
         };
+        if limit == bounds.size && is_short_rest(&(from..limit), access, bounds) {
+            track.ahead_end = limit;
+            return (from < limit).then_some(Reach {
+                range: from..limit,
+                part: limit,
+                join_max: u64::MAX,
+            });
+        }
         let part = window.part(bounds);
         let target = end.saturating_add(window.size());
         let until = if target >= limit || (limit == bounds.size && limit - target < part / 4) {
@@ -309,33 +454,35 @@ impl Planner {
     }
 
     /// Makes the track a stream if it is none.
-    fn open(&mut self, index: usize, access: &Access, bounds: &Bounds<'_>) {
-        let Track {
-            range,
-            window: None,
-            ..
-        } = self.tracks.at(index)
-        else {
+    fn open(&mut self, index: usize, access: &Access, wanted: Option<u64>, bounds: &Bounds<'_>) {
+        if self.tracks.at(index).window.is_some() || self.tracks.move_on(index) {
             return;
-        };
+        }
+        let range = &self.tracks.at(index).range;
         let factor = if self.tracks.is_straying() {
             2
-        } else if are_several(bounds.streams) {
-            // Halved into parts, it is to have as long ones as the window of one alone.
-            16
         } else {
-            8
+            runs_ahead(bounds.streams)
         };
         let run = range.end - range.start;
-        // A reader that jumped within what a stream had asked for is that stream, moved on.
+        // One that jumped within what a stream had asked for, while others read on there, begins as that one is.
         let inherited = self.tracks.iter().filter_map(|other| {
             let window = other.window.as_ref()?;
             (other.range.end < range.start && range.start < other.ahead_end).then(|| window.size())
         });
-        let wanted = inherited.max().unwrap_or(0).max(run.saturating_mul(factor));
+        let wanted = wanted.unwrap_or_else(|| run.saturating_mul(factor));
+        let wanted = inherited.max().unwrap_or(0).max(wanted);
         let window = Window::open(wanted, range.end, access, bounds.window_max);
         self.tracks.open(index, window);
     }
+}
+
+/// Whether what is left of the object takes less time than another way to the store and back.
+fn is_short_rest(rest: &Range<u64>, access: &Access, bounds: &Bounds<'_>) -> bool {
+    let distance = bounds.least_delays.first_byte(access.now);
+    access.waits
+        && distance.is_some_and(is_apart)
+        && rest.end - rest.start <= SMALL_FILE_MAX.min(bounds.window_max)
 }
 
 /// Where a read that the kernel has cut likely ends. It cuts at so many pages of the application's buffer, so that what

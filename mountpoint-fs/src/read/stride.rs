@@ -122,7 +122,7 @@ impl Stride {
     }
 
     /// Whether the steps so far are no accident.
-    fn is_sure(&self) -> bool {
+    pub(super) fn is_sure(&self) -> bool {
         self.steps >= STEPS_MIN
     }
 

@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use super::blocks::without;
+use super::seats;
 use super::window::Window;
 use crate::config::limits::{ISLAND_MIN, STREAMS_MAX, TRACKS_MAX};
 
@@ -28,6 +29,8 @@ pub(super) struct Tracks {
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) range: Range<u64>,
+    /// Number of its first read, or of the one that came to it after a long while.
+    began: u64,
     /// Number of its latest read.
     pub(super) used: u64,
     /// Reads that continued it forwards.
@@ -36,6 +39,8 @@ pub(super) struct Track {
     is_reread: bool,
     /// Everything before it was asked for.
     pub(super) ahead_end: u64,
+    /// Its reader has moved on, and left out what is until `ahead_end`.
+    is_left: bool,
     /// Where the rest of its latest read ends, if the kernel has cut that in two.
     rest_end: Option<u64>,
     /// How far to ask ahead, if it is a stream. Boxed, because most tracks of a random reader never are.
@@ -71,9 +76,43 @@ impl Tracks {
     /// Whether bytes of `range` were asked for ahead of a reader that has not come to them yet.
     pub(super) fn wants(&self, range: &Range<u64>) -> bool {
         self.tracks.iter().any(|track| {
-            let has_ahead = track.range.end < track.ahead_end;
+            let is_given_up = track.is_left && self.reads - track.used > ISLAND_AGE_MAX;
+            let has_ahead = track.range.end < track.ahead_end && !is_given_up;
             has_ahead && track.range.end < range.end && range.start < track.ahead_end
         })
+    }
+
+    /// What was asked for ahead of each track and not read yet.
+    pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
+        let ahead = self
+            .tracks
+            .iter()
+            .map(|track| track.range.end..track.ahead_end);
+        ahead.filter(|range| range.start < range.end)
+    }
+
+    /// Where those are who will likely read on: the streams, who has read nothing but the beginning, and who has not begun.
+    pub(super) fn goes_on_from(&self) -> impl Iterator<Item = u64> {
+        let goes_on = |track: &&Track| track.window.is_some() || track.range.start == 0;
+        let tracks = self.tracks.iter().filter(goes_on);
+        let begins = (self.reads == 0).then_some(0);
+        tracks.map(|track| track.range.end).chain(begins)
+    }
+
+    /// How well a read that begins at `start` fits to a stream.
+    pub(super) fn fit(&self, start: u64) -> Option<seats::Fit> {
+        let streams = self.tracks.iter().filter(|track| track.window.is_some());
+        let fits = streams.filter_map(|track| {
+            let end = track.range.end;
+            let is_ahead = (end..track.ahead_end).contains(&start);
+            let ahead = is_ahead.then_some(seats::Fit::IsAhead);
+            if start == end {
+                Some(seats::Fit::Continues)
+            } else {
+                ahead
+            }
+        });
+        fits.min()
     }
 
     /// The stream that the read before this one belonged to, unless this one is within what that has asked for.
@@ -96,6 +135,44 @@ impl Tracks {
     pub(super) fn forget(&mut self) {
         self.tracks = Vec::new();
         self.strays = 0;
+    }
+
+    /// The stream that the read before the latest belonged to, if it did, goes on with the track at `index`.
+    pub(super) fn carry(&mut self, index: usize) {
+        let reads = self.reads;
+        let is_before = |track: &&mut Track| track.window.is_some() && track.used + 1 == reads;
+        if let Some(before) = self.tracks.iter_mut().find(is_before) {
+            let window = before.window.take();
+            let ahead_end = std::mem::replace(&mut before.ahead_end, before.range.end);
+            let track = &mut self.tracks[index];
+            track.window = window;
+            track.ahead_end = track.ahead_end.max(ahead_end);
+        }
+    }
+
+    /// The stream whose reader goes on with the track at `index`, if it has left out some of what that stream had asked
+    /// for and has not read there since: the kernel asks for nothing that it has. What was left out may still come, as
+    /// long as reads may come out of order.
+    pub(super) fn move_on(&mut self, index: usize) -> bool {
+        let Track { range, began, .. } = &self.tracks[index];
+        let (start, began) = (range.start, *began);
+        let is_before = |track: &&mut Track| {
+            track.window.is_some()
+                && track.range.end < start
+                && start < track.ahead_end
+                && track.used < began
+        };
+        let befores = self.tracks.iter_mut().filter(is_before);
+        let Some(before) = befores.max_by_key(|track| track.range.end) else {
+            return false;
+        };
+        let window = before.window.take();
+        let ahead_end = std::mem::replace(&mut before.ahead_end, start);
+        before.is_left = true;
+        let track = &mut self.tracks[index];
+        track.window = window;
+        track.ahead_end = track.ahead_end.max(ahead_end);
+        true
     }
 
     /// Makes the track a stream; if there are too many, the one that rested longest ends.
@@ -125,6 +202,21 @@ impl Tracks {
             .filter(|&start| start >= end)
             .min()
             .unwrap_or(u64::MAX)
+    }
+
+    /// The byte at `offset` is read again: what was read together with it is likely to be, too.
+    pub(super) fn is_reread(&mut self, offset: u64) {
+        let tracks = self.tracks.iter_mut();
+        for track in tracks.filter(|track| track.range.contains(&offset)) {
+            track.is_reread = true;
+        }
+    }
+
+    /// What was read of late, in stretches that are long enough to be left out.
+    pub(super) fn islands(&self) -> impl Iterator<Item = Range<u64>> {
+        let islands = self.tracks.iter().filter(|track| self.is_island(track));
+        let ranges = islands.map(|track| track.range.clone());
+        ranges.filter(|range| range.end - range.start >= ISLAND_MIN)
     }
 
     /// What of `range`, ahead of the track at `index`, no other track has read in passing.
@@ -206,19 +298,29 @@ impl Tracks {
                 let is_recent = self.reads - track.used <= RECENT_READS;
                 track.range.end = range.end;
                 track.rest_end = None;
+                track.is_left = false;
                 track.used = self.reads;
                 if is_recent {
                     track.steps = track.steps.saturating_add(1);
+                } else {
+                    track.began = self.reads;
                 }
                 let steps_min = if self.strays > STRAYS_MAX { 2 } else { 1 };
                 let continues = track.window.is_some()
                     || (track.steps >= steps_min && track.range.end - track.range.start >= RUN_MIN);
                 self.strays /= 2;
-                (self.merge(index), continues)
+                let index = self.merge(index);
+                match self.stream_up_to(index) {
+                    Some(stream) => (self.unite(stream, index), true),
+                    None => (index, continues),
+                }
             }
             Some((index, Fit::Precedes)) => {
                 let track = &mut self.tracks[index];
                 track.range.start = range.start;
+                if self.reads - track.used > RECENT_READS {
+                    track.began = self.reads;
+                }
                 track.used = self.reads;
                 (index, false)
             }
@@ -228,6 +330,20 @@ impl Tracks {
             }
             None => (self.stray(range), false),
         }
+    }
+
+    /// The stream that has come to the track at `index`, which is none: its reader left out what had been read there before.
+    fn stream_up_to(&self, index: usize) -> Option<usize> {
+        let Track { range, window, .. } = &self.tracks[index];
+        let is_up_to = |stream: &Track| {
+            let end = stream.range.end;
+            stream.window.is_some()
+                && stream.range.start < range.start
+                && range.start <= end
+                && end < range.end
+        };
+        let found = self.tracks.iter().position(is_up_to);
+        found.filter(|_| window.is_none())
     }
 
     /// The track that `range` fits best.
@@ -256,10 +372,12 @@ impl Tracks {
         self.strays = (self.strays + 1).min(STRAYS_MAX * 2);
         let track = Track {
             range: range.clone(),
+            began: self.reads,
             used: self.reads,
             steps: 0,
             is_reread: false,
             ahead_end: range.end,
+            is_left: false,
             rest_end: None,
             window: None,
         };
@@ -286,10 +404,15 @@ impl Tracks {
                 && other.range.start <= end
                 && end < other.range.end
         });
-        let Some(touched) = touched else { return index };
-        let other = self.tracks.swap_remove(touched);
+        touched.map_or(index, |touched| self.unite(index, touched))
+    }
+
+    /// Joins the track at `other`, which goes farther, to the one at `index`. Returns where that is now.
+    fn unite(&mut self, index: usize, other: usize) -> usize {
+        let place = other;
+        let other = self.tracks.swap_remove(place);
         let index = if index == self.tracks.len() {
-            touched
+            place
         } else {
             index
         };

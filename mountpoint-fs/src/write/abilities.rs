@@ -12,7 +12,20 @@ use mountpoint_client::{ClientError, ErrorKind};
 #[derive(Debug, Default)]
 pub(super) struct Abilities {
     lacks_conditions: AtomicBool,
+    /// The server has refused to replace an object by one that came in one request.
+    keeps_of_puts: AtomicBool,
+    /// The same of one that came in parts: some servers keep the condition of one only.
+    keeps_of_uploads: AtomicBool,
+    /// Whether it keeps conditions is being tried, or was.
+    is_tried: AtomicBool,
     lacks_checksums: AtomicBool,
+}
+
+/// How an object is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Storing {
+    Whole,
+    InParts,
 }
 
 /// What one request uses.
@@ -42,6 +55,38 @@ impl Uses {
 }
 
 impl Abilities {
+    /// A request of `storing` that `used` so much was refused: the server may be seen not to put an object in the place of one.
+    pub(super) fn refused(&self, storing: Storing, used: &Uses, error: &ClientError) {
+        if used.condition == PutCondition::Absent && error.kind == ErrorKind::PreconditionFailed {
+            self.keeps(storing).store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the server is known to refuse to put an object in the place of one by `storing`, where that is asked for.
+    pub(super) fn keeps_conditions(&self, storing: Storing) -> bool {
+        self.keeps(storing).load(Ordering::Relaxed)
+    }
+
+    fn keeps(&self, storing: Storing) -> &AtomicBool {
+        match storing {
+            Storing::Whole => &self.keeps_of_puts,
+            Storing::InParts => &self.keeps_of_uploads,
+        }
+    }
+
+    /// Whether it is to be tried now if the server keeps conditions of whole objects: by one at a time, and only if that is not
+    /// known.
+    pub(super) fn begin_proof(&self) -> bool {
+        let is_lacking = self.lacks_conditions.load(Ordering::Relaxed);
+        let is_known = self.keeps_conditions(Storing::Whole) || is_lacking;
+        !is_known && !self.is_tried.swap(true, Ordering::Relaxed)
+    }
+
+    /// What was tried ended in neither a refusal nor a success: it is to be tried again.
+    pub(super) fn leave_unproven(&self) {
+        self.is_tried.store(false, Ordering::Relaxed);
+    }
+
     /// What is left of `uses` after what the server lacks.
     pub(super) fn reduce(&self, mut uses: Uses) -> Uses {
         if self.lacks_conditions.load(Ordering::Relaxed) {
@@ -124,6 +169,39 @@ mod tests {
         );
         abilities.learn(&wanted, &third);
         assert_eq!(abilities.reduce(wanted).condition, PutCondition::None);
+    }
+
+    #[test]
+    fn conditions_are_tried_once_unless_it_is_known() {
+        let abilities = Abilities::default();
+        assert!(!abilities.keeps_conditions(Storing::Whole));
+        assert!(abilities.begin_proof());
+        assert!(!abilities.begin_proof());
+        abilities.leave_unproven();
+        assert!(abilities.begin_proof());
+        let abilities = Abilities::default();
+        let refusal = ClientError::new(ErrorKind::PreconditionFailed, "412");
+        abilities.refused(Storing::Whole, &uses(PutCondition::None, true), &refusal);
+        let denial = ClientError::new(ErrorKind::Denied, "403");
+        abilities.refused(Storing::Whole, &uses(PutCondition::Absent, true), &denial);
+        assert!(!abilities.keeps_conditions(Storing::Whole));
+        abilities.refused(Storing::Whole, &uses(PutCondition::Absent, true), &refusal);
+        assert!(abilities.keeps_conditions(Storing::Whole));
+        assert!(!abilities.keeps_conditions(Storing::InParts));
+        abilities.refused(
+            Storing::InParts,
+            &uses(PutCondition::Absent, true),
+            &refusal,
+        );
+        assert!(abilities.keeps_conditions(Storing::InParts));
+        assert!(!abilities.begin_proof());
+        let abilities = Abilities::default();
+        abilities.learn(
+            &uses(PutCondition::Absent, false),
+            &uses(PutCondition::None, false),
+        );
+        assert!(!abilities.begin_proof());
+        assert!(!abilities.keeps_conditions(Storing::Whole));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use mountpoint_client::types::{Checksum, Key, ObjectHeaders, PutCondition, PutRe
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use tokio::sync::Semaphore;
 
-use super::abilities::{Abilities, Uses};
+use super::abilities::{Abilities, Storing, Uses};
 use super::content_type;
 use super::lost_answer;
 use super::memory::{MemorySource, WriteMemory};
@@ -17,10 +17,11 @@ use super::part_plan::PartPlan;
 use super::parts_in_flight::PartsInFlight;
 use super::shortage::Shortage;
 use super::upload::Upload;
+use super::waiting::HeldWrite;
 use super::writer::Stored;
 use crate::clock::Clock;
 use crate::config::WriteConfig;
-use crate::config::limits::COPIES_IN_FLIGHT_MAX;
+use crate::config::limits::{COPIES_IN_FLIGHT_MAX, UPLOAD_PART_MIN, WRITE_SIZE_MAX};
 use crate::journal::Journal;
 use crate::mutate::Mutator;
 use crate::operation::FsError;
@@ -31,7 +32,7 @@ pub struct WriteContext {
     pub(super) client: Arc<dyn ObjectClient>,
     pub(super) config: WriteConfig,
     pub(super) clock: Clock,
-    pub(super) memory: WriteMemory,
+    pub(super) memory: Arc<WriteMemory>,
     pub(super) parts: Arc<PartsInFlight>,
     pub(super) plan: PartPlan,
     pub(super) shortage: Shortage,
@@ -56,8 +57,10 @@ impl WriteContext {
         memory: MemorySource,
         mutator: Arc<Mutator>,
     ) -> Arc<Self> {
-        let memory = WriteMemory::new(memory);
-        let plan = PartPlan::new(config.part_size, memory.part_max());
+        let fixed = config.part_size.map(|size| fitting(size, &memory));
+        let plan = PartPlan::new(fixed, memory.part_max());
+        let part = plan.first() + WRITE_SIZE_MAX as u64;
+        let memory = WriteMemory::new(memory, part, clock.clone());
         Arc::new(Self {
             journal: Arc::clone(mutator.journal()),
             mutator,
@@ -87,6 +90,17 @@ impl WriteContext {
         self.memory.used()
     }
 
+    /// `thread` has `len` bytes to write.
+    pub fn thread_writes(&self, thread: u64, len: usize) {
+        self.memory.writes(thread, len);
+    }
+
+    /// Keeps the bytes of a WRITE that has to wait.
+    #[must_use]
+    pub fn hold(&self, data: &[u8]) -> HeldWrite {
+        HeldWrite::new(&self.memory, data)
+    }
+
     /// Aborts uploads that mounts of the same bucket left when they were killed.
     pub async fn recover(&self) {
         let aborted = self.journal.recover(&*self.client, self.clock.wall()).await;
@@ -98,6 +112,11 @@ impl WriteContext {
     /// Returns when everything that was to be completed has been, well or not.
     pub async fn drained(&self) {
         self.tally.empty().await;
+    }
+
+    /// Makes those fail that wait for memory, now or later: each holds its file meanwhile. For the end of the mount.
+    pub fn end_waiting(&self) {
+        self.memory.fail_all();
     }
 
     /// Aborts every upload that is not completed. For the end of the mount.
@@ -180,7 +199,10 @@ impl WriteContext {
                             None => Err(not_made(error, &uses.condition, key)),
                         };
                     }
-                    None => return Err(not_made(error, &uses.condition, key)),
+                    None => {
+                        self.abilities.refused(Storing::Whole, &uses, &error);
+                        return Err(not_made(error, &uses.condition, key));
+                    }
                 },
             }
         }
@@ -194,6 +216,18 @@ impl fmt::Debug for WriteContext {
             .field("memory", &self.memory)
             .finish_non_exhaustive()
     }
+}
+
+/// The size of parts where `size` is asked for: no more than memory holds.
+fn fitting(size: u64, memory: &MemorySource) -> u64 {
+    let max = memory.fixed_part_max().max(UPLOAD_PART_MIN);
+    if size > max {
+        tracing::warn!(
+            "parts of --write-part-size {size} do not fit into the memory for data: they have {max} bytes; a larger \
+             --memory-target allows more"
+        );
+    }
+    size.min(max)
 }
 
 /// What the application is told of an object that was not made under `condition`.

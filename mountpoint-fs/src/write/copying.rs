@@ -8,8 +8,9 @@
 use std::sync::Arc;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::types::{ETag, ObjectHeaders};
+use mountpoint_client::types::{ETag, ObjectHeaders, PutCondition};
 
+use super::abilities::Storing;
 use super::background::{self, Settled};
 use super::copied::Copied;
 use super::front::{Front, Stage};
@@ -62,6 +63,7 @@ impl Writer {
         match outcome {
             Ok(_) => {
                 front.written_at = self.context.shortage.moved();
+                front.written_when = self.context.clock.now();
                 self.progress.advance(front.end, self.context.clock.wall());
             }
             Err(error) if is_first && self.failure.get().is_none() && is_refusal(&error) => {
@@ -145,12 +147,15 @@ impl Writer {
         self.headers.lock().clone()
     }
 
-    /// The object was replaced by one of the same bytes, which carries something else.
-    pub async fn redressed(&self, etag: &ETag) {
+    /// The version `old` of the object was replaced by one of the same bytes, which carries something else. Nothing to a file
+    /// that has stored another: its bytes are not those.
+    pub async fn redressed(&self, old: &ETag, etag: &ETag) {
         let mut front = self.front.lock().await;
         self.look(&mut front);
         let front = &mut *front;
-        if let Stage::Stored(stored) = &mut front.stage {
+        if let Stage::Stored(stored) = &mut front.stage
+            && stored.etag == *old
+        {
             stored.etag = etag.clone();
             if let Some(base) = &mut front.base {
                 base.etag = etag.clone();
@@ -165,11 +170,17 @@ impl Writer {
     pub(super) fn complete(&self, front: &mut Front, settled: Settled<Result<Stored, FsError>>) {
         let upload = self.upload(front, false);
         let condition = front.condition.clone();
+        let old = front.old().cloned();
         let late = std::mem::take(&mut front.is_dressed_late).then(|| self.headers());
         let (context, key) = (Arc::clone(&self.context), self.key.clone());
         let observer = Arc::clone(&self.observer);
+        let is_unasked = self.is_unasked && condition == PutCondition::Absent;
         self.run(settled, async move {
-            let stored = upload.complete(condition).await?;
+            if is_unasked && let Err(error) = context.ask_first(&key, Storing::InParts).await {
+                upload.abort().await;
+                return Err(error);
+            }
+            let stored = upload.complete(condition, old).await?;
             let Some(headers) = late else {
                 return Ok(stored);
             };

@@ -71,7 +71,7 @@ fn a_server_that_does_not_copy_has_the_bytes_written() {
         now(writer.store()).unwrap();
         assert!(bench.content().unwrap() == content);
         // Not where something of the file depends on it.
-        let writer = bench.writer(Beginning::Replace);
+        let writer = bench.writer(bench.replacing());
         now(writer.copy(0, source.clone())).unwrap();
         bench.client.fail_next(Operation::UploadPartCopy, 1, kind);
         now(writer.copy(6 << 20, source)).unwrap_err();

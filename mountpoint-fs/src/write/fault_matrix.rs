@@ -113,7 +113,7 @@ impl Workload {
             Self::New(_) | Self::Replace(_) => {
                 let beginning = match self {
                     Self::New(_) => Beginning::New,
-                    _ => Beginning::Replace,
+                    _ => bench.replacing(),
                 };
                 let writer = bench.writer(beginning);
                 let written = write(&writer, 0, &contents.after);

@@ -3,15 +3,17 @@
 //! What [`Writer`](super::writer::Writer) keeps under its lock; it decides and sends, this only tells.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use mountpoint_client::types::{ChecksumAlgorithm, Key, PutCondition};
+use mountpoint_client::types::{ChecksumAlgorithm, ETag, Key, PutCondition};
 use mountpoint_crt_sys::block::{Block, BlockFill};
 
 use super::background::Settled;
 use super::checksum::RunningChecksum;
 use super::copied::Copied;
 use super::growth::Growth;
-use super::memory::Ask;
+use super::memory::Lease;
+use super::shares::Ask;
 use super::upload::Upload;
 use super::writer::Stored;
 use crate::config::limits::UPLOAD_PART_MIN;
@@ -28,6 +30,10 @@ pub(super) struct Front {
     pub(super) carry: Option<Carry>,
     /// Tells which of several files was written to least lately.
     pub(super) written_at: u64,
+    /// When that was.
+    pub(super) written_when: Duration,
+    /// When it got the room for a part last.
+    pub(super) part_since: Duration,
     /// The upload that parts were sent to.
     pub(super) upload: Option<Arc<Upload>>,
     /// Parts sent, copies of the base included.
@@ -45,6 +51,8 @@ pub(super) struct Front {
     /// What it carries may say a time, which the next write makes wrong.
     pub(super) is_timed: bool,
     pub(super) condition: PutCondition,
+    /// The version that is replaced without a condition.
+    pub(super) replaced: Option<ETag>,
     pub(super) stage: Stage,
 }
 
@@ -70,6 +78,8 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Filling {
     pub(super) fill: BlockFill,
+    /// Of its memory.
+    pub(super) lease: Arc<Lease>,
     pub(super) checksum: RunningChecksum,
     /// Bytes of the whole part; the buffer may be smaller, or larger by one write.
     pub(super) part_size: usize,
@@ -78,6 +88,8 @@ pub(super) struct Filling {
 #[derive(Debug)]
 pub(super) struct Carry {
     pub(super) bytes: BlockBytes,
+    /// Of the memory of the part that they are behind.
+    pub(super) lease: Arc<Lease>,
     pub(super) checksum: RunningChecksum,
 }
 
@@ -104,6 +116,14 @@ pub(super) enum Need {
 }
 
 impl Front {
+    /// The version of the object that is to be replaced, as far as it is known.
+    pub(super) fn old(&self) -> Option<&ETag> {
+        match &self.condition {
+            PutCondition::Match(old) => Some(old),
+            PutCondition::Absent | PutCondition::None => self.replaced.as_ref(),
+        }
+    }
+
     /// Notices that the object `key` was made, with a checksum of `algorithm`.
     pub(super) fn look(&mut self, key: &Key, algorithm: Option<ChecksumAlgorithm>) {
         let Stage::Storing(settled) = &self.stage else {
@@ -124,6 +144,12 @@ impl Front {
             }
             self.stage = Stage::Stored(stored);
         }
+    }
+
+    /// Whether the buffer takes `len` bytes more.
+    pub(super) fn has_room(&self, len: usize) -> bool {
+        let fill = self.filling.as_ref().map(|filling| &filling.fill);
+        fill.is_some_and(|fill| fill.capacity() - fill.filled() >= len)
     }
 
     /// Whether what it holds is long enough for a part that is not the last.
@@ -152,6 +178,12 @@ impl Front {
             (None, Some(carry)) => Some((carry.bytes, carry.checksum)),
             (None, None) => None,
         }
+    }
+
+    /// Drops what is held: the file has failed.
+    pub(super) fn let_go(&mut self) {
+        self.filling = None;
+        self.carry = None;
     }
 
     /// Bytes in the buffer that are not sent.

@@ -93,6 +93,7 @@ impl Growth {
         let (before, stored) = (self.parts.back().cloned(), self.stored.clone());
         self.parts.push_back(settled.clone());
         let pending = place.context.begin();
+        let sending = place.context.shortage.sending();
         background::run(async move {
             let before = match before {
                 Some(before) => before.wait().await.map(Some),
@@ -100,8 +101,12 @@ impl Growth {
             };
             let outcome = match before {
                 Ok(before) => place.send((before, offset), body, checksum).await,
-                Err(error) => Err(error),
+                Err(error) => {
+                    drop(body);
+                    Err(error)
+                }
             };
+            drop(sending);
             match &outcome {
                 Ok(stored) => place.observer.grown(stored),
                 Err(error) => place.failure.set(error),

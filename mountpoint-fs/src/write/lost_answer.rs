@@ -14,7 +14,7 @@ use mountpoint_crt_sys::block::BlockPool;
 use super::background::Settled;
 use super::writer::Stored;
 use crate::config::limits::WRITE_SIZE_MAX;
-use crate::mutate::lost_upload::{self, Abandoned, Wanted};
+use crate::mutate::lost_upload::{self, Wanted};
 
 /// The object at `key`, if it is exactly these bytes.
 pub(super) async fn of_object(
@@ -113,11 +113,8 @@ pub(super) async fn of_complete(
     upload: &OpenUpload,
     wanted: Wanted<'_>,
 ) -> Option<Stored> {
-    match lost_upload::abandon(client, upload, true).await {
-        Abandoned::WasGone => {}
-        Abandoned::Aborted | Abandoned::Stays(_) => return None,
-    }
-    let etag = lost_upload::completed(client, upload, wanted).await?;
+    let abandoned = lost_upload::abandon(client, upload, true).await;
+    let etag = lost_upload::became(client, upload, &abandoned, wanted).await?;
     let size = wanted.size;
     Some(Stored { etag, size })
 }
@@ -137,7 +134,7 @@ mod tests {
     use futures::FutureExt as _;
     use mountpoint_client::SimClient;
     use mountpoint_client::sim::{Operation, SimOptions};
-    use mountpoint_client::types::{ObjectHeaders, PartNumber, PutCondition};
+    use mountpoint_client::types::{ObjectHeaders, Part, PartNumber, PutCondition};
 
     use super::*;
 
@@ -215,16 +212,18 @@ mod tests {
             let begun = client.create_upload(&key, ObjectHeaders::default(), None);
             begun.now_or_never().unwrap().unwrap()
         };
-        let ask_for = |upload: &OpenUpload, (size, parts), condition: &PutCondition| {
-            let wanted = Wanted {
-                size,
-                parts,
-                condition,
-            };
+        let ask_for = |upload: &OpenUpload, (size, parts): (u64, &[Part]), old: Option<&ETag>| {
+            let wanted = Wanted { size, parts, old };
             let asked = of_complete(&client, upload, wanted).now_or_never();
             asked.unwrap().is_some()
         };
-        let ask = |upload: &OpenUpload| ask_for(upload, (5, 1), &PutCondition::Absent);
+        let unknown = |number| Part {
+            number: PartNumber(number),
+            etag: ETag::from_header("\"no digest\""),
+            size: 5,
+            checksum: None,
+        };
+        let ask = |upload: &OpenUpload| ask_for(upload, (5, &[unknown(1)]), None);
         let open = begin();
         assert!(!ask(&open));
         assert!(
@@ -239,7 +238,8 @@ mod tests {
         let body = Bytes::from_static(b"hello");
         let part = client.put_part(&completed, PartNumber(1), body, None);
         let part = part.now_or_never().unwrap().unwrap();
-        let done = client.complete_upload(&completed, vec![part], PutCondition::Absent);
+        let made_of = vec![part.clone()];
+        let done = client.complete_upload(&completed, made_of, PutCondition::Absent);
         done.now_or_never().unwrap().unwrap();
         drop(client.take_log());
         assert!(ask(&completed));
@@ -251,15 +251,25 @@ mod tests {
         // What is there is not what the upload was to become, which somebody has aborted.
         let there = client.object("key").unwrap().etag;
         let other = ETag::from_header("\"another\"");
-        for (made_of, condition, is_ours) in [
-            ((6, 1), PutCondition::None, false),
-            ((5, 2), PutCondition::None, false),
-            ((5, 1), PutCondition::Match(there), false),
-            ((5, 1), PutCondition::Match(other), true),
+        let (one, two) = ([unknown(1)], [unknown(1), unknown(2)]);
+        for (made_of, old, is_ours) in [
+            ((6, &one[..]), None, false),
+            ((5, &two[..]), None, false),
+            ((5, &one[..]), Some(&there), false),
+            ((5, &one[..]), Some(&other), true),
         ] {
-            let asked = ask_for(&completed, made_of, &condition);
-            assert_eq!(asked, is_ours, "{made_of:?} {condition:?}");
+            let asked = ask_for(&completed, made_of, old);
+            assert_eq!(asked, is_ours, "{made_of:?} {old:?}");
         }
+        // Who may not list the parts of a server that says of every abort that it was done sees it by the tags of the parts,
+        // unless what was there before had the same: only what it carries would be new, and that is not seen.
+        for (old, is_ours) in [(None, true), (Some(&other), true), (Some(&there), false)] {
+            let asked = ask_for(&begin(), (5, std::slice::from_ref(&part)), old);
+            assert_eq!(asked, is_ours, "{old:?}");
+        }
+        let asked = ask_for(&completed, (5, &[part]), Some(&there));
+        assert!(asked, "the same bytes again, of an upload that is gone");
+        assert!(!ask(&begin()));
         client.put_object("key", "hello");
         assert!(
             ask(&completed),

@@ -1,22 +1,26 @@
 //! Memory for what was written and not sent yet.
 //!
-//! A file's buffer begins small and grows, so that hundreds of small files fit. Growing buffers could fill all memory
-//! with beginnings of parts, none of which could be sent: S3 takes no part below 5 MiB. So a share is kept for whole
-//! parts alone: whoever has one can fill it and send it, and gives it back. Writers that find no memory wait, in the
-//! order in which they came; there is no other limit of how many files may be open.
+//! A file's buffer begins small and grows, so that hundreds of small files fit; [`Shares`] says who may take how much. A
+//! buffer that grows is counted once: its pages stay, and only what is new is taken. Writers that find no memory wait, in
+//! the order in which they came; there is no other limit of how many files may be open.
 //!
-//! What is held here is held of the mount's one budget as well, and of that never more than half: reads go on.
+//! What is held here is held of the mount's one budget as well. First comes the share, then the budget, whose rest reads
+//! hold, who give theirs back when they are asked. Nothing waits with a lock held, and who gives up leaves nothing behind.
 
+use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use futures::future::{Either, select};
 use mountpoint_crt_sys::block::{BlockFill, BlockPool};
+use tokio::sync::oneshot;
 
-use crate::config::limits::{
-    WRITE_MEMORY_SHARE, WRITE_PLENTY_SHARE, WRITE_SIZE_MAX, WRITE_STAGES, WRITE_WHOLE_SHARE,
-};
+use super::shares::{self, Ask, Kind, Shares, Turn};
+use super::waiting::Threads;
+use crate::clock::Clock;
+use crate::config::limits::{WRITE_PART_MAX_SHARE, WRITE_SIZE_MAX, WRITE_STAGES};
 use crate::memory::{Budget, Purpose, Reservation};
+use crate::sync::Mutex;
 
 /// Where a mount's memory comes from.
 #[derive(Clone)]
@@ -27,6 +31,18 @@ pub struct MemorySource {
     pub pool: BlockPool,
     /// Makes others give back what they can spare. Called with no lock held.
     pub make_room: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl MemorySource {
+    /// Largest part that parts grow to, in bytes.
+    pub(super) fn part_max(&self) -> u64 {
+        (self.budget.limit() / WRITE_PART_MAX_SHARE).saturating_sub(WRITE_SIZE_MAX as u64)
+    }
+
+    /// Largest part that there is memory for, in bytes.
+    pub(super) fn fixed_part_max(&self) -> u64 {
+        shares::part_max(self.budget.limit()).saturating_sub(WRITE_SIZE_MAX as u64)
+    }
 }
 
 impl fmt::Debug for MemorySource {
@@ -42,86 +58,230 @@ impl fmt::Debug for MemorySource {
 #[derive(Debug)]
 pub(super) struct WriteMemory {
     source: MemorySource,
-    /// Buffers of any size.
-    any: Arc<Budget>,
-    /// Whole parts only.
-    whole: Arc<Budget>,
+    clock: Clock,
+    threads: Threads,
+    /// A leaf: nothing else is locked or woken while it is held.
+    state: Mutex<State>,
 }
 
-/// What a writer asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ask {
-    /// Bytes that do for a while.
-    pub(super) len: usize,
-    /// Bytes that do for now.
-    pub(super) least: usize,
-    /// Bytes of a whole part.
-    pub(super) whole: usize,
+#[derive(Debug)]
+struct State {
+    shares: Shares,
+    /// Those who wait, in order of their ticket.
+    queue: VecDeque<Waiter>,
+    next_ticket: u64,
+    /// The mount ends: nobody waits any more.
+    is_ended: bool,
 }
 
-/// Memory that is held: of the share, and of the mount's.
-struct Grant {
-    _share: Reservation,
-    _main: Reservation,
+#[derive(Debug)]
+struct Waiter {
+    ticket: u64,
+    ask: Ask,
+    /// Bytes of its file, which are lost if it fails.
+    written: u64,
+    told: oneshot::Sender<Share>,
+}
+
+/// Memory that was given for an [`Ask`]: of the share, and of the mount's.
+#[derive(Debug)]
+pub(super) struct Grant {
+    main: Reservation,
+    share: Share,
+}
+
+/// What was taken of the shares; given back on drop, unless it is used.
+#[derive(Debug)]
+struct Share {
+    memory: Arc<WriteMemory>,
+    /// What it and the beginning that it is added to are held for from then on.
+    kind: Kind,
+    /// Bytes of that.
+    held: u64,
+    more: u64,
+    is_used: bool,
+}
+
+/// What is counted of a WRITE that waits, given back on drop.
+#[derive(Debug)]
+pub(super) struct Counted {
+    memory: Arc<WriteMemory>,
+    main: Reservation,
+}
+
+/// Memory that a buffer holds, given back on drop: with the buffer's memory, or when the writer lets go of it, whichever
+/// comes last.
+#[derive(Debug)]
+pub(super) struct Lease {
+    memory: Arc<WriteMemory>,
+    /// Locked before `WriteMemory::state`, which is a leaf.
+    held: Mutex<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    kind: Kind,
+    main: Reservation,
 }
 
 impl WriteMemory {
-    pub(super) fn new(source: MemorySource) -> Self {
-        let all = source.budget.limit() / WRITE_MEMORY_SHARE;
-        let whole = all / WRITE_WHOLE_SHARE;
-        Self {
+    /// Where the first parts need `part` bytes.
+    pub(super) fn new(source: MemorySource, part: u64, clock: Clock) -> Arc<Self> {
+        let shares = Shares::new(source.budget.limit(), part);
+        Arc::new(Self {
             source,
-            any: Budget::new(all - whole),
-            whole: Budget::new(whole),
+            clock,
+            threads: Threads::new(),
+            state: Mutex::new(State {
+                shares,
+                queue: VecDeque::new(),
+                next_ticket: 0,
+                is_ended: false,
+            }),
+        })
+    }
+
+    /// `thread` has `len` bytes to write.
+    pub(super) fn writes(&self, thread: u64, len: usize) {
+        self.threads.wrote(thread, len, self.clock.now());
+    }
+
+    /// A WRITE of `bytes` waits. Returns what is counted of it.
+    pub(super) fn wait(self: &Arc<Self>, bytes: u64) -> Counted {
+        let counted = self.state.lock().shares.wait(bytes);
+        Counted {
+            memory: Arc::clone(self),
+            main: self.source.budget.reserve_held(counted),
         }
     }
 
-    /// Largest part that there is memory for, in bytes.
-    pub(super) fn part_max(&self) -> u64 {
-        self.whole.limit().saturating_sub(WRITE_SIZE_MAX as u64)
-    }
-
     /// Memory at once, or `None`.
-    pub(super) fn try_take(&self, ask: Ask) -> Option<BlockFill> {
-        let take = |budget: &Arc<Budget>, len: usize| {
-            Some((budget.try_reserve(len as u64, Purpose::Demand)?, len))
+    pub(super) fn try_take(self: &Arc<Self>, ask: Ask) -> Option<Grant> {
+        let share = {
+            let expected = self.expected();
+            let mut state = self.state.lock();
+            if !state.queue.is_empty() {
+                return None;
+            }
+            state.shares.expect(expected);
+            let taken = state.shares.choose(ask, Turn::First)?;
+            self.share(&mut state.shares, ask, taken)
         };
-        let (share, len) =
-            take(&self.any, self.fitting(ask)).or_else(|| take(&self.whole, ask.whole))?;
-        let main = self
-            .source
-            .budget
-            .try_reserve(len as u64, Purpose::Demand)?;
-        Some(self.block(len, share, main))
+        let budget = &self.source.budget;
+        let main = budget.try_reserve(share.more, Purpose::Demand)?;
+        Some(Grant { share, main })
     }
 
-    /// Memory, when there is some. Dropping the future gives the place in the queue up.
-    pub(super) async fn take(&self, ask: Ask) -> BlockFill {
-        let len = self.fitting(ask);
-        let any = self.any.reserve(len as u64);
-        let whole = self.whole.reserve(ask.whole as u64);
-        let (share, len) = match select(any, whole).await {
-            Either::Left((share, _)) => (share, len),
-            Either::Right((share, _)) => (share, ask.whole),
-        };
-        let place = self.source.budget.reserve(len as u64);
+    /// Memory for a file of which `written` bytes were taken, when there is some; `None` if there will be none. Dropping the
+    /// future gives the place in the queue up.
+    pub(super) async fn take(self: &Arc<Self>, ask: Ask, written: u64) -> Option<Grant> {
+        let (told, granted) = oneshot::channel();
+        let place = self.enter(ask, written, told);
+        let share = granted.await.ok()?;
+        drop(place);
+        let main = self.source.budget.reserve(share.more);
         (self.source.make_room)();
-        let main = place.await;
-        self.block(len, share, main)
+        let main = main.await;
+        Some(Grant { share, main })
     }
 
-    /// What is asked for; no more than is needed now, when much is held already.
-    fn fitting(&self, ask: Ask) -> usize {
-        let is_plenty = self.any.used() + ask.len as u64 <= self.any.limit() / WRITE_PLENTY_SHARE;
-        if is_plenty { ask.len } else { ask.least }
-    }
-
-    fn block(&self, len: usize, share: Reservation, main: Reservation) -> BlockFill {
-        let grant = Grant {
-            _share: share,
-            _main: main,
+    fn enter(self: &Arc<Self>, ask: Ask, written: u64, told: oneshot::Sender<Share>) -> Place {
+        let (ticket, turn) = {
+            let mut state = self.state.lock();
+            let ticket = state.next_ticket;
+            state.next_ticket += 1;
+            // Who waits only for what reads hold gets no more of the share than who waits for nothing.
+            let is_first = state.queue.is_empty();
+            let turn = if is_first { Turn::First } else { Turn::Waited };
+            if !state.is_ended {
+                state.queue.push_back(Waiter {
+                    ticket,
+                    ask,
+                    written,
+                    told,
+                });
+            }
+            (ticket, turn)
         };
-        self.source.pool.allocate_guarded(len, grant)
+        let place = Place {
+            memory: Arc::clone(self),
+            ticket,
+        };
+        self.serve(turn);
+        place
+    }
+
+    /// Gives those who wait what there is, the first first. Where nothing is on its way that would give memory back, one of
+    /// them is [`Turn::Stuck`]: the first for whom there is something.
+    pub(super) fn serve(self: &Arc<Self>, mut turn: Turn) {
+        let mut served = Vec::new();
+        {
+            let mut state = self.state.lock();
+            if !state.queue.is_empty() {
+                state.shares.expect(self.expected());
+            }
+            loop {
+                let tried = match turn {
+                    Turn::Stuck => state.queue.len(),
+                    Turn::First | Turn::Waited => 1,
+                };
+                let mut asks = state.queue.iter().map(|waiter| waiter.ask).take(tried);
+                let shares = &state.shares;
+                let found = asks
+                    .by_ref()
+                    .enumerate()
+                    .find_map(|(index, ask)| Some((index, ask, shares.choose(ask, turn)?)));
+                let Some((index, ask, taken)) = found else {
+                    break;
+                };
+                let share = self.share(&mut state.shares, ask, taken);
+                let waiter = state.queue.remove(index).expect("it was looked at");
+                served.push((waiter.told, share));
+                turn = Turn::Waited;
+            }
+        }
+        for (told, share) in served {
+            // Who has given up meanwhile leaves it to the next.
+            drop(told.send(share));
+        }
+    }
+
+    /// Makes one of those who wait fail: one that holds memory, if one does, of whose file least is lost, and the youngest of
+    /// several.
+    pub(super) fn fail_one(self: &Arc<Self>) {
+        let failed = {
+            let mut state = self.state.lock();
+            let waiters = state.queue.iter().enumerate();
+            let least =
+                waiters.min_by_key(|(index, it)| (it.ask.held == 0, it.written, Reverse(*index)));
+            let index = least.map(|(index, _)| index);
+            index.and_then(|index| state.queue.remove(index))
+        };
+        drop(failed);
+        self.serve(Turn::Waited);
+    }
+
+    /// Makes all fail that wait, now or later. For the end of the mount.
+    pub(super) fn fail_all(&self) {
+        let failed = {
+            let mut state = self.state.lock();
+            state.is_ended = true;
+            std::mem::take(&mut state.queue)
+        };
+        drop(failed);
+    }
+
+    /// Asks reads for what was given and is still theirs.
+    pub(super) fn make_room(&self) {
+        (self.source.make_room)();
+    }
+
+    /// Whether somebody waits, or would for `bytes` more.
+    pub(super) fn is_short(&self, bytes: usize) -> bool {
+        let expected = self.expected();
+        let mut state = self.state.lock();
+        state.shares.expect(expected);
+        !state.queue.is_empty() || !state.shares.has_room(bytes as u64)
     }
 
     /// The memory itself.
@@ -131,93 +291,223 @@ impl WriteMemory {
 
     /// Bytes that writers hold.
     pub(super) fn used(&self) -> u64 {
-        self.any.used() + self.whole.used()
+        self.state.lock().shares.used()
+    }
+
+    /// Bytes of WRITEs that may wait at once.
+    fn expected(&self) -> u64 {
+        self.threads.bytes(self.clock.now())
+    }
+
+    fn share(self: &Arc<Self>, shares: &mut Shares, ask: Ask, (kind, bytes): (Kind, u64)) -> Share {
+        shares.take(kind, bytes - ask.held);
+        Share {
+            memory: Arc::clone(self),
+            kind,
+            held: ask.held,
+            more: bytes - ask.held,
+            is_used: false,
+        }
+    }
+
+    fn block(&self, lease: &Arc<Lease>, len: usize) -> BlockFill {
+        self.pool().allocate_guarded(len, Arc::clone(lease))
     }
 }
 
-/// The buffer for `len` bytes where memory is short: a quarter more, so that what is copied while it grows stays within
-/// five times the file.
+/// A place in the queue, given up on drop.
+struct Place {
+    memory: Arc<WriteMemory>,
+    ticket: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let waiter = {
+            let mut state = self.memory.state.lock();
+            let queue = &mut state.queue;
+            let place = queue.binary_search_by_key(&self.ticket, |waiter| waiter.ticket);
+            place.ok().and_then(|place| queue.remove(place))
+        };
+        if waiter.is_some() {
+            // It may have been in the way of the next.
+            self.memory.serve(Turn::Waited);
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if self.is_used {
+            return;
+        }
+        let (kind, bytes) = (self.kind, self.more);
+        self.memory.state.lock().shares.give_back(kind, bytes);
+        self.memory.serve(Turn::Waited);
+    }
+}
+
+impl Grant {
+    /// Bytes of the buffer.
+    pub(super) fn len(&self) -> usize {
+        let len = self.share.held + self.share.more;
+        usize::try_from(len).expect("memory fits into memory")
+    }
+
+    /// Whether the buffer is for a whole part, and no beginning that grows.
+    pub(super) fn is_part(&self) -> bool {
+        self.share.kind == Kind::Part
+    }
+
+    /// Whether it is for a buffer that is there.
+    pub(super) fn is_growth(&self) -> bool {
+        self.share.held > 0
+    }
+
+    /// A new buffer.
+    pub(super) fn block(mut self) -> (BlockFill, Arc<Lease>) {
+        assert_eq!(self.share.held, 0, "a buffer that is there grows");
+        self.share.is_used = true;
+        let len = self.len();
+        let memory = Arc::clone(&self.share.memory);
+        let lease = Arc::new(Lease {
+            held: Mutex::new(Held {
+                kind: self.share.kind,
+                main: self.main,
+            }),
+            memory: Arc::clone(&memory),
+        });
+        (memory.block(&lease, len), lease)
+    }
+
+    /// Makes `fill` as long as what was given for it.
+    pub(super) fn grow(mut self, fill: &mut BlockFill, lease: &Lease) {
+        let (len, kind) = (self.len(), self.share.kind);
+        let from = {
+            let mut held = lease.held.lock();
+            let bytes = held.main.bytes();
+            assert_eq!(self.share.held, bytes);
+            self.share.is_used = true;
+            let from = std::mem::replace(&mut held.kind, kind);
+            let shares = &mut lease.memory.state.lock().shares;
+            shares.turn(bytes, from, kind);
+            held.main.merge(self.main);
+            from
+        };
+        assert!(fill.grow(len), "nobody else had it when it was asked for");
+        if from != kind {
+            // A beginning less.
+            lease.memory.serve(Turn::Waited);
+        }
+    }
+}
+
+impl Lease {
+    /// Bytes that are held.
+    pub(super) fn bytes(&self) -> u64 {
+        self.held.lock().main.bytes()
+    }
+
+    /// Whether it is held for a part that can be filled, and not for a beginning.
+    pub(super) fn is_part(&self) -> bool {
+        self.held.lock().kind == Kind::Part
+    }
+
+    /// Cuts `fill`, which is a part's, down to what is filled, as a beginning. Returns whether it did: others may have handles of
+    /// it, or beginnings as much as they may.
+    pub(super) fn cut(&self, fill: &mut BlockFill) -> bool {
+        let len = BlockPool::memory_of(fill.filled()).min(fill.capacity());
+        if fill.is_shared() {
+            return false;
+        }
+        let rest = {
+            let mut held = self.held.lock();
+            let bytes = held.main.bytes();
+            if !self.memory.state.lock().shares.cut(bytes, len as u64) {
+                return false;
+            }
+            held.kind = Kind::Beginning;
+            held.main.split(bytes - len as u64)
+        };
+        assert!(fill.shrink(len), "nobody else has it");
+        drop(rest);
+        self.memory.serve(Turn::Waited);
+        true
+    }
+
+    /// A buffer with `data`, which is the end of the one that this is for: of the same memory, which that does not need any
+    /// more.
+    pub(super) fn split(&self, data: &[u8]) -> (BlockFill, Arc<Self>) {
+        let len = data.len() as u64;
+        let main = {
+            let mut held = self.held.lock();
+            let shares = &mut self.memory.state.lock().shares;
+            shares.turn(len, held.kind, Kind::Beginning);
+            held.main.split(len)
+        };
+        let lease = Arc::new(Self {
+            memory: Arc::clone(&self.memory),
+            held: Mutex::new(Held {
+                kind: Kind::Beginning,
+                main,
+            }),
+        });
+        let mut fill = self.memory.block(&lease, data.len());
+        // A copy of file data: less than one write, where memory is short.
+        fill.append(data);
+        (fill, lease)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let held = self.held.get_mut();
+        let bytes = free(&mut held.main);
+        let kind = held.kind;
+        self.memory.state.lock().shares.give_back(kind, bytes);
+        self.memory.serve(Turn::Waited);
+    }
+}
+
+impl Counted {
+    /// Bytes of it.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> u64 {
+        self.main.bytes()
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let bytes = free(&mut self.main);
+        self.memory.state.lock().shares.waited(bytes);
+        self.memory.serve(Turn::Waited);
+    }
+}
+
+/// Gives the mount's memory back, and tells how much: before the share, or who is served that would find it taken yet, and
+/// have reads give theirs.
+fn free(main: &mut Reservation) -> u64 {
+    let bytes = main.bytes();
+    drop(main.split(bytes));
+    bytes
+}
+
+/// The buffer for `len` bytes where memory is short. Small ones are copied while they grow, so they get a quarter more, and
+/// what is copied stays within five times the file. The others get all of the memory that is behind their length: it may
+/// have been used before, and then all of it is there.
 pub(super) fn least(len: usize, whole: usize) -> usize {
-    (len + len / 4).next_multiple_of(WRITE_STAGES[0]).min(whole)
+    let small = (len + len / 4).next_multiple_of(WRITE_STAGES[0]);
+    let wanted = if len < WRITE_STAGES[1] {
+        small.min(WRITE_STAGES[1])
+    } else {
+        BlockPool::memory_of(len)
+    };
+    wanted.min(whole)
 }
 
 /// The buffer for `len` bytes of a file whose parts have `whole` bytes: small ones grow in few steps.
 pub(super) fn stage(len: usize, whole: usize) -> usize {
     let stage = WRITE_STAGES.into_iter().find(|stage| len <= *stage);
     stage.unwrap_or(whole).min(whole)
-}
-
-#[cfg(test)]
-mod tests {
-    use futures::FutureExt as _;
-
-    use super::*;
-
-    fn memory(limit: u64) -> WriteMemory {
-        WriteMemory::new(MemorySource {
-            budget: Budget::new(limit),
-            pool: BlockPool::new(0),
-            make_room: Arc::new(|| ()),
-        })
-    }
-
-    #[test]
-    fn buffers_grow_in_few_steps() {
-        const WHOLE: usize = 9 << 20;
-        for (len, expected) in [
-            (0, 4 << 10),
-            (1024, 4 << 10),
-            (4097, 64 << 10),
-            (65_537, 1 << 20),
-            ((1 << 20) + 1, WHOLE),
-        ] {
-            assert_eq!(stage(len, WHOLE), expected, "{len}");
-        }
-    }
-
-    #[test]
-    fn buffers_are_tight_when_much_is_held() {
-        for (len, expected) in [(1, 4 << 10), (4096, 8 << 10), (100_000, 126_976)] {
-            assert_eq!(least(len, 9 << 20), expected, "{len}");
-        }
-        assert_eq!(least(9 << 20, 9 << 20), 9 << 20);
-        // Of 200 for buffers of any size, a quarter is plenty.
-        let memory = memory(800);
-        let ask = Ask {
-            len: 50,
-            least: 5,
-            whole: 100,
-        };
-        let held: Vec<_> = (0..10).map(|_| memory.try_take(ask).unwrap()).collect();
-        let sizes: Vec<_> = held.iter().map(BlockFill::capacity).collect();
-        assert_eq!(sizes[..3], [50, 5, 5]);
-        assert_eq!(sizes[9], 5);
-    }
-
-    #[test]
-    fn beginnings_of_parts_never_take_what_whole_parts_need() {
-        // Writers have 200, of which 100 are for whole parts.
-        let memory = memory(400);
-        let ask = Ask {
-            len: 50,
-            least: 50,
-            whole: 100,
-        };
-        let mut held: Vec<_> = (0..2).map(|_| memory.try_take(ask).unwrap()).collect();
-        // The next one gets a whole part, which it can fill and send.
-        let whole = memory.try_take(ask).unwrap();
-        assert_eq!(whole.capacity(), 100);
-        assert!(memory.try_take(ask).is_none());
-        let mut waiting = Box::pin(memory.take(ask));
-        assert!((&mut waiting).now_or_never().is_none());
-        drop(whole);
-        let whole = waiting.now_or_never().expect("the part was sent");
-        assert_eq!((whole.capacity(), memory.used()), (100, 200));
-        let mut waiting = Box::pin(memory.take(ask));
-        assert!((&mut waiting).now_or_never().is_none());
-        held.pop();
-        assert_eq!(waiting.now_or_never().unwrap().capacity(), 50);
-        drop((held, whole));
-        assert_eq!((memory.used(), memory.source.budget.used()), (0, 0));
-    }
 }

@@ -22,8 +22,12 @@ mod memory;
 mod pace;
 mod part_plan;
 mod parts_in_flight;
+mod room;
+mod shares;
 mod shortage;
+mod unasked;
 mod upload;
+mod waiting;
 mod writer;
 
 #[cfg(test)]
@@ -33,6 +37,8 @@ mod fault_matrix;
 #[cfg(test)]
 mod growth_tests;
 #[cfg(test)]
+mod memory_tests;
+#[cfg(test)]
 mod shortage_tests;
 #[cfg(test)]
 mod tests;
@@ -40,4 +46,5 @@ mod tests;
 pub use context::WriteContext;
 pub use copied::Copied;
 pub use memory::MemorySource;
+pub use waiting::HeldWrite;
 pub use writer::{Beginning, Stored, WriteObserver, Writer};

@@ -37,6 +37,11 @@ impl PartPlan {
         self.is_fixed
     }
 
+    /// Bytes of the first part.
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+
     /// Bytes of part `number`, which counts from 1; `None` behind the last part that S3 takes.
     pub(super) fn size(&self, number: u16) -> Option<u64> {
         assert!(number > 0, "parts count from 1");

@@ -72,6 +72,7 @@ impl PartsInFlight {
     }
 
     /// Parts that are being sent.
+    #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }

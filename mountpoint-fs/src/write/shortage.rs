@@ -3,39 +3,43 @@
 //! An application may write to many large files in turn, and each of them then holds a part that is not full. S3 takes a
 //! part that is not the last from 5 MiB on: the file that was written to least lately sends what it has; where only files
 //! have so much whose writers wait themselves, the one that has waited longest does. Where none has, and for a while nothing
-//! at all is written or sent, those who wait fail rather than wait for ever.
+//! at all is written or sent, those who wait fail rather than wait for ever: one after the other, because the memory of
+//! one may do for the rest, and first, of those that hold memory, the one of which least is lost. Before all that, files that
+//! are idle or have failed give back what they do not need ([`Writer::give_back_idle`]).
 //!
-//! Invariant: nothing is sent early while parts are on their way, whose memory comes back by itself. Looked at by one task
-//! of the runtime, with no lock held.
+//! Invariant: nothing is sent early, and nobody fails, while any data is on its way to the bucket, whose memory comes back
+//! by itself. Looked at by one task of the runtime, with no lock held.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::future::{Either, select};
 use mountpoint_client::types::Key;
-use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Notify;
 
 use super::context::WriteContext;
-use super::memory::Ask;
+use super::memory::Grant;
+use super::shares::{Ask, Turn};
 use super::writer::Writer;
-use crate::config::limits::{READER_IDLE, SHORTAGE_MAX, SHORTAGE_TICK};
+use crate::config::limits::{
+    READER_IDLE, SHORTAGE_MAX, SHORTAGE_NEXT, SHORTAGE_PROGRESS, SHORTAGE_TICK,
+};
 use crate::operation::FsError;
-use crate::sync::Mutex;
+use crate::sync::{Counted, Mutex};
 
 /// Who waits for memory, and who might give some back.
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
     waiting: AtomicUsize,
-    /// Counts what is written: tells which file was written to least lately, and whether anything moves.
+    /// Counts bytes that are written: tells which file was written to least lately, and whether anything moves.
     moves: AtomicU64,
-    /// Those of them that hold enough for a part.
+    /// Requests on their way, or about to be, whose bodies give memory back at their end.
+    sending: Arc<AtomicUsize>,
+    /// Those of them who wait that hold enough for a part.
     holding: AtomicUsize,
     begun: Arc<Notify>,
     /// One of `holding` is to send what it holds.
     send_first: Notify,
-    given_up: Notify,
     /// What was seen last. A leaf.
     seen: Mutex<Option<Seen>>,
     /// Open files. A leaf.
@@ -66,15 +70,31 @@ impl Shortage {
         writers.known.push(Arc::downgrade(writer));
     }
 
-    /// Something was written or sent. Returns how often that was so before.
+    /// `bytes` were written. Returns how many before.
+    pub(super) fn written(&self, bytes: u64) -> u64 {
+        self.moves.fetch_add(bytes, Ordering::Relaxed)
+    }
+
+    /// Somebody goes on: has got memory, or the server has copied. Returns what [`Self::written`] does.
     pub(super) fn moved(&self) -> u64 {
-        self.moves.fetch_add(1, Ordering::Relaxed)
+        self.written(SHORTAGE_PROGRESS)
+    }
+
+    /// A body of what was written is sent, until the guard is dropped.
+    pub(super) fn sending(&self) -> Sending {
+        self.sending.fetch_add(1, Ordering::AcqRel);
+        Sending(Arc::clone(&self.sending))
+    }
+
+    /// Files that are open for writing.
+    fn open(&self) -> impl Iterator<Item = Arc<Writer>> + use<> {
+        let known: Vec<_> = self.writers.lock().known.clone();
+        known.into_iter().filter_map(|known| known.upgrade())
     }
 
     /// The file that can send a part and was written to least lately.
     fn idlest(&self) -> Option<Arc<Writer>> {
-        let known: Vec<_> = self.writers.lock().known.clone();
-        let open = known.iter().filter_map(Weak::upgrade);
+        let open = self.open();
         let ready = open.filter_map(|writer| Some((writer.can_send_since()?, writer)));
         Some(ready.min_by_key(|(since, _)| *since)?.1)
     }
@@ -88,59 +108,45 @@ impl Shortage {
         self.send_first.notified().await;
     }
 
-    fn wait(&self) -> Waiting<'_> {
-        self.waiting.fetch_add(1, Ordering::AcqRel);
+    fn wait(&self) -> Counted<'_> {
+        let waiting = Counted::new(&self.waiting);
         self.begun.notify_one();
-        Waiting(self)
+        waiting
     }
 }
 
-/// Counts one more, until it is dropped.
-struct Counted<'a>(&'a AtomicUsize);
+/// A body that is being sent; dropped behind it.
+#[derive(Debug)]
+pub(super) struct Sending(Arc<AtomicUsize>);
 
-impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::AcqRel);
-        Self(count)
-    }
-}
-
-impl Drop for Counted<'_> {
+impl Drop for Sending {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// Somebody who waits.
-struct Waiting<'a>(&'a Shortage);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
-        self.0.moved();
-    }
-}
-
 impl WriteContext {
-    /// Memory for a part of `key`, when there is some; an error if there will be none.
-    pub(super) async fn memory_for(&self, key: &Key, ask: Ask) -> Result<BlockFill, FsError> {
-        if let Some(fill) = self.memory.try_take(ask) {
-            return Ok(fill);
+    /// Memory for a part of `key`, of which `written` bytes were taken, when there is some; an error if there will be none.
+    pub(super) async fn memory_for(
+        &self,
+        key: &Key,
+        ask: Ask,
+        written: u64,
+    ) -> Result<Grant, FsError> {
+        if let Some(grant) = self.memory.try_take(ask) {
+            return Ok(grant);
         }
-        let given_up = std::pin::pin!(self.shortage.given_up.notified());
-        let waiting = self.shortage.wait();
-        let taken = std::pin::pin!(self.memory.take(ask));
-        let outcome = match select(taken, given_up).await {
-            Either::Left((fill, _)) => Ok(fill),
-            Either::Right(_) => Err(FsError::NoSpace(format!(
+        let _waiting = self.shortage.wait();
+        let Some(grant) = self.memory.take(ask, written).await else {
+            return Err(FsError::NoSpace(format!(
                 "{key}: files that are open and not written to hold all memory for writing, and for {} s nothing was \
                  written or sent; close files before others are written, raise --memory-target, or leave out \
                  --write-part-size: parts of a fixed size are not sent before they are full",
                 SHORTAGE_MAX.as_secs()
-            ))),
+            )));
         };
-        drop(waiting);
-        outcome
+        self.shortage.moved();
+        Ok(grant)
     }
 
     /// Helps writers that wait for memory, for as long as the context lives. A task of a tokio runtime.
@@ -161,28 +167,39 @@ impl WriteContext {
         }
     }
 
-    /// Has a part sent early, or those who wait fail. Returns whether anybody waits. Called with no lock held.
+    /// Has a part sent early, or one of those who wait fail. Returns whether anybody waits. Called with no lock held.
     pub(super) fn look(&self) -> bool {
         let shortage = &self.shortage;
         if shortage.waiting.load(Ordering::Acquire) == 0 {
             *shortage.seen.lock() = None;
             return false;
         }
+        // What only ends or copies on the server gives nothing back, and may take hours.
+        let is_busy = shortage.sending.load(Ordering::Acquire) > 0;
         let now = self.clock.now();
+        for writer in shortage.open() {
+            writer.give_back_idle(now, !is_busy);
+        }
+        let turn = if is_busy { Turn::Waited } else { Turn::Stuck };
+        self.memory.serve(turn);
+        self.memory.make_room();
+        let is_moving = is_busy || self.send_one_early();
         let moves = shortage.moves.load(Ordering::Relaxed);
-        let is_moving = self.parts.count() > 0 || self.send_one_early();
         let waited = {
             let mut seen = shortage.seen.lock();
             let start = Seen { moves, since: now };
             let last = seen.get_or_insert(start);
-            if is_moving || last.moves != moves {
+            if is_moving || moves - last.moves >= SHORTAGE_PROGRESS {
                 *last = start;
             }
-            now - last.since
+            let waited = now - last.since;
+            if waited >= SHORTAGE_MAX {
+                last.since = now - (SHORTAGE_MAX - SHORTAGE_NEXT);
+            }
+            waited
         };
         if waited >= SHORTAGE_MAX {
-            *shortage.seen.lock() = None;
-            shortage.given_up.notify_waiters();
+            self.memory.fail_one();
         }
         true
     }

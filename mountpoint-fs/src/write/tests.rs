@@ -85,6 +85,12 @@ impl Bench {
         }
     }
 
+    /// How a file begins that replaces what is there.
+    pub(super) fn replacing(&self) -> Beginning {
+        let there = self.client.object("key");
+        Beginning::Replace(there.expect("there is an object").etag)
+    }
+
     pub(super) fn immediate() -> Self {
         Self::new(Time::Immediate, 256 << 20, Some(ChecksumAlgorithm::Crc32c))
     }
@@ -258,7 +264,7 @@ fn parts_are_sent_in_parallel_and_the_object_is_made_when_all_are_there() {
 
 #[test]
 fn a_writer_waits_for_memory_and_one_that_gives_up_has_changed_nothing() {
-    // Half of it for writers: 12 MiB, of which 6 are kept for whole parts.
+    // 8 MiB of it are for reads, and 6 for a whole part.
     let bench = Bench::manual(24 << 20);
     let (first, second) = (bench.writer(Beginning::New), bench.writer(Beginning::New));
     write(&first, 0, &pattern(5 * MIB)).unwrap();
@@ -281,7 +287,7 @@ fn a_writer_waits_for_memory_and_one_that_gives_up_has_changed_nothing() {
         }
     }
     now(waiting).unwrap();
-    assert!(bench.context.bytes_held() <= 12 << 20);
+    assert!(bench.context.bytes_held() <= 16 << 20);
 }
 
 #[test]
@@ -338,7 +344,7 @@ fn what_somebody_else_made_is_not_replaced() {
         bench.client.put_object("key", "theirs");
         assert!(matches!(now(writer.store()), Err(FsError::Exists)));
         assert_eq!(bench.content().unwrap(), b"theirs");
-        let writer = bench.writer(Beginning::Replace);
+        let writer = bench.writer(bench.replacing());
         write(&writer, 0, &pattern(len)).unwrap();
         now(writer.store()).unwrap();
         assert!(bench.content().unwrap() == pattern(len));
@@ -475,7 +481,7 @@ fn an_upload_that_was_given_up_while_it_was_completed_is_not_taken_for_done() {
         when: When::Next(1),
         fault: Fault::Repeat,
     });
-    let writer = bench.writer(Beginning::Replace);
+    let writer = bench.writer(bench.replacing());
     write(&writer, 0, &pattern(11 * MIB)).unwrap();
     let mut storing = Box::pin(writer.store());
     assert!((&mut storing).now_or_never().is_none());
@@ -521,4 +527,56 @@ fn a_completion_that_was_done_is_seen_to_be_done() {
             .is_some_and(|content| content == pattern(11 * MIB));
         assert_eq!((is_there, bench.uploads()), (is_stored, 0), "{fault:?}");
     }
+}
+
+/// The upload is gone, its completion was answered with nonsense, and the object has the right size: it is the one that was to
+/// be replaced, because somebody has aborted the upload.
+#[test]
+fn an_old_object_of_the_same_size_is_not_taken_for_the_new_one() {
+    for takes_conditions in [true, false] {
+        let bench = Bench::manual(256 << 20);
+        bench.client.put_object("key", vec![7; 11 * MIB]);
+        // A server that takes no conditions is told by its first refusal.
+        let writer = if takes_conditions {
+            bench.writer(bench.replacing())
+        } else {
+            let etag = bench.client.object("key").unwrap().etag;
+            bench.writer(Beginning::Extend(Stored { etag, size: 0 }))
+        };
+        write(&writer, 0, &pattern(11 * MIB)).unwrap();
+        let mut storing = Box::pin(writer.store());
+        let mut refusals = if takes_conditions { 0 } else { 1 };
+        let completion = loop {
+            waits(&mut storing);
+            let requests = bench.client.pending_requests();
+            let next = &requests[0];
+            if next.operation != Operation::CompleteMultipartUpload {
+                bench.client.finish(next.id);
+            } else if refusals > 0 {
+                refusals -= 1;
+                bench.client.fail(next.id, ErrorKind::Unsupported);
+            } else {
+                break next.id;
+            }
+        };
+        let mut uploads = bench.client.list_uploads("");
+        waits(&mut uploads);
+        let last = || bench.client.pending_requests().last().unwrap().id;
+        bench.client.finish(last());
+        let uploads = now(uploads).unwrap();
+        let mut aborting = bench.client.abort_upload(&uploads[0]);
+        waits(&mut aborting);
+        bench.client.finish(last());
+        now(aborting).unwrap();
+        bench.client.fail(completion, ErrorKind::InvalidResponse);
+        bench.client.deliver_all();
+        let stored = now(storing);
+        assert!(stored.is_err(), "{takes_conditions}: {stored:?}");
+    }
+}
+
+/// A future that waits.
+#[track_caller]
+fn waits<T>(future: &mut (impl Future<Output = T> + Unpin)) {
+    assert!(future.now_or_never().is_none(), "it waits");
 }

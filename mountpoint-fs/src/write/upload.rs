@@ -9,12 +9,12 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use mountpoint_client::types::{
-    Checksum, ChecksumAlgorithm, Key, ObjectHeaders, Part, PartNumber, PutCondition,
+    Checksum, ChecksumAlgorithm, ETag, Key, ObjectHeaders, Part, PartNumber, PutCondition,
     Upload as OpenUpload,
 };
 use mountpoint_client::{ClientError, ErrorKind};
 
-use super::abilities::Uses;
+use super::abilities::{Storing, Uses};
 use super::background::{self, Settled};
 use super::context::{WriteContext, failed, not_made};
 use super::copied::{Copied, copy_failed};
@@ -149,7 +149,10 @@ impl Upload {
         let (this, pending) = (Arc::clone(self), self.context.begin());
         // What the server copies takes neither memory nor network.
         let in_flight = match &source {
-            Source::Bytes(body, _) => Some(self.context.parts.enter(body.len() as u64)),
+            Source::Bytes(body, _) => {
+                let entered = self.context.parts.enter(body.len() as u64);
+                Some((entered, self.context.shortage.sending()))
+            }
             Source::Object(_) => None,
         };
         let outcome = settled.clone();
@@ -197,9 +200,14 @@ impl Upload {
         }
     }
 
-    /// Makes the object of the parts, when all are there. On failure nothing is left.
-    pub(super) async fn complete(&self, condition: PutCondition) -> Result<Stored, FsError> {
-        let outcome = self.try_complete(condition).await;
+    /// Makes the object of the parts, when all are there. On failure nothing is left. `old` is the version that it replaces, as
+    /// far as that is known.
+    pub(super) async fn complete(
+        &self,
+        condition: PutCondition,
+        old: Option<ETag>,
+    ) -> Result<Stored, FsError> {
+        let outcome = self.try_complete(condition, old).await;
         match &outcome {
             Ok(_) => {
                 self.is_ended.store(true, Ordering::Release);
@@ -212,7 +220,11 @@ impl Upload {
         outcome
     }
 
-    async fn try_complete(&self, condition: PutCondition) -> Result<Stored, FsError> {
+    async fn try_complete(
+        &self,
+        condition: PutCondition,
+        old: Option<ETag>,
+    ) -> Result<Stored, FsError> {
         let begun = self.begun.wait().await?;
         let settled: Vec<_> = self.parts.lock().clone();
         let mut parts = Vec::with_capacity(settled.len());
@@ -239,13 +251,14 @@ impl Upload {
                         let client = &*self.context.client;
                         let wanted = Wanted {
                             size,
-                            parts: parts.len(),
-                            condition: &uses.condition,
+                            parts: &parts,
+                            old: old.as_ref(),
                         };
                         let stored = lost_answer::of_complete(client, &begun.upload, wanted).await;
                         return stored.ok_or_else(|| not_made(error, &uses.condition, &self.key));
                     }
                     None => {
+                        abilities.refused(Storing::InParts, &uses, &error);
                         let error = explain(error, &parts);
                         return Err(not_made(error, &uses.condition, &self.key));
                     }
@@ -310,8 +323,6 @@ fn are_equally_large(parts: &[Part]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mountpoint_client::types::ETag;
-
     use super::*;
 
     #[test]

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::{Either, select};
 use mountpoint_client::types::{ChecksumAlgorithm, ETag, Key, ObjectHeaders, PutCondition};
-use mountpoint_crt_sys::block::BlockFill;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::background::{self, Settled};
@@ -24,9 +23,9 @@ use super::copied::Copied;
 use super::failure::Failure;
 use super::front::{BlockBytes, Carry, Filling, Front, Need, Stage, Way};
 use super::growth::Growth;
-use super::memory::{Ask, least, stage};
+use super::memory::least;
 use super::upload::Upload;
-use crate::config::limits::{UPLOAD_PARTS_MAX, WRITE_SIZE_MAX};
+use crate::config::limits::{UPLOAD_PART_MAX, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX};
 use crate::operation::{FsError, Progress};
 use crate::sync::Mutex;
 
@@ -44,8 +43,10 @@ pub struct Stored {
 pub enum Beginning {
     /// There is no object: one that somebody else makes meanwhile is not replaced.
     New,
-    /// The object that is there is replaced.
-    Replace,
+    /// The same, and S3 was not asked before.
+    NewUnasked,
+    /// The object that is there, which was this version when it was opened, is replaced.
+    Replace(ETag),
     /// The object that is there stays, and bytes come behind it: S3 copies it.
     Append(Stored),
     /// The same where the server appends to the object, which has a checksum of this algorithm.
@@ -71,6 +72,8 @@ pub trait WriteObserver: Send + Sync {
 pub struct Writer {
     pub(super) context: Arc<WriteContext>,
     pub(super) key: Key,
+    /// Whether S3 was not asked about the file before it was made.
+    pub(super) is_unasked: bool,
     pub(super) progress: Arc<Progress>,
     pub(super) observer: Arc<dyn WriteObserver>,
     pub(super) failure: Arc<Failure>,
@@ -89,12 +92,16 @@ impl Writer {
         progress: Arc<Progress>,
         observer: Arc<dyn WriteObserver>,
     ) -> Arc<Self> {
+        let is_unasked = matches!(beginning, Beginning::NewUnasked);
         let mut way = context.way_of_new();
         let mut growth = None;
-        let mut end = 0;
+        let (mut end, mut replaced) = (0, None);
         let (condition, stage, base) = match beginning {
-            Beginning::New => (PutCondition::Absent, Stage::Open, None),
-            Beginning::Replace => (PutCondition::None, Stage::Open, None),
+            Beginning::New | Beginning::NewUnasked => (PutCondition::Absent, Stage::Open, None),
+            Beginning::Replace(old) => {
+                replaced = Some(old);
+                (PutCondition::None, Stage::Open, None)
+            }
             Beginning::Grow(stored, algorithm) => {
                 way = Way::Growth;
                 end = stored.size;
@@ -118,6 +125,8 @@ impl Writer {
             filling: None,
             carry: None,
             written_at: 0,
+            written_when: context.clock.now(),
+            part_since: context.clock.now(),
             upload: None,
             parts: 0,
             base,
@@ -127,12 +136,14 @@ impl Writer {
             is_dressed_late: false,
             is_timed: false,
             condition,
+            replaced,
             stage,
         };
         let writer = Arc::new(Self {
             context: Arc::clone(context),
             headers: Mutex::new(context.headers(&key)),
             key,
+            is_unasked,
             progress,
             failure: Arc::new(Failure::new(&observer)),
             observer,
@@ -154,14 +165,13 @@ impl Writer {
         let filled = front.held();
         let part_size = self.part_size(&front).expect("it is the first part");
         let whole = part_size + WRITE_SIZE_MAX;
-        let len = least(filled + data.len(), whole);
-        let ask = Ask {
-            len,
-            least: len,
-            whole,
-        };
-        let fill = self.context.memory_for(&self.key, ask).await?;
-        self.install(&mut front, fill);
+        if !front.has_room(data.len()) {
+            let least = least(filled + data.len(), whole);
+            let ask = self.ask(&front, least, least, whole);
+            let memory = self.context.memory_for(&self.key, ask, front.end);
+            let grant = memory.await?;
+            self.install(&mut front, grant);
+        }
         let filling = front.filling.as_mut().expect("it was installed");
         filling.fill.append(data);
         filling.checksum.update(data);
@@ -188,8 +198,8 @@ impl Writer {
                 return None;
             }
             Need::Memory(ask) => {
-                let fill = self.context.memory.try_take(ask)?;
-                self.install(&mut front, fill);
+                let grant = self.context.memory.try_take(ask)?;
+                self.install(&mut front, grant);
             }
             Need::End(_) => return None,
         }
@@ -206,16 +216,30 @@ impl Writer {
                     if front.upload.is_some() {
                         self.context.parts.room().await;
                     }
-                    let memory = pin!(self.context.memory_for(&self.key, ask));
-                    // It holds the lock: nobody else can have its part sent.
-                    let told = pin!(self.context.shortage.told_to_send(self.can_send(&front)));
-                    match select(memory, told).await {
-                        Either::Left((Ok(fill), _)) => self.install(&mut front, fill),
-                        Either::Left((Err(error), _)) => {
+                    if let Some(grant) = self.context.memory.try_take(ask) {
+                        self.install(&mut front, grant);
+                        continue;
+                    }
+                    if self.settle_carry(&mut front) {
+                        continue;
+                    }
+                    // It gives up its place in the queue before what it holds is sent, and is nobody's to grow any more.
+                    let granted = {
+                        let memory = self.context.memory_for(&self.key, ask, front.end);
+                        // It holds the lock: nobody else can have its part sent.
+                        let told = self.context.shortage.told_to_send(self.can_send(&front));
+                        match select(pin!(memory), pin!(told)).await {
+                            Either::Left((granted, _)) => Some(granted),
+                            Either::Right(_) => None,
+                        }
+                    };
+                    match granted {
+                        Some(Ok(grant)) => self.install(&mut front, grant),
+                        Some(Err(error)) => {
                             self.fail(&mut front, &error);
                             return Err(error);
                         }
-                        Either::Right(_) => {
+                        None => {
                             self.send_held(&mut front);
                         }
                     }
@@ -251,8 +275,7 @@ impl Writer {
     pub(super) fn fail(&self, front: &mut Front, error: &FsError) {
         self.failure.set(error);
         // Others may wait for the memory.
-        front.filling = None;
-        front.carry = None;
+        front.let_go();
         if let Some(upload) = front.upload.take() {
             let pending = self.context.begin();
             background::run(async move {
@@ -292,7 +315,7 @@ impl Writer {
 
     /// Whether what is held can be sent before its part is full. What is appended may have any size; parts of an upload
     /// have the size that was asked for.
-    fn can_send(&self, front: &Front) -> bool {
+    pub(super) fn can_send(&self, front: &Front) -> bool {
         front.has_part() && (front.is_growing() || !self.context.plan.is_fixed())
     }
 
@@ -307,104 +330,6 @@ impl Writer {
     #[must_use]
     pub fn failure(&self) -> Option<FsError> {
         self.failure.get()
-    }
-
-    /// What is needed to take `len` bytes at `offset`.
-    fn need(&self, front: &mut Front, offset: u64, len: usize) -> Result<Need, FsError> {
-        assert!(
-            len <= WRITE_SIZE_MAX,
-            "the kernel agreed to write less at once"
-        );
-        if let Some(error) = self.failure.get() {
-            return Err(error);
-        }
-        self.look(front);
-        if let Stage::Storing(settled) = &front.stage {
-            return Ok(Need::End(settled.clone()));
-        }
-        if let Some(growth) = &mut front.growth
-            && let Err(error) = growth.check(&self.key)
-        {
-            self.fail(front, &error);
-            return Err(error);
-        }
-        if offset != front.end {
-            let error = FsError::NotSequential(format!(
-                "{}: files are written from their beginning to their end, this write is at {offset} instead of {}; \
-                 {}",
-                self.key,
-                front.end,
-                if front.growth.is_some() {
-                    "what was appended before stays"
-                } else {
-                    "nothing of the file is stored"
-                }
-            ));
-            self.fail(front, &error);
-            return Err(error);
-        }
-        if len == 0 {
-            return Ok(Need::Nothing);
-        }
-        let held = front.held();
-        if let Some(filling) = &front.filling
-            && filling.fill.capacity() - filling.fill.filled() >= len
-        {
-            return Ok(Need::Nothing);
-        }
-        if let Some(turn) = front.growth.as_mut().and_then(Growth::turn) {
-            return Ok(Need::End(turn));
-        }
-        let part_size = self.part_size(front);
-        let part_size = part_size.inspect_err(|error| self.fail(front, error))?;
-        let whole = part_size + WRITE_SIZE_MAX;
-        let is_first = front.upload.is_none() && front.parts == 0;
-        let (len, least) = if is_first {
-            (stage(held + len, whole), least(held + len, whole))
-        } else {
-            (whole, whole)
-        };
-        Ok(Need::Memory(Ask { len, least, whole }))
-    }
-
-    /// Bytes of the part that is filled next.
-    pub(super) fn part_size(&self, front: &Front) -> Result<usize, FsError> {
-        let mut number = front.parts + self.copies(front) + 1;
-        if front.growth.is_some() {
-            // How many parts the object has is not known here.
-            number = number.min(UPLOAD_PARTS_MAX);
-        }
-        match self.context.plan.size(number) {
-            Some(size) => Ok(usize::try_from(size).expect("a part fits into memory")),
-            None => Err(FsError::TooLarge(format!(
-                "{}: an upload has 10,000 parts at most, which is {} GiB here; a larger --write-part-size or \
-                 --memory-target allows more",
-                self.key,
-                self.context.plan.total() >> 30
-            ))),
-        }
-    }
-
-    /// Goes on in `fill`, which takes over what the smaller buffer or the last part's had too much.
-    pub(super) fn install(&self, front: &mut Front, mut fill: BlockFill) {
-        let part_size = self.part_size(front).expect("asked before");
-        let mut checksum = self.running_checksum(front);
-        if let Some(filling) = front.filling.take() {
-            // A copy of file data: an eighth of the first part at most.
-            let filled = filling.fill.filled();
-            fill.append(filling.fill.block().bytes(0..filled));
-            checksum = filling.checksum;
-        }
-        if let Some(carry) = front.carry.take() {
-            // A copy of file data: less than one write, where parts and writes do not end together.
-            fill.append(carry.bytes.as_ref());
-            checksum = carry.checksum;
-        }
-        front.filling = Some(Filling {
-            fill,
-            checksum,
-            part_size,
-        });
     }
 
     /// Takes `data`, for which there is room.
@@ -424,7 +349,17 @@ impl Writer {
             front.stage = Stage::Open;
         }
         self.untime(front);
+        let is_growing = front.is_growing();
         let filling = front.filling.as_mut().expect("there is room");
+        let end = filling.fill.filled() + data.len();
+        if end > filling.part_size
+            && (is_growing || !self.context.plan.is_fixed())
+            && end as u64 <= UPLOAD_PART_MAX
+            && self.context.memory.is_short(end - filling.part_size)
+        {
+            // The part takes all of the write, so that all of its memory comes back.
+            filling.part_size = end;
+        }
         let room = filling.part_size - filling.fill.filled();
         let (head, tail) = data.split_at(room.min(data.len()));
         for piece in head.chunks(COPY_PIECE) {
@@ -433,7 +368,8 @@ impl Writer {
         }
         filling.fill.append(tail);
         front.end += data.len() as u64;
-        front.written_at = self.context.shortage.moved();
+        front.written_at = self.context.shortage.written(data.len() as u64);
+        front.written_when = self.context.clock.now();
         self.progress.advance(front.end, self.context.clock.wall());
         if filling.fill.filled() >= filling.part_size {
             self.send_part(front, tail);
@@ -445,6 +381,7 @@ impl Writer {
     fn send_part(&self, front: &mut Front, tail: &[u8]) {
         let Filling {
             fill,
+            lease,
             checksum,
             part_size,
         } = front.filling.take().expect("it is full");
@@ -458,6 +395,7 @@ impl Writer {
                     start: part_size,
                     end: fill.filled(),
                 },
+                lease,
                 checksum: rest,
             });
         }
@@ -538,9 +476,17 @@ impl Writer {
             };
             let (context, key) = (Arc::clone(&self.context), self.key.clone());
             let headers = self.headers();
+            let is_unasked = self.is_unasked && condition == PutCondition::Absent;
+            let sending = self.context.shortage.sending();
             self.run(settled.clone(), async move {
-                let put = context.put(&key, body, checksum.value(), condition, headers);
-                put.await
+                let checksum = checksum.value();
+                let stored = if is_unasked {
+                    context.put_unasked(&key, body, checksum, headers).await
+                } else {
+                    context.put(&key, body, checksum, condition, headers).await
+                };
+                drop(sending);
+                stored
             });
         } else {
             self.upload(front, false);

@@ -58,7 +58,10 @@ fn offsets(records: &[RequestRecord]) -> Vec<Option<u64>> {
 }
 
 fn bytes(len: usize) -> Vec<u8> {
-    (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect()
+    let pattern: Vec<u8> = (0..251).collect();
+    let mut bytes = pattern.repeat(len / pattern.len() + 1);
+    bytes.truncate(len);
+    bytes
 }
 
 #[test]

@@ -193,18 +193,30 @@ fn a_terminal_that_cannot_be_left_is_a_failure() {
 }
 
 #[test]
-fn where_there_is_no_syslog_the_terminal_says_so() {
+fn what_is_lost_is_said_on_the_terminal() {
     let server = server();
     in_private_namespace(|| {
         let (directory, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         bare_devices();
         fuse_device(root.path(), 0o600);
-        let output = command(&server, directory.path(), &[]).output().unwrap();
+        let state = ["--state-directory", "/proc/no-such-directory"];
+        let output = command(&server, directory.path(), &state).output().unwrap();
         unmount(directory.path());
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{stderr}");
-        assert!(stderr.contains("there is no syslog here"), "{stderr}");
-        assert!(stderr.contains("--log-directory"), "{stderr}");
+        let [log, uploads] = stderr.lines().collect::<Vec<_>>()[..] else {
+            panic!("{stderr}");
+        };
+        assert!(
+            log.starts_with("mount-s3: there is no syslog here"),
+            "{log}"
+        );
+        assert!(log.contains("--log-directory"), "{log}");
+        assert!(
+            uploads.starts_with("mount-s3: unfinished uploads"),
+            "{uploads}"
+        );
+        assert!(uploads.contains(state[1]), "{uploads}");
     });
 }
 

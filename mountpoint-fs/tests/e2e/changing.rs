@@ -4,7 +4,7 @@ use mountpoint_client::server::{Headers, Operation, Server};
 use mountpoint_client::types::{Key, ObjectHeaders, PutCondition, PutRequest};
 use mountpoint_client::{CrtClient, CrtClientOptions, ObjectClient as _};
 
-use crate::harness::{BUCKET, Mounted, mount_s3, put, server, shell};
+use crate::harness::{BUCKET, Mounted, mount_s3, put, server, shell, wait_until};
 use crate::servers::{self, Program};
 
 const ALL: [&str; 3] = ["--allow-delete", "--allow-overwrite", "--allow-rename"];
@@ -110,12 +110,25 @@ fn what_a_directory_hides_is_not_removed_unseen() {
     let server = server();
     put(&server, "t/x", "hidden");
     put(&server, "t/x/y", "seen");
-    let mounted = Mounted::new(&server, &["--allow-delete"]);
+    let logs = tempfile::tempdir().unwrap();
+    let directory = logs.path().to_str().unwrap();
+    let mounted = Mounted::new(&server, &["--allow-delete", "--log-directory", directory]);
     shell(
         mounted.path(),
-        "! rm -r t 2>/dev/null && grep -qx hidden t/x && rm -r t && test ! -e t",
+        "mkdir made && echo seen > made/f && ! rmdir made 2>/dev/null && rm -r made && \
+         ! rm -r t 2>/dev/null && grep -qx hidden t/x && rm -r t && test ! -e t",
     );
     assert!(keys(&server).is_empty());
+    let log = || {
+        let texts = std::fs::read_dir(logs.path()).unwrap();
+        let texts = texts.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+        texts.collect::<String>()
+    };
+    wait_until("the log says what to do", || {
+        let log = log();
+        log.contains("t/ is not removed: t/x was hidden") && log.contains("rm -r")
+    });
+    assert!(!log().contains("made/"), "nothing was hidden: {}", log());
 }
 
 #[test]

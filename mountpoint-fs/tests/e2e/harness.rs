@@ -1,7 +1,9 @@
 //! An embedded server, a mounted `mount-s3` process, and what tests ask of both.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -77,12 +79,15 @@ fn with_keys(program: &str) -> Command {
     command
 }
 
-/// A mounted bucket; dropping it unmounts and checks that the process ends.
+/// A mounted bucket; dropping it unmounts and checks that the process ends. If its test has failed, it shows how it was
+/// mounted and what it logged last.
 #[derive(Debug)]
 pub(crate) struct Mounted {
     process: Child,
     directory: TempDir,
     ended: bool,
+    command: String,
+    log: File,
 }
 
 impl Mounted {
@@ -145,26 +150,61 @@ impl Mounted {
 
     /// Runs a whole command; the directory and `--foreground` are added.
     pub(crate) fn start(mut command: Command) -> Self {
+        let log = tempfile::tempfile().unwrap();
         let directory = tempfile::tempdir().unwrap();
         std::os::unix::fs::chown(directory.path(), None, None).unwrap();
         command
             .arg(directory.path())
             .arg("--foreground")
-            .stdout(Stdio::piped());
+            .stdout(Stdio::piped())
+            .stderr(log.try_clone().unwrap());
         let mut process = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap())
             .read_line(&mut line)
             .unwrap();
-        assert!(
-            line.contains("is mounted at"),
-            "not mounted: {line:?} {:?}",
-            process.try_wait()
-        );
-        Self {
+        let words = command.get_args().map(OsStr::to_string_lossy);
+        let mounted = Self {
             process,
             directory,
             ended: false,
+            command: words.collect::<Vec<_>>().join(" "),
+            log,
+        };
+        assert!(line.contains("is mounted at"), "not mounted: {line:?}");
+        mounted
+    }
+
+    /// What the process has logged.
+    pub(crate) fn log(&self) -> String {
+        let mut bytes = vec![0; usize::try_from(self.log.metadata().unwrap().len()).unwrap()];
+        self.log.read_exact_at(&mut bytes, 0).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// For whoever reads why a test failed; libtest shows it behind the assertion.
+    #[expect(clippy::print_stderr, reason = "shown with the test's own output")]
+    fn show(&self) {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let from = lines.len().saturating_sub(LINES_SHOWN);
+        eprintln!("\nmount-s3 {}: {} lines of log", self.command, lines.len());
+        for line in &lines[from..] {
+            eprintln!("{}", line.chars().take(LINE_SHOWN).collect::<String>());
+        }
+    }
+
+    /// A run whose mounts are all to have rings is told of those that have none. See `transport`.
+    fn tell_fall_back(&self) {
+        if std::env::var(TRANSPORT).as_deref() != Ok("io-uring") {
+            return;
+        }
+        let log = self.log();
+        let mut lines = log.lines();
+        if let Some(line) = lines.find(|line| line.contains(FALL_BACK)) {
+            // Past what libtest keeps to itself.
+            let mut stderr = io::stderr();
+            writeln!(stderr, "{line}").unwrap();
         }
     }
 
@@ -202,14 +242,25 @@ impl Mounted {
     }
 }
 
+/// Of the log of a mount whose test has failed.
+const LINES_SHOWN: usize = 20;
+const LINE_SHOWN: usize = 400;
+/// What a mount says that was to have rings and has none.
+pub(crate) const FALL_BACK: &str = "requests go through /dev/fuse";
+
 impl Drop for Mounted {
     fn drop(&mut self) {
+        let is_failure = std::thread::panicking();
+        if is_failure {
+            self.show();
+        }
+        self.tell_fall_back();
         if self.ended {
             return;
         }
         kill(self.pid(), Signal::SIGTERM).ok();
         let status = wait_for_exit(&mut self.process, PATIENCE);
-        if !std::thread::panicking() {
+        if !is_failure {
             assert!(status.success(), "mount-s3 ended with {status:?}");
             assert!(
                 !is_mounted(self.path()),

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 
+use mountpoint_fs::config::scale::max_background;
 use nix::sys::signal::Signal;
 
 use crate::harness::{
@@ -93,18 +94,20 @@ fn it_goes_into_the_background() {
 #[test]
 fn the_kernel_sees_max_background() {
     let server = server();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let usual = max_background(cores);
     for (variables, expected) in [
-        (vec![], ("128", "96")),
+        (vec![], (usual, usual / 4 * 3)),
         (
             vec![("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "100")],
-            ("100", "75"),
+            (100, 75),
         ),
         (
             vec![
                 ("UNSTABLE_MOUNTPOINT_MAX_BACKGROUND", "200"),
                 ("UNSTABLE_MOUNTPOINT_CONGESTION_THRESHOLD", "20"),
             ],
-            ("200", "20"),
+            (200, 20),
         ),
     ] {
         let mounted = Mounted::with(&server, &[], |command| {
@@ -124,23 +127,17 @@ fn the_kernel_sees_max_background() {
                 .success()
             );
         }
-        let value = |name: &str| {
+        let value = |name: &str| -> u16 {
             let path = format!(
                 "/sys/fs/fuse/connections/{}/{name}",
                 nix::sys::stat::minor(device)
             );
-            std::fs::read_to_string(&path)
-                .unwrap_or_else(|error| panic!("{path}: {error}"))
-                .trim()
-                .to_owned()
+            let text =
+                std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+            text.trim().parse().unwrap()
         };
-        assert_eq!(
-            (
-                value("max_background").as_str(),
-                value("congestion_threshold").as_str()
-            ),
-            expected
-        );
+        let found = (value("max_background"), value("congestion_threshold"));
+        assert_eq!(found, expected);
     }
 }
 

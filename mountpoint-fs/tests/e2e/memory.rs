@@ -15,7 +15,7 @@ use crate::harness::{BUCKET, Mounted, mount_s3, server};
 
 const MIB: u64 = 1 << 20;
 /// What the process needs besides the data it holds: the program, its threads, the CRT, requests, connections.
-const OVERHEAD: u64 = 96 * MIB;
+pub(crate) const OVERHEAD: u64 = 96 * MIB;
 
 /// A memory control group of this test, of either version; removed when the test ends.
 struct MemoryGroup {
@@ -128,7 +128,7 @@ impl Drop for MemoryGroup {
 }
 
 /// Most memory that a process ever had, in bytes.
-fn resident_peak(mounted: &Mounted) -> u64 {
+pub(crate) fn resident_peak(mounted: &Mounted) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", mounted.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.unwrap().trim().trim_end_matches(" kB");
@@ -245,7 +245,9 @@ fn read_and_write_all(server: &Server, mounted: &Mounted) {
                 file.write_all(&expected[..4096]).unwrap();
                 // From here on all of them hold a buffer.
                 barrier.wait();
-                for part in expected[4096..WRITTEN].chunks(64 << 10) {
+                // Long ones: the kernel hands over as much as it may, and that is in memory while it waits.
+                let len = if number % 2 == 0 { 64 << 10 } else { WRITTEN };
+                for part in expected[4096..WRITTEN].chunks(len) {
                     file.write_all(part).unwrap();
                 }
                 close(file).unwrap();

@@ -216,25 +216,31 @@ fn known_small_files_are_a_get_each() {
             format!("content {index}"),
         );
     }
-    let mounted = Mounted::unhedged(&server, &[]);
-    shell(mounted.path(), "ls -l d > /dev/null");
-    let (cold, validities) = timed_requests(
-        &server,
-        &mounted,
-        "cat d/* | sort -u | wc -l | grep -q '^1$' || true; cat d/* > /dev/null",
-    );
-    // Both times together: the second finds the pages in the kernel's cache, and asks whether they are right.
-    // One each, and one each. A look-up of a name again brings first bytes along.
-    let found = (cold["GET"], cold["HEAD"]);
-    let is_as_expected = if validities == 0 {
-        found == (64, 64)
-    } else {
-        (64..=128).contains(&found.0) && found.1 <= 64
+    // The second time finds the pages in the kernel's cache, and asks whether they are right.
+    let script = "cat d/* | sort -u | wc -l | grep -q '^1$' || true; cat d/* > /dev/null";
+    let attempt = || {
+        let mounted = Mounted::unhedged(&server, &[]);
+        shell(mounted.path(), "ls -l d > /dev/null");
+        let (sent, validities) = timed_requests(&server, &mounted, script);
+        let lists = sent.get("LIST").copied().unwrap_or_default();
+        let most = 2 + AGAIN_MAX * validities;
+        assert!(lists <= most, "{sent:?}, {validities} s");
+        (sent["GET"], sent["HEAD"], validities)
     };
-    assert!(is_as_expected, "{cold:?}, {validities} s");
-    let lists = cold.get("LIST").copied().unwrap_or_default();
-    let most = 2 + AGAIN_MAX * validities;
-    assert!(lists <= most, "{cold:?}, {validities} s");
+    // One each, and one each. A look-up of a name again brings first bytes along.
+    let is_as_expected = |(gets, heads, validities): (u64, u64, u64)| match validities {
+        0 => (gets, heads) == (64, 64),
+        _ => (64..=128).contains(&gets) && heads <= 64,
+    };
+    // A machine without memory gives pages up before the second time.
+    let mut found = attempt();
+    for _ in 1..ATTEMPTS_MAX {
+        if is_as_expected(found) {
+            break;
+        }
+        found = attempt();
+    }
+    assert!(is_as_expected(found), "GETs, HEADs, seconds: {found:?}");
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn tar_saves_what_has_changed_only() {
         &mounted,
         &source,
         "touch -d '1 hour ago' $S/t/one; tar -C $S -g saved -cf full.tar t && sleep 1.1 && echo new > $S/t/new \
-         && tar -C $S -g saved -cf changes.tar t && tar -tf full.tar | grep -q '^t/sub/two$' \
+         && tar -C $S -g saved -cf changes.tar t && test \"$(tar -tf full.tar | grep -cx t/sub/two)\" = 1 \
          && test \"$(tar -tf changes.tar | grep -v '/$')\" = t/new",
     );
 }
@@ -211,7 +211,7 @@ fn a_log_is_followed_while_it_is_written() {
 import os, subprocess, sys, time
 out = sys.argv[1] + '/out'
 def wait_for(text):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while open(out).read() != text:
         assert time.monotonic() < deadline, open(out).read()
         time.sleep(0.01)

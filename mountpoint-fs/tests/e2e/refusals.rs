@@ -1,10 +1,6 @@
 //! Calls that need a flag, or that S3 has no meaning for: what the application is told, and what the log says.
 
-use std::fs::File;
-use std::path::Path;
-
-use crate::harness::{BUCKET, wait_until};
-use crate::harness::{Mounted, mount_s3, put, server, shell};
+use crate::harness::{BUCKET, Mounted, put, server, shell};
 
 /// A program that makes one call and prints how it ended.
 const CALL: &str = "
@@ -24,8 +20,8 @@ except OSError as error:
 ";
 
 /// Makes one call in the mount; how it ended, and what the log has of it.
-fn call(mounted: &Mounted, log: &Path, code: &str) -> (String, String) {
-    let before = std::fs::read_to_string(log).unwrap().len();
+fn call(mounted: &Mounted, code: &str) -> (String, String) {
+    let before = mounted.log().len();
     let script = format!("python3 -c \"$CALL\" \"{code}\"");
     let output = std::process::Command::new("bash")
         .args(["-c", &script])
@@ -35,8 +31,7 @@ fn call(mounted: &Mounted, log: &Path, code: &str) -> (String, String) {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     assert!(output.status.success(), "{code}: {output:?}");
-    let log = std::fs::read_to_string(log).unwrap();
-    (said, log[before..].to_owned())
+    (said, mounted.log()[before..].to_owned())
 }
 
 /// The call, what it ends with, and what the log says of it; nothing where that is empty.
@@ -151,13 +146,9 @@ fn check(flags: &[&str], calls: &[(&str, &str, &str)]) {
     for (key, body) in [("f", "bytes"), ("d/x", "x"), ("d/y", "y"), ("e/", "")] {
         put(&server, key, body);
     }
-    let logs = tempfile::tempdir().unwrap();
-    let log = logs.path().join("log");
-    let mounted = Mounted::with(&server, flags, |command| {
-        command.stderr(File::create(&log).unwrap());
-    });
+    let mounted = Mounted::new(&server, flags);
     for (code, expected, text) in calls {
-        let (said, logged) = call(&mounted, &log, code);
+        let (said, logged) = call(&mounted, code);
         assert_eq!(said, *expected, "{code}: {logged}");
         if text.is_empty() {
             assert!(!logged.contains("WARN"), "{code}: {logged}");
@@ -207,30 +198,19 @@ fn a_read_only_mount_changes_nothing() {
 fn everyday_changes_leave_no_warning() {
     let server = server();
     put(&server, "f", "bytes");
-    let logs = tempfile::tempdir().unwrap();
-    let log = logs.path().join("log");
-    let mut command = mount_s3();
-    command.args([
-        BUCKET,
-        "--endpoint-url",
-        &server.url(),
-        "--force-path-style",
-    ]);
-    command.args([
+    let flags = [
         "--allow-overwrite",
         "--allow-delete",
         "--allow-rename",
         "--posix-metadata",
-    ]);
-    command.stderr(File::create(&log).unwrap());
-    let mounted = Mounted::start(command);
+    ];
+    let mounted = Mounted::new(&server, &flags);
     shell(
         mounted.path(),
         "touch f && touch new && cp f copy && cp -p f kept && cp -a f all && mv copy moved && mkdir d && mv moved d \
          && chmod 600 f && ln -s f l && rm -r d && ls -la > /dev/null && setfattr -n user.a -v x f && getfattr -d f \
          && install -m 755 /etc/passwd program && test -x program && sed -i s/bytes/more/ f && tee t < f",
     );
-    wait_until("the log", || std::fs::read_to_string(&log).is_ok());
-    let log = std::fs::read_to_string(&log).unwrap();
+    let log = mounted.log();
     assert!(!log.contains("WARN"), "{log}");
 }

@@ -128,6 +128,9 @@ fn mount(server: &Server, state: &Path) -> Mounted {
         "--allow-delete",
         "--allow-overwrite",
         "--allow-rename",
+        // What is to be replaced is put there just before.
+        "--negative-metadata-ttl",
+        "minimal",
         // In bytes: 5 MiB.
         "--write-part-size",
         "5242880",

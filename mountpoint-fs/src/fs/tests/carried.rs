@@ -1,5 +1,7 @@
 //! What objects carry while they are written: modes, times and extended attributes, and that none is lost.
 
+use std::time::{Duration, SystemTime};
+
 use mountpoint_client::sim::{Content, SimObject};
 use mountpoint_client::types::{Key, ObjectHeaders};
 
@@ -156,6 +158,16 @@ fn what_is_changed_while_a_file_is_written_is_stored_with_it() {
         // The last write is younger than the time that was set.
         let time = (behind == 0).then(|| "1000000000".to_owned());
         assert_eq!(metadata(&mount, "f", "mtime"), time, "{case}");
+        // Who opens it asks S3 when it was stored, which is not the time that it was given.
+        let direct = OpenOptions {
+            direct: true,
+            ..READ
+        };
+        let opened = now(mount.fs.open(ino, direct)).unwrap();
+        let shown = now(mount.fs.attributes(ino)).unwrap().mtime;
+        let given = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        assert_eq!(shown == given, behind == 0, "{case}: {shown:?}");
+        mount.fs.release(opened.handle);
         assert_eq!(
             mount.bucket.object("f").unwrap().content.size(),
             (before + behind) as u64
@@ -186,7 +198,10 @@ fn a_file_goes_on_after_it_was_stored_and_changed() {
             "{len}: stored already"
         );
         assert_eq!(metadata(&mount, "f", "mtime").unwrap(), "1000000000");
+        let given = now(mount.fs.attributes(ino)).unwrap().mtime;
         write(&mount, handle, len, 10);
+        let shown = now(mount.fs.attributes(ino)).unwrap().mtime;
+        assert_ne!(shown, given, "{len}: it was written to since");
         close(&mount, handle);
         assert_eq!(metadata(&mount, "f", "mode").unwrap(), "33152", "{len}");
         assert_eq!(metadata(&mount, "f", "mtime"), None, "{len}");

@@ -1,23 +1,30 @@
 //! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
 
 mod carried;
+mod changes_in_motion;
 mod changing;
 mod cold;
 mod concurrent;
 mod copying;
+mod creating;
 mod following;
 mod large;
 mod late_writing;
 mod listing;
 mod lookup;
+mod lost_answers;
 mod model;
 mod motion;
+mod moved;
+mod mutation_matrix;
 mod next_files;
 mod opening;
 mod posix;
 mod redressing;
 mod renaming;
+mod renaming_directories;
 mod renaming_faults;
+mod renaming_meanwhile;
 mod share_model;
 mod threads;
 mod walking;
@@ -33,7 +40,7 @@ use mountpoint_client::sim::{Operation, RequestLog, SimOptions, Time};
 
 use super::FileSystem;
 use crate::clock::Clock;
-use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
+use crate::config::{FsConfig, NamesConfig, WriteConfig};
 use crate::handle::{Closer, Closing, Opener, Others};
 use crate::operation::{
     DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, OpenOptions,
@@ -146,11 +153,9 @@ impl Mount {
             prefix: prefix.to_owned(),
             uid: 10,
             gid: 20,
-            dir_mode: 0o755,
-            file_mode: 0o644,
             names,
-            read: ReadConfig::default(),
             write,
+            ..FsConfig::default()
         };
         let fs = Arc::new(FileSystem::new(
             Arc::clone(&bucket) as _,

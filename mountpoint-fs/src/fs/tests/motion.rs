@@ -9,7 +9,7 @@ use mountpoint_client::ErrorKind;
 use super::changing::drive;
 use super::*;
 use crate::config::limits::RENAME_WAIT_MAX;
-use crate::operation::{AttributeChange, RenameMode, Stop, WriteOptions};
+use crate::operation::{AttributeChange, RenameMode, Stop, TimeChange, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -56,7 +56,7 @@ impl Synchronised {
     }
 }
 
-fn walk(mount: &Mount, path: &str) -> InodeNo {
+pub(super) fn walk(mount: &Mount, path: &str) -> InodeNo {
     path.split('/')
         .filter(|name| !name.is_empty())
         .fold(ROOT, |parent, name| {
@@ -195,6 +195,7 @@ fn nothing_is_begun_below_a_directory_that_is_renamed() {
         walk(mount, "other"),
     );
     walk(mount, "other/y");
+    drive(mount, fs.make_directory(s, OsStr::new("empty"), 0o755)).unwrap();
     let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
     let mut renaming = Box::pin(fs.rename(from, to, RenameMode::Replace, &never));
     waits(&mut renaming);
@@ -207,20 +208,24 @@ fn nothing_is_begun_below_a_directory_that_is_renamed() {
         size: Some(1),
         ..AttributeChange::default()
     };
-    let below = OsStr::new("x");
+    let touch = AttributeChange {
+        mtime: Some(TimeChange::Now),
+        ..AttributeChange::default()
+    };
+    let (below, empty) = (OsStr::new("x"), OsStr::new("empty"));
     let beside = (s, OsStr::new("z"));
+    let make_directory = fs.make_directory(s, name, 0o755);
     for (what, refused) in [
         ("create", fs.create(s, name, how, Opener::UNSEEN).err()),
         (
             "open",
             drive(mount, fs.open_for_writing(x, truncate, Opener::UNSEEN)).err(),
         ),
-        (
-            "mkdir",
-            drive(mount, fs.make_directory(s, name, 0o755)).err(),
-        ),
+        ("mkdir", drive(mount, make_directory).err()),
         ("unlink", drive(mount, fs.unlink(s, below)).err()),
         ("truncate", drive(mount, fs.set_attributes(x, cut)).err()),
+        ("touch", drive(mount, fs.set_attributes(x, touch)).err()),
+        ("rmdir", drive(mount, fs.remove_directory(s, empty)).err()),
         (
             "rename",
             drive(

@@ -283,7 +283,14 @@ fn directories_carry_theirs_in_a_marker() {
 fn links_are_made_and_lead_where_they_should() {
     let mount = mount(&[("f", "x", &[])]);
     let (name, target) = (OsStr::new("l"), OsStr::new("f"));
+    mount.requests();
     let link = now(mount.fs.symbolic_link(ROOT, name, target)).unwrap();
+    let shown = now(mount.fs.attributes(link.attributes.ino)).unwrap();
+    assert_eq!(mount.requests(), (0, 0, 1), "what was stored is known");
+    mount.clock.advance(FILE_TTL * 2);
+    let asked = now(mount.fs.attributes(link.attributes.ino)).unwrap();
+    let said = |of: &Attributes| (of.kind, of.mode, of.size, of.uid, of.mtime);
+    assert_eq!(said(&shown), said(&asked));
     assert_eq!(link.attributes.kind, FileKind::SymbolicLink);
     assert_eq!(link.attributes.mode, 0o777);
     assert_eq!(metadata(&mount, "l", "mode").unwrap(), "41471");

@@ -1,14 +1,11 @@
-//! Renaming files and directories.
-
-use std::time::Duration;
+//! Renaming a file.
 
 use mountpoint_client::sim::{Fault, FaultRule, When};
 use mountpoint_client::types::ObjectHeaders;
 use mountpoint_client::{ErrorKind, ObjectClient as _};
 
-use super::changing::{drive, mkdir, writable};
+use super::changing::{mkdir, writable};
 use super::*;
-use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::config::{CopyLimits, WriteConfig};
 use crate::operation::RenameMode::{self, KeepExisting, Replace};
 use crate::operation::Stop;
@@ -16,7 +13,7 @@ use crate::operation::Stop;
 const ROOT: InodeNo = InodeNo::ROOT;
 
 #[track_caller]
-fn rename(
+pub(super) fn rename(
     mount: &Mount,
     from: (InodeNo, &str),
     to: (InodeNo, &str),
@@ -26,7 +23,7 @@ fn rename(
     now(mount.fs.rename(from, to, mode, &Stop::never()))
 }
 
-fn directory_bucket(keys: &[&str], write: WriteConfig) -> Mount {
+pub(super) fn directory_bucket(keys: &[&str], write: WriteConfig) -> Mount {
     let options = SimOptions {
         directory_bucket: true,
         ..SimOptions::default()
@@ -35,7 +32,7 @@ fn directory_bucket(keys: &[&str], write: WriteConfig) -> Mount {
 }
 
 /// A bucket whose requests are answered when the test says so.
-fn manual(keys: &[&str], write: WriteConfig) -> Mount {
+pub(super) fn manual(keys: &[&str], write: WriteConfig) -> Mount {
     let options = SimOptions {
         time: Time::Manual,
         ..SimOptions::default()
@@ -44,7 +41,7 @@ fn manual(keys: &[&str], write: WriteConfig) -> Mount {
 }
 
 /// How many requests of `operation` wait for their answers.
-fn pending(mount: &Mount, operation: Operation) -> usize {
+pub(super) fn pending(mount: &Mount, operation: Operation) -> usize {
     let pending = mount.bucket.pending_requests();
     let same = pending
         .iter()
@@ -53,7 +50,7 @@ fn pending(mount: &Mount, operation: Operation) -> usize {
 }
 
 /// Answers what `renaming` asks until it sends an `operation`.
-fn go_on_to<T>(
+pub(super) fn go_on_to<T>(
     mount: &Mount,
     renaming: &mut (impl Future<Output = T> + Unpin),
     operation: Operation,
@@ -65,7 +62,7 @@ fn go_on_to<T>(
     }
 }
 
-fn content(mount: &Mount, key: &str) -> Option<String> {
+pub(super) fn content(mount: &Mount, key: &str) -> Option<String> {
     let object = mount.bucket.object(key)?;
     let bytes = object.content.to_vec();
     Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -251,420 +248,6 @@ fn each_request_of_a_rename_may_fail_and_nothing_is_lost() {
         rename(&mount, (ROOT, "a"), (ROOT, "b"), Replace).unwrap();
         assert_eq!(mount.bucket.keys(), ["b"]);
     }
-}
-
-#[test]
-fn a_directory_moves_with_all_that_is_in_it() {
-    let keys = ["d/", "d/a", "d/s/", "d/s/b", "d/s/t/c", "d-not", "e/x"];
-    let mount = writable(&keys);
-    let (d, e) = (mount.walk("d"), mount.walk("e"));
-    let c = mount.walk("d/s/t/c");
-    mkdir(&mount, d, "empty").unwrap();
-    rename(&mount, (ROOT, "d"), (e, "d2"), Replace).unwrap();
-    assert_eq!(
-        mount.bucket.keys(),
-        [
-            "d-not",
-            "e/d2/",
-            "e/d2/a",
-            "e/d2/s/",
-            "e/d2/s/b",
-            "e/d2/s/t/c",
-            "e/x"
-        ]
-    );
-    assert_eq!(mount.walk("e/d2"), d);
-    assert_eq!(mount.walk("e/d2/s/t/c"), c);
-    assert_eq!(mount.names(d), ["a", "empty/", "s/"]);
-    assert_eq!(mount.names(ROOT), ["d-not", "e/"]);
-    assert_eq!(content(&mount, "e/d2/s/b").unwrap(), "content of d/s/b");
-    mkdir(&mount, ROOT, "n").unwrap();
-    let outcome = rename(&mount, (ROOT, "n"), (ROOT, "e"), Replace);
-    assert!(matches!(outcome, Err(FsError::NotEmpty)));
-    let outcome = rename(&mount, (ROOT, "n"), (ROOT, "e"), KeepExisting);
-    assert!(matches!(outcome, Err(FsError::Exists)));
-    mkdir(&mount, ROOT, "free").unwrap();
-    rename(&mount, (ROOT, "e"), (ROOT, "free"), Replace).unwrap();
-    assert_eq!(mount.names(ROOT), ["d-not", "free/", "n/"]);
-}
-
-#[test]
-fn a_directory_of_a_directory_bucket_moves_object_by_object() {
-    let write = WriteConfig {
-        allow_rename: true,
-        ..WriteConfig::default()
-    };
-    let keys: Vec<String> = (0..100).map(|number| format!("d/{number:03}")).collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let mount = directory_bucket(&keys, write);
-    mount.walk("d");
-    rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
-    let log = mount.bucket.take_log();
-    assert_eq!(log.count(Operation::RenameObject), 100);
-    assert_eq!(log.count(Operation::CopyObject), 0);
-    assert_eq!(mount.bucket.keys().len(), 100);
-    assert!(mount.bucket.keys().iter().all(|key| key.starts_with("e/")));
-    let plain = directory_bucket(&["d/a"], WriteConfig::default());
-    plain.walk("d");
-    let error = rename(&plain, (ROOT, "d"), (ROOT, "e"), Replace).unwrap_err();
-    assert!(matches!(&error, FsError::NotPermitted(text) if text.contains("--allow-rename")));
-}
-
-/// Fails the nth request for every n; after each failure every object has a name, and the same rename again ends it.
-#[test]
-fn a_directory_rename_that_fails_anywhere_goes_on_when_it_is_repeated() {
-    const OBJECTS: usize = 1010;
-    let keys: Vec<String> = (0..OBJECTS)
-        .map(|number| format!("d/{number:04}"))
-        .collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let mut copied_twice = 0;
-    for nth in [1, 3, 5, 600, 1013, 1015, 1016, 1017] {
-        let mount = writable(&keys);
-        mount.walk("d");
-        mount.requests();
-        mount.bucket.add_fault(FaultRule {
-            operation: None,
-            when: When::Every(nth),
-            fault: Fault::Fail(ErrorKind::Transient),
-        });
-        let outcome = rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace);
-        mount.bucket.clear_faults();
-        let all = mount.bucket.keys();
-        for number in 0..OBJECTS {
-            let has = |directory: &str| {
-                all.binary_search(&format!("{directory}/{number:04}"))
-                    .is_ok()
-            };
-            assert!(has("d") || has("e"), "{number} is lost after request {nth}");
-        }
-        if outcome.is_err() {
-            let first = mount.bucket.take_log().count(Operation::CopyObject);
-            mount.walk("d");
-            rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
-            let second = mount.bucket.take_log().count(Operation::CopyObject);
-            copied_twice = copied_twice.max((first + second).saturating_sub(OBJECTS));
-        }
-        assert_eq!(mount.bucket.keys().len(), OBJECTS, "request {nth}");
-        assert!(mount.bucket.keys().iter().all(|key| key.starts_with("e/")));
-    }
-    // Those behind the first failure that were in the air, too.
-    assert!(
-        copied_twice <= COPIES_IN_FLIGHT_MAX,
-        "{copied_twice}: only copies that failed are made again"
-    );
-}
-
-/// A directory bucket's mount with a rename of `d` to `e` that stopped: `e` has an object that `d` has not.
-fn half_renamed(kind: ErrorKind) -> Mount {
-    let write = WriteConfig {
-        allow_rename: true,
-        allow_delete: true,
-        allow_overwrite: true,
-        ..WriteConfig::default()
-    };
-    let mount = directory_bucket(&["d/a", "old", "olds/x"], write);
-    mount.walk("d");
-    mount.bucket.fail_next(Operation::RenameObject, 1, kind);
-    rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap_err();
-    assert_eq!(mount.bucket.keys(), ["d/a", "old", "olds/x"]);
-    mount.bucket.put_object("e/b", "content of e/b");
-    mount.clock.advance(Duration::from_secs(60));
-    mount
-}
-
-#[test]
-fn a_rename_goes_on_only_with_what_was_there_when_it_began() {
-    let d = |mount: &Mount| mount.walk("d");
-    let empty = |mount: &Mount| {
-        let d = d(mount);
-        mount.walk("d/a");
-        now(mount.fs.unlink(d, OsStr::new("a"))).unwrap();
-    };
-    let rmdir = |mount: &Mount| {
-        empty(mount);
-        now(mount.fs.remove_directory(ROOT, OsStr::new("d"))).unwrap();
-    };
-    let mv = |mount: &Mount, from: &str, to: (InodeNo, &str)| {
-        mount.walk(from);
-        rename(mount, (ROOT, from), to, Replace).unwrap();
-    };
-    type Between<'a> = &'a dyn Fn(&Mount);
-    let cases: [(&str, bool, Between<'_>); 7] = [
-        ("nothing", true, &|_| {}),
-        ("a newer object", false, &|mount| {
-            mount.bucket.put_object("d/c", "newer");
-        }),
-        ("a day", false, &|mount| {
-            mount.clock.advance(Duration::from_secs(24 * 60 * 60));
-        }),
-        ("an older directory has its name", false, &|mount| {
-            rmdir(mount);
-            mv(mount, "olds", (ROOT, "d"));
-        }),
-        ("an older file is in one that was made", false, &|mount| {
-            rmdir(mount);
-            now(mount.fs.make_directory(ROOT, OsStr::new("d"), 0o755)).unwrap();
-            mv(mount, "old", (d(mount), "x"));
-        }),
-        ("an older file is in it", false, &|mount| {
-            mv(mount, "old", (d(mount), "x"));
-        }),
-        ("it was to be moved elsewhere", false, &|mount| {
-            mount
-                .bucket
-                .fail_next(Operation::RenameObject, 1, ErrorKind::Transient);
-            d(mount);
-            rename(mount, (ROOT, "d"), (ROOT, "f"), Replace).unwrap_err();
-        }),
-    ];
-    for (case, goes_on, between) in cases {
-        let mount = half_renamed(ErrorKind::Transient);
-        between(&mount);
-        let before = mount.bucket.keys();
-        d(&mount);
-        mount.walk("e");
-        let outcome = rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace);
-        if goes_on {
-            outcome.unwrap();
-            assert_eq!(
-                mount.bucket.keys(),
-                ["e/a", "e/b", "old", "olds/x"],
-                "{case}"
-            );
-        } else {
-            assert!(
-                matches!(outcome, Err(FsError::NotEmpty)),
-                "{case}: {outcome:?}"
-            );
-            assert_eq!(mount.bucket.keys(), before, "{case}");
-        }
-    }
-}
-
-/// Nothing was moved, so the new directory is somebody else's.
-#[test]
-fn a_rename_that_was_refused_at_once_has_not_begun() {
-    for kind in [
-        ErrorKind::Denied,
-        ErrorKind::Throttled,
-        ErrorKind::InvalidRequest,
-    ] {
-        let mount = half_renamed(kind.clone());
-        mount.walk("d");
-        mount.walk("e");
-        let outcome = rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace);
-        assert!(
-            matches!(outcome, Err(FsError::NotEmpty)),
-            "{kind:?}: {outcome:?}"
-        );
-    }
-}
-
-#[test]
-fn what_others_write_meanwhile_stays() {
-    let mount = manual(
-        &["d/a", "d/b"],
-        WriteConfig {
-            allow_rename: true,
-            ..WriteConfig::default()
-        },
-    );
-    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
-    let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
-    let stop = Stop::default();
-    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
-    go_on_to(&mount, &mut renaming, Operation::CopyObject);
-    mount.bucket.deliver_all();
-    mount.bucket.put_object("d/b", "newer");
-    mount.bucket.put_object("d/c", "new");
-    let outcome = drive(&mount, renaming);
-    assert!(matches!(outcome, Err(FsError::Busy(_))), "{outcome:?}");
-    assert_eq!(content(&mount, "d/b").unwrap(), "newer");
-    assert_eq!(content(&mount, "d/c").unwrap(), "new");
-    assert_eq!(mount.bucket.keys(), ["d/b", "d/c", "e/a", "e/b"]);
-}
-
-#[test]
-fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
-    let mount = manual(
-        &["a"],
-        WriteConfig {
-            allow_rename: true,
-            allow_overwrite: true,
-            ..WriteConfig::default()
-        },
-    );
-    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("a"))).unwrap();
-    let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
-    let stop = Stop::default();
-    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
-    // HEAD, COPY, and before the deletion somebody writes.
-    for _ in 0..2 {
-        waits(&mut renaming);
-        mount.bucket.deliver_all();
-    }
-    mount.bucket.put_object("a", "newest");
-    let outcome = drive(&mount, renaming);
-    outcome.unwrap();
-    assert_eq!(mount.bucket.keys(), ["b"]);
-    assert_eq!(content(&mount, "b").unwrap(), "newest");
-}
-
-/// What somebody writes between the last listing and the deletion stays, where the server knows conditions of deletions.
-#[test]
-fn what_is_written_just_before_the_deletion_stays() {
-    let mount = manual(
-        &["d/a", "d/b", "d/c"],
-        WriteConfig {
-            allow_rename: true,
-            ..WriteConfig::default()
-        },
-    );
-    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
-    let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
-    let stop = Stop::never();
-    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
-    go_on_to(&mount, &mut renaming, Operation::DeleteObjects);
-    mount.bucket.put_object("d/b", "newer");
-    let outcome = drive(&mount, renaming);
-    assert!(matches!(outcome, Err(FsError::Busy(_))), "{outcome:?}");
-    assert_eq!(mount.bucket.keys(), ["d/b", "e/a", "e/b", "e/c"]);
-    assert_eq!(content(&mount, "d/b").unwrap(), "newer");
-    // A server that takes no versions in a list is given none.
-    assert!(mount.bucket.remove("d/b"));
-    mount.bucket.put_object("d/x", "x");
-    mount.clock.advance(Duration::from_secs(2));
-    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
-    let to = (ROOT, OsStr::new("f"));
-    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
-    mount
-        .bucket
-        .fail_next(Operation::DeleteObjects, 1, ErrorKind::InvalidRequest);
-    waits(&mut renaming);
-    drive(&mount, renaming).unwrap();
-    assert_eq!(mount.bucket.keys(), ["e/a", "e/b", "e/c", "f/x"]);
-}
-
-#[test]
-fn a_rename_that_is_interrupted_ends_when_nothing_of_it_is_in_the_air() {
-    let keys: Vec<_> = (0..100).map(|number| format!("d/{number:03}")).collect();
-    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
-    let mount = manual(
-        &keys,
-        WriteConfig {
-            allow_rename: true,
-            ..WriteConfig::default()
-        },
-    );
-    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
-    let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
-    let stop = Stop::default();
-    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
-    go_on_to(&mount, &mut renaming, Operation::CopyObject);
-    let sent = pending(&mount, Operation::CopyObject);
-    stop.ask();
-    // It waits for what it has sent, and sends no more.
-    waits(&mut renaming);
-    let outcome = drive(&mount, renaming);
-    assert!(matches!(outcome, Err(FsError::Interrupted)), "{outcome:?}");
-    assert!(mount.bucket.pending_requests().is_empty());
-    let now = mount.bucket.keys();
-    assert_eq!(now.iter().filter(|key| key.starts_with("e/")).count(), sent);
-    assert_eq!(now.len(), 100 + sent);
-    // The same rename again goes on.
-    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
-    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("e"))).unwrap();
-    let stop = Stop::never();
-    drive(&mount, mount.fs.rename(from, to, Replace, &stop)).unwrap();
-    assert_eq!(mount.bucket.keys().len(), 100);
-}
-
-#[test]
-fn a_large_copy_that_is_interrupted_leaves_nothing() {
-    let mount = manual(
-        &[],
-        WriteConfig {
-            allow_rename: true,
-            copy_limits: CopyLimits {
-                whole_max: 1 << 20,
-                part_max: 1 << 20,
-            },
-            ..WriteConfig::default()
-        },
-    );
-    mount.bucket.put_object("a", vec![1; 40 << 20]);
-    drive(&mount, mount.fs.lookup(ROOT, OsStr::new("a"))).unwrap();
-    let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
-    let stop = Stop::default();
-    let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
-    go_on_to(&mount, &mut renaming, Operation::UploadPartCopy);
-    stop.ask();
-    let outcome = drive(&mount, renaming);
-    assert!(matches!(outcome, Err(FsError::Interrupted)), "{outcome:?}");
-    assert_eq!(mount.bucket.keys(), ["a"]);
-    let uploads = drive(&mount, mount.bucket.list_uploads("")).unwrap();
-    assert!(uploads.is_empty(), "{uploads:?}");
-}
-
-#[test]
-fn a_directory_that_holds_another_object_of_that_name_is_not_replaced() {
-    for keys in [&["d/a", "e/a"][..], &["d/a", "d/b", "e/b"]] {
-        let mount = writable(keys);
-        mount.walk("d");
-        mount.walk("e");
-        let outcome = rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace);
-        assert!(matches!(outcome, Err(FsError::NotEmpty)), "{outcome:?}");
-        assert_eq!(mount.bucket.keys(), keys);
-        let theirs = keys[keys.len() - 1];
-        assert_eq!(
-            content(&mount, theirs).unwrap(),
-            format!("content of {theirs}")
-        );
-    }
-}
-
-#[test]
-fn a_directory_with_a_file_that_is_being_written_stays_where_it_is() {
-    let mount = writable(&["d/s/a"]);
-    let s = mount.walk("d/s");
-    let d = mount.walk("d");
-    mount.walk("d/s/a");
-    let options = crate::operation::WriteOptions::default();
-    let (_, opened) = mount
-        .fs
-        .create(s, OsStr::new("new"), options, Opener::UNSEEN)
-        .unwrap();
-    let written = mount.fs.write_now(opened.handle, 0, b"hello");
-    written.unwrap().unwrap();
-    for (from, to) in [((ROOT, "d"), (ROOT, "e")), ((d, "s"), (ROOT, "s"))] {
-        let outcome = rename(&mount, from, to, Replace);
-        assert!(matches!(&outcome, Err(FsError::NotPermitted(text)) if text.contains("new")));
-    }
-    assert_eq!(mount.bucket.keys(), ["d/s/a"]);
-    now(mount.fs.unlink(s, OsStr::new("a"))).unwrap();
-    let outcome = now(mount.fs.remove_directory(d, OsStr::new("s")));
-    assert!(matches!(outcome, Err(FsError::NotEmpty)), "{outcome:?}");
-    mount.fs.release(opened.handle);
-    assert_eq!(mount.bucket.keys(), ["d/s/new"]);
-    rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
-    assert_eq!(mount.bucket.keys(), ["e/s/new"]);
-}
-
-#[test]
-fn a_file_that_was_closed_and_not_stored_moves_with_its_directory() {
-    let mount = writable(&["d/a"]);
-    let d = mount.walk("d");
-    let options = crate::operation::WriteOptions::default();
-    let (_, opened) = mount
-        .fs
-        .create(d, OsStr::new("new"), options, Opener::UNSEEN)
-        .unwrap();
-    now(mount.fs.flush(opened.handle, &OPENER)).unwrap();
-    rename(&mount, (ROOT, "d"), (ROOT, "e"), Replace).unwrap();
-    assert_eq!(mount.bucket.keys(), ["e/a", "e/new"]);
-    mount.fs.release(opened.handle);
-    assert_eq!(mount.bucket.keys(), ["e/a", "e/new"]);
 }
 
 /// A copy in parts that can be neither completed nor aborted is aborted by the next mount.

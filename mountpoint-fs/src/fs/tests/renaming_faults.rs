@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Content, RequestId, SimObject};
+use mountpoint_client::sim::{Content, Fault, FaultRule, RequestId, SimObject, When};
 use mountpoint_client::types::{Key, ObjectHeaders};
 
 use super::changing::drive;
@@ -18,9 +18,13 @@ type Renaming<'a> = Pin<Box<dyn Future<Output = Result<(), FsError>> + 'a>>;
 
 /// The renaming of `d` to `e`, up to its first request `until`.
 fn begun(mount: &Mount, until: Operation) -> Renaming<'_> {
+    begun_to_stop(mount, until, Stop::never())
+}
+
+/// The same of one that may be asked to `stop`.
+fn begun_to_stop(mount: &Mount, until: Operation, stop: Stop) -> Renaming<'_> {
     drive(mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
     let mut renaming: Renaming<'_> = Box::pin(async move {
-        let stop = Stop::never();
         let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
         mount.fs.rename(from, to, Replace, &stop).await
     });
@@ -94,6 +98,58 @@ fn a_directory_rename_that_fails_ends_when_nothing_of_it_is_in_the_air() {
         let moved = mount.bucket.keys();
         let moved = moved.iter().filter(|key| key.starts_with("e/")).count();
         assert_eq!(moved, sent.len() - 1 + usize::from(is_directory_bucket));
+    }
+}
+
+/// Servers that delete no lists, or refuse each of a list, take thousands of requests for one list.
+#[test]
+fn a_directory_rename_hears_a_signal_while_it_deletes_one_by_one() {
+    let keys: Vec<_> = (0..100).map(|number| format!("d/{number:03}")).collect();
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    let mount = by_hand(false, &keys);
+    mount.bucket.add_fault(FaultRule {
+        operation: Some(Operation::DeleteObjects),
+        when: When::From(1),
+        fault: Fault::Fail(ErrorKind::Unsupported),
+    });
+    let stop = Stop::default();
+    let renaming = begun_to_stop(&mount, Operation::DeleteObject, stop.clone());
+    let sent = waiting(&mount, Operation::DeleteObject).len();
+    stop.ask();
+    let outcome = drive(&mount, renaming);
+    assert!(matches!(outcome, Err(FsError::Interrupted)), "{outcome:?}");
+    let left = mount.bucket.keys();
+    let left = left.iter().filter(|key| key.starts_with("d/")).count();
+    assert_eq!(left, keys.len() - sent);
+}
+
+/// Nothing is there of an object that somebody removed meanwhile; of one that is there the server says something wrong, and
+/// the directory is not said to be missing.
+#[test]
+fn an_object_that_a_native_rename_does_not_find() {
+    for hit in [1, 2] {
+        let mount = by_hand(true, &["d/a", "d/b", "d/c"]);
+        mount.bucket.add_fault(FaultRule {
+            operation: Some(Operation::RenameObject),
+            when: When::Nth(hit),
+            fault: Fault::Fail(ErrorKind::NotFound),
+        });
+        let outcome = drive(&mount, begun(&mount, Operation::RenameObject));
+        assert!(
+            matches!(outcome, Err(FsError::Busy(_))),
+            "{hit}: {outcome:?}"
+        );
+        assert_eq!(mount.bucket.keys().len(), 3);
+    }
+    for gone in ["d/a", "d/b"] {
+        let mount = by_hand(true, &["d/a", "d/b", "d/c"]);
+        let mut renaming = begun(&mount, Operation::RenameObject);
+        mount.bucket.remove(gone);
+        waits(&mut renaming);
+        drive(&mount, renaming).unwrap();
+        let left = ["d/a", "d/b", "d/c"].iter().filter(|key| **key != gone);
+        let left: Vec<_> = left.map(|key| key.replace("d/", "e/")).collect();
+        assert_eq!(mount.bucket.keys(), left, "{gone}");
     }
 }
 
@@ -312,5 +368,102 @@ fn who_writes_a_file_that_has_not_its_name_any_more_is_told() {
                 .collect();
             assert_eq!(found, expected, "{case}");
         }
+    }
+}
+
+/// A server that deletes no lists of objects is asked for each.
+#[test]
+fn a_directory_moves_on_a_server_that_deletes_no_lists() {
+    for kind in [ErrorKind::Unsupported, ErrorKind::InvalidRequest] {
+        let mount = by_hand(false, &["d/a", "d/s/b"]);
+        let deletions = Operation::DeleteObjects;
+        mount.bucket.fail_next(deletions, u32::MAX, kind);
+        let renaming = begun(&mount, Operation::CopyObject);
+        drive(&mount, renaming).unwrap();
+        assert_eq!(mount.bucket.keys(), ["e/a", "e/s/b"]);
+    }
+}
+
+/// The refusal is remembered: an object in parts is not copied twice again.
+#[test]
+fn that_a_server_takes_no_conditions_is_seen_once() {
+    for (whole_max, request, counted) in [
+        (1 << 30, Operation::CopyObject, Operation::CopyObject),
+        (
+            1,
+            Operation::CompleteMultipartUpload,
+            Operation::UploadPartCopy,
+        ),
+    ] {
+        let write = WriteConfig {
+            allow_rename: true,
+            copy_limits: CopyLimits {
+                whole_max,
+                part_max: 5 << 20,
+            },
+            ..WriteConfig::default()
+        };
+        let keys = ["a", "b", "c"];
+        let mount = Mount::with_write(SimOptions::default(), "", &keys, write);
+        mount.bucket.fail_next(request, 1, ErrorKind::Unsupported);
+        for (key, copies) in [("a", 2), ("b", 1), ("c", 1)] {
+            mount.walk(key);
+            drop(mount.bucket.take_log());
+            let (new, never) = (format!("{key}.new"), Stop::never());
+            let (from, to) = ((ROOT, OsStr::new(key)), (ROOT, OsStr::new(&new)));
+            now(mount.fs.rename(from, to, Replace, &never)).unwrap();
+            let log = mount.bucket.take_log();
+            assert_eq!(log.count(counted), copies, "{key} {whole_max}");
+        }
+        // What is there by now is not replaced, whoever says so.
+        mount.bucket.put_object("d", "mine");
+        mount.walk("d");
+        mount.bucket.put_object("e", "theirs");
+        let (from, to) = ((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e")));
+        let refused = now(mount.fs.rename(from, to, Replace, &Stop::never()));
+        assert!(
+            matches!(refused, Err(FsError::NotPermitted(_))),
+            "{refused:?}"
+        );
+        assert_eq!(
+            mount.bucket.object("e").unwrap().content.to_vec(),
+            b"theirs"
+        );
+    }
+}
+
+/// A server that refuses conditions of copies is asked first and then for a copy without one.
+#[test]
+fn a_file_moves_on_a_server_that_takes_no_conditions_of_copies() {
+    for (there, made_meanwhile, is_moved) in [
+        (&["a"][..], false, true),
+        (&["a", "b"], false, false),
+        (&["a"], true, false),
+    ] {
+        let mount = by_hand(false, there);
+        drive(&mount, mount.fs.lookup(ROOT, OsStr::new("a"))).unwrap();
+        let refused = ErrorKind::Unsupported;
+        mount.bucket.fail_next(Operation::CopyObject, 1, refused);
+        let never = Stop::never();
+        let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
+        let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &never));
+        if made_meanwhile {
+            while waiting(&mount, Operation::CopyObject).is_empty() {
+                waits(&mut renaming);
+                mount.bucket.deliver_all();
+                waits(&mut renaming);
+            }
+            mount.bucket.put_object("b", "theirs");
+        }
+        let outcome = drive(&mount, renaming);
+        assert_eq!(outcome.is_ok(), is_moved, "{there:?}: {outcome:?}");
+        let moved = mount.bucket.object("b").unwrap().content.to_vec();
+        let theirs = match made_meanwhile {
+            true => "theirs",
+            false => "content of b",
+        };
+        let expected = if is_moved { "content of a" } else { theirs };
+        assert_eq!(moved, expected.as_bytes(), "{there:?}");
+        assert_eq!(mount.bucket.object("a").is_none(), is_moved);
     }
 }

@@ -55,7 +55,8 @@ impl Kernel {
         message.extend(opcode.to_ne_bytes());
         message.extend(unique.to_ne_bytes());
         message.extend(node.to_ne_bytes());
-        for word in [uid, uid, 1, 0] {
+        // From a thread that is out of sight.
+        for word in [uid, uid, 0, 0] {
             message.extend(word.to_ne_bytes());
         }
         message.extend(body);

@@ -20,21 +20,15 @@ use tokio::runtime::Runtime;
 
 use super::notices::wait_until;
 use crate::clock::Clock;
-use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
+use crate::config::{FsConfig, NamesConfig};
 use crate::fs::FileSystem;
 use crate::fuse::mount_info::MountInfo;
 use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, Transport, mount};
 
 fn file_system(client: &Arc<SimClient>, names: NamesConfig) -> Arc<FileSystem> {
     let config = FsConfig {
-        prefix: String::new(),
-        uid: 0,
-        gid: 0,
-        dir_mode: 0o755,
-        file_mode: 0o644,
         names,
-        read: ReadConfig::default(),
-        write: WriteConfig::default(),
+        ..FsConfig::default()
     };
     let client = Arc::clone(client) as Arc<dyn ObjectClient>;
     Arc::new(FileSystem::new(client, config, Clock::monotonic()))
@@ -55,6 +49,7 @@ fn session_options(runtime: &Runtime) -> SessionOptions {
         clone_descriptors: false,
         max_background: 61,
         congestion_threshold: 47,
+        write_max: 1 << 20,
         read_only: false,
         runtime: runtime.handle().clone(),
     }
@@ -94,6 +89,7 @@ impl Mounted {
         let directory = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
+            .enable_time()
             .build()
             .unwrap();
         let client = Arc::new(SimClient::new(SimOptions {
@@ -159,6 +155,36 @@ fn a_mount_serves_until_it_is_unmounted() {
     mounted.session.wait();
     assert!(!mounted.mount.is_mounted());
     mounted.mount.unmount(false).unwrap();
+}
+
+/// The kernel gives a mount the number of one that has ended, whose process may be slow to end.
+#[test]
+fn what_is_mounted_at_the_directory_afterwards_stays() {
+    for is_served in [true, false] {
+        // Another test's mount may get the number.
+        let had_the_number = (0..100).any(|_| {
+            let first = Mounted::new();
+            wait_until("the end of its use", || {
+                nix::mount::umount(first.path()).is_ok()
+            });
+            first.session.wait();
+            let second = mount(first.path(), &mount_options()).unwrap();
+            let serve = || {
+                let options = session_options(&first._runtime);
+                Session::start(Arc::clone(&first.fs), &second, options).unwrap()
+            };
+            let session = is_served.then(serve);
+            let is_same = first.mount.device_number() == second.device_number();
+            assert!(!first.mount.is_mounted());
+            first.mount.unmount(true).unwrap();
+            drop(first.mount);
+            assert!(second.is_mounted(), "it is another's");
+            second.unmount(true).unwrap();
+            session.iter().for_each(Session::wait);
+            is_same
+        });
+        assert!(had_the_number, "numbers are never used again");
+    }
 }
 
 /// The kernel's list of connections, as `/sys/fs/fuse/connections` shows it where systemd mounted it.

@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use super::kernel::{Answered, Kernel};
 use crate::clock::Clock;
-use crate::config::{FsConfig, NamesConfig, ReadConfig, WriteConfig};
+use crate::config::{FsConfig, WriteConfig};
 use crate::fs::FileSystem;
 use crate::fuse::{Mount, Session, SessionOptions, Transport};
 
@@ -63,6 +63,7 @@ impl Served {
         }));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
+            .enable_time()
             .build()
             .unwrap();
         let (kernel, device) = Kernel::pair();
@@ -131,17 +132,14 @@ impl Served {
 
 pub(super) fn file_system(client: &Arc<SimClient>, read_only: bool) -> Arc<FileSystem> {
     let config = FsConfig {
-        prefix: String::new(),
         uid: 1000,
         gid: 1001,
-        dir_mode: 0o755,
         file_mode: 0o640,
-        names: NamesConfig::default(),
-        read: ReadConfig::default(),
         write: WriteConfig {
             read_only,
             ..WriteConfig::default()
         },
+        ..FsConfig::default()
     };
     Arc::new(FileSystem::new(
         Arc::clone(client) as Arc<dyn ObjectClient>,
@@ -158,6 +156,7 @@ pub(super) fn session_options(runtime: &Runtime) -> SessionOptions {
         clone_descriptors: false,
         max_background: 64,
         congestion_threshold: 48,
+        write_max: 1 << 20,
         read_only: false,
         runtime: runtime.handle().clone(),
     }

@@ -424,6 +424,7 @@ fn malformed_requests_are_answered_where_somebody_waits() {
 fn old_and_new_kernels() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
+        .enable_time()
         .build()
         .unwrap();
     let start = |messages: &[&[u32]]| {
@@ -461,6 +462,7 @@ fn old_and_new_kernels() {
 fn a_connection_that_never_begins() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
+        .enable_time()
         .build()
         .unwrap();
     let (kernel, device) = Kernel::pair();

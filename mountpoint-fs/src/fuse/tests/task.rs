@@ -13,10 +13,27 @@ use tokio::runtime::Runtime;
 use crate::executor;
 use crate::fuse::device::Channel;
 use crate::fuse::reply::{Reply, ReplyTo};
-use crate::fuse::task::{Parked, PendingReply, Starter};
+use crate::fuse::signals::Effect;
+use crate::fuse::task::{Asker, OnSignal, Parked, PendingReply, Starter};
 use crate::fuse::tests::kernel::Kernel;
 use crate::operation::Stop;
 use crate::sync::Mutex;
+
+/// Threads whose signals end their program, ask it to end, and do nothing.
+const ENDING: u32 = 1;
+const ASKED: u32 = 2;
+const GOING_ON: u32 = 3;
+/// One that is out of sight.
+const UNKNOWN: u32 = 0;
+
+fn effect_on(thread: u32) -> Effect {
+    match thread {
+        ENDING => Effect::End,
+        ASKED => Effect::Ask,
+        GOING_ON => Effect::None,
+        _ => Effect::Unknown,
+    }
+}
 
 /// A session thread's half of a session, and its kernel.
 struct Harness {
@@ -31,10 +48,11 @@ impl Harness {
     fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
+            .enable_time()
             .build()
             .unwrap();
         let (kernel, device) = Kernel::pair();
-        let parked = Arc::new(Parked::default());
+        let parked = Arc::new(Parked::new(effect_on));
         let starter = Starter::new(&parked, runtime.handle());
         let channel = Arc::new(Channel::new(device).unwrap());
         Self {
@@ -47,8 +65,19 @@ impl Harness {
     }
 
     fn start(&mut self, unique: u64, operation: PendingReply) {
-        self.starter
-            .start(unique, operation, ReplyTo::device(&self.channel, unique));
+        self.start_for(unique, ENDING, OnSignal::End, operation);
+    }
+
+    fn start_for(
+        &mut self,
+        unique: u64,
+        thread: u32,
+        on_signal: OnSignal,
+        operation: PendingReply,
+    ) {
+        let reply = ReplyTo::device(&self.channel, unique);
+        let asker = Asker { unique, thread };
+        self.starter.start(asker, on_signal, operation, reply);
     }
 
     /// The next reply, as (unique, errno).
@@ -346,11 +375,9 @@ fn a_signal_does_not_end_what_is_to_be_done_as_a_whole() {
         if unique == 4 {
             harness.parked.interrupt(unique);
         }
-        let reply = ReplyTo::device(&harness.channel, unique);
-        let (operation, stop) = (gate.operation(), Stop::default());
-        harness
-            .starter
-            .start_whole(unique, operation, stop.clone(), reply);
+        let stop = Stop::default();
+        let on_signal = OnSignal::Ask(stop.clone());
+        harness.start_for(unique, ENDING, on_signal, gate.operation());
         assert_eq!(stop.is_asked(), unique == 4);
         harness.parked.interrupt(unique);
         assert!(stop.is_asked());
@@ -361,23 +388,52 @@ fn a_signal_does_not_end_what_is_to_be_done_as_a_whole() {
 }
 
 #[test]
-fn a_handled_signal_does_not_end_a_close_and_one_that_ends_its_process_does() {
+fn only_signals_that_matter_to_an_operation_end_it() {
     let mut harness = Harness::new();
-    let me = u32::try_from(nix::unistd::gettid().as_raw()).unwrap();
-    for (unique, thread) in [(2, me), (4, 0)] {
+    let cases = [
+        (ASKED, OnSignal::End, true),
+        (GOING_ON, OnSignal::End, false),
+        (UNKNOWN, OnSignal::End, false),
+        (ENDING, OnSignal::Store, true),
+        (ASKED, OnSignal::Store, false),
+        (GOING_ON, OnSignal::Store, false),
+        (UNKNOWN, OnSignal::Store, true),
+    ];
+    for (unique, (thread, on_signal, is_ended)) in (2..).step_by(2).zip(cases) {
         let gate = Gate::new();
-        let reply = ReplyTo::device(&harness.channel, unique);
-        let operation = gate.operation();
-        harness
-            .starter
-            .start_stored(unique, operation, thread, reply);
+        harness.start_for(unique, thread, on_signal, gate.operation());
         harness.parked.interrupt(unique);
-        if thread == me {
+        if is_ended {
+            harness.check(unique, libc::EINTR);
+        } else {
             harness.check_silent();
             executor::deliver(gate.open());
             harness.check(unique, 0);
-        } else {
-            harness.check(unique, libc::EINTR);
         }
     }
+}
+
+#[test]
+fn who_has_a_timer_is_not_asked_to_stop() {
+    let mut harness = Harness::new();
+    for (unique, thread, is_asked) in [(2, GOING_ON, false), (4, UNKNOWN, false), (6, ASKED, true)]
+    {
+        let (gate, stop) = (Gate::new(), Stop::default());
+        let on_signal = OnSignal::Ask(stop.clone());
+        harness.start_for(unique, thread, on_signal, gate.operation());
+        harness.parked.interrupt(unique);
+        assert_eq!(stop.is_asked(), is_asked, "{thread}");
+        executor::deliver(gate.open());
+        harness.check(unique, 0);
+    }
+}
+
+/// Nobody is to wait for ever where nobody can say whether the program was killed.
+#[test]
+fn who_is_out_of_sight_waits_a_little_longer() {
+    let mut harness = Harness::new();
+    let gate = Gate::new();
+    harness.start_for(2, UNKNOWN, OnSignal::End, gate.operation());
+    harness.parked.interrupt(2);
+    assert_eq!(harness.reply(), (2, libc::EINTR));
 }

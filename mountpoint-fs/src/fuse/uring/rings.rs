@@ -13,8 +13,7 @@ use nix::unistd::Pid;
 use super::outbox::Outbox;
 use super::plan::{Plan, QueueThread, cores_in, plan};
 use super::queue::Queue;
-use crate::config::limits::READ_SIZE_MAX;
-use crate::fuse::init::WRITE_MAX;
+use crate::config::limits::{READ_SIZE_MAX, WRITE_SIZE_MAX};
 use crate::fuse::server::Server;
 
 /// Rings that the kernel does not know yet.
@@ -41,7 +40,7 @@ impl Rings {
             depth,
             resident_max,
         } = plan_here(threads_max)?;
-        let payload_max = READ_SIZE_MAX.max(WRITE_MAX) as usize;
+        let payload_max = (READ_SIZE_MAX as usize).max(WRITE_SIZE_MAX);
         let ring = |QueueThread { core, queues }| {
             let options = RingOptions {
                 queues,

@@ -2,7 +2,10 @@
 
 mod failures;
 mod hedging;
+mod patterns;
 mod planner;
+mod sharing;
+mod sharing_mixed;
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -502,7 +505,7 @@ fn idle_files_give_way_and_go_after_a_while() {
 
 #[test]
 fn an_idle_reader_is_small() {
-    assert!(size_of::<Reader>() + size_of::<super::reader::Inner>() <= 200);
+    assert!(super::reader::idle_size() <= 400);
 }
 
 #[test]

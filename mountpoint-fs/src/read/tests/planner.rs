@@ -19,13 +19,13 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// A reader without bytes: does what the planner says and counts.
-struct Model {
-    planner: Planner,
-    blocks: BlockMap<()>,
+pub(super) struct Model {
+    pub(super) planner: Planner,
+    pub(super) blocks: BlockMap<()>,
     size: u64,
     least_delays: LeastDelays,
     paid_windows: PaidWindows,
-    fetched: u64,
+    pub(super) fetched: u64,
 }
 
 impl Model {
@@ -40,13 +40,13 @@ impl Model {
         }
     }
 
-    fn read(&mut self, offset: u64, len: u64) -> Plan {
+    pub(super) fn read(&mut self, offset: u64, len: u64) -> Plan {
         let range = offset..(offset + len).min(self.size);
         let waits = !self.blocks.gaps(range.clone()).is_empty();
         self.read_at(range, waits, Duration::ZERO)
     }
 
-    fn read_at(&mut self, range: Range<u64>, waits: bool, now: Duration) -> Plan {
+    pub(super) fn read_at(&mut self, range: Range<u64>, waits: bool, now: Duration) -> Plan {
         let access = Access {
             range: range.clone(),
             waits,
@@ -379,6 +379,74 @@ fn a_long_stream_behind_short_ones_waits_a_few_times() {
     assert!(waits <= 2 + 8, "{waits} waited");
     let fetched = model.fetched - before;
     assert!(fetched <= 108 * MIB, "{fetched}");
+}
+
+/// A model of a file on a store that is so far away.
+pub(super) fn model_at(size: u64, distance: Duration) -> Model {
+    let model = Model::new(size);
+    model
+        .least_delays
+        .record_first_byte(distance, Duration::ZERO);
+    model
+}
+
+#[test]
+fn heads_of_archive_members_are_read_through_where_the_store_is_far() {
+    use rand::prelude::*;
+    let mut random = StdRng::seed_from_u64(5);
+    let members: Vec<u64> = (0..400).map(|_| random.random_range(20..400)).collect();
+    for (distance, waits_max, fetched_max) in [
+        (Duration::from_millis(20), 40, 96 * MIB),
+        (Duration::from_micros(300), 400, 400 * 12 * KIB),
+    ] {
+        let mut model = model_at(1 << 30, distance);
+        let (mut offset, mut waits) = (100 * MIB, 0);
+        for len in &members {
+            waits += usize::from(!model.read(offset, 12 * KIB).demand.is_empty());
+            offset += (12 + len) * KIB;
+        }
+        assert!(waits <= waits_max, "{distance:?}: {waits} waited");
+        assert!(
+            model.fetched <= fetched_max,
+            "{distance:?}: {} fetched",
+            model.fetched
+        );
+        // What was skipped is not kept.
+        let held = model.blocks.overlapping(0..offset - 4 * MIB).count();
+        assert!(held <= 16, "{held} blocks are held");
+    }
+}
+
+#[test]
+fn who_stays_wherever_it_begins_is_believed_the_next_time() {
+    let mut model = Model::new(1 << 30);
+    // The end of the file, which says where things are, and is no stream that was left.
+    model.read((1 << 30) - 64 * KIB, 32 * KIB);
+    model.read((1 << 30) - 32 * KIB, 32 * KIB);
+    for (nth, start) in [100, 700, 300, 500, 900, 200].into_iter().enumerate() {
+        let begun = model.read(start * MIB, 128 * KIB);
+        let end = (start * MIB) + 1024 * KIB;
+        let asked = begun.ahead.last().is_some_and(|last| last.end >= end);
+        assert_eq!(asked, nth >= 2, "{nth}: {begun:?}");
+        for step in 1..8 {
+            model.read(start * MIB + step * 128 * KIB, 128 * KIB);
+        }
+    }
+    // Who does not stay once must show it anew.
+    model.read(800 * MIB, 128 * KIB);
+    assert_eq!(model.read(600 * MIB, 128 * KIB).ahead, []);
+}
+
+#[test]
+fn small_reads_earn_a_large_window_where_the_store_is_far() {
+    for (distance, waits_max) in [(20_000, 8), (300, 70)] {
+        let mut model = model_at(1 << 30, Duration::from_micros(distance));
+        let waits = (0..8 * MIB / (4 * KIB))
+            .filter(|piece| !model.read(piece * 4 * KIB, 4 * KIB).demand.is_empty())
+            .count();
+        assert!(waits <= waits_max, "{distance}: {waits} waited");
+        assert!(model.fetched <= 16 * MIB);
+    }
 }
 
 /// Reads each of `streams` equal parts of the file in turn, `len` bytes at a time.

@@ -128,6 +128,26 @@ impl Window {
         (1 << share.ilog2()).min(bounds.part_max)
     }
 
+    /// Its reader has come to `end` over `run` bytes: that much is as good as one read of all of them, however small its
+    /// reads are, where what it waits for is the way to the store.
+    pub(super) fn earn(&mut self, run: u64, end: u64, access: &Access, bounds: &Bounds<'_>) {
+        let distance = bounds.least_delays.first_byte(access.now);
+        if !access.waits
+            || !distance.is_some_and(is_apart)
+            || self.phase != Phase::Resting(0)
+            || !self.is_ramping()
+        {
+            return;
+        }
+        let wanted = run.saturating_mul(runs_ahead(bounds.streams));
+        let size_max = bounds.window_max.clamp(PART_MIN, WINDOW_INITIAL_MAX);
+        let earned = 1 << wanted.clamp(1, size_max).ilog2();
+        if self.size < earned {
+            self.size = earned;
+            self.epoch = Epoch::new(end, earned, access);
+        }
+    }
+
     /// The reader has come to `end` with this access.
     pub(super) fn advance(&mut self, end: u64, access: &Access, bounds: &Bounds<'_>) {
         self.epoch.stalled |= access.waits;
@@ -174,7 +194,7 @@ impl Window {
         let own_rate = self.epoch.own_rate(end, access);
         let distance = bounds.least_delays.first_byte(access.now);
         let is_near = distance.is_some_and(is_near);
-        let apart = distance.filter(|distance| *distance >= APART);
+        let apart = distance.filter(|distance| is_apart(*distance));
         let way = apart.map_or(distance, |apart| {
             Some(apart.max(delay.unwrap_or_default() / DISTANCES_PER_DELAY))
         });
@@ -343,10 +363,21 @@ pub(super) fn is_near(distance: Duration) -> bool {
     distance < DISTANT
 }
 
+/// Whether a store whose first byte takes so long is not on this machine, nor beside it.
+pub(super) fn is_apart(distance: Duration) -> bool {
+    distance >= APART
+}
+
 /// Whether so many streams keep the store busy between them that none needs many GETs in the air by itself: fewer and
 /// longer ones cost less CPU. Measured on two cores with eight streams: 2.15 GB/s instead of 1.72.
 pub(super) fn are_several(streams: usize) -> bool {
     streams >= STREAMS_SEVERAL
+}
+
+/// The first window, as a multiple of what was read.
+pub(super) fn runs_ahead(streams: usize) -> u64 {
+    // Halved into parts, that of several is to have as long ones as the window of one alone.
+    if are_several(streams) { 16 } else { 8 }
 }
 
 /// Fewer streams than this are slower with half as many GETs in the air: one of 1.24 GB/s instead of 1.60.

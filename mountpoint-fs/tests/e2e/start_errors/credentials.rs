@@ -53,12 +53,15 @@ fn credentials() {
             "none",
             &[
                 NONE,
-                "set AWS_ACCESS_KEY_ID",
+                "none in the environment",
+                "set both AWS_ACCESS_KEY_ID and",
                 "--no-sign-request for a public bucket",
             ],
         ),
-        row("half of a key", &[NONE, "AWS_SECRET_ACCESS_KEY"])
-            .variable("AWS_SECRET_ACCESS_KEY", ""),
+        without_keys("a profile by its variable", &[NONE, "profile `absent`"])
+            .variable("AWS_PROFILE", "absent")
+            .variable("AWS_CONFIG_FILE", &config),
+        row("half of a key", &[NONE, "both"]).variable("AWS_SECRET_ACCESS_KEY", ""),
         row(
             "a wrong secret",
             &[
@@ -71,7 +74,11 @@ fn credentials() {
         row("an unknown key", &["check the credentials"]).variable("AWS_ACCESS_KEY_ID", "unknown"),
         row(
             "unsigned requests",
-            &["no permission to list bucket", "s3:ListBucket"],
+            &[
+                "no permission to list bucket",
+                "not public: leave --no-sign-request out",
+                "s3:ListBucket",
+            ],
         )
         .args(["--no-sign-request"]),
         profile(
@@ -84,7 +91,7 @@ fn credentials() {
             "no configuration file",
             "p",
             Path::new("/no/such/config"),
-            &["profile \"p\"", "check the profile"],
+            &["profile \"p\"", "~/.aws/config", "leave --profile out"],
         ),
         profile(
             "a broken configuration file",

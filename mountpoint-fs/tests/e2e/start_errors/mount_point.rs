@@ -36,7 +36,7 @@ fn directories() {
         row(
             "mounted by somebody else",
             "/proc",
-            &["is already mounted (proc, type proc)", "`umount /proc`"],
+            &["is already mounted (proc, type proc); choose another directory"],
         ),
         row(
             "a descriptor that is not open",

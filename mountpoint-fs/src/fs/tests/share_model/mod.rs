@@ -142,3 +142,33 @@ proptest! {
         model.finish();
     }
 }
+
+/// The steps by which bytes that are stored and still being written become others: no fault, nobody else.
+fn cutting_step() -> impl Strategy<Value = Step> {
+    let mount = || 0..2_usize;
+    let name = || 0..2_usize;
+    let any_of = any::<usize>;
+    let how = prop::sample::select(vec![How::Plain, How::Truncate, How::Append, How::Both]);
+    let closer = prop::sample::select(vec![Closer::Opener, Closer::Child, Closer::Heir]);
+    let others = prop::sample::select(vec![Others::Held, Others::None, Others::Unknown]);
+    prop_oneof![
+        7 => (mount(), name(), how).prop_map(|(mount, name, how)| Step::Open(mount, name, how)),
+        8 => (any_of(), 1..9_usize).prop_map(|(index, len)| Step::Write(index, Len::Small(len))),
+        3 => any_of().prop_map(Step::Sync),
+        4 => (any_of(), closer, others).prop_map(|(index, closer, others)| Step::Close(index, closer, others)),
+        4 => any_of().prop_map(Step::Release),
+        3 => (mount(), name()).prop_map(|(mount, name)| Step::Touch(mount, name)),
+        3 => (mount(), name(), 0..3_usize).prop_map(|(mount, name, len)| Step::Truncate(mount, name, len)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn who_goes_on_writing_never_stores_over_a_cut(steps in prop::collection::vec(cutting_step(), 1..30)) {
+        let mut model = Model::new(false, false);
+        steps.iter().for_each(|step| model.run(step));
+        model.finish();
+    }
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mountpoint_client::ObjectClient as _;
 use mountpoint_client::sim::{Fault, FaultRule, When};
+use mountpoint_client::types::ETag;
 
 use super::*;
 use crate::operation::{AttributeChange, Opened, RenameMode, Stop, TimeChange, WriteOptions};
@@ -39,6 +40,8 @@ struct Open {
     has_failed: bool,
     /// It was opened or begun to append.
     is_behind: bool,
+    /// Its object got another tag without another content: what was made of parts, when it is copied.
+    was_retagged: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +126,10 @@ impl Model {
 
     fn actual(&self, name: &str) -> Option<Vec<u8>> {
         Some(self.bucket().object(name)?.content.to_vec())
+    }
+
+    fn tag(&self, name: &str) -> Option<ETag> {
+        Some(self.bucket().object(name)?.etag)
     }
 
     /// Bytes that no other step has.
@@ -335,6 +342,7 @@ impl Model {
             is_unchanged: file.unchanged().is_some(),
             was_written: false,
             has_failed: false,
+            was_retagged: false,
         });
     }
 
@@ -445,8 +453,8 @@ impl Model {
                     Replaces::Anything => true,
                     Replaces::Content(content) => there == Some(content),
                 };
-                // What was made of parts has another tag when it was copied.
-                let must_store = is_as_meant && open.content.len() < LARGE && before.is_dirty;
+                let is_same = is_as_meant && !before.was_retagged;
+                let must_store = is_same && open.content.len() < LARGE && before.is_dirty;
                 let may_fail = open.has_failed || self.has_fault || !must_store;
                 assert!(may_fail, "{}: {error}", open.name);
                 open.has_failed = true;
@@ -495,7 +503,7 @@ impl Model {
         let open = self.open.remove(index);
         let is_there = self.truth.get(open.name) == Some(&open.content);
         let is_lost = open.is_dirty && !open.has_failed && !is_there;
-        if is_lost && !self.has_fault && open.content.len() < LARGE {
+        if is_lost && !self.has_fault && !open.was_retagged && open.content.len() < LARGE {
             let there = self.truth.get(open.name);
             let is_as_meant = match &open.replaces {
                 Replaces::Nothing => there.is_none(),

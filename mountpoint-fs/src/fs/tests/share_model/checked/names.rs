@@ -136,7 +136,16 @@ impl Model {
             mtime: Some(TimeChange::Now),
             ..AttributeChange::default()
         };
+        let tag = self.tag(name);
         drop(now(self.mounts[mount].fs.set_attributes(ino, change)));
+        self.note_tag(name, tag.as_ref());
+    }
+
+    /// The object's tag may be another than `before` now.
+    fn note_tag(&mut self, name: &str, before: Option<&ETag>) {
+        let is_other = self.tag(name).as_ref() != before;
+        let opens = self.open.iter_mut().filter(|open| open.name == name);
+        opens.for_each(|open| open.was_retagged |= is_other);
     }
 
     pub(super) fn truncate(&mut self, mount: usize, name: &'static str, len: usize) {
@@ -149,7 +158,9 @@ impl Model {
         };
         let fs = Arc::clone(&self.mounts[mount].fs);
         let is_written = self.mounts[mount].fs.namespace.is_being_written(ino);
+        let tag = self.tag(name);
         let outcome = now(fs.set_attributes(ino, change));
+        self.note_tag(name, tag.as_ref());
         let mut shorter = self.truth.get(name).cloned().unwrap_or_default();
         if shorter.len() <= len {
             return;

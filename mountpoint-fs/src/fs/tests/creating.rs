@@ -1,0 +1,513 @@
+//! What is known of names that are made: what was made here is never absent.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use mountpoint_client::sim::{Fault, FaultRule, When};
+
+use super::writing::{create, write};
+use super::*;
+use crate::operation::Purpose;
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+/// A file that is made, and stored with what it holds.
+fn made(mount: &Mount, directory: InodeNo, name: &str) -> InodeNo {
+    let (ino, handle) = create(mount, directory, name);
+    write(mount, handle, 0, b"new");
+    now(mount.fs.sync(handle)).unwrap();
+    mount.fs.release(handle);
+    ino
+}
+
+/// The kernel forgets a directory and looks it up again: its inode is another one, and the pages that were listed are the
+/// same.
+#[test]
+fn what_was_made_here_is_there_when_its_directory_is_forgotten() {
+    let names = NamesConfig {
+        negative_ttl: Duration::from_secs(60),
+        ..NamesConfig::default()
+    };
+    // More than the look-up of their directory shows.
+    let keys: Vec<String> = (0..150).map(|number| format!("d/a{number:03}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let mount = Mount::with_names(names, &keys);
+    let directory = mount.walk("d");
+    assert_eq!(mount.names(directory).len(), 150);
+    mount.clock.advance(Duration::from_millis(1));
+    let ino = made(&mount, directory, "new");
+    mount.fs.forget(ino, 1);
+    mount.fs.forget(directory, 1);
+    let again = mount.walk("d");
+    assert_ne!(again, directory, "it was forgotten");
+    let entry = mount.lookup(again, "new").unwrap();
+    assert_eq!(entry.attributes.size, 3);
+}
+
+/// The same of a listing that is in the air meanwhile, and of a file that was removed.
+#[test]
+fn what_was_removed_here_is_gone_when_its_directory_is_forgotten() {
+    let options = SimOptions {
+        time: Time::Manual,
+        ..SimOptions::default()
+    };
+    let write = WriteConfig {
+        allow_delete: true,
+        ..WriteConfig::default()
+    };
+    let mount = Mount::with_write(options, "", &["d/a", "d/b"], write);
+    let answered = |future: &mut (dyn Future<Output = ()> + Unpin)| {
+        while future.now_or_never().is_none() {
+            mount.bucket.deliver_all();
+        }
+    };
+    let found = |parent: InodeNo, name: &'static str| {
+        let mut ino = None;
+        let mut look = Box::pin(async {
+            let entry = mount.fs.lookup(parent, OsStr::new(name)).await;
+            ino = entry.ok().map(|entry| entry.attributes.ino);
+        });
+        answered(&mut look);
+        drop(look);
+        ino
+    };
+    let directory = found(ROOT, "d").unwrap();
+    let file = found(directory, "a").unwrap();
+    // Listed by somebody whose descriptor keeps the page, and not the inode.
+    let handle = now(mount.fs.open_directory(directory)).unwrap();
+    let mut sink = Sink::new(9);
+    let mut read = Box::pin(mount.fs.read_directory(handle, 0, false, &mut sink));
+    waits(&mut read);
+    mount.clock.advance(Duration::from_millis(1));
+    let mut unlink = Box::pin(async {
+        mount.fs.unlink(directory, OsStr::new("a")).await.unwrap();
+    });
+    answered(&mut unlink);
+    now(read).unwrap();
+    mount.fs.release_directory(handle);
+    mount.fs.forget(file, 1);
+    mount.fs.forget(directory, 1);
+    let again = found(ROOT, "d").unwrap();
+    assert_eq!(found(again, "a"), None, "it was removed");
+    assert!(found(again, "b").is_some());
+}
+
+/// Who makes a file, or knows that S3 has to be asked.
+struct Making;
+
+impl Purpose for Making {
+    fn is_to_make_file<'a>(&'a self, _: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(true))
+    }
+}
+
+/// A mount that writes and deletes, whose bucket answers at once; the test says how long things take.
+fn mount(keys: &[&str]) -> Mount {
+    with(NamesConfig::default(), keys)
+}
+
+fn with(names: NamesConfig, keys: &[&str]) -> Mount {
+    let write = WriteConfig {
+        allow_delete: true,
+        allow_overwrite: true,
+        ..WriteConfig::default()
+    };
+    let mount = Mount::with_all(SimOptions::default(), names, write, "", keys);
+    mount.clock.advance(Duration::from_millis(1));
+    mount
+}
+
+impl Mount {
+    /// What the kernel does when a program opens a new file: looks it up, and makes it.
+    fn open_new(&self, directory: InodeNo, name: &str) -> HandleNo {
+        let found = now(self.fs.lookup_for(directory, OsStr::new(name), &Making));
+        assert!(matches!(found, Err(FsError::NotFound)), "{name}: {found:?}");
+        self.clock.advance(Duration::from_micros(50));
+        let (_, handle) = create(self, directory, name);
+        write(self, handle, 0, b"mine");
+        handle
+    }
+
+    /// The same, to its end, which takes `millis` by the clock.
+    fn make(&self, directory: InodeNo, name: &str, millis: u64) {
+        let handle = self.open_new(directory, name);
+        now(self.fs.sync(handle)).unwrap();
+        self.fs.release(handle);
+        self.clock.advance(Duration::from_millis(millis));
+    }
+
+    /// LISTs, PUTs and other requests since the last call.
+    fn lists_and_puts(&self) -> (usize, usize, usize) {
+        let log = self.bucket.take_log();
+        let list = log.count(Operation::ListObjectsV2);
+        let put = log.count(Operation::PutObject);
+        (list, put, log.records().len() - list - put)
+    }
+}
+
+/// Two names are asked for by themselves; the third asks what is around it, and once a second that is asked again. The first
+/// file that S3 was not asked about is asked about before it is stored, and is sent twice.
+#[test]
+fn files_that_are_made_one_after_the_other_take_a_request_each() {
+    for keys in [&[][..], &["d/a", "d/b"], &["d/z/1", "d/z/2"]] {
+        let mount = mount(keys);
+        let directory = if keys.is_empty() {
+            ROOT
+        } else {
+            mount.walk("d")
+        };
+        mount.lists_and_puts();
+        for number in 0..200 {
+            mount.make(directory, &format!("f{number:03}"), 20);
+        }
+        // 200 files of 20 ms are 4 s.
+        let (lists, puts, others) = mount.lists_and_puts();
+        assert!((3..=7).contains(&lists), "{lists} {keys:?}");
+        assert_eq!((puts, others), (201, 1), "{keys:?}");
+    }
+}
+
+#[test]
+fn names_in_any_order_are_known_as_well() {
+    let mount = mount(&[]);
+    let mut number = 7;
+    for _ in 0..500 {
+        number = number * 377 % 100_003;
+        mount.make(ROOT, &format!("{number:06}"), 20);
+    }
+    // Each second some lists of what is around a name, later one of the whole directory.
+    let (lists, puts, others) = mount.lists_and_puts();
+    assert!(lists < 100, "{lists}");
+    assert_eq!((puts, others), (501, 1));
+}
+
+/// A directory of many files, where a name says nothing of the next one: no more is asked than for the names, but for a few.
+#[test]
+fn a_large_directory_is_not_listed_for_names_that_are_far_apart() {
+    let mount = mount(&[]);
+    for number in 0..20_000 {
+        mount.bucket.put_pattern(&format!("d/{number:08}"), 1, 0);
+    }
+    let directory = mount.walk("d");
+    mount.lists_and_puts();
+    let mut number = 7;
+    for _ in 0..100 {
+        number = number * 377 % 19_997;
+        mount.make(directory, &format!("{number:08}-new"), 20);
+    }
+    let log = mount.bucket.take_log();
+    let lists = log.count(Operation::ListObjectsV2);
+    assert!(lists <= 106, "{lists}");
+    // Names in order are another matter.
+    for number in 0..100 {
+        mount.make(directory, &format!("a{number:03}"), 10);
+    }
+    let (lists, puts, _) = mount.lists_and_puts();
+    assert!(lists < 40, "{lists}, although it was of no use before");
+    assert_eq!(puts, 100);
+}
+
+/// A directory that was made here was nothing before: what it was looked up for tells that.
+#[test]
+fn a_new_directory_is_known_to_be_empty() {
+    let mount = mount(&["d/a"]);
+    let directory = mount.walk("d");
+    mount.lists_and_puts();
+    for name in ["new", "newer", "newest"] {
+        assert!(mount.lookup(directory, name).is_err());
+        let made = now(mount.fs.make_directory(directory, OsStr::new(name), 0o755));
+        let made = made.unwrap().attributes.ino;
+        mount.lists_and_puts();
+        for file in ["x", "y", "a"] {
+            mount.make(made, file, 20);
+        }
+        let is_first = name == "new";
+        let expected = if is_first { (0, 4, 1) } else { (0, 3, 0) };
+        assert_eq!(mount.lists_and_puts(), expected, "{name}");
+    }
+    // Somebody else was faster, and wrote into it.
+    assert!(mount.lookup(ROOT, "e").is_err());
+    mount.clock.advance(Duration::from_millis(1));
+    mount.bucket.put_object("e/x", "theirs");
+    let made = now(mount.fs.make_directory(ROOT, OsStr::new("e"), 0o755)).unwrap();
+    let handle = mount.open_new(made.attributes.ino, "x");
+    assert!(matches!(now(mount.fs.sync(handle)), Err(FsError::Exists)));
+    assert_eq!(
+        mount.bucket.object("e/x").unwrap().content.to_vec(),
+        b"theirs"
+    );
+}
+
+/// `cp` asks for the name before it makes the file.
+#[test]
+fn a_name_that_was_just_absent_is_not_asked_for_again() {
+    let mount = mount(&["z"]);
+    assert!(mount.lookup(ROOT, "a").is_err());
+    mount.lists_and_puts();
+    mount.make(ROOT, "a", 0);
+    assert_eq!(
+        mount.lists_and_puts(),
+        (0, 2, 1),
+        "before the first is stored, and that it is refused"
+    );
+    for (age, lists) in [(999, 0), (1_001, 1)] {
+        let name = format!("b{age}");
+        assert!(mount.lookup(ROOT, &name).is_err());
+        mount.clock.advance(Duration::from_millis(age));
+        mount.lists_and_puts();
+        mount.make(ROOT, &name, 0);
+        let (listed, puts, _) = mount.lists_and_puts();
+        assert_eq!((listed, puts), (lists, 1), "{age} ms");
+    }
+}
+
+/// Who only looks is told what S3 says now, whatever is known and whoever makes files there.
+#[test]
+fn who_only_looks_asks() {
+    let mount = mount(&[]);
+    for number in 0..9 {
+        mount.make(ROOT, &format!("f{number}"), 20);
+    }
+    assert!(matches!(mount.lookup(ROOT, "g"), Err(FsError::NotFound)));
+    mount.bucket.put_object("g", "theirs");
+    mount.bucket.put_object("h/x", "theirs");
+    mount.clock.advance(Duration::from_micros(1));
+    assert_eq!(mount.lookup(ROOT, "g").unwrap().attributes.size, 6);
+    assert_eq!(
+        mount.lookup(ROOT, "h").unwrap().attributes.kind,
+        FileKind::Directory
+    );
+    let opened = now(mount.fs.lookup_for(ROOT, OsStr::new("g"), &Making));
+    assert_eq!(
+        opened.unwrap().attributes.size,
+        6,
+        "what is known to be there"
+    );
+}
+
+/// What another host makes within the second is not seen by who makes the same file, and not replaced either.
+#[test]
+fn what_another_host_makes_meanwhile_stays() {
+    for is_proven in [false, true] {
+        let mount = mount(&["d/a"]);
+        let directory = mount.walk("d");
+        let absent = mount.lookup(directory, "theirs");
+        assert!(matches!(absent, Err(FsError::NotFound)));
+        if is_proven {
+            assert!(mount.lookup(directory, "b").is_err());
+            mount.make(directory, "b", 0);
+        }
+        mount.clock.advance(Duration::from_millis(100));
+        mount.bucket.put_object("d/theirs", "theirs");
+        let handle = mount.open_new(directory, "theirs");
+        assert!(matches!(now(mount.fs.sync(handle)), Err(FsError::Exists)));
+        mount.fs.release(handle);
+        let key = "d/theirs";
+        assert_eq!(
+            mount.bucket.object(key).unwrap().content.to_vec(),
+            b"theirs"
+        );
+        // From then on it is there.
+        let found = now(mount
+            .fs
+            .lookup_for(directory, OsStr::new("theirs"), &Making));
+        assert_eq!(found.unwrap().attributes.size, 6);
+    }
+}
+
+/// What this mount removes, and what it could not store, is asked for again.
+#[test]
+fn changes_of_this_mount_keep_what_is_known_true() {
+    let mount = mount(&["d/a"]);
+    let directory = mount.walk("d");
+    for number in 0..5 {
+        mount.make(directory, &format!("f{number}"), 1);
+    }
+    mount.lists_and_puts();
+    let look = |name: &str| now(mount.fs.lookup_for(directory, OsStr::new(name), &Making));
+    assert!(look("f9").is_err());
+    assert_eq!(mount.lists_and_puts(), (0, 0, 0));
+    assert!(look("f3").is_ok());
+    now(mount.fs.unlink(directory, OsStr::new("f3"))).unwrap();
+    mount.lists_and_puts();
+    assert!(matches!(look("f3"), Err(FsError::NotFound)));
+    assert_eq!(mount.lists_and_puts(), (1, 0, 0));
+    let handle = mount.open_new(directory, "f9");
+    let denied = mountpoint_client::ErrorKind::Denied;
+    mount
+        .bucket
+        .fail_next(Operation::PutObject, 1, denied.clone());
+    now(mount.fs.sync(handle)).unwrap_err();
+    mount.fs.release(handle);
+    mount.lists_and_puts();
+    assert!(matches!(look("f9"), Err(FsError::NotFound)));
+    assert_eq!(mount.lists_and_puts().0, 1);
+}
+
+/// `--negative-metadata-ttl minimal`: absence is never remembered. Nor is it in a bucket without an order of keys.
+#[test]
+fn can_be_switched_off() {
+    let off = NamesConfig {
+        maker_ttl: Duration::ZERO,
+        ..NamesConfig::default()
+    };
+    let unordered = SimOptions {
+        directory_bucket: true,
+        ..SimOptions::default()
+    };
+    let unordered = Mount::with_write(unordered, "", &[], WriteConfig::default());
+    for mount in [with(off, &[]), unordered] {
+        for number in 0..30 {
+            mount.requests();
+            let name = format!("f{number}");
+            assert!(mount.lookup(ROOT, &name).is_err());
+            mount.make(ROOT, &name, 1);
+            let (_, lists, _) = mount.requests();
+            assert!(lists >= 2, "{lists} for {name}");
+        }
+    }
+}
+
+/// With `--posix-metadata` as well, although no listing tells what objects carry.
+#[test]
+fn files_with_posix_metadata_take_a_request_each() {
+    let write = WriteConfig {
+        posix_metadata: true,
+        ..WriteConfig::default()
+    };
+    let mount = Mount::with_write(SimOptions::default(), "", &["d/a"], write);
+    mount.clock.advance(Duration::from_millis(1));
+    let directory = mount.walk("d");
+    mount.lists_and_puts();
+    for number in 0..50 {
+        mount.make(directory, &format!("f{number:02}"), 5);
+    }
+    let (lists, puts, others) = mount.lists_and_puts();
+    assert!(lists <= 5, "{lists}");
+    assert_eq!((puts, others), (51, 1));
+    // What such a listing shows is asked for what it carries.
+    assert!(mount.lookup(directory, "a").is_ok());
+    assert_eq!(mount.lists_and_puts(), (1, 0, 1));
+}
+
+/// A large file is asked for when it is completed, also where the server is known to keep the condition of small ones.
+#[test]
+fn a_large_file_replaces_nothing() {
+    for is_proven in [false, true] {
+        let mount = mount(&["z"]);
+        if is_proven {
+            assert!(mount.lookup(ROOT, "small").is_err());
+            mount.make(ROOT, "small", 1);
+        }
+        assert!(mount.lookup(ROOT, "large").is_err());
+        mount.clock.advance(Duration::from_millis(1));
+        let handle = mount.open_new(ROOT, "large");
+        let piece = vec![7; 1 << 20];
+        for number in 0..20 {
+            write(&mount, handle, 4 + (number << 20), &piece);
+        }
+        mount.bucket.put_object("large", "theirs");
+        assert!(matches!(now(mount.fs.sync(handle)), Err(FsError::Exists)));
+        mount.fs.release(handle);
+        assert_eq!(
+            mount.bucket.object("large").unwrap().content.to_vec(),
+            b"theirs"
+        );
+        let log = mount.bucket.take_log();
+        assert_eq!(log.count(Operation::CompleteMultipartUpload), 0);
+        assert_eq!(log.count(Operation::AbortMultipartUpload), 1);
+    }
+}
+
+/// A directory bucket lists directories only: it is asked for the object.
+#[test]
+fn a_directory_bucket_that_remembers_absence_takes_new_files() {
+    let options = SimOptions {
+        directory_bucket: true,
+        ..SimOptions::default()
+    };
+    let names = NamesConfig {
+        negative_ttl: Duration::from_secs(60),
+        ..NamesConfig::default()
+    };
+    let write = WriteConfig::default();
+    let mount = Mount::with_all(options, names, write, "", &["d/a"]);
+    mount.clock.advance(Duration::from_millis(1));
+    let directory = mount.walk("d");
+    assert_eq!(mount.names(directory), ["a"]);
+    mount.lists_and_puts();
+    mount.make(directory, "new", 0);
+    assert_eq!(mount.lists_and_puts(), (0, 2, 1));
+    assert_eq!(
+        mount.bucket.object("d/new").unwrap().content.to_vec(),
+        b"mine"
+    );
+}
+
+/// Who may write and list, but not read, makes files as well.
+#[test]
+fn who_may_not_read_asks_by_listing() {
+    let mount = mount(&["z"]);
+    let denied = mountpoint_client::ErrorKind::Denied;
+    for (name, is_there) in [("a", false), ("b", true)] {
+        assert!(mount.lookup(ROOT, name).is_err());
+        if is_there {
+            mount.bucket.put_object(name, "theirs");
+        }
+        mount
+            .bucket
+            .fail_next(Operation::HeadObject, 1, denied.clone());
+        mount
+            .bucket
+            .fail_next(Operation::PutObject, 1, denied.clone());
+        let handle = mount.open_new(ROOT, name);
+        mount.lists_and_puts();
+        let outcome = now(mount.fs.sync(handle));
+        mount.fs.release(handle);
+        if is_there {
+            assert!(matches!(outcome, Err(FsError::Exists)), "{outcome:?}");
+            assert_eq!(mount.lists_and_puts(), (1, 0, 1));
+        } else {
+            // It is the PUT that is denied.
+            assert!(outcome.is_err());
+            assert_eq!(mount.lists_and_puts(), (1, 1, 1));
+        }
+        mount.bucket.clear_faults();
+    }
+}
+
+/// That a file is sent twice proves nothing if the server was busy then: the next one is sent twice as well.
+#[test]
+fn a_proof_that_was_interrupted_is_made_again() {
+    let mount = mount(&["z"]);
+    for (name, puts, asks) in [("a", 2, 1), ("b", 2, 1), ("c", 1, 0)] {
+        assert!(mount.lookup(ROOT, name).is_err());
+        if name == "a" {
+            mount.bucket.add_fault(FaultRule {
+                operation: Some(Operation::PutObject),
+                when: When::Nth(2),
+                fault: Fault::Fail(mountpoint_client::ErrorKind::Transient),
+            });
+        }
+        mount.lists_and_puts();
+        mount.make(ROOT, name, 0);
+        assert_eq!(mount.lists_and_puts(), (0, puts, asks), "{name}");
+    }
+}
+
+/// What the kernel is told of an absence that was remembered is as old as that.
+#[test]
+fn a_remembered_absence_is_kept_for_what_is_left() {
+    let names = NamesConfig {
+        negative_ttl: Duration::from_secs(60),
+        ..NamesConfig::default()
+    };
+    let mount = with(names, &["z"]);
+    assert!(mount.lookup(ROOT, "a").is_err());
+    let left = || mount.fs.negative_ttl(ROOT, OsStr::new("a"));
+    assert_eq!(left(), Duration::from_secs(60));
+    mount.clock.advance(Duration::from_millis(900));
+    let made = now(mount.fs.lookup_for(ROOT, OsStr::new("a"), &Making));
+    assert!(matches!(made, Err(FsError::NotFound)));
+    assert_eq!(left(), Duration::from_millis(59_100));
+}

@@ -1,0 +1,113 @@
+//! Changes whose answer was lost, and the bucket cannot be asked whether they were made: nobody is told that somebody else
+//! was first.
+
+use mountpoint_client::ErrorKind;
+use mountpoint_client::sim::{Fault, FaultRule, When};
+
+use super::*;
+use crate::config::WriteConfig;
+use crate::operation::{AttributeChange, RenameMode, Stop};
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    MakeDirectory,
+    /// Its marker looks as any other.
+    MakeMarker,
+    SymbolicLink,
+    Empty,
+    RenameNatively,
+    RenameDirectoryNatively,
+    RenameByCopy,
+}
+
+impl Change {
+    fn mount(self) -> Mount {
+        let natively = [Self::RenameNatively, Self::RenameDirectoryNatively];
+        let options = SimOptions {
+            directory_bucket: natively.contains(&self),
+            ..SimOptions::default()
+        };
+        let write = WriteConfig {
+            allow_delete: true,
+            allow_overwrite: true,
+            allow_rename: true,
+            posix_metadata: self != Self::MakeMarker,
+            directory_markers: true,
+            ..WriteConfig::default()
+        };
+        Mount::with_write(options, "", &["f", "d/f"], write)
+    }
+
+    /// `ino` is that of `f`.
+    fn make(self, mount: &Mount, ino: InodeNo) -> Result<(), FsError> {
+        let fs = &mount.fs;
+        let (f, new) = (OsStr::new("f"), OsStr::new("new"));
+        let rename = |from, mode| {
+            let (from, to) = ((ROOT, OsStr::new(from)), (ROOT, new));
+            now(fs.rename(from, to, mode, &Stop::never()))
+        };
+        match self {
+            Self::MakeDirectory | Self::MakeMarker => {
+                now(fs.make_directory(ROOT, new, 0o700)).map(drop)
+            }
+            Self::SymbolicLink => now(fs.symbolic_link(ROOT, new, f)).map(drop),
+            Self::Empty => {
+                let empty = AttributeChange {
+                    size: Some(0),
+                    ..AttributeChange::default()
+                };
+                now(fs.set_attributes(ino, empty)).map(drop)
+            }
+            Self::RenameNatively => rename("f", RenameMode::Replace),
+            Self::RenameDirectoryNatively => rename("d", RenameMode::Replace),
+            Self::RenameByCopy => rename("f", RenameMode::KeepExisting),
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_told_is_not_said_to_be_done_by_somebody_else() {
+    use Change::*;
+    // What is sent again, and which of the questions behind it fails.
+    for (change, operation, asked) in [
+        (MakeDirectory, Operation::PutObject, 1),
+        (MakeMarker, Operation::PutObject, 1),
+        (MakeMarker, Operation::PutObject, 2),
+        (SymbolicLink, Operation::PutObject, 1),
+        (Empty, Operation::PutObject, 2),
+        (RenameNatively, Operation::RenameObject, 1),
+        (RenameNatively, Operation::RenameObject, 2),
+        (RenameDirectoryNatively, Operation::RenameObject, 1),
+        (RenameDirectoryNatively, Operation::RenameObject, 2),
+        (RenameByCopy, Operation::CopyObject, 3),
+    ] {
+        for kind in [ErrorKind::Transient, ErrorKind::Denied] {
+            let case = format!("{change:?}, {kind:?} at HEAD {asked}");
+            let mount = change.mount();
+            let ino = mount.walk("f");
+            mount.walk("d");
+            let before = mount.bucket.keys();
+            mount.bucket.add_fault(FaultRule {
+                operation: Some(operation),
+                when: When::Next(1),
+                fault: Fault::Repeat,
+            });
+            mount.bucket.add_fault(FaultRule {
+                operation: Some(Operation::HeadObject),
+                when: When::From(asked),
+                fault: Fault::Fail(kind.clone()),
+            });
+            let error = change.make(&mount, ino).unwrap_err();
+            let is_unknown =
+                matches!(&error, FsError::Client(error) if error.kind == ErrorKind::Transient);
+            assert!(is_unknown, "{case}: {error:?}");
+            let is_done = match change {
+                Empty => mount.bucket.object("f").unwrap().content.size() == 0,
+                _ => mount.bucket.keys() != before,
+            };
+            assert!(is_done, "{case}");
+        }
+    }
+}

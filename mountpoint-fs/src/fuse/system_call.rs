@@ -1,0 +1,312 @@
+//! What the system call is about that a request comes from, as `/proc` shows it.
+//!
+//! A LOOKUP does not say what for: to look at the name or to make a file of it. The thread that asks waits for the answer
+//! inside its system call, and the kernel shows the number and the arguments of that. Every directory on the way to the
+//! file is looked up in the same call. To root the kernel shows which of its functions the thread is in, which tells the one
+//! from the others. Other users' mounts take the path for that: it is read out of the memory of the process, which the same
+//! permission allows as the arguments.
+//!
+//! Runs on a session thread, as [`closing`](super::closing) does, but for the reading of memory: that may wait for another file
+//! system, for this one or for a debugger, and has a thread of its own. What cannot be seen, as threads of another PID
+//! namespace or of another user, or calls that a ring makes, is said to make nothing. So is a call of a program for another
+//! architecture, which has other numbers: none of them means one here that makes files and looks up names there.
+//!
+//! What the path does not show is the target of a symbolic link: a directory in it that has the name of the file is taken
+//! for the file.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, thread};
+
+use futures::channel::oneshot;
+use futures::future::BoxFuture;
+
+use crate::config::limits::{SYSTEM_CALL_LOOKS_MAX, SYSTEM_CALL_READERS_MAX};
+use crate::operation::Purpose;
+
+/// The thread that looks a name up, by its number in our PID namespace; 0 if it is out of sight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LookingThread(pub(super) u32);
+
+impl Purpose for LookingThread {
+    /// Whether the call opens a file that it makes if it is not there, other than to write behind what others have written, and
+    /// `name` is that of the file.
+    fn is_to_make_file<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let Some(opening) = self.opening() else {
+                return false;
+            };
+            match self.shown("stack") {
+                Some(stack) if !stack.is_empty() => is_at_the_end(&stack),
+                _ => opening.is_of(self.0, name).await,
+            }
+        })
+    }
+}
+
+impl LookingThread {
+    /// The call that makes a file, if the thread is in one.
+    fn opening(self) -> Option<Opening> {
+        if self.0 == 0 || !sees_own_namespace() {
+            return None;
+        }
+        for _ in 0..SYSTEM_CALL_LOOKS_MAX {
+            let call = self.shown("syscall")?;
+            // It has sent its request, and is not asleep yet.
+            if call.trim_end() != "running" {
+                return Opening::parse(&call);
+            }
+            thread::yield_now();
+        }
+        None
+    }
+
+    fn shown(self, what: &str) -> Option<String> {
+        fs::read_to_string(format!("/proc/{}/{what}", self.0)).ok()
+    }
+}
+
+/// Whether a thread whose functions in the kernel are `stack` has come to the last name of a path, which FUSE looks up and
+/// makes in one. The names before are looked up by others.
+fn is_at_the_end(stack: &str) -> bool {
+    let mut functions = stack.lines().filter_map(|line| line.split_once("] "));
+    functions.any(|(_, function)| function.starts_with("fuse_atomic_open+"))
+}
+
+/// Whether `/proc` shows the PID namespace that we are in, whose numbers the kernel tells us.
+fn sees_own_namespace() -> bool {
+    static SEES: OnceLock<bool> = OnceLock::new();
+    *SEES.get_or_init(|| {
+        let shown = fs::read_link("/proc/self").ok();
+        shown.is_some_and(|shown| shown.as_os_str() == std::process::id().to_string().as_str())
+    })
+}
+
+/// A call that opens a file and makes it, and does not append.
+#[derive(Debug, PartialEq, Eq)]
+struct Opening {
+    /// Where the path is in the memory of the process.
+    path: u64,
+}
+
+impl Opening {
+    /// The call that the kernel shows as `text`: its number, six arguments, the stack pointer and where it returns to.
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace();
+        let place = place_of_path(words.next()?.parse().ok()?)?;
+        let mut values = [0; 8];
+        for value in &mut values {
+            *value = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+        }
+        let [.., stack, returns] = values;
+        let (path, flags) = (values[place], values[place + 1]);
+        let has = |flag: libc::c_int| flags & u64::from(flag.cast_unsigned()) != 0;
+        let makes = has(libc::O_CREAT) && !has(libc::O_APPEND) && !has(libc::O_PATH);
+        // A worker of a ring shows what its program called last, and has neither.
+        (makes && stack != 0 && returns != 0).then_some(Self { path })
+    }
+
+    /// Whether it makes the file `name`, if it is a call of `thread`.
+    async fn is_of(&self, thread: u32, name: &str) -> bool {
+        let path = read_apart(thread, self.path).await;
+        path.is_some_and(|path| is_file_of(&path, name.as_bytes()))
+    }
+}
+
+/// Which argument of the system call `number` the path of `open` is. The flags are behind it.
+fn place_of_path(number: libc::c_long) -> Option<usize> {
+    match number {
+        libc::SYS_openat => Some(1),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open => Some(0),
+        _ => None,
+    }
+}
+
+/// The text at `place` in the memory of `thread`, read by a thread of its own. `None` if it cannot be read, or if so many others
+/// are being read: somebody has all of them wait.
+async fn read_apart(thread: u32, place: u64) -> Option<Vec<u8>> {
+    static READERS: AtomicUsize = AtomicUsize::new(0);
+    let more = |readers| (readers < SYSTEM_CALL_READERS_MAX).then_some(readers + 1);
+    READERS
+        .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+        .ok()?;
+    let (tell, told) = oneshot::channel();
+    let name = thread::Builder::new().name("fuse-path".to_owned());
+    let begun = name.spawn(move || {
+        let text = read_text(thread, place);
+        READERS.fetch_sub(1, Ordering::AcqRel);
+        // Who asked may have been interrupted.
+        tell.send(text).ok();
+    });
+    if begun.is_err() {
+        READERS.fetch_sub(1, Ordering::AcqRel);
+    }
+    told.await.ok().flatten()
+}
+
+/// The text at `place` in the memory of `thread`, down to its zero.
+fn read_text(thread: u32, place: u64) -> Option<Vec<u8>> {
+    let memory = File::open(format!("/proc/{thread}/mem")).ok()?;
+    let mut text = [0; PATH_MAX];
+    // It ends before what is not mapped.
+    let len = memory.read_at(&mut text, place).ok()?;
+    let end = text[..len].iter().position(|byte| *byte == 0)?;
+    Some(text[..end].to_vec())
+}
+
+/// Whether a call that makes the file `path` looks `name` up for that, and not on the way.
+fn is_file_of(path: &[u8], name: &[u8]) -> bool {
+    let mut backwards = path.rsplit(|byte| *byte == b'/');
+    backwards.next() == Some(name) && !backwards.any(|other| other == name)
+}
+
+/// How long a path may be, with its zero.
+const PATH_MAX: usize = libc::PATH_MAX as usize;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use futures::executor::block_on;
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_shows_is_read() {
+        let openat = libc::SYS_openat;
+        for (arguments, expected) in [
+            ("0xffffff9c 0x7f0 0x241 0x1b6 0x0 0x0 0x7ff 0x7f\n", true),
+            ("0xffffff9c 0x7f0 0xc1 0x180 0x0 0x0 0x7ff 0x7f\n", true),
+            // To append, to read, as a path only, and without flags.
+            ("0xffffff9c 0x7f0 0x441 0x1b6 0x0 0x0 0x7ff 0x7f\n", false),
+            ("0xffffff9c 0x7f0 0x80000 0x0 0x0 0x0 0x7ff 0x7f\n", false),
+            ("0xffffff9c 0x7f0 0x200041 0x0 0x0 0x0 0x7ff 0x7f\n", false),
+            ("0xffffff9c 0x7f0\n", false),
+            ("0x41 0x41 x 0x41 0x41\n", false),
+            // A worker of a ring.
+            ("0xffffff9c 0x7f0 0x241 0x1b6 0x0 0x0 0x0 0x0\n", false),
+        ] {
+            let text = format!("{openat} {arguments}");
+            let opening = expected.then_some(Opening { path: 0x7f0 });
+            assert_eq!(Opening::parse(&text), opening, "{text:?}");
+        }
+        // Another call, one that has left its call, a kernel thread, nothing.
+        let other = format!("{} 0x41 0x41 0x41 0x41 0x41 0x41 0x1 0x1", libc::SYS_statx);
+        for text in [other.as_str(), "-1 0x7ff 0x7f\n", "running\n", ""] {
+            assert_eq!(Opening::parse(text), None, "{text:?}");
+        }
+    }
+
+    /// What Linux 6.18 shows of threads that wait for a LOOKUP.
+    #[test]
+    fn names_on_the_way_are_told_from_the_last_one() {
+        let stack = |functions: &[&str]| {
+            let waits = [
+                "request_wait_answer",
+                "__fuse_simple_request",
+                "fuse_lookup",
+            ];
+            let functions = waits.iter().chain(functions).chain(&["path_openat"]);
+            let lines = functions.map(|name| format!("[<0>] {name}+0x112/0x210\n"));
+            lines.collect::<String>()
+        };
+        assert!(is_at_the_end(&stack(&["fuse_atomic_open"])));
+        let walk = ["__lookup_slow", "walk_component", "link_path_walk"];
+        assert!(!is_at_the_end(&stack(&walk)));
+        assert!(!is_at_the_end("fuse_atomic_open"));
+        assert!(!is_at_the_end(""));
+    }
+
+    #[test]
+    fn the_name_is_that_of_the_file() {
+        for (path, name, expected) in [
+            ("f", "f", true),
+            ("d/f", "f", true),
+            ("/mnt/d//f", "f", true),
+            ("./f", "f", true),
+            // On the way.
+            ("d/f", "d", false),
+            ("/mnt/d/f", "mnt", false),
+            ("d/f", "g", false),
+            // One or the other.
+            ("f/f", "f", false),
+            ("/f/d/f", "f", false),
+            // No file.
+            ("f/", "f", false),
+            ("", "f", false),
+        ] {
+            let is_file = is_file_of(path.as_bytes(), name.as_bytes());
+            assert_eq!(is_file, expected, "{path} {name}");
+        }
+    }
+
+    /// A thread that waits in `open` is seen to, whatever it opens. The other end of a pipe is what it waits for.
+    #[test]
+    fn a_thread_that_waits_in_open_is_seen() {
+        fn makes(thread: u32, name: &str) -> bool {
+            let opening = LookingThread(thread).opening();
+            opening.is_some_and(|opening| block_on(opening.is_of(thread, name)))
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let directory_name = directory.path().file_name().unwrap().to_str().unwrap();
+        for (flags, expected) in [
+            (libc::O_CREAT, true),
+            (0, false),
+            (libc::O_CREAT | libc::O_APPEND, false),
+        ] {
+            let name = format!("{flags}");
+            let path = directory.path().join(&name);
+            mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+            let (tell, told) = std::sync::mpsc::channel();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    tell.send(nix::unistd::gettid().as_raw().cast_unsigned())
+                        .unwrap();
+                    let mut options = fs::OpenOptions::new();
+                    options.write(true).custom_flags(flags).open(&path).unwrap();
+                });
+                let waiting = told.recv().unwrap();
+                wait_in_open(waiting);
+                assert_eq!(makes(waiting, &name), expected, "{flags:o}");
+                assert!(!makes(waiting, directory_name), "it is on the way");
+                assert!(!makes(waiting, "other"));
+                let looks = LookingThread(waiting);
+                let shows_stack = looks.shown("stack").is_some_and(|stack| !stack.is_empty());
+                let is_to_make_file = block_on(looks.is_to_make_file(&name));
+                let is_ours = expected && !shows_stack;
+                assert_eq!(
+                    is_to_make_file, is_ours,
+                    "root sees that a pipe is no file of ours"
+                );
+                File::open(&path).unwrap();
+            });
+        }
+        assert!(!makes(0, "a"));
+        // Larger than any number of a thread.
+        assert!(!makes(1 << 30, "a"));
+    }
+
+    /// Until the kernel shows that the thread waits in its call, which it has begun.
+    fn wait_in_open(thread: u32) {
+        let path = format!("/proc/{thread}/syscall");
+        let begins = format!("{} ", libc::SYS_openat);
+        assert!(
+            Path::new(&path).exists(),
+            "this kernel shows no system calls"
+        );
+        let deadline =
+            std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap() + Duration::from_secs(10);
+        while !fs::read_to_string(&path).unwrap().starts_with(&begins) {
+            let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+            assert!(now < deadline, "it waits in no open");
+            thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Readers that change what they do: holes in what they read in sequence, scattered points, ends of files.
+
+use std::time::Duration;
+
+use rand::prelude::*;
+
+use super::planner::{Model, model_at};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const FAR: Duration = Duration::from_millis(20);
+
+/// Reads the whole file in sequence, but for pages that the kernel has; from a store that takes 20 ms for each round of
+/// GETs. Returns how many rounds the reader waited for, and the most streams there were.
+fn read_over(model: &mut Model, size: u64, holes: &[u64]) -> (usize, usize) {
+    let (mut offset, mut rounds, mut streams) = (0, 0, 0);
+    let mut now = Duration::from_secs(1);
+    let mut here = 0;
+    while offset < size {
+        let hole = holes.iter().copied().find(|hole| offset <= *hole);
+        let end = (offset + 512 * KIB).min(hole.unwrap_or(size)).min(size);
+        if offset < end {
+            let waits = end > here;
+            if waits {
+                rounds += 1;
+                now += FAR;
+            }
+            let plan = model.read_at(offset..end, waits, now);
+            if waits {
+                // All that is in the air by now arrives at once.
+                let last = plan.ahead.last().or_else(|| plan.demand.last());
+                here = last.map_or(here, |get| get.end).max(here).max(end);
+            }
+        }
+        streams = streams.max(model.planner.stream_count());
+        offset = if hole == Some(end) {
+            end + 4 * KIB
+        } else {
+            end
+        };
+    }
+    (rounds, streams)
+}
+
+#[test]
+fn a_stream_over_pages_that_the_kernel_has_is_one_stream() {
+    let size = 1 << 30;
+    let (without, _) = read_over(&mut model_at(size, FAR), size, &[]);
+    for count in [10, 50, 200] {
+        let mut model = model_at(size, FAR);
+        let mut random = StdRng::seed_from_u64(count);
+        let mut holes: Vec<_> = (0..count)
+            .map(|_| random.random_range(1..size / (4 * KIB)) * 4 * KIB)
+            .collect();
+        for hole in &holes {
+            model.read(*hole, 4 * KIB);
+        }
+        holes.sort_unstable();
+        holes.dedup();
+        let before = model.fetched;
+        let (rounds, streams) = read_over(&mut model, size, &holes);
+        assert!(
+            rounds <= without + 10,
+            "{count} holes: {rounds} rounds, {without} without holes"
+        );
+        assert!(streams <= 2, "{count} holes: {streams} streams");
+        assert!(model.fetched - before <= size, "{count} holes");
+        // What was left out is not kept for ever, but behind the last time that something was asked for ahead.
+        let held = model.blocks.overlapping(0..size - 384 * MIB).count();
+        assert!(held <= 4, "{count} holes: {held} blocks are held");
+    }
+}
+
+#[test]
+fn the_short_end_of_a_file_is_one_request() {
+    for (distance, gets_max) in [(FAR, 2), (Duration::from_micros(300), 9)] {
+        let size = 256 * MIB;
+        let mut model = model_at(size, distance);
+        // As `tail -c 1M` and the kernel's own read-ahead ask.
+        let mut offset = size - MIB;
+        let (mut gets, mut waits) = (0, 0);
+        for len in [8, 32, 56, 112, 224, 448, 144] {
+            let plan = model.read(offset, len * KIB);
+            gets += plan.demand.len() + plan.ahead.len();
+            waits += usize::from(!plan.demand.is_empty());
+            offset += len * KIB;
+        }
+        assert_eq!(offset, size);
+        assert_eq!(model.fetched, MIB);
+        assert_eq!(waits, 2);
+        assert!(gets <= gets_max, "{distance:?}: {gets} GETs");
+    }
+}
+
+#[test]
+fn scattered_points_are_exact_however_far_the_store_is() {
+    let mut random = StdRng::seed_from_u64(10);
+    let mut model = model_at(64 * MIB, 5 * FAR);
+    for _ in 0..3000 {
+        model.read(random.random_range(1..16 << 10) * 4 * KIB, 4 * KIB);
+    }
+    let asked = 3000 * 4 * KIB;
+    assert!(model.fetched <= asked * 4, "{} of {asked}", model.fetched);
+}
+
+#[test]
+fn rows_behind_pages_of_an_index_are_asked_for_at_once() {
+    let mut random = StdRng::seed_from_u64(11);
+    let mut model = model_at(1 << 30, FAR);
+    let (mut waits, mut asked) = (0, 0);
+    for query in 0..30 {
+        // A page of the index, then rows that the kernel reads ahead for its part.
+        let index = random.random_range(1..1 << 15) * 4 * KIB;
+        let rows = random.random_range(1 << 7..1 << 10) * MIB;
+        let mut reads = vec![(index, 4 * KIB)];
+        let mut place = rows;
+        for len in [4, 16, 64, 128] {
+            reads.push((place, len * KIB));
+            place += len * KIB;
+        }
+        for (start, len) in reads {
+            let plan = model.read(start, len);
+            waits += usize::from(query >= 6 && !plan.demand.is_empty());
+            asked += len;
+        }
+    }
+    // Two for each query, the page and the first of its rows.
+    assert!(waits <= 24 * 2 + 4, "{waits} waited");
+    assert!(model.fetched <= asked * 2, "{} of {asked}", model.fetched);
+}
