@@ -168,7 +168,8 @@ impl FileSystem {
         options: OpenOptions,
         late: Option<LateWriter>,
     ) -> Result<Opened, FsError> {
-        self.finish_closed(ino).await?;
+        // What fails is gone, and is no business of who reads: the kernel looks the name up again.
+        self.finish_closed(ino).await.ok();
         let followed = self.synchronised(ino);
         let is_direct = options.direct || followed.is_some();
         let opened = self.namespace.open(ino, is_direct).await?;

@@ -363,10 +363,11 @@ impl FileSystem {
     }
 
     /// If the writer of `ino` has been closed, stores the file now: whoever opens it does not have to wait for the
-    /// kernel to tell of the last close.
+    /// kernel to tell of the last close. A writer that has failed was told so, and its name means again what S3 has.
     pub(super) async fn finish_closed(&self, ino: InodeNo) -> Result<(), FsError> {
         if let Some(open) = self.writer(ino)
             && open.was_flushed()
+            && self.namespace.is_being_written(ino)
         {
             open.writer.store().await?;
         }

@@ -7,7 +7,7 @@ use mountpoint_client::sim::{Fault, FaultRule, When};
 
 use super::writing::{create, write};
 use super::*;
-use crate::operation::Purpose;
+use crate::operation::{Purpose, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
@@ -313,6 +313,28 @@ fn what_another_host_makes_meanwhile_stays() {
             .lookup_for(directory, OsStr::new("theirs"), &Making));
         assert_eq!(found.unwrap().attributes.size, 6);
     }
+}
+
+/// Until the kernel tells that its last descriptor is closed, who opens it is sent to what the name means, not told of what
+/// others had to hear.
+#[test]
+fn a_file_that_could_not_be_stored_is_not_opened_any_more() {
+    let mount = mount(&[]);
+    let (file, handle) = create(&mount, ROOT, "theirs");
+    write(&mount, handle, 0, b"mine");
+    mount.bucket.put_object("theirs", "theirs");
+    let closed = now(mount.fs.flush(handle, &OPENER));
+    assert!(matches!(closed, Err(FsError::Exists)), "{closed:?}");
+    let read = now(mount.fs.open(file, READ));
+    assert!(matches!(read, Err(FsError::Stale(_))), "{read:?}");
+    let replace = WriteOptions {
+        truncate: true,
+        ..WriteOptions::default()
+    };
+    let written = now(mount.fs.open_for_writing(file, replace, Opener::UNSEEN));
+    assert!(matches!(written, Err(FsError::Stale(_))), "{written:?}");
+    mount.fs.release(handle);
+    assert_eq!(mount.lookup(ROOT, "theirs").unwrap().attributes.size, 6);
 }
 
 /// What this mount removes, and what it could not store, is asked for again.
