@@ -148,6 +148,7 @@ pub(super) async fn connect_at(
         started: Instant::now(),
         pace: Mutex::default(),
         suspicion: Mutex::default(),
+        outage: Arc::default(),
     })
 }
 

@@ -3,8 +3,9 @@
 //! Invariant: every request, whichever path it takes, is retried by [`Attempts`] and paced by one [`Pace`].
 //! SDK calls run as tasks of the client's tokio runtime, because what polls a [`Pending`] need not be a thread of it.
 
+use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -20,6 +21,7 @@ use super::admission::Admission;
 use super::data::DataClients;
 use super::fault::{Fault, Operation};
 use super::options::{CONTROL_ATTEMPT_MAX, SLOW_ATTEMPT_MAX};
+use super::outage::{NOTICED_AFTER, Troubled, UNANSWERED_MAX, Watch};
 use super::request_headers::RequestHeaders;
 use super::sessions::Sessions;
 use crate::credentials::CredentialsCache;
@@ -63,6 +65,7 @@ pub(super) struct Core {
     pub(super) pace: Mutex<Pace>,
     /// As `pace`.
     pub(super) suspicion: Mutex<Suspicion>,
+    pub(super) outage: Arc<Watch>,
 }
 
 /// When keys were last replaced on the mere suspicion that they have expired.
@@ -148,9 +151,22 @@ impl Core {
     }
 
     /// A request succeeded.
-    pub(super) fn succeeded(&self) {
+    fn succeeded(&self) {
         self.was_reached.store(true, Ordering::Relaxed);
         self.pace.lock().succeeded();
+    }
+
+    /// A request has failed since `since`, the last time with `error`, and is sent again or still unanswered. Says so in
+    /// the log, if it is time for that.
+    fn tell_outage(&self, troubled: &Troubled, since: Duration, error: &dyn fmt::Display) {
+        if let Some(news) = troubled.failed(since, self.started.elapsed()) {
+            tracing::warn!(
+                endpoint = self.address,
+                requests = news.requests,
+                "S3 does not answer as it should, for {:.0} s now: {error}",
+                news.lasts.as_secs_f64()
+            );
+        }
     }
 
     fn refresh(&self, generation: u64) {
@@ -184,16 +200,15 @@ impl Core {
             }
             let permit = self.control.acquire().await;
             attempts.starts(self);
-            let outcome = tokio::time::timeout(call.attempt_max, attempt())
-                .await
-                .unwrap_or_else(|_| {
-                    let what = format!("no answer within {} s", call.attempt_max.as_secs());
-                    Err(call.operation.error(ErrorKind::Transient, &what).into())
-                });
+            let outcome = {
+                // Passed by value, it would be kept twice.
+                let answer = pin!(attempt());
+                self.outcome(&call, &mut attempts, answer).await
+            };
             drop(permit);
             let fault = match outcome {
                 Ok(output) => {
-                    self.succeeded();
+                    attempts.succeeded(self, || call.operation.clone());
                     return Ok(output);
                 }
                 Err(fault) => self.explain(fault),
@@ -204,6 +219,34 @@ impl Core {
             }
         }
     }
+
+    /// The outcome of one attempt, which is given up when it takes too long.
+    async fn outcome<T>(
+        &self,
+        call: &Call,
+        attempts: &mut Attempts,
+        mut answer: Pin<&mut impl Future<Output = Result<T, Fault>>>,
+    ) -> Result<T, Fault> {
+        let none_within = |time: Duration| {
+            let what = format!("no answer within {} s", time.as_secs());
+            call.operation.error(ErrorKind::Transient, &what)
+        };
+        let noticed = call.noticed_after.unwrap_or(call.attempt_max);
+        if let Ok(outcome) = tokio::time::timeout(noticed, answer.as_mut()).await {
+            return outcome;
+        }
+        let rest = call.attempt_max.saturating_sub(noticed);
+        if !rest.is_zero() {
+            attempts.unanswered(self, &none_within(noticed));
+            if let Ok(outcome) = tokio::time::timeout(rest, answer).await {
+                return outcome;
+            }
+        }
+        Err(Fault {
+            is_silence: true,
+            ..none_within(call.attempt_max).into()
+        })
+    }
 }
 
 /// One request that is retried as a whole.
@@ -212,6 +255,8 @@ pub(super) struct Call {
     pub(super) operation: Operation,
     /// An attempt that takes longer is given up.
     pub(super) attempt_max: Duration,
+    /// An attempt that takes longer is worth a line in the log; `None` where S3 may need long.
+    noticed_after: Option<Duration>,
 }
 
 impl Call {
@@ -219,6 +264,7 @@ impl Call {
         Self {
             operation,
             attempt_max: CONTROL_ATTEMPT_MAX,
+            noticed_after: Some(UNANSWERED_MAX),
         }
     }
 
@@ -226,6 +272,7 @@ impl Call {
         Self {
             operation,
             attempt_max: SLOW_ATTEMPT_MAX,
+            noticed_after: None,
         }
     }
 }
@@ -240,23 +287,34 @@ pub(super) struct Attempts {
     has_refreshed: bool,
     /// An attempt ended without an answer: the server may have done what was asked.
     was_answer_lost: bool,
+    /// When the last attempt began.
+    began: Instant,
+    /// Since when there has been neither a good answer nor progress.
+    fails_since: Option<Instant>,
+    /// That has lasted long enough to be told.
+    troubled: Option<Troubled>,
 }
 
 impl Attempts {
     pub(super) fn new(policy: RetryPolicy) -> Self {
+        let now = Instant::now();
         Self {
             policy,
-            first: Instant::now(),
+            first: now,
             made: 0,
             generation: 0,
             has_refreshed: false,
             was_answer_lost: false,
+            began: now,
+            fails_since: None,
+            troubled: None,
         }
     }
 
     /// An attempt begins.
     pub(super) fn starts(&mut self, core: &Core) {
         self.made += 1;
+        self.began = Instant::now();
         self.generation = core.credentials_generation();
     }
 
@@ -268,6 +326,51 @@ impl Attempts {
     /// The attempt brought bytes: the deadline counts from here.
     pub(super) fn progressed(&mut self) {
         self.first = Instant::now();
+        self.fails_since = None;
+    }
+
+    /// The attempt succeeded at `operation`, and so did the request.
+    pub(super) fn succeeded(&mut self, core: &Core, operation: impl FnOnce() -> Operation) {
+        core.succeeded();
+        self.answered(core, || {
+            let Operation { name, target, .. } = operation();
+            format!("{name} {target}")
+        });
+    }
+
+    /// The request has its answer, `what` says to what.
+    fn answered(&mut self, core: &Core, what: impl FnOnce() -> String) {
+        let now = || core.started.elapsed();
+        if let Some(news) = core.outage.answered(self.troubled.take(), now) {
+            // At the level of the line that it ends: whoever has read that one is to see this one.
+            tracing::warn!(
+                endpoint = core.address,
+                requests = news.requests,
+                "S3 answers again after {:.0} s: {}",
+                news.lasts.as_secs_f64(),
+                what()
+            );
+        }
+    }
+
+    /// The attempt has no answer yet, later than one is expected.
+    fn unanswered(&mut self, core: &Core, late: &ClientError) {
+        self.fails_since.get_or_insert(self.began);
+        self.tell(core, late);
+    }
+
+    /// Tells of an outage, if this request has failed for so long and the server has ever been there.
+    fn tell(&mut self, core: &Core, error: &ClientError) {
+        let Some(since) = self.fails_since else {
+            return;
+        };
+        if since.elapsed() < NOTICED_AFTER || !core.was_reached.load(Ordering::Relaxed) {
+            return;
+        }
+        let troubled = self
+            .troubled
+            .get_or_insert_with(|| Troubled::new(&core.outage));
+        core.tell_outage(troubled, since.duration_since(core.started), error);
     }
 
     /// The attempt failed: how long to wait before the next, or `None` if there is none.
@@ -286,6 +389,9 @@ impl Attempts {
         }
         if fault.error.status.is_some() {
             core.was_reached.store(true, Ordering::Relaxed);
+            if !fault.error.kind.is_retryable() {
+                self.answered(core, || fault.error.to_string());
+            }
         }
         let failed = FailedAttempt {
             kind: &fault.error.kind,
@@ -297,12 +403,17 @@ impl Attempts {
         let wait = self.policy.wait(&failed, rand::random());
         if let Some(wait) = wait {
             tracing::debug!(attempt = self.made, ?wait, "retrying: {}", fault.error);
+            let silent_since = fault.is_silence.then_some(self.began);
+            self.fails_since
+                .get_or_insert_with(|| silent_since.unwrap_or_else(Instant::now));
+            self.tell(core, &fault.error);
         }
         wait
     }
 
-    /// The final error, with what the attempts before the last may have changed.
-    pub(super) fn last_word(&self, mut error: ClientError) -> ClientError {
+    /// No attempt follows: the final error, with what the attempts before the last may have changed.
+    pub(super) fn last_word(&mut self, mut error: ClientError) -> ClientError {
+        self.troubled = None;
         if self.was_answer_lost
             && matches!(
                 error.kind,

@@ -81,6 +81,8 @@ pub(super) struct Fault {
     pub(super) expired: bool,
     /// The server refused without a reason: answers to HEAD have no body.
     pub(super) is_mute: bool,
+    /// Nothing came for so long that the attempt was given up.
+    pub(super) is_silence: bool,
 }
 
 impl From<ClientError> for Fault {
@@ -90,6 +92,7 @@ impl From<ClientError> for Fault {
             retry_after: None,
             expired: false,
             is_mute: false,
+            is_silence: false,
         }
     }
 }
@@ -153,6 +156,7 @@ impl ErrorAnswer<'_> {
                 self.code,
                 Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
             ),
+            is_silence: false,
         }
     }
 
@@ -317,7 +321,10 @@ pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
         CrtErrorKind::Refused => (ErrorKind::InvalidResponse, "the answer was refused"),
         CrtErrorKind::Other => (ErrorKind::Transient, "the request failed"),
     };
-    operation.error(kind, &format!("{what}: {crt}")).into()
+    Fault {
+        is_silence: crt.kind() == CrtErrorKind::Timeout,
+        ..operation.error(kind, &format!("{what}: {crt}")).into()
+    }
 }
 
 fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fault {

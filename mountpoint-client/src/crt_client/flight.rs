@@ -285,9 +285,10 @@ impl Flight {
         let output = state.output.clone();
         let fault = match (outcome, output) {
             (Ok(_), Some(output)) if is_full => {
+                let operation = || self.core.on_key("GetObject", &self.request.key);
+                state.attempts.succeeded(&self.core, operation);
                 drop(state);
                 drop(fill);
-                self.core.succeeded();
                 self.land(Ok(output));
                 return;
             }

@@ -29,6 +29,7 @@ mod multipart;
 mod object_head;
 mod objects;
 mod options;
+mod outage;
 mod probe;
 mod rename;
 mod request_headers;

@@ -118,16 +118,21 @@ impl Held {
             // Of random reads nothing stays: it would splinter the requests of who comes in sequence.
             patience.behind_max = 0;
         }
-        let wanted = self.seats.wanted(Some(reader), patience);
+        let wanted = self.seats.wanted(Some(reader), Some(patience));
         let is_unwanted = |held: &Range<u64>| !wanted.contains(held);
         self.blocks
             .remove_inside_if(&(first..done.end), is_unwanted, removed);
     }
 
-    /// Drops what nobody will come to.
-    pub(super) fn retire(&mut self, patience: Patience, removed: &mut Vec<Arc<Flight>>) {
-        if self.seats.is_shared() {
-            self.seats.forget_idle(patience.now);
+    /// Drops what nobody will come to. Whoever reads alone needs no `patience`.
+    pub(super) fn retire(
+        &mut self,
+        patience: impl FnOnce() -> Patience,
+        removed: &mut Vec<Arc<Flight>>,
+    ) {
+        let patience = self.seats.is_shared().then(patience);
+        if let Some(Patience { now, .. }) = patience {
+            self.seats.forget_idle(now);
         }
         let wanted = self.seats.wanted(None, patience);
         self.blocks

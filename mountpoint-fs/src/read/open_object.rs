@@ -205,6 +205,7 @@ impl OpenObject {
                 .seats
                 .reads(open.seat, range.start, fills_cache, now);
             let plan = state.held.plan(asker, &access, &bounds);
+            let patience = || self.patience(now);
             let step = if self.start_demand(state, &plan, &mut launches) {
                 let step = if is_ready {
                     Step::Ready(state.held.data(range))
@@ -212,7 +213,6 @@ impl OpenObject {
                     Step::Pending(state.held.pieces(range))
                 };
                 self.start_ahead(state, asker, &plan, &mut launches);
-                let patience = || self.patience(now);
                 state
                     .held
                     .remove_read(asker, range, &plan.done, patience, &mut removed);
@@ -222,7 +222,7 @@ impl OpenObject {
                 Step::NoMemory
             };
             if plan.is_time_to_retire {
-                state.held.retire(self.patience(now), &mut removed);
+                state.held.retire(patience, &mut removed);
                 self.count_streams(state);
             }
             self.hold(state);
@@ -411,7 +411,7 @@ impl OpenObject {
             let state = &mut *self.state.lock();
             if state.held.seats.is_shared() {
                 let now = self.context.clock.now();
-                let patience = Patience { behind_max, now };
+                let patience = || Patience { behind_max, now };
                 state.held.retire(patience, &mut removed);
                 self.count_streams(state);
             }
@@ -425,8 +425,8 @@ impl OpenObject {
         let state = &mut *self.state.lock();
         state.held.seats.leave(seat);
         // Also after the last: one that opens the version just now may find what was held.
-        let now = self.context.clock.now();
-        state.held.retire(self.patience(now), &mut removed);
+        let patience = || self.patience(self.context.clock.now());
+        state.held.retire(patience, &mut removed);
         self.count_streams(state);
     }
 

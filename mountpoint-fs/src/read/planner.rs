@@ -78,7 +78,7 @@ pub(super) struct Plan {
     pub(super) ahead: Vec<Range<u64>>,
     /// Bytes that were read without a gap, this read included: blocks wholly inside are done with.
     pub(super) done: Range<u64>,
-    /// Blocks that [`Planner::wants`] no longer names may go.
+    /// Blocks that [`Planner::asked_ahead`] no longer names may go.
     pub(super) is_time_to_retire: bool,
     /// Who asks ahead, for [`Planner::refuse`].
     asker: Asker,
@@ -224,15 +224,6 @@ impl Planner {
         }
     }
 
-    /// Whether bytes of `range` were asked for ahead of a reader that has not come to them yet.
-    pub(super) fn wants(&self, range: &Range<u64>) -> bool {
-        self.tracks.wants(range)
-            || self
-                .jumps
-                .as_ref()
-                .is_some_and(|jumps| jumps.stride.wants(range))
-    }
-
     /// Streams that are read ahead.
     pub(super) fn stream_count(&self) -> usize {
         self.tracks.stream_count()
@@ -244,9 +235,11 @@ impl Planner {
         streams.map(|track| track.range.end)
     }
 
-    /// What was asked for ahead of what was read in sequence, and not read yet.
+    /// What was asked for ahead of its reader, who has not come to it yet.
     pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
-        self.tracks.asked_ahead()
+        let jumps = self.jumps.iter();
+        let strided = jumps.flat_map(|jumps| jumps.stride.asked_ahead());
+        self.tracks.asked_ahead().chain(strided)
     }
 
     /// What it has read of late, in stretches that are worth leaving out.
@@ -267,12 +260,6 @@ impl Planner {
     /// How well a read that begins at `start` fits to a stream.
     pub(super) fn fit(&self, start: u64) -> Option<Fit> {
         self.tracks.fit(start)
-    }
-
-    /// Whether more may be asked ahead than [`Planner::asked_ahead`] says.
-    pub(super) fn jumps(&self) -> bool {
-        let jumps = self.jumps.as_ref();
-        jumps.is_some_and(|jumps| jumps.stride.is_sure())
     }
 
     /// Forgets everything but that there were reads.

@@ -166,39 +166,28 @@ impl Seats {
 
     /// What is to stay: bytes that were asked for ahead, and those that somebody comes to who is not far behind. Without
     /// what the seat at `reader` wants, where bytes have just been read, and what those want who find them in the page
-    /// cache then.
-    pub(super) fn wanted(&self, reader: Option<usize>, patience: Patience) -> Wanted<'_> {
-        let mut wanted = Wanted {
-            ranges: Vec::new(),
-            jumping: SmallVec::new(),
-        };
-        let is_shared = self.is_shared();
+    /// cache then. `patience` is of no use to one seat alone.
+    pub(super) fn wanted(&self, reader: Option<usize>, patience: Option<Patience>) -> Wanted {
+        let mut wanted = Vec::new();
         let is_cached = reader.is_some_and(|reader| self.seats[reader].fills_cache);
         let all_cached = self.seats.iter().all(|seat| seat.fills_cache);
         for (place, seat) in self.seats.iter().enumerate() {
             if reader == Some(place) || (is_cached && seat.fills_cache) {
                 continue;
             }
-            wanted.ranges.extend(seat.planner.asked_ahead());
-            if is_shared && !all_cached && patience.now <= seat.used_at + READER_IDLE {
+            wanted.extend(seat.planner.asked_ahead());
+            let is_near = |it: &Patience| !all_cached && it.now <= seat.used_at + READER_IDLE;
+            if let Some(patience) = patience.filter(is_near) {
                 let comes_to = |from: u64| from..from.saturating_add(patience.behind_max);
                 if seat.fills_cache && seat.has_read {
                     // The reads of others like it may have gone to their streams: only its own says where it is.
-                    wanted
-                        .ranges
-                        .extend(seat.planner.stream_ends().map(comes_to));
+                    wanted.extend(seat.planner.stream_ends().map(comes_to));
                 } else {
-                    wanted
-                        .ranges
-                        .extend(seat.planner.goes_on_from().map(comes_to));
+                    wanted.extend(seat.planner.goes_on_from().map(comes_to));
                 }
             }
-            if seat.planner.jumps() {
-                wanted.jumping.push(&seat.planner);
-            }
         }
-        wanted.merge();
-        wanted
+        Wanted::of(wanted)
     }
 
     /// Bytes that others than the seat at `reader` have read into the page cache, if it reads them from there; sorted.
@@ -233,34 +222,27 @@ impl Seats {
     }
 }
 
-/// Which blocks are to stay.
-pub(super) struct Wanted<'a> {
-    /// Sorted and apart, once merged.
-    ranges: Vec<Range<u64>>,
-    /// Planners that ask ahead in other orders.
-    jumping: SmallVec<[&'a Planner; 2]>,
-}
+/// Which bytes are to stay: ranges that are sorted and apart.
+pub(super) struct Wanted(Vec<Range<u64>>);
 
-impl Wanted<'_> {
-    fn merge(&mut self) {
-        self.ranges.retain(|range| range.start < range.end);
-        self.ranges.sort_unstable_by_key(|range| range.start);
-        self.ranges.dedup_by(|next, before| {
+impl Wanted {
+    fn of(mut ranges: Vec<Range<u64>>) -> Self {
+        ranges.retain(|range| range.start < range.end);
+        ranges.sort_unstable_by_key(|range| range.start);
+        ranges.dedup_by(|next, before| {
             let touches = next.start <= before.end;
             if touches {
                 before.end = before.end.max(next.end);
             }
             touches
         });
+        Self(ranges)
     }
 
     /// Whether some of these bytes are wanted.
     pub(super) fn contains(&self, held: &Range<u64>) -> bool {
-        let next = self.ranges.partition_point(|range| range.end <= held.start);
-        let is_ahead = self
-            .ranges
-            .get(next)
-            .is_some_and(|range| range.start < held.end);
-        is_ahead || self.jumping.iter().any(|planner| planner.wants(held))
+        let next = self.0.partition_point(|range| range.end <= held.start);
+        let next = self.0.get(next);
+        next.is_some_and(|range| range.start < held.end)
     }
 }

@@ -104,16 +104,12 @@ impl Stride {
         (self.is_sure() && self.run.start == start).then(|| start + self.len)
     }
 
-    /// Whether bytes of `range` were asked for ahead of reads that have not come.
-    pub(super) fn wants(&self, range: &Range<u64>) -> bool {
+    /// What was asked for ahead of reads that have not come: the rest of this run, and the next ones.
+    pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let run = self.run.end..self.run.start + self.len;
-        let overlaps = |wanted: &Range<u64>| wanted.start < range.end && range.start < wanted.end;
-        self.is_sure()
-            && (overlaps(&run)
-                || self
-                    .ahead
-                    .iter()
-                    .any(|&start| overlaps(&(start..start + self.len))))
+        let run = Some(run).filter(|run| self.is_sure() && run.start < run.end);
+        let next = self.ahead.iter().map(|&start| start..start + self.len);
+        run.into_iter().chain(next)
     }
 
     fn end(&mut self) {
@@ -215,14 +211,14 @@ mod tests {
             [4050..4100, 5000..5100]
         );
         assert_eq!(stride.run_end(4000), Some(4100));
-        assert!(stride.wants(&(4060..4070)) && stride.wants(&(5000..5001)));
-        assert!(!stride.wants(&(4100..4200)));
+        let ahead: Vec<_> = stride.asked_ahead().collect();
+        assert_eq!(ahead, [4050..4100, 5000..5100]);
         stride.go_on(&(4050..4100));
         assert_eq!(stride.run_end(4000), Some(4100));
         // It reads on where the others ended: no stride any more.
         stride.go_on(&(4100..4150));
         assert_eq!(stride.run_end(4000), None);
-        assert!(!stride.wants(&(5000..5001)));
+        assert_eq!(stride.asked_ahead().count(), 0);
     }
 
     #[test]

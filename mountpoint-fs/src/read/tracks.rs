@@ -73,21 +73,11 @@ impl Tracks {
         &mut self.tracks[index]
     }
 
-    /// Whether bytes of `range` were asked for ahead of a reader that has not come to them yet.
-    pub(super) fn wants(&self, range: &Range<u64>) -> bool {
-        self.tracks.iter().any(|track| {
-            let is_given_up = track.is_left && self.reads - track.used > ISLAND_AGE_MAX;
-            let has_ahead = track.range.end < track.ahead_end && !is_given_up;
-            has_ahead && track.range.end < range.end && range.start < track.ahead_end
-        })
-    }
-
-    /// What was asked for ahead of each track and not read yet.
+    /// What was asked for ahead of each track and not read yet, but for those that their reader has left long ago.
     pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
-        let ahead = self
-            .tracks
-            .iter()
-            .map(|track| track.range.end..track.ahead_end);
+        let is_given_up = |track: &Track| track.is_left && self.reads - track.used > ISLAND_AGE_MAX;
+        let tracks = self.tracks.iter().filter(move |track| !is_given_up(track));
+        let ahead = tracks.map(|track| track.range.end..track.ahead_end);
         ahead.filter(|range| range.start < range.end)
     }
 

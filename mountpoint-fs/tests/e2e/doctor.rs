@@ -1,5 +1,6 @@
 //! `mount-s3 doctor`: what it says of good and bad buckets, that it changes nothing, and that what it recommends works.
 
+use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Output};
 use std::time::Instant;
@@ -29,6 +30,7 @@ impl Diagnosis {
     /// The same, with something to do before each run.
     #[track_caller]
     fn asking(mut command: Command, before: impl Fn()) -> Self {
+        command.arg("--json");
         let started = Instant::now();
         loop {
             before();
@@ -39,12 +41,12 @@ impl Diagnosis {
         }
     }
 
-    /// Runs the doctor with `--json`.
+    /// Runs the doctor, which is told `--json`.
     #[track_caller]
     fn once(command: &mut Command) -> Self {
         let alone = ALONE.lock();
         let started = Instant::now();
-        let output = command.arg("--json").output().unwrap();
+        let output = command.output().unwrap();
         assert!(started.elapsed() < HANG, "{output:?}");
         drop(alone);
         check_no_secret(&output);
@@ -173,7 +175,12 @@ fn a_good_bucket() {
         let row = diagnosis.row(check);
         assert!(row.contains(expected), "{check}: {row}");
     }
-    assert!(server.log().count_all() <= 8, "few requests");
+    // One that is sent again, because its connection stalled on a busy machine, is no further one.
+    let records = server.log().snapshot().into_iter();
+    let asked: HashSet<_> = records
+        .map(|it| (it.operation, it.key, it.query, it.range, it.if_match))
+        .collect();
+    assert!(asked.len() <= 8, "few requests: {asked:?}");
     check_harmless(&server);
 
     // Word for word, in the background as it would be typed.
@@ -479,7 +486,7 @@ fn a_server_that_does_not_answer() {
     server
         .faults()
         .add(Rule::on(Operation::HeadBucket, Fault::BlackHole));
-    let diagnosis = Diagnosis::once(&mut doctor_at(&server.url(), &[BUCKET]));
+    let diagnosis = Diagnosis::once(doctor_at(&server.url(), &[BUCKET]).arg("--json"));
     assert_eq!(diagnosis.code, Some(1));
     assert!(diagnosis.is_out_of_time());
     let row = diagnosis.row("endpoint");

@@ -32,6 +32,7 @@ mod many_writers;
 mod memory;
 mod metadata;
 mod one_file;
+mod outages;
 mod package;
 mod passed_device;
 mod programs;

@@ -98,4 +98,8 @@ fn who_stops_or_is_killed_hinders_nobody() {
     let sums: Vec<_> = sums.lines().collect();
     assert_eq!((sums.len(), sums[0]), (2, sums[1]));
     read_all(&mounted.join("file"));
+    // Who is early or late enough shares nothing with the others, but nobody who reads needs a second time what they have:
+    // neither who stops, nor both sums, nor who comes last.
+    let get = server.log().counters(Operation::GetObject);
+    assert!((SIZE..=4 * SIZE).contains(&get.bytes_sent), "{get:?}");
 }

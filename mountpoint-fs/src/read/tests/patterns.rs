@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use mountpoint_client::sim::Time;
 use rand::prelude::*;
 
 use super::planner::{Model, model_at};
+use super::{Bucket, read};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -69,6 +71,24 @@ fn a_stream_over_pages_that_the_kernel_has_is_one_stream() {
         let held = model.blocks.overlapping(0..size - 384 * MIB).count();
         assert!(held <= 4, "{count} holes: {held} blocks are held");
     }
+}
+
+#[test]
+fn blocks_of_pages_that_the_kernel_has_are_not_kept_for_ever() {
+    let size = 64 * MIB;
+    let bucket = Bucket::new(Time::Immediate);
+    let reader = bucket.open(size);
+    let mut offset = 0;
+    // Nobody asks for what is between two stretches.
+    for end in [3 * MIB, 7 * MIB, 10 * MIB, size] {
+        while offset < end {
+            read(&reader, offset, (end - offset).min(64 * KIB));
+            offset += 64 * KIB;
+        }
+        offset = end + 4 * KIB;
+    }
+    let stats = bucket.context.stats();
+    assert_eq!((stats.block_bytes, stats.budget_used), (0, 0));
 }
 
 #[test]

@@ -76,8 +76,12 @@ impl Model {
         let mut removed = Vec::new();
         self.blocks.remove_inside(&plan.done, &mut removed);
         if plan.is_time_to_retire {
+            let wanted: Vec<_> = self.planner.asked_ahead().collect();
+            let overlaps =
+                |held: &Range<u64>, it: &Range<u64>| it.start < held.end && held.start < it.end;
+            let is_wanted = |held: &Range<u64>| wanted.iter().any(|it| overlaps(held, it));
             self.blocks
-                .remove_if(|held, ()| !self.planner.wants(held), &mut removed);
+                .remove_if(|held, ()| !is_wanted(held), &mut removed);
         }
         assert!(self.planner.tracks.iter().count() <= TRACKS_MAX);
         assert!(self.planner.stream_count() <= STREAMS_MAX);
