@@ -137,6 +137,7 @@ mod tests {
             (Script::SafeTensors, Some(all)),
             (Script::Shared, Some(8 * files.size)),
             (Script::Stat, Some(0)),
+            (Script::Heads, Some(files.count * 15 * 4096)),
             (Script::Parquet, None),
             (Script::Loader, None),
         ] {

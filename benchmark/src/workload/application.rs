@@ -12,7 +12,23 @@ fn at_20_ms(workload: Workload) -> Workload {
 }
 
 pub(super) fn table(data: &Dataset) -> Vec<Workload> {
-    programs(data).into_iter().chain(shared(data)).collect()
+    let programs = programs(data).into_iter();
+    programs.chain([heads(data)]).chain(shared(data)).collect()
+}
+
+/// Files of one layout.
+fn heads(data: &Dataset) -> Workload {
+    let action = Action::Script {
+        files: data.cold,
+        script: Script::Heads,
+    };
+    at_20_ms(Workload::new(
+        Group::Application,
+        "heads-20ms",
+        action,
+        Unit::FilesPerSecond,
+        "4 KiB from 15 places of each of some large files of one layout, 20 ms before each answer",
+    ))
 }
 
 /// Many readers of one file.

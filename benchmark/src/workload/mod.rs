@@ -264,6 +264,7 @@ pub(crate) enum Script {
     TorchLoader,
     TorchLoad,
     Shared,
+    Heads,
     Stat,
 }
 
@@ -278,6 +279,7 @@ impl Script {
             Self::TorchLoader => include_str!("../scripts/torch_loader.py"),
             Self::TorchLoad => include_str!("../scripts/torch_load.py"),
             Self::Shared => include_str!("../scripts/shared.py"),
+            Self::Heads => include_str!("../scripts/heads.py"),
             Self::Stat => include_str!("../scripts/stat.py"),
         }
     }

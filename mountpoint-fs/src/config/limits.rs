@@ -411,6 +411,22 @@ pub const STREAMS_MAX: usize = 16;
 /// that takes 1 ms for each can use.
 pub const STRIDE_RUNS_MAX: usize = 16;
 
+/// Longest read that is noted as one of a file's layout: a table, a group, an attribute, not data.
+pub const TRACE_READ_MAX: u64 = 64 << 10;
+
+/// Fewer places than this are a file's layout; more are a database. 16 bytes each, for each open file that is read so.
+pub const TRACE_READS_MAX: usize = 512;
+
+/// Kinds of files whose layouts are remembered: 256 KiB together at most.
+pub const TRACES_MAX: usize = 32;
+
+/// Ranges that are asked for because the file before was read there: at 20 ms a request, as many as the heads of most
+/// files have.
+pub const REPLAY_AHEAD_MAX: usize = 32;
+
+/// Bytes of those that one open file holds.
+pub const REPLAY_BYTES_MAX: u64 = 256 << 10;
+
 /// Shortest run of bytes, read out of order, that read-ahead leaves out; shorter ones would splinter requests.
 pub const ISLAND_MIN: u64 = 64 << 10;
 

@@ -19,6 +19,7 @@ use super::delay::LeastDelays;
 use super::hedger::Hedger;
 use super::open_object::OpenObject;
 use super::sharing::OpenVersions;
+use super::traces::Traces;
 use super::window::PaidWindows;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
@@ -37,6 +38,7 @@ pub struct ReadContext {
     pub(super) budget: Arc<Budget>,
     pub(super) least_delays: LeastDelays,
     pub(super) paid_windows: PaidWindows,
+    pub(super) traces: Traces,
     pub(super) hedger: Hedger,
     /// Those that readers may share.
     pub(super) versions: OpenVersions,
@@ -106,6 +108,7 @@ impl ReadContext {
             budget: Budget::new(memory_max),
             least_delays: LeastDelays::default(),
             paid_windows: PaidWindows::default(),
+            traces: Traces::default(),
             versions: OpenVersions::default(),
             pool: BlockPool::new(idle_max),
             holders: Mutex::default(),

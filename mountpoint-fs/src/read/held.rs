@@ -3,6 +3,7 @@
 //! Sends nothing and takes no lock: it belongs to the state of [`Reader`](super::Reader). Knows which bytes are here or in
 //! the air, and lets go what nobody will come to.
 
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -82,11 +83,14 @@ impl Held {
     /// ahead.
     pub(super) fn plan(&mut self, asker: usize, access: &Access, bounds: &Bounds<'_>) -> Plan {
         let mut plan = self.seats.planner(asker).plan(access, &self.blocks, bounds);
-        if self.seats.is_shared() && !plan.ahead.is_empty() {
+        let asks_ahead = !plan.ahead.is_empty() || !plan.elsewhere.is_empty();
+        if self.seats.is_shared() && asks_ahead {
             let has = self.seats.in_page_cache(asker);
             if !has.is_empty() {
-                let rest = |get: Range<u64>| without(get, has.iter().cloned());
-                plan.ahead = plan.ahead.into_iter().flat_map(rest).collect();
+                for ranges in [&mut plan.ahead, &mut plan.elsewhere] {
+                    let rest = |get: Range<u64>| without(get, has.iter().cloned());
+                    *ranges = mem::take(ranges).into_iter().flat_map(rest).collect();
+                }
             }
         }
         plan

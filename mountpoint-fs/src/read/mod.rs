@@ -2,7 +2,8 @@
 //!
 //! One range, one GET, one block of our own memory; a reply is slices of blocks, and nothing is copied. [`Reader`]
 //! does, `Planner`, `Window` and `HedgePolicy` decide, `Flight` is a range in the
-//! air, [`ReadContext`] is what a mount's readers share. [`NextFiles`] has readers of files that are not open yet.
+//! air, `Traces` remembers where files were read, [`ReadContext`] is what a mount's readers share. [`NextFiles`] has readers
+//! of files that are not open yet.
 
 mod blocks;
 mod context;
@@ -18,10 +19,12 @@ mod part_length;
 mod planner;
 mod reader;
 mod recent_least;
+mod replay;
 mod seats;
 mod sharing;
 mod skips;
 mod stride;
+mod traces;
 mod tracks;
 mod window;
 

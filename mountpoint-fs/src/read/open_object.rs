@@ -199,6 +199,7 @@ impl OpenObject {
                 streams: self.context.stream_count(),
                 least_delays: &self.context.least_delays,
                 paid_windows: &self.context.paid_windows,
+                traces: Some((&self.context.traces, &self.key)),
             };
             let asker = state
                 .held
@@ -345,13 +346,17 @@ impl OpenObject {
 
     /// Prepares what is to be read ahead, as far as memory goes.
     fn start_ahead(&self, state: &mut State, asker: usize, plan: &Plan, launches: &mut Launches) {
-        for get in &plan.ahead {
+        for (number, get) in plan.ahead.iter().chain(&plan.elsewhere).enumerate() {
             let Some(memory) = self
                 .context
                 .budget
                 .try_reserve(get.end - get.start, Purpose::ReadAhead)
             else {
-                state.held.seats.planner(asker).refuse(plan, get.start);
+                let planner = state.held.seats.planner(asker);
+                planner.refuse_elsewhere();
+                if number < plan.ahead.len() {
+                    planner.refuse(plan, get.start);
+                }
                 return;
             };
             launches.push(self.prepare(state, get.clone(), memory, Purpose::ReadAhead));
@@ -423,7 +428,9 @@ impl OpenObject {
     fn leave(&self, seat: SeatNo) {
         let mut removed = Vec::new();
         let state = &mut *self.state.lock();
-        state.held.seats.leave(seat);
+        if let Some(read) = state.held.seats.leave(seat) {
+            self.context.traces.keep(&self.key, self.size, read);
+        }
         // Also after the last: one that opens the version just now may find what was held.
         let patience = || self.patience(self.context.clock.now());
         state.held.retire(patience, &mut removed);

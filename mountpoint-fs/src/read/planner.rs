@@ -10,12 +10,16 @@ use std::mem;
 use std::ops::Range;
 use std::time::Duration;
 
+use mountpoint_client::types::Key;
+
 use super::blocks::{BlockMap, without};
 use super::delay::LeastDelays;
 use super::habit::Habit;
+use super::replay::{Before, Kind, Replays};
 use super::seats::Fit;
 use super::skips::Skips;
 use super::stride::Stride;
+use super::traces::Traces;
 use super::tracks::Tracks;
 use super::window::{PaidWindows, Window, is_apart, runs_ahead};
 use crate::config::limits::{FIRST_RANGE, READ_SIZE_MAX, SMALL_FILE_MAX};
@@ -28,6 +32,7 @@ pub(super) struct Planner {
     habit: Option<Box<Habit>>,
     /// Boxed, and there from the second read on that continues nothing: most files are read from end to end.
     jumps: Option<Box<Jumps>>,
+    replays: Replays,
 }
 
 /// What is known of reads that continue nothing.
@@ -67,6 +72,8 @@ pub(super) struct Bounds<'a> {
     pub(super) least_delays: &'a LeastDelays,
     /// Windows of this mount that growing to has paid.
     pub(super) paid_windows: &'a PaidWindows,
+    /// Where the files were read that were open before, and the key of this one.
+    pub(super) traces: Option<(&'a Traces, &'a Key)>,
 }
 
 /// What to do for one read.
@@ -76,6 +83,8 @@ pub(super) struct Plan {
     pub(super) demand: Vec<Range<u64>>,
     /// Ranges to ask for ahead of the reader, one GET each, most urgent first.
     pub(super) ahead: Vec<Range<u64>>,
+    /// Ranges to ask for because the file before was read there, one GET each, behind all others.
+    pub(super) elsewhere: Vec<Range<u64>>,
     /// Bytes that were read without a gap, this read included: blocks wholly inside are done with.
     pub(super) done: Range<u64>,
     /// Blocks that [`Planner::asked_ahead`] no longer names may go.
@@ -174,7 +183,48 @@ impl Planner {
             }
         }
         plan.demand = demand;
+        self.foretell(access, continues, blocks, bounds, &mut plan);
         plan
+    }
+
+    /// Adds to a plan what the file before foretells, if this one is read like it.
+    fn foretell<T>(
+        &mut self,
+        access: &Access,
+        continues: bool,
+        blocks: &BlockMap<T>,
+        bounds: &Bounds<'_>,
+        plan: &mut Plan,
+    ) {
+        let kind = if self.tracks.is_first_read() {
+            Kind::First
+        } else if continues {
+            Kind::GoesOn
+        } else {
+            Kind::Jump
+        };
+        let had_ahead = self.replays.has_ahead();
+        let missed = !plan.demand.is_empty();
+        let foretold = self.replays.read(kind, missed, access, bounds);
+        plan.is_time_to_retire |= had_ahead && !self.replays.has_ahead();
+        if !foretold.is_empty() {
+            let is_new =
+                |range: &Range<u64>| range.end <= bounds.size && !self.tracks.has_read(range);
+            let new = foretold.into_iter().filter(is_new);
+            let missing = new.flat_map(|range| blocks.gaps(range));
+            let asked = [&plan.demand[..], &plan.ahead].concat();
+            plan.elsewhere = apart(missing, asked, bounds.part_max);
+        }
+    }
+
+    /// There was no memory for what the file before foretells.
+    pub(super) fn refuse_elsewhere(&mut self) {
+        self.replays.stop();
+    }
+
+    /// The file is closed: what the next of its kind is to know.
+    pub(super) fn finish(&mut self) -> Option<Before> {
+        self.replays.finish()
     }
 
     /// The kernel has perhaps cut a read that nothing is asked ahead for, and its `rest` comes next.
@@ -204,6 +254,7 @@ impl Planner {
         Plan {
             demand,
             ahead: Vec::new(),
+            elsewhere: Vec::new(),
             done: self.tracks.at(track).range.clone(),
             is_time_to_retire: false,
             asker: Asker::Track(track),
@@ -239,7 +290,8 @@ impl Planner {
     pub(super) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let jumps = self.jumps.iter();
         let strided = jumps.flat_map(|jumps| jumps.stride.asked_ahead());
-        self.tracks.asked_ahead().chain(strided)
+        let foretold = self.replays.asked_ahead();
+        self.tracks.asked_ahead().chain(strided).chain(foretold)
     }
 
     /// What it has read of late, in stretches that are worth leaving out.
@@ -266,6 +318,7 @@ impl Planner {
     pub(super) fn forget(&mut self) {
         self.tracks.forget();
         self.jumps = None;
+        self.refuse_elsewhere();
     }
 
     /// A read that continues nothing: perhaps one of many at the same distance.
@@ -288,14 +341,7 @@ impl Planner {
                 .filter(|range| !self.tracks.has_read(range));
             let missing = unread.flat_map(|range| blocks.gaps(range));
             // Runs longer than their distance overlap each other, and the read.
-            let mut asked = demand.to_vec();
-            for gap in missing {
-                for rest in without(gap, asked.clone().into_iter()) {
-                    plan.ahead.extend(cut(rest.clone(), bounds.part_max));
-                    let place = asked.partition_point(|before| before.start < rest.start);
-                    asked.insert(place, rest);
-                }
-            }
+            plan.ahead = apart(missing, demand.to_vec(), bounds.part_max);
         }
     }
 
@@ -480,6 +526,24 @@ fn end_of_cut(range: &Range<u64>, size: u64) -> Option<u64> {
         READ_SIZE_MAX as u64 - PAGE < len && len < READ_SIZE_MAX as u64 && range.end < size;
     let end = range.end.next_multiple_of(PAGE).min(size);
     (is_cut && range.end < end).then_some(end)
+}
+
+/// `ranges` without what overlaps another or is asked for already, cut at multiples of `part`.
+fn apart(
+    ranges: impl Iterator<Item = Range<u64>>,
+    mut asked: Vec<Range<u64>>,
+    part: u64,
+) -> Vec<Range<u64>> {
+    asked.sort_unstable_by_key(|range| range.start);
+    let mut rests = Vec::new();
+    for range in ranges {
+        for rest in without(range, asked.clone().into_iter()) {
+            rests.extend(cut(rest.clone(), part));
+            let place = asked.partition_point(|before| before.start < rest.start);
+            asked.insert(place, rest);
+        }
+    }
+    rests
 }
 
 /// Cuts a range at multiples of `part`. A last piece shorter than a quarter of a part stays with the one before.

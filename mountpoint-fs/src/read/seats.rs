@@ -14,6 +14,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::planner::Planner;
+use super::replay::Before;
 use crate::config::limits::{READER_IDLE, SHARERS_MAX};
 
 /// Names a seat for as long as its version is open.
@@ -81,14 +82,17 @@ impl Seats {
         self.seats[place].fills_cache = true;
     }
 
-    /// Gives a seat back. A stream that another one reads on goes to that, if it has none.
-    pub(super) fn leave(&mut self, no: SeatNo) {
-        let left = self.seats.remove(self.place(no));
+    /// Gives a seat back. A stream that another one reads on goes to that, if it has none. Returns what the next file of its
+    /// kind is to know.
+    pub(super) fn leave(&mut self, no: SeatNo) -> Option<Before> {
+        let mut left = self.seats.remove(self.place(no));
+        let read = left.planner.finish();
         let heir = self.seats.iter_mut().find(|seat| seat.no == left.used_by);
         if let Some(heir) = heir.filter(|heir| heir.planner.stream_count() == 0) {
             heir.planner = left.planner;
             heir.used_by = heir.no;
         }
+        read
     }
 
     /// Whether there are others besides one.

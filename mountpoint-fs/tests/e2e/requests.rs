@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::time::Duration;
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use mountpoint_client::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 use mountpoint_fs::config::limits::STRIDE_RUNS_MAX;
 use rand::{Rng as _, SeedableRng as _};
 
@@ -159,6 +160,44 @@ fn backward_and_strided_reads_are_asked_for_ahead_and_exact() {
         }
         check_fetched_once(&server, offsets.len() as u64 * 128 * KIB);
     }
+}
+
+#[test]
+fn heads_of_files_of_one_layout_are_asked_for_at_once_and_exact() {
+    const FILES: u64 = 12;
+    let server = server();
+    for file in 0..FILES {
+        let key = format!("heads/{file}.h5");
+        server
+            .store()
+            .put_synthetic(BUCKET, &key, 16 * MIB, file + 1);
+    }
+    // A store that is far, as soon as the first answer has come.
+    server.faults().add(Rule::always(Fault::Latency {
+        fixed: Duration::from_millis(20),
+        jitter: Duration::ZERO,
+    }));
+    let mut random = rand::rngs::StdRng::seed_from_u64(3);
+    let places: Vec<u64> = (0..20)
+        .map(|_| random.random_range(100..4000) * 4 * KIB)
+        .collect();
+    let mounted = Mounted::unhedged(&server, &[]);
+    let mut in_flight = Vec::new();
+    for number in 0..FILES {
+        server.log().clear();
+        let file = open(&mounted, &format!("heads/{number}.h5"), true);
+        let mut buffer = vec![0; 4 << 10];
+        for place in [0].iter().chain(&places) {
+            file.read_exact_at(&mut buffer, *place).unwrap();
+            let expected = synthetic_bytes(number + 1, *place..place + 4 * KIB);
+            assert!(buffer == expected, "file {number}, at {place}");
+        }
+        check_fetched_once(&server, 128 * KIB + 20 * 4 * KIB);
+        in_flight.push(server.log().counters(Operation::GetObject).in_flight_max);
+    }
+    // One at a time at first, beside the rest of the beginning. When the mount hears of the end of a file is the kernel's
+    // business.
+    assert!(in_flight.iter().any(|count| *count >= 5), "{in_flight:?}");
 }
 
 #[test]

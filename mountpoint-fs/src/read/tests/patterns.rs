@@ -148,3 +148,74 @@ fn rows_behind_pages_of_an_index_are_asked_for_at_once() {
     assert!(waits <= 24 * 2 + 4, "{waits} waited");
     assert!(model.fetched <= asked * 2, "{} of {asked}", model.fetched);
 }
+
+/// Files of one size, at each of which a file is read for 4 KiB, and how many reads of each waited.
+fn read_files(model: &mut Model, files: &[Vec<u64>]) -> Vec<usize> {
+    let mut waits = Vec::new();
+    for places in files {
+        let mut missed = |place: &u64| !model.read(place * KIB, 4 * KIB).demand.is_empty();
+        waits.push(places.iter().filter(|place| missed(place)).count());
+        model.open_next();
+    }
+    waits
+}
+
+/// Places in KiB that no reader goes to by a rule.
+fn layout(random: &mut StdRng, count: usize) -> Vec<u64> {
+    let places = (0..count).map(|_| random.random_range(50..1000) * 4);
+    std::iter::once(0).chain(places).collect()
+}
+
+#[test]
+fn files_of_one_layout_are_read_where_the_one_before_was() {
+    let layout = layout(&mut StdRng::seed_from_u64(12), 20);
+    let files = vec![layout; 5];
+    let mut model = model_at(4 * MIB, FAR);
+    let waits = read_files(&mut model, &files);
+    // The second goes by steps that double, from the fourth on all is there after the first read.
+    assert_eq!((waits[0], &waits[3..]), (21, &[1, 1][..]), "{waits:?}");
+    assert!(waits[1] <= 3, "{waits:?}");
+    assert_eq!(model.fetched, 5 * (128 + 20 * 4) * KIB);
+    // A store that is near is asked for nothing ahead.
+    let mut model = model_at(4 * MIB, Duration::from_micros(300));
+    assert_eq!(read_files(&mut model, &files), [21; 5]);
+}
+
+#[test]
+fn files_that_only_look_alike_cost_little() {
+    let mut random = StdRng::seed_from_u64(13);
+    // Each goes elsewhere behind the first two places.
+    let files: Vec<_> = (0..40)
+        .map(|_| [&[0, 3000, 700][..], &layout(&mut random, 10)[1..]].concat())
+        .collect();
+    let mut model = model_at(4 * MIB, FAR);
+    let waits = read_files(&mut model, &files);
+    assert!(waits.iter().all(|waits| *waits >= 11), "{waits:?}");
+    let asked = 40 * (128 + 12 * 4) * KIB;
+    assert!(model.fetched <= asked + asked / 50, "{}", model.fetched);
+    // Points anywhere in files of one size are what they were.
+    let files: Vec<_> = (0..40).map(|_| layout(&mut random, 50)).collect();
+    let mut model = model_at(4 * MIB, FAR);
+    read_files(&mut model, &files);
+    let asked = 40 * (128 + 50 * 4) * KIB;
+    assert!(model.fetched <= asked + asked / 50, "{}", model.fetched);
+}
+
+#[test]
+fn what_a_stream_brings_is_not_asked_for_by_itself_in_the_next_file() {
+    let mut model = model_at(64 * MIB, FAR);
+    let mut gets = Vec::new();
+    for _ in 0..4 {
+        let mut count = 0;
+        for place in [0, 128, 256, 384, 512, 640] {
+            let plan = model.read(place * KIB, 128 * KIB);
+            count += plan.demand.len() + plan.ahead.len() + plan.elsewhere.len();
+            // Within what the stream has asked for.
+            let plan = model.read((place + 140) * KIB, 4 * KIB);
+            count += plan.demand.len() + plan.ahead.len() + plan.elsewhere.len();
+        }
+        gets.push(count);
+        model.open_next();
+    }
+    assert!(gets.iter().all(|count| *count <= gets[0]), "{gets:?}");
+}

@@ -9,9 +9,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
+use mountpoint_client::types::Key;
+
 use super::super::blocks::BlockMap;
 use super::super::delay::LeastDelays;
 use super::super::planner::{Access, Bounds, Plan, Planner, cut};
+use super::super::traces::Traces;
 use super::super::window::PaidWindows;
 use crate::config::limits::{STREAMS_MAX, STRIDE_RUNS_MAX, TRACKS_MAX};
 
@@ -25,6 +28,8 @@ pub(super) struct Model {
     size: u64,
     least_delays: LeastDelays,
     paid_windows: PaidWindows,
+    key: Key,
+    traces: Traces,
     pub(super) fetched: u64,
 }
 
@@ -36,8 +41,19 @@ impl Model {
             size,
             least_delays: LeastDelays::default(),
             paid_windows: PaidWindows::default(),
+            key: Key::parse("a/file").unwrap(),
+            traces: Traces::default(),
             fetched: 0,
         }
+    }
+
+    /// The file is closed, and another one of its size and kind is opened.
+    pub(super) fn open_next(&mut self) {
+        if let Some(read) = self.planner.finish() {
+            self.traces.keep(&self.key, self.size, read);
+        }
+        self.planner = Planner::default();
+        self.blocks = BlockMap::default();
     }
 
     pub(super) fn read(&mut self, offset: u64, len: u64) -> Plan {
@@ -61,9 +77,11 @@ impl Model {
             streams: 1,
             least_delays: &self.least_delays,
             paid_windows: &self.paid_windows,
+            traces: Some((&self.traces, &self.key)),
         };
         let plan = self.planner.plan(&access, &self.blocks, &bounds);
-        for get in plan.demand.iter().chain(&plan.ahead) {
+        let gets = plan.demand.iter().chain(&plan.ahead);
+        for get in gets.chain(&plan.elsewhere) {
             assert!(get.end <= self.size, "{plan:?}");
             assert!(
                 get.end - get.start <= (8 * MIB + 2 * MIB).max(range.end - range.start),

@@ -245,6 +245,7 @@ fn bounds<'a>(streams: usize, delays: &'a LeastDelays, paid: &'a PaidWindows) ->
         streams,
         least_delays: delays,
         paid_windows: paid,
+        traces: None,
     }
 }
 

@@ -24,6 +24,7 @@ fn advance(window: &mut Window, end: u64, access: &Access, window_max: u64) {
         streams: 1,
         least_delays: &LeastDelays::default(),
         paid_windows: &PaidWindows::default(),
+        traces: None,
     };
     window.advance(end, access, &bounds);
 }
@@ -203,6 +204,7 @@ fn parts_are_a_quarter_of_the_window_and_a_half_of_those_of_several() {
             streams,
             least_delays: &LeastDelays::default(),
             paid_windows: &PaidWindows::default(),
+            traces: None,
         };
         assert_eq!(window.part(&bounds), part, "{size} of {streams}");
     }
