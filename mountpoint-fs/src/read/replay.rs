@@ -82,6 +82,9 @@ impl Replays {
         access: &Access,
         bounds: &Bounds<'_>,
     ) -> Vec<Range<u64>> {
+        if kind == Kind::GoesOn && self.0.is_none() {
+            return Vec::new();
+        }
         let range = &access.range;
         let distance = bounds.least_delays.first_byte(access.now);
         if bounds.size <= SMALL_FILE_MAX || distance.is_some_and(|distance| !is_apart(distance)) {
