@@ -1,5 +1,6 @@
 //! An embedded server, a mounted `mount-s3` process, and what tests ask of both.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -379,4 +380,15 @@ pub(crate) fn write_and_close(mut file: File, data: &[u8]) -> io::Result<()> {
 /// Puts a small object.
 pub(crate) fn put(server: &Server, key: &str, body: impl Into<Vec<u8>>) {
     server.store().put(BUCKET, key, body.into());
+}
+
+/// What is below `prefix` in the store: contents, by the rest of their keys.
+pub(crate) fn below(server: &Server, bucket: &str, prefix: &str) -> BTreeMap<String, Vec<u8>> {
+    let keys = server.store().keys(bucket);
+    let names = keys.iter().filter_map(|key| key.strip_prefix(prefix));
+    let content = |name: &str| {
+        let object = server.store().object(bucket, &format!("{prefix}{name}"));
+        object.unwrap().bytes().to_vec()
+    };
+    names.map(|name| (name.to_owned(), content(name))).collect()
 }

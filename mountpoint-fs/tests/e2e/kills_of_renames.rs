@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mountpoint_client::server::{Fault, Operation, Rule, Server, ServerOptions};
 use nix::sys::signal::Signal;
 
-use crate::harness::{self, Mounted, PATIENCE, mount_s3, run};
+use crate::harness::{self, Mounted, PATIENCE, below, mount_s3, run};
 
 const GENERAL: &str = harness::BUCKET;
 const DIRECTORY: &str = "renamed--usw2-az1--x-s3";
@@ -84,17 +84,6 @@ fn file(number: usize) -> (String, Vec<u8>) {
         _ => format!("s/t{}/file-{number:04}", number % 5),
     };
     (name, format!("content of {number}").into_bytes())
-}
-
-/// What is below `prefix`.
-fn below(server: &Server, bucket: &str, prefix: &str) -> BTreeMap<String, Vec<u8>> {
-    let keys = server.store().keys(bucket);
-    let names = keys.iter().filter_map(|key| key.strip_prefix(prefix));
-    let content = |name: &str| {
-        let object = server.store().object(bucket, &format!("{prefix}{name}"));
-        object.unwrap().bytes().to_vec()
-    };
-    names.map(|name| (name.to_owned(), content(name))).collect()
 }
 
 #[test]

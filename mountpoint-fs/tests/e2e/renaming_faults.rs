@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use mountpoint_client::server::{Fault, Operation, Rule, Server, ServerOptions};
 
-use crate::harness::{self, Mounted, mount_s3};
+use crate::harness::{self, Mounted, below, mount_s3};
 
 const GENERAL: &str = harness::BUCKET;
 const DIRECTORY: &str = "renamed--usw2-az1--x-s3";
@@ -44,16 +44,6 @@ fn mount(server: &Server, bucket: &str) -> Mounted {
     // Without a memory of renames: what goes on goes on by what the bucket says.
     command.args(["--allow-rename", "--allow-overwrite"]);
     Mounted::start(command)
-}
-
-fn below(server: &Server, bucket: &str, prefix: &str) -> BTreeMap<String, Vec<u8>> {
-    let keys = server.store().keys(bucket);
-    let names = keys.iter().filter_map(|key| key.strip_prefix(prefix));
-    let content = |name: &str| {
-        let object = server.store().object(bucket, &format!("{prefix}{name}"));
-        object.unwrap().bytes().to_vec()
-    };
-    names.map(|name| (name.to_owned(), content(name))).collect()
 }
 
 #[test]
