@@ -11,7 +11,7 @@ APT_BUILD := ca-certificates gcc libc6-dev cmake clang libclang-dev pkg-config f
 APT_TEST := $(APT_BUILD) attr python3 iproute2 procps git rsync
 # Programs that the tests have write into a mount.
 APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv unzip
-WHEELS := pyarrow==21.0.0 safetensors==0.6.2
+WHEELS := pyarrow==25.0.1 safetensors==0.6.2
 APT_BENCH := $(APT_BUILD) libfuse3-dev fio python3 iproute2 fonts-dejavu-core
 # All targets build the same things: other packages or kinds would mean other features, and all crates built again.
 BUILD := $(CARGO) build --locked --workspace --bins --examples
@@ -23,11 +23,16 @@ MINIO := github.com/minio/minio
 MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw
 VERSITYGW_VERSION := v1.8.0
+GOFAKES3 := github.com/johannesboyne/gofakes3/cmd/gofakes3
+GOFAKES3_VERSION := v1.2.0
+MOTO := moto[server]==5.1.16
+S3PROXY := org.gaul:s3proxy:2.6.0:jar:jar-with-dependencies
+S3MOCK := com.adobe.testing:s3mock:4.7.0:jar:exec
 CARGO_DENY_VERSION := 0.20.2
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 # A network that fails for a moment fails nothing: each fetch is tried again a few times.
 TRIES := 5
@@ -83,7 +88,7 @@ program-packages:
 .PHONY: test-programs
 test-programs: $(TOOLS)/python/installed ## Install the programs that the tests have write: torch, pandas, pyarrow, editors
 
-# Beside Debian's packages, the wheels that Debian has not.
+# Beside Debian's packages, the wheels that Debian has not: the newest pyarrow that takes the NumPy of its torch and pandas.
 $(TOOLS)/python/installed: Makefile | program-packages
 	rm -rf $(TOOLS)/python && /usr/bin/python3 -m venv --system-site-packages $(TOOLS)/python
 	$(TOOLS)/python/bin/pip install --quiet --retries $(TRIES) --only-binary :all: $(WHEELS)
@@ -105,6 +110,43 @@ define go_install
 	  [ $$try = 1 ] || { echo "again: $(1)"; sleep $$((3 * try)); }; \
 	  GOFLAGS=-mod=mod GOBIN=$(TOOLS) CGO_ENABLED=0 go install -ldflags='-s -w' $(1) && exit 0; done; exit 1
 endef
+
+# More S3 servers, for `make test-compatibility` alone: two are Go modules, two are from Maven, one is from PyPI.
+.PHONY: compatibility-packages
+compatibility-packages: test-packages
+	$(call apt_install,python3-venv $(if $(shell command -v java),,default-jre-headless) $(if $(shell command -v mvn),,maven))
+
+$(TOOLS)/gofakes3:
+	@$(call go_install,$(GOFAKES3)@$(GOFAKES3_VERSION))
+
+$(TOOLS)/rclone:
+	benchmark/peers/install.sh $(TOOLS) rclone
+
+$(TOOLS)/moto/bin/moto_server: | compatibility-packages
+	rm -rf $(TOOLS)/moto && /usr/bin/python3 -m venv $(TOOLS)/moto
+	$(TOOLS)/moto/bin/pip install --quiet --retries $(TRIES) --only-binary :all: '$(MOTO)'
+
+$(TOOLS)/s3proxy.jar: | compatibility-packages
+	@$(call maven_copy,$(S3PROXY))
+
+$(TOOLS)/s3mock.jar: | compatibility-packages
+	@$(call maven_copy,$(S3MOCK))
+
+# Named after the artifact, without its version.
+define maven_copy
+	echo "fetching $(1)"; mkdir -p $(TOOLS); \
+	for try in $$(seq $(TRIES)); do \
+	  [ $$try = 1 ] || { echo "again: $(1)"; sleep $$((3 * try)); }; \
+	  mvn -q -B dependency:copy -Dartifact=$(1) -DoutputDirectory=$(TOOLS) \
+	    -Dmdep.stripVersion=true -Dmdep.stripClassifier=true && exit 0; done; exit 1
+endef
+
+COMPATIBILITY_SERVERS := minio versitygw gofakes3 rclone moto/bin/moto_server s3proxy.jar s3mock.jar
+
+.PHONY: test-compatibility
+test-compatibility: compatibility-packages $(addprefix $(TOOLS)/,$(COMPATIBILITY_SERVERS)) ## File operations on seven S3 servers (SERVERS='moto S3Mock', WRITE=1: write the table)
+	$(BUILD)
+	mountpoint-fs/tests/compatibility.py --mount-s3 target/debug/mount-s3 --tools $(TOOLS) $(if $(WRITE),--write) $(SERVERS)
 
 .PHONY: lint
 lint: packages ## Formatting and lints, warnings are errors
@@ -166,6 +208,14 @@ bench: bench-packages bench-peers ## Measure mount-s3 beside mountpoint-s3 and o
 	  --peer mountpoint-s3=$(PEER_MOUNTPOINT)/target/release/peer-mountpoint-s3 --peers-found --limit \
 	  --render $(RENDER)/target/release/render --command "$(BENCH_COMMAND)" \
 	  --workload $(or $(WORKLOAD),all) --rounds $(or $(ROUNDS),3) $(BENCH_ARGS)
+
+INSTANCE_TYPES := mountpoint-client/data/instance_throughput
+
+.PHONY: instance-types
+instance-types: ## Renew the table of what the network of each EC2 instance type carries
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	  python3 -m pip download --quiet --retries $(TRIES) --no-deps --dest "$$folder" moto && \
+	  python3 $(INSTANCE_TYPES).py "$$folder"/moto-*.whl > "$$folder/table" && mv "$$folder/table" $(INSTANCE_TYPES).tsv
 
 .PHONY: doc
 doc: ## API documentation into target/doc

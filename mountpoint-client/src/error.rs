@@ -1,6 +1,7 @@
 //! Why a request failed, sorted by what the caller does next.
 
 use std::fmt;
+use std::time::SystemTime;
 
 /// One variant for each thing a caller can do about a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,9 @@ pub enum ErrorKind {
     InvalidRequest,
     /// The server's answer was wrong: wrong length, missing ETag, a range that was not asked for, broken XML.
     InvalidResponse,
+    /// Another request for the object was in flight, and still was after every retry: 409 `ConditionalRequestConflict`.
+    /// Who was first is not decided by that.
+    Conflict,
     /// The server said to slow down, and still did after every retry.
     Throttled,
     /// The server could not be reached: DNS, connect, TLS.
@@ -43,7 +47,10 @@ impl ErrorKind {
     /// Whether the same request may succeed if it is sent again.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Throttled | Self::Transient | Self::Unreachable)
+        matches!(
+            self,
+            Self::Conflict | Self::Throttled | Self::Transient | Self::Unreachable
+        )
     }
 }
 
@@ -56,8 +63,15 @@ pub struct ClientError {
     pub message: String,
     /// HTTP status of the answer, if there was one.
     pub status: Option<u16>,
-    /// An earlier attempt was not answered: the server may have done what was asked, and that may be why it refuses now.
+    /// An earlier attempt was not answered, or by an error that does not prove the contrary: the server may have done what
+    /// was asked, and that may be why it refuses now.
     pub answer_was_lost: bool,
+    /// An earlier attempt was answered with 409 `ConditionalRequestConflict`: S3 may have dropped the upload that the
+    /// request was to complete.
+    pub met_conflict: bool,
+    /// When the request was first sent, by the server's clock, where a proxy or a gateway may have sent it twice: the refusal
+    /// may be of the second one, and the first one the reason.
+    pub maybe_twice_since: Option<SystemTime>,
 }
 
 impl ClientError {
@@ -69,6 +83,8 @@ impl ClientError {
             message: message.into(),
             status: None,
             answer_was_lost: false,
+            met_conflict: false,
+            maybe_twice_since: None,
         }
     }
 

@@ -14,6 +14,7 @@ pub mod error;
 pub mod instance;
 pub mod network;
 pub mod object_client;
+pub mod page_cycle;
 pub mod retry;
 #[cfg(feature = "server")]
 pub mod server;
@@ -24,4 +25,5 @@ pub use crt_client::{CrtClient, CrtClientOptions, ServerSideEncryption, SseCusto
 pub use endpoint::BucketType;
 pub use error::{ClientError, ErrorKind};
 pub use object_client::{GetHandle, GetObserver, ObjectClient, Pending};
+pub use page_cycle::PageCycle;
 pub use sim::SimClient;

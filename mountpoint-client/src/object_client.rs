@@ -68,7 +68,8 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     /// One range into one block: `into.capacity()` equals the range's length. Starts at once and never blocks.
     ///
     /// Bytes are published in the block as they arrive, in order, and only once it is known that they come from
-    /// the version of `if_match`. A retry continues behind the bytes that are valid already.
+    /// the version of `if_match`. A retry continues behind the bytes that are valid already. Those of a small object that
+    /// is asked for as a whole are published together, once they were compared with its checksum.
     fn get(
         &self,
         request: GetRequest,

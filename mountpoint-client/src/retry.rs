@@ -3,8 +3,9 @@
 //! Pure: values in, values out; no clock, no randomness of its own, no request. `CrtClient` asks it and acts.
 //!
 //! Invariant: a request makes at most `attempts_max` attempts, waits at most [`WAIT_MAX`] between two of them,
-//! and none begins later than `deadline` after the first began or bytes last arrived. While a server that was there is
-//! away, time counts instead of attempts: they cost nothing, and whoever waits is to hear of its return at once.
+//! and none begins later than `deadline` after the first began or bytes last arrived, or `silence_max` after anything moved. While a server that was there is
+//! away, time counts instead of attempts: they cost nothing, and whoever waits is to hear of its return at once. So it does
+//! while another request for the same object is in flight: that ends by itself.
 
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct RetryPolicy {
     pub attempts_max: u32,
     /// No attempt begins later than this after the first.
     pub deadline: Duration,
+    /// No attempt begins when nothing has moved for so long: neither a byte that was sent nor one of an answer.
+    pub silence_max: Duration,
 }
 
 /// One failed attempt, and those before it.
@@ -26,8 +29,10 @@ pub struct FailedAttempt<'a> {
     pub kind: &'a ErrorKind,
     /// Attempts made so far, this one included.
     pub attempts: u32,
-    /// Time since the first attempt began.
+    /// Time since the first attempt began; of a conflict, since the first conflict.
     pub elapsed: Duration,
+    /// How long nothing has moved, if the attempt ended because of that.
+    pub silent: Option<Duration>,
     /// The server's `Retry-After`.
     pub retry_after: Option<Duration>,
     /// Whether the server has ever answered this client.
@@ -49,13 +54,20 @@ impl RetryPolicy {
             _ => wait.max(failed.retry_after.unwrap_or_default()),
         };
         let wait = wait.min(WAIT_MAX);
-        (failed.elapsed + wait <= deadline).then_some(wait)
+        let is_silent = failed
+            .silent
+            .is_some_and(|silent| silent + wait > self.silence_max);
+        (failed.elapsed + wait <= deadline && !is_silent).then_some(wait)
     }
 
     /// How many attempts there may be, and how late the last.
     fn bounds(&self, failed: &FailedAttempt<'_>) -> (u32, Duration) {
-        if *failed.kind != ErrorKind::Unreachable {
-            return (self.attempts_max, self.deadline);
+        let is_retried = self.attempts_max > 1;
+        let without_count = if is_retried { u32::MAX } else { 1 };
+        match failed.kind {
+            ErrorKind::Unreachable => {}
+            ErrorKind::Conflict => return (without_count, self.deadline.min(CONFLICT_DEADLINE)),
+            _ => return (self.attempts_max, self.deadline),
         }
         if !failed.was_reached {
             return (
@@ -63,12 +75,8 @@ impl RetryPolicy {
                 self.deadline.min(UNREACHABLE_DEADLINE),
             );
         }
-        let is_retried = self.attempts_max > 1;
         let patience = AWAY_PER_ATTEMPT.saturating_mul(self.attempts_max);
-        (
-            if is_retried { u32::MAX } else { 1 },
-            self.deadline.min(patience),
-        )
+        (without_count, self.deadline.min(patience))
     }
 }
 
@@ -146,6 +154,10 @@ pub const AWAY_PER_ATTEMPT: Duration = Duration::from_secs(2);
 /// Longest wait between two attempts to reach it.
 pub const AWAY_WAIT_MAX: Duration = Duration::from_millis(500);
 
+/// How long a request is sent again that meets another one for its object. Longer than a server takes for a small one; what
+/// hangs for longer is not waited for.
+pub const CONFLICT_DEADLINE: Duration = Duration::from_secs(60);
+
 const FIRST_WAIT_MAX: Duration = Duration::from_millis(20);
 const TRANSIENT_STEP: Duration = Duration::from_millis(50);
 const THROTTLED_STEP: Duration = Duration::from_millis(200);
@@ -166,6 +178,7 @@ mod tests {
     const POLICY: RetryPolicy = RetryPolicy {
         attempts_max: 10,
         deadline: REQUEST_DEADLINE,
+        silence_max: REQUEST_DEADLINE,
     };
 
     #[track_caller]
@@ -185,6 +198,7 @@ mod tests {
             kind: &kind,
             attempts,
             elapsed: Duration::from_millis(elapsed_ms),
+            silent: None,
             retry_after: None,
             was_reached,
         };
@@ -211,6 +225,9 @@ mod tests {
         check(ErrorKind::Transient, 9, 58_000, None);
         check(ErrorKind::Throttled, 1, 0, Some((100, 200)));
         check(ErrorKind::Throttled, 4, 0, Some((800, 1_600)));
+        check(ErrorKind::Conflict, 1, 0, Some((0, 20)));
+        check(ErrorKind::Conflict, 10, 30_000, Some((2_500, 5_000)));
+        check(ErrorKind::Conflict, 30, 60_000, None);
         check(ErrorKind::Unreachable, 1, 0, Some((100, 200)));
         check(ErrorKind::Unreachable, 3, 0, Some((400, 800)));
         check(ErrorKind::Unreachable, 4, 0, None);
@@ -232,6 +249,7 @@ mod tests {
                 kind: &ErrorKind::Unreachable,
                 attempts: 1,
                 elapsed: Duration::from_millis(elapsed_ms),
+                silent: None,
                 // Nobody says how long it will be away.
                 retry_after: Some(WAIT_MAX),
                 was_reached: true,
@@ -239,6 +257,34 @@ mod tests {
             let waits = |elapsed_ms| policy.wait(&failed(elapsed_ms), 0.0).is_some();
             assert_eq!(waits(patience_ms.saturating_sub(100)), patience_ms > 0);
             assert!(!waits(patience_ms));
+        }
+    }
+
+    #[test]
+    fn an_upload_may_take_long_but_not_without_a_byte_that_moves() {
+        let policy = RetryPolicy {
+            deadline: Duration::from_secs(900),
+            ..POLICY
+        };
+        for (elapsed, silent, is_retried) in [
+            (30, Some(30), true),
+            (59, Some(59), true),
+            (60, Some(60), false),
+            (600, Some(30), true),
+            (600, Some(60), false),
+            (600, None, true),
+            (901, None, false),
+        ] {
+            let failed = FailedAttempt {
+                kind: &ErrorKind::Transient,
+                attempts: 2,
+                elapsed: Duration::from_secs(elapsed),
+                silent: silent.map(Duration::from_secs),
+                retry_after: None,
+                was_reached: true,
+            };
+            let wait = policy.wait(&failed, 0.0);
+            assert_eq!(wait.is_some(), is_retried, "{failed:?}");
         }
     }
 
@@ -264,6 +310,7 @@ mod tests {
             kind: &ErrorKind::Throttled,
             attempts: 1,
             elapsed: Duration::ZERO,
+            silent: None,
             retry_after: Some(Duration::from_secs(retry_after)),
             was_reached: true,
         };

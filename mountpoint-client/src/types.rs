@@ -229,6 +229,8 @@ pub struct ObjectDetails {
     pub version_id: Option<String>,
     /// Its checksum, which is asked for only where bytes can be appended.
     pub checksum: KeptChecksum,
+    /// That checksum, if it is one of all its bytes in their order.
+    pub whole: Option<Checksum>,
 }
 
 impl ObjectDetails {
@@ -276,7 +278,7 @@ pub struct ListRequest {
     pub max_keys: Option<u16>,
 }
 
-/// One page of keys.
+/// One page of keys. A page without entries is the last one.
 #[derive(Clone, Debug, Default)]
 pub struct ListOutput {
     /// Objects, in UTF-8 byte order of their keys on general purpose buckets.
@@ -336,6 +338,24 @@ pub struct ObjectHeaders {
     pub content_encoding: Option<String>,
     /// `Content-Language`.
     pub content_language: Option<String>,
+    /// `Expires`, as it was sent.
+    pub expires: Option<String>,
+    /// `x-amz-website-redirect-location`.
+    pub website_redirect: Option<String>,
+    /// Its own encryption by a key of KMS. Settings of the client that name another one go before it, and in a directory
+    /// bucket the bucket's does.
+    pub encryption: Option<KmsEncryption>,
+}
+
+/// Encryption of one object by a key of KMS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KmsEncryption {
+    /// `aws:kms` or `aws:kms:dsse`.
+    pub algorithm: String,
+    /// The key; `None` for the account's default key.
+    pub key_id: Option<String>,
+    /// Whether S3 asks KMS with a key of the bucket.
+    pub bucket_key: bool,
 }
 
 /// PutObject, in one request.
@@ -422,11 +442,9 @@ pub struct CopySource {
 /// What a copy carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyHeaders {
-    /// What its source carries, in this storage class; `None` for the standard one.
-    Same {
-        /// `x-amz-storage-class`, which S3 does not take from the source.
-        storage_class: Option<String>,
-    },
+    /// What its source carries. S3 does not take the storage class, the encryption and the redirection from the source:
+    /// they are taken from these, and nothing else.
+    Same(ObjectHeaders),
     /// These, and nothing of what its source carries. An object may so be copied onto itself.
     New(ObjectHeaders),
 }

@@ -30,6 +30,8 @@ pub(crate) enum Own {
     ShortBody,
     /// The body of an answer is larger than its bound.
     LargeBody,
+    /// The head of an answer is larger than its bound.
+    LargeHead,
     /// The endpoint cannot be understood.
     Endpoint,
     /// The CA bundle cannot be used.
@@ -116,7 +118,7 @@ impl CrtError {
         match self.0 {
             Cause::Crt(code) => kind_of(code),
             Cause::Own(Own::Refused) => ErrorKind::Refused,
-            Cause::Own(Own::LargeBody) => ErrorKind::Response,
+            Cause::Own(Own::LargeBody | Own::LargeHead) => ErrorKind::Response,
             Cause::Own(Own::ShortBody) => ErrorKind::Connection,
             Cause::Own(Own::CaBundle) => ErrorKind::Tls,
             Cause::Own(_) => ErrorKind::Other,
@@ -140,6 +142,10 @@ impl Own {
                 "The answer is shorter than the range that was asked for.",
             ),
             Self::LargeBody => ("LARGE_BODY", "The answer is larger than this client reads."),
+            Self::LargeHead => (
+                "LARGE_HEAD",
+                "The answer's headers are longer than this client reads.",
+            ),
             Self::CaBundle => (
                 "CA_BUNDLE",
                 "The CA bundle must be certificates in PEM form.",

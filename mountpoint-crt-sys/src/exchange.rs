@@ -12,6 +12,7 @@
 
 use std::fmt;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -23,7 +24,7 @@ use crate::block::Unfilled;
 use crate::error::Own;
 use crate::ffi::{Handle, bytes_at, guard};
 use crate::http::read_head;
-use crate::request::ResponseHead;
+use crate::request::{HEAD_MAX, ResponseHead};
 
 const CANCELLED: i32 = sys::aws_s3_errors::AWS_ERROR_S3_CANCELED as i32;
 
@@ -58,6 +59,8 @@ pub(crate) struct Running {
     slot: Arc<Slot>,
     /// Why this side ended it.
     aborted: OnceLock<Own>,
+    /// Bytes of headers that have come.
+    head_len: AtomicUsize,
 }
 
 /// Where the one reference of the meta request is while it runs.
@@ -120,6 +123,7 @@ pub(crate) unsafe fn start(
         exchange,
         slot: Arc::clone(&slot),
         aborted: OnceLock::new(),
+        head_len: AtomicUsize::new(0),
     };
     let running = Box::into_raw(Box::new(running));
     options.user_data = running.cast();
@@ -178,6 +182,15 @@ impl Running {
     /// The request's body, where C has borrowed one.
     pub(crate) fn outgoing(&self) -> Option<Bytes> {
         guard(|| self.exchange.outgoing()).flatten()
+    }
+
+    /// So many bytes of headers have come. The result is C's: not zero ends the request.
+    pub(crate) fn headers(&self, len: usize) -> libc::c_int {
+        let before = self.head_len.fetch_add(len, Ordering::Relaxed);
+        if before + len <= HEAD_MAX {
+            return sys::AWS_OP_SUCCESS;
+        }
+        self.call(|| Err(Own::LargeHead))
     }
 
     /// Shows the head. The result is C's: not zero ends the request.

@@ -13,7 +13,7 @@ use crate::CrtError;
 use crate::block::{BlockFill, Unfilled};
 use crate::error::Own;
 use crate::exchange::Exchange;
-use crate::request::{ERROR_BODY_MAX, Failure, GetHandler, ResponseHead};
+use crate::request::{ERROR_BODY_MAX, Failure, GetHandler, ResponseHead, within_error_body};
 
 pub(crate) struct Get(Mutex<State>);
 
@@ -56,7 +56,7 @@ impl Exchange for Get {
 
     fn head(&self, head: ResponseHead) -> Result<(), Own> {
         let state = &mut *self.0.lock();
-        let Some(open) = state.open.as_ref().filter(|_| state.head.is_none()) else {
+        let Some(open) = state.open.as_mut().filter(|_| state.head.is_none()) else {
             return Ok(());
         };
         let answer = if head.is_success() {
@@ -64,6 +64,9 @@ impl Exchange for Get {
         } else {
             Ok(())
         };
+        if head.is_success() && open.handler.withholds() {
+            open.fill.withhold();
+        }
         state.head = Some(head);
         answer.map_err(|_| Own::Refused)
     }
@@ -72,7 +75,7 @@ impl Exchange for Get {
         let mut state = self.0.lock();
         if !state.head.as_ref().is_some_and(ResponseHead::is_success) {
             state.error_body = body[..body.len().min(ERROR_BODY_MAX)].to_vec();
-            return Ok(());
+            return within_error_body(body);
         }
         let Some(open) = &mut state.open else {
             return Ok(());
@@ -80,7 +83,9 @@ impl Exchange for Get {
         if !open.publish(body) {
             return Ok(());
         }
-        open.handler.progressed();
+        if !open.fill.is_withheld() {
+            open.handler.progressed();
+        }
         if open.fill.filled() == open.fill.capacity() {
             let end = state.end(None);
             drop(state);

@@ -6,6 +6,8 @@
 //!   shown as they arrive.
 //! - **No copies.** The same callbacks tell the connection's socket where an answer's body belongs and where a request's
 //!   lies ([`crate::socket`], [`crate::body_stream`]).
+//! - **Bounds.** The same callbacks count the headers of an answer, of which C keeps all, and a connection's handler is told
+//!   how long a line may be ([`crate::head_limit`]).
 //! - **One group of event loops.** C makes every client a second group for delivering bodies. It is replaced by the
 //!   bootstrap's group, with a reference of its own, and the second group is released at once. The client's end
 //!   stays balanced: it releases the reference that we put there, and it waits for the second group's end, which
@@ -27,6 +29,7 @@ use mountpoint_s3_crt_sys as sys;
 use crate::body_stream::replace_body;
 use crate::exchange::{Delivery, Running, running};
 use crate::ffi::{Handle, bytes_at, check, cursor};
+use crate::head_limit;
 use crate::http::read_head;
 use crate::runtime::Runtime;
 use crate::socket::{self, Link};
@@ -120,10 +123,19 @@ unsafe extern "C" fn one_host(
 
 /// C's own callbacks, which are the same for every request.
 struct Originals {
+    headers: Headers,
     header_block_done: HeaderBlockDone,
     body: Body,
     complete: Complete,
 }
+
+type Headers = unsafe extern "C" fn(
+    *mut sys::aws_http_stream,
+    sys::aws_http_header_block,
+    *const sys::aws_http_header,
+    usize,
+    *mut libc::c_void,
+) -> libc::c_int;
 
 type HeaderBlockDone = unsafe extern "C" fn(
     *mut sys::aws_http_stream,
@@ -147,23 +159,29 @@ unsafe extern "C" fn make_request(
 ) -> *mut sys::aws_http_stream {
     // SAFETY: C's options for this call.
     let mut options = unsafe { *options };
-    if let (Some(header_block_done), Some(body), Some(complete)) = (
+    if let (Some(headers), Some(header_block_done), Some(body), Some(complete)) = (
+        options.on_response_headers,
         options.on_response_header_block_done,
         options.on_response_body,
         options.on_complete,
     ) {
         let originals = ORIGINALS.get_or_init(|| Originals {
+            headers,
             header_block_done,
             body,
             complete,
         });
-        let are_known = ptr::fn_addr_eq(originals.header_block_done, header_block_done)
+        let are_known = ptr::fn_addr_eq(originals.headers, headers)
+            && ptr::fn_addr_eq(originals.header_block_done, header_block_done)
             && ptr::fn_addr_eq(originals.body, body)
             && ptr::fn_addr_eq(originals.complete, complete);
         if are_known {
+            options.on_response_headers = Some(hooked_headers);
             options.on_response_header_block_done = Some(hooked_header_block_done);
             options.on_response_body = Some(hooked_body);
             options.on_complete = Some(hooked_complete);
+            // SAFETY: alive, and the request that is about to be made is the only one on it.
+            unsafe { head_limit::install(connection) };
             // SAFETY: the user data of C's requests is the connection, with the request that is about to be sent.
             unsafe { lend_body(connection, &options) };
         }
@@ -194,6 +212,37 @@ unsafe fn lend_body(
         // SAFETY: C made the message for this attempt; its connection reads the body.
         unsafe { replace_body(options.request, connection, bytes) };
     }
+}
+
+/// C keeps all headers that come, however many.
+unsafe extern "C" fn hooked_headers(
+    stream: *mut sys::aws_http_stream,
+    block: sys::aws_http_header_block,
+    headers: *const sys::aws_http_header,
+    count: usize,
+    connection: *mut libc::c_void,
+) -> libc::c_int {
+    let Some(originals) = ORIGINALS.get() else {
+        return sys::AWS_OP_ERR;
+    };
+    // SAFETY: in a callback of this stream.
+    unsafe { told(stream) };
+    // SAFETY: the user data of C's requests is the connection, alive during its callbacks.
+    if let Some((running, _)) = unsafe { request_of(connection) } {
+        let came = if count == 0 {
+            &[]
+        } else {
+            // SAFETY: C's own arguments: so many headers.
+            unsafe { std::slice::from_raw_parts(headers, count) }
+        };
+        let len = came.iter().map(|header| header.name.len + header.value.len);
+        let result = running.headers(len.sum());
+        if result != sys::AWS_OP_SUCCESS {
+            return result;
+        }
+    }
+    // SAFETY: C's own arguments.
+    unsafe { (originals.headers)(stream, block, headers, count, connection) }
 }
 
 unsafe extern "C" fn hooked_header_block_done(
@@ -236,6 +285,8 @@ unsafe extern "C" fn hooked_body(
     let Some(originals) = ORIGINALS.get() else {
         return sys::AWS_OP_ERR;
     };
+    // SAFETY: in a callback of this stream.
+    unsafe { told(stream) };
     // SAFETY: C's own argument.
     let mut data = unsafe { *data };
     let arrived = data.len;
@@ -284,6 +335,8 @@ unsafe extern "C" fn hooked_complete(
 ) {
     // SAFETY: alive during its callbacks.
     let stream_connection = unsafe { sys::aws_http_stream_get_connection(stream) };
+    // SAFETY: as below.
+    unsafe { head_limit::told(stream_connection) };
     // SAFETY: a stream's callbacks come on its connection's thread.
     if let Some(link) = unsafe { socket::existing_link(stream_connection) } {
         link.expect_nothing();
@@ -292,6 +345,16 @@ unsafe extern "C" fn hooked_complete(
         // SAFETY: C's own arguments.
         unsafe { (originals.complete)(stream, error_code, connection) };
     }
+}
+
+/// # Safety
+///
+/// In a callback of this stream.
+unsafe fn told(stream: *mut sys::aws_http_stream) {
+    // SAFETY: alive during its callbacks.
+    let connection = unsafe { sys::aws_http_stream_get_connection(stream) };
+    // SAFETY: a stream's callbacks come on its connection's thread.
+    unsafe { head_limit::told(connection) };
 }
 
 /// # Safety

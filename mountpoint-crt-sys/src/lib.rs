@@ -19,6 +19,7 @@ mod ffi;
 pub mod fuse_device;
 pub mod fuse_ring;
 mod get;
+mod head_limit;
 mod hook;
 mod http;
 mod kept;

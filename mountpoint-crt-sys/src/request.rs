@@ -5,13 +5,25 @@ use std::ops::Range;
 
 use crate::CrtError;
 use crate::block::BlockFill;
+use crate::error::Own;
 
-/// The most bytes of an error's body that are kept. S3's are below 1 KiB.
+/// The most bytes of an error's body that are read. S3's are below 1 KiB.
 pub(crate) const ERROR_BODY_MAX: usize = 64 << 10;
+
+/// The most bytes of an answer's head, names and values. S3's are below 16 KiB, with 2 KiB of metadata.
+pub(crate) const HEAD_MAX: usize = 256 << 10;
 
 /// The most bytes of an answer to [`crate::Client::send`]. A list page of 1,000 keys of 1,024 bytes, each byte
 /// percent-encoded, has 4 MiB.
 pub(crate) const RESPONSE_BODY_MAX: usize = 8 << 20;
+
+/// Ends a request whose error goes on and on. What it is was said at the beginning.
+pub(crate) fn within_error_body(body: &[u8]) -> Result<(), Own> {
+    if body.len() > ERROR_BODY_MAX {
+        return Err(Own::LargeBody);
+    }
+    Ok(())
+}
 
 /// A request with a body. Host and Content-Length are added.
 #[derive(Clone)]
@@ -78,6 +90,12 @@ pub trait GetHandler: Send + Sync {
     /// the range that was asked for: a server may ignore ranges and answer 200 with the beginning of the object.
     /// Refusing ends the request with [`crate::ErrorKind::Refused`], nothing is published.
     fn head(&self, head: &ResponseHead) -> Result<(), Refused>;
+
+    /// Asked after `head`: whether readers are to see no byte before the handler has all and
+    /// [releases](BlockFill::release) them.
+    fn withholds(&self) -> bool {
+        false
+    }
 
     /// More bytes are valid in the block.
     fn progressed(&self);

@@ -10,6 +10,7 @@ use crate::error::Own;
 use crate::exchange::Exchange;
 use crate::request::{
     ERROR_BODY_MAX, Failure, RESPONSE_BODY_MAX, Response, ResponseHead, SendHandler,
+    within_error_body,
 };
 
 pub(crate) struct Send {
@@ -75,7 +76,11 @@ impl Exchange for Send {
         if have < end {
             state.body.extend_from_slice(&body[have..end]);
         }
-        Ok(())
+        if is_success {
+            Ok(())
+        } else {
+            within_error_body(body)
+        }
     }
 
     fn finished(&self, error: Option<CrtError>) {

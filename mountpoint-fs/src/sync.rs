@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use parking_lot::{Mutex, RwLock};
+pub use parking_lot::{Condvar, Mutex, RwLock};
 
 /// Counts one more, until it is dropped.
 #[derive(Debug)]

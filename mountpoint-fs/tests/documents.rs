@@ -72,9 +72,9 @@ fn every_flag_has_its_row_and_every_row_its_flag() {
 #[derive(Debug, PartialEq, Eq)]
 enum Standing {
     Works,
-    Refused,
+    NoEffect,
 }
-use Standing::{Refused, Works};
+use Standing::{NoEffect, Works};
 
 /// mountpoint-s3 1.24's flags: long name, short name, whether it takes a value, its default as the document has it.
 const REFERENCE: [(&str, Option<char>, bool, &str, Standing); 52] = [
@@ -145,13 +145,13 @@ const REFERENCE: [(&str, Option<char>, bool, &str, Standing); 52] = [
     ),
     ("bind", None, true, "the kernel's choice", Works),
     ("log-directory", Some('l'), true, "syslog", Works),
-    ("log-metrics", None, false, "off", Refused),
-    ("otlp-endpoint", None, true, "none", Refused),
-    ("otlp-export-interval", None, true, "`60`", Refused),
+    ("log-metrics", None, false, "off", NoEffect),
+    ("otlp-endpoint", None, true, "none", NoEffect),
+    ("otlp-export-interval", None, true, "`60`", NoEffect),
     ("debug", Some('d'), false, "off", Works),
     ("debug-crt", None, false, "off", Works),
     ("no-log", None, false, "off", Works),
-    ("cache", None, true, "none", Refused),
+    ("cache", None, true, "none", NoEffect),
     ("metadata-ttl", None, true, "`minimal`", Works),
     (
         "negative-metadata-ttl",
@@ -165,10 +165,10 @@ const REFERENCE: [(&str, Option<char>, bool, &str, Standing); 52] = [
         None,
         true,
         "95 % of the file system",
-        Refused,
+        NoEffect,
     ),
-    ("cache-xz", None, true, "none", Refused),
-    ("cache-block-size", None, true, "`1024`", Refused),
+    ("cache-xz", None, true, "none", NoEffect),
+    ("cache-block-size", None, true, "`1024`", NoEffect),
     ("user-agent-prefix", None, true, "none", Works),
     ("help", Some('h'), false, "", Works),
     ("version", Some('V'), false, "", Works),
@@ -189,7 +189,7 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
         let refused = heading.starts_with("Not in this version");
         assert_eq!(
             refused,
-            standing == Refused,
+            standing == NoEffect,
             "--{long} is under {heading:?}"
         );
     }
@@ -204,6 +204,7 @@ fn every_flag_of_the_reference_is_here_with_its_default() {
             "fips",
             "sse-customer-key-file",
             "read-mode",
+            "allow-changes",
             "allow-append",
             "allow-rename",
             "directory-markers",
@@ -288,6 +289,7 @@ fn links_between_documents_lead_somewhere() {
         "../README.md",
         "ARCHITECTURE.md",
         "BENCHMARKING.md",
+        "COMPATIBILITY.md",
         "CONFIGURATION.md",
         "DEVELOPMENT.md",
         "TROUBLESHOOTING.md",
@@ -310,6 +312,49 @@ fn links_between_documents_lead_somewhere() {
                 "{name} links to {target}"
             );
         }
+    }
+}
+
+/// Bytes of measured results that the repository may hold: every clone fetches them.
+const RESULTS_BYTES_MAX: u64 = 2_000_000;
+
+/// Files below `folder` that the repository holds; what a run of one's own left there does not count.
+fn committed(folder: &str) -> Vec<String> {
+    let git = std::process::Command::new("git")
+        .args(["ls-files", "-z", folder])
+        .current_dir(workspace())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&git.stderr);
+    assert!(git.status.success(), "git ls-files: {said}");
+    let names = String::from_utf8(git.stdout).unwrap();
+    let names = names.split_terminator('\0').map(str::to_owned);
+    names.collect()
+}
+
+#[test]
+fn results_are_those_that_documents_show() {
+    let shown = document("BENCHMARKING.md");
+    let files = committed("benchmark/results");
+    let bytes = |file: &String| {
+        workspace()
+            .join(file)
+            .metadata()
+            .map_or(0, |file| file.len())
+    };
+    let total: u64 = files.iter().map(bytes).sum();
+    assert!(
+        total <= RESULTS_BYTES_MAX,
+        "benchmark/results: {total} bytes"
+    );
+    let runs = files.iter().filter(|file| file.ends_with("/results.json"));
+    assert_eq!(runs.count(), 1, "the newest run's figures, and no others");
+    for file in &files {
+        let kept = file.ends_with("/results.json") || file.ends_with("/latest.md");
+        assert!(
+            kept || shown.contains(file.as_str()),
+            "no document shows {file}"
+        );
     }
 }
 

@@ -245,9 +245,7 @@ impl Bucket {
             source,
             &self.key(destination)?,
             condition,
-            CopyHeaders::Same {
-                storage_class: None,
-            },
+            CopyHeaders::Same(ObjectHeaders::default()),
         )))
     }
 

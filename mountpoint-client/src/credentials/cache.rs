@@ -36,7 +36,7 @@ struct Inner {
 #[derive(Default)]
 struct State {
     current: Option<Current>,
-    /// Grows with every change of `current`.
+    /// Names `current`, or the keys that will be next where there are none. Grows when they are no longer those.
     generation: u64,
     lookup: Lookup,
     /// Where the last keys came from.
@@ -124,7 +124,8 @@ impl CredentialsCache {
             .map_err(|error| explain(&error, self.0.sources.profile.as_deref()))
     }
 
-    /// Names the credentials that a request which starts now will use; for [`CredentialsCache::invalidate`].
+    /// Names the credentials that a request which starts now will use, unless they are replaced before it is signed; for
+    /// [`CredentialsCache::invalidate`].
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.0.state.lock().generation
@@ -199,17 +200,19 @@ impl CredentialsCache {
         let is_usable = match &answer {
             Ok(keys) => {
                 let lifetime = left(keys);
+                // Keys of an environment have no end.
+                let lasts = (lifetime != Duration::MAX).then_some(lifetime);
                 tracing::debug!(
-                    ?lifetime,
+                    lifetime = lasts.map(tracing::field::debug),
                     "credentials from {}",
                     source.unwrap_or("a provider")
                 );
                 state.source = source.map(Arc::from);
-                state.current = Some(Current {
+                let before = state.current.replace(Current {
                     keys: keys.clone(),
                     renew_before: renew_before(lifetime),
                 });
-                state.generation += 1;
+                state.generation += u64::from(before.is_some());
                 !lifetime.is_zero()
             }
             Err(error) => {

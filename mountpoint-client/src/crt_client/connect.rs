@@ -16,18 +16,21 @@ use mountpoint_crt_sys::{
 };
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::admission::Admission;
-use super::core::Core;
+use super::breaker::{Breaker, Probe};
+use super::core::{Core, Permits};
 use super::data::DataClients;
+use super::encryption_proof::EncryptionProof;
 use super::idle::Keeper;
 use super::options::{
-    CONNECT_TIMEOUT, CONNECTION_IDLE_MAX, CONTROL_IN_FLIGHT_MAX, CrtClientOptions,
-    GBPS_PER_CONNECTION, READ_AHEAD_QUEUE_MAX, READ_STALL,
+    CONNECT_TIMEOUT, CONNECTION_IDLE_MAX, CrtClientOptions, GBPS_PER_CONNECTION,
+    READ_AHEAD_QUEUE_MAX, READ_STALL,
 };
+use super::read_checksum::CorruptVersions;
 use super::request_headers::RequestHeaders;
+use super::request_log::AttemptLog;
 use super::sessions::{Opener, Sessions};
 use crate::credentials::{
     ChainOptions, CredentialsCache, CredentialsMode, credentials_cache, find_region,
@@ -107,23 +110,21 @@ pub(super) async fn connect_at(
         && let Some(keys) = credentials.take()
     {
         let opener = Opener::new(&options, http.clone(), &region, keys).await?;
-        let opened = Sessions::new(opener, runtime.clone());
+        let opened = sessions.insert(Sessions::new(opener, runtime.clone()));
         credentials = Some(opened.credentials());
-        sessions = Some(opened);
     }
-    let config = sdk_config(http, region, &endpoint, credentials.clone());
+    let at = (options.bucket.as_str(), &endpoint);
+    let config = sdk_config(http, region, at, credentials.clone());
     let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
     let plan = client_options(&options, &endpoint, credentials.as_ref(), connections);
     let keeper = Keeper::new(runtime.clone(), CONNECTION_IDLE_MAX);
-    let runtime_options = RuntimeOptions {
-        event_loop_threads: options.event_loop_threads,
-        is_tls: endpoint.is_tls(),
-        ..RuntimeOptions::default()
-    };
-    let data = data_clients(&runtime_options, &plan, interfaces, keeper)?;
+    let data = data_clients(&options, &endpoint, &plan, interfaces, keeper)?;
+    let address = address(&endpoint, proxy);
+    let probe = Probe::new(&sdk, &options.bucket, &address);
     Ok(Core {
         parts_in_flight: parts_in_flight as usize * data.count(),
-        control: Semaphore::new(CONTROL_IN_FLIGHT_MAX),
+        permits: Permits::new(connections as usize * data.count()),
+        breaker: Breaker::new(probe, options.silence_max, runtime.clone()),
         was_reached: AtomicBool::new(false),
         admission: Admission::new(
             connections_ahead as usize * data.count(),
@@ -131,9 +132,10 @@ pub(super) async fn connect_at(
         ),
         is_directory_bucket: options.is_directory_bucket(),
         bucket: options.bucket,
-        address: address(&endpoint, proxy),
+        address,
         endpoint,
         headers,
+        encryption: EncryptionProof::default(),
         sessions,
         user_agent: options.user_agent,
         part_size_max: options.part_size_max,
@@ -143,13 +145,23 @@ pub(super) async fn connect_at(
         policy: RetryPolicy {
             attempts_max: options.max_attempts.max(1),
             deadline: options.request_deadline,
+            silence_max: options.request_deadline,
         },
         runtime,
         started: Instant::now(),
         pace: Mutex::default(),
         suspicion: Mutex::default(),
         outage: Arc::default(),
+        corrupt: CorruptVersions::default(),
     })
+}
+
+fn runtime_options(options: &CrtClientOptions, endpoint: &Endpoint) -> RuntimeOptions {
+    RuntimeOptions {
+        event_loop_threads: options.event_loop_threads,
+        is_tls: endpoint.is_tls(),
+        ..RuntimeOptions::default()
+    }
 }
 
 /// The endpoint for a person, with the proxy in front of it.
@@ -249,12 +261,13 @@ fn is_of_aws(options: &CrtClientOptions) -> bool {
 }
 
 fn data_clients(
-    runtime: &RuntimeOptions,
+    options: &CrtClientOptions,
+    endpoint: &Endpoint,
     client: &ClientOptions,
     interfaces: Arc<Interfaces>,
     keeper: Arc<Keeper>,
 ) -> Result<DataClients, ClientError> {
-    let runtime = Runtime::new(runtime).map_err(|error| {
+    let runtime = Runtime::new(&runtime_options(options, endpoint)).map_err(|error| {
         ClientError::new(
             ErrorKind::InvalidRequest,
             format!("cannot start the AWS Common Runtime: {error}"),
@@ -326,7 +339,7 @@ fn signing(endpoint: &Endpoint, source: Arc<dyn CredentialsSource>) -> Signing {
 pub(super) fn sdk_config(
     http: SharedHttpClient,
     region: Region,
-    endpoint: &Endpoint,
+    (bucket, endpoint): (&str, &Endpoint),
     credentials: Option<CredentialsCache>,
 ) -> aws_sdk_s3::config::Builder {
     let mut config = aws_sdk_s3::Config::builder()
@@ -334,6 +347,7 @@ pub(super) fn sdk_config(
         .http_client(http)
         .region(region)
         .endpoint_resolver(endpoint.clone())
+        .interceptor(AttemptLog::new(bucket, endpoint))
         .retry_config(RetryConfig::disabled())
         .timeout_config(
             TimeoutConfig::builder()

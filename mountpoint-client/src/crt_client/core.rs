@@ -9,21 +9,27 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::admission::Admission;
+use super::breaker::{Breaker, Waiting};
 use super::data::DataClients;
+use super::encryption_proof::EncryptionProof;
 use super::fault::{Fault, Operation};
-use super::options::{CONTROL_ATTEMPT_MAX, SLOW_ATTEMPT_MAX};
+use super::options::{
+    CONTROL_ATTEMPT_MAX, CONTROL_IN_FLIGHT_MAX, SLOW_ATTEMPT_MAX, WORK_IN_FLIGHT_MAX, WORK_LATE,
+};
 use super::outage::{NOTICED_AFTER, Troubled, UNANSWERED_MAX, Watch};
+use super::read_checksum::CorruptVersions;
 use super::request_headers::RequestHeaders;
 use super::sessions::Sessions;
+use super::suspicion::{self, KEYS_REFUSED_MAX, Suspicion, Verdict};
 use crate::credentials::CredentialsCache;
 use crate::endpoint::Endpoint;
 use crate::retry::{FailedAttempt, Pace, RetryPolicy};
@@ -43,6 +49,8 @@ pub(super) struct Core {
     pub(super) user_agent: String,
     /// What the settings put on requests.
     pub(super) headers: RequestHeaders,
+    /// Whether the server encrypts as those say.
+    pub(super) encryption: EncryptionProof,
     /// Longest range of one GET, in bytes.
     pub(super) part_size_max: usize,
     /// What is asked seldom.
@@ -55,8 +63,7 @@ pub(super) struct Core {
     pub(super) sessions: Option<Sessions>,
     pub(super) policy: RetryPolicy,
     pub(super) admission: Admission,
-    /// One permit for each control request in flight, so that they have a bound as data has.
-    pub(super) control: Semaphore,
+    pub(super) permits: Permits,
     /// Whether the server has ever answered.
     pub(super) was_reached: AtomicBool,
     pub(super) runtime: Handle,
@@ -66,20 +73,34 @@ pub(super) struct Core {
     /// As `pace`.
     pub(super) suspicion: Mutex<Suspicion>,
     pub(super) outage: Arc<Watch>,
+    pub(super) breaker: Arc<Breaker>,
+    pub(super) corrupt: CorruptVersions,
 }
 
-/// When keys were last replaced on the mere suspicion that they have expired.
-#[derive(Debug, Default)]
-pub(super) struct Suspicion(Option<Duration>);
+/// One permit for each request in flight that is not a GET, so that each kind has a bound, and none waits for another.
+#[derive(Debug)]
+pub(super) struct Permits {
+    control: Semaphore,
+    uploads: Semaphore,
+    work: Semaphore,
+}
 
-impl Suspicion {
-    /// Whether they may be now. It costs a look-up, so not for each answer of a server that always says no.
-    fn may_ask(&mut self, now: Duration) -> bool {
-        let rests = self.0.is_some_and(|last| now < last + SUSPICION_GAP);
-        if !rests {
-            self.0 = Some(now);
+impl Permits {
+    pub(super) fn new(uploads: usize) -> Self {
+        Self {
+            control: Semaphore::new(CONTROL_IN_FLIGHT_MAX),
+            uploads: Semaphore::new(uploads),
+            work: Semaphore::new(WORK_IN_FLIGHT_MAX),
         }
-        !rests
+    }
+
+    async fn acquire(&self, kind: CallKind) -> Result<SemaphorePermit<'_>, AcquireError> {
+        let permits = match kind {
+            CallKind::Control => &self.control,
+            CallKind::Upload => &self.uploads,
+            CallKind::Work => &self.work,
+        };
+        permits.acquire().await
     }
 }
 
@@ -123,21 +144,27 @@ impl Core {
         }
     }
 
-    /// Whether a refusal without a reason is likely for keys, those of `generation`, that have expired.
+    /// Whether a refusal without a reason may be for keys that have expired.
     ///
     /// S3 refuses expired keys with 400, an expired session with 403. Without a session, 403 is common: whoever may
     /// not list a bucket is told so for each key that is not there.
-    fn suspects_keys(&self, fault: &Fault, generation: u64) -> bool {
+    fn may_be_expired(&self, fault: &Fault) -> bool {
         let is_typical = match fault.error.status {
             Some(400) => true,
             Some(403) => self.sessions.is_some(),
             _ => false,
         };
-        if !fault.is_mute || !is_typical {
-            return false;
-        }
-        let are_replaced = generation != self.credentials_generation();
-        are_replaced || self.suspicion.lock().may_ask(self.started.elapsed())
+        fault.is_mute && is_typical
+    }
+
+    /// What is to be done about keys of `generation`, which are still in use and were refused without a reason.
+    fn suspect(&self, generation: u64) -> Verdict {
+        let gap = match self.sessions {
+            Some(_) => suspicion::SESSION_GAP,
+            None => suspicion::GAP,
+        };
+        let mut suspicion = self.suspicion.lock();
+        suspicion.judge(generation, self.started.elapsed(), gap)
     }
 
     /// How long a request that is ready now must wait, because the server said to slow down.
@@ -150,8 +177,16 @@ impl Core {
         self.pace.lock().is_throttled()
     }
 
+    /// Why no request is sent now, if none is: S3 answers nothing.
+    pub(super) fn refusal(&self, operation: impl FnOnce() -> Operation) -> Option<ClientError> {
+        let silent = self.breaker.refuses()?;
+        let what = format!("S3 has not answered anything for {} s", silent.as_secs());
+        Some(operation().error(ErrorKind::Transient, &what))
+    }
+
     /// A request succeeded.
     fn succeeded(&self) {
+        self.breaker.answered();
         self.was_reached.store(true, Ordering::Relaxed);
         self.pace.lock().succeeded();
     }
@@ -192,13 +227,23 @@ impl Core {
         A: Future<Output = Result<T, Fault>>,
     {
         let mut attempts = Attempts::new(self.policy);
-        attempts.policy.deadline = self.policy.deadline.max(call.attempt_max);
+        attempts.policy.deadline = self.policy.deadline.max(call.kind.attempt_max());
         loop {
             let wait = self.pace();
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
             }
-            let permit = self.control.acquire().await;
+            let permit = tokio::select! {
+                biased;
+                permit = self.permits.acquire(call.kind) => Some(permit),
+                () = self.breaker.opened() => None,
+            };
+            if let Some(refusal) = self.refusal(|| call.operation.clone()) {
+                return Err(attempts.last_word(self, refusal.into()));
+            }
+            if permit.is_none() {
+                continue;
+            }
             attempts.starts(self);
             let outcome = {
                 // Passed by value, it would be kept twice.
@@ -215,7 +260,7 @@ impl Core {
             };
             match attempts.failed(self, &fault) {
                 Some(wait) => tokio::time::sleep(wait).await,
-                None => return Err(attempts.last_word(fault.error)),
+                None => return Err(attempts.last_word(self, fault)),
             }
         }
     }
@@ -231,20 +276,26 @@ impl Core {
             let what = format!("no answer within {} s", time.as_secs());
             call.operation.error(ErrorKind::Transient, &what)
         };
-        let noticed = call.noticed_after.unwrap_or(call.attempt_max);
-        if let Ok(outcome) = tokio::time::timeout(noticed, answer.as_mut()).await {
+        let late = call.kind.is_late_after();
+        if let Ok(outcome) = tokio::time::timeout(late, answer.as_mut()).await {
             return outcome;
         }
-        let rest = call.attempt_max.saturating_sub(noticed);
-        if !rest.is_zero() {
-            attempts.unanswered(self, &none_within(noticed));
-            if let Ok(outcome) = tokio::time::timeout(rest, answer).await {
-                return outcome;
-            }
+        attempts.waits(self);
+        if call.kind == CallKind::Control {
+            attempts.unanswered(self, &none_within(late));
         }
+        let attempt_max = call.kind.attempt_max();
+        let rest = attempt_max.saturating_sub(late);
+        let error = tokio::select! {
+            outcome = tokio::time::timeout(rest, answer) => match outcome {
+                Ok(outcome) => return outcome,
+                Err(_) => none_within(attempt_max),
+            },
+            () = self.breaker.opened() => none_within(attempts.began.elapsed()),
+        };
         Err(Fault {
             is_silence: true,
-            ..none_within(call.attempt_max).into()
+            ..error.into()
         })
     }
 }
@@ -253,27 +304,52 @@ impl Core {
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) operation: Operation,
+    kind: CallKind,
+}
+
+/// How much there is to do for a request, which decides what it may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallKind {
+    /// Little.
+    Control,
+    /// Its body has to arrive.
+    Upload,
+    /// S3 copies, or puts parts together.
+    Work,
+}
+
+impl CallKind {
     /// An attempt that takes longer is given up.
-    pub(super) attempt_max: Duration,
-    /// An attempt that takes longer is worth a line in the log; `None` where S3 may need long.
-    noticed_after: Option<Duration>,
+    fn attempt_max(self) -> Duration {
+        match self {
+            Self::Control => CONTROL_ATTEMPT_MAX,
+            Self::Upload | Self::Work => SLOW_ATTEMPT_MAX,
+        }
+    }
+
+    /// An attempt that takes longer may be one of those that S3 does not answer.
+    fn is_late_after(self) -> Duration {
+        match self {
+            Self::Control | Self::Upload => UNANSWERED_MAX,
+            Self::Work => WORK_LATE,
+        }
+    }
 }
 
 impl Call {
     pub(super) fn quick(operation: Operation) -> Self {
-        Self {
-            operation,
-            attempt_max: CONTROL_ATTEMPT_MAX,
-            noticed_after: Some(UNANSWERED_MAX),
-        }
+        let kind = CallKind::Control;
+        Self { operation, kind }
+    }
+
+    pub(super) fn upload(operation: Operation) -> Self {
+        let kind = CallKind::Upload;
+        Self { operation, kind }
     }
 
     pub(super) fn slow(operation: Operation) -> Self {
-        Self {
-            operation,
-            attempt_max: SLOW_ATTEMPT_MAX,
-            noticed_after: None,
-        }
+        let kind = CallKind::Work;
+        Self { operation, kind }
     }
 }
 
@@ -283,16 +359,26 @@ pub(super) struct Attempts {
     policy: RetryPolicy,
     first: Instant,
     made: u32,
+    /// Names the keys that the last attempt was signed with, or older ones.
     generation: u64,
+    /// Keys were replaced because of this request.
     has_refreshed: bool,
-    /// An attempt ended without an answer: the server may have done what was asked.
+    /// How often it was repeated because of its keys.
+    keys_refused: u32,
+    /// An attempt ended without an answer that proves the contrary: the server may have done what was asked.
     was_answer_lost: bool,
+    /// When another request for the object was met first.
+    conflict_since: Option<Instant>,
     /// When the last attempt began.
     began: Instant,
     /// Since when there has been neither a good answer nor progress.
     fails_since: Option<Instant>,
     /// That has lasted long enough to be told.
     troubled: Option<Troubled>,
+    /// Since when nothing has moved at all.
+    silent_since: Option<Instant>,
+    /// The last attempt is late, or ended without an answer.
+    waiting: Option<Waiting>,
 }
 
 impl Attempts {
@@ -304,10 +390,14 @@ impl Attempts {
             made: 0,
             generation: 0,
             has_refreshed: false,
+            keys_refused: 0,
             was_answer_lost: false,
+            conflict_since: None,
             began: now,
             fails_since: None,
             troubled: None,
+            silent_since: None,
+            waiting: None,
         }
     }
 
@@ -327,10 +417,12 @@ impl Attempts {
     pub(super) fn progressed(&mut self) {
         self.first = Instant::now();
         self.fails_since = None;
+        self.silent_since = None;
     }
 
     /// The attempt succeeded at `operation`, and so did the request.
     pub(super) fn succeeded(&mut self, core: &Core, operation: impl FnOnce() -> Operation) {
+        self.waiting = None;
         core.succeeded();
         self.answered(core, || {
             let Operation { name, target, .. } = operation();
@@ -350,6 +442,15 @@ impl Attempts {
                 news.lasts.as_secs_f64(),
                 what()
             );
+        }
+    }
+
+    /// The attempt is late. A server that was never there is no silent one.
+    fn waits(&mut self, core: &Core) {
+        if core.was_reached.load(Ordering::Relaxed) {
+            let began = self.began;
+            self.waiting
+                .get_or_insert_with(|| core.breaker.waits(began));
         }
     }
 
@@ -375,51 +476,107 @@ impl Attempts {
 
     /// The attempt failed: how long to wait before the next, or `None` if there is none.
     pub(super) fn failed(&mut self, core: &Core, fault: &Fault) -> Option<Duration> {
-        self.was_answer_lost |= fault.error.kind == ErrorKind::Transient;
+        self.was_answer_lost |= fault.may_be_done;
+        let mut since = self.first;
+        if fault.error.kind == ErrorKind::Conflict {
+            if self.conflict_since.is_none() {
+                tracing::info!(
+                    "another request for the object is in flight, repeating: {}",
+                    fault.error
+                );
+            }
+            since = *self.conflict_since.get_or_insert_with(Instant::now);
+        }
         if fault.error.kind == ErrorKind::Throttled {
             core.pace.lock().throttled(core.started.elapsed());
         }
-        if !self.has_refreshed
-            && core.credentials.is_some()
-            && (fault.expired || core.suspects_keys(fault, self.generation))
-        {
-            self.has_refreshed = true;
-            core.refresh(self.generation);
-            return Some(Duration::ZERO);
+        if let Some(wait) = self.with_other_keys(core, fault) {
+            return Some(wait);
         }
         if fault.error.status.is_some() {
+            self.waiting = None;
+            core.breaker.answered();
             core.was_reached.store(true, Ordering::Relaxed);
             if !fault.error.kind.is_retryable() {
                 self.answered(core, || fault.error.to_string());
             }
         }
+        self.silent_since = fault
+            .is_silence
+            .then(|| self.silent_since.unwrap_or(self.began));
         let failed = FailedAttempt {
             kind: &fault.error.kind,
             attempts: self.made,
-            elapsed: self.first.elapsed(),
+            elapsed: since.elapsed(),
+            silent: self.silent_since.map(|since| since.elapsed()),
             retry_after: fault.retry_after,
             was_reached: core.was_reached.load(Ordering::Relaxed),
         };
         let wait = self.policy.wait(&failed, rand::random());
         if let Some(wait) = wait {
             tracing::debug!(attempt = self.made, ?wait, "retrying: {}", fault.error);
-            let silent_since = fault.is_silence.then_some(self.began);
-            self.fails_since
-                .get_or_insert_with(|| silent_since.unwrap_or_else(Instant::now));
-            self.tell(core, &fault.error);
+            // The server is there, and answers others.
+            if fault.error.kind != ErrorKind::Conflict {
+                self.fails_again(core, fault);
+            }
         }
         wait
     }
 
+    /// How long to wait before the request is repeated with other keys, if those that it was signed with were refused.
+    fn with_other_keys(&mut self, core: &Core, fault: &Fault) -> Option<Duration> {
+        let is_doubtful = fault.expired || core.may_be_expired(fault);
+        if core.credentials.is_none() || !is_doubtful || self.keys_refused == KEYS_REFUSED_MAX {
+            return None;
+        }
+        self.keys_refused += 1;
+        // The generation was noted before the request was signed: newer keys may have been refused, but no older ones.
+        if self.generation != core.credentials_generation() {
+            return Some(Duration::ZERO);
+        }
+        if self.has_refreshed {
+            return None;
+        }
+        if fault.expired {
+            core.suspicion.lock().is_certain(self.generation);
+        } else if let Verdict::Later(rest) = core.suspect(self.generation) {
+            return core.sessions.is_some().then_some(rest);
+        }
+        self.has_refreshed = true;
+        core.refresh(self.generation);
+        Some(Duration::ZERO)
+    }
+
+    /// The attempt failed, and another one follows.
+    fn fails_again(&mut self, core: &Core, fault: &Fault) {
+        let silent_since = fault.is_silence.then_some(self.began);
+        let since = *self
+            .fails_since
+            .get_or_insert_with(|| silent_since.unwrap_or_else(Instant::now));
+        let is_silent = fault.error.status.is_none();
+        if is_silent && since.elapsed() >= NOTICED_AFTER {
+            self.waits(core);
+        }
+        self.tell(core, &fault.error);
+    }
+
     /// No attempt follows: the final error, with what the attempts before the last may have changed.
-    pub(super) fn last_word(&mut self, mut error: ClientError) -> ClientError {
+    pub(super) fn last_word(&mut self, core: &Core, fault: Fault) -> ClientError {
         self.troubled = None;
-        if self.was_answer_lost
-            && matches!(
-                error.kind,
-                ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload | ErrorKind::TooManyParts
-            )
-        {
+        self.waiting = None;
+        let mut error = fault.error;
+        error.met_conflict = self.conflict_since.is_some();
+        let may_be_own = matches!(
+            error.kind,
+            ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload | ErrorKind::TooManyParts
+        );
+        if may_be_own && !core.endpoint.is_amazon_itself() {
+            let first = fault
+                .answered_at
+                .and_then(|at| at.checked_sub(self.first.elapsed()));
+            error.maybe_twice_since = Some(first.unwrap_or(UNIX_EPOCH));
+        }
+        if self.was_answer_lost && may_be_own {
             error.answer_was_lost = true;
             error
                 .message
@@ -493,6 +650,3 @@ impl<T> Drop for Task<T> {
         }
     }
 }
-
-/// Keys live for minutes at least; those that a look-up brings are not suspected again at once.
-const SUSPICION_GAP: Duration = Duration::from_secs(10);

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::core::{Call, Core};
 use super::data::Lane;
 use super::fault::{self, Fault, Operation};
+use super::request_log::SentRequest;
 use super::sdk_fault::of_sdk;
 use crate::network::DEAD_INTERFACE;
 use crate::{ClientError, ErrorKind};
@@ -62,6 +63,8 @@ impl<'a> Exchange<'a> {
         let lane = self.core.data.lane(self.body.len().max(1) as u64, avoided);
         let answered = Box::new(move |outcome| drop(sender.send(outcome)));
         let client = (self.client)(&lane);
+        let logged = SentRequest::now(self.operation.name, || self.operation.target.clone())
+            .with_headers(&self.message.headers);
         let sent = client.send(self.message.clone(), self.body.clone(), answered);
         let mut sent = CancelOnDrop(Some(sent));
         let Some(answer) = lane.unless_dead(&mut receiver).await else {
@@ -72,7 +75,12 @@ impl<'a> Exchange<'a> {
         let Ok(answer) = answer else {
             return Err(transient("the request was dropped"));
         };
-        *self.avoided.lock() = lane.ended(answer.as_ref().err());
+        let (head, failure) = match &answer {
+            Ok(response) => (Some(&response.head), None),
+            Err(failure) => (failure.head.as_ref(), Some(failure)),
+        };
+        logged.ended(head, failure);
+        *self.avoided.lock() = lane.ended(failure);
         match answer {
             Ok(response) => Ok(response),
             Err(failure) => match failure.head {

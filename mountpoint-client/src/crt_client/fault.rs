@@ -3,7 +3,7 @@
 //!
 //! Pure. Messages never hold a header that was sent.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mountpoint_crt_sys::{ErrorKind as CrtErrorKind, Failure, ResponseHead};
 
@@ -73,6 +73,10 @@ impl Operation {
 
 /// One failed attempt: the error, and what the retry policy needs besides its kind.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of one attempt"
+)]
 pub(super) struct Fault {
     pub(super) error: ClientError,
     /// The server's `Retry-After`.
@@ -83,11 +87,17 @@ pub(super) struct Fault {
     pub(super) is_mute: bool,
     /// Nothing came for so long that the attempt was given up.
     pub(super) is_silence: bool,
+    /// Nothing says that the server has not done what was asked, and it is asked again.
+    pub(super) may_be_done: bool,
+    /// When the server gave the answer, by its clock.
+    pub(super) answered_at: Option<SystemTime>,
 }
 
 impl From<ClientError> for Fault {
     fn from(error: ClientError) -> Self {
         Self {
+            may_be_done: matches!(error.kind, ErrorKind::Transient | ErrorKind::Conflict),
+            answered_at: None,
             error,
             retry_after: None,
             expired: false,
@@ -109,6 +119,10 @@ pub(super) struct ErrorAnswer<'a> {
     pub(super) region: Option<&'a str>,
     /// `Retry-After`, in seconds.
     pub(super) retry_after: Option<&'a str>,
+    /// `Server`: what software answers.
+    pub(super) server: Option<&'a str>,
+    /// `Date`.
+    pub(super) date: Option<&'a str>,
 }
 
 impl ErrorAnswer<'_> {
@@ -126,6 +140,12 @@ impl ErrorAnswer<'_> {
                     && self.region.is_some_and(|region| region != operation.region) =>
             {
                 ErrorKind::WrongRegion(self.region())
+            }
+            // Some servers say so in words of their own, or in none.
+            (name, ErrorKind::InvalidRequest)
+                if self.status == 409 && self.code.is_none() && is_change_of_object(name) =>
+            {
+                ErrorKind::Conflict
             }
             (_, kind) => kind,
         };
@@ -146,6 +166,8 @@ impl ErrorAnswer<'_> {
             what.push_str(&hint);
         }
         Fault {
+            may_be_done: kind.is_retryable() && !self.proves_refusal(&kind),
+            answered_at: self.date.and_then(text::http_time),
             error: operation.error(kind, &what).with_status(self.status),
             retry_after: self
                 .retry_after
@@ -157,6 +179,18 @@ impl ErrorAnswer<'_> {
                 Some("ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException")
             ),
             is_silence: false,
+        }
+    }
+
+    /// Whether nothing was done for certain of a request that may be sent again. A 4xx refuses before the work, but for a
+    /// conflict, and for a time-out of which nobody knows the moment. Of 5xx only Amazon S3's own `SlowDown` does: gateways
+    /// answer so when they have lost the server, other servers (MinIO) when a write has reached too few disks. An error in a
+    /// `200` came after the work had begun.
+    fn proves_refusal(&self, kind: &ErrorKind) -> bool {
+        match self.status {
+            400..=499 => !matches!(kind, ErrorKind::Transient | ErrorKind::Conflict),
+            503 => self.code == Some("SlowDown") && self.server == Some(AMAZON_S3),
+            _ => false,
         }
     }
 
@@ -172,9 +206,9 @@ impl ErrorAnswer<'_> {
             "NoSuchBucket" => ErrorKind::NoSuchBucket,
             "NoSuchUpload" => ErrorKind::NoSuchUpload,
             // The last is a condition as well: the object has another size than the one that was seen.
-            "PreconditionFailed" | "ConditionalRequestConflict" | "InvalidWriteOffset" => {
-                ErrorKind::PreconditionFailed
-            }
+            "PreconditionFailed" | "InvalidWriteOffset" => ErrorKind::PreconditionFailed,
+            // The second is Ceph's.
+            "ConditionalRequestConflict" | "ConcurrentModification" => ErrorKind::Conflict,
             "TooManyParts" => ErrorKind::TooManyParts,
             "InvalidObjectState" => ErrorKind::Archived,
             "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => ErrorKind::Denied,
@@ -190,7 +224,7 @@ impl ErrorAnswer<'_> {
             "PermanentRedirect" | "TemporaryRedirect" | "IllegalLocationConstraintException" => {
                 ErrorKind::WrongRegion(self.region())
             }
-            "AuthorizationHeaderMalformed" if self.region.is_some() => {
+            "AuthorizationHeaderMalformed" if self.region().is_some() => {
                 ErrorKind::WrongRegion(self.region())
             }
             "AuthorizationHeaderMalformed" => ErrorKind::Credentials,
@@ -232,9 +266,16 @@ impl ErrorAnswer<'_> {
     }
 
     fn region(&self) -> Option<String> {
-        self.region
-            .filter(|region| !region.is_empty())
-            .map(str::to_owned)
+        let told = self.region.filter(|region| !region.is_empty());
+        told.or_else(|| self.region_in_message()).map(str::to_owned)
+    }
+
+    /// The region that only the message names: "the region 'us-east-1' is wrong; expecting 'eu-west-1'".
+    fn region_in_message(&self) -> Option<&str> {
+        let (_, rest) = self.message?.split_once("expecting '")?;
+        let (region, _) = rest.split_once('\'')?;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        (!region.is_empty() && region.bytes().all(is_name)).then_some(region)
     }
 
     /// What to do about it, where a person can do something.
@@ -252,10 +293,17 @@ impl ErrorAnswer<'_> {
                 format!("the bucket is in region {region}: use --region {region}")
             }
             ErrorKind::WrongRegion(None) => "the bucket is elsewhere: check --region and --endpoint-url".to_owned(),
+            ErrorKind::Conflict => "another request for the same object is in flight".to_owned(),
             ErrorKind::NoSuchBucket if self.code.is_none() => "the bucket does not exist".to_owned(),
             ErrorKind::NotFound if self.code.is_none() => "the object does not exist".to_owned(),
             ErrorKind::InvalidRequest if self.status == 400 && self.code.is_none() => {
                 "bad request: expired credentials, a wrong --region, or http:// for https:// are the usual reasons".to_owned()
+            }
+            ErrorKind::InvalidRequest if self.status == 413 => {
+                "the server, or a proxy before it, takes no requests as large as this: raise its limit \
+                 (nginx: client_max_body_size; below 5 MiB no parts can be sent), or send smaller parts \
+                 (--write-part-size)"
+                    .to_owned()
             }
             ErrorKind::InvalidResponse if self.code.is_none() => "is the endpoint an S3 server?".to_owned(),
             ErrorKind::Archived => "restore the object first".to_owned(),
@@ -340,9 +388,22 @@ fn of_crt_answer(operation: &Operation, head: &ResponseHead, body: &[u8]) -> Fau
         message: message.as_deref(),
         region: head.header("x-amz-bucket-region").or(region.as_deref()),
         retry_after: head.header("retry-after"),
+        server: head.header("server"),
+        date: head.header("date"),
     }
     .fault(operation)
 }
+
+/// Whether it makes, replaces or removes an object, or does so on a condition.
+fn is_change_of_object(name: &str) -> bool {
+    matches!(
+        name,
+        "PutObject" | "CopyObject" | "DeleteObject" | "CompleteMultipartUpload" | "RenameObject"
+    )
+}
+
+/// What Amazon S3 calls itself in `Server`.
+const AMAZON_S3: &str = "AmazonS3";
 
 /// The set of regions of a multi-region access point: no region is a wrong one.
 const ANY_REGION: &str = "*";
@@ -370,11 +431,8 @@ mod tests {
             (404, "NoSuchBucket", ErrorKind::NoSuchBucket),
             (404, "NoSuchUpload", ErrorKind::NoSuchUpload),
             (412, "PreconditionFailed", ErrorKind::PreconditionFailed),
-            (
-                409,
-                "ConditionalRequestConflict",
-                ErrorKind::PreconditionFailed,
-            ),
+            (409, "ConditionalRequestConflict", ErrorKind::Conflict),
+            (200, "ConditionalRequestConflict", ErrorKind::Conflict),
             (400, "InvalidWriteOffset", ErrorKind::PreconditionFailed),
             (400, "TooManyParts", ErrorKind::TooManyParts),
             (403, "InvalidObjectState", ErrorKind::Archived),
@@ -409,6 +467,61 @@ mod tests {
     }
 
     #[test]
+    fn only_a_proof_says_that_nothing_was_done() {
+        let amazon = Some(AMAZON_S3);
+        for (status, code, server, may_be_done) in [
+            (503, Some("SlowDown"), amazon, false),
+            (503, Some("SlowDown"), Some("MinIO"), true),
+            (503, Some("SlowDown"), None, true),
+            (503, Some("SlowDownWrite"), None, true),
+            (503, Some("ServiceUnavailable"), amazon, true),
+            (503, Some("XMinioServerNotInitialized"), None, true),
+            (503, None, Some("nginx"), true),
+            (500, Some("InternalError"), amazon, true),
+            (502, None, None, true),
+            (504, None, None, true),
+            (200, Some("SlowDown"), amazon, true),
+            (200, Some("InternalError"), amazon, true),
+            (429, Some("TooManyRequests"), None, false),
+            (429, None, None, false),
+            (400, Some("RequestLimitExceeded"), None, false),
+            (400, Some("RequestTimeout"), amazon, true),
+            (409, Some("ConditionalRequestConflict"), amazon, true),
+            (409, Some("OperationAborted"), amazon, true),
+            (409, None, None, true),
+            // These are final.
+            (412, Some("PreconditionFailed"), None, false),
+            (403, Some("AccessDenied"), None, false),
+            (501, Some("NotImplemented"), None, false),
+        ] {
+            let answer = ErrorAnswer {
+                status,
+                code,
+                server,
+                ..ErrorAnswer::default()
+            };
+            let fault = answer.fault(&Operation::on_bucket("PutObject", "b"));
+            assert_eq!(fault.may_be_done, may_be_done, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_conflict_without_a_code_is_one_where_an_object_is_changed() {
+        let answer = ErrorAnswer {
+            status: 409,
+            ..ErrorAnswer::default()
+        };
+        for (name, kind) in [
+            ("PutObject", ErrorKind::Conflict),
+            ("CompleteMultipartUpload", ErrorKind::Conflict),
+            ("ListObjectsV2", ErrorKind::InvalidRequest),
+        ] {
+            let fault = answer.fault(&Operation::on_bucket(name, "b"));
+            assert_eq!(fault.error.kind, kind, "{name}");
+        }
+    }
+
+    #[test]
     fn a_region_is_passed_on() {
         let there = ErrorKind::WrongRegion(Some("eu-west-1".to_owned()));
         check(301, "PermanentRedirect", Some("eu-west-1"), &there);
@@ -426,6 +539,22 @@ mod tests {
             &ErrorKind::Credentials,
         );
         check(301, "", Some(""), &ErrorKind::WrongRegion(None));
+        for (message, kind) in [
+            (
+                "The authorization header is malformed; the region 'us-east-1' is wrong; expecting 'eu-west-1'",
+                there,
+            ),
+            ("expecting 'a b'", ErrorKind::Credentials),
+            ("expecting 'eu-west-1", ErrorKind::Credentials),
+        ] {
+            let answer = ErrorAnswer {
+                status: 400,
+                code: Some("AuthorizationHeaderMalformed"),
+                message: Some(message),
+                ..ErrorAnswer::default()
+            };
+            assert_eq!(answer.kind(), kind, "{message}");
+        }
     }
 
     #[test]

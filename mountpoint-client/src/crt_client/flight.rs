@@ -16,13 +16,15 @@ use mountpoint_crt_sys::{
     Cancel, Client, ErrorKind as CrtErrorKind, Failure, GetHandler, RangedGet, Refused,
     ResponseHead,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::admission::Ticket;
 use super::core::{Attempts, Core};
 use super::data::Lane;
-use super::fault::{self, Fault};
+use super::fault::{self, Fault, Operation};
 use super::head::{self, Refusal};
+use super::read_checksum::{self, Expected};
+use super::request_log::SentRequest;
 use crate::object_client::{GetHandle, GetObserver};
 use crate::types::{ETag, GetOutput, GetRequest, Priority};
 use crate::{ClientError, ErrorKind};
@@ -43,6 +45,10 @@ struct State {
     output: Option<GetOutput>,
     /// Why the head of the current answer was refused.
     refusal: Option<Refusal>,
+    /// The checksum of the whole block, if S3 has told one: then no byte is shown before it was compared.
+    expected: Option<Expected>,
+    /// Answers that had other bytes than those.
+    corrupt: u32,
     /// The right of a read-ahead to be in flight.
     ticket: Option<Ticket>,
     is_cancelled: bool,
@@ -60,6 +66,7 @@ enum Phase {
         asked: Range<u64>,
         /// Counts as outstanding on its interface until it is dropped.
         lane: Lane,
+        logged: SentRequest,
         cancel: Option<Cancel>,
     },
     /// The observer knows the outcome, or is about to.
@@ -96,6 +103,8 @@ impl Flight {
                 version: request.if_match.clone(),
                 output: None,
                 refusal: None,
+                expected: None,
+                corrupt: 0,
                 ticket: None,
                 is_cancelled: false,
                 is_patient: false,
@@ -137,8 +146,12 @@ impl Flight {
         }));
     }
 
-    /// Sends the next attempt as soon as the pace allows.
+    /// Sends the next attempt as soon as the pace allows, if S3 answers at all.
     fn send(self: &Arc<Self>) {
+        if let Some(refusal) = self.refusal() {
+            self.end_soon(refusal);
+            return;
+        }
         match self.core.pace() {
             Duration::ZERO => self.launch(),
             wait => self.launch_after(wait),
@@ -149,8 +162,24 @@ impl Flight {
         let flight = Arc::clone(self);
         drop(self.core.runtime.spawn(async move {
             tokio::time::sleep(wait).await;
-            flight.launch();
+            match flight.refusal() {
+                Some(refusal) => flight.end_soon(refusal),
+                None => flight.launch(),
+            }
         }));
+    }
+
+    fn refusal(&self) -> Option<ClientError> {
+        let operation = || self.core.on_key("GetObject", &self.request.key);
+        let version = self.request.if_match.as_ref();
+        let is_corrupt = version
+            .is_some_and(|version| self.core.corrupt.holds(&self.request.key, version))
+            && !self.is_checked(&self.request.range);
+        if is_corrupt {
+            let what = "a piece of a version whose bytes came otherwise than S3 stored them";
+            return Some(operation().error(ErrorKind::InvalidResponse, what));
+        }
+        self.core.refusal(operation)
     }
 
     /// Hands the flight to the CRT, unless it was cancelled meanwhile.
@@ -175,6 +204,9 @@ impl Flight {
         if let Some(version) = &state.version {
             headers.push(("If-Match".to_owned(), version.as_str().to_owned()));
         }
+        if self.is_checked(&asked) {
+            headers.push(read_checksum::request_header());
+        }
         let get = RangedGet {
             path: self.core.endpoint.path(&self.request.key),
             headers,
@@ -183,7 +215,9 @@ impl Flight {
         state.attempts.starts(&self.core);
         let attempt = state.attempts.made();
         let interface = lane.interface();
+        let target = || self.core.on_key("GetObject", &self.request.key).target;
         state.phase = Phase::Flying {
+            logged: SentRequest::now("GetObject", target).of_range(&asked),
             asked,
             lane,
             cancel: None,
@@ -205,6 +239,12 @@ impl Flight {
                 *cancel = Some(handle);
             }
         }
+    }
+
+    /// Whether an answer with these bytes may be compared with a checksum: it may be all of a small object.
+    fn is_checked(&self, asked: &Range<u64>) -> bool {
+        let size = self.request.object_size.unwrap_or(asked.end);
+        asked.start == 0 && asked.end == size && read_checksum::is_checked(asked.end)
     }
 
     /// The way that the next attempt takes, unless there is none. Without the lock: a client may have to be made first.
@@ -258,6 +298,10 @@ impl Flight {
             self.request.object_size,
         ) {
             Ok(output) => {
+                self.core.breaker.answered();
+                if *asked == (0..output.object_size) && self.is_checked(asked) {
+                    state.expected = read_checksum::expected(head);
+                }
                 state.version.get_or_insert_with(|| output.etag.clone());
                 state.output = Some(output);
                 Ok(())
@@ -270,28 +314,41 @@ impl Flight {
     }
 
     /// An attempt ended: the flight is done, or the next attempt follows.
-    fn attempt_finished(self: &Arc<Self>, fill: BlockFill, outcome: Result<ResponseHead, Failure>) {
+    fn attempt_finished(
+        self: &Arc<Self>,
+        mut fill: BlockFill,
+        outcome: Result<ResponseHead, Failure>,
+    ) {
         let is_full = fill.filled() == fill.capacity();
         let is_wanted = self.observer.is_wanted();
         let mut state = self.state.lock();
-        let (asked, lane) = match std::mem::replace(&mut state.phase, Phase::Done) {
-            Phase::Flying { asked, lane, .. } => (asked, lane),
+        let (asked, lane, logged) = match std::mem::replace(&mut state.phase, Phase::Done) {
+            Phase::Flying {
+                asked,
+                lane,
+                logged,
+                ..
+            } => (asked, lane, logged),
             Phase::Waiting(_) | Phase::Done => {
                 unreachable!("an attempt finishes once, and nothing else ends it")
             }
         };
-        state.avoided = lane.ended(outcome.as_ref().err());
+        let (head, failure) = match &outcome {
+            Ok(head) => (Some(head), None),
+            Err(failure) => (failure.head.as_ref(), Some(failure)),
+        };
+        logged.ended(head, failure);
+        state.avoided = lane.ended(failure);
         drop(lane);
         let output = state.output.clone();
         let fault = match (outcome, output) {
-            (Ok(_), Some(output)) if is_full => {
-                let operation = || self.core.on_key("GetObject", &self.request.key);
-                state.attempts.succeeded(&self.core, operation);
-                drop(state);
-                drop(fill);
-                self.land(Ok(output));
-                return;
-            }
+            (Ok(_), Some(output)) if is_full => match self.check(&mut state, &mut fill) {
+                Ok(()) => {
+                    drop(fill);
+                    return self.succeeded(state, output);
+                }
+                Err(fault) => fault,
+            },
             (outcome, _) => self.fault(&mut state, outcome.err(), &fill),
         };
         let wait = if state.is_cancelled || !is_wanted {
@@ -309,7 +366,10 @@ impl Flight {
                 self.launch_after(wait);
             }
             None => {
-                let error = state.attempts.last_word(fault.error);
+                if let Some(version) = state.version.as_ref().filter(|_| state.corrupt > 0) {
+                    self.core.corrupt.add(&self.request.key, version);
+                }
+                let error = state.attempts.last_word(&self.core, fault);
                 let error = if state.is_cancelled {
                     self.cancelled()
                 } else {
@@ -320,6 +380,32 @@ impl Flight {
                 self.land(Err(error));
             }
         }
+    }
+
+    /// Shows what has come, if it is what was stored; forgets it otherwise. It is asked for once more then.
+    fn check(&self, state: &mut State, fill: &mut BlockFill) -> Result<(), Fault> {
+        let checked = match &state.expected {
+            Some(expected) => expected.check(fill.bytes()),
+            None => Ok(()),
+        };
+        let Err(what) = checked else {
+            if state.expected.is_some() {
+                self.core.corrupt.remove(&self.request.key);
+            }
+            fill.release();
+            return Ok(());
+        };
+        fill.discard();
+        state.corrupt += 1;
+        let operation = self.core.on_key("GetObject", &self.request.key);
+        Err(corrupt(&operation, &what, state.corrupt))
+    }
+
+    fn succeeded(&self, mut state: MutexGuard<'_, State>, output: GetOutput) {
+        let operation = || self.core.on_key("GetObject", &self.request.key);
+        state.attempts.succeeded(&self.core, operation);
+        drop(state);
+        self.land(Ok(output));
     }
 
     /// What the end of an attempt means. `failure` is `None` if the CRT found nothing wrong.
@@ -395,6 +481,10 @@ impl GetHandler for Attempt {
         self.0.check_head(head)
     }
 
+    fn withholds(&self) -> bool {
+        self.0.state.lock().expected.is_some()
+    }
+
     fn progressed(&self) {
         self.0.observer.progressed();
     }
@@ -402,6 +492,17 @@ impl GetHandler for Attempt {
     fn finished(self: Box<Self>, fill: BlockFill, outcome: Result<ResponseHead, Failure>) {
         self.0.attempt_finished(fill, outcome);
     }
+}
+
+/// The fault of the `nth` answer whose bytes are not those that were stored: the first is asked for once more.
+pub(super) fn corrupt(operation: &Operation, what: &str, nth: u32) -> Fault {
+    let kind = match nth {
+        0 | 1 => ErrorKind::Transient,
+        _ => ErrorKind::InvalidResponse,
+    };
+    let error = operation.error(kind, what);
+    tracing::warn!("{error}");
+    error.into()
 }
 
 const RANGE_NOT_SATISFIABLE: u16 = 416;

@@ -3,6 +3,7 @@
 //! A GET into a block has to know its length beforehand, so this one is answered into memory of its own: for few bytes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use mountpoint_crt_sys::{Message, ResponseHead};
@@ -12,6 +13,7 @@ use super::exchange::{self, Exchange, header};
 use super::fault::{Fault, Operation};
 use super::object_head::{content_length, head, object_info};
 use super::objects::invalid;
+use super::{flight, read_checksum};
 use crate::types::{Front, Key, ObjectInfo};
 use crate::{ClientError, ErrorKind, Pending};
 
@@ -45,6 +47,7 @@ fn get(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front> {
         let operation = core.on_key("GetObject", &key);
         let mut headers = core.headers_of("GetObject");
         headers.push(("Range".to_owned(), format!("bytes=0-{}", len_max - 1)));
+        headers.push(read_checksum::request_header());
         let message = Message {
             operation: "GetObject",
             method: "GET",
@@ -52,6 +55,7 @@ fn get(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front> {
             headers,
         };
         let exchange = Exchange::control(&core, &operation, message);
+        let corrupt = AtomicU32::new(0);
         let attempt = || async {
             let answer = exchange.send().await?;
             let info = info_of(&operation, &key, &answer.head)?;
@@ -63,6 +67,13 @@ fn get(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front> {
             if answer.body.len() as u64 != wanted {
                 let what = "the body is not as long as its head says";
                 return Err(operation.error(ErrorKind::Transient, what).into());
+            }
+            let expected = read_checksum::expected(&answer.head);
+            if let Some(expected) = expected.filter(|_| wanted == info.size)
+                && let Err(what) = expected.check(&answer.body)
+            {
+                let nth = corrupt.fetch_add(1, Ordering::Relaxed) + 1;
+                return Err(flight::corrupt(&operation, &what, nth));
             }
             let bytes = Bytes::from(answer.body);
             Ok(Front { info, bytes })

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use mountpoint_crt_sys::ResponseHead;
 
+use super::text::is_header_value;
 use crate::ErrorKind;
 use crate::types::{ETag, GetOutput};
 
@@ -25,6 +26,10 @@ pub(super) fn check(
     known_size: Option<u64>,
 ) -> Result<GetOutput, Refusal> {
     let etag = match head.header("etag") {
+        Some(value) if !is_header_value(value.trim()) => {
+            let what = "the ETag has characters that no header can have";
+            return Err(invalid(what.to_owned()));
+        }
         Some(value) if !value.trim().is_empty() => ETag::from_header(value.trim()),
         _ => {
             return Err(invalid(
@@ -186,6 +191,15 @@ mod tests {
             20,
         );
         accepts(200, "ETag: \"a\"|Content-Length: 20", 0..20, None, 20);
+    }
+
+    #[test]
+    fn etags_that_cannot_be_sent_back_are_refused() {
+        for control in ['\n', '\0', '\u{1b}', '\u{7f}'] {
+            let headers = format!("ETag: \"a{control}b\"|Content-Range: bytes 10-19/100");
+            let reason = "no header can have";
+            refuses(206, &headers, &ErrorKind::InvalidResponse, reason);
+        }
     }
 
     #[test]

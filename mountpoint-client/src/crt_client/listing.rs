@@ -1,7 +1,9 @@
 //! ListObjectsV2, with keys URL-encoded in the answer because XML cannot hold every character a key can.
 //!
 //! Servers are not believed: names must have the prefix asked for and appear once, and a page must lead on. Some
-//! do not sort, so each page is put in order here; across pages the order is the server's.
+//! do not sort, so each page is put in order here; across pages the order is the server's. A page without entries may
+//! continue: it is followed here, to the first page that has some or is the last, so that no user of listings takes it
+//! for the end.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -16,10 +18,10 @@ use super::exchange::{self, Exchange};
 use super::fault::{Fault, Operation};
 use super::list_xml::{self, SentObject, SentPage, Unreadable};
 use super::objects::invalid;
-use super::text::{decode_key, printable};
+use super::text::{decode_key, is_header_value, printable};
 use crate::endpoint::encode_query;
 use crate::types::{ETag, Key, ListOutput, ListRequest, ObjectInfo};
-use crate::{ErrorKind, Pending};
+use crate::{ClientError, ErrorKind, PageCycle, Pending};
 
 pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput> {
     let operation = core.on_bucket("ListObjectsV2");
@@ -35,32 +37,66 @@ pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput
     }
     let core_of_task = Arc::clone(core);
     reading(core, async move {
-        let core = core_of_task;
-        let slow_downs = AtomicU32::new(0);
-        let message = Message {
-            operation: "ListObjectsV2",
-            method: "GET",
-            path: path(&core.endpoint.bucket_path(), &request),
-            headers: core.headers_of("ListObjectsV2"),
-        };
-        let exchange = Exchange::control(&core, &operation, message);
-        let attempt = || async {
-            let answer = exchange.send().await.inspect_err(|fault| {
-                if fault.error.kind == ErrorKind::Throttled {
-                    slow_downs.fetch_add(1, Ordering::Relaxed);
-                }
-            })?;
-            let page = Page {
-                operation: &operation,
-                request: &request,
-            };
-            page.of_answer(&answer).map(|listed| ListOutput {
-                slow_downs: slow_downs.load(Ordering::Relaxed),
-                ..listed
-            })
-        };
-        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
+        first_with_entries(&core_of_task, &operation, request).await
     })
+}
+
+/// The page that was asked for, or the next one that has entries or is the last.
+async fn first_with_entries(
+    core: &Arc<Core>,
+    operation: &Operation,
+    mut request: ListRequest,
+) -> Result<ListOutput, ClientError> {
+    let mut slow_downs = 0;
+    let mut tokens = PageCycle::default();
+    for _ in 0..EMPTY_PAGES_MAX {
+        let mut page = one_page(core, operation, &request).await?;
+        slow_downs += page.slow_downs;
+        page.slow_downs = slow_downs;
+        let is_empty = page.objects.is_empty() && page.common_prefixes.is_empty();
+        let Some(token) = page.continuation_token.take_if(|_| is_empty) else {
+            return Ok(page);
+        };
+        tracing::debug!(
+            "a page of the listing of {:?} is empty and continues",
+            request.prefix
+        );
+        if tokens.repeats(&token) {
+            let what = "the listing's pages have no entries, and repeat";
+            return Err(operation.error(ErrorKind::InvalidResponse, what));
+        }
+        request.continuation_token = Some(token);
+    }
+    let what = format!("the listing has {EMPTY_PAGES_MAX} pages in a row without entries");
+    Err(operation.error(ErrorKind::InvalidResponse, &what))
+}
+
+async fn one_page(
+    core: &Arc<Core>,
+    operation: &Operation,
+    request: &ListRequest,
+) -> Result<ListOutput, ClientError> {
+    let slow_downs = AtomicU32::new(0);
+    let message = Message {
+        operation: "ListObjectsV2",
+        method: "GET",
+        path: path(&core.endpoint.bucket_path(), request),
+        headers: core.headers_of("ListObjectsV2"),
+    };
+    let exchange = Exchange::control(core, operation, message);
+    let attempt = || async {
+        let answer = exchange.send().await.inspect_err(|fault| {
+            if fault.error.kind == ErrorKind::Throttled {
+                slow_downs.fetch_add(1, Ordering::Relaxed);
+            }
+        })?;
+        let page = Page { operation, request };
+        page.of_answer(&answer).map(|listed| ListOutput {
+            slow_downs: slow_downs.load(Ordering::Relaxed),
+            ..listed
+        })
+    };
+    exchange::retry(core, Call::quick(operation.clone()), attempt).await
 }
 
 /// The path and query that ask for a page.
@@ -157,7 +193,12 @@ impl Page<'_> {
         is_encoded: bool,
     ) -> Result<Option<ObjectInfo>, Fault> {
         let mut name = self.name(&object.key, is_encoded)?;
-        if object.etag.is_none() {
+        // One that no header can have names no version either.
+        let etag = object.etag.as_deref().filter(|etag| is_header_value(etag));
+        // Some servers have the object that marks a directory be one of theirs, which has neither: nothing is read of it.
+        let is_marker =
+            name.ends_with('/') && object.etag.is_none() && object.size.unwrap_or(0) == 0;
+        if etag.is_none() && !is_marker {
             name.to_mut().push_str(Key::NO_ETAG);
         }
         let Some(key) = Key::parse(&name) else {
@@ -169,7 +210,7 @@ impl Page<'_> {
                 &format!("the key {name:?} is not a possible key"),
             ));
         };
-        let Some(size) = object.size else {
+        let Some(size) = object.size.or_else(|| is_marker.then_some(0)) else {
             return Err(invalid(
                 self.operation,
                 &format!("the key {name:?} has no valid size"),
@@ -178,7 +219,7 @@ impl Page<'_> {
         Ok(Some(ObjectInfo {
             key,
             size,
-            etag: ETag::from_header(object.etag.as_deref().unwrap_or_default()),
+            etag: ETag::from_header(etag.unwrap_or_default()),
             last_modified: object.last_modified.unwrap_or(UNIX_EPOCH),
             storage_class: object.storage_class.as_deref().map(str::to_owned),
             restored: object.restored,
@@ -246,6 +287,10 @@ impl Page<'_> {
         }
     }
 }
+
+/// Pages without entries in a row that are followed. Stores make such pages where much was deleted, or where only
+/// unfinished uploads are; a thousand of them stand for a million keys.
+const EMPTY_PAGES_MAX: u32 = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -355,6 +400,25 @@ mod tests {
             .map(|object| object.key.as_str())
             .collect();
         assert_eq!(keys, ["a", &format!("aa{}", Key::NO_ETAG), "b"]);
+    }
+
+    /// As s3proxy lists those that are directories of a file system.
+    #[test]
+    fn what_marks_a_directory_needs_neither_an_etag_nor_a_size() {
+        for (size, etag, expected) in [
+            (None, None, Some("d/")),
+            (Some(0), None, Some("d/")),
+            (Some(0), Some("e"), Some("d/")),
+            (Some(1), None, Some("d/\0no ETag")),
+            (None, Some("e"), None),
+        ] {
+            let mut sent = page(&["d/"], &[], false);
+            sent.objects[0].size = size;
+            sent.objects[0].etag = etag.map(Cow::Borrowed);
+            let listed = read("", &sent).ok();
+            let key = listed.as_ref().map(|page| page.objects[0].key.as_str());
+            assert_eq!(key, expected, "{size:?} {etag:?}");
+        }
     }
 
     #[test]

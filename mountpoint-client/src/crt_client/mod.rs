@@ -12,11 +12,13 @@
 
 mod admission;
 mod append;
+mod breaker;
 mod client;
 mod connect;
 mod core;
 mod data;
 mod encryption;
+mod encryption_proof;
 mod exchange;
 mod fault;
 mod flight;
@@ -31,10 +33,13 @@ mod objects;
 mod options;
 mod outage;
 mod probe;
+mod read_checksum;
 mod rename;
 mod request_headers;
+mod request_log;
 mod sdk_fault;
 mod sessions;
+mod suspicion;
 #[cfg(all(test, feature = "server"))]
 mod tests;
 mod text;

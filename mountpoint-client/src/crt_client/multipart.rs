@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use aws_sdk_s3::config::http::HttpResponse;
+use aws_sdk_s3::error::SdkError;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, EncodingType, Part as SdkPart};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -21,8 +23,8 @@ use super::text::{decode_form, xml_element};
 use super::upload::object_headers;
 use crate::endpoint::copy_source;
 use crate::types::{
-    Checksum, ChecksumAlgorithm, CopySource, Key, ObjectHeaders, Part, PartNumber, PutCondition,
-    PutOutput, Upload,
+    Checksum, ChecksumAlgorithm, CopySource, ETag, Key, ObjectHeaders, Part, PartNumber,
+    PutCondition, PutOutput, Upload,
 };
 use crate::{ErrorKind, Pending};
 
@@ -34,7 +36,7 @@ pub(super) fn create(
 ) -> Pending<Upload> {
     let operation = core.on_key("CreateMultipartUpload", key);
     let mut sent = core.headers_of("CreateMultipartUpload");
-    match object_headers(&headers) {
+    match object_headers(&headers, core.headers.keeps_encryption()) {
         Ok(headers) => sent.extend(headers),
         Err(what) => return refused(operation.error(ErrorKind::InvalidRequest, &what)),
     }
@@ -58,8 +60,12 @@ pub(super) fn create(
             unanswered.fetch_add(1, Ordering::Relaxed);
             let answer = exchange.send().await;
             let answer = answer.and_then(|answer| Ok((upload_id_of(&operation, &answer)?, answer)));
-            let is_answered =
-                !matches!(&answer, Err(fault) if fault.error.kind == ErrorKind::Transient);
+            // A server that says itself to slow down has begun none.
+            let is_answered = !matches!(
+                &answer,
+                Err(fault) if fault.may_be_done
+                    && (fault.error.kind != ErrorKind::Throttled || fault.is_mute)
+            );
             unanswered.fetch_sub(u32::from(is_answered), Ordering::Relaxed);
             let (upload_id, answer) = answer?;
             let checked = core.check_encryption(
@@ -82,7 +88,10 @@ pub(super) fn create(
         }
         let (upload, checked) = begun?;
         match checked {
-            Ok(()) => Ok(upload),
+            Ok(()) => {
+                core.encryption.proven();
+                Ok(upload)
+            }
             Err(fault) => {
                 give_up(&core, &upload).await;
                 Err(fault.error)
@@ -112,7 +121,7 @@ fn upload_id_of(operation: &Operation, answer: &Response) -> Result<String, Faul
 }
 
 /// Aborts an upload that nobody will hear of.
-async fn give_up(core: &Arc<Core>, upload: &Upload) {
+pub(super) async fn give_up(core: &Arc<Core>, upload: &Upload) {
     if let Err(error) = abort(core, upload).await {
         tracing::warn!("an unfinished upload stays on the server: {error}");
     }
@@ -150,10 +159,21 @@ pub(super) fn copy_part(
                         .as_ref()
                         .map(|etag| etag.as_str().to_owned()),
                 );
-            let output = call
-                .send()
-                .await
-                .map_err(|error| of_sdk(&operation, &error))?;
+            let size = range.end - range.start;
+            let output = match call.send().await {
+                Ok(output) => output,
+                Err(error) => {
+                    return match copied_otherwise(&error) {
+                        Some(etag) => Ok(Part {
+                            number,
+                            etag,
+                            size,
+                            checksum: None,
+                        }),
+                        None => Err(of_sdk(&operation, &error)),
+                    };
+                }
+            };
             let result = output.copy_part_result();
             let etag = etag(&operation, result.and_then(|result| result.e_tag()))?;
             // What the server computed: an upload whose checksum is made of its parts' wants each when it is completed.
@@ -163,12 +183,23 @@ pub(super) fn copy_part(
             Ok(Part {
                 number,
                 etag,
-                size: range.end - range.start,
+                size,
                 checksum,
             })
         };
         core.retry(Call::slow(operation.clone()), attempt).await
     })
+}
+
+/// The tag of a part that was copied, where the server tells it in the document of another operation: s3proxy does so in that
+/// of CopyObject.
+fn copied_otherwise<E>(error: &SdkError<E, HttpResponse>) -> Option<ETag> {
+    let raw = error.raw_response()?;
+    let body = raw.status().is_success().then(|| raw.body().bytes())??;
+    let body = String::from_utf8_lossy(body);
+    let document = body.contains("<CopyObjectResult");
+    let etag = document.then(|| xml_element(&body, "ETag"))??;
+    (!etag.trim().is_empty()).then(|| ETag::from_header(etag.trim()))
 }
 
 pub(super) fn complete(

@@ -8,11 +8,13 @@ use mountpoint_crt_sys::{Message, ResponseHead};
 use super::core::{Call, Core, reading};
 use super::exchange::{self, Exchange, header};
 use super::fault::{Fault, Operation};
+use super::multipart::checksum_of_texts;
 use super::objects::{etag, invalid};
 use super::text::http_time;
 use crate::Pending;
 use crate::types::{
-    ChecksumAlgorithm, KeptChecksum, Key, ObjectDetails, ObjectHeaders, ObjectInfo,
+    Checksum, ChecksumAlgorithm, KeptChecksum, Key, KmsEncryption, ObjectDetails, ObjectHeaders,
+    ObjectInfo,
 };
 
 pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
@@ -107,6 +109,7 @@ fn object_details(
     Ok(ObjectDetails {
         info: sized_info(operation, key, head)?,
         checksum: kept_checksum(head),
+        whole: whole_checksum(head),
         headers: carried(head),
         version_id: owned(head, "x-amz-version-id"),
     })
@@ -129,7 +132,21 @@ fn carried(head: &ResponseHead) -> ObjectHeaders {
         content_disposition: owned(head, "content-disposition"),
         content_encoding: owned(head, "content-encoding"),
         content_language: owned(head, "content-language"),
+        expires: owned(head, "expires"),
+        website_redirect: owned(head, "x-amz-website-redirect-location"),
+        encryption: kms_encryption(head),
     }
+}
+
+/// The encryption of an object that is encrypted by KMS. S3's own key is everybody's.
+fn kms_encryption(head: &ResponseHead) -> Option<KmsEncryption> {
+    let algorithm = owned(head, "x-amz-server-side-encryption")?;
+    algorithm.starts_with("aws:kms").then(|| KmsEncryption {
+        algorithm,
+        key_id: owned(head, "x-amz-server-side-encryption-aws-kms-key-id"),
+        bucket_key: header(head, "x-amz-server-side-encryption-bucket-key-enabled")
+            .is_some_and(|value| value.eq_ignore_ascii_case("true")),
+    })
 }
 
 fn kept_checksum(head: &ResponseHead) -> KeptChecksum {
@@ -143,6 +160,17 @@ fn kept_checksum(head: &ResponseHead) -> KeptChecksum {
     } else {
         KeptChecksum::None
     }
+}
+
+/// The checksum of all bytes: not one of its parts' checksums.
+fn whole_checksum(head: &ResponseHead) -> Option<Checksum> {
+    if header(head, "x-amz-checksum-type") == Some("COMPOSITE") {
+        return None;
+    }
+    checksum_of_texts(
+        header(head, "x-amz-checksum-crc64nvme"),
+        header(head, "x-amz-checksum-crc32c"),
+    )
 }
 
 fn owned(head: &ResponseHead, name: &str) -> Option<String> {
@@ -214,6 +242,19 @@ mod tests {
         assert_eq!(found.headers.cache_control, None);
         let crc64 = KeptChecksum::Of(ChecksumAlgorithm::Crc64Nvme);
         assert_eq!(found.checksum, crc64);
+        assert_eq!(found.whole, Some(Checksum::Crc64Nvme(0)));
+        let of_parts = ("x-amz-checksum-crc64nvme", "AAAAAAAAAAA=-2");
+        let composite = ("x-amz-checksum-type", "COMPOSITE");
+        let zero = ("x-amz-checksum-crc32c", "AAAAAA==");
+        for (headers, whole) in [
+            (&[zero][..], Some(Checksum::Crc32c(0))),
+            (&[zero, composite], None),
+            (&[of_parts], None),
+        ] {
+            let basics = [("ETag", "\"e\""), ("Content-Length", "1")];
+            let found = details(&[&basics, headers].concat()).unwrap();
+            assert_eq!(found.whole, whole, "{headers:?}");
+        }
     }
 
     #[test]

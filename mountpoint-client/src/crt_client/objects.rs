@@ -11,10 +11,13 @@ use aws_sdk_s3::types::{
 use mountpoint_crt_sys::Message;
 
 use super::core::{Call, Core, reading, refused, writing};
+use super::encryption_proof::prove_encryption;
 use super::exchange::{self, Exchange};
 use super::fault::{ErrorAnswer, Fault, Operation};
+use super::object_head::head;
 use super::sdk_fault::of_sdk;
-use super::upload::object_headers;
+use super::text::is_header_value;
+use super::upload::{object_headers, uncopied_headers};
 use crate::endpoint::copy_source;
 use crate::types::{
     BucketInfo, CopyHeaders, CopySource, DeleteFailure, ETag, Key, PutCondition, PutOutput,
@@ -183,9 +186,9 @@ pub(super) fn copy(
     condition: PutCondition,
     headers: CopyHeaders,
 ) -> Pending<PutOutput> {
-    if let CopyHeaders::New(headers) = &headers
-        && let Err(what) = object_headers(headers)
-    {
+    let (CopyHeaders::Same(named) | CopyHeaders::New(named)) = &headers;
+    let keeps_encryption = core.headers.keeps_encryption();
+    if let Err(what) = object_headers(named, keeps_encryption) {
         let operation = core.on_key("CopyObject", destination);
         return refused(operation.error(ErrorKind::InvalidRequest, &what));
     }
@@ -193,6 +196,7 @@ pub(super) fn copy(
     writing(core, async move {
         let core = core_of_task;
         let operation = core.on_key("CopyObject", &destination);
+        prove_encryption(&core, &destination).await?;
         let attempt = || async {
             let (if_match, if_none_match) = condition_headers(&condition);
             let call = core
@@ -209,26 +213,47 @@ pub(super) fn copy(
                 )
                 .set_if_match(if_match)
                 .set_if_none_match(if_none_match);
-            let output = with_headers(call, &headers)
+            let more = headers_of_copy(&headers, keeps_encryption);
+            let sent = with_headers(call, &headers)
+                .customize()
+                .mutate_request(move |request| {
+                    for (name, value) in &more {
+                        request.headers_mut().insert(name.clone(), value.clone());
+                    }
+                })
                 .send()
-                .await
-                .map_err(|error| of_sdk(&operation, &error))?;
+                .await;
+            let output = sent.map_err(|error| of_sdk(&operation, &error))?;
             let algorithm = output.server_side_encryption().map(SdkEncryption::as_str);
             core.check_encryption(&operation, algorithm, output.ssekms_key_id())?;
             let result = output.copy_object_result();
-            Ok(PutOutput {
-                etag: etag(&operation, result.and_then(|result| result.e_tag()))?,
-            })
+            let etag = result.and_then(|result| result.e_tag());
+            Ok(etag.filter(|etag| !etag.is_empty()).map(ETag::from_header))
         };
-        core.retry(Call::slow(operation.clone()), attempt).await
+        let copied = core.retry(Call::slow(operation.clone()), attempt).await?;
+        match copied {
+            Some(etag) => Ok(PutOutput { etag }),
+            None => etag_of_copy(&core, &destination).await,
+        }
     })
+}
+
+/// The version of a copy that was made, where the answer does not tell it: that of the object that is there. If that
+/// cannot be asked, nobody knows.
+async fn etag_of_copy(core: &Arc<Core>, key: &Key) -> Result<PutOutput, ClientError> {
+    let there = head(core, key).await.map_err(|mut error| {
+        error.answer_was_lost = true;
+        error
+    });
+    let etag = there?.etag;
+    Ok(PutOutput { etag })
 }
 
 /// What the copy carries.
 fn with_headers(call: CopyObjectFluentBuilder, headers: &CopyHeaders) -> CopyObjectFluentBuilder {
     match headers {
-        CopyHeaders::Same { storage_class } => {
-            call.set_storage_class(storage_class.as_deref().map(StorageClass::from))
+        CopyHeaders::Same(named) => {
+            call.set_storage_class(named.storage_class.as_deref().map(StorageClass::from))
         }
         CopyHeaders::New(headers) => call
             .metadata_directive(MetadataDirective::Replace)
@@ -240,6 +265,20 @@ fn with_headers(call: CopyObjectFluentBuilder, headers: &CopyHeaders) -> CopyObj
             .set_content_encoding(headers.content_encoding.clone())
             .set_content_language(headers.content_language.clone()),
     }
+}
+
+/// What it carries besides, by the names of the headers: the SDK wants an `Expires` that is a time, which S3 does not.
+fn headers_of_copy(headers: &CopyHeaders, keeps_encryption: bool) -> Vec<(String, String)> {
+    let (CopyHeaders::Same(named) | CopyHeaders::New(named)) = headers;
+    let mut more = uncopied_headers(named, keeps_encryption);
+    if let CopyHeaders::New(new) = headers {
+        more.extend(
+            new.expires
+                .iter()
+                .map(|expires| ("expires".to_owned(), expires.clone())),
+        );
+    }
+    more
 }
 
 /// `If-Match` and `If-None-Match` of a write.
@@ -254,6 +293,10 @@ pub(super) fn condition_headers(condition: &PutCondition) -> (Option<String>, Op
 /// The ETag of an answer, which no S3 server may leave out.
 pub(super) fn etag(operation: &Operation, value: Option<&str>) -> Result<ETag, Fault> {
     match value.filter(|value| !value.is_empty()) {
+        Some(value) if !is_header_value(value) => {
+            let what = "the ETag has characters that no header can have";
+            Err(invalid(operation, what))
+        }
         Some(value) => Ok(ETag::from_header(value)),
         None => Err(invalid(
             operation,
@@ -300,10 +343,7 @@ mod tests {
             (Some("MalformedXML"), ErrorKind::InvalidRequest),
             (Some("InvalidRequest"), ErrorKind::InvalidRequest),
             (Some("PreconditionFailed"), ErrorKind::PreconditionFailed),
-            (
-                Some("ConditionalRequestConflict"),
-                ErrorKind::PreconditionFailed,
-            ),
+            (Some("ConditionalRequestConflict"), ErrorKind::Conflict),
             (Some("NotImplemented"), ErrorKind::Unsupported),
             (Some("MethodNotAllowed"), ErrorKind::Unsupported),
             (Some("SomethingNew"), ErrorKind::InvalidResponse),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::breaker::SILENCE_MAX;
 use super::encryption::{ServerSideEncryption, SseCustomerKey};
 use crate::credentials::CredentialsMode;
 use crate::endpoint::{BucketType, EndpointQuestion};
@@ -61,6 +62,8 @@ pub struct CrtClientOptions {
     pub max_attempts: u32,
     /// No retry begins later than this after a request began or bytes last arrived.
     pub request_deadline: Duration,
+    /// When S3 has answered nothing at all for this long, although requests waited, further ones fail at once.
+    pub silence_max: Duration,
     /// Connections of each interface; `None` derives it from the throughput target.
     pub connections: Option<u32>,
     /// Threads that move bytes from the network, for each client; `None` for half the cores.
@@ -95,6 +98,7 @@ impl CrtClientOptions {
             proxy: ProxySettings::default(),
             max_attempts: ATTEMPTS_MAX,
             request_deadline: REQUEST_DEADLINE,
+            silence_max: SILENCE_MAX,
             connections: None,
             event_loop_threads: None,
             user_agent: format!("mountpoint/{}", env!("CARGO_PKG_VERSION")),
@@ -144,11 +148,11 @@ impl CrtClientOptions {
         to_fill.clamp(all / 2, all - all / 8)
     }
 
-    /// All that one interface may come to have: those for reads, as many for uploads and GETs that stalled, and those for
-    /// control requests.
+    /// All that one interface may come to have: those for reads, as many for uploads and GETs that stalled, those for
+    /// control requests, and those of the SDK.
     #[must_use]
     pub fn connections_max(&self, instance_type: Option<&str>) -> usize {
-        2 * self.connections(instance_type) as usize + CONTROL_IN_FLIGHT_MAX
+        2 * self.connections(instance_type) as usize + CONTROL_IN_FLIGHT_MAX + WORK_IN_FLIGHT_MAX
     }
 
     /// Requests with long bodies that fill the network of one interface together. What is known of the machine is of all
@@ -200,8 +204,13 @@ pub(super) const PATIENT_STALL: Duration = Duration::from_secs(30);
 /// trip, or about three with TLS. Not for ever: firewalls and NAT gateways forget idle connections without a word, some after
 /// 60 s, AWS's after 350 s, and what is sent over such a one hangs until the stall is noticed.
 pub(super) const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(20);
-/// Control requests in flight, uploads by the CRT included. Each may need a connection of its own.
+/// Control requests in flight. Each may need a connection of its own.
 pub(super) const CONTROL_IN_FLIGHT_MAX: usize = 128;
+/// Copies and ends of uploads in flight: they may take minutes, so they have permits of their own. Each has a connection
+/// of the SDK's.
+pub(super) const WORK_IN_FLIGHT_MAX: usize = 128;
+/// S3 has begun to answer a copy or the end of an upload by then, as far as is seen from outside.
+pub(super) const WORK_LATE: Duration = Duration::from_secs(30);
 /// One attempt of a request that has little to do.
 pub(super) const CONTROL_ATTEMPT_MAX: Duration = Duration::from_secs(30);
 /// One attempt of a copy or of completing an upload: S3 may work for minutes before it answers.
@@ -240,7 +249,7 @@ mod tests {
             let case = format!("{gbps:?} {explicit:?} {instance_type:?} {interfaces}");
             assert_eq!(planned, (connections, ahead), "{case}");
             let all = options.connections_max(instance_type);
-            assert_eq!(all, 2 * connections as usize + 128, "{case}");
+            assert_eq!(all, 2 * connections as usize + 256, "{case}");
         }
     }
 }

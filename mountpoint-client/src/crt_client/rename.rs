@@ -45,9 +45,7 @@ pub(super) fn rename(
             let output = call.send().await;
             output.map(drop).map_err(|error| {
                 let fault = of_sdk(&operation, &error);
-                if fault.error.kind == ErrorKind::Transient {
-                    was_lost.store(true, Ordering::Relaxed);
-                }
+                was_lost.fetch_or(fault.may_be_done, Ordering::Relaxed);
                 fault
             })
         };

@@ -22,6 +22,7 @@ pub(super) struct RequestHeaders {
     expected_bucket_owner: Option<String>,
     sse: Option<ServerSideEncryption>,
     sse_customer_key: Option<SseCustomerKey>,
+    keeps_encryption: bool,
 }
 
 type Header = (&'static str, String);
@@ -34,6 +35,10 @@ impl RequestHeaders {
             expected_bucket_owner: options.expected_bucket_owner.clone(),
             sse: options.sse.clone(),
             sse_customer_key: options.sse_customer_key.clone(),
+            // The objects of a directory bucket are encrypted as the bucket says.
+            keeps_encryption: options.sse.is_none()
+                && options.sse_customer_key.is_none()
+                && !options.is_directory_bucket(),
         }
     }
 
@@ -45,6 +50,7 @@ impl RequestHeaders {
             expected_bucket_owner: None,
             sse: None,
             sse_customer_key: None,
+            keeps_encryption: false,
         }
     }
 
@@ -115,6 +121,16 @@ impl RequestHeaders {
 }
 
 impl RequestHeaders {
+    /// Whether a new version of an object keeps the encryption that the object had: no setting says another one.
+    pub(super) fn keeps_encryption(&self) -> bool {
+        self.keeps_encryption
+    }
+
+    /// Whether S3 is to encrypt with a key of its own or of KMS.
+    pub(super) fn asks_for_encryption(&self) -> bool {
+        self.sse.is_some() && self.sse_customer_key.is_none()
+    }
+
     /// What is wrong if an answer says that the object is encrypted otherwise than was asked for. A server that
     /// ignores the headers stores it as it likes.
     pub(super) fn check_encryption(
@@ -209,7 +225,15 @@ impl Intercept for RequestHeaders {
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let operation = config.load::<Metadata>().map_or("", Metadata::name);
-        let headers = context.request_mut().headers_mut();
+        let request = context.request_mut();
+        // Some servers, and proxies before them, want a length of nothing, too: they answer 411.
+        let has_length = request.headers().contains_key(CONTENT_LENGTH);
+        let is_empty = request.body().content_length() == Some(0);
+        let takes_body = matches!(request.method(), "PUT" | "POST");
+        let headers = request.headers_mut();
+        if takes_body && is_empty && !has_length {
+            headers.try_insert(CONTENT_LENGTH, "0")?;
+        }
         for (name, value) in self.of(operation) {
             headers.try_insert(name, value)?;
         }
@@ -232,6 +256,7 @@ impl Intercept for RequestHeaders {
 }
 
 const USER_AGENT: &str = "user-agent";
+const CONTENT_LENGTH: &str = "content-length";
 
 #[cfg(test)]
 mod tests {

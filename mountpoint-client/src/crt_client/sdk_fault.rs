@@ -83,6 +83,8 @@ fn of_answer(
         message: message.filter(|message| !message.is_empty()),
         region: headers.get("x-amz-bucket-region").or(region.as_deref()),
         retry_after: headers.get("retry-after"),
+        server: headers.get("server"),
+        date: headers.get("date"),
     }
     .fault(operation)
 }

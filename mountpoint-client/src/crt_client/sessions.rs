@@ -115,7 +115,8 @@ impl Opener {
             ..options.endpoint_question(region.as_ref())
         };
         let endpoint = Endpoint::resolve(&question).await?;
-        let config = sdk_config(http, region.clone(), &endpoint, Some(keys.clone()))
+        let at = (options.bucket.as_str(), &endpoint);
+        let config = sdk_config(http, region.clone(), at, Some(keys.clone()))
             .interceptor(RequestHeaders::plain(options));
         let operation = Operation::on_bucket("CreateSession", &options.bucket);
         Ok(Self {

@@ -11,8 +11,10 @@ use bytes::Bytes;
 use mountpoint_crt_sys::{Message, ResponseHead};
 
 use super::core::{Call, Core, refused, writing};
+use super::encryption_proof::prove_encryption;
 use super::exchange::{self, Exchange};
 use super::fault::{Fault, Operation};
+use super::objects;
 use crate::endpoint::encode_query;
 use crate::types::{
     Checksum, ETag, Key, ObjectHeaders, Part, PartNumber, PutCondition, PutOutput, PutRequest,
@@ -35,6 +37,7 @@ pub(super) fn put(core: &Arc<Core>, request: PutRequest) -> Pending<PutOutput> {
     let (core_of_task, sent) = (Arc::clone(core), request.checksum);
     writing(core, async move {
         let core = core_of_task;
+        prove_encryption(&core, &request.key).await?;
         let check = |operation: &Operation, head: &ResponseHead| {
             check_stored(operation, head, sent)?;
             core.check_encryption(
@@ -104,7 +107,7 @@ pub(super) async fn send(
         check(&operation, &answer.head)?;
         etag_of(&operation, &answer.head)
     };
-    exchange::retry(core, Call::slow(operation.clone()), attempt).await
+    exchange::retry(core, Call::upload(operation.clone()), attempt).await
 }
 
 /// The fault if the server says that it stored other bytes than those that `sent` is of. A server without checksums
@@ -126,12 +129,7 @@ fn check_stored(
 }
 
 fn etag_of(operation: &Operation, head: &ResponseHead) -> Result<ETag, Fault> {
-    match head.header("etag").map(str::trim) {
-        Some(value) if !value.is_empty() => Ok(ETag::from_header(value)),
-        _ => Err(operation
-            .error(ErrorKind::InvalidResponse, "the answer has no ETag header")
-            .into()),
-    }
+    objects::etag(operation, exchange::header(head, "etag"))
 }
 
 fn headers_of(core: &Core, request: &PutRequest) -> Result<Vec<(String, String)>, String> {
@@ -144,12 +142,18 @@ fn headers_of(core: &Core, request: &PutRequest) -> Result<Vec<(String, String)>
         PutCondition::Absent => headers.push(("If-None-Match".to_owned(), "*".to_owned())),
     }
     headers.extend(request.checksum.map(checksum_header));
-    headers.extend(object_headers(&request.headers)?);
+    headers.extend(object_headers(
+        &request.headers,
+        core.headers.keeps_encryption(),
+    )?);
     Ok(headers)
 }
 
 /// The headers an object carries, checked: a line break in a value would be a header of its own.
-pub(super) fn object_headers(headers: &ObjectHeaders) -> Result<Vec<(String, String)>, String> {
+pub(super) fn object_headers(
+    headers: &ObjectHeaders,
+    keeps_encryption: bool,
+) -> Result<Vec<(String, String)>, String> {
     let mut all = Vec::new();
     if let Some(content_type) = &headers.content_type {
         all.push(("Content-Type".to_owned(), content_type.clone()));
@@ -159,6 +163,7 @@ pub(super) fn object_headers(headers: &ObjectHeaders) -> Result<Vec<(String, Str
         ("Content-Disposition", &headers.content_disposition),
         ("Content-Encoding", &headers.content_encoding),
         ("Content-Language", &headers.content_language),
+        ("Expires", &headers.expires),
     ];
     for (name, value) in others {
         if let Some(value) = value {
@@ -171,6 +176,7 @@ pub(super) fn object_headers(headers: &ObjectHeaders) -> Result<Vec<(String, Str
     for (name, value) in &headers.metadata {
         all.push((format!("x-amz-meta-{name}"), value.clone()));
     }
+    all.extend(uncopied_headers(headers, keeps_encryption));
     for (name, value) in &all {
         if !name
             .bytes()
@@ -188,6 +194,28 @@ pub(super) fn object_headers(headers: &ObjectHeaders) -> Result<Vec<(String, Str
         }
     }
     Ok(all)
+}
+
+/// Headers that S3 does not take from the source of a copy, whatever its directive, besides the storage class.
+pub(super) fn uncopied_headers(
+    headers: &ObjectHeaders,
+    keeps_encryption: bool,
+) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let mut add = |name: &str, value: &str| all.push((name.to_owned(), value.to_owned()));
+    if let Some(redirect) = &headers.website_redirect {
+        add("x-amz-website-redirect-location", redirect);
+    }
+    if let Some(encryption) = headers.encryption.as_ref().filter(|_| keeps_encryption) {
+        add("x-amz-server-side-encryption", &encryption.algorithm);
+        if let Some(key_id) = &encryption.key_id {
+            add("x-amz-server-side-encryption-aws-kms-key-id", key_id);
+        }
+        if encryption.bucket_key {
+            add("x-amz-server-side-encryption-bucket-key-enabled", "true");
+        }
+    }
+    all
 }
 
 /// The checksum's header: base64 of its big-endian bytes.
@@ -263,7 +291,7 @@ mod tests {
             metadata: vec![(name.to_owned(), value.to_owned())],
             ..ObjectHeaders::default()
         };
-        assert!(object_headers(&with("a-b_c.d", "plain value ~")).is_ok());
+        assert!(object_headers(&with("a-b_c.d", "plain value ~"), true).is_ok());
         for (name, value) in [
             ("a", "b\r\nX: y"),
             ("a", "ü"),
@@ -273,7 +301,7 @@ mod tests {
             ("a", "\0"),
         ] {
             assert!(
-                object_headers(&with(name, value)).is_err(),
+                object_headers(&with(name, value), true).is_err(),
                 "{name:?} {value:?}"
             );
         }

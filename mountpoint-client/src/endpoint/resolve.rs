@@ -160,6 +160,15 @@ impl Endpoint {
         self.origin.starts_with("https://")
     }
 
+    /// Whether nothing on the way to Amazon S3 can send a request twice: no proxy looks into TLS.
+    pub(crate) fn is_amazon_itself(&self) -> bool {
+        let host = self.origin.strip_prefix("https://").unwrap_or_default();
+        let host = host.split(':').next().unwrap_or_default();
+        [".amazonaws.com", ".amazonaws.com.cn"]
+            .iter()
+            .any(|end| host.ends_with(end))
+    }
+
     /// Whether nobody on the way can read what is sent: TLS, or this machine.
     pub(crate) fn is_private(&self) -> bool {
         let Some(authority) = self.origin.strip_prefix("http://") else {

@@ -17,7 +17,7 @@ use super::conditions::{ReadConditions, WriteConditions};
 use super::content::Content;
 use super::multipart::{Part, check_part_number, hash};
 use super::object::{Extra, Object, Tag};
-use super::objects::headers_of;
+use super::objects::{encryption_of, forget_encryption, headers_of, quirks};
 use super::store::Store;
 use super::synthetic;
 
@@ -57,7 +57,9 @@ impl Store {
     ) -> S3Result<S3Response<CopyObjectOutput>> {
         // `s3s` has no fields for the conditions on the destination.
         let conditions = destination_conditions(&request.headers)?;
+        let quirks = quirks(&request);
         let mut input = request.input;
+        forget_encryption!(input, quirks);
         let bucket = self.require_bucket(&input.bucket)?;
         let source = self.source(&input.copy_source, &source_conditions!(input))?;
         if source.size() > COPY_SIZE_MAX {
@@ -85,6 +87,9 @@ impl Store {
         };
         if !replaces_headers {
             headers.storage_class = super::objects::stored_class(input.storage_class.take());
+            // Neither does S3 take these from the source.
+            headers.website_redirect = input.website_redirect_location.take();
+            headers.encryption = encryption_of!(input);
         }
         let checksum = source
             .extra

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -151,9 +151,11 @@ impl Server {
         let (log_of_service, faults_of_service) = (Arc::clone(&log), Arc::clone(&faults));
         let service = Service {
             s3: s3.build(),
+            store: Arc::clone(&store),
             log: log_of_service,
             faults: faults_of_service,
             sessions: Arc::clone(&sessions),
+            answers: AtomicU64::new(0),
             verifies,
         };
         let runtime = runtime(options.worker_threads.max(1))?;

@@ -44,6 +44,14 @@ pub enum Fault {
         /// S3's error code, as `InternalError`.
         code: &'static str,
     },
+    /// The request is done, and then answered with 200 and this S3 error code in the body.
+    ErrorInBodyAfterwards(&'static str),
+    /// The request is done, and then answered with this status and a page of HTML, as a gateway does that lost the server.
+    PageAfterwards(u16),
+    /// The request is done twice, and the second answer is passed on, as by a proxy that sends again what was not answered.
+    Twice,
+    /// The request is not done, uploads of its key are dropped, and it is answered with 409 ConditionalRequestConflict.
+    ConflictEndsUpload,
     /// The request is not done; it is answered with 503 SlowDown.
     SlowDown,
     /// Requests above this many in a second are answered with 503 SlowDown.
@@ -68,6 +76,12 @@ pub enum Fault {
     IgnoreRange,
     /// `If-Match`, `If-None-Match` and the dates are not looked at; those of copies still are.
     IgnoreConditions,
+    /// The encryption that is asked for is not applied, and no answer names it.
+    IgnoreEncryption,
+    /// An answer's element is called otherwise, or left out where the new name is empty: `("CopyPartResult", "CopyObjectResult")`.
+    RenameElement(&'static str, &'static str),
+    /// A `PUT` or `POST` without `Content-Length` is not done, and answered with 411.
+    RequireLength,
     /// A PUT that is to append puts its bytes in the place of the object.
     IgnoreWriteOffset,
     /// One bit of the byte at this offset of the body is flipped.
@@ -82,6 +96,10 @@ pub enum Fault {
     BlackHole,
     /// The request waits until the rule is removed.
     Hold,
+    /// So many pages of a listing have no entries, and a token, in front of each page that has some.
+    EmptyPages(u32),
+    /// Every page of a listing is its first one, with a token that was not given before.
+    RepeatPages,
     /// An unknown sub-resource is ignored and the plain operation is done: `PUT key?renameObject` puts an
     /// empty object, as some servers do.
     IgnoreSubresources,
@@ -287,10 +305,17 @@ impl Active {
 
 /// What goes wrong with one request.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches, one for each fault"
+)]
 pub(super) struct Plan {
     pub(super) delay: Duration,
     pub(super) error: Option<(u16, &'static str)>,
     pub(super) error_afterwards: Option<(u16, &'static str)>,
+    pub(super) page_afterwards: Option<u16>,
+    pub(super) twice: bool,
+    pub(super) ends_upload: bool,
     pub(super) error_in_body: Option<&'static str>,
     pub(super) drop_connection: bool,
     pub(super) drop_afterwards: bool,
@@ -313,6 +338,10 @@ pub(super) struct Quirks {
     pub(super) ignore_conditions: bool,
     pub(super) ignore_subresources: bool,
     pub(super) ignore_write_offset: bool,
+    pub(super) empty_pages: u32,
+    pub(super) repeat_pages: bool,
+    pub(super) ignore_encryption: bool,
+    pub(super) requires_length: bool,
     /// Not a fault: what [`Head::unknown_subresource`] says.
     pub(super) unknown_subresource: bool,
 }
@@ -327,6 +356,7 @@ pub(super) struct HeadFault {
     pub(super) length_error: i64,
     pub(super) wrong_etag: bool,
     pub(super) no_etag: bool,
+    pub(super) element: Option<(&'static str, &'static str)>,
     pub(super) no_content_range: bool,
     pub(super) wrong_checksum: bool,
 }
@@ -342,6 +372,10 @@ impl Plan {
             Fault::ErrorAfterwards { status, code } => {
                 self.error_afterwards = Some((*status, code));
             }
+            Fault::ErrorInBodyAfterwards(code) => self.error_afterwards = Some((200, code)),
+            Fault::PageAfterwards(status) => self.page_afterwards = Some(*status),
+            Fault::Twice => self.twice = true,
+            Fault::ConflictEndsUpload => self.ends_upload = true,
             Fault::SlowDown | Fault::SlowDownAbove(_) => self.error = Some((503, "SlowDown")),
             Fault::CutBody(after) => self.body.cut_after = Some(*after),
             Fault::Stall(after) => self.body.stall_after = Some(*after),
@@ -354,7 +388,12 @@ impl Plan {
             Fault::NoContentRange => self.head.no_content_range = true,
             Fault::IgnoreRange => self.quirks.ignore_range = true,
             Fault::IgnoreConditions => self.quirks.ignore_conditions = true,
+            Fault::RenameElement(from, to) => self.head.element = Some((from, to)),
+            Fault::RequireLength => self.quirks.requires_length = true,
+            Fault::IgnoreEncryption => self.quirks.ignore_encryption = true,
             Fault::IgnoreWriteOffset => self.quirks.ignore_write_offset = true,
+            Fault::EmptyPages(pages) => self.quirks.empty_pages = *pages,
+            Fault::RepeatPages => self.quirks.repeat_pages = true,
             Fault::CorruptByte(at) => self.body.corrupt_at = Some(*at),
             Fault::RefuseConnection | Fault::Hold => {}
             Fault::DropConnection => self.drop_connection = true,

@@ -16,7 +16,9 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, dto, s3_error};
 
 use super::express::{is_directory_bucket, listing_order};
+use super::faults::Quirks;
 use super::object::{Object, Restore};
+use super::objects::quirks;
 use super::store::Store;
 
 /// Most entries of a page (S3's API reference).
@@ -183,6 +185,44 @@ fn from_token(token: &str) -> S3Result<(String, bool)> {
     })
 }
 
+/// What fault rules make of a listing's tokens: `e`, a count, a colon and the real token.
+#[derive(Default)]
+struct Detour {
+    is_empty_page: bool,
+    /// The next page's token, in the place of the real one.
+    next: Option<String>,
+}
+
+impl Detour {
+    /// The real token, and what is to be answered in the place of its page.
+    fn take(sent: Option<&str>, quirks: Quirks) -> (Option<&str>, Self) {
+        let detoured = sent.and_then(|sent| sent.strip_prefix('e')?.split_once(':'));
+        let (count, token) = match detoured {
+            Some((count, token)) => (
+                count.parse().unwrap_or(0),
+                Some(token).filter(|token| !token.is_empty()),
+            ),
+            None => (0, sent),
+        };
+        let next = || Some(format!("e{}:{}", count + 1, token.unwrap_or_default()));
+        if quirks.repeat_pages {
+            let detour = Self {
+                is_empty_page: false,
+                next: next(),
+            };
+            return (None, detour);
+        }
+        if count < quirks.empty_pages {
+            let detour = Self {
+                is_empty_page: true,
+                next: next(),
+            };
+            return (token, detour);
+        }
+        (token, Self::default())
+    }
+}
+
 fn page_len(max_keys: Option<i32>) -> S3Result<i32> {
     match max_keys.unwrap_or(PAGE_LEN_MAX) {
         negative @ ..0 => Err(s3_error!(
@@ -288,11 +328,13 @@ impl Store {
         &self,
         request: S3Request<ListObjectsV2Input>,
     ) -> S3Result<S3Response<ListObjectsV2Output>> {
+        let quirks = quirks(&request);
         let input = request.input;
         let bucket = self.require_bucket(&input.bucket)?;
         let encoded = is_encoded(input.encoding_type.as_ref())?;
         let len_max = page_len(input.max_keys)?;
-        let (after, after_is_prefix) = match &input.continuation_token {
+        let (token, detour) = Detour::take(input.continuation_token.as_deref(), quirks);
+        let (after, after_is_prefix) = match token {
             Some(token) => from_token(token)?,
             None => (input.start_after.clone().unwrap_or_default(), false),
         };
@@ -311,9 +353,11 @@ impl Store {
             len_max: usize::try_from(len_max).unwrap_or(0),
         };
         let page = match is_unordered {
+            _ if detour.is_empty_page => Page::default(),
             true => listing.unordered_page(&bucket.objects.read()),
             false => listing.page(&bucket.objects.read()),
         };
+        let next_token = detour.next.or_else(|| page.next.as_ref().map(to_token));
         let attributes = input.optional_object_attributes.unwrap_or_default();
         let with_restore = attributes
             .iter()
@@ -322,8 +366,8 @@ impl Store {
             name: Some(input.bucket),
             key_count: i32::try_from(page.objects.len() + page.prefixes.len()).ok(),
             max_keys: Some(len_max),
-            is_truncated: Some(page.next.is_some()),
-            next_continuation_token: page.next.as_ref().map(to_token),
+            is_truncated: Some(next_token.is_some()),
+            next_continuation_token: next_token,
             contents: Some(page.contents(encoded, with_restore)),
             common_prefixes: Some(page.common_prefixes(encoded)),
             prefix: Some(encode(&input.prefix.unwrap_or_default(), encoded)),

@@ -44,7 +44,7 @@ mod uploads;
 pub use embedded::{PartSizes, PartTags, Server, ServerOptions};
 pub use faults::{Fault, Faults, Rule, RuleId};
 pub use log::{LogMode, OperationCounters, RequestLog, RequestRecord};
-pub use object::{Headers, Object, Restore};
+pub use object::{Encryption, Headers, Object, Restore};
 pub use operation::Operation;
 pub use store::Store;
 pub use synthetic::{PERIOD, SyntheticChecker, SyntheticMismatch, synthetic_bytes};

@@ -21,7 +21,7 @@ use super::clock;
 use super::content::Content;
 use super::embedded::{PartSizes, PartTags};
 use super::object::{Extra, Headers, Object, Tag};
-use super::objects::{headers_of, quirks, write_conditions};
+use super::objects::{forget_encryption, headers_of, quirks, write_conditions};
 use super::receive::{Claims, receive};
 use super::store::{Bucket, Store};
 
@@ -120,7 +120,9 @@ impl Store {
         &self,
         request: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+        let quirks = quirks(&request);
         let mut input = request.input;
+        forget_encryption!(input, quirks);
         let bucket = self.require_bucket(&input.bucket)?;
         let algorithm = input
             .checksum_algorithm

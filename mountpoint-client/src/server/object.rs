@@ -65,6 +65,23 @@ pub struct Headers {
     pub metadata: BTreeMap<String, String>,
     /// `x-amz-storage-class`; absent for `STANDARD`.
     pub storage_class: Option<String>,
+    /// `Expires`, as an HTTP date.
+    pub expires: Option<String>,
+    /// `x-amz-website-redirect-location`.
+    pub website_redirect: Option<String>,
+    /// How it is encrypted, if that was asked for.
+    pub encryption: Option<Encryption>,
+}
+
+/// The encryption that a request asks for. Only told: bytes are kept as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encryption {
+    /// `x-amz-server-side-encryption`.
+    pub algorithm: String,
+    /// `x-amz-server-side-encryption-aws-kms-key-id`.
+    pub key_id: Option<String>,
+    /// `x-amz-server-side-encryption-bucket-key-enabled`.
+    pub bucket_key: bool,
 }
 
 /// Whether an archived object has a copy that can be read.

@@ -63,6 +63,7 @@ impl Store {
         claims.checksums = given_checksums!(input);
         claims.length = input.content_length;
         let received = receive(input.body.take(), claims).await?;
+        forget_encryption!(input, quirks);
         let headers = headers_of!(input);
         let conditions = write_conditions!(input, quirks);
         let tag = Tag {
@@ -197,6 +198,36 @@ macro_rules! headers_of {
                 .into_iter()
                 .collect(),
             storage_class: $crate::server::objects::stored_class($input.storage_class.take()),
+            expires: $input
+                .expires
+                .take()
+                .and_then($crate::server::objects::http_date),
+            website_redirect: $input.website_redirect_location.take(),
+            encryption: $crate::server::objects::encryption_of!($input),
+        }
+    };
+}
+
+/// The encryption that one of `s3s`'s inputs asks for.
+macro_rules! encryption_of {
+    ($input:expr) => {
+        $input
+            .server_side_encryption
+            .as_ref()
+            .map(|algorithm| $crate::server::object::Encryption {
+                algorithm: algorithm.as_str().to_owned(),
+                key_id: $input.ssekms_key_id.clone(),
+                bucket_key: $input.bucket_key_enabled.unwrap_or(false),
+            })
+    };
+}
+
+/// Forgets the encryption that is asked for, where a rule says so.
+macro_rules! forget_encryption {
+    ($input:expr, $quirks:expr) => {
+        if $quirks.ignore_encryption {
+            $input.server_side_encryption = None;
+            $input.ssekms_key_id = None;
         }
     };
 }
@@ -217,7 +248,14 @@ macro_rules! write_conditions {
     };
 }
 
-pub(super) use {headers_of, write_conditions};
+pub(super) use {encryption_of, forget_encryption, headers_of, write_conditions};
+
+pub(super) fn http_date(time: dto::Timestamp) -> Option<String> {
+    let mut text = Vec::new();
+    time.format(dto::TimestampFormat::HttpDate, &mut text)
+        .ok()?;
+    String::from_utf8(text).ok()
+}
 
 /// `Content-Encoding` without `aws-chunked`, which is about the transfer.
 pub(super) fn stored_encoding(encoding: Option<String>) -> Option<String> {

@@ -138,6 +138,14 @@ macro_rules! describe {
             output.cache_control = headers.cache_control.clone();
             output.metadata = to_metadata(headers);
             output.storage_class = headers.storage_class.clone().map(dto::StorageClass::from);
+            output.expires = headers.expires.as_deref().and_then(from_http_date);
+            output.website_redirect_location = headers.website_redirect.clone();
+            if let Some(encryption) = &headers.encryption {
+                let algorithm = encryption.algorithm.clone();
+                output.server_side_encryption = Some(dto::ServerSideEncryption::from(algorithm));
+                output.ssekms_key_id = encryption.key_id.clone();
+                output.bucket_key_enabled = encryption.bucket_key.then_some(true);
+            }
             output.restore = extra.restore.map(restore_header);
             // The checksum is that of the whole object, so it is sent with the whole object only.
             if $checksums && end - start == object.size() {
@@ -147,6 +155,10 @@ macro_rules! describe {
         }
         output
     }};
+}
+
+fn from_http_date(text: &str) -> Option<Timestamp> {
+    Timestamp::parse(TimestampFormat::HttpDate, text).ok()
 }
 
 fn to_metadata(headers: &Headers) -> Option<Metadata> {

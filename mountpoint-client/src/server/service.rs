@@ -5,8 +5,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::future::BoxFuture;
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -20,13 +22,17 @@ use super::express::Sessions;
 use super::faults::{Faults, HeadFault, Plan, Quirks};
 use super::head::{Head, content_range};
 use super::log::{RequestLog, Ticket};
+use super::store::Store;
 
 /// Answers every request of every connection.
 pub(super) struct Service {
     pub(super) s3: S3Service,
+    pub(super) store: Arc<Store>,
     pub(super) log: Arc<RequestLog>,
     pub(super) faults: Arc<Faults>,
     pub(super) sessions: Arc<Sessions>,
+    /// Requests that have been answered.
+    pub(super) answers: AtomicU64,
     /// Whether `s3s` checks signatures; otherwise they are taken off, as it refuses what it cannot check.
     pub(super) verifies: bool,
 }
@@ -60,10 +66,12 @@ impl Service {
                 unknown_subresource: head.unknown_subresource,
                 ..plan.as_ref().map(|plan| plan.quirks).unwrap_or_default()
             });
-            let response = match &plan {
-                None => this.operate(&head, parts, body).await?,
+            let mut response = match &plan {
+                None => this.operate(&head, parts, body.into()).await?,
                 Some(plan) => this.misbehave(plan, &head, parts, body).await?,
             };
+            let id = HeaderValue::from(this.answers.fetch_add(1, Ordering::Relaxed));
+            response.headers_mut().insert("x-amz-request-id", id);
             let fault = plan.map(|plan| plan.body).unwrap_or_default();
             Ok(finish(response, ticket, is_head, fault))
         })
@@ -86,6 +94,13 @@ impl Service {
         if !plan.delay.is_zero() {
             tokio::time::sleep(plan.delay).await;
         }
+        let takes_body = parts.method == Method::PUT || parts.method == Method::POST;
+        if plan.quirks.requires_length
+            && takes_body
+            && !parts.headers.contains_key(header::CONTENT_LENGTH)
+        {
+            return error(411, "MissingContentLength");
+        }
         if plan.drop_connection {
             return Err(NoAnswer("dropped by a fault rule"));
         }
@@ -95,27 +110,52 @@ impl Service {
         if let Some(code) = plan.error_in_body {
             return error(200, code);
         }
-        let mut response = self.operate(head, parts, body).await?;
+        if plan.ends_upload
+            && let Some(bucket) = self.store.bucket(&head.bucket)
+        {
+            bucket.uploads.lock().retain(|(key, _), _| *key != head.key);
+            return error(409, "ConditionalRequestConflict");
+        }
+        let mut response = match plan.twice {
+            true => self.operate_twice(head, parts, body).await?,
+            false => self.operate(head, parts, body.into()).await?,
+        };
         if plan.drop_afterwards {
             return Err(NoAnswer("dropped by a fault rule, when it was done"));
         }
         if let Some((status, code)) = plan.error_afterwards {
             return error(status, code);
         }
+        if let Some(status) = plan.page_afterwards {
+            return Ok(page(status));
+        }
         distort(&mut response, &plan.head);
         Ok(response)
+    }
+
+    /// Does it twice; the second answer.
+    async fn operate_twice(
+        &self,
+        head: &Head,
+        parts: Parts,
+        body: Incoming,
+    ) -> Result<Response<s3s::Body>, NoAnswer> {
+        let body = body.collect().await;
+        let body = body.map_err(|_| NoAnswer("the body broke"))?.to_bytes();
+        self.operate(head, parts.clone(), body.clone().into())
+            .await?;
+        self.operate(head, parts, body.into()).await
     }
 
     async fn operate(
         &self,
         head: &Head,
         mut parts: Parts,
-        body: Incoming,
+        mut body: s3s::Body,
     ) -> Result<Response<s3s::Body>, NoAnswer> {
         if let Err(error) = self.sessions.check(head, &parts.headers) {
             return to_response(error);
         }
-        let mut body = s3s::Body::from(body);
         drop_unusable_range(&mut parts.headers);
         if !self.verifies {
             body = chunked::unsign(&mut parts, body);
@@ -174,10 +214,45 @@ fn error(status: u16, code: &'static str) -> Result<Response<s3s::Body>, NoAnswe
     to_response(error)
 }
 
+/// What a gateway shows to people.
+fn page(status: u16) -> Response<s3s::Body> {
+    let body =
+        s3s::Body::from("<html><body><h1>No server is available</h1></body></html>".to_owned());
+    let mut response = Response::new(body);
+    *response.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let kind = HeaderValue::from_static("text/html");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
 fn to_response(error: S3Error) -> Result<Response<s3s::Body>, NoAnswer> {
     error
         .to_http_response()
         .map_err(|_| NoAnswer("the error could not be written"))
+}
+
+/// Has the element `from` of an answer's document be called `to`, or leaves it out.
+fn rename_element(response: &mut Response<s3s::Body>, (from, to): (&str, &str)) {
+    let Some(bytes) = response.body().bytes() else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let text = match (to, text.find(&format!("<{from}>"))) {
+        ("", Some(begin)) => {
+            let close = format!("</{from}>");
+            let end = text.find(&close).map_or(text.len(), |at| at + close.len());
+            format!("{}{}", &text[..begin], &text[end..])
+        }
+        _ => text
+            .replace(&format!("<{from}>"), &format!("<{to}>"))
+            .replace(&format!("<{from} "), &format!("<{to} "))
+            .replace(&format!("</{from}>"), &format!("</{to}>")),
+    };
+    response
+        .headers_mut()
+        .insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
+    *response.body_mut() = s3s::Body::from(text);
 }
 
 fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
@@ -202,6 +277,10 @@ fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
             }
         }
     }
+    if let Some(element) = fault.element {
+        rename_element(response, element);
+    }
+    let headers = response.headers_mut();
     if fault.no_content_range {
         headers.remove(header::CONTENT_RANGE);
     }

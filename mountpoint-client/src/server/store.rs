@@ -14,10 +14,12 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
+use super::checksum::Algorithm;
 use super::clock;
 use super::content::Content;
 use super::embedded::{PartSizes, PartTags, ServerOptions};
-use super::multipart::Upload;
+use super::express::is_directory_bucket;
+use super::multipart::{Upload, hash};
 use super::object::{Extra, Headers, Object, Restore, Tag};
 use super::synthetic;
 
@@ -84,10 +86,14 @@ impl Store {
     ) -> String {
         let bytes = bytes.into();
         let tag = Tag::of(&bytes);
-        let plain = headers == Headers::default();
-        let extra = (!plain).then(|| {
+        let content = Content::Stored(bytes);
+        // As S3 keeps one of every object. On general purpose buckets nobody asks for it.
+        let checksum = is_directory_bucket(bucket).then(|| hash(Algorithm::Crc64Nvme, &content));
+        let is_plain = headers == Headers::default() && checksum.is_none();
+        let extra = (!is_plain).then(|| {
             Box::new(Extra {
                 headers,
+                checksum,
                 ..Extra::default()
             })
         });
@@ -95,7 +101,7 @@ impl Store {
             bucket,
             key,
             Object {
-                content: Content::Stored(bytes),
+                content,
                 tag,
                 modified: clock::now(),
                 extra,

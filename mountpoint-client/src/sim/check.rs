@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
 
-use crate::types::{Checksum, ETag, ObjectHeaders, PutCondition};
+use crate::types::{Checksum, ChecksumAlgorithm, ETag, ObjectHeaders, PutCondition};
 use crate::{ClientError, ErrorKind};
 
 use super::{Content, SimObject};
@@ -29,6 +29,7 @@ pub(super) fn refuse(kind: ErrorKind, code: &str, what: &str) -> ClientError {
     let status = match kind {
         ErrorKind::NotFound | ErrorKind::NoSuchBucket | ErrorKind::NoSuchUpload => 404,
         ErrorKind::PreconditionFailed => 412,
+        ErrorKind::Conflict => 409,
         ErrorKind::Archived | ErrorKind::Denied | ErrorKind::Credentials => 403,
         ErrorKind::WrongRegion(_) => 301,
         ErrorKind::Unsupported => 501,
@@ -118,6 +119,16 @@ pub(super) fn crc32c(content: &Content) -> Checksum {
     content.read(0..content.size(), |bytes| digest.update(bytes));
     let low = digest.finalize() & u64::from(u32::MAX);
     Checksum::Crc32c(u32::try_from(low).expect("the high bits are masked"))
+}
+
+/// The checksum of stored bytes.
+pub(super) fn checksum_of(algorithm: ChecksumAlgorithm, content: &Content) -> Checksum {
+    if algorithm == ChecksumAlgorithm::Crc32c {
+        return crc32c(content);
+    }
+    let mut digest = crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme);
+    content.read(0..content.size(), |bytes| digest.update(bytes));
+    Checksum::Crc64Nvme(digest.finalize())
 }
 
 /// Whether S3 stores what comes with an object.

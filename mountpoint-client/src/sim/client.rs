@@ -268,6 +268,7 @@ impl SimClient {
         } = self.shared.desk.lock().admit(record, &self.shared.options);
         let shared = Arc::clone(&self.shared);
         let what = format!("{operation:?} {key}");
+        let its_key = key.clone();
         let answer = move |failure: Option<ErrorKind>| {
             if let Some(kind) = failure {
                 return Err(injected(kind, &what));
@@ -282,6 +283,18 @@ impl SimClient {
                 Some(Fault::Repeat) => {
                     drop(work.clone()(&mut store));
                     work(&mut store).map_err(|error| repeated(operation, error))
+                }
+                Some(Fault::Conflict) => {
+                    drop(work.clone()(&mut store));
+                    work(&mut store).map_err(|error| contested(operation, error))
+                }
+                Some(Fault::ConflictEndsUpload) => {
+                    store.uploads.forget(&its_key);
+                    work(&mut store).map_err(|error| contested(operation, error))
+                }
+                Some(Fault::Twice) => {
+                    drop(work.clone()(&mut store));
+                    work(&mut store).map_err(|error| maybe_twice(operation, error))
                 }
                 Some(Fault::Delay(_)) | None => work(&mut store),
             }
@@ -405,13 +418,32 @@ impl fmt::Debug for SimClient {
 
 /// The failure of a request that was sent for the second time.
 fn repeated(operation: Operation, mut error: ClientError) -> ClientError {
-    error.answer_was_lost = match error.kind {
+    error.answer_was_lost = may_be_own(operation, &error);
+    error
+}
+
+/// The same where the first answer was a conflict.
+fn contested(operation: Operation, error: ClientError) -> ClientError {
+    let mut error = repeated(operation, error);
+    error.met_conflict = true;
+    error
+}
+
+/// The same where a proxy sent it for the second time.
+fn maybe_twice(operation: Operation, mut error: ClientError) -> ClientError {
+    error.maybe_twice_since =
+        may_be_own(operation, &error).then_some(std::time::SystemTime::UNIX_EPOCH);
+    error
+}
+
+/// Whether what the first one has done may be why the second one is refused.
+fn may_be_own(operation: Operation, error: &ClientError) -> bool {
+    match error.kind {
         ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload | ErrorKind::TooManyParts => true,
         // It has another name by then.
         ErrorKind::NotFound => operation == Operation::RenameObject,
         _ => false,
-    };
-    error
+    }
 }
 
 fn dropped() -> ClientError {

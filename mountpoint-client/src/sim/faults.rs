@@ -19,6 +19,12 @@ pub enum Fault {
     FailAfterwards(ErrorKind),
     /// It has its effect, the answer is lost, and it is sent again. A GET is answered.
     Repeat,
+    /// It has its effect, is answered with 409 `ConditionalRequestConflict`, and is sent again. A GET is answered.
+    Conflict,
+    /// It has no effect but that uploads of its key are gone, is answered with that 409, and is sent again. A GET is answered.
+    ConflictEndsUpload,
+    /// A proxy sends it twice, and passes on the second answer. A GET is answered.
+    Twice,
     /// A GET publishes this many bytes and fails with `Transient`; other requests fail at once.
     StopAfter(u64),
     /// It is answered this much later (in threaded time).

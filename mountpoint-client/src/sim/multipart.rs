@@ -46,6 +46,11 @@ struct StoredPart {
 }
 
 impl Uploads {
+    /// Ends every upload of `key`.
+    pub(super) fn forget(&mut self, key: &str) {
+        self.open.retain(|_, open| open.upload.key.as_str() != key);
+    }
+
     fn find(&mut self, upload: &Upload) -> Result<&mut OpenUpload, ClientError> {
         self.open
             .get_mut(&place(upload))

@@ -16,7 +16,8 @@ use crate::types::{
 use crate::{ClientError, ErrorKind};
 
 use super::check::{
-    check_body, check_headers, check_readable, check_version, check_write, no_such_key, refuse,
+    check_body, check_headers, check_readable, check_version, check_write, checksum_of,
+    no_such_key, refuse,
 };
 use super::multipart::Uploads;
 use super::object::time_of_write;
@@ -138,6 +139,10 @@ impl Store {
             headers: object.headers.clone(),
             version_id: None,
             checksum: object.checksum,
+            whole: match object.checksum {
+                KeptChecksum::Of(algorithm) => Some(checksum_of(algorithm, &object.content)),
+                KeptChecksum::None | KeptChecksum::Other => None,
+            },
         })
     }
 
@@ -245,12 +250,7 @@ impl Store {
         headers: CopyHeaders,
     ) -> Result<PutOutput, ClientError> {
         let object = Arc::clone(self.copy_source(source)?);
-        let is_unchanged = matches!(
-            headers,
-            CopyHeaders::Same {
-                storage_class: None
-            }
-        );
+        let is_unchanged = headers == CopyHeaders::Same(ObjectHeaders::default());
         if source.key == *destination && is_unchanged {
             let what = "a copy to itself that changes nothing";
             return Err(refuse(ErrorKind::InvalidRequest, "InvalidRequest", what));
@@ -260,10 +260,12 @@ impl Store {
         check_write(destination.as_str(), there, condition)?;
         let content = object.content.clone();
         let etag = content.etag();
-        // The storage class is not copied: S3 stores a copy in the class that the request names.
+        // S3 stores a copy in the class, and encrypted, as the request says.
         let headers = match headers {
-            CopyHeaders::Same { storage_class } => ObjectHeaders {
-                storage_class,
+            CopyHeaders::Same(named) => ObjectHeaders {
+                storage_class: named.storage_class,
+                website_redirect: named.website_redirect,
+                encryption: named.encryption,
                 ..object.headers.clone()
             },
             CopyHeaders::New(headers) => headers,

@@ -11,7 +11,8 @@ use mountpoint_client::server::{
     Fault, Operation, RequestRecord, Rule, Server as Embedded, ServerOptions,
 };
 use mountpoint_client::types::{
-    CopyHeaders, CopySource, ListRequest, ObjectHeaders, PartNumber, PutCondition, PutRequest,
+    CopyHeaders, CopySource, KmsEncryption, ListRequest, ObjectHeaders, PartNumber, PutCondition,
+    PutRequest,
 };
 use mountpoint_client::{
     BucketType, ClientError, CrtClient, CrtClientOptions, ErrorKind, ObjectClient,
@@ -20,9 +21,10 @@ use mountpoint_client::{
 
 use crate::support::{Fixture, key};
 
-const SAME: CopyHeaders = CopyHeaders::Same {
-    storage_class: None,
-};
+/// What a copy carries that carries what its source does.
+fn same() -> CopyHeaders {
+    CopyHeaders::Same(ObjectHeaders::default())
+}
 
 const BUCKET: &str = "bucket";
 const DIRECTORY: &str = "b--usw2-az1--x-s3";
@@ -70,7 +72,7 @@ fn one_of_each(fixture: &Fixture) -> Result<(), ClientError> {
     block_on(client.list(ListRequest::default()))?;
     block_on(client.put(put("p")))?;
     let condition = PutCondition::None;
-    block_on(client.copy(source(), &key("c"), condition.clone(), SAME))?;
+    block_on(client.copy(source(), &key("c"), condition.clone(), same()))?;
     let upload = block_on(client.create_upload(&key("m"), ObjectHeaders::default(), None))?;
     let body = Bytes::from(vec![7; 5 << 20]);
     let first = block_on(client.put_part(&upload, PartNumber(1), body, None))?;
@@ -187,6 +189,126 @@ fn encryption_is_named_where_an_object_begins() {
     carry(&records, name, key_id, &begins);
 }
 
+/// A server that ignores `--sse` is found out before an object is replaced, and asked no more once it was seen to encrypt.
+#[test]
+fn nothing_is_replaced_where_the_server_does_not_encrypt() {
+    let server = server_of(BUCKET);
+    server.store().put(BUCKET, "old", "old bytes");
+    let fixture = fixture(&server, BUCKET, |options| {
+        options.sse = Some(ServerSideEncryption::Aes256);
+    });
+    let client = &fixture.client;
+    let put = |name: &str| {
+        let put = client.put(PutRequest {
+            key: key(name),
+            body: Bytes::from_static(b"new bytes"),
+            condition: PutCondition::None,
+            checksum: None,
+            headers: ObjectHeaders::default(),
+        });
+        block_on(put).map(drop)
+    };
+    let copy = |name: &str| {
+        let source = CopySource {
+            key: key("source"),
+            if_match: None,
+        };
+        block_on(client.copy(source, &key(name), PutCondition::None, same())).map(drop)
+    };
+    server.store().put(BUCKET, "source", "new bytes");
+    let rule = server.faults().add(Rule::always(Fault::IgnoreEncryption));
+    for outcome in [put("old"), copy("old"), put("new"), copy("new")] {
+        let error = outcome.expect_err("it would not be encrypted");
+        assert_eq!(error.kind, ErrorKind::InvalidResponse, "{error}");
+        assert!(error.message.contains("AES256 was asked for"), "{error}");
+    }
+    assert_eq!(server.store().keys(BUCKET), ["k", "old", "source"]);
+    let old = server.store().object(BUCKET, "old").unwrap();
+    assert_eq!(old.bytes(), "old bytes");
+    server.faults().remove(rule);
+    drop(server.log().take());
+    for outcome in [put("old"), copy("new"), put("old")] {
+        outcome.unwrap();
+    }
+    let sent: Vec<_> = server
+        .log()
+        .take()
+        .iter()
+        .map(|record| record.operation)
+        .collect();
+    let proof = [
+        Operation::CreateMultipartUpload,
+        Operation::AbortMultipartUpload,
+    ];
+    let stores = [
+        Operation::PutObject,
+        Operation::CopyObject,
+        Operation::PutObject,
+    ];
+    assert_eq!(sent, [&proof[..], &stores].concat());
+    assert!(server.store().uploads(BUCKET).is_empty());
+}
+
+/// What S3 does not take from the source of a copy goes with the request; `--sse` goes before an object's own encryption.
+#[test]
+fn an_object_keeps_what_it_carries_through_copies_and_uploads() {
+    let own = KmsEncryption {
+        algorithm: "aws:kms".to_owned(),
+        key_id: Some("arn:aws:kms:us-east-1:1:key/own".to_owned()),
+        bucket_key: true,
+    };
+    let carried = ObjectHeaders {
+        content_type: Some("text/html".to_owned()),
+        cache_control: Some("no-store".to_owned()),
+        expires: Some("Thu, 01 Dec 1994 16:00:00 GMT".to_owned()),
+        website_redirect: Some("/elsewhere".to_owned()),
+        encryption: Some(own.clone()),
+        metadata: vec![("owner".to_owned(), "me".to_owned())],
+        ..ObjectHeaders::default()
+    };
+    for sse in [None, Some(ServerSideEncryption::Aes256)] {
+        let server = server_of(BUCKET);
+        let encryption = sse.is_none().then(|| own.clone());
+        let fixture = fixture(&server, BUCKET, |options| options.sse = sse);
+        let client = &fixture.client;
+        let put = PutRequest {
+            key: key("a"),
+            body: Bytes::from_static(b"bytes"),
+            condition: PutCondition::None,
+            checksum: None,
+            headers: carried.clone(),
+        };
+        block_on(client.put(put)).unwrap();
+        let expected = ObjectHeaders {
+            encryption,
+            ..carried.clone()
+        };
+        let headers = |name: &str| block_on(client.head_details(&key(name))).unwrap().headers;
+        assert_eq!(headers("a"), expected, "put");
+        let copy = |name: &str, what: CopyHeaders| {
+            let source = CopySource {
+                key: key("a"),
+                if_match: None,
+            };
+            block_on(client.copy(source, &key(name), PutCondition::None, what)).unwrap();
+            headers(name)
+        };
+        let kept = copy("b", CopyHeaders::Same(expected.clone()));
+        assert_eq!(kept, expected, "a copy of another name");
+        let kept = copy("a", CopyHeaders::New(expected.clone()));
+        assert_eq!(kept, expected, "a copy onto itself");
+        let upload = client.create_upload(&key("c"), expected.clone(), None);
+        let upload = block_on(upload).unwrap();
+        let source = CopySource {
+            key: key("a"),
+            if_match: None,
+        };
+        let part = block_on(client.copy_part(&upload, PartNumber(1), source, 0..5)).unwrap();
+        block_on(client.complete_upload(&upload, vec![part], PutCondition::None)).unwrap();
+        assert_eq!(headers("c"), expected, "a copy in parts");
+    }
+}
+
 #[test]
 fn a_customers_key_is_where_bytes_are() {
     let server = server_of(BUCKET);
@@ -274,11 +396,31 @@ fn all_requests_survive_the_end_of_their_session() {
     let server = server_of(DIRECTORY);
     let fixture = fixture(&server, DIRECTORY, |_| {});
     block_on(fixture.client.create_session()).unwrap();
-    server.end_sessions();
-    let heads = (0..32).map(|_| fixture.client.head(&key("k")));
-    for outcome in block_on(futures::future::join_all(heads)) {
-        outcome.unwrap();
+    for ended in 1..=3 {
+        server.end_sessions();
+        let heads = (0..32).map(|_| fixture.client.head(&key("k")));
+        for outcome in block_on(futures::future::join_all(heads)) {
+            outcome.unwrap_or_else(|error| panic!("after the end of session {ended}: {error}"));
+        }
+        assert_eq!(server.log().count(Operation::CreateSession), 1 + ended);
     }
+}
+
+#[test]
+fn a_refusal_that_is_not_the_end_of_a_session_is_final() {
+    let server = server_of(DIRECTORY);
+    let fixture = fixture(&server, DIRECTORY, |_| {});
+    block_on(fixture.client.create_session()).unwrap();
+    let refused = Fault::Error {
+        status: 403,
+        code: "AccessDenied",
+    };
+    server
+        .faults()
+        .add(Rule::on(Operation::HeadObject, refused));
+    let error = block_on(fixture.client.head(&key("k"))).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Denied, "{error}");
+    assert_eq!(server.log().count(Operation::HeadObject), 2);
     assert_eq!(server.log().count(Operation::CreateSession), 2);
 }
 

@@ -11,7 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::pool::Pooled;
 
 /// The right to fill a block; there is one for each block. Dropping it ends the filling.
-pub struct BlockFill(Block);
+pub struct BlockFill {
+    block: Block,
+    /// Bytes that are filled, while readers are shown nothing of them.
+    withheld: Option<usize>,
+}
 
 /// A reader's handle of a block. The memory returns to the pool with the last handle.
 #[derive(Clone)]
@@ -39,30 +43,66 @@ pub(crate) struct Unfilled {
 impl BlockFill {
     pub(super) fn new(memory: Pooled, capacity: usize, guard: Option<Guard>) -> Self {
         assert!(capacity <= memory.memory().size());
-        Self(Block(Arc::new(Inner {
+        let block = Block(Arc::new(Inner {
             memory,
             _guard: guard,
             capacity,
             valid: AtomicUsize::new(0),
-        })))
+        }));
+        Self {
+            block,
+            withheld: None,
+        }
     }
 
     /// Another reader's handle of the block.
     #[must_use]
     pub fn block(&self) -> Block {
-        self.0.clone()
+        self.block.clone()
     }
 
     /// Size of the block in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.0.capacity()
+        self.block.capacity()
     }
 
-    /// Bytes filled so far: those that [`Block::valid`] tells.
+    /// Bytes filled so far: those that [`Block::valid`] tells, and those that are withheld.
     #[must_use]
     pub fn filled(&self) -> usize {
-        self.0.valid()
+        self.withheld.unwrap_or_else(|| self.block.valid())
+    }
+
+    /// Whether readers see nothing of what is filled now.
+    #[must_use]
+    pub fn is_withheld(&self) -> bool {
+        self.withheld.is_some()
+    }
+
+    /// Shows readers nothing of what is filled from now on, until it is [released](Self::release).
+    pub fn withhold(&mut self) {
+        self.withheld = Some(self.filled());
+    }
+
+    /// Shows readers what was withheld.
+    pub fn release(&mut self) {
+        if let Some(filled) = self.withheld.take() {
+            self.block.0.valid.store(filled, Ordering::Release);
+        }
+    }
+
+    /// Forgets what was withheld: it is to be filled again.
+    pub fn discard(&mut self) {
+        if self.withheld.is_some() {
+            self.withheld = Some(self.block.valid());
+        }
+    }
+
+    /// All bytes filled so far, whether readers see them or not.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: they are written, and nobody writes there while `self` is borrowed: who fills further writes behind them.
+        unsafe { slice::from_raw_parts(self.block.at(0).as_ptr(), self.filled()) }
     }
 
     /// Appends and publishes `bytes`. Panics if they do not fit.
@@ -71,20 +111,25 @@ impl BlockFill {
         assert!(bytes.len() <= self.capacity() - filled);
         // SAFETY: the bytes fit behind `filled`, where nobody reads and only the holder of `&mut self` writes.
         unsafe {
-            self.0
+            self.block
                 .at(filled)
                 .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
         };
-        self.0
-            .0
-            .valid
-            .store(filled + bytes.len(), Ordering::Release);
+        self.fill_to(filled + bytes.len());
+    }
+
+    /// So many bytes are filled.
+    fn fill_to(&mut self, filled: usize) {
+        match &mut self.withheld {
+            Some(withheld) => *withheld = filled,
+            None => self.block.0.valid.store(filled, Ordering::Release),
+        }
     }
 
     /// Whether there are other handles of the block: then it cannot grow.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.0.0) > 1
+        Arc::strong_count(&self.block.0) > 1
     }
 
     /// Makes it a block of `len` bytes, no fewer than it has, with what was filled. Returns whether that could be done: not
@@ -92,7 +137,7 @@ impl BlockFill {
     pub fn grow(&mut self, len: usize) -> bool {
         assert!(len >= self.capacity());
         let filled = self.filled();
-        let Some(inner) = Arc::get_mut(&mut self.0.0) else {
+        let Some(inner) = Arc::get_mut(&mut self.block.0) else {
             return false;
         };
         inner.memory.grow(len, filled);
@@ -105,7 +150,7 @@ impl BlockFill {
     pub fn shrink(&mut self, len: usize) -> bool {
         assert!(len <= self.capacity());
         assert!(len >= self.filled());
-        let Some(inner) = Arc::get_mut(&mut self.0.0) else {
+        let Some(inner) = Arc::get_mut(&mut self.block.0) else {
             return false;
         };
         inner.memory.shrink(len);
@@ -117,7 +162,7 @@ impl BlockFill {
     pub(crate) fn unfilled(&mut self) -> Unfilled {
         let filled = self.filled();
         Unfilled {
-            start: self.0.at(filled),
+            start: self.block.at(filled),
             len: self.capacity() - filled,
             _block: self.block(),
         }
@@ -125,10 +170,10 @@ impl BlockFill {
 
     /// Where the rest began when `filled` bytes were filled.
     pub(crate) fn unfilled_from(&self, filled: usize) -> NonNull<u8> {
-        self.0.at(filled)
+        self.block.at(filled)
     }
 
-    /// Publishes the bytes before `filled`. Never takes published bytes back.
+    /// Publishes the bytes before `filled`, unless they are withheld. Never takes published bytes back.
     ///
     /// # Safety
     ///
@@ -136,7 +181,7 @@ impl BlockFill {
     pub(crate) unsafe fn publish(&mut self, filled: usize) {
         assert!(filled <= self.capacity());
         if filled > self.filled() {
-            self.0.0.valid.store(filled, Ordering::Release);
+            self.fill_to(filled);
         }
     }
 }

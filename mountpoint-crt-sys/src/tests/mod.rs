@@ -1,5 +1,6 @@
 //! Requests against a server in this process, through the public interface.
 
+mod endless;
 mod get;
 mod in_place;
 mod kept;

@@ -1,6 +1,6 @@
 //! What `mount-s3 BUCKET_NAME DIRECTORY` takes, with mountpoint-s3's names, meanings and defaults.
 //!
-//! A flag that is here works, or is refused with a reason ([`LaterFlags`]). doc/CONFIGURATION.md has a row for each;
+//! A flag that is here works, or says that it has no effect ([`LaterFlags`]). doc/CONFIGURATION.md has a row for each;
 //! a test compares the two, and both with mountpoint-s3's list.
 
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Version and commit, for `--version`.
-const VERSION: &str = concat!(
+pub const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (",
     env!("MOUNTPOINT_COMMIT"),
@@ -22,8 +22,8 @@ const VERSION: &str = concat!(
 
 /// Mount an S3 bucket, or any bucket of an S3-compatible server, as a local directory.
 ///
-/// New files can be written, from their beginning to their end; --allow-overwrite, --allow-delete and --allow-rename
-/// let existing ones be replaced, removed and renamed. Unmount with `umount DIRECTORY` (or `fusermount3 -u DIRECTORY` as an
+/// New files can be written, from their beginning to their end; --allow-changes lets existing ones be replaced, appended
+/// to, removed and renamed, and keeps modes, owners and times. Unmount with `umount DIRECTORY` (or `fusermount3 -u DIRECTORY` as an
 /// ordinary user), or end the process with SIGTERM.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mount-s3", version = VERSION, max_term_width = 110, after_help = EXAMPLES)]
@@ -68,7 +68,7 @@ pub struct CliArgs {
     #[command(flatten)]
     pub logging: LoggingFlags,
 
-    /// What is refused.
+    /// What has no effect yet.
     #[command(flatten)]
     pub later: LaterFlags,
 
@@ -92,19 +92,31 @@ impl CliArgs {
         }
     }
 
+    /// What the mount table shows as mounted: the bucket as it was typed, because mount(8) finds the line of `/etc/fstab`
+    /// by it; with a prefix from a flag, the URI of both.
+    #[must_use]
+    pub fn source_name(&self) -> String {
+        let bucket = &self.bucket;
+        match self.bucket_flags.prefix.as_deref() {
+            Some(prefix) if !(prefix.is_empty() || self.is_fstab || bucket.name.contains(':')) => {
+                format!("s3://{}/{prefix}", bucket.name)
+            }
+            _ => bucket.text.clone(),
+        }
+    }
+
     /// Why this version does not mount what these arguments ask for; empty if it does.
     #[must_use]
     pub fn refusals(&self) -> Vec<String> {
-        match self.write.conflict() {
-            Some(conflict) => vec![conflict.to_owned()],
-            None => self.later.refusals(),
-        }
+        let conflict = self.write.conflict();
+        conflict.map(str::to_owned).into_iter().collect()
     }
 
     /// What is done in another way than the arguments say.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.metadata.warnings();
+        warnings.extend(self.later.warnings());
         if self.credentials.no_sign_request && self.credentials.profile.is_some() {
             warnings.push(
                 "--no-sign-request asks without credentials: --profile has no effect".to_owned(),
@@ -129,8 +141,7 @@ Examples:
   mount-s3 s3://my-bucket/imagenet/ /mnt/data           one prefix of it
   mount-s3 my-bucket /mnt/data --endpoint-url http://127.0.0.1:9000 --force-path-style
                                                         a bucket of an S3-compatible server
-  mount-s3 my-bucket /mnt/data --allow-overwrite --allow-delete --allow-rename
-                                                        with all changes that S3 can make
+  mount-s3 my-bucket /mnt/data --allow-changes          with all changes that S3 can make
   mount-s3 my-bucket /mnt/data --read-only              with none
   mount-s3 open-data /mnt/data --no-sign-request        a public bucket
   mount-s3 arn:aws:s3:us-east-1:123456789012:accesspoint/team /mnt/data
@@ -264,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn syntax_of_refused_flags() {
+    fn syntax_of_flags_without_effect() {
         check("bucket /mnt --sse aws:kms", Ok(""));
         check("bucket /mnt --sse AES256", Ok(""));
         check("bucket /mnt --sse aes256", Err("aws:kms:dsse"));
@@ -325,49 +336,76 @@ mod tests {
         assert!(warned("--read-only --allow-rename").ends_with("--allow-rename has no effect"));
     }
 
+    #[test]
+    fn sources_tell_buckets_apart() {
+        for (args, is_fstab, source) in [
+            ("bucket /mnt", false, "bucket"),
+            ("s3://bucket /mnt", false, "s3://bucket"),
+            ("s3://bucket/a/ /mnt", true, "s3://bucket/a/"),
+            ("bucket /mnt --prefix a/", false, "s3://bucket/a/"),
+            ("bucket /mnt --prefix a/", true, "bucket"),
+            ("s3://bucket /mnt --prefix=", false, "s3://bucket"),
+        ] {
+            let all = ["mount-s3"].into_iter().chain(args.split(' '));
+            let mut parsed = CliArgs::try_parse_from(all).unwrap();
+            parsed.is_fstab = is_fstab;
+            assert_eq!(parsed.source_name(), source, "{args}");
+        }
+    }
+
+    /// `args` are mounted, with one warning for each of `flags`; or refused for them.
     #[track_caller]
-    fn check_refused(args: &str, flags: &[&str]) {
+    fn check_told(args: &str, told: fn(&CliArgs) -> Vec<String>, flags: &[&str]) {
         let all = ["mount-s3", "bucket", "/mnt"]
             .into_iter()
             .chain(args.split(' '));
-        let refusals = CliArgs::try_parse_from(all).unwrap().refusals();
-        assert_eq!(refusals.len(), flags.len(), "{args}: {refusals:?}");
-        for (flag, refusal) in flags.iter().zip(&refusals) {
-            assert!(refusal.starts_with(flag), "{args}: {refusal}");
-            assert!(!refusal.contains('\n'), "{args}: {refusal}");
+        let texts = told(&CliArgs::try_parse_from(all).unwrap());
+        assert_eq!(texts.len(), flags.len(), "{args}: {texts:?}");
+        for (flag, text) in flags.iter().zip(&texts) {
+            assert!(text.starts_with(flag), "{args}: {text}");
+            assert!(!text.contains('\n'), "{args}: {text}");
         }
     }
 
     #[test]
-    fn each_later_flag_is_refused() {
-        check_refused("--read-only", &[]);
-        check_refused("--metadata-ttl minimal --negative-metadata-ttl 60", &[]);
-        check_refused(
+    fn conflicts_are_refused() {
+        for args in [
+            "--read-only",
+            "--metadata-ttl minimal --negative-metadata-ttl 60",
+            "--allow-delete --sse AES256 --write-part-size 5242880",
+            "--cache /c --log-metrics",
+        ] {
+            check_told(args, CliArgs::refusals, &[]);
+        }
+        check_told(
             "--sse AES256 --sse-kms-key-id arn:aws:kms:r:1:key/x",
+            CliArgs::refusals,
             &["--sse-kms-key-id cannot"],
         );
-        for args in [
-            "--cache /c",
-            "--cache-xz b--use1-az4--x-s3",
-            "--log-metrics",
-            "--otlp-endpoint http://h:4318",
+    }
+
+    #[test]
+    fn each_later_flag_has_one_warning() {
+        for (args, flags) in [
+            ("--cache /c", &["--cache "][..]),
+            ("--cache-xz b--use1-az4--x-s3", &["--cache-xz "]),
+            ("--log-metrics", &["--log-metrics "]),
+            ("--otlp-endpoint http://h:4318", &["--otlp-endpoint "]),
+            (
+                "--cache /c --max-cache-size 1",
+                &["--cache ", "--max-cache-size "],
+            ),
+            (
+                "--cache /c --cache-xz b--use1-az4--x-s3 --cache-block-size 1",
+                &["--cache ", "--cache-xz ", "--cache-block-size "],
+            ),
+            (
+                "--otlp-endpoint http://h --otlp-export-interval 9",
+                &["--otlp-endpoint ", "--otlp-export-interval "],
+            ),
+            ("--read-only", &[]),
         ] {
-            check_refused(args, &[args.split(' ').next().unwrap()]);
+            check_told(args, CliArgs::warnings, flags);
         }
-        check_refused("--allow-delete --sse AES256 --write-part-size 5242880", &[]);
-        check_refused(
-            "--cache /c --max-cache-size 1",
-            &["--cache ", "--max-cache-size "],
-        );
-        check_refused(
-            "--cache /c --cache-xz b--use1-az4--x-s3 --cache-block-size 1",
-            &["--cache ", "--cache-xz ", "--cache-block-size "],
-        );
-        check_refused(
-            "--cache /c --cache-block-size 1",
-            &["--cache ", "--cache-block-size "],
-        );
-        let otlp = "--otlp-endpoint http://h --otlp-export-interval 9";
-        check_refused(otlp, &["--otlp-endpoint ", "--otlp-export-interval "]);
     }
 }

@@ -5,6 +5,8 @@ use std::str::FromStr;
 /// A checked bucket argument. Which kind of bucket an ARN or a name stands for is the client's knowledge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketArg {
+    /// As it was typed.
+    pub text: String,
     /// The bucket's name, or the ARN or alias of an access point.
     pub name: String,
     /// From the URI; empty, or ends with `/`.
@@ -49,6 +51,7 @@ impl FromStr for BucketArg {
                 check_name(text)?
             };
             return Ok(Self {
+                text: text.to_owned(),
                 name: name.to_owned(),
                 prefix: String::new(),
                 is_uri: false,
@@ -63,6 +66,7 @@ impl FromStr for BucketArg {
             return Err(BucketArgError::Prefix(format!("{name}/{prefix}")));
         }
         Ok(Self {
+            text: text.to_owned(),
             name: name.to_owned(),
             prefix: prefix.to_owned(),
             is_uri: true,
@@ -121,6 +125,7 @@ mod tests {
         match expected {
             Ok((name, prefix)) => {
                 let wanted = BucketArg {
+                    text: text.to_owned(),
                     name: name.to_owned(),
                     prefix: prefix.to_owned(),
                     is_uri: text.starts_with("s3://"),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, ValueEnum};
 
 use super::{CliArgs, fstab};
@@ -43,7 +44,8 @@ impl Invocation {
         if let Some(translated) = fstab::translate(&arguments) {
             let translated =
                 translated.map_err(|error| CliArgs::command().error(error.kind(), error))?;
-            let mut args = CliArgs::try_parse_from(translated)?;
+            let mut args =
+                CliArgs::try_parse_from(translated).map_err(|error| in_words_of_fstab(&error))?;
             args.is_fstab = true;
             return Ok(Self::Mount(Box::new(args)));
         }
@@ -57,9 +59,79 @@ impl Invocation {
                 ManArgs::try_parse_from(&arguments[1..])?;
                 Ok(Self::Man)
             }
-            _ => Ok(Self::Mount(Box::new(CliArgs::try_parse_from(arguments)?))),
+            _ => match CliArgs::try_parse_from(&arguments) {
+                Ok(args) => Ok(Self::Mount(Box::new(args))),
+                Err(error) => Err(options_elsewhere(&arguments, &error).unwrap_or(error)),
+            },
         }
     }
+}
+
+/// The error with options as they were typed, without the dashes of the flags that they stand for.
+fn in_words_of_fstab(error: &clap::Error) -> clap::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.trim_start_matches('-').to_owned(),
+        _ => String::new(),
+    };
+    let message = match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let (typed, known) = (
+                text(ContextKind::InvalidArg),
+                text(ContextKind::SuggestedArg),
+            );
+            let hint = match known.as_str() {
+                "" => String::new(),
+                known => format!("; there is '{known}'"),
+            };
+            format!("the option '{typed}' after -o is not known{hint}")
+        }
+        // Flags are named among other words there.
+        _ => {
+            let message = error.to_string();
+            let message = message.strip_prefix("error: ").unwrap_or(&message);
+            let message = message.split("\n\nFor more information").next();
+            message.unwrap_or_default().replace("'--", "'")
+        }
+    };
+    CliArgs::command().error(error.kind(), message)
+}
+
+/// The error where `-o` stands elsewhere than behind bucket and directory, or not alone: what its options are as flags.
+fn options_elsewhere(arguments: &[OsString], error: &clap::Error) -> Option<clap::Error> {
+    let is_about_it = matches!(
+        error.get(ContextKind::InvalidArg),
+        Some(ContextValue::String(flag)) if flag == "-o"
+    );
+    let at = arguments
+        .iter()
+        .position(|argument| argument == "-o")
+        .filter(|_| is_about_it)?;
+    let typed = arguments.get(at + 1)?.to_str()?;
+    let command = CliArgs::command();
+    let flag = |option: &str| {
+        let (name, value) = option
+            .split_once('=')
+            .map_or((option, None), |(name, value)| (name, Some(value)));
+        let dashed = name.replace('_', "-");
+        let is_known = |long: &str| {
+            command
+                .get_arguments()
+                .any(|arg| arg.get_long() == Some(long))
+        };
+        let name = match name {
+            "ro" => "read-only",
+            _ if is_known(&dashed) => &dashed,
+            name => name,
+        };
+        value.map_or_else(|| format!("--{name}"), |value| format!("--{name}={value}"))
+    };
+    let flags: Vec<_> = typed.split(',').map(flag).collect();
+    let message = format!(
+        "-o {typed} cannot stand here: options after -o are mount(8)'s, behind the bucket and the directory and with \
+         nothing else. On the command line write {}",
+        flags.join(" ")
+    );
+    Some(CliArgs::command().error(error.kind(), message))
 }
 
 /// Print the completions of mount-s3 for a shell.
@@ -129,7 +201,25 @@ mod tests {
             Ok("mount bucket at /mnt by fstab"),
         );
         check("doctor /mnt -o rw", Ok("mount doctor at /mnt by fstab"));
-        check("bucket /mnt -o typo", Err("--typo"));
+        check(
+            "bucket /mnt -o typo",
+            Err("error: the option 'typo' after -o is not known\n"),
+        );
+        check(
+            "bucket /mnt -o ro,allow_other",
+            Err("the option 'allow_other' after -o is not known; there is 'allow-other'"),
+        );
+        check("bucket /mnt -o uid=me", Err("invalid value 'me' for 'uid"));
+        for line in [
+            "-o ro,allow_other,uid=7 bucket /mnt",
+            "bucket /mnt -o ro,allow_other,uid=7 --debug",
+        ] {
+            check(
+                line,
+                Err("-o ro,allow_other,uid=7 cannot stand here: options after -o are mount(8)'s"),
+            );
+            check(line, Err("write --read-only --allow-other --uid=7"));
+        }
         check(
             "bucket /mnt -o ro,rw",
             Err("the options 'ro' and 'rw' exclude each other"),

@@ -1,7 +1,7 @@
-//! Flags of caching and metrics: known, checked, and refused until they do something.
+//! Flags of caching and metrics: known, checked, and without effect until they do something.
 //!
-//! A flag that would change what the mount may do must not be swallowed. [`LaterFlags::refusals`] says for each
-//! that was given what this version does instead; nothing is mounted then.
+//! They change how fast a mount is and what is known of it, never what it may do, so a volume that asks for them starts.
+//! [`LaterFlags::warnings`] says for each that was given what this version does instead.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::{BucketArg, BucketArgError};
 /// Flags under "Not in this version".
 #[derive(Clone, Debug, Default, Args)]
 #[command(
-    next_help_heading = "Not in this version: checked, then refused with what it does instead",
+    next_help_heading = "Not in this version: checked, and without effect but a warning",
     // A disk and a bucket may cache at the same time.
     group = ArgGroup::new("cache_group").args(["cache", "cache_xz"]).multiple(true)
 )]
@@ -49,7 +49,7 @@ pub struct LaterFlags {
 impl LaterFlags {
     /// What a user who gave these flags must know: one text for each that this version cannot honour.
     #[must_use]
-    pub fn refusals(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let given = [
             ("cache", self.cache.is_some(), NO_CACHE),
             ("max-cache-size", self.max_cache_size.is_some(), NO_CACHE),
@@ -71,7 +71,7 @@ impl LaterFlags {
             .into_iter()
             .filter(|(_, given, _)| *given)
             .map(|(flag, _, instead)| {
-                format!("--{flag} is not in this version, which {instead}: leave the flag out")
+                format!("--{flag} has no effect: it is not in this version, which {instead}")
             })
             .collect()
     }

@@ -17,7 +17,7 @@ mod mount_flags;
 mod values;
 mod write_flags;
 
-pub use args::CliArgs;
+pub use args::{CliArgs, VERSION};
 pub use bucket::{BucketArg, BucketArgError};
 pub use bucket_flags::{BucketFlags, BucketTypeArg};
 pub use client_flags::ClientFlags;

@@ -15,6 +15,11 @@ use super::values::{bytes, parse_kms_key};
     reason = "each is a flag of the command line that we are compatible with"
 )]
 pub struct WriteFlags {
+    /// Let everything be changed that S3 can change: --allow-overwrite, --allow-delete, --allow-rename, --allow-append
+    /// and --posix-metadata in one
+    #[arg(long)]
+    pub allow_changes: bool,
+
     /// Let files and directories be removed
     #[arg(long)]
     pub allow_delete: bool,
@@ -108,6 +113,7 @@ impl WriteFlags {
     /// The flags that allow what a read-only mount does not do.
     pub(super) fn without_effect_if_read_only(&self) -> Vec<&'static str> {
         let given = [
+            (self.allow_changes, "--allow-changes"),
             (self.allow_delete, "--allow-delete"),
             (self.allow_overwrite, "--allow-overwrite"),
             (self.allow_append, "--allow-append"),

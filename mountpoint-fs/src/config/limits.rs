@@ -21,6 +21,11 @@ pub const SHUTDOWN_DRAIN: Duration = Duration::from_secs(5);
 /// How long the end of a mount waits for the session's threads after the connection was aborted.
 pub const SHUTDOWN_ABORT: Duration = Duration::from_secs(2);
 
+/// How long after a signal the end of a mount goes on to store what was closed. With [`UPLOAD_ABORT`], [`SHUTDOWN_RUNTIME`]
+/// and 5 s in which the client's threads end, the process is gone after 24 s at most, whatever S3 does: Kubernetes kills it
+/// after 30. What takes longer has to be unmounted instead, see [`UPLOAD_DRAIN`].
+pub const SIGNAL_DRAIN: Duration = Duration::from_secs(15);
+
 /// How long the end of the process waits for requests that are still in progress.
 pub const SHUTDOWN_RUNTIME: Duration = Duration::from_secs(1);
 
@@ -87,6 +92,13 @@ pub const WRITE_SIZE_SHARE: u64 = 2048;
 /// Not less than that, in bytes: the largest extended attribute.
 pub const WRITE_SIZE_MIN: usize = 64 << 10;
 
+/// How long a WRITE ahead of a file's end waits for the one before it, each time, where that may be on its way: the kernel
+/// has sent it, and a session thread has it in hand. That takes microseconds, and longer on a machine that is starved.
+pub const AHEAD_WAIT: Duration = Duration::from_secs(1);
+
+/// How far ahead of a file's end bytes are that others may still come before, in bytes: all that the kernel has in flight.
+pub const AHEAD_MAX: u64 = MAX_BACKGROUND_MAX as u64 * WRITE_SIZE_MAX as u64;
+
 /// Threads whose last WRITE is known. More than that count as fewer.
 pub const WRITERS_SEEN: usize = 1024;
 
@@ -106,6 +118,10 @@ pub const WRITE_PART_DEFAULT: u64 = 8 << 20;
 /// Parts of one file that are sent to the end of its object or wait for that: one on its way, one behind it. They go
 /// one after the other, so more would only hold memory.
 pub const GROWTH_PARTS_MAX: usize = 2;
+
+/// Zeros that one file may have stored for its gaps, in bytes. S3 has no holes, so each is sent and paid for: this is the
+/// disk image of a virtual machine, and a minute or so of a fast network; a slip in an offset ends here.
+pub const GAP_BYTES_MAX: u64 = 64 << 30;
 
 /// Parts that one upload may have; S3's limit.
 pub const UPLOAD_PARTS_MAX: u16 = 10_000;
@@ -203,11 +219,11 @@ pub const SHORTAGE_IDLE: Duration = Duration::from_secs(1);
 /// way to the bucket: it may be a log that gets a line now and then.
 pub const SHORTAGE_FILL: Duration = Duration::from_secs(5);
 
-/// How long the end of a mount waits for uploads that were begun. What is not done by then is aborted.
+/// How long the end of a mount that was unmounted waits for uploads that were begun. What is not done by then is aborted.
 pub const UPLOAD_DRAIN: Duration = Duration::from_secs(30);
 
 /// How long it then waits for the aborts.
-pub const UPLOAD_ABORT: Duration = Duration::from_secs(5);
+pub const UPLOAD_ABORT: Duration = Duration::from_secs(3);
 
 /// A journal of uploads is begun anew when it is larger than this, in bytes, and twice as large as when it was begun.
 pub const JOURNAL_LEN_MAX: u64 = 64 << 10;
@@ -220,6 +236,18 @@ pub const RENAME_REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Journals in the state directory that are looked at: one for each mount of this user that was killed.
 pub const JOURNAL_FILES_MAX: usize = 1000;
+
+/// Bytes of lines that wait to be written to a journal. Where there are more, all that is open is written instead.
+pub const JOURNAL_QUEUE_MAX: usize = 64 << 10;
+
+/// How long an upload waits until the journal names it. A disk that takes longer must not stop what goes to the bucket.
+pub const JOURNAL_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How long the end of a mount waits for the journal's last lines.
+pub const JOURNAL_END_MAX: Duration = Duration::from_secs(2);
+
+/// Journals of other hosts that the log names: in a home that many hosts share there may be one for each.
+pub const JOURNAL_HOSTS_NAMED_MAX: usize = 8;
 
 /// Names that one LIST asks for: the most that S3 returns in a page.
 pub const LIST_PAGE_KEYS: u16 = 1000;
@@ -594,6 +622,15 @@ pub const FOLLOW_TRIES_MAX: u32 = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kubernetes_waits_for_the_end_of_a_mount_that_is_told_to_end() {
+        let files_end = SHUTDOWN_DRAIN + SHUTDOWN_ABORT;
+        assert!(files_end < SIGNAL_DRAIN, "nothing is left to store files");
+        let threads_end = Duration::from_secs(5);
+        let taken = SIGNAL_DRAIN + UPLOAD_ABORT + SHUTDOWN_RUNTIME + threads_end;
+        assert!(taken < Duration::from_secs(25), "{taken:?}");
+    }
 
     #[test]
     fn systemd_waits_for_the_end_of_a_mount() {

@@ -43,7 +43,7 @@ pub(super) fn advice(error: &ClientError) -> String {
         ErrorKind::WrongRegion(Some(region)) => format!("mount with --region {region}"),
         ErrorKind::WrongRegion(None) => "name the bucket's region with --region".to_owned(),
         ErrorKind::Unreachable => "check --endpoint-url, the network and the proxy".to_owned(),
-        ErrorKind::Throttled | ErrorKind::Transient => {
+        ErrorKind::Conflict | ErrorKind::Throttled | ErrorKind::Transient => {
             "try again; if it stays, ask who runs the server".to_owned()
         }
         ErrorKind::InvalidResponse => {
@@ -59,12 +59,61 @@ pub(super) fn advice(error: &ClientError) -> String {
     }
 }
 
-/// A message and its hint: "what failed: why; what to do".
+/// A message and its hint: "what failed: why; what to do". What stands in brackets or between backticks is not cut.
 pub(super) fn split_hint(message: &str) -> (&str, Option<&str>) {
-    match message.rsplit_once("; ") {
-        Some((what, hint)) => (what, Some(hint)),
+    match ends_of_clauses(message).last() {
+        Some(at) => (&message[..*at], Some(&message[at + CLAUSE_END.len()..])),
         None => (message, None),
     }
+}
+
+/// The advice without what it says of flags that were given.
+pub(super) fn without_given(advice: &str, is_given: impl Fn(&str) -> bool) -> String {
+    let mut kept = Vec::new();
+    let mut from = 0;
+    let ends = ends_of_clauses(advice);
+    for end in ends.into_iter().chain([advice.len()]) {
+        let clause = &advice[from..end];
+        from = end + CLAUSE_END.len();
+        let given = SWITCHES
+            .iter()
+            .find(|(flag, _)| clause.contains(flag) && is_given(flag));
+        match given {
+            Some((_, instead)) => kept.extend(Some(*instead).filter(|text| !text.is_empty())),
+            None => kept.push(clause),
+        }
+    }
+    match kept.is_empty() {
+        true => advice.to_owned(),
+        false => kept.join(CLAUSE_END),
+    }
+}
+
+/// Switches that advice may name, and what to say instead to those who gave them.
+const SWITCHES: [(&str, &str); 2] = [
+    ("--force-path-style", ""),
+    (
+        "--no-sign-request",
+        "the bucket is not public: leave --no-sign-request out, and use credentials",
+    ),
+];
+
+const CLAUSE_END: &str = "; ";
+
+/// Where clauses end, but for those in brackets or between backticks.
+fn ends_of_clauses(text: &str) -> Vec<usize> {
+    let (mut depth, mut is_code) = (0_usize, false);
+    let mut ends = Vec::new();
+    for (at, character) in text.char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            '`' => is_code = !is_code,
+            ';' if depth == 0 && !is_code && text[at..].starts_with(CLAUSE_END) => ends.push(at),
+            _ => {}
+        }
+    }
+    ends
 }
 
 /// As [`split_hint`]; the client appends the number of its attempts to the whole, and it belongs to what failed.
@@ -118,6 +167,42 @@ mod tests {
             assert_eq!(what(&error), found);
             assert!(advice(&error).contains(hint), "{}", advice(&error));
         }
+    }
+
+    #[test]
+    fn brackets_are_not_cut() {
+        for (message, what, hint) in [
+            ("a; b", "a", Some("b")),
+            ("a; b; c", "a; b", Some("c")),
+            ("a (x; y), or b", "a (x; y), or b", None),
+            (
+                "a is mounted; `umount a` (`b`; `umount -l a` if c), or d",
+                "a is mounted",
+                Some("`umount a` (`b`; `umount -l a` if c), or d"),
+            ),
+            ("a `x; y`; z", "a `x; y`", Some("z")),
+        ] {
+            assert_eq!(split_hint(message), (what, hint));
+        }
+    }
+
+    #[test]
+    fn flags_that_were_given_are_not_advised() {
+        let denied = advice(&ClientError::new(ErrorKind::Denied, "x"));
+        let absent = advice(&ClientError::new(ErrorKind::NoSuchBucket, "x"));
+        let none = |_: &str| false;
+        assert_eq!(without_given(&denied, none), denied);
+        let unsigned = without_given(&denied, |flag| flag == "--no-sign-request");
+        assert!(unsigned.ends_with("leave --no-sign-request out, and use credentials"));
+        let styled = without_given(&absent, |flag| flag == "--force-path-style");
+        assert_eq!(
+            styled,
+            "check the bucket's name, --region and --endpoint-url"
+        );
+        assert_eq!(
+            without_given("give --force-path-style", |_| true),
+            "give --force-path-style"
+        );
     }
 
     #[test]

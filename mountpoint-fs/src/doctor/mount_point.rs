@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::error_text::split_hint;
 use super::finding::{Area, Finding};
-use crate::fuse::{MountError, check_mount_point};
+use crate::fuse::{MountError, check_mount_point, is_dead_mount};
 
 const CHECK: &str = "mount point";
 
@@ -15,6 +15,8 @@ pub(super) enum State {
         is_empty: bool,
     },
     Missing,
+    /// A mount of this program whose process is gone.
+    Dead,
     Unusable(String),
     /// `/dev/fd/N`: whoever mounts has looked at it.
     Passed,
@@ -26,6 +28,7 @@ pub(super) fn look(directory: &Path) -> State {
         return State::Passed;
     }
     match check_mount_point(directory) {
+        Ok(canonical) if is_dead_mount(&canonical) => State::Dead,
         Ok(canonical) => {
             let is_empty =
                 std::fs::read_dir(canonical).map_or(true, |mut entries| entries.next().is_none());
@@ -51,6 +54,12 @@ pub(super) fn judge(directory: &Path, state: Option<&State>, is_given: bool) -> 
             CHECK,
             format!("{shown} is not empty: what lies there is hidden while the bucket is mounted"),
             "choose an empty directory, unless that is meant",
+        ),
+        Some(State::Dead) => Finding::warning(
+            Area::Directory,
+            CHECK,
+            format!("{shown} is a mount whose process is gone"),
+            format!("nothing: the next mount there replaces it; `umount -l {shown}` removes it"),
         ),
         Some(State::Passed) => Finding::ok(
             Area::Directory,
@@ -123,6 +132,7 @@ mod tests {
             (Some(State::Missing), true, Level::Error, "mkdir -p /mnt/x"),
             (Some(State::Missing), false, Level::Ok, "none was given"),
             (Some(State::Passed), true, Level::Ok, "descriptor"),
+            (Some(State::Dead), true, Level::Warning, "replaces it"),
             (
                 Some(State::Unusable("x is busy; go away".to_owned())),
                 true,

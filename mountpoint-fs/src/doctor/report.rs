@@ -10,14 +10,19 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use super::arguments::Flag;
+use super::error_text::without_given;
 use super::finding::{Finding, Level};
 use super::recommendation::Recommendation;
+use crate::mount::safe_line;
 
 /// The report so far.
 #[derive(Debug)]
 pub(super) struct Report {
     findings: Vec<Finding>,
     is_json: bool,
+    /// The flags of the command line: none of them is advised.
+    pub(super) given: Vec<Flag>,
     /// Hidden where standard error is no terminal.
     progress: ProgressBar,
 }
@@ -48,6 +53,7 @@ impl Report {
         Self {
             findings: Vec::new(),
             is_json,
+            given: Vec::new(),
             progress,
         }
     }
@@ -57,7 +63,9 @@ impl Report {
         self.progress.set_message(what.to_owned());
     }
 
-    pub(super) fn add(&mut self, finding: Finding) {
+    pub(super) fn add(&mut self, mut finding: Finding) {
+        let is_given = |name: &str| self.given.iter().any(|flag| flag.name == name);
+        finding.advice = without_given(&finding.advice, is_given);
         if !self.is_json {
             let is_first = self
                 .findings
@@ -154,10 +162,11 @@ fn row(finding: &Finding) -> String {
         "  {:<8} {:<20} {}\n",
         finding.level.name(),
         finding.check,
-        finding.found
+        safe_line(&finding.found)
     );
     if !finding.advice.is_empty() {
-        text.push_str(&format!("  {:<8} {:<20} -> {}\n", "", "", finding.advice));
+        let advice = safe_line(&finding.advice);
+        text.push_str(&format!("  {:<8} {:<20} -> {advice}\n", "", ""));
     }
     text
 }
@@ -179,6 +188,7 @@ mod tests {
         assert!(lines[1].ends_with(" -> buy more"));
         let mut report = Report {
             findings: Vec::new(),
+            given: Vec::new(),
             is_json: true,
             progress: ProgressBar::hidden(),
         };

@@ -10,7 +10,7 @@ use super::recommendation::{Change, Place, Recommendation, directory_for};
 use super::report::Report;
 use super::{kernel, machine, memory, mount_point, mounting, network, process_limits, server};
 use crate::config::limits;
-use crate::mount::{Environment, MountConfig};
+use crate::mount::{Environment, MountConfig, is_syslog_there};
 
 /// Runs `mount-s3 doctor` with what stands behind that word. The exit code is 0 if the bucket can be mounted, or the
 /// machine can mount where no bucket is named; 1 if not; 2 when the command line is wrong.
@@ -35,6 +35,8 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
             return report.finish(None);
         }
     };
+    report.given = arguments.flags.clone();
+    look_at_log(&arguments, &mut report);
     let mut changes = look_at_machine(&config, &mut report);
     let Some(bucket) = &arguments.bucket else {
         return report.finish(None);
@@ -52,6 +54,21 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     };
     let recommendation = Recommendation::new(bucket, &place, &arguments.flags, &changes);
     report.finish(Some(&recommendation))
+}
+
+/// Where a mount with these flags would log to.
+fn look_at_log(arguments: &Arguments, report: &mut Report) {
+    let mount = &arguments.mount;
+    let is_elsewhere =
+        mount.foreground || mount.logging.no_log || mount.logging.log_directory.is_some();
+    if !is_elsewhere && !is_syslog_there() {
+        report.add(Finding::warning(
+            Area::Flags,
+            "log",
+            "there is no syslog here (/dev/log): the log of a mount in the background is lost",
+            "keep it in files with --log-directory DIRECTORY, or stay in the foreground with --foreground",
+        ));
+    }
 }
 
 /// Returns the flags that suit the machine better.

@@ -14,8 +14,8 @@ use super::permission::{Change, not_kept, permit};
 use crate::config::limits::LINK_LEN_MAX;
 use crate::namespace::Version;
 use crate::operation::{
-    AttributeChange, Attributes, Entry, FileKind, FsError, InodeNo, PosixAttributes, Progress,
-    ReadData, TimeChange,
+    AttributeChange, Attributes, Entry, FileKind, FsError, HandleNo, InodeNo, PosixAttributes,
+    Progress, ReadData, TimeChange,
 };
 
 impl FileSystem {
@@ -29,6 +29,10 @@ impl FileSystem {
         let mut now = self.attributes(ino).await?;
         let mut change = change;
         if now.size > 0 && self.cut_unchanged(&change).await? {
+            change.size = None;
+            now = self.attributes(ino).await?;
+        }
+        if self.set_len(&change, now.size).await? {
             change.size = None;
             now = self.attributes(ino).await?;
         }
@@ -57,6 +61,54 @@ impl FileSystem {
         let open = self.writer(ino);
         let _held = self.replace_headers(name, &object, open.as_deref()).await?;
         self.attributes(ino).await
+    }
+
+    /// `ftruncate` of a file that is being written, or that is empty: it is to have at least so many bytes. Returns whether
+    /// it was that; a stored file is cut by the server.
+    async fn set_len(&self, change: &AttributeChange, len_now: u64) -> Result<bool, FsError> {
+        let (Some(handle), Some(len)) = (change.handle, change.size) else {
+            return Ok(false);
+        };
+        let file = self.files.get(handle)?;
+        self.begin_empty(&file, len, len_now).await?;
+        let Ok(open) = file.writing() else {
+            return Ok(false);
+        };
+        if len <= len_now && !self.namespace.is_being_written(open.ino) {
+            return Ok(false);
+        }
+        open.writer.set_len(len).await?;
+        if len != len_now {
+            open.written();
+        }
+        Ok(true)
+    }
+
+    /// `fallocate` without flags: the file is to have `end` bytes at least. [`FsError::Unsupported`] for a file that is not
+    /// being written and not empty: nothing can be reserved.
+    pub async fn allocate(&self, handle: HandleNo, end: u64) -> Result<(), FsError> {
+        let file = self.files.get(handle)?;
+        let ino = match (file.writing(), file.unchanged()) {
+            (Ok(open), _) => open.ino,
+            (Err(_), Some(late)) => late.ino,
+            (Err(error), None) => return Err(error),
+        };
+        let len_now = self.attributes(ino).await?.size;
+        if end <= len_now {
+            return Ok(());
+        }
+        let change = AttributeChange {
+            size: Some(end),
+            handle: Some(handle),
+            ..AttributeChange::default()
+        };
+        if self.set_len(&change, len_now).await? {
+            Ok(())
+        } else {
+            Err(FsError::Unsupported(
+                "nothing can be reserved behind an object's end",
+            ))
+        }
     }
 
     /// With `--posix-metadata`: objects carry what is changed, and a directory's marker does.
@@ -242,7 +294,8 @@ impl Wanted {
             }
             Some(size) if size > now.size => {
                 return Err(FsError::NotPermitted(
-                    "a file cannot be made longer but by writing at its end, when it is made or with --allow-append"
+                    "a file cannot be made longer but by writing at its end, when it is made or with --allow-changes, \
+                     or --allow-append alone"
                         .to_owned(),
                 ));
             }

@@ -54,7 +54,7 @@ impl FileSystem {
             change.tell_of_unseen(&key);
             return Err(FsError::NotEmpty);
         }
-        self.mutator.forget_renames_of(&prefix);
+        self.mutator.forget_renames_of(&prefix).await;
         change.removed();
         Ok(())
     }
@@ -72,8 +72,10 @@ impl FileSystem {
         if change.known().is_some() {
             return Err(FsError::Exists);
         }
-        self.mutator.forget_renames_of(&prefix);
-        let is_marked = self.mutator.makes_markers();
+        self.mutator.forget_renames_of(&prefix).await;
+        // The mode is kept at once: what `mkdtemp` makes is nobody else's.
+        let has_own_mode = self.write.posix_metadata && mode != self.dir_mode;
+        let is_marked = self.mutator.makes_markers() || has_own_mode;
         if is_marked {
             let headers = self.new_directory_headers(mode);
             self.mutator.make_marker(&prefix, headers).await?;
@@ -157,7 +159,7 @@ impl FileSystem {
             (None, RenameMode::Replace) if may_replace.is_ok() => Target::Any,
             (None, _) => Target::Absent,
         };
-        self.mutator.forget_renames_from_above(to.key());
+        self.mutator.forget_renames_from_above(to.key()).await;
         let seen = (from.key(), &version.etag);
         let moved = self.mutator.rename(seen, to.key(), &target, stop).await;
         let moved = match moved {

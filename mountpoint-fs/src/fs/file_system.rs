@@ -20,7 +20,7 @@ use crate::config::limits::{NAME_LEN_MAX, SMALL_FILE_MAX};
 use crate::config::{FsConfig, WriteConfig};
 use crate::handle::{HandleTable, LateWriter, OpenFile, OpenWriter};
 use crate::mutate::Mutator;
-use crate::namespace::{Namespace, OpenVersion, Proof};
+use crate::namespace::{FileOpened, Namespace, OpenVersion, Proof};
 use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, Looking, OpenOptions, Opened,
     Purpose, ReadData, StaleName, StatFs, Surplus,
@@ -51,6 +51,8 @@ pub struct FileSystem {
     pub(super) mutator: Arc<Mutator>,
     /// Of new files and directories.
     pub(super) owner: (u32, u32),
+    /// Of directories that say nothing else.
+    pub(super) dir_mode: u16,
     directories: HandleTable<OpenDirectory>,
 }
 
@@ -77,6 +79,7 @@ impl FileSystem {
             write,
             mutator,
             owner: (config.uid, config.gid),
+            dir_mode: config.dir_mode,
             namespace: Arc::new(namespace),
             reading,
             read_modes,
@@ -153,6 +156,12 @@ impl FileSystem {
         self.namespace.attributes(ino).await
     }
 
+    /// Whether `ino` has an open handle.
+    #[must_use]
+    pub fn is_open(&self, ino: InodeNo) -> bool {
+        self.namespace.is_open(ino)
+    }
+
     /// Opens a file for reading, at the version S3 has now.
     ///
     /// [`FsError::Stale`] if that is another version than the inode's: the inode's name is to be looked up again, and
@@ -170,7 +179,7 @@ impl FileSystem {
     ) -> Result<Opened, FsError> {
         // What fails is gone, and is no business of who reads: the kernel looks the name up again.
         self.finish_closed(ino).await.ok();
-        let followed = self.synchronised(ino);
+        let followed = self.synchronised(ino, late.is_some());
         let is_direct = options.direct || followed.is_some();
         let opened = self.namespace.open(ino, is_direct).await?;
         let (key, etag) = (&opened.key, &opened.version.etag);
@@ -188,7 +197,14 @@ impl FileSystem {
         {
             return Ok(self.followed(ino, reader));
         }
-        let was_opened = self.namespace.opened(ino, &opened.version)?;
+        let was_opened = match self
+            .namespace
+            .opened(ino, &opened.version, late.is_none())?
+        {
+            FileOpened::Following => return Ok(self.followed(ino, reader)),
+            FileOpened::Again => true,
+            FileOpened::First => false,
+        };
         let (direct_io, watch) = self.read_modes.open(
             (key.as_str(), etag.as_str()),
             opened.version.size,

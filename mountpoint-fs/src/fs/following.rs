@@ -17,10 +17,12 @@ use crate::read::Reader;
 use crate::sync::Mutex;
 
 impl FileSystem {
-    /// What somebody else goes on writing of `ino`, which who opens it now reads.
-    pub(super) fn synchronised(&self, ino: InodeNo) -> Option<Arc<Progress>> {
-        let open = self.writer(ino).filter(|open| open.goes_on())?;
-        Some(Arc::clone(open.writer.progress()))
+    /// What was stored of `ino` by a writer that has it open still and may go on: a reader that opens it now follows that. One
+    /// that `may_write` as well does so only where the writer has not closed it, because a follower never writes.
+    pub(super) fn synchronised(&self, ino: InodeNo, may_write: bool) -> Option<Arc<Progress>> {
+        let open = self.writer(ino).filter(|open| open.was_flushed())?;
+        let is_followed = open.writer.failure().is_none() && (!may_write || open.goes_on());
+        is_followed.then(|| Arc::clone(open.writer.progress()))
     }
 
     /// A handle that follows `ino`, from the newest version on, which `reader` reads.

@@ -95,7 +95,7 @@ impl FileSystem {
         let key = self.key_text(ino, None).unwrap_or_default();
         Err(FsError::NotSequential(format!(
             "{key}: it has {size} bytes, and a write at {offset} would change parts of it: an existing file is replaced as \
-             a whole, with O_TRUNC or cut to nothing before the first write, or written on at its end with --allow-append"
+             a whole, with O_TRUNC or cut to nothing before the first write, or written on at its end with --allow-changes, or --allow-append alone"
         )))
     }
 
@@ -120,9 +120,28 @@ impl FileSystem {
         Ok(true)
     }
 
+    /// A length other than nothing as the first change of an open file that is empty: it is written from now on.
+    pub(super) async fn begin_empty(
+        &self,
+        file: &OpenFile,
+        len: u64,
+        len_now: u64,
+    ) -> Result<(), FsError> {
+        let Some(late) = file.unchanged().filter(|_| len > 0 && len_now == 0) else {
+            return Ok(());
+        };
+        let readers = readers_beside(file);
+        let begin = async {
+            let writer = self.begin_at(late.ino, 0, readers).await?;
+            Ok(self.begun(late, writer, readers))
+        };
+        late.begin(begin).await.map(drop)
+    }
+
     /// `writer` writes the file that was opened as `late` from now on; what has read it reads no more.
     fn begun(&self, late: &LateWriter, writer: Arc<Writer>, readers: Readers) -> Arc<OpenWriter> {
         if readers == Readers::Itself {
+            writer.opened_for_both();
             self.namespace.close(late.ino);
         }
         let open = OpenWriter::begun(late.ino, writer, late.opener, late.was_closed());

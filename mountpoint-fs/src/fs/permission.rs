@@ -51,22 +51,27 @@ pub(crate) fn permit(settings: &WriteConfig, change: Change) -> Result<(), FsErr
     }
 }
 
-const OVERWRITE: &str = "an existing file is not replaced without --allow-overwrite";
-const APPEND: &str = "an existing file is not appended to without --allow-append \
+const OVERWRITE: &str =
+    "an existing file is not replaced without --allow-changes, or --allow-overwrite alone";
+const APPEND: &str = "an existing file is not appended to without --allow-changes, or --allow-append alone \
                       (or --incremental-upload on a directory bucket)";
-const DELETE: &str = "a file is not removed without --allow-delete";
+const DELETE: &str = "a file is not removed without --allow-changes, or --allow-delete alone";
 /// What is told of an attribute that S3 does not keep by itself.
 pub(super) fn not_kept(attribute: &str) -> FsError {
     FsError::NotPermitted(format!(
-        "{attribute} cannot be changed: S3 keeps none, and objects carry it only with --posix-metadata"
+        "{attribute} cannot be changed: S3 keeps none, and objects carry it only with --allow-changes, or \
+         --posix-metadata alone"
     ))
 }
 
 /// What is told of the others.
-pub(super) const NO_EXTENDED_ATTRIBUTES: &str = "extended attributes are stored only with --posix-metadata, and only those whose names begin with user.";
+pub(super) const NO_EXTENDED_ATTRIBUTES: &str = "extended attributes are stored only with --allow-changes, or \
+     --posix-metadata alone, and only those whose names begin with user.";
 
-const SYMBOLIC_LINK: &str = "a symbolic link is not made without --posix-metadata";
-const REMOVE_DIRECTORY: &str = "a directory is not removed without --allow-delete";
+const SYMBOLIC_LINK: &str =
+    "a symbolic link is not made without --allow-changes, or --posix-metadata alone";
+const REMOVE_DIRECTORY: &str =
+    "a directory is not removed without --allow-changes, or --allow-delete alone";
 
 #[cfg(test)]
 mod tests {
@@ -90,6 +95,7 @@ mod tests {
             (Ok(()), None) => {}
             (Err(FsError::NotPermitted(text)), Some(flag)) => {
                 assert!(text.contains(flag), "{change:?}: {text}");
+                assert!(text.contains("--allow-changes"), "{change:?}: {text}");
             }
             (other, expected) => panic!("{change:?}: {other:?}, expected {expected:?}"),
         }

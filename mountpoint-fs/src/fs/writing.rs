@@ -4,10 +4,12 @@
 //! dropped while it waits has changed nothing that the application could tell; what was begun goes on by itself.
 
 use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use futures::future::{join, join_all};
-use mountpoint_client::types::{ChecksumAlgorithm, KeptChecksum, Key};
+use mountpoint_client::types::{Checksum, ChecksumAlgorithm, KeptChecksum, Key};
 
 use crate::config::limits::{READ_SIZE_MAX, UPLOAD_PART_MIN};
 use crate::handle::{Closing, OpenFile, OpenWriter, Opener};
@@ -43,6 +45,9 @@ impl FileSystem {
             Beginning::New
         };
         let writer = Writer::new(&self.writing, key, beginning, progress, observer);
+        if options.both {
+            writer.opened_for_both();
+        }
         if let Some(posix) = self.posix_of_new(options.mode) {
             let mut headers = writer.headers();
             posix.store(FileKind::File, self.wall_now(), &mut headers.metadata);
@@ -98,6 +103,9 @@ impl FileSystem {
         } else {
             return self.open_unchanged(ino, opener);
         };
+        if options.both {
+            writer.opened_for_both();
+        }
         Ok(self.insert_writer(ino, writer, opener))
     }
 
@@ -136,7 +144,7 @@ impl FileSystem {
         } else {
             // Nothing is to be lost: what somebody else has written into the empty file meanwhile stays.
             let Version { etag, size, .. } = version;
-            Beginning::Extend(Stored { etag, size })
+            Beginning::Fill(Stored { etag, size })
         };
         let observer = self.observer((ino, &key), &progress);
         let writer = Writer::new(&self.writing, key, beginning, progress, observer);
@@ -163,14 +171,16 @@ impl FileSystem {
             if matches!(details, Err(FsError::Stale(_))) {
                 self.namespace.distrust(ino);
             }
-            let algorithm = match details?.checksum {
+            let details = details?;
+            let algorithm = match details.checksum {
                 KeptChecksum::None => Some(None),
                 KeptChecksum::Of(algorithm) => Some(Some(algorithm)),
                 // What is appended would need a checksum that is not computed here.
                 KeptChecksum::Other => None,
             };
             if let Some(algorithm) = algorithm {
-                return self.begin_growing(ino, (key, version), algorithm, readers);
+                let checksum = (algorithm, details.whole);
+                return self.begin_growing(ino, (key, version), checksum, readers);
             }
         }
         let content = if version.size < UPLOAD_PART_MIN {
@@ -212,12 +222,12 @@ impl FileSystem {
         &self,
         ino: InodeNo,
         (key, version): (Key, Version),
-        algorithm: Option<ChecksumAlgorithm>,
+        (algorithm, whole): (Option<ChecksumAlgorithm>, Option<Checksum>),
         readers: Readers,
     ) -> Result<Arc<Writer>, FsError> {
         let progress = self.new_progress(version.size);
         let Version { etag, size, .. } = version.clone();
-        let beginning = Beginning::Grow(Stored { etag, size }, algorithm);
+        let beginning = Beginning::Grow(Stored { etag, size }, algorithm, whole);
         self.begin_behind(ino, (&key, &version), &progress, readers)?;
         let observer = self.observer((ino, &key), &progress);
         Ok(Writer::new(
@@ -304,13 +314,25 @@ impl FileSystem {
         self.writing.hold(data)
     }
 
-    /// Takes bytes, when there is memory for them.
+    /// Takes bytes, when there is memory for them, from who has written nothing else that has not arrived.
     pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
+        self.write_in_order(handle, offset, data, &|| false).await
+    }
+
+    /// The same, behind what was written before and has not arrived, if that may be: `goes_on` is asked where bytes are
+    /// missing, and tells whether who writes may have sent more than this.
+    pub async fn write_in_order(
+        &self,
+        handle: HandleNo,
+        offset: u64,
+        data: &[u8],
+        goes_on: &(dyn Fn() -> bool + Send + Sync),
+    ) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let open = self.writer_at(&file, offset).await;
         let open = open.inspect_err(|_| self.refused(&file))?;
         open.written();
-        open.writer.write(offset, data).await
+        open.writer.write_in_order(offset, data, goes_on).await
     }
 
     /// A descriptor of the file is closed. Returns when the bucket holds what was written, unless another descriptor
@@ -327,7 +349,7 @@ impl FileSystem {
             return Err(error);
         }
         if open.close_stores(closing) {
-            open.writer.store().await?;
+            open.writer.finish().await?;
         }
         Ok(())
     }
@@ -351,10 +373,10 @@ impl FileSystem {
         let writers = Arc::clone(&self.writers);
         background::run(async move {
             if open.writer.is_open().await
-                && let Err(error) = open.writer.store().await
+                && let Err(error) = open.writer.finish().await
             {
-                let key = open.writer.key();
-                tracing::error!(%key, "a file that was closed could not be stored: {error}");
+                let (key, stays) = (open.writer.key(), open.writer.what_stays().await);
+                tracing::error!(%key, "a file that was closed could not be stored, {stays}: {error}");
             }
             writers.lock().retain(|_, known| !Arc::ptr_eq(known, &open));
             namespace.unchanged(open.ino, open.writer.progress());
@@ -369,7 +391,11 @@ impl FileSystem {
             && open.was_flushed()
             && self.namespace.is_being_written(ino)
         {
-            open.writer.store().await?;
+            let stored = match open.goes_on() {
+                true => open.writer.store().await,
+                false => open.writer.finish().await,
+            };
+            stored?;
         }
         Ok(())
     }
@@ -385,6 +411,22 @@ impl FileSystem {
             Some((_, name)) => Err(being_written(name)),
             None => Ok(()),
         }
+    }
+
+    /// From now on a thread writes down what the next mount must know, except in a directory that `is_unusable`.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start_journal(
+        &self,
+        is_unusable: impl Fn(&Path) -> bool + Send + Sync + 'static,
+    ) -> io::Result<()> {
+        self.mutator.journal().start(is_unusable)
+    }
+
+    /// Has nobody wait for long until something is written down. A task of a tokio runtime.
+    pub fn watch_journal(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.mutator.journal().watch()
     }
 
     /// Aborts uploads that mounts of the same bucket left when they were killed.
@@ -409,8 +451,8 @@ impl FileSystem {
         self.writing.end_waiting();
         let given_up = open.iter().map(async |open| {
             if open.writer.is_open().await {
-                let key = open.writer.key();
-                tracing::warn!(%key, "the mount ends while the file is being written: it is given up");
+                let (key, stays) = (open.writer.key(), open.writer.what_stays().await);
+                tracing::warn!(%key, "the mount ends while the file is being written: it is given up, {stays}");
                 open.writer.abandon(&ended).await;
             }
         });

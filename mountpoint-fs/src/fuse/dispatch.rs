@@ -15,13 +15,15 @@ use super::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, Step, TOO_LITTLE_RO
 use super::log_limit::LogLimit;
 use super::refusal::{Refusal, unsupported};
 use super::reply::Reply;
-use super::system_call::LookingThread;
+use super::system_call::{LookingThread, WritingThread};
 use super::task::{OnSignal, PendingReply};
+use super::told_failures::ToldFailures;
+use super::visitors::Visitors;
 use super::wire::{DirectoryBuffer, Fixed, Header, Operation, Request};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
-use crate::operation::{FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions};
+use crate::operation::{Attributes, FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions};
 
 /// What to do about a request.
 pub(super) enum Answer {
@@ -40,8 +42,8 @@ pub(super) enum Answer {
 pub(super) struct Rules {
     /// Whether the mount may be changed.
     pub(super) access: Access,
-    /// With `--allow-root`: who may use the mount besides root.
-    pub(super) owner: Option<u32>,
+    /// Who may use the mount.
+    pub(super) visitors: Visitors,
     /// Whether a file that is read past the page cache can be mapped as shared memory (Linux 6.6). Where it cannot,
     /// only those who ask for `O_DIRECT` are served that way: `mmap` is used more than it seems.
     pub(super) can_map_direct: bool,
@@ -75,6 +77,7 @@ pub(super) struct Dispatcher {
     rules: Rules,
     refusals: LogLimit<&'static str>,
     failures: LogLimit<(Step, i32, &'static str)>,
+    told: ToldFailures,
 }
 
 impl Dispatcher {
@@ -86,6 +89,7 @@ impl Dispatcher {
             rules,
             refusals,
             failures,
+            told: ToldFailures::default(),
         })
     }
 
@@ -101,6 +105,10 @@ impl Dispatcher {
         let ino = InodeNo(header.node);
         if self.is_denied(header, operation) {
             return Answer::Now(Reply::Failed(Errno::EACCES));
+        }
+        if self.rules.access == Access::ReadOnly && is_change(operation) {
+            let errno = errno(&FsError::ReadOnly, self.rules.access);
+            return Answer::Now(Reply::Failed(errno));
         }
         match operation {
             Operation::Interrupt { unique } => return Answer::Interrupt { unique: *unique },
@@ -138,8 +146,8 @@ impl Dispatcher {
                 0 => handle,
                 pid => u64::from(pid),
             };
-            self.fs.thread_writes(thread, data.len());
-            return self.write(ino, HandleNo(handle), offset, data);
+            self.fs.thread_writes(thread, data.0.len());
+            return self.write(header, HandleNo(handle), offset, data.0);
         }
         match self.later(header, operation) {
             Some(pending)
@@ -148,30 +156,24 @@ impl Dispatcher {
                 Answer::Later(pending, OnSignal::Store)
             }
             Some(pending) => Answer::Later(pending, OnSignal::End),
-            None => Answer::Now(self.now(operation)),
+            None => Answer::Now(self.now(ino, operation)),
         }
     }
 
-    /// Whether `--allow-root` refuses the request. What an open handle or the kernel itself needs is let through.
+    /// Whether the one who asks is none of those whom the mount serves. `fstat` names no handle: that of what is open is
+    /// let through, but for the root directory, where a walk into the mount begins.
     fn is_denied(&self, header: &Header, operation: &Operation<'_>) -> bool {
-        let is_other = self
-            .rules
-            .owner
-            .is_some_and(|owner| header.uid != owner && header.uid != 0);
-        let is_guarded = matches!(
-            operation,
-            Operation::Lookup { .. }
-                | Operation::GetAttributes
-                | Operation::Open { .. }
-                | Operation::Create { .. }
-                | Operation::MakeNode { .. }
-                | Operation::OpenDirectory
-                | Operation::StatFs
-                | Operation::ExtendedAttribute { .. }
-                | Operation::ExtendedAttributes { .. }
-                | Operation::Mutate(_)
-        );
-        is_other && is_guarded
+        let ino = InodeNo(header.node);
+        let is_of_open_handle = || {
+            let asks = matches!(operation, Operation::GetAttributes);
+            asks && ino != InodeNo::ROOT && self.fs.is_open(ino)
+        };
+        self.rules.visitors.refuses(header.uid, operation) && !is_of_open_handle()
+    }
+
+    /// The reply that tells `attributes`.
+    pub(super) fn attributes(&self, attributes: Attributes) -> Reply {
+        Reply::Fixed(Fixed::attributes(&self.rules.visitors.shown(attributes)))
     }
 
     /// Operations that may have to wait.
@@ -184,7 +186,7 @@ impl Dispatcher {
             Operation::GetAttributes => Box::pin(async move {
                 let result = this.fs.attributes(ino).await;
                 this.reply(Step::Attributes, ino, result, |attributes| {
-                    Reply::Fixed(Fixed::attributes(&attributes))
+                    this.attributes(attributes)
                 })
             }),
             Operation::Open { flags } => {
@@ -339,7 +341,14 @@ impl Dispatcher {
     }
 
     /// A WRITE. Bytes for which there is room go from the request into the file's buffer at once.
-    fn write(self: &Arc<Self>, ino: InodeNo, handle: HandleNo, offset: u64, data: &[u8]) -> Answer {
+    fn write(
+        self: &Arc<Self>,
+        header: &Header,
+        handle: HandleNo,
+        offset: u64,
+        data: &[u8],
+    ) -> Answer {
+        let (ino, thread) = (InodeNo(header.node), WritingThread(header.pid));
         let len = u32::try_from(data.len()).expect("a request is shorter than 4 GiB");
         let done = move |()| Reply::Fixed(Fixed::written(len));
         if let Some(result) = self.fs.write_now(handle, offset, data) {
@@ -347,7 +356,11 @@ impl Dispatcher {
         }
         let (this, held) = (Arc::clone(self), self.fs.hold(data));
         let pending = async move {
-            let result = this.fs.write(handle, offset, held.bytes()).await;
+            let goes_on = || thread.goes_on();
+            let written = this
+                .fs
+                .write_in_order(handle, offset, held.bytes(), &goes_on);
+            let result = written.await;
             this.reply(Step::Write, ino, result, done)
         };
         Answer::Later(Box::pin(pending), OnSignal::End)
@@ -369,9 +382,10 @@ impl Dispatcher {
     }
 
     /// Operations that never wait.
-    fn now(&self, operation: &Operation<'_>) -> Reply {
+    fn now(&self, ino: InodeNo, operation: &Operation<'_>) -> Reply {
         match operation {
             Operation::Release { handle } => {
+                self.told.released(ino);
                 self.fs.release(HandleNo(*handle));
                 Reply::Done
             }
@@ -414,7 +428,8 @@ impl Dispatcher {
 
     fn failed(&self, step: Step, what: Subject<'_>, error: &FsError) -> Reply {
         let errno = errno(error, self.rules.access);
-        if level(step, error) == Level::WARN {
+        let is_warning = level(step, error) == Level::WARN;
+        if is_warning && self.told.is_news(step, what.ino, &error.to_string()) {
             let kind = (step, errno as i32, flag_in(error));
             if let Some(suppressed) = self.failures.admit(kind) {
                 let key = self.key_text(what);
@@ -455,6 +470,22 @@ fn sized(value: &[u8], size: u32) -> Reply {
     }
 }
 
+/// Whether an operation is one of those that a file system refuses that is mounted read-only. The kernel lets none
+/// through, unless somebody else mounted it, and for writing.
+fn is_change(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Open { flags } => {
+            let mode = flags.cast_signed() & libc::O_ACCMODE;
+            mode != libc::O_RDONLY || flags & libc::O_TRUNC.cast_unsigned() != 0
+        }
+        Operation::Create { .. }
+        | Operation::MakeNode { .. }
+        | Operation::Write { .. }
+        | Operation::Mutate(_) => true,
+        _ => false,
+    }
+}
+
 /// `open(2)`'s flags in the file system's words.
 fn open_options(flags: u32, process: u32) -> OpenOptions {
     let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
@@ -478,6 +509,7 @@ fn write_options(flags: u32) -> WriteOptions {
         append: is_set(libc::O_APPEND),
         // O_SYNC includes O_DSYNC.
         synchronous: is_set(libc::O_DSYNC),
+        both: is_set(libc::O_RDWR),
         mode: None,
     }
 }
@@ -506,7 +538,7 @@ mod tests {
             let fs = Arc::new(FileSystem::new(client, config, Clock::manual()));
             let rules = Rules {
                 access: Access::ReadWrite,
-                owner: None,
+                visitors: Visitors::All,
                 can_map_direct,
             };
             let dispatcher = Dispatcher::new(fs, rules, &Clock::manual());

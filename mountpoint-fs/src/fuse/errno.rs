@@ -49,6 +49,7 @@ fn client_errno(kind: &ErrorKind) -> Errno {
         | ErrorKind::WrongRegion(_)
         | ErrorKind::InvalidRequest
         | ErrorKind::InvalidResponse
+        | ErrorKind::Conflict
         | ErrorKind::Throttled
         | ErrorKind::Unreachable
         | ErrorKind::Transient
@@ -89,6 +90,7 @@ pub(super) enum Step {
     SymbolicLink,
     ReadLink,
     CopyRange,
+    Allocate,
     SetExtendedAttribute,
 }
 
@@ -114,6 +116,7 @@ impl fmt::Display for Step {
             Self::SymbolicLink => "symlink",
             Self::ReadLink => "readlink",
             Self::CopyRange => "copy_file_range",
+            Self::Allocate => "fallocate",
             Self::SetExtendedAttribute => "setxattr",
         })
     }

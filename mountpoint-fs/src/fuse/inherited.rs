@@ -10,14 +10,16 @@ use nix::sys::stat::{SFlag, fstat, major, minor};
 use nix::unistd::geteuid;
 
 use super::mount_error::MountError;
+use super::mount_info::{DeviceNumber, MountInfo};
 use super::mount_point::Mount;
+use super::visitors::{Guests, Visitors};
 
-/// Takes over descriptor `number`. With `allow_root`, only this process's user and root are served; who else may come
-/// in has been decided by whoever mounted.
+/// Takes over descriptor `number`. A mount that the kernel opens to everybody (`allow_other`) is for this process's user
+/// and for `guests`, as if the kernel had been told so.
 ///
 /// # Errors
 /// When it is not open, or no FUSE device.
-pub fn inherit(number: RawFd, allow_root: bool) -> Result<Mount, MountError> {
+pub fn inherit(number: RawFd, guests: Guests) -> Result<Mount, MountError> {
     if number <= STANDARD_STREAM_LAST {
         return Err(MountError::NotAPassedDevice(number));
     }
@@ -30,10 +32,27 @@ pub fn inherit(number: RawFd, allow_root: bool) -> Result<Mount, MountError> {
     let device: OwnedFd = passed
         .try_clone()
         .map_err(|_| MountError::NotPassed(number))?;
-    Ok(if allow_root {
-        Mount::for_owner(device, geteuid().as_raw())
-    } else {
-        Mount::from_device(device)
+    let owner = geteuid().as_raw();
+    let visitors = match guests {
+        Guests::Everybody => Visitors::All,
+        Guests::Root => Visitors::OwnerAndRoot(owner),
+        // The user that it was mounted for may be another one than this process's.
+        Guests::Nobody if is_closed_by_kernel(&device) => Visitors::All,
+        Guests::Nobody => Visitors::Owner(owner),
+    };
+    Ok(Mount::from_device(device, visitors))
+}
+
+/// Whether the kernel itself lets nobody in but the user that it was mounted for; `false` if that cannot be known.
+fn is_closed_by_kernel(device: &OwnedFd) -> bool {
+    let number = DeviceNumber::of_connection(device);
+    let mounts = MountInfo::all().unwrap_or_default();
+    let found = number.and_then(|number| mounts.into_iter().find(|mount| mount.number == number));
+    found.is_some_and(|mount| {
+        !mount
+            .options
+            .split(',')
+            .any(|option| option == "allow_other")
     })
 }
 
@@ -60,29 +79,32 @@ mod tests {
     #[test]
     fn only_a_fuse_device_is_taken_over() {
         assert!(matches!(
-            inherit(1_000_000, false),
+            inherit(1_000_000, Guests::Nobody),
             Err(MountError::NotPassed(_))
         ));
         assert!(matches!(
-            inherit(-1, false),
+            inherit(-1, Guests::Nobody),
             Err(MountError::NotAPassedDevice(_))
         ));
         assert!(matches!(
-            inherit(2, false),
+            inherit(2, Guests::Nobody),
             Err(MountError::NotAPassedDevice(2))
         ));
         let other = File::open("/dev/null").unwrap().into_raw_fd();
         assert!(matches!(
-            inherit(other, false),
+            inherit(other, Guests::Nobody),
             Err(MountError::NotAPassedDevice(_))
         ));
-        let device = File::options()
-            .read(true)
-            .write(true)
-            .open("/dev/fuse")
-            .unwrap();
-        let mount = inherit(device.into_raw_fd(), true).unwrap();
-        assert_eq!(mount.owner(), Some(geteuid().as_raw()));
-        assert!(!mount.is_mounted());
+        let owner = geteuid().as_raw();
+        for (guests, visitors) in [
+            (Guests::Nobody, Visitors::Owner(owner)),
+            (Guests::Root, Visitors::OwnerAndRoot(owner)),
+            (Guests::Everybody, Visitors::All),
+        ] {
+            let device = File::options().read(true).write(true).open("/dev/fuse");
+            let mount = inherit(device.unwrap().into_raw_fd(), guests).unwrap();
+            assert_eq!(mount.visitors(), visitors);
+            assert!(!mount.is_mounted());
+        }
     }
 }

@@ -10,6 +10,8 @@
 
 mod closing;
 mod connection;
+mod coverage;
+mod dead_mount;
 mod device;
 mod dispatch;
 mod errno;
@@ -33,13 +35,17 @@ mod system_call;
 mod task;
 #[cfg(test)]
 mod tests;
+mod told_failures;
 mod transport;
 mod uring;
+mod visitors;
 mod wire;
 
 pub use connection::Connection;
+pub use coverage::Coverage;
 pub use inherited::inherit;
 pub use mount_error::MountError;
-pub use mount_point::{Mount, MountOptions, check_mount_point, mount};
+pub use mount_point::{Mount, MountOptions, check_mount_point, is_dead_mount, mount};
 pub use session::{Session, SessionError, SessionOptions};
 pub use transport::Transport;
+pub use visitors::Guests;

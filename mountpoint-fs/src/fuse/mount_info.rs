@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::str;
@@ -23,29 +24,54 @@ impl fmt::Display for DeviceNumber {
     }
 }
 
+impl DeviceNumber {
+    /// Of the mount that `device` serves, an open `/dev/fuse`. Before Linux 6.17 the kernel does not tell.
+    pub(super) fn of_connection(device: &impl AsFd) -> Option<Self> {
+        let number = device.as_fd().as_raw_fd();
+        let told = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
+        let minor = told
+            .lines()
+            .find_map(|line| line.strip_prefix("fuse_connection:"))?;
+        // Block devices that are none have this major number.
+        let minor = minor.trim().parse().ok()?;
+        Some(Self { major: 0, minor })
+    }
+}
+
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MountInfo {
+    /// Of this very mount, as long as it lasts.
+    pub(super) id: u32,
     pub(super) number: DeviceNumber,
     pub(super) directory: PathBuf,
     /// `ext4`, `fuse`, `autofs`, …
     pub(super) kind: String,
     /// What is mounted: a device, or the name that a FUSE file system gave itself.
     pub(super) source: String,
+    /// Of the file system, between commas.
+    pub(super) options: String,
 }
 
 impl MountInfo {
     /// The topmost mount on `directory`, which is absolute.
     pub(super) fn at(directory: &Path) -> io::Result<Option<Self>> {
-        let table = fs::read("/proc/self/mountinfo")?;
-        let mounts = table.split(|byte| *byte == b'\n').filter_map(Self::parse);
+        let mounts = Self::all()?.into_iter();
         Ok(mounts.rev().find(|mount| mount.directory == directory))
+    }
+
+    /// All mounts, in the order of the table: of two at one place the later one lies on top.
+    pub(super) fn all() -> io::Result<Vec<Self>> {
+        let table = fs::read("/proc/self/mountinfo")?;
+        let lines = table.split(|byte| *byte == b'\n');
+        Ok(lines.filter_map(Self::parse).collect())
     }
 
     /// Parses one line; `None` for what is none.
     fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
-        let number = str::from_utf8(fields.nth(2)?).ok()?;
+        let id = str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+        let number = str::from_utf8(fields.nth(1)?).ok()?;
         let (major, minor) = number.split_once(':')?;
         let number = DeviceNumber {
             major: major.parse().ok()?,
@@ -56,11 +82,14 @@ impl MountInfo {
         fields.find(|field| *field == b"-")?;
         let kind = text(fields.next()?);
         let source = text(fields.next()?);
+        let options = text(fields.next().unwrap_or_default());
         Some(Self {
+            id,
             number,
             directory,
             kind,
             source,
+            options,
         })
     }
 }
@@ -96,6 +125,7 @@ mod tests {
     fn lines_are_parsed() {
         let mount = |line: &str| MountInfo::parse(line.as_bytes());
         let expected = MountInfo {
+            id: 36,
             number: DeviceNumber {
                 major: 0,
                 minor: 51,
@@ -103,10 +133,11 @@ mod tests {
             directory: PathBuf::from("/mnt/a b"),
             kind: "fuse.x".to_owned(),
             source: "mountpoint-s3".to_owned(),
+            options: "rw,user_id=0".to_owned(),
         };
         let line = r"36 35 0:51 / /mnt/a\040b rw,noatime shared:1 master:2 - fuse.x mountpoint-s3 rw,user_id=0";
         assert_eq!(mount(line), Some(expected.clone()));
-        let line = r"36 35 0:51 / /mnt/a\040b rw,noatime - fuse.x mountpoint-s3 rw";
+        let line = r"36 35 0:51 / /mnt/a\040b rw,noatime - fuse.x mountpoint-s3 rw,user_id=0";
         assert_eq!(mount(line), Some(expected));
         for line in [
             "",

@@ -18,12 +18,15 @@ use nix::sys::stat::{SFlag, stat};
 use nix::sys::statfs::statfs;
 use nix::unistd::geteuid;
 
+use super::coverage::Coverage;
+use super::dead_mount::{DeadMount, MOUNT_TYPE, SUBTYPE};
 use super::fusermount::{self, AutoUnmount};
 use super::guard::Guard;
 use super::inherited;
 use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
 use super::transport::Transport;
+use super::visitors::Visitors;
 use crate::config::limits::MOUNT_LOOK;
 
 /// How to mount.
@@ -51,7 +54,8 @@ impl MountOptions {
     /// As a list of `mount -o` options, each as `fusermount3` takes it.
     pub(super) fn list(&self) -> Vec<String> {
         let name = self.source_name.replace('\\', "\\\\").replace(',', "\\,");
-        let mut list = vec![format!("fsname={name}"), "default_permissions".to_owned()];
+        let mut list = vec![format!("fsname={name}"), format!("subtype={SUBTYPE}")];
+        list.push("default_permissions".to_owned());
         list.extend(["nosuid", "nodev", "noatime"].map(str::to_owned));
         list.push(if self.read_only { "ro" } else { "rw" }.to_owned());
         if self.allow_other || self.allow_root {
@@ -68,13 +72,17 @@ impl MountOptions {
 /// Mounts on `directory`. Nothing is served yet: programs that look at it wait.
 pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountError> {
     let directory = check_mount_point(directory)?;
+    remove_dead(&directory)?;
     if !is_empty(&directory) {
         tracing::warn!(
             ?directory,
             "the mount point is not empty: what lies there is hidden until it is unmounted"
         );
     }
-    let owner = options.allow_root.then(|| geteuid().as_raw());
+    let visitors = match options.allow_root {
+        true => Visitors::OwnerAndRoot(geteuid().as_raw()),
+        false => Visitors::All,
+    };
     let (device, helper) = if geteuid().is_root() && !options.auto_unmount {
         (mount_as_root(&directory, options)?, None)
     } else {
@@ -103,10 +111,38 @@ pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountErr
     };
     Ok(Mount {
         device,
-        owner,
+        visitors,
         place: Some(place),
     })
 }
+
+/// Removes mounts of this program whose processes are gone.
+fn remove_dead(directory: &Path) -> Result<(), MountError> {
+    for _ in 0..DEAD_MOUNTS_MAX {
+        let Some(dead) = DeadMount::at(directory) else {
+            break;
+        };
+        tracing::warn!(
+            ?directory,
+            "the process of the mount that is here is gone: it is unmounted, and the directory mounted anew"
+        );
+        dead.remove().map_err(|error| MountError::System {
+            directory: directory.to_owned(),
+            error,
+        })?;
+    }
+    // What lay below them.
+    check_mount_point(directory).map(drop)
+}
+
+/// Whether a mount of this program is there whose process is gone. The next mount there removes it.
+#[must_use]
+pub fn is_dead_mount(directory: &Path) -> bool {
+    DeadMount::at(directory).is_some()
+}
+
+/// Dead mounts that may lie on top of each other.
+const DEAD_MOUNTS_MAX: usize = 8;
 
 /// Whether `fusermount3` could not unmount for a process that was killed; [`guard`](super::guard) says why.
 fn needs_guard(options: &MountOptions) -> bool {
@@ -131,8 +167,7 @@ fn guard(directory: &Path) -> Result<Guard, MountError> {
 #[derive(Debug)]
 pub struct Mount {
     device: OwnedFd,
-    /// With `allow_root`: who may use the mount besides root.
-    owner: Option<u32>,
+    visitors: Visitors,
     /// `None` if somebody else mounted it and will unmount it.
     place: Option<Place>,
 }
@@ -154,19 +189,10 @@ enum Helper {
 
 impl Mount {
     /// A mount that somebody else made.
-    pub(super) fn from_device(device: OwnedFd) -> Self {
+    pub(super) fn from_device(device: OwnedFd, visitors: Visitors) -> Self {
         Self {
             device,
-            owner: None,
-            place: None,
-        }
-    }
-
-    /// A mount that somebody else made, and that only `owner` and root may use.
-    pub(super) fn for_owner(device: OwnedFd, owner: u32) -> Self {
-        Self {
-            device,
-            owner: Some(owner),
+            visitors,
             place: None,
         }
     }
@@ -214,8 +240,17 @@ impl Mount {
         self.device.as_fd()
     }
 
-    pub(super) fn owner(&self) -> Option<u32> {
-        self.owner
+    pub(super) fn visitors(&self) -> Visitors {
+        self.visitors
+    }
+
+    /// Which paths lead into it; `None` if this process does not see it.
+    #[must_use]
+    pub fn coverage(&self) -> Option<Coverage> {
+        match &self.place {
+            Some(place) => place.number.map(Coverage::of),
+            None => Some(Coverage::of_device(&self.device)),
+        }
     }
 
     pub(super) fn device_number(&self) -> Option<DeviceNumber> {
@@ -268,7 +303,8 @@ impl Place {
     }
 }
 
-/// The directory's canonical name, if something can be mounted there.
+/// The directory's canonical name, if something can be mounted there. A mount of this program whose process is gone is no
+/// obstacle.
 ///
 /// # Errors
 /// With what is wrong with it.
@@ -286,8 +322,14 @@ pub fn check_mount_point(directory: &Path) -> Result<PathBuf, MountError> {
         .components()
         .collect();
     // Before the directory is touched: if a dead or stuck mount is there, touching it fails or waits for ever.
+    if is_dead_mount(&absolute) {
+        return Ok(absolute);
+    }
     check_not_mounted(&absolute)?;
     let canonical = absolute.canonicalize().map_err(unusable)?;
+    if is_dead_mount(&canonical) {
+        return Ok(canonical);
+    }
     check_not_mounted(&canonical)?;
     // Not `fs::metadata`: its statx triggers an automount, stat does not.
     let mode = stat(&canonical)
@@ -338,7 +380,7 @@ fn mount_as_root(directory: &Path, options: &MountOptions) -> Result<OwnedFd, Mo
     nix::mount::mount(
         Some(name),
         directory,
-        Some("fuse"),
+        Some(MOUNT_TYPE),
         flags,
         Some(data.as_str()),
     )
@@ -381,7 +423,7 @@ mod tests {
             source_name: "a,b\\c".to_owned(),
             ..MountOptions::default()
         };
-        let common = "default_permissions,nosuid,nodev,noatime";
+        let common = "subtype=mount-s3,default_permissions,nosuid,nodev,noatime";
         assert_eq!(
             options.list().join(","),
             format!(r"fsname=a\,b\\c,{common},rw")

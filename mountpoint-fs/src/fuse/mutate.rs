@@ -9,7 +9,7 @@ use super::errno::{NO_SUCH_ATTRIBUTES, Step};
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::task::{OnSignal, PendingReply};
-use super::wire::{CopyRangeRequest, Fixed, Mutation};
+use super::wire::{AllocateRequest, CopyRangeRequest, Fixed, Mutation};
 use crate::operation::{HandleNo, InodeNo, RenameMode, SetMode, Stop};
 
 impl Dispatcher {
@@ -65,7 +65,7 @@ impl Dispatcher {
             Mutation::SetAttributes(change) => Box::pin(async move {
                 let result = this.fs.set_attributes(ino, change).await;
                 this.reply(Step::SetAttributes, ino, result, |attributes| {
-                    Reply::Fixed(Fixed::attributes(&attributes))
+                    this.attributes(attributes)
                 })
             }),
             Mutation::SymbolicLink { name, target } => {
@@ -86,9 +86,15 @@ impl Dispatcher {
             {
                 return Answer::Now(Reply::Failed(NO_SUCH_ATTRIBUTES));
             }
-            Mutation::Allocate => return Answer::Now(self.refuse(ino, Refusal::ALLOCATE)),
+            Mutation::Allocate(AllocateRequest { mode: 1.., .. }) => {
+                return Answer::Now(self.refuse(ino, Refusal::ALLOCATE));
+            }
+            Mutation::Allocate(AllocateRequest { handle, end, .. }) => Box::pin(async move {
+                let result = this.fs.allocate(HandleNo(handle), end).await;
+                this.reply(Step::Allocate, ino, result, |()| Reply::Done)
+            }),
             Mutation::SetExtendedAttribute { name, value, flags } => {
-                let (name, value) = (name.to_owned(), value.to_owned());
+                let (name, value) = (name.to_owned(), value.0.to_owned());
                 let mode = match flags {
                     XATTR_CREATE => SetMode::Create,
                     XATTR_REPLACE => SetMode::Replace,

@@ -30,10 +30,10 @@ impl Refusal {
         reason: "making a hard link was refused: an object has one key",
     };
 
-    /// `fallocate`. The kernel remembers ENOSYS.
+    /// `fallocate` with flags: to keep the size, to punch holes. Not ENOSYS: the kernel would not ask for the other kind.
     pub(super) const ALLOCATE: Self = Self {
-        errno: Errno::ENOSYS,
-        reason: "fallocate was refused: S3 cannot reserve space",
+        errno: Errno::EOPNOTSUPP,
+        reason: "fallocate with flags was refused: S3 can neither reserve space nor make holes",
     };
 }
 

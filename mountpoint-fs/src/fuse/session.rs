@@ -110,7 +110,7 @@ impl Session {
         let can_map_direct = agreed.flags & init_flags::DIRECT_IO_ALLOW_MMAP != 0;
         let rules = Rules {
             access,
-            owner: mount.owner(),
+            visitors: mount.visitors(),
             can_map_direct,
         };
         notices::start(&fs, &channel)?;

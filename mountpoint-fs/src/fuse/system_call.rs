@@ -11,6 +11,8 @@
 //! namespace or of another user, or calls that a ring makes, is said to make nothing. So is a call of a program for another
 //! architecture, which has other numbers: none of them means one here that makes files and looks up names there.
 //!
+//! A WRITE does not say either whether its thread waits for it, and so has sent no other: the call shows that, too.
+//!
 //! What the path does not show is the target of a symbolic link: a directory in it that has the name of the file is taken
 //! for the file.
 
@@ -49,23 +51,66 @@ impl Purpose for LookingThread {
 impl LookingThread {
     /// The call that makes a file, if the thread is in one.
     fn opening(self) -> Option<Opening> {
-        if self.0 == 0 || !sees_own_namespace() {
-            return None;
-        }
-        for _ in 0..SYSTEM_CALL_LOOKS_MAX {
-            let call = self.shown("syscall")?;
-            // It has sent its request, and is not asleep yet.
-            if call.trim_end() != "running" {
-                return Opening::parse(&call);
-            }
-            thread::yield_now();
-        }
-        None
+        Opening::parse(&call_of(self.0)?)
     }
 
     fn shown(self, what: &str) -> Option<String> {
-        fs::read_to_string(format!("/proc/{}/{what}", self.0)).ok()
+        shown(self.0, what)
     }
+}
+
+/// The thread that writes, by its number in our PID namespace; 0 if it is out of sight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WritingThread(pub(super) u32);
+
+impl WritingThread {
+    /// Whether it may have sent other WRITEs and not wait for them: it is not seen to be in a call that writes and waits.
+    pub(super) fn goes_on(self) -> bool {
+        call_of(self.0).is_none_or(|call| !waits_for_its_write(&call))
+    }
+}
+
+/// Whether the call that the kernel shows as `text` writes, and returns when that is done.
+fn waits_for_its_write(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    let number = words.next().and_then(|number| number.parse().ok());
+    let is_write = number.is_some_and(|number| WAITING_WRITES.contains(&number));
+    // A worker of a ring shows what its program called last, and has neither stack nor place to return to.
+    let values: Vec<_> = words.collect();
+    let is_whole = values.len() == 8 && values[6..].iter().all(|value| *value != "0x0");
+    is_write && is_whole
+}
+
+/// Calls that write, and wait for each WRITE that they send.
+const WAITING_WRITES: [libc::c_long; 8] = [
+    libc::SYS_write,
+    libc::SYS_pwrite64,
+    libc::SYS_writev,
+    libc::SYS_pwritev,
+    libc::SYS_pwritev2,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_copy_file_range,
+];
+
+/// The call that `thread` is in.
+fn call_of(thread: u32) -> Option<String> {
+    if thread == 0 || !sees_own_namespace() {
+        return None;
+    }
+    for _ in 0..SYSTEM_CALL_LOOKS_MAX {
+        let call = shown(thread, "syscall")?;
+        // It has sent its request, and is not asleep yet.
+        if call.trim_end() != "running" {
+            return Some(call);
+        }
+        thread::yield_now();
+    }
+    None
+}
+
+fn shown(thread: u32, what: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/{thread}/{what}")).ok()
 }
 
 /// Whether a thread whose functions in the kernel are `stack` has come to the last name of a path, which FUSE looks up and
@@ -202,6 +247,31 @@ mod tests {
         for text in [other.as_str(), "-1 0x7ff 0x7f\n", "running\n", ""] {
             assert_eq!(Opening::parse(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn who_waits_for_a_write_has_sent_no_other() {
+        let arguments = "0x3 0x7f0 0x100000 0x0 0x0 0x0";
+        for (number, ends, expected) in [
+            (libc::SYS_write, "0x7ff 0x7f", true),
+            (libc::SYS_pwrite64, "0x7ff 0x7f", true),
+            (libc::SYS_copy_file_range, "0x7ff 0x7f", true),
+            (libc::SYS_io_submit, "0x7ff 0x7f", false),
+            (libc::SYS_io_uring_enter, "0x7ff 0x7f", false),
+            (libc::SYS_read, "0x7ff 0x7f", false),
+            // A worker of a ring, and a line that is cut.
+            (libc::SYS_write, "0x0 0x0", false),
+            (libc::SYS_write, "0x7ff", false),
+        ] {
+            let text = format!("{number} {arguments} {ends}\n");
+            assert_eq!(waits_for_its_write(&text), expected, "{text:?}");
+        }
+        for text in ["-1 0x7ff 0x7f\n", "running\n", ""] {
+            assert!(!waits_for_its_write(text), "{text:?}");
+        }
+        assert!(WritingThread(0).goes_on());
+        // Larger than any number of a thread.
+        assert!(WritingThread(1 << 30).goes_on());
     }
 
     /// What Linux 6.18 shows of threads that wait for a LOOKUP.

@@ -73,8 +73,8 @@ impl OpenFile {
             return Ok(open);
         }
         let late = self.late().ok_or(FsError::OneWay(
-            "an existing file that is opened for both without O_TRUNC is only read; with --allow-overwrite, and without \
-             O_SYNC, it can be cut to nothing and replaced",
+            "an existing file that is opened for both without O_TRUNC is only read; with --allow-changes, or \
+             --allow-overwrite alone, and without O_SYNC, it can be cut to nothing and replaced",
         ))?;
         late.writer().ok_or_else(|| {
             let not_yet = || FsError::OneWay("nothing was written to the file yet");

@@ -108,14 +108,16 @@ impl OpenWriter {
     }
 
     /// One more handle for `opener`, which opens the file a second time before anything was written to it, as pandas does:
-    /// both write the same bytes. `false` if it is another process, or there is something to be lost.
+    /// both write the same bytes. `false` if it is another process, or there is something to be lost. Two processes that
+    /// cannot be seen may be two: an unseen opener never shares.
     #[must_use]
     pub fn share(&self, opener: Opener) -> bool {
         let is_blank = !self.was_written.load(Ordering::Acquire)
             && self.writer.progress().size() == 0
             && self.writer.failure().is_none();
         let one_more = |handles: u32| (handles > 0).then_some(handles + 1);
-        opener == self.opener
+        opener != Opener::UNSEEN
+            && opener == self.opener
             && is_blank
             && self
                 .handles

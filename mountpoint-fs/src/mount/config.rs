@@ -110,7 +110,7 @@ impl MountConfig {
             },
             fuse: fuse_tuning(args, environment, memory_max)?,
             access: crate::fuse::MountOptions {
-                source_name: "mountpoint-s3".to_owned(),
+                source_name: args.source_name(),
                 allow_other: mount.allow_other,
                 allow_root: mount.allow_root,
                 auto_unmount: mount.auto_unmount,
@@ -202,16 +202,17 @@ fn write_config(
             .map(|size| size.max(WRITE_PART_MIN))
     });
     let bucket = format!("{} {}", args.bucket.name, endpoint_url.unwrap_or("AWS"));
+    let all = write.allow_changes && !args.mount.read_only;
     WriteConfig {
         bucket,
         read_only: args.mount.read_only,
-        allow_delete: write.allow_delete,
-        allow_overwrite: write.allow_overwrite,
-        allow_append: write.allow_append || write.incremental_upload,
+        allow_delete: all || write.allow_delete,
+        allow_overwrite: all || write.allow_overwrite,
+        allow_append: all || write.allow_append || write.incremental_upload,
         incremental_upload: write.incremental_upload,
-        allow_rename: write.allow_rename,
+        allow_rename: all || write.allow_rename,
         directory_markers: write.directory_markers,
-        posix_metadata: write.posix_metadata,
+        posix_metadata: all || write.posix_metadata,
         copy_limits: CopyLimits::default(),
         part_size,
         checksum: match write.upload_checksums {
@@ -221,10 +222,12 @@ fn write_config(
         },
         storage_class: write.storage_class.clone(),
         infer_content_type: write.infer_content_type,
+        // A process in the background leaves the directory that it was started in.
         state_directory: write
             .state_directory
             .clone()
-            .or_else(|| environment.state_directory()),
+            .or_else(|| environment.state_directory())
+            .map(|given| std::path::absolute(&given).unwrap_or(given)),
     }
 }
 

@@ -14,7 +14,7 @@ use mountpoint_crt_sys::process::{Fork, fork_child};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, pipe2, setsid};
+use nix::unistd::{Pid, chdir, pipe2, setsid};
 
 use crate::config::limits;
 
@@ -32,39 +32,51 @@ pub(super) enum Side {
 
 /// The child's end of the pipe.
 #[derive(Debug)]
-pub(super) struct Reporter(Option<File>);
+pub(super) struct Reporter {
+    /// `None` in the foreground, and when all is told.
+    pipe: Option<File>,
+    /// Whether the process leaves the directory that it was started in.
+    moves_away: bool,
+}
 
 impl Reporter {
     /// A reporter that nobody listens to: the process stays in the foreground.
     pub(super) fn foreground() -> Self {
-        Self(None)
+        Self {
+            pipe: None,
+            moves_away: false,
+        }
     }
 
     /// Whether the process is in the background.
     pub(super) fn is_daemon(&self) -> bool {
-        self.0.is_some()
+        self.pipe.is_some()
     }
 
-    /// Lets go of the terminal, leads a session of its own, and tells the parent that the directory is mounted: last,
+    /// Lets go of the terminal and of the directory, leads a session of its own, and tells the parent that the directory is mounted: last,
     /// so that what fails before can still be told.
     ///
     /// # Errors
     /// When the process cannot go into the background, or the parent is gone: whoever started this has given up.
     pub(super) fn mounted(&mut self, remarks: &str) -> io::Result<()> {
-        let Some(pipe) = &mut self.0 else {
+        let Some(pipe) = &mut self.pipe else {
             return Ok(());
         };
         setsid()?;
+        if self.moves_away {
+            // Whatever is mounted where it was started can be unmounted.
+            chdir("/")?;
+        }
         let_go_of_terminal()?;
         pipe.write_all(&[&[MOUNTED], remarks.as_bytes()].concat())?;
-        self.0 = None;
+        self.pipe = None;
         Ok(())
     }
 
     /// Tells the parent why not. Returns whether there was one to tell.
     pub(super) fn failed(&mut self, reason: &str) -> bool {
         let told = self
-            .0
+            .pipe
             .take()
             .is_some_and(|mut pipe| pipe.write_all(reason.as_bytes()).is_ok());
         // What this process does until it ends keeps nobody waiting who reads its output.
@@ -80,8 +92,9 @@ fn let_go_of_terminal() -> io::Result<()> {
     Ok(())
 }
 
-/// Forks; the child goes on, the parent waits for its report for at most `time_max`.
-pub(super) fn daemonise(time_max: Duration) -> io::Result<Side> {
+/// Forks; the child goes on, the parent waits for its report for at most `time_max`. The child `moves_away` to `/` when
+/// it has mounted.
+pub(super) fn daemonise(time_max: Duration, moves_away: bool) -> io::Result<Side> {
     let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
     match fork_child()? {
         Fork::Parent { child_pid } => {
@@ -95,7 +108,8 @@ pub(super) fn daemonise(time_max: Duration) -> io::Result<Side> {
         }
         Fork::Child => {
             drop(reader);
-            Ok(Side::Child(Reporter(Some(File::from(writer)))))
+            let pipe = Some(File::from(writer));
+            Ok(Side::Child(Reporter { pipe, moves_away }))
         }
     }
 }

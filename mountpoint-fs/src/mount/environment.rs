@@ -59,6 +59,8 @@ pub struct Environment {
     pub state_home: Option<String>,
     /// `HOME`: this user's directory.
     pub home: Option<String>,
+    /// A variable of AWS's that names a file, which the SDK may read at any time, by a relative path.
+    pub relative_file: Option<&'static str>,
     /// What the user should know about variables that are set.
     pub warnings: Vec<String>,
 }
@@ -106,6 +108,13 @@ const EC2_METADATA_ENDPOINT: [&str; 1] = ["AWS_EC2_METADATA_SERVICE_ENDPOINT"];
 const HTTPS_PROXY: [&str; 2] = ["https_proxy", "HTTPS_PROXY"];
 const HTTP_PROXY: [&str; 2] = ["http_proxy", "HTTP_PROXY"];
 const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
+/// What the SDK reads whenever it looks up credentials.
+const FILES_OF_AWS: [&str; 4] = [
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+];
 const START_TIMEOUT: [&str; 1] = [Environment::START_TIMEOUT];
 const NOTIFY_SOCKET: [&str; 1] = ["NOTIFY_SOCKET"];
 const STATE_HOME: [&str; 1] = ["XDG_STATE_HOME"];
@@ -250,6 +259,10 @@ impl Environment {
             notify_socket: variables.text(&NOTIFY_SOCKET),
             state_home: variables.text(&STATE_HOME),
             home: variables.text(&HOME),
+            relative_file: FILES_OF_AWS.into_iter().find(|name| {
+                let value = (variables.find)(name);
+                value.is_some_and(|path| !path.starts_with(['/', '~']))
+            }),
             warnings: Vec::new(),
         };
         variables.warn_of_those_without_effect();
@@ -430,6 +443,17 @@ mod tests {
             &[("AWS_MAX_ATTEMPTS", "0")],
             Err("AWS_MAX_ATTEMPTS=0 is not a number from 1 to 100"),
         );
+        for (path, relative_file) in [
+            ("/etc/aws", None),
+            ("~/aws", None),
+            ("aws/config", Some("AWS_CONFIG_FILE")),
+        ] {
+            let expected = Environment {
+                relative_file,
+                ..none()
+            };
+            check(&[("AWS_CONFIG_FILE", path)], Ok(expected));
+        }
         let notify_socket = some("/run/systemd/notify");
         check(
             &[("NOTIFY_SOCKET", "/run/systemd/notify")],

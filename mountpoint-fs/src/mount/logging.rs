@@ -1,4 +1,5 @@
-//! Where log lines go, and which: the terminal in the foreground, syslog or files in the background.
+//! Where log lines go, and which: standard output in the foreground, syslog or files in the background. Standard error is
+//! for the reason of a start that failed: who starts mounts by the hundred keeps it apart.
 //!
 //! SIGUSR2 makes the log more talkative, level by level, and after the last quiet again. Threads: `log-level` waits
 //! for that signal.
@@ -23,6 +24,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 use super::Environment;
+use super::log_format::{NoForeignTrace, OneLine};
 use crate::cli::LoggingFlags;
 
 /// Starts logging. `in_background` tells that there is no terminal. Returns a remark for the user, or nothing.
@@ -52,7 +54,11 @@ pub(super) fn start(
                 directory.display()
             )
         })?;
-        layer.with_ansi(false).with_writer(file).boxed()
+        layer
+            .map_event_format(OneLine)
+            .with_ansi(false)
+            .with_writer(file)
+            .boxed()
     } else if in_background {
         if !is_syslog_there() {
             remark = format!("{NO_SYSLOG}\n");
@@ -63,17 +69,20 @@ pub(super) fn start(
             .with_ansi(false)
             .without_time()
             .with_level(false)
+            .map_event_format(OneLine)
             .with_writer(syslog)
             .boxed()
     } else {
         layer
-            .with_ansi(io::stderr().is_terminal())
-            .with_writer(io::stderr)
+            .map_event_format(OneLine)
+            .with_ansi(io::stdout().is_terminal())
+            .with_writer(io::stdout)
             .boxed()
     };
     tracing_subscriber::registry()
         .with(filter)
         .with(layer)
+        .with(NoForeignTrace)
         .init();
     change_with_signal(handle, level).map_err(|error| format!("cannot take signals: {error}"))?;
     Ok(remark)
@@ -87,7 +96,8 @@ const NO_SYSLOG: &str = "there is no syslog here (/dev/log), so that the log is 
                          --log-directory DIRECTORY, or stay in the foreground";
 
 /// Whether somebody listens at `/dev/log`. One that wants a stream does too.
-fn is_syslog_there() -> bool {
+#[must_use]
+pub fn is_syslog_there() -> bool {
     let connected = UnixDatagram::unbound().and_then(|socket| socket.connect("/dev/log"));
     !connected.is_err_and(|error| {
         matches!(

@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::daemon::{Reporter, Side, daemonise};
+use super::log_format::safe_line;
 use super::notify::Notifier;
 use super::pid_file::PidFile;
+use super::start_log::log_start;
 use super::target::Wishes;
 use super::{Environment, MountConfig, MountTarget, MountedBucket, StartError, logging};
 use crate::cli::{CliArgs, Invocation, man_page};
@@ -49,9 +51,9 @@ pub fn run(
 fn start(args: &CliArgs) -> Result<ExitCode, String> {
     let environment = Environment::read()?;
     let wishes = Wishes {
-        read_only: args.mount.read_only,
         auto_unmount: args.mount.auto_unmount,
         allow_root: args.mount.allow_root,
+        allow_other: args.mount.allow_other,
     };
     // First of all, as long as a descriptor that is open can only have been passed to us.
     let target =
@@ -72,7 +74,7 @@ fn start(args: &CliArgs) -> Result<ExitCode, String> {
     if args.foreground {
         return start.serve(target, Reporter::foreground());
     }
-    let started = daemonise(time_max).map_err(|error| {
+    let started = daemonise(time_max, environment.relative_file.is_none()).map_err(|error| {
         // The program starts itself again, by what `/proc` says it is.
         let hint = match error.kind() {
             ErrorKind::NotFound => " (is /proc mounted? --foreground does without)",
@@ -152,14 +154,14 @@ impl Start<'_> {
     /// The mount and what goes with it.
     fn mount(&self, target: MountTarget, is_daemon: bool) -> Result<Started, StartError> {
         let mut remarks = logging::start(&self.args.logging, self.environment, is_daemon)?;
-        if let Some(remark) = self.forgets() {
-            tracing::warn!("{remark}");
-            remarks.extend([remark.as_str(), "\n"]);
-        }
+        log_start(self.config);
         let notifier = Notifier::new(self.environment.notify_socket.as_deref())
             .map_err(|error| StartError::new(format!("NOTIFY_SOCKET names no socket: {error}")))?;
         let time_max = self.time_max - self.time_max / limits::START_RESERVE_SHARE;
         let mounted = MountedBucket::start(self.config, target, time_max)?;
+        if let Some(remark) = self.forgets(&mounted) {
+            remarks.extend([safe_line(&remark).as_str(), "\n"]);
+        }
         match self.pid_file() {
             Ok(pid_file) => Ok(Started {
                 mounted,
@@ -174,17 +176,27 @@ impl Start<'_> {
         }
     }
 
-    /// Why nothing is remembered in the directory that was named for it. The mount works without.
-    fn forgets(&self) -> Option<String> {
-        let write = &self.args.write;
+    /// Why nothing is remembered. The mount works without; a directory that no flag names is tried with the first upload.
+    fn forgets(&self, mounted: &MountedBucket) -> Option<String> {
+        let write = &self.config.fs.write;
         let directory = write.state_directory.as_deref()?;
-        let is_needed = !self.args.mount.read_only;
-        let error = is_needed.then(|| journal::is_usable(directory).err())??;
-        Some(format!(
-            "unfinished uploads are not remembered, and stay in the bucket if this process is killed: cannot write in \
-             --state-directory {}: {error}",
-            directory.display()
-        ))
+        if write.read_only {
+            return None;
+        }
+        const FORGOTTEN: &str = "unfinished uploads are not remembered, and stay in the bucket if this process is killed";
+        let shown = directory.display();
+        if mounted.covers(directory) {
+            // The journal says so in the log.
+            return Some(format!(
+                "{FORGOTTEN}: the state directory {shown} is inside the mount itself; name another one with \
+                 --state-directory"
+            ));
+        }
+        let is_named = self.args.write.state_directory.is_some();
+        let error = is_named.then(|| journal::is_usable(directory).err())??;
+        let remark = format!("{FORGOTTEN}: cannot write in --state-directory {shown}: {error}");
+        tracing::warn!("{remark}");
+        Some(remark)
     }
 
     fn pid_file(&self) -> Result<Option<PidFile>, StartError> {
@@ -201,7 +213,7 @@ impl Start<'_> {
 
     fn headline(&self) -> String {
         let (bucket, directory) = (&self.args.bucket.name, self.args.directory.display());
-        format!("bucket {bucket} is mounted at {directory}")
+        safe_line(&format!("bucket {bucket} is mounted at {directory}"))
     }
 }
 
@@ -213,5 +225,5 @@ fn print(text: &[u8]) -> ExitCode {
 
 /// One line on the terminal.
 fn tell(text: &str) {
-    writeln!(std::io::stderr(), "mount-s3: {text}").ok();
+    writeln!(std::io::stderr(), "mount-s3: {}", safe_line(text)).ok();
 }

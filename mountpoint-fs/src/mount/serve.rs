@@ -3,6 +3,7 @@
 //! Start: check the bucket with one request, mount, answer the kernel. End: by `umount` from outside, or by a
 //! signal; a signal ends the process in bounded time even with open files ([`limits::SHUTDOWN_DRAIN`]).
 
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -106,8 +107,7 @@ impl MountedBucket {
         };
         runtime.spawn(give_back_idle(Arc::downgrade(&fs)));
         if !access.read_only {
-            let fs = Arc::clone(&fs);
-            runtime.spawn(async move { fs.recover_uploads().await });
+            remember(&fs, &mount, &runtime)?;
         }
         runtime.spawn(fs.hedge());
         runtime.spawn(fs.relieve_writers());
@@ -143,6 +143,12 @@ impl MountedBucket {
         })
     }
 
+    /// Whether `path` leads into the mount.
+    pub(super) fn covers(&self, path: &Path) -> bool {
+        let coverage = self.mount.coverage();
+        coverage.is_some_and(|coverage| coverage.covers(path))
+    }
+
     /// Serves until the directory is unmounted or the process is told to end, and ends the mount.
     pub fn serve(self) {
         let end = self.wait();
@@ -163,7 +169,7 @@ impl MountedBucket {
             }
             End::Unmounted => {
                 tracing::info!("unmounted");
-                self.close();
+                self.close(limits::UPLOAD_DRAIN);
             }
         }
     }
@@ -171,8 +177,9 @@ impl MountedBucket {
     /// Unmounts and ends. With open files the name disappears at once and the files work for
     /// [`limits::SHUTDOWN_DRAIN`] more; a second signal cuts that short.
     pub fn end(self) {
+        let clock = Clock::monotonic();
         if self.mount.is_passed() {
-            return self.abandon();
+            return self.abandon(&clock);
         }
         if let Err(busy) = self.mount.unmount(false) {
             tracing::warn!(
@@ -189,17 +196,16 @@ impl MountedBucket {
             let ended = self.ends.recv_timeout(limits::SHUTDOWN_ABORT);
             tracing::debug!(?aborted, ?ended, "connection aborted");
         }
-        self.close();
+        self.close(limits::SIGNAL_DRAIN.saturating_sub(clock.now()));
     }
 
     /// Ends without unmounting, which is up to whoever mounted: finishes what is in progress, and lets programs close
     /// the files that they write, for [`limits::SHUTDOWN_DRAIN`] at most. The kernel ends the connection when the
     /// process is gone.
-    fn abandon(self) {
+    fn abandon(self, clock: &Clock) {
         tracing::warn!(
             "the mount was passed to this process, which cannot unmount it: its users get errors in a moment"
         );
-        let clock = Clock::monotonic();
         let is_idle = || self.session.operations_in_progress() == 0 && !self.fs.is_writing();
         let ends = || self.ends.recv_timeout(DRAIN_POLL).is_ok();
         while !is_idle() && !ends() {
@@ -209,10 +215,11 @@ impl MountedBucket {
             }
         }
         self.session.abort_pending();
-        self.close();
+        self.close(limits::SIGNAL_DRAIN.saturating_sub(clock.now()));
     }
 
-    fn close(self) {
+    /// Ends, after files that were closed had `drain` to be stored.
+    fn close(self, drain: Duration) {
         let Self {
             mount,
             session,
@@ -222,20 +229,19 @@ impl MountedBucket {
             ..
         } = self;
         drop((mount, ends));
-        finish_writes(&fs, &runtime);
+        finish_writes(&fs, &runtime, drain);
         drop((session, fs));
         runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
     }
 }
 
 /// Stores what was closed, and gives up what was not.
-fn finish_writes(fs: &FileSystem, runtime: &Runtime) {
+fn finish_writes(fs: &FileSystem, runtime: &Runtime, drain: Duration) {
     runtime.block_on(async {
-        let drained = tokio::time::timeout(limits::UPLOAD_DRAIN, fs.drained()).await;
+        let drained = tokio::time::timeout(drain, fs.drained()).await;
         if drained.is_err() {
             tracing::error!(
-                "files that were closed were not stored within {:?}: they are given up",
-                limits::UPLOAD_DRAIN
+                "files that were closed were not stored within {drain:?}: they are given up"
             );
         }
         let abandoned = tokio::time::timeout(limits::UPLOAD_ABORT, fs.abandon_writers()).await;
@@ -267,6 +273,19 @@ fn not_served(error: &SessionError, is_passed: bool) -> StartError {
         SessionError::Device(_) | SessionError::Ended | SessionError::TooOld { .. } => "",
     };
     StartError::new(format!("the mount cannot be served: {error}{hint}"))
+}
+
+/// Has the file system write down what the next mount must know, except in the mount itself, where that would wait for
+/// itself; and take over what mounts left that were killed.
+fn remember(fs: &Arc<FileSystem>, mount: &Mount, runtime: &Runtime) -> Result<(), StartError> {
+    let coverage = mount.coverage();
+    let is_inside = move |path: &Path| coverage.as_ref().is_some_and(|it| it.covers(path));
+    fs.start_journal(is_inside)
+        .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))?;
+    runtime.spawn(fs.watch_journal());
+    let fs = Arc::clone(fs);
+    runtime.spawn(async move { fs.recover_uploads().await });
+    Ok(())
 }
 
 /// Gives back memory that nobody uses, for as long as the file system lives.

@@ -56,7 +56,7 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
             "bucket '{bucket}' does not exist{at}: {error}. Check its name, --region and --endpoint-url"
         ),
         ErrorKind::Denied if matches!(options.credentials, CredentialsMode::Unsigned) => format!(
-            "no permission to list bucket '{bucket}'{at} without a signature: {error}. The bucket is not public: leave \
+            "no permission to list bucket '{bucket}'{at} by unsigned requests: {error}. The bucket is not public: leave \
              --no-sign-request out, and use credentials with s3:ListBucket on the bucket{} and s3:GetObject on its objects",
             for_prefix(prefix)
         ),
@@ -88,7 +88,7 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
                 "what answers{at} speaks no HTTP: {error}. If it is an HTTPS port, use https://"
             )
         }
-        ErrorKind::Transient | ErrorKind::Throttled => {
+        ErrorKind::Transient | ErrorKind::Throttled | ErrorKind::Conflict => {
             format!("the S3 server{at} fails: {error}. Try again, and ask who runs the server")
         }
         ErrorKind::InvalidResponse => {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::StartError;
-use crate::fuse::{Mount, check_mount_point, inherit};
+use crate::fuse::{Guests, Mount, check_mount_point, inherit};
 
 /// Where the kernel's requests come from.
 #[derive(Debug)]
@@ -17,9 +17,9 @@ pub enum MountTarget {
 /// What the command line asks for besides the directory, and only who mounts can do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wishes {
-    pub(super) read_only: bool,
     pub(super) auto_unmount: bool,
     pub(super) allow_root: bool,
+    pub(super) allow_other: bool,
 }
 
 impl MountTarget {
@@ -32,18 +32,12 @@ impl MountTarget {
         let Some(number) = descriptor(path) else {
             return Ok(Self::Directory(path.to_owned()));
         };
-        for (is_given, flag) in [
-            (wishes.read_only, "--read-only"),
-            (wishes.auto_unmount, "--auto-unmount"),
-        ] {
-            if is_given {
-                return Err(StartError::new(format!(
-                    "{flag} cannot be used with /dev/fd/{number}: whoever mounted decides that; leave the flag out and \
-                     mount with the option it stands for"
-                )));
-            }
+        if wishes.auto_unmount {
+            return Err(StartError::new(format!(
+                "--auto-unmount cannot be used with /dev/fd/{number}: whoever mounted unmounts; leave the flag out"
+            )));
         }
-        inherit(number, wishes.allow_root)
+        inherit(number, Guests::new(wishes.allow_root, wishes.allow_other))
             .map(Self::Passed)
             .map_err(|error| StartError::new(error.to_string()))
     }
@@ -96,11 +90,6 @@ mod tests {
                 .to_string()
         };
         let none = Wishes::default();
-        let read_only = Wishes {
-            read_only: true,
-            ..none
-        };
-        assert!(refusal(read_only).starts_with("--read-only cannot be used with /dev/fd/1000000"));
         let auto_unmount = Wishes {
             auto_unmount: true,
             ..none

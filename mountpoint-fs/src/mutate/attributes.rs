@@ -14,7 +14,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 use super::Mutator;
 use super::conditions::Conditional;
 use super::copy::version;
-use super::fault::{COPY, LOOKS_THE_SAME, PUT, failed, seen, unknown};
+use super::fault::{COPY, LOOKS_THE_SAME, PUT, failed, seen, tell_own, unknown};
 use crate::operation::{FsError, PosixAttributes, Stop};
 
 impl Mutator {
@@ -51,18 +51,22 @@ impl Mutator {
         let copied = self.conditions.make(Conditional::Copy, &old, copy);
         let error = match copied.await {
             Ok(output) => return Ok(output.etag),
-            Err(error) if !error.answer_was_lost => return Err(not_changed(error, key)),
             Err(error) => error,
         };
+        let says_when = PosixAttributes::says_when(&headers.metadata);
+        let is_twice = error.maybe_twice_since.is_some() && says_when;
+        if !error.answer_was_lost && !is_twice {
+            return Err(not_changed(error, key));
+        }
         // What is in the way of a copy whose answer was lost may be that copy. The same ETag, or the moment of the change
         // that it was told to carry, says that it is; size and other headers may be another object's.
         match seen(self.client.head_details(key).await, &error) {
             Ok(Some(there)) if there.is_copy(size, &headers) => {
-                let is_ours =
-                    there.info.etag.matches(etag) || PosixAttributes::says_when(&headers.metadata);
-                is_ours
-                    .then_some(there.info.etag)
-                    .ok_or_else(|| FsError::Client(unknown(&error, LOOKS_THE_SAME)))
+                if !there.info.etag.matches(etag) && !says_when {
+                    return Err(FsError::Client(unknown(&error, LOOKS_THE_SAME)));
+                }
+                tell_own(key, &error);
+                Ok(there.info.etag)
             }
             Ok(_) => Err(not_changed(error, key)),
             Err(unknown) => Err(not_changed(unknown, key)),
@@ -91,10 +95,13 @@ impl Mutator {
         match self.conditions.make(Conditional::Put, &old, put).await {
             Ok(stored) => Ok(stored.etag),
             Err(error) if error.kind == ErrorKind::Denied => Err(failed(error, PUT)),
-            Err(error) if error.answer_was_lost => {
+            Err(error) if error.answer_was_lost || error.maybe_twice_since.is_some() => {
                 match seen(self.client.head_details(key).await, &error) {
                     // It is what it was to be.
-                    Ok(Some(there)) if there.is_copy(0, &object.headers) => Ok(there.info.etag),
+                    Ok(Some(there)) if there.is_copy(0, &object.headers) => {
+                        tell_own(key, &error);
+                        Ok(there.info.etag)
+                    }
                     Ok(_) => Err(not_changed(error, key)),
                     Err(unknown) => Err(not_changed(unknown, key)),
                 }

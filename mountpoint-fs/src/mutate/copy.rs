@@ -1,6 +1,7 @@
 //! Copying one object on the server, whatever its size.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use mountpoint_client::types::{
@@ -8,10 +9,12 @@ use mountpoint_client::types::{
     PutCondition, Upload,
 };
 use mountpoint_client::{ClientError, ErrorKind};
+use mountpoint_crt_sys::block::BlockPool;
 
 use super::Mutator;
 use super::conditions::{Conditional, Conditions};
-use super::fault::{COPY, failed, seen};
+use super::fault::{COPY, Doubt, failed, may_be_own, seen, tell_own};
+use super::fetch::fetch;
 use super::lost_upload::{Abandoned, Wanted, abandon, became};
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::operation::{FsError, Stop};
@@ -56,10 +59,11 @@ impl Mutator {
                 match seen(self.client.head(destination).await, &error) {
                     // The copy was made, and its answer was lost.
                     Ok(Some(copy))
-                        if error.answer_was_lost
+                        if may_be_own(&copy, &error)
                             && copy.size == source.info.size
                             && copy.etag.matches(&source.info.etag) =>
                     {
+                        tell_own(destination, &error);
                         Ok(copy.etag)
                     }
                     Ok(Some(_)) => Err(FsError::Exists),
@@ -95,9 +99,7 @@ impl Mutator {
         destination: &Key,
         condition: PutCondition,
     ) -> Result<ETag, ClientError> {
-        let headers = CopyHeaders::Same {
-            storage_class: source.headers.storage_class.clone(),
-        };
+        let headers = CopyHeaders::Same(source.headers.clone());
         let copied = self
             .client
             .copy(source_of(source), destination, condition, headers);
@@ -106,6 +108,35 @@ impl Mutator {
 
     /// Makes the range of the version `source`, which is not empty, the whole of `destination`, which carries `headers`.
     pub(super) async fn copy_range(
+        &self,
+        (source, range): (CopySource, Range<u64>),
+        (destination, headers): (&Key, ObjectHeaders),
+        condition: PutCondition,
+        stop: &Stop,
+    ) -> Result<ETag, ClientError> {
+        let mut begun = 0;
+        loop {
+            begun += 1;
+            let all = (source.clone(), range.clone());
+            let made = (destination, headers.clone());
+            let copied = self.copy_upload(all, made, condition.clone(), stop).await;
+            match copied {
+                // S3 wants another upload then. Its condition is the same one.
+                Err(error)
+                    if error.met_conflict
+                        && matches!(error.kind, ErrorKind::Conflict | ErrorKind::NoSuchUpload)
+                        && begun < COPY_UPLOADS_MAX
+                        && !stop.is_asked() =>
+                {
+                    tracing::info!(%destination, "the copy is begun anew: {error}");
+                }
+                copied => return copied,
+            }
+        }
+    }
+
+    /// The same by one upload.
+    async fn copy_upload(
         &self,
         (source, range): (CopySource, Range<u64>),
         (destination, headers): (&Key, ObjectHeaders),
@@ -126,17 +157,17 @@ impl Mutator {
             .client
             .create_upload(destination, headers, None)
             .await?;
-        self.journal.begun(&upload);
         let guard = Unfinished {
             mutator: self,
             upload: Some(&upload),
         };
-        let (mut may_be_complete, mut made_of) = (false, Vec::new());
+        self.journal.begun(&upload).await;
+        let (mut doubt, mut made_of) = (None, Vec::new());
         let copied = async {
-            let parts = self.copy_parts(&source, range, &upload, stop).await?;
+            let parts = self.parts_of(&source, range, &upload, stop).await?;
             made_of.clone_from(&parts);
             let completed = self.client.complete_upload(&upload, parts, condition).await;
-            completed.inspect_err(|error| may_be_complete = error.answer_was_lost)
+            completed.inspect_err(|error| doubt = Doubt::of(error))
         };
         let copied = copied.await;
         match copied {
@@ -147,27 +178,87 @@ impl Mutator {
             }
             Err(error) => {
                 guard.finished();
-                let abandoned = abandon(&*self.client, &upload, may_be_complete).await;
+                let abandoned = abandon(&*self.client, &upload, doubt.is_some()).await;
                 match &abandoned {
                     Abandoned::Aborted | Abandoned::WasGone => self.journal.ended(&upload),
                     Abandoned::Stays(abort) => tracing::warn!(
                         "an unfinished copy stays on the server until the next mount: {abort}"
                     ),
                 }
-                if may_be_complete {
-                    // Its completion was answered to nobody.
-                    let wanted = Wanted {
-                        size,
-                        parts: &made_of,
-                        old: old.as_ref(),
-                    };
-                    if let Some(etag) = became(&*self.client, &upload, &abandoned, wanted).await {
-                        return Ok(etag);
-                    }
-                }
-                Err(error)
+                let Some(doubt) = doubt else {
+                    return Err(error);
+                };
+                let wanted = Wanted {
+                    size,
+                    parts: &made_of,
+                    old: old.as_ref(),
+                    doubt,
+                };
+                let given_up = (&upload, &abandoned);
+                let made = became(&*self.client, given_up, wanted, &error).await?;
+                made.ok_or(error)
             }
         }
+    }
+
+    /// The range as parts of the upload: copied by the server where it does that, else read and sent.
+    async fn parts_of(
+        &self,
+        source: &CopySource,
+        range: Range<u64>,
+        upload: &Upload,
+        stop: &Stop,
+    ) -> Result<Vec<Part>, ClientError> {
+        if !self.copies_no_parts.load(Ordering::Relaxed) {
+            match self.copy_parts(source, range.clone(), upload, stop).await {
+                Err(error) if copies_nothing(&error) => {
+                    let key = &source.key;
+                    tracing::info!(%key, "the server copies no parts, they go through this machine: {error}");
+                    // Others may be about this one object.
+                    let is_final =
+                        error.kind == ErrorKind::Unsupported || error.status == Some(411);
+                    self.copies_no_parts.store(is_final, Ordering::Relaxed);
+                }
+                copied => return copied,
+            }
+        }
+        self.send_parts(source, range, upload, stop).await
+    }
+
+    /// Reads the range, and sends it in parts.
+    async fn send_parts(
+        &self,
+        source: &CopySource,
+        range: Range<u64>,
+        upload: &Upload,
+        stop: &Stop,
+    ) -> Result<Vec<Part>, ClientError> {
+        let len = range.end - range.start;
+        let part_size = SENT_COPY_PART.max(len.div_ceil(PARTS_MAX));
+        if part_size > SENT_COPY_PART_MAX {
+            let what = format!(
+                "{}: the server copies no parts, and {} GiB are too much to send: {} GiB at most",
+                source.key,
+                len >> 30,
+                (SENT_COPY_PART_MAX * PARTS_MAX) >> 30
+            );
+            return Err(ClientError::new(ErrorKind::Unsupported, what));
+        }
+        let Some(version) = &source.if_match else {
+            let what = "no version of the source is known";
+            return Err(ClientError::new(ErrorKind::Unsupported, what));
+        };
+        let (pool, client) = (BlockPool::new(0), &*self.client);
+        let send = |number, part: Range<u64>| {
+            let from = range.start + part.start..range.start + part.end;
+            let bytes = fetch(client, &pool, (&source.key, version), from);
+            async move {
+                let bytes = bytes.await?;
+                client.put_part(upload, number, bytes, None).await
+            }
+        };
+        let parts = (1..).zip(parts(len, part_size));
+        in_parallel(SENT_COPY_PARTS, parts, stop, send).await
     }
 
     async fn copy_parts(
@@ -178,35 +269,55 @@ impl Mutator {
         stop: &Stop,
     ) -> Result<Vec<Part>, ClientError> {
         let len = range.end - range.start;
-        let mut rest = (1..).zip(parts(len, self.limits.part_max));
-        let mut in_the_air = FuturesUnordered::new();
-        let mut copied = Vec::new();
-        let mut failure = None;
-        loop {
-            if stop.is_asked() {
-                let what = "the copy was interrupted";
-                failure.get_or_insert_with(|| ClientError::new(ErrorKind::Cancelled, what));
-            }
-            if let Some(error) = failure {
-                // S3 may keep a part that arrives behind an abort.
-                while in_the_air.next().await.is_some() {}
-                return Err(error);
-            }
-            let free = COPIES_IN_FLIGHT_MAX - in_the_air.len();
-            in_the_air.extend(rest.by_ref().take(free).map(|(number, part)| {
-                let number = PartNumber(number);
-                let range = range.start + part.start..range.start + part.end;
-                self.client.copy_part(upload, number, source.clone(), range)
-            }));
-            match in_the_air.next().await {
-                Some(Ok(part)) => copied.push(part),
-                Some(Err(error)) => failure = Some(error),
-                None => break,
-            }
-        }
-        copied.sort_unstable_by_key(|part: &Part| part.number);
-        Ok(copied)
+        let copy = |number, part: Range<u64>| {
+            let range = range.start + part.start..range.start + part.end;
+            self.client.copy_part(upload, number, source.clone(), range)
+        };
+        let parts = (1..).zip(parts(len, self.limits.part_max));
+        in_parallel(COPIES_IN_FLIGHT_MAX, parts, stop, copy).await
     }
+}
+
+/// Has `make` make each of `parts`, at most `max` at a time. Returns when none is in the air any more.
+async fn in_parallel<F: Future<Output = Result<Part, ClientError>>>(
+    max: usize,
+    mut parts: impl Iterator<Item = (u16, Range<u64>)>,
+    stop: &Stop,
+    make: impl Fn(PartNumber, Range<u64>) -> F,
+) -> Result<Vec<Part>, ClientError> {
+    let mut in_the_air = FuturesUnordered::new();
+    let mut made = Vec::new();
+    let mut failure = None;
+    loop {
+        if stop.is_asked() {
+            let what = "the copy was interrupted";
+            failure.get_or_insert_with(|| ClientError::new(ErrorKind::Cancelled, what));
+        }
+        if let Some(error) = failure {
+            // S3 may keep a part that arrives behind an abort.
+            while in_the_air.next().await.is_some() {}
+            return Err(error);
+        }
+        let free = max - in_the_air.len();
+        let next = parts.by_ref().take(free);
+        in_the_air.extend(next.map(|(number, part)| make(PartNumber(number), part)));
+        match in_the_air.next().await {
+            Some(Ok(part)) => made.push(part),
+            Some(Err(error)) => failure = Some(error),
+            None => break,
+        }
+    }
+    made.sort_unstable_by_key(|part: &Part| part.number);
+    Ok(made)
+}
+
+/// Whether a server says so that it copies no parts: by a code of its own, as a request that it does not understand (411
+/// among them), or with an answer that makes no sense.
+pub(crate) fn copies_nothing(error: &ClientError) -> bool {
+    matches!(
+        error.kind,
+        ErrorKind::Unsupported | ErrorKind::InvalidRequest | ErrorKind::InvalidResponse
+    )
 }
 
 /// An upload that is aborted if nobody waits for it any more.
@@ -249,8 +360,16 @@ fn parts(size: u64, part_max: u64) -> impl Iterator<Item = Range<u64>> {
     (0..size.div_ceil(part)).map(move |index| index * part..((index + 1) * part).min(size))
 }
 
+/// Uploads that one copy may take. Each conflict is waited out for a minute before another is begun.
+const COPY_UPLOADS_MAX: usize = 3;
+
 /// S3's bound of an upload.
 const PARTS_MAX: u64 = 10_000;
+/// Bytes of a part that goes through this machine, beside the memory for data. With so many at a time 32 MiB do for
+/// objects of up to 78 GiB; 256 MiB, for 625 GiB, are the most.
+const SENT_COPY_PART: u64 = 8 << 20;
+const SENT_COPY_PART_MAX: u64 = 64 << 20;
+const SENT_COPY_PARTS: usize = 4;
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use mountpoint_client::types::{ETag, Key, ListRequest, ObjectHeaders, PutConditi
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
-use super::fault::{DELETE, LIST, LOOKS_THE_SAME, PUT, failed, seen, unknown};
+use super::fault::{DELETE, LIST, LOOKS_THE_SAME, PUT, failed, repeats, seen, tell_own, unknown};
 use crate::operation::{FsError, PosixAttributes};
 
 /// What became of a directory that was to be removed.
@@ -61,7 +61,9 @@ impl Mutator {
             Ok(output) => Ok(output.etag),
             Err(error) if error.kind == ErrorKind::PreconditionFailed => {
                 // What is in the way of a request whose answer was lost may be what that has made.
-                let made = match error.answer_was_lost {
+                let says_when = PosixAttributes::says_when(&headers.metadata);
+                let is_twice = error.maybe_twice_since.is_some() && says_when;
+                let made = match error.answer_was_lost || is_twice {
                     true => self.made(key, (size, &headers), &error).await?,
                     false => None,
                 };
@@ -92,6 +94,7 @@ impl Mutator {
             return Ok(None);
         };
         if PosixAttributes::says_when(&headers.metadata) {
+            tell_own(key, lost);
             return Ok(Some(there.info.etag));
         }
         Err(FsError::Client(unknown(lost, LOOKS_THE_SAME)))
@@ -145,32 +148,45 @@ impl Mutator {
     }
 
     /// The directory `prefix` is another one from now on: a rename of the one that was there does not go on with it.
-    pub fn forget_renames_of(&self, prefix: &str) {
-        self.journal.forget_renames_of(prefix);
+    pub async fn forget_renames_of(&self, prefix: &str) {
+        self.journal.forget_renames_of(prefix).await;
     }
 
     /// The same of a directory that the object `key` is moved into.
-    pub fn forget_renames_from_above(&self, key: &Key) {
-        self.journal.forget_renames_from_above(key.as_str());
+    pub async fn forget_renames_from_above(&self, key: &Key) {
+        self.journal.forget_renames_from_above(key.as_str()).await;
     }
 
     /// What is below `prefix`.
     pub(super) async fn content(&self, prefix: &str) -> Result<Content, FsError> {
-        let request = ListRequest {
+        let mut request = ListRequest {
             prefix: prefix.to_owned(),
             max_keys: Some(2),
             ..ListRequest::default()
         };
-        let listed = self.client.list(request).await;
-        let listed = listed.map_err(|error| failed(error, LIST))?;
-        let mut keys = listed.objects.iter().map(|object| object.key.as_str());
-        let has_marker = keys.clone().any(|key| key == prefix);
-        let prefixes = listed.common_prefixes.iter().map(String::as_str);
-        let other = keys.find(|key| *key != prefix).or_else(|| prefixes.min());
-        Ok(match (other, has_marker) {
-            (Some(other), _) => Content::Keys(other.to_owned()),
-            (None, true) => Content::Marker,
-            (None, false) => Content::Nothing,
+        let mut has_marker = false;
+        // A page may have fewer keys than were asked for, and another one behind it.
+        loop {
+            let listed = self.client.list(request.clone()).await;
+            let listed = listed.map_err(|error| failed(error, LIST))?;
+            let keys = listed.objects.iter().map(|object| object.key.as_str());
+            let mut keys = keys.chain(listed.common_prefixes.iter().map(String::as_str));
+            if let Some(other) = keys.find(|key| *key != prefix) {
+                return Ok(Content::Keys(other.to_owned()));
+            }
+            let is_marker = !listed.objects.is_empty();
+            if is_marker && has_marker {
+                return Err(repeats(prefix));
+            }
+            has_marker |= is_marker;
+            request.continuation_token = listed.continuation_token;
+            if request.continuation_token.is_none() {
+                break;
+            }
+        }
+        Ok(match has_marker {
+            true => Content::Marker,
+            false => Content::Nothing,
         })
     }
 

@@ -2,10 +2,13 @@
 //!
 //! Nobody else knows the id of an upload. So one that is gone when it is to be aborted was completed, unless it was aborted
 //! by who lists uploads, or a lifecycle rule: then the object that is there is not what it was to become, as far as can be
-//! seen. A tag that is made of those of its parts says for certain that an object has their bytes.
+//! seen. A tag that is made of those of its parts says for certain that an object has their bytes. After a conflict with
+//! another request S3 may have dropped the upload: then, and where no answer was lost, nothing but such a tag is a proof.
 
 use mountpoint_client::types::{ETag, ObjectInfo, Part, Upload};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
+
+use super::fault::{Doubt, LOOKS_THE_SAME, tell_own, unknown};
 
 /// What became of an upload that was given up.
 #[derive(Debug)]
@@ -51,43 +54,78 @@ pub(crate) struct Wanted<'a> {
     pub(crate) parts: &'a [Part],
     /// The version that it was to replace, as far as that is known.
     pub(crate) old: Option<&'a ETag>,
+    /// Why it may have become that.
+    pub(crate) doubt: Doubt,
 }
 
-/// The version that `upload`, which was given up, had become before; `None` if nothing says that it had.
+/// Whether the object that is there is the one that an upload was to become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Ours,
+    NotOurs,
+    /// It looks so, and that is no proof.
+    Unknown,
+}
+
+/// The version that `upload`, which was given up after its completion had failed with `error`, had become before; `None` if
+/// it had not. An error if nobody can tell.
 pub(crate) async fn became(
     client: &dyn ObjectClient,
-    upload: &Upload,
-    abandoned: &Abandoned,
+    (upload, abandoned): (&Upload, &Abandoned),
     wanted: Wanted<'_>,
-) -> Option<ETag> {
-    if matches!(abandoned, Abandoned::Stays(_)) {
-        return None;
+    error: &ClientError,
+) -> Result<Option<ETag>, ClientError> {
+    // A refusal is true unless the contrary is proven.
+    let is_refused = wanted.doubt == Doubt::Twice;
+    let is_gone = match abandoned {
+        Abandoned::Stays(_) if is_refused => return Ok(None),
+        Abandoned::Stays(why) => return Err(unknown(error, why)),
+        Abandoned::Aborted => false,
+        Abandoned::WasGone => true,
+    };
+    let info = match client.head(&upload.key).await {
+        Ok(info) => info,
+        Err(there) if is_refused || there.kind == ErrorKind::NotFound => return Ok(None),
+        Err(there) => return Err(unknown(error, there)),
+    };
+    match wanted.is(&info, is_gone) {
+        Verdict::Ours => {
+            tell_own(&upload.key, error);
+            Ok(Some(info.etag))
+        }
+        Verdict::NotOurs => Ok(None),
+        Verdict::Unknown => Err(unknown(error, LOOKS_THE_SAME)),
     }
-    let info = client.head(&upload.key).await.ok()?;
-    let is_gone = matches!(abandoned, Abandoned::WasGone);
-    wanted.is(&info, is_gone).then_some(info.etag)
 }
 
 impl Wanted<'_> {
     /// Whether the object is what was wanted. If the upload is gone, what could be it is: nobody else knows of it. If it was
     /// there, or the server says so, the object must be made of these parts, and be another version than the one before: of
     /// the same bytes that one may be, with something else that it carries.
-    fn is(&self, info: &ObjectInfo, is_gone: bool) -> bool {
+    fn is(&self, info: &ObjectInfo, is_gone: bool) -> Verdict {
         if info.size != self.size {
-            return false;
+            return Verdict::NotOurs;
         }
         let is_old = self.old.is_some_and(|old| old.matches(&info.etag));
         if info
             .etag
             .is_of_parts(self.parts.iter().map(|part| &part.etag))
         {
-            return is_gone || !is_old;
+            let is_new = !is_old && self.doubt != Doubt::Twice;
+            return match is_gone || is_new {
+                true => Verdict::Ours,
+                false => Verdict::NotOurs,
+            };
         }
         let has_parts = info
             .etag
             .parts()
             .is_none_or(|count| count == self.parts.len());
-        is_gone && has_parts && !is_old
+        match self.doubt {
+            Doubt::Lost if is_gone && has_parts && !is_old => Verdict::Ours,
+            Doubt::Conflict if is_gone && has_parts && !is_old => Verdict::Unknown,
+            _ => Verdict::NotOurs,
+        }
     }
 }
 
@@ -147,13 +185,31 @@ mod tests {
                 restored: false,
             };
             let old = old.map(ETag::from_header);
-            let wanted = Wanted {
-                size: 10,
-                parts: &[part(1, ONE), part(2, TWO)],
-                old: old.as_ref(),
+            let is = |doubt| {
+                let wanted = Wanted {
+                    size: 10,
+                    parts: &[part(1, ONE), part(2, TWO)],
+                    old: old.as_ref(),
+                    doubt,
+                };
+                [wanted.is(&info, true), wanted.is(&info, false)]
             };
-            let is = (wanted.is(&info, true), wanted.is(&info, false));
-            assert_eq!(is, expected, "{there} {size} {old:?}");
+            let case = format!("{there} {size} {old:?}");
+            let verdict = |is_ours| match is_ours {
+                true => Verdict::Ours,
+                false => Verdict::NotOurs,
+            };
+            let expected = [verdict(expected.0), verdict(expected.1)];
+            assert_eq!(is(Doubt::Lost), expected, "{case}");
+            // Without a tag of its parts nothing is believed.
+            let is_proven = [ours, text].contains(&there) && size == 10;
+            let looks_so = |verdict| match verdict {
+                Verdict::Ours if !is_proven => Verdict::Unknown,
+                verdict => verdict,
+            };
+            assert_eq!(is(Doubt::Conflict), expected.map(looks_so), "{case}");
+            let is_done = [verdict(is_proven), Verdict::NotOurs];
+            assert_eq!(is(Doubt::Twice), is_done, "{case}");
         }
     }
 }

@@ -7,9 +7,10 @@
 
 mod attributes;
 mod conditions;
-mod copy;
+pub(crate) mod copy;
 mod directory;
-mod fault;
+pub(crate) mod fault;
+pub(crate) mod fetch;
 pub(crate) mod lost_upload;
 mod mutator;
 mod rename;

@@ -1,6 +1,7 @@
 //! What changes objects.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use mountpoint_client::ObjectClient;
 
@@ -21,6 +22,8 @@ pub struct Mutator {
     /// Of the mount: uploads, also those that copy in parts, and renames of directories.
     pub(super) journal: Arc<Journal>,
     pub(super) conditions: Conditions,
+    /// The server was seen not to copy parts of objects: their bytes go through this machine.
+    pub(super) copies_no_parts: AtomicBool,
 }
 
 impl Mutator {
@@ -39,6 +42,7 @@ impl Mutator {
                 &settings.bucket,
             )),
             conditions: Conditions::default(),
+            copies_no_parts: AtomicBool::new(false),
         })
     }
 

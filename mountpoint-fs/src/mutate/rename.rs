@@ -99,7 +99,8 @@ impl Mutator {
             return Ok(());
         }
         let what = format!(
-            "{from} is not renamed: this bucket cannot rename, and a copy on the server needs --allow-rename"
+            "{from} is not renamed: this bucket cannot rename, and a copy on the server needs --allow-changes, or \
+             --allow-rename alone"
         );
         if self.allow_delete {
             Err(FsError::NeedsCopy(format!(

@@ -13,15 +13,17 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
 use mountpoint_client::types::{
-    ETag, KeptChecksum, Key, ListRequest, ObjectDetails, ObjectHeaders, ObjectInfo, PutCondition,
+    ETag, Key, ListRequest, ObjectHeaders, ObjectInfo, PutCondition, PutRequest,
 };
-use mountpoint_client::{ClientError, ErrorKind};
+use mountpoint_client::{ClientError, ErrorKind, PageCycle};
 
 use super::Mutator;
+use super::copy::copies_nothing;
 use super::directory::Content;
-use super::fault::{DELETE, LIST, failed};
+use super::fault::{DELETE, LIST, PUT, failed, repeats};
 use super::rename::{Target, renaming_failed};
 use crate::config::limits::{
     COPIES_IN_FLIGHT_MAX, DELETE_KEYS_MAX, LIST_PAGE_KEYS, RENAME_KEYS_MAX, RENAME_PROGRESS,
@@ -42,7 +44,7 @@ impl Mutator {
         let (sources, there) = (self.keys(from).await?, self.keys(to).await?);
         let newest = sources.iter().map(|source| source.last_modified).max();
         let now = self.clock.wall();
-        let was_begun = self.journal.is_renaming(from, to, newest, now);
+        let was_begun = self.journal.is_renaming(from, to, newest, now).await;
         let places = (from, to, was_begun);
         let mut moves = Moves::plan(sources, there, places, self.limits.whole_max)?;
         tracing::info!(
@@ -56,7 +58,7 @@ impl Mutator {
             Some(first) if !first.is_copied => {
                 // What it moves is known by nothing else to be its: the names are in the new directory alone then.
                 let newest = newest.unwrap_or(first.source.last_modified);
-                self.journal.renaming(from, to, newest, now);
+                self.journal.renaming(from, to, newest, now).await;
                 let is_renamed = self.try_native(first).await;
                 // One that failed may have been done, unless it was refused.
                 let has_moved = match &is_renamed {
@@ -64,7 +66,7 @@ impl Mutator {
                     Err(error) => !is_refusal(error),
                 };
                 if !was_begun && !has_moved {
-                    self.journal.renamed(from, to);
+                    self.journal.renamed(from, to).await;
                 }
                 match is_renamed {
                     Err(error) if error.kind == ErrorKind::NotFound => {
@@ -85,7 +87,7 @@ impl Mutator {
             self.delete_each(&moves, &mut progress).await?;
         }
         if can_rename || was_begun {
-            self.journal.renamed(from, to);
+            self.journal.renamed(from, to).await;
         }
         Ok(())
     }
@@ -168,36 +170,45 @@ impl Mutator {
 
     /// Whether it was copied: not if somebody else had removed it.
     async fn copy_one(&self, one: &Move, stop: &Stop) -> Result<bool, FsError> {
-        let source = if one.source.size > self.limits.whole_max {
-            match self.client.head_details(&one.source.key).await {
-                Ok(source) => source,
-                Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
-                Err(error) => return Err(failed(error, "s3:GetObject")),
-            }
-        } else {
-            // The server takes all but the storage class from the source itself.
-            let class = one.source.storage_class.clone();
-            let headers = ObjectHeaders {
-                storage_class: class.filter(|class| class != "STANDARD"),
-                ..ObjectHeaders::default()
-            };
-            ObjectDetails {
-                info: one.source.clone(),
-                headers,
-                version_id: None,
-                checksum: KeptChecksum::None,
-            }
+        let replaced = || {
+            let key = &one.source.key;
+            Err(FsError::Busy(format!(
+                "{key} was replaced while its directory was renamed"
+            )))
+        };
+        if is_bare_marker(&one.source) {
+            return self.put_marker(&one.to, ObjectHeaders::default()).await;
+        }
+        // A listing does not tell what the server does not copy by itself: encryption and redirection.
+        let source = match self.client.head_details(&one.source.key).await {
+            Ok(source) if source.info.etag.matches(&one.source.etag) => source,
+            Ok(_) => return replaced(),
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed(error, "s3:GetObject")),
         };
         let copied = self.copy(&source, &one.to, PutCondition::None, stop).await;
         match copied {
             Ok(_) => Ok(true),
             Err(FsError::NotFound) => Ok(false),
-            Err(FsError::Stale(_)) => Err(FsError::Busy(format!(
-                "{} was replaced while its directory was renamed",
-                one.source.key
-            ))),
+            Err(FsError::Stale(_)) => replaced(),
+            // Some servers copy no directories of theirs.
+            Err(FsError::Client(error)) if is_marker(&one.source) && copies_nothing(&error) => {
+                self.put_marker(&one.to, source.headers).await
+            }
             Err(error) => Err(error),
         }
+    }
+
+    /// Stores the object that marks a directory, which the server does not copy.
+    async fn put_marker(&self, key: &Key, headers: ObjectHeaders) -> Result<bool, FsError> {
+        let made = self.client.put(PutRequest {
+            key: key.clone(),
+            body: Bytes::new(),
+            condition: PutCondition::None,
+            checksum: None,
+            headers,
+        });
+        made.await.map(|_| true).map_err(|error| failed(error, PUT))
     }
 
     /// Deletes the sources that were copied. A last listing finds those that were replaced or made meanwhile: they stay.
@@ -216,11 +227,21 @@ impl Mutator {
             let now = now.get(&one.source.key);
             one.is_copied && now.is_some_and(|now| is_same(now, &one.source))
         };
+        for one in moves.all.iter().filter(|one| !one.is_copied) {
+            if now.contains_key(&one.source.key) && self.is_gone(&one.source.key).await? {
+                return Err(progress.failed(misnamed(&one.source.key)));
+            }
+        }
+        // What is in a directory goes before it: servers that store directories remove none that is not empty.
         let versions: Vec<_> = moves
             .all
             .iter()
+            .rev()
             .filter(is_unchanged)
-            .map(|one| (one.source.key.clone(), Some(one.source.etag.quoted())))
+            .map(|one| {
+                let version = (!is_bare_marker(&one.source)).then(|| one.source.etag.quoted());
+                (one.source.key.clone(), version)
+            })
             .collect();
         let mut left = now.len() - versions.len();
         for batch in versions.chunks(DELETE_KEYS_MAX) {
@@ -245,15 +266,12 @@ impl Mutator {
         versions: &[(Key, Option<ETag>)],
         stop: &Stop,
     ) -> Result<usize, FsError> {
-        let mut deleted = self.client.delete_many(versions.to_vec()).await;
+        let deleted = self.client.delete_many(versions.to_vec()).await;
         let is_refused =
             |kind: &ErrorKind| matches!(kind, ErrorKind::Unsupported | ErrorKind::InvalidRequest);
-        if deleted.as_ref().is_err_and(|error| is_refused(&error.kind)) {
-            let keys = versions.iter().map(|(key, _)| (key.clone(), None));
-            deleted = self.client.delete_many(keys.collect()).await;
-        }
         let failures = match deleted {
-            // A server that deletes no lists.
+            // A server that deletes no lists, or none with versions. A list without versions would delete what somebody
+            // else has written since: each is checked and deleted by itself.
             Err(error) if is_refused(&error.kind) => None,
             deleted => Some(deleted.map_err(|error| failed(error, DELETE))?),
         };
@@ -295,8 +313,8 @@ impl Mutator {
 
     /// Every object below `prefix`.
     async fn keys(&self, prefix: &str) -> Result<Vec<ObjectInfo>, FsError> {
-        let mut keys = Vec::new();
-        let mut continuation_token = None;
+        let mut keys: Vec<ObjectInfo> = Vec::new();
+        let (mut continuation_token, mut cycle) = (None, PageCycle::default());
         loop {
             let request = ListRequest {
                 prefix: prefix.to_owned(),
@@ -306,6 +324,12 @@ impl Mutator {
             };
             let listed = self.client.list(request).await;
             let listed = listed.map_err(|error| failed(error, LIST))?;
+            let ends = listed.objects.first().zip(listed.objects.last());
+            if let Some((first, last)) = ends
+                && cycle.repeats(&(first.key.clone(), last.key.clone(), listed.objects.len()))
+            {
+                return Err(repeats(prefix));
+            }
             keys.extend(listed.objects);
             if keys.len() > RENAME_KEYS_MAX {
                 return Err(FsError::TooLarge(format!(
@@ -315,13 +339,41 @@ impl Mutator {
             }
             continuation_token = listed.continuation_token;
             if continuation_token.is_none() {
-                return Ok(keys);
+                break;
             }
         }
+        let is_unique = |keys: &[&Key]| keys.is_sorted_by(|a, b| a < b);
+        let mut names: Vec<&Key> = keys.iter().map(|object| &object.key).collect();
+        if !is_unique(&names) {
+            names.sort_unstable();
+            if !is_unique(&names) {
+                return Err(repeats(prefix));
+            }
+        }
+        Ok(keys)
     }
 }
 
 /// Whether nothing was done for certain. That a key is not there may be because it was moved.
+/// Whether it marks a directory, and is nothing else.
+fn is_marker(object: &ObjectInfo) -> bool {
+    object.key.as_str().ends_with('/') && object.size == 0
+}
+
+/// Whether it marks a directory and has no version: it is a directory of the server's own, and carries nothing.
+fn is_bare_marker(object: &ObjectInfo) -> bool {
+    object.key.as_str().ends_with('/') && object.etag.as_str().is_empty()
+}
+
+/// What the application is told of an object that the server lists by a key that it does not know it by.
+fn misnamed(key: &Key) -> FsError {
+    let what = format!(
+        "the server lists {key:?}, but has no object of that key: it changes keys in its listings, so this object can \
+         neither be read nor renamed here"
+    );
+    FsError::Client(ClientError::new(ErrorKind::InvalidResponse, what))
+}
+
 fn is_refusal(error: &ClientError) -> bool {
     let is_refusal = matches!(
         error.kind,

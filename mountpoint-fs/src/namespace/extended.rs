@@ -113,7 +113,12 @@ impl Namespace {
                 self.details.add(&key, &details, valid_until);
                 Ok(Some(details))
             }
-            Err(error) if error.kind == ErrorKind::NotFound && !is_file => Ok(None),
+            Err(error)
+                if !is_file
+                    && matches!(error.kind, ErrorKind::NotFound | ErrorKind::InvalidResponse) =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -225,6 +230,7 @@ mod tests {
             headers: ObjectHeaders::default(),
             version_id: None,
             checksum: KeptChecksum::None,
+            whole: None,
         }
     }
 

@@ -46,7 +46,7 @@ impl Namespace {
             let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
             let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
             let (key, prefix) = (key.clone(), prefix.to_owned());
-            let is_posix = self.is_posix;
+            let (is_posix, hidden) = (self.is_posix, Arc::clone(&self.hidden));
             let was_file = is_posix && self.table.child_kind(parent, name) == Some(FileKind::File);
             async move {
                 let asked = clock.now();
@@ -57,7 +57,7 @@ impl Namespace {
                 if seen.front_failed {
                     fronts.failed(clock.now().into());
                 }
-                let heard = seen.heard;
+                hidden.looked_up(&key, &seen.without_etag);
                 if seen.found == Some(Found::Directory) || plan == Plan::Directory {
                     crowds.guessed(&prefix, seen.found == Some(Found::Directory));
                 }
@@ -70,7 +70,7 @@ impl Namespace {
                 let took = answered.saturating_sub(asked);
                 // For as long as it took, but never on a version that was heard of long before.
                 let fresh_until = (answered + took).min(seen.version_heard + OPEN_FRESH_MAX);
-                let (now, valid_until) = (answered.into(), (heard + ttl).into());
+                let (now, valid_until) = (answered.into(), (seen.heard + ttl).into());
                 for below in seen.below {
                     // A page that has nothing but the name itself helps no other lookup, and none says what objects
                     // carry.
@@ -84,7 +84,7 @@ impl Namespace {
                     found,
                     posix,
                     asked,
-                    heard,
+                    heard: seen.heard,
                     fresh_until: Some(fresh_until),
                     front: seen.front,
                 })
@@ -203,7 +203,7 @@ impl Namespace {
     ) -> impl Future<Output = Result<Gathering, FsError>> + Send + 'static {
         let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
         let (recent, crowds) = (Arc::clone(&self.recent), Arc::clone(&self.crowds));
-        let ttl = self.config.ttl;
+        let (ttl, hidden) = (self.config.ttl, Arc::clone(&self.hidden));
         async move {
             let asked = clock.now();
             let request = ListRequest {
@@ -214,6 +214,7 @@ impl Namespace {
                 continuation_token: None,
             };
             let listed = client.list(request).await?;
+            hidden.note(&prefix, &listed);
             let is_last = listed.continuation_token.is_none();
             if !is_last && behind.is_none() {
                 crowds.is_large(&prefix);

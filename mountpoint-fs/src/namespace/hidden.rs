@@ -9,14 +9,17 @@ use mountpoint_client::types::{Key, ListOutput};
 
 use super::names::{self, Hidden};
 use crate::config::limits::HIDDEN_DIRECTORIES_MAX;
+use crate::operation::FsError;
 use crate::sync::Mutex;
 
-/// What was seen of them so far. The lock guards the set alone.
+/// What was seen of them so far. Each lock guards its set alone.
 #[derive(Debug, Default)]
 pub(super) struct HiddenKeys {
     count: AtomicU64,
     /// Directories, by their prefixes, that the log has a line about, and which.
     told: Mutex<HashSet<(News, String)>>,
+    /// Keys of objects that were listed without an ETag: they are there, and no file is made in their place.
+    without_etag: Mutex<HashSet<String>>,
 }
 
 /// What the log is told of a directory, of each at most once.
@@ -47,6 +50,8 @@ impl HiddenKeys {
         else {
             return;
         };
+        let keys = without_etag(listed);
+        keys.iter().for_each(|key| self.found(key, true));
         self.count.fetch_add(count, Ordering::Relaxed);
         if self.is_news(News::Hidden, prefix) {
             tracing::warn!(
@@ -54,6 +59,32 @@ impl HiddenKeys {
                  of the directory are there. Copy such an object to another key to see it"
             );
         }
+    }
+
+    /// `key` was looked up, and the objects `without_etag` were seen.
+    pub(super) fn looked_up(&self, key: &Key, without_etag: &[String]) {
+        self.found(key.as_str(), false);
+        without_etag.iter().for_each(|key| self.found(key, true));
+    }
+
+    /// `key` is that of an object without an ETag, or is not.
+    fn found(&self, key: &str, has_none: bool) {
+        let mut known = self.without_etag.lock();
+        if !has_none {
+            known.remove(key);
+        } else if known.len() < WITHOUT_ETAG_MAX {
+            known.insert(key.to_owned());
+        }
+    }
+
+    /// An error if `key` is that of an object that is there and cannot be shown.
+    pub(super) fn check(&self, key: &Key) -> Result<(), FsError> {
+        if self.without_etag.lock().contains(key.as_str()) {
+            return Err(FsError::NotPermitted(format!(
+                "{key} is there, and is not shown because the server lists it without an ETag: nothing is put in its place"
+            )));
+        }
+        Ok(())
     }
 
     /// How often a listing met one.
@@ -67,6 +98,17 @@ impl HiddenKeys {
         told.len() < HIDDEN_DIRECTORIES_MAX && told.insert((what, prefix.to_owned()))
     }
 }
+
+/// The keys of objects that the client shows without an ETag.
+pub(super) fn without_etag(listed: &ListOutput) -> Vec<String> {
+    let shown = listed.objects.iter().map(|object| object.key.as_str());
+    let keys = shown.filter_map(|shown| shown.strip_suffix(Key::NO_ETAG));
+    keys.map(str::to_owned).collect()
+}
+
+/// Keys without an ETag that are remembered, about 4 MiB at the longest. What is not remembered is refused later, by the
+/// condition of its upload or by the question before that.
+const WITHOUT_ETAG_MAX: usize = 4_096;
 
 fn summary<'a>(prefix: &str, listed: &'a ListOutput) -> Option<Summary<'a>> {
     let objects = listed.objects.iter().map(|object| object.key.as_str());
@@ -104,6 +146,20 @@ mod tests {
         };
         let some = listed(&["d/", "d/a/", "d//", "d/../"]);
         assert_eq!(summary("d/", &some), Some(expected));
+    }
+
+    #[test]
+    fn what_has_no_etag_is_remembered_until_it_is_looked_up() {
+        let hidden = HiddenKeys::default();
+        let key = |number: usize| Key::parse(&format!("d/f{number}")).unwrap();
+        for number in 0..2 * WITHOUT_ETAG_MAX {
+            hidden.found(key(number).as_str(), true);
+        }
+        assert_eq!(hidden.without_etag.lock().len(), WITHOUT_ETAG_MAX);
+        assert!(hidden.check(&key(1)).is_err());
+        hidden.found("d/f1", false);
+        assert!(hidden.check(&key(1)).is_ok());
+        assert!(hidden.check(&key(2)).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::inode::{Body, Inode, Moment, Observed};
 use super::namespace::replaced;
+use super::open::FileOpened;
 use super::shards::Shards;
 use super::surplus::Sweep;
 use super::table_changes::Kept;
@@ -258,13 +259,18 @@ impl InodeTable {
         Ok(())
     }
 
-    /// A handle was opened that reads `version` of a file: the inode stays until it is closed. Returns whether it was opened
-    /// before in this version.
+    /// A handle was opened that reads `version` of a file: the inode stays until it is closed. If a writer may go on behind that
+    /// version and the handle `may_follow`, it does: no page of the kernel's is of it.
     ///
     /// The file may have been written through this mount while S3 was asked. A handle that read on in the version before
     /// would fill the kernel's pages, which all handles share: [`FsError::Stale`] if the file has another version by now,
     /// [`FsError::NotPermitted`] if it is being written.
-    pub(super) fn open_file(&self, ino: InodeNo, version: &Version) -> Result<bool, FsError> {
+    pub(super) fn open_file(
+        &self,
+        ino: InodeNo,
+        version: &Version,
+        may_follow: bool,
+    ) -> Result<FileOpened, FsError> {
         let mut table = self.table.lock();
         let is_written = table.is_written(ino);
         let inode = table.inode_mut(ino)?;
@@ -272,13 +278,19 @@ impl InodeTable {
             return Err(being_written(&inode.name));
         }
         match &inode.body {
-            Body::File(known) if known.unpack().is_same(version) => {
-                inode.openers += 1;
-                Ok(std::mem::replace(&mut inode.was_opened, true))
-            }
-            Body::File(_) => Err(replaced(&inode.name)),
-            Body::Directory { .. } => Err(FsError::IsADirectory),
+            Body::File(known) if known.unpack().is_same(version) => inode.openers += 1,
+            Body::File(_) => return Err(replaced(&inode.name)),
+            Body::Directory { .. } => return Err(FsError::IsADirectory),
         }
+        if may_follow && table.follows(ino) {
+            return Ok(FileOpened::Following);
+        }
+        let was_opened = std::mem::replace(&mut table.inode_mut(ino)?.was_opened, true);
+        Ok(if was_opened {
+            FileOpened::Again
+        } else {
+            FileOpened::First
+        })
     }
 
     /// The kernel may have pages of `ino` that are not of its version: it drops them when it opens the file next.

@@ -85,6 +85,8 @@ struct InTheAir {
 struct Again {
     number: usize,
     entries: Vec<Listed>,
+    /// The last key of the answers so far.
+    last: Option<Arc<str>>,
     asked: Duration,
     answer: Pending<ListOutput>,
 }
@@ -352,6 +354,7 @@ impl Listing {
         let again = self.again.insert(Again {
             number,
             entries: Vec::new(),
+            last: None,
             asked,
             answer,
         });
@@ -396,6 +399,12 @@ impl Listing {
                 });
                 // Keys may have been added: the rest of the page is in the next answer.
                 let last = batch.span.as_ref().map(|(_, last)| last);
+                if batch.token.is_some() && last <= again.last.as_ref() {
+                    self.again = None;
+                    let what = "a listing that repeats names";
+                    return Poll::Ready(Err(self.source.broken(what)));
+                }
+                again.last = last.cloned();
                 is_whole = batch.token.is_none()
                     || high.is_some() && last.is_some_and(|last| Some(last) >= high.as_ref());
             }

@@ -15,6 +15,7 @@ use mountpoint_client::types::{Front, Key, ListOutput, ListRequest, ObjectDetail
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
 use super::guess::Plan;
+use super::hidden::without_etag;
 use super::names;
 use super::subtree::{Below, Subtree, Verdict};
 use super::version::{Found, Version};
@@ -43,6 +44,8 @@ pub(super) struct Answer {
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) found: Option<Found>,
+    /// Keys of objects that were seen on the way and cannot be shown, because they have no ETag.
+    pub(super) without_etag: Vec<String>,
     pub(super) below: Vec<Below>,
     /// The first bytes of the file, if they came along.
     pub(super) front: Option<Bytes>,
@@ -138,6 +141,7 @@ async fn find_by_name(
     }
     let found = restored(client, key, found).await?;
     Ok(Seen {
+        without_etag: without_etag(&listed),
         below,
         ..Seen::only(found, heard)
     })
@@ -250,6 +254,8 @@ pub(super) async fn carried(
             };
             Ok((Some(found), Some(posix)))
         }
+        // The listing shows the directory. Some servers give the object that marks it no ETag.
+        Err(error) if is_directory && error.kind == ErrorKind::InvalidResponse => Ok((found, None)),
         Err(error) if error.kind == ErrorKind::NotFound => {
             Ok((found.filter(|_| is_directory), None))
         }
@@ -292,6 +298,7 @@ fn directory_of(
 ) -> Option<Seen> {
     has_any(listed).then(|| Seen {
         below: Subtree::new(prefix, listed, is_ordered).below(prefix),
+        without_etag: without_etag(listed),
         ..Seen::only(Some(Found::Directory), heard)
     })
 }
@@ -320,6 +327,7 @@ impl Seen {
     fn only(found: Option<Found>, heard: Duration) -> Self {
         Self {
             found,
+            without_etag: Vec::new(),
             below: Vec::new(),
             front: None,
             front_failed: false,

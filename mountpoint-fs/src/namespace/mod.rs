@@ -56,7 +56,7 @@ pub use enumerating::Standing;
 pub use listing::{AheadBudget, Listing};
 pub use motion::InMotion;
 pub use namespace::Namespace;
-pub use open::{OpenVersion, Proof};
+pub use open::{FileOpened, OpenVersion, Proof};
 pub use page::{Listed, Page};
 pub use version::{Found, Version};
 pub use writing::{Created, Readers, being_written};

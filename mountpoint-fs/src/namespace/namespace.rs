@@ -37,7 +37,7 @@ use super::lookup::Answer;
 use super::making::Makes;
 use super::motion::Motions;
 use super::names;
-use super::open::{HowToProve, OpenVersion, Opening, Proof};
+use super::open::{FileOpened, HowToProve, OpenVersion, Opening, Proof};
 use super::page::{Listed, Page};
 use super::recent::{RecentEntry, RecentPages};
 use super::subtree::Subtree;
@@ -360,12 +360,17 @@ impl Namespace {
         }
     }
 
-    /// A handle of `ino` was opened that reads `version`. Returns whether one was before, in this version.
+    /// A handle of `ino` was opened that reads `version`, and `may_follow` a writer that may go on behind that.
     ///
     /// [`FsError::Stale`] if the file was written through this mount since [`Namespace::open`] said that version,
     /// [`FsError::NotPermitted`] if it is being written.
-    pub fn opened(&self, ino: InodeNo, version: &Version) -> Result<bool, FsError> {
-        self.table.open_file(ino, version)
+    pub fn opened(
+        &self,
+        ino: InodeNo,
+        version: &Version,
+        may_follow: bool,
+    ) -> Result<FileOpened, FsError> {
+        self.table.open_file(ino, version, may_follow)
     }
 
     /// A handle of `ino` was closed.

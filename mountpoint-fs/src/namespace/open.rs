@@ -23,6 +23,17 @@ pub struct OpenVersion {
     pub front: Option<Bytes>,
 }
 
+/// How a file was opened for reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileOpened {
+    /// The kernel has no pages of this version.
+    First,
+    /// It was opened before, in this version.
+    Again,
+    /// A writer has it open and may go on: the handle follows that.
+    Following,
+}
+
 /// Whether a version is known to be the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {

@@ -15,6 +15,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mountpoint_client::PageCycle;
+
 use super::key_scale::KeyScale;
 use super::page::{Batch, Listed, Reached};
 use crate::config::limits::{LIST_AHEAD_PAGES_MAX, LIST_PAGE_KEYS, LIST_REQUESTS_MAX};
@@ -35,6 +37,8 @@ pub(super) struct Ranges {
     requests_max: usize,
     /// Answers since that was changed.
     answers: usize,
+    /// Pages as long as there is one range, each known by its first and last key and their number.
+    cycle: PageCycle<(Arc<str>, Arc<str>, usize)>,
 }
 
 /// Names a range while it is there.
@@ -89,6 +93,8 @@ struct KeyRange {
     id: RangeId,
     /// All keys up to this have been listed, or are of another range.
     seen: Option<Arc<str>>,
+    /// The last key of the answer that the next request continues, wherever it lies.
+    continued: Option<Arc<str>>,
     /// Its last key; `None` for the end of the directory.
     high: Option<Arc<str>>,
     /// Whether an answer has come for it.
@@ -113,6 +119,7 @@ impl Ranges {
         let whole = KeyRange {
             id: RangeId::default(),
             seen: None,
+            continued: None,
             high: None,
             is_touched: false,
             next: Next::Ask(From::Start),
@@ -129,6 +136,7 @@ impl Ranges {
             keys_wasted: 0,
             requests_max: LIST_REQUESTS_MAX,
             answers: 0,
+            cycle: PageCycle::default(),
         }
     }
 
@@ -251,7 +259,13 @@ impl Ranges {
             self.learn(index, &batch);
         }
         self.check_order(index, &from, &batch);
+        if token.is_some() && self.goes_round(index, &from, &batch) {
+            return Err("a listing that repeats names");
+        }
         let range = &mut self.ranges[index];
+        if let Some((_, last)) = &batch.span {
+            range.continued = Some(Arc::clone(last));
+        }
         range.is_touched = true;
         range.is_failed = false;
         if !self.is_ordered {
@@ -325,6 +339,22 @@ impl Ranges {
         }
     }
 
+    /// Whether a listing that goes on will never end: its keys do not increase, or without an order a page comes again.
+    fn goes_round(&mut self, index: usize, from: &From, batch: &Batch) -> bool {
+        let Some((first, last)) = &batch.span else {
+            return false;
+        };
+        // As long as there is one range, its pages are those of the listing.
+        let page = (Arc::clone(first), Arc::clone(last), batch.keys);
+        if self.last_id == RangeId::default() && self.cycle.repeats(&page) {
+            return true;
+        }
+        let before = self.ranges[index].continued.as_ref();
+        self.is_ordered
+            && matches!(from, From::Token(_))
+            && before.is_some_and(|before| last <= before)
+    }
+
     /// Lets an answer that reaches further than its range count for the ranges behind it.
     fn absorb(&mut self, index: usize, reach: &Reach, token: Option<&Arc<str>>) {
         while let Some(behind) = self.ranges.get_mut(index + 1) {
@@ -339,6 +369,7 @@ impl Ranges {
             match (reach, &behind.high) {
                 (Reach::Key(key), high) if high.as_ref().is_none_or(|high| key < high) => {
                     behind.seen = Some(Arc::clone(key));
+                    behind.continued = Some(Arc::clone(key));
                     if let (Next::Ask(from), Some(token)) = (&mut behind.next, token) {
                         *from = From::Token(Arc::clone(token));
                     }
@@ -435,6 +466,7 @@ impl Ranges {
             let second = KeyRange {
                 id: self.last_id,
                 seen: Some(Arc::clone(&at)),
+                continued: None,
                 high,
                 is_touched: false,
                 next: Next::Ask(From::Behind(at)),

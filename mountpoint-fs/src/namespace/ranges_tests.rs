@@ -267,3 +267,52 @@ fn names_that_are_no_numbers_cost_a_quarter_more_at_most() {
         );
     }
 }
+
+/// Answers of a server that gives `pages` one after the other and begins again behind the last one, until the listing
+/// ends with an error. How many it took.
+fn pages_until_refused(is_ordered: bool, pages: &[&[&str]]) -> usize {
+    let mut ranges = Ranges::new(is_ordered);
+    for answer in 0..1000 {
+        while ranges.take().is_some() {}
+        let (id, from) = ranges.next_request(true).expect("it goes on");
+        let object = |key: &&str| ObjectInfo {
+            key: Key::parse(key).unwrap(),
+            size: 1,
+            etag: ETag::from_header("\"e\""),
+            last_modified: SystemTime::UNIX_EPOCH,
+            storage_class: None,
+            restored: false,
+        };
+        let listed = ListOutput {
+            objects: pages[answer % pages.len()].iter().map(object).collect(),
+            continuation_token: Some(format!("token {answer}")),
+            ..ListOutput::default()
+        };
+        if ranges
+            .arrived(id, from, Batch::of("", listed), Duration::ZERO)
+            .is_err()
+        {
+            return answer + 1;
+        }
+    }
+    panic!("{pages:?} are listed for ever");
+}
+
+#[test]
+fn a_listing_that_repeats_names_under_new_tokens_ends() {
+    // Until it has seen a page again; in order, at the first key that does not lead on.
+    for (is_ordered, pages, answers) in [
+        (true, &[&["a", "b"][..]][..], 2),
+        (true, &[&["a"]], 2),
+        (true, &[&["a", "b"], &["b"]], 2),
+        (false, &[&["a", "b"]], 2),
+        (false, &[&["c", "d"], &["a", "b"]], 4),
+        (false, &[&["e"], &["c"], &["a"]], 7),
+    ] {
+        assert_eq!(
+            pages_until_refused(is_ordered, pages),
+            answers,
+            "{is_ordered} {pages:?}"
+        );
+    }
+}

@@ -115,9 +115,15 @@ impl InodeTable {
         Ok(())
     }
 
-    pub(super) fn is_gone(&self, ino: InodeNo) -> bool {
+    /// Whether the name of `ino` was taken from it through this mount, or another writer than that with `progress` has stored
+    /// the file since.
+    pub(super) fn is_gone(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
         let table = self.table.lock();
-        table.writing.get(&ino).is_some_and(|it| it.is_gone)
+        let Some(writing) = table.writing.get(&ino) else {
+            return false;
+        };
+        let stored_by = writing.stored_by.as_ref();
+        writing.is_gone || stored_by.is_some_and(|it| !Arc::ptr_eq(it, progress))
     }
 
     pub(super) fn count_writer(&self, ino: InodeNo) {
@@ -322,6 +328,16 @@ impl Table {
             writing.is_gone = true;
         }
         self.detach(ino);
+    }
+
+    /// Counts one more that follows the writer of `ino`, if there is one that has stored it and may go on.
+    pub(super) fn follows(&mut self, ino: InodeNo) -> bool {
+        let writing = self.writing.get_mut(&ino);
+        let Some(writing) = writing.filter(|it| it.stored_by.is_some()) else {
+            return false;
+        };
+        writing.followers += 1;
+        true
     }
 
     fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {

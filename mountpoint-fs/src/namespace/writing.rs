@@ -31,6 +31,7 @@ impl Namespace {
         let prefix = self.table.directory_prefix(parent)?;
         let key = names::file_key(&prefix, name)?;
         at_rest.check(&key)?;
+        self.hidden.check(&key)?;
         let observed = self.seen_now();
         let made = self
             .table
@@ -84,7 +85,7 @@ impl Namespace {
         let at_rest = self.motions.hold();
         let view = self.table.view(ino)?;
         let prefix = self.table.directory_prefix(view.parent)?;
-        if self.table.is_gone(ino) || names::file_key(&prefix, &view.name)? != *key {
+        if self.table.is_gone(ino, progress) || names::file_key(&prefix, &view.name)? != *key {
             return Err(FsError::Stale(format!(
                 "{key} was renamed, removed or replaced since it was stored: what is written behind that is not stored; who \
                  opens the file again can go on"
@@ -172,6 +173,13 @@ impl Namespace {
         let prefix = self.table.directory_prefix(view.parent).ok()?;
         let key = names::file_key(&prefix, &view.name).ok()?;
         self.table.stored_version(ino).map(|version| (key, version))
+    }
+
+    /// Whether `ino` has an open handle.
+    #[must_use]
+    pub fn is_open(&self, ino: InodeNo) -> bool {
+        let view = self.table.view(ino);
+        view.is_ok_and(|view| view.openers > 0 || view.is_written)
     }
 
     /// Whether the file `ino` is being written, and S3 does not have it yet.

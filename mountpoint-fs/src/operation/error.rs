@@ -98,6 +98,7 @@ impl From<ClientError> for FsError {
             | ErrorKind::Unsupported
             | ErrorKind::InvalidRequest
             | ErrorKind::InvalidResponse
+            | ErrorKind::Conflict
             | ErrorKind::Throttled
             | ErrorKind::Unreachable
             | ErrorKind::Transient => Self::Client(error),

@@ -103,6 +103,10 @@ pub struct OpenOptions {
 
 /// How a file is to be opened for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags of `open` are independent of each other"
+)]
 pub struct WriteOptions {
     /// `O_TRUNC`: what is there goes.
     pub truncate: bool,
@@ -110,6 +114,8 @@ pub struct WriteOptions {
     pub append: bool,
     /// `O_SYNC` or `O_DSYNC`: a write returns when it is stored.
     pub synchronous: bool,
+    /// `O_RDWR`: it may be read and mapped, too.
+    pub both: bool,
     /// Permission bits of a new file; kept with `--posix-metadata`.
     pub mode: Option<u16>,
 }

@@ -19,6 +19,10 @@ pub(super) struct Abilities {
     /// Whether it keeps conditions is being tried, or was.
     is_tried: AtomicBool,
     lacks_checksums: AtomicBool,
+    /// It has copied a part of an object into an upload.
+    copies_parts: AtomicBool,
+    /// It was seen not to.
+    lacks_copies: AtomicBool,
 }
 
 /// How an object is stored.
@@ -55,6 +59,23 @@ impl Uses {
 }
 
 impl Abilities {
+    /// Whether the server copies parts of objects; `None` if that is not known.
+    pub(super) fn copies_parts(&self) -> Option<bool> {
+        if self.copies_parts.load(Ordering::Relaxed) {
+            return Some(true);
+        }
+        self.lacks_copies.load(Ordering::Relaxed).then_some(false)
+    }
+
+    /// The server has copied a part, or has refused to. One that has done it once is believed to do it.
+    pub(super) fn learn_copies(&self, copies: bool) {
+        let known = match copies {
+            true => &self.copies_parts,
+            false => &self.lacks_copies,
+        };
+        known.store(true, Ordering::Relaxed);
+    }
+
     /// A request of `storing` that `used` so much was refused: the server may be seen not to put an object in the place of one.
     pub(super) fn refused(&self, storing: Storing, used: &Uses, error: &ClientError) {
         if used.condition == PutCondition::Absent && error.kind == ErrorKind::PreconditionFailed {

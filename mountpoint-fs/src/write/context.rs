@@ -15,6 +15,7 @@ use super::lost_answer;
 use super::memory::{MemorySource, WriteMemory};
 use super::part_plan::PartPlan;
 use super::parts_in_flight::PartsInFlight;
+use super::permission::Permission;
 use super::shortage::Shortage;
 use super::upload::Upload;
 use super::waiting::HeldWrite;
@@ -37,6 +38,7 @@ pub struct WriteContext {
     pub(super) plan: PartPlan,
     pub(super) shortage: Shortage,
     pub(super) abilities: Abilities,
+    pub(super) permission: Permission,
     pub(super) journal: Arc<Journal>,
     /// Changes what an object carries.
     pub(super) mutator: Arc<Mutator>,
@@ -73,9 +75,17 @@ impl WriteContext {
             plan,
             shortage: Shortage::default(),
             abilities: Abilities::default(),
+            permission: Permission::default(),
             tally: Arc::default(),
             uploads: Mutex::default(),
         })
+    }
+
+    /// For tests of what comes behind the first file: that files may be stored was shown.
+    #[cfg(test)]
+    pub(crate) fn believe(&self) {
+        self.permission
+            .stored(&Key::parse("believed").expect("it is a key"));
     }
 
     /// What the mount may change.
@@ -191,17 +201,12 @@ impl WriteContext {
                 }
                 Err(error) => match self.abilities.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
-                    None if error.answer_was_lost => {
-                        let (client, pool) = (&*self.client, self.memory.pool());
-                        let stored = lost_answer::of_object(client, pool, key, &body).await;
-                        return match stored.map_err(FsError::from)? {
-                            Some(stored) => Ok(stored),
-                            None => Err(not_made(error, &uses.condition, key)),
-                        };
-                    }
                     None => {
                         self.abilities.refused(Storing::Whole, &uses, &error);
-                        return Err(not_made(error, &uses.condition, key));
+                        let (client, pool) = (&*self.client, self.memory.pool());
+                        let stored = lost_answer::of_object(client, pool, key, &body, &error).await;
+                        let not_made = || not_made(error, &uses.condition, key);
+                        return stored.map_err(FsError::from)?.ok_or_else(not_made);
                     }
                 },
             }

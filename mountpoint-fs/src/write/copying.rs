@@ -7,16 +7,15 @@
 
 use std::sync::Arc;
 
-use mountpoint_client::ErrorKind;
-use mountpoint_client::types::{ETag, ObjectHeaders, PutCondition};
+use mountpoint_client::types::{ETag, ObjectHeaders};
 
-use super::abilities::Storing;
 use super::background::{self, Settled};
 use super::copied::Copied;
 use super::front::{Front, Stage};
 use super::upload::Upload;
 use super::writer::{Stored, Writer};
 use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX};
+use crate::mutate::copy::copies_nothing;
 use crate::operation::{FsError, PosixAttributes};
 
 impl Writer {
@@ -54,6 +53,8 @@ impl Writer {
         let parts: Vec<_> = parts.map(|part| upload.copy_awaited(part)).collect();
         front.parts += u16::try_from(parts.len()).expect("there is room");
         front.end += len;
+        front.written = front.end;
+        front.refused_len = None;
         let mut outcome = Ok(len);
         for part in parts {
             if let Err(error) = part.wait().await {
@@ -62,12 +63,15 @@ impl Writer {
         }
         match outcome {
             Ok(_) => {
+                self.context.abilities.learn_copies(true);
                 front.written_at = self.context.shortage.moved();
                 front.written_when = self.context.clock.now();
-                self.progress.advance(front.end, self.context.clock.wall());
+                self.progress
+                    .advance(front.len(), self.context.clock.wall());
             }
             Err(error) if is_first && self.failure.get().is_none() && is_refusal(&error) => {
                 tracing::debug!(key = %self.key, "the server does not copy, the bytes are read: {error}");
+                self.context.abilities.learn_copies(false);
                 self.begin_anew(&mut front, upload);
                 return Err(AS_BYTES);
             }
@@ -84,7 +88,9 @@ impl Writer {
         let parts = u64::from(front.parts) + u64::from(self.copies(front)) + 2;
         let has_room = parts + self.parts_of(source) <= u64::from(UPLOAD_PARTS_MAX);
         let is_upload = front.growth.is_none();
+        let copies = self.context.abilities.copies_parts() != Some(false);
         is_upload
+            && copies
             && offset == front.end
             && source.is_a_part()
             && follows_a_part
@@ -93,10 +99,10 @@ impl Writer {
     }
 
     /// Gives up `upload`, which holds nothing of the file, and goes on as if it had never been begun.
-    fn begin_anew(&self, front: &mut Front, upload: Arc<Upload>) {
+    pub(super) fn begin_anew(&self, front: &mut Front, upload: Arc<Upload>) {
         front.upload = None;
         front.has_copies = false;
-        (front.end, front.parts) = (0, 0);
+        (front.end, front.written, front.parts) = (0, 0, 0);
         let pending = self.context.begin();
         background::run(async move {
             upload.abort().await;
@@ -174,12 +180,7 @@ impl Writer {
         let late = std::mem::take(&mut front.is_dressed_late).then(|| self.headers());
         let (context, key) = (Arc::clone(&self.context), self.key.clone());
         let observer = Arc::clone(&self.observer);
-        let is_unasked = self.is_unasked && condition == PutCondition::Absent;
         self.run(settled, async move {
-            if is_unasked && let Err(error) = context.ask_first(&key, Storing::InParts).await {
-                upload.abort().await;
-                return Err(error);
-            }
             let stored = upload.complete(condition, old).await?;
             let Some(headers) = late else {
                 return Ok(stored);
@@ -211,9 +212,8 @@ impl Writer {
 }
 
 /// Whether a server said that it does not copy.
-fn is_refusal(error: &FsError) -> bool {
-    let is = |kind: &ErrorKind| matches!(kind, ErrorKind::Unsupported | ErrorKind::InvalidRequest);
-    matches!(error, FsError::Client(error) if is(&error.kind))
+pub(super) fn is_refusal(error: &FsError) -> bool {
+    matches!(error, FsError::Client(error) if copies_nothing(error))
 }
 
 /// What is told of a copy that the application, or the kernel for it, makes by reading and writing.

@@ -56,6 +56,8 @@ fn faults(workload: Workload) -> Vec<Fault> {
         ErrorKind::Unsupported,
         // `SlowDown`, as long as the client has tried.
         ErrorKind::Throttled,
+        // The same of 409 `ConditionalRequestConflict`.
+        ErrorKind::Conflict,
         ErrorKind::Transient,
     ];
     if workload.grows() {
@@ -64,7 +66,9 @@ fn faults(workload: Workload) -> Vec<Fault> {
     let mut faults: Vec<_> = kinds.into_iter().map(Fault::Fail).collect();
     // The server has done it, and nobody hears of it.
     faults.push(Fault::FailAfterwards(ErrorKind::Transient));
-    faults.push(Fault::Repeat);
+    faults.push(Fault::FailAfterwards(ErrorKind::Throttled));
+    faults.extend([Fault::Repeat, Fault::Conflict, Fault::Twice]);
+    faults.push(Fault::ConflictEndsUpload);
     faults
 }
 
@@ -134,7 +138,7 @@ impl Workload {
                     etag: object.etag,
                     size: first as u64,
                 };
-                let writer = bench.writer(Beginning::Grow(stored, None));
+                let writer = bench.writer(Beginning::Grow(stored, None, None));
                 let written = desk.write(bench, &writer, first, &contents.after[first..]);
                 ends(&writer, written.and_then(|()| store(&writer)))
             }
@@ -244,7 +248,8 @@ fn every_fault_at_every_request_is_told_or_does_no_harm() {
                     continue;
                 }
                 // What passes the client tries again by itself.
-                if !is_lasting && fault == Fault::Fail(ErrorKind::Throttled) {
+                let passes = [ErrorKind::Throttled, ErrorKind::Conflict].map(Fault::Fail);
+                if !is_lasting && passes.contains(&fault) {
                     continue;
                 }
                 let mut hits = 1..;
@@ -338,12 +343,23 @@ fn check(
             || content.as_ref() == Some(&contents.after);
         assert!(is_whole, "{case}: a part of the file");
     }
+    if let Err(error) = &outcome {
+        // Nobody else was here; of an empty object nothing says so.
+        let is_empty = *workload == Workload::New(0) && *fault == Fault::Twice;
+        let is_said = is_empty || *fault == Fault::Fail(ErrorKind::PreconditionFailed);
+        assert!(!matches!(error, FsError::Exists) || is_said, "{case}");
+        let is_own = matches!(fault, Fault::Repeat | Fault::Conflict | Fault::Twice);
+        assert!(!is_own || is_empty || workload.grows(), "{case}: {error}");
+    }
     let was_hit = log.records().len() >= hit as usize;
     assert!(was_hit || outcome.is_ok(), "{case}: {outcome:?}");
     // Nobody knows the id of an upload whose beginning was not answered.
     let hits = log.records().iter().skip(hit as usize - 1);
     let hits = hits.take(if is_lasting { usize::MAX } else { 1 });
-    let is_lost = matches!(fault, Fault::FailAfterwards(_) | Fault::Repeat);
+    let is_lost = matches!(
+        fault,
+        Fault::FailAfterwards(_) | Fault::Repeat | Fault::Conflict | Fault::Twice
+    );
     let unknown = hits.filter(|it| it.operation == Operation::CreateMultipartUpload);
     let unknown = if is_lost { unknown.count() } else { 0 };
     let budget = std::sync::Arc::clone(&bench.budget);

@@ -21,9 +21,27 @@ use crate::operation::FsError;
 
 /// The end of the file where bytes are added.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what is known of a file in any order"
+)]
 pub(super) struct Front {
     /// Bytes taken so far: where the next write begins.
     pub(super) end: u64,
+    /// Where the last bytes end that are no filling: until the gap behind them is full and written behind, `end` is larger.
+    pub(super) written: u64,
+    /// The length that was set; 0 if none was.
+    pub(super) len_set: u64,
+    /// Zeros that were taken for gaps.
+    pub(super) zeros: u64,
+    /// Whether gaps are filled: not where the file is appended to.
+    pub(super) takes_gaps: bool,
+    /// Whether the file was opened for reading, too.
+    pub(super) is_for_both: bool,
+    /// Whether this open has made the file.
+    pub(super) is_new: bool,
+    /// Why a length could not be set, until bytes are written.
+    pub(super) refused_len: Option<FsError>,
     /// The part that is being filled.
     pub(super) filling: Option<Filling>,
     /// Bytes behind the end of the part that was sent last.
@@ -111,6 +129,8 @@ impl AsRef<[u8]> for BlockBytes {
 pub(super) enum Need {
     Nothing,
     Memory(Ask),
+    /// Zeros up to where the write begins.
+    Gap,
     /// The object that is being made.
     End(Settled<Result<Stored, FsError>>),
 }
@@ -131,6 +151,10 @@ impl Front {
         };
         // A failure is remembered elsewhere.
         if let Some(Ok(stored)) = settled.get() {
+            let whole = match &self.filling {
+                Some(filling) => filling.checksum.value(),
+                None => RunningChecksum::new(algorithm).value(),
+            };
             if self.upload.take().is_some() {
                 self.base = Some(Copied::whole(key, stored.clone()));
                 self.parts = 0;
@@ -139,10 +163,22 @@ impl Front {
                 self.parts = 0;
                 self.filling = None;
                 self.carry = None;
-                let now = || Growth::at(stored.clone(), algorithm);
+                let now = || Growth::at(stored.clone(), algorithm, whole);
                 self.growth.get_or_insert_with(now);
             }
             self.stage = Stage::Stored(stored);
+        }
+    }
+
+    /// What the bucket holds of the file if that fails now, for the log.
+    pub(super) fn what_stays(&self) -> &'static str {
+        match (&self.growth, &self.stage, &self.condition) {
+            (Some(_), ..) => "what was appended before stays",
+            (None, Stage::Stored(_), _) | (None, _, PutCondition::Match(_)) => {
+                "what was stored before stays"
+            }
+            _ if self.replaced.is_some() => "the object that was to be replaced stays",
+            _ => "nothing of the file is stored",
         }
     }
 

@@ -18,7 +18,7 @@ use mountpoint_client::types::{
 
 use super::abilities::Uses;
 use super::background::{self, Settled};
-use super::checksum::RunningChecksum;
+use super::checksum::{RunningChecksum, joined};
 use super::context::{WriteContext, failed, not_made};
 use super::failure::Failure;
 use super::front::{Front, Stage, Way};
@@ -39,6 +39,15 @@ pub(super) struct Growth {
     end: u64,
     /// Checksum of the object, which that of each part must be.
     algorithm: Option<ChecksumAlgorithm>,
+    /// The checksum of all bytes before `end`, if it is known: it tells whether an object has them.
+    whole: Option<Checksum>,
+}
+
+/// What a part is appended to.
+struct Before {
+    stored: Stored,
+    /// As [`Growth::whole`].
+    whole: Option<Checksum>,
 }
 
 /// Where a part goes, and who is told.
@@ -61,14 +70,20 @@ impl Growth {
             parts: VecDeque::new(),
             end: 0,
             algorithm,
+            whole: RunningChecksum::new(algorithm).value(),
         }
     }
 
-    /// The object that the bucket holds.
-    pub(super) fn at(stored: Stored, algorithm: Option<ChecksumAlgorithm>) -> Self {
+    /// The object that the bucket holds. `whole` is the checksum of its bytes, if that is known.
+    pub(super) fn at(
+        stored: Stored,
+        algorithm: Option<ChecksumAlgorithm>,
+        whole: Option<Checksum>,
+    ) -> Self {
         Self {
             end: stored.size,
             stored: Some(stored),
+            whole,
             ..Self::new(algorithm)
         }
     }
@@ -87,8 +102,9 @@ impl Growth {
     /// Appends `body`, which is not empty unless it makes the object.
     fn add(&mut self, place: Place, body: Bytes, checksum: Option<Checksum>) {
         self.look();
-        let offset = self.end;
+        let (offset, whole) = (self.end, self.whole);
         self.end += body.len() as u64;
+        self.whole = whole.map(|whole| joined(whole, &body, checksum));
         let settled = Settled::new();
         let (before, stored) = (self.parts.back().cloned(), self.stored.clone());
         self.parts.push_back(settled.clone());
@@ -100,7 +116,10 @@ impl Growth {
                 None => Ok(stored),
             };
             let outcome = match before {
-                Ok(before) => place.send((before, offset), body, checksum).await,
+                Ok(stored) => {
+                    let before = stored.map(|stored| Before { stored, whole });
+                    place.send((before, offset), body, checksum).await
+                }
                 Err(error) => {
                     drop(body);
                     Err(error)
@@ -167,7 +186,7 @@ fn check_end(key: &Key, stored: &Stored, offset: u64) -> Result<(), FsError> {
 impl Place {
     async fn send(
         &self,
-        (before, offset): (Option<Stored>, u64),
+        (before, offset): (Option<Before>, u64),
         body: Bytes,
         checksum: Option<Checksum>,
     ) -> Result<Stored, FsError> {
@@ -179,7 +198,7 @@ impl Place {
         let _in_flight = context.parts.enter(body.len() as u64);
         match before {
             Some(before) => {
-                check_end(&self.key, &before, offset)?;
+                check_end(&self.key, &before.stored, offset)?;
                 context.append(&self.key, before, body, checksum).await
             }
             None => {
@@ -273,10 +292,11 @@ impl WriteContext {
     async fn append(
         &self,
         key: &Key,
-        mut before: Stored,
+        Before { stored, whole }: Before,
         body: Bytes,
         checksum: Option<Checksum>,
     ) -> Result<Stored, FsError> {
+        let mut before = stored;
         let size = before.size + body.len() as u64;
         let checksum = self.abilities.reduce(Uses::checksum(checksum)).checksum;
         let mut was_renewed = false;
@@ -295,12 +315,11 @@ impl WriteContext {
                 }
                 Err(error) => error,
             };
-            if error.answer_was_lost {
-                let (client, pool) = (&*self.client, self.memory.pool());
-                let stored = lost_answer::of_append(client, pool, key, before.size, &body).await;
-                if let Some(stored) = stored.map_err(FsError::from)? {
-                    return Ok(stored);
-                }
+            let (client, pool) = (&*self.client, self.memory.pool());
+            let behind = (before.size, whole);
+            let stored = lost_answer::of_append(client, pool, key, (behind, &body), &error).await;
+            if let Some(stored) = stored.map_err(FsError::from)? {
+                return Ok(stored);
             }
             if error.kind == ErrorKind::TooManyParts && !was_renewed {
                 tracing::info!(%key, "it was appended to as often as S3 allows: the server copies it onto itself");

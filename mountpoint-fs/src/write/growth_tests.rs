@@ -2,9 +2,10 @@
 
 use futures::FutureExt as _;
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Fault, FaultRule, Operation, Time, When};
-use mountpoint_client::types::{ChecksumAlgorithm, KeptChecksum};
+use mountpoint_client::sim::{Fault, FaultRule, Operation, SimObject, Time, When};
+use mountpoint_client::types::{Checksum, ChecksumAlgorithm, KeptChecksum};
 
+use super::checksum::RunningChecksum;
 use super::tests::{Bench, MIB, now, pattern, write};
 use super::{Beginning, Stored, Writer};
 use crate::operation::FsError;
@@ -19,10 +20,17 @@ fn bench(time: Time) -> (tempfile::TempDir, Bench) {
 fn behind(bench: &Bench, object: &[u8]) -> std::sync::Arc<Writer> {
     let object = bench.client.put_object("key", object.to_vec());
     let stored = Stored {
-        etag: object.etag,
+        etag: object.etag.clone(),
         size: object.content.size(),
     };
-    bench.writer(Beginning::Grow(stored, None))
+    bench.writer(Beginning::Grow(stored, None, whole(&object)))
+}
+
+/// The checksum of the object's bytes.
+fn whole(object: &SimObject) -> Option<Checksum> {
+    let mut sum = RunningChecksum::new(Some(ChecksumAlgorithm::Crc64Nvme));
+    sum.update(&object.content.to_vec());
+    sum.value()
 }
 
 /// Offsets and lengths of what was put, `None` where it made the object.
@@ -133,7 +141,7 @@ fn two_writers_never_mix() {
         etag: bench.client.object("key").unwrap().etag,
         size: 4,
     };
-    let second = bench.writer(Beginning::Grow(stored, None));
+    let second = bench.writer(Beginning::Grow(stored, None, None));
     write(&first, 4, b"first").unwrap();
     write(&second, 4, b"other").unwrap();
     now(first.store()).unwrap();
@@ -164,6 +172,49 @@ fn somebody_elses_object_of_the_same_size_is_not_taken_for_ours() {
     });
     assert!(matches!(now(writer.store()), Err(FsError::Stale(_))));
     assert_eq!(bench.content().unwrap(), b"old your");
+}
+
+/// Another host has replaced the object by one that has the same bytes at the same place: it is not the file.
+#[test]
+fn the_same_bytes_behind_another_beginning_are_not_taken_for_ours() {
+    let (_state, bench) = bench(Time::Immediate);
+    let unknown = |bench: &Bench| {
+        let object = bench.client.put_object("key", "old ");
+        let stored = Stored {
+            etag: object.etag,
+            size: 4,
+        };
+        bench.writer(Beginning::Grow(stored, None, None))
+    };
+    for (is_known, there, expected) in [
+        (true, "old mine", "stored"),
+        (true, "new mine", "stale"),
+        (true, "new mine, theirs", "stale"),
+        (false, "old mine", "unknown"),
+        (false, "new mine", "unknown"),
+    ] {
+        let writer = match is_known {
+            true => behind(&bench, b"old "),
+            false => unknown(&bench),
+        };
+        // The failure before makes the mount doubt that it may write.
+        bench.context.believe();
+        write(&writer, 4, b"mine").unwrap();
+        bench.client.put_object("key", there);
+        bench.client.add_fault(FaultRule {
+            operation: Some(Operation::PutObject),
+            when: When::Next(1),
+            fault: Fault::Repeat,
+        });
+        let outcome = match now(writer.store()) {
+            Ok(_) => "stored",
+            Err(FsError::Stale(_)) => "stale",
+            Err(FsError::Client(error)) if error.kind == ErrorKind::Transient => "unknown",
+            Err(error) => panic!("{there}: {error}"),
+        };
+        assert_eq!(outcome, expected, "{is_known} {there}");
+        assert_eq!(bench.content().unwrap(), there.as_bytes());
+    }
 }
 
 #[test]
@@ -209,7 +260,7 @@ fn what_others_appended_behind_a_lost_answer_does_not_make_the_part_missing() {
     for offset in [8, 16] {
         let writer = overtaken();
         drop(bench.client.take_log());
-        let refused = write(&writer, offset, b"more").unwrap_err();
+        let refused = now(writer.write(offset, b"more")).unwrap_err();
         assert!(
             matches!(&refused, FsError::Stale(text) if text.contains("appended to by somebody else")),
             "{refused}"

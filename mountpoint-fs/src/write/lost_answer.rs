@@ -2,102 +2,211 @@
 //!
 //! A conditional request that is sent again, because nobody answered the first time, may be refused by what the first one
 //! did. Then the bucket is asked: the bytes of a small object, or those that were appended, are compared; an upload that is
-//! gone was completed, because nobody else knows its id.
+//! gone was completed, because nobody else knows its id. The same is asked where a proxy may have sent a request twice.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mountpoint_client::types::{ETag, GetOutput, GetRequest, Key, Priority, Upload as OpenUpload};
+use mountpoint_client::types::{
+    Checksum, ChecksumAlgorithm, ETag, GetOutput, GetRequest, Key, ObjectInfo, Priority,
+    Upload as OpenUpload,
+};
 use mountpoint_client::{ClientError, ErrorKind, GetObserver, ObjectClient};
 use mountpoint_crt_sys::block::BlockPool;
 
 use super::background::Settled;
+use super::checksum::{RunningChecksum, algorithm_of, joined};
 use super::writer::Stored;
 use crate::config::limits::WRITE_SIZE_MAX;
+use crate::mutate::fault::{Doubt, may_be_own, tell_own, unknown};
 use crate::mutate::lost_upload::{self, Wanted};
 
-/// The object at `key`, if it is exactly these bytes.
+/// The object at `key`, if it is exactly these bytes, which a request that failed with `error` was to store.
 pub(super) async fn of_object(
     client: &dyn ObjectClient,
     pool: &BlockPool,
     key: &Key,
     body: &Bytes,
+    error: &ClientError,
 ) -> Result<Option<Stored>, ClientError> {
-    let is_size = |size| size == body.len() as u64;
-    of_bytes(client, pool, key, (0, body), is_size).await
+    let Some(doubt) = Doubt::of(error) else {
+        return Ok(None);
+    };
+    let is_own = |there: &ObjectInfo| there.size == body.len() as u64 && may_be_own(there, error);
+    let asked = of_bytes(client, pool, key, body, is_own).await;
+    settled(asked.map(|there| (there, key)), doubt, error)
 }
 
-/// The object at `key`, if it has these bytes at `offset`. Others may have appended to it since: then it is larger.
+/// What is known of a request that failed with `error` after the bucket was `asked`.
+fn settled(
+    asked: Result<(Option<Stored>, &Key), ClientError>,
+    doubt: Doubt,
+    error: &ClientError,
+) -> Result<Option<Stored>, ClientError> {
+    match asked {
+        Ok((Some(stored), key)) => {
+            tell_own(key, error);
+            Ok(Some(stored))
+        }
+        Ok((None, _)) => Ok(None),
+        // What is said of it already is true, or says as much.
+        Err(_) if doubt == Doubt::Twice || error.kind.is_retryable() => Ok(None),
+        Err(why) => Err(unknown(error, why)),
+    }
+}
+
+/// The object at `key`, if it has these bytes at the offset, and before them those that were there. Others may have appended to it since: then it is larger.
+///
+/// The same bytes at the same place may be another's, in an object that begins otherwise: `whole` is the checksum of what was
+/// before them. Where that is not known, nobody knows whose they are.
 pub(super) async fn of_append(
     client: &dyn ObjectClient,
     pool: &BlockPool,
     key: &Key,
-    offset: u64,
-    body: &Bytes,
+    ((offset, whole), body): ((u64, Option<Checksum>), &Bytes),
+    error: &ClientError,
 ) -> Result<Option<Stored>, ClientError> {
-    let is_size = |size| size >= offset + body.len() as u64;
-    of_bytes(client, pool, key, (offset, body), is_size).await
+    let Some(doubt) = Doubt::of(error) else {
+        return Ok(None);
+    };
+    let end = offset + body.len() as u64;
+    let asked = async {
+        let there = match client.head_details(key).await {
+            Ok(there) if there.info.size >= end => there,
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let object = Version {
+            client,
+            pool,
+            key,
+            etag: &there.info.etag,
+        };
+        if !object.holds(offset, body).await? {
+            return Ok(None);
+        }
+        let Some(before) = whole else {
+            return Err(incomparable("their checksum is not known"));
+        };
+        // One of the whole object says it without reading it.
+        let told = there
+            .whole
+            .filter(|told| there.info.size == end && algorithm_of(*told) == algorithm_of(before));
+        let is_ours = match told {
+            Some(told) => told == joined(before, body, None),
+            None if offset > APPEND_PROOF_LEN_MAX => {
+                return Err(incomparable("they are too many to be read for that"));
+            }
+            None => object.checksum(offset, algorithm_of(before)).await? == Some(before),
+        };
+        Ok(is_ours.then(|| Stored {
+            etag: there.info.etag.clone(),
+            size: there.info.size,
+        }))
+    };
+    settled(asked.await.map(|there| (there, key)), doubt, error)
+}
+
+/// Why the bytes before what was appended say nothing.
+fn incomparable(why: &str) -> ClientError {
+    let what = format!("the bytes before it cannot be compared: {why}");
+    ClientError::new(ErrorKind::Transient, what)
 }
 
 async fn of_bytes(
     client: &dyn ObjectClient,
     pool: &BlockPool,
     key: &Key,
-    (offset, body): (u64, &Bytes),
-    is_size: impl Fn(u64) -> bool + Send,
+    body: &Bytes,
+    is_own: impl Fn(&ObjectInfo) -> bool + Send,
 ) -> Result<Option<Stored>, ClientError> {
     let (etag, size) = match client.head(key).await {
-        Ok(info) if is_size(info.size) => (info.etag, info.size),
+        Ok(info) if is_own(&info) => (info.etag, info.size),
         Ok(_) => return Ok(None),
         Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unknown(error)),
+        Err(error) => return Err(error),
     };
-    let is_there = holds(client, pool, key, (&etag, offset), body).await?;
+    let object = Version {
+        client,
+        pool,
+        key,
+        etag: &etag,
+    };
+    let is_there = object.holds(0, body).await?;
     Ok(is_there.then_some(Stored { etag, size }))
 }
 
-/// Neither "it is ours" nor "it is somebody else's" can be said.
-fn unknown(mut error: ClientError) -> ClientError {
-    error.message.insert_str(
-        0,
-        "the answer of a write was lost, and whether it took place could not be found out: ",
-    );
-    error
+/// A version of an object that is compared with what was sent.
+struct Version<'a> {
+    client: &'a dyn ObjectClient,
+    pool: &'a BlockPool,
+    key: &'a Key,
+    etag: &'a ETag,
 }
 
-/// Whether the version of the object holds `bytes` at the offset.
-async fn holds(
-    client: &dyn ObjectClient,
-    pool: &BlockPool,
-    key: &Key,
-    (version, mut offset): (&ETag, u64),
-    bytes: &Bytes,
-) -> Result<bool, ClientError> {
-    for piece in bytes.chunks(WRITE_SIZE_MAX) {
-        let end = offset + piece.len() as u64;
-        let request = GetRequest {
-            key: key.clone(),
-            range: offset..end,
-            if_match: Some(version.clone()),
-            object_size: None,
-            priority: Priority::Foreground,
-        };
-        let fill = pool.allocate(piece.len());
-        let block = fill.block();
-        let finished = Finished(Settled::new());
-        let settled = finished.0.clone();
-        let get = client.get(request, fill, Arc::new(finished));
-        let outcome = settled.wait().await;
-        drop(get);
-        match outcome {
-            Ok(()) if block.bytes(0..piece.len()) == piece => {}
-            Ok(()) => return Ok(false),
-            Err(error) if is_replaced(&error) => return Ok(false),
-            Err(error) => return Err(unknown(error)),
-        }
-        offset = end;
+impl Version<'_> {
+    /// Whether it holds `bytes` at the offset. `false` if it was replaced.
+    async fn holds(&self, offset: u64, bytes: &Bytes) -> Result<bool, ClientError> {
+        let range = offset..offset + bytes.len() as u64;
+        let mut rest = &bytes[..];
+        self.read(range, |piece| {
+            let (expected, behind) = rest.split_at(piece.len());
+            rest = behind;
+            expected == piece
+        })
+        .await
     }
-    Ok(true)
+
+    /// The checksum of its first `len` bytes. `None` if it was replaced.
+    async fn checksum(
+        &self,
+        len: u64,
+        algorithm: ChecksumAlgorithm,
+    ) -> Result<Option<Checksum>, ClientError> {
+        let mut sum = RunningChecksum::new(Some(algorithm));
+        let is_read = self.read(0..len, |piece| {
+            sum.update(piece);
+            true
+        });
+        Ok(is_read.await?.then(|| sum.value()).flatten())
+    }
+
+    /// Shows the range piece by piece as long as `see` says so. Whether it saw all of it.
+    async fn read(
+        &self,
+        range: Range<u64>,
+        mut see: impl FnMut(&[u8]) -> bool + Send,
+    ) -> Result<bool, ClientError> {
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + WRITE_SIZE_MAX as u64);
+            let request = GetRequest {
+                key: self.key.clone(),
+                range: start..end,
+                if_match: Some(self.etag.clone()),
+                object_size: None,
+                priority: Priority::Foreground,
+            };
+            let len = usize::try_from(end - start).expect("it is a piece");
+            let fill = self.pool.allocate(len);
+            let block = fill.block();
+            let finished = Finished(Settled::new());
+            let settled = finished.0.clone();
+            let get = self.client.get(request, fill, Arc::new(finished));
+            let outcome = settled.wait().await;
+            drop(get);
+            match outcome {
+                Ok(()) if see(block.bytes(0..len)) => {}
+                Ok(()) => return Ok(false),
+                Err(error) if is_replaced(&error) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            start = end;
+        }
+        Ok(true)
+    }
 }
 
 fn is_replaced(error: &ClientError) -> bool {
@@ -107,17 +216,22 @@ fn is_replaced(error: &ClientError) -> bool {
     )
 }
 
-/// The object that `upload` became. An upload that did not become one is aborted.
+/// The object that `upload` became, of which the completion failed with `error`. An upload that did not become one is
+/// aborted.
 pub(super) async fn of_complete(
     client: &dyn ObjectClient,
     upload: &OpenUpload,
     wanted: Wanted<'_>,
-) -> Option<Stored> {
+    error: &ClientError,
+) -> Result<Option<Stored>, ClientError> {
     let abandoned = lost_upload::abandon(client, upload, true).await;
-    let etag = lost_upload::became(client, upload, &abandoned, wanted).await?;
+    let became = lost_upload::became(client, (upload, &abandoned), wanted, error).await?;
     let size = wanted.size;
-    Some(Stored { etag, size })
+    Ok(became.map(|etag| Stored { etag, size }))
 }
+
+/// Bytes that are read to compare them: a second or a few, and only where others have appended behind a lost answer.
+const APPEND_PROOF_LEN_MAX: u64 = 1 << 30;
 
 struct Finished(Settled<Result<(), ClientError>>);
 
@@ -131,12 +245,53 @@ impl GetObserver for Finished {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures::FutureExt as _;
     use mountpoint_client::SimClient;
     use mountpoint_client::sim::{Operation, SimOptions};
-    use mountpoint_client::types::{ObjectHeaders, Part, PartNumber, PutCondition};
+    use mountpoint_client::types::{ObjectHeaders, Part, PartNumber, PutCondition, PutRequest};
 
     use super::*;
+
+    /// What a request is told that was done before, and whose answer was lost.
+    fn lost() -> ClientError {
+        let mut error = ClientError::new(ErrorKind::PreconditionFailed, "412");
+        error.answer_was_lost = true;
+        error
+    }
+
+    /// Without a lost answer, an older object is another's, and so is an empty one.
+    #[test]
+    fn what_a_proxy_may_have_sent_twice_is_ours_if_it_is_new() {
+        let client = SimClient::new(SimOptions::default());
+        let (pool, key) = (BlockPool::new(0), Key::parse("key").unwrap());
+        let refused = |error: &ClientError, body: &'static [u8]| {
+            let body = Bytes::from_static(body);
+            let asked = of_object(&client, &pool, &key, &body, error).now_or_never();
+            asked.unwrap().unwrap().is_none()
+        };
+        let made = client.put_object("key", "hello").last_modified;
+        let second = Duration::from_secs(1);
+        let mut error = ClientError::new(ErrorKind::PreconditionFailed, "412");
+        assert!(refused(&error, b"hello"), "nothing could send it twice");
+        for (since, is_refused) in [
+            (made - second, false),
+            (made, false),
+            (made + second / 2, false),
+            (made + second, true),
+        ] {
+            error.maybe_twice_since = Some(since);
+            assert_eq!(refused(&error, b"hello"), is_refused, "{since:?}");
+            assert!(refused(&error, b"hallo"));
+        }
+        error.maybe_twice_since = Some(made);
+        client.put_object("key", "");
+        assert!(refused(&error, b""), "an empty one may be a lock");
+        // The refusal is believed if the bucket cannot be asked.
+        client.fail_next(Operation::HeadObject, 1, ErrorKind::Transient);
+        assert!(refused(&error, b"hello"));
+    }
 
     #[test]
     fn an_object_of_the_same_bytes_is_ours() {
@@ -145,7 +300,7 @@ mod tests {
         let key = Key::parse("key").unwrap();
         let ask = |body: &[u8]| {
             let body = Bytes::copy_from_slice(body);
-            let asked = of_object(&client, &pool, &key, &body).now_or_never();
+            let asked = of_object(&client, &pool, &key, &body, &lost()).now_or_never();
             asked.unwrap().unwrap().is_some()
         };
         assert!(!ask(b"hello"));
@@ -161,27 +316,51 @@ mod tests {
     }
 
     #[test]
-    fn appended_bytes_are_ours_whatever_others_appended_behind_them() {
+    fn appended_bytes_are_ours_behind_what_was_there() {
         let client = SimClient::new(SimOptions::default());
         let (pool, key) = (BlockPool::new(0), Key::parse("key").unwrap());
         let body = Bytes::from_static(b"mine");
-        for (object, is_ours) in [
-            ("old mine", true),
-            ("old mine, theirs", true),
-            ("old ", false),
-            ("old min", false),
-            ("old theirs", false),
-            ("mine", false),
+        let mut old = RunningChecksum::new(Some(ChecksumAlgorithm::Crc64Nvme));
+        old.update(b"old ");
+        // What is there, and whether it is ours if its beginning is known, and if it is not.
+        for (object, is_ours, without) in [
+            ("old mine", Some(true), None),
+            ("old mine, theirs", Some(true), None),
+            ("new mine", Some(false), None),
+            ("new mine, theirs", Some(false), None),
+            ("old ", Some(false), Some(false)),
+            ("old min", Some(false), Some(false)),
+            ("old theirs", Some(false), Some(false)),
+            ("mine", Some(false), Some(false)),
         ] {
             let there = client.put_object("key", object);
-            let asked = of_append(&client, &pool, &key, 4, &body).now_or_never();
-            let stored = asked.unwrap().unwrap();
-            assert_eq!(stored.is_some(), is_ours, "{object}");
-            if let Some(stored) = stored {
-                let size = object.len() as u64;
-                assert_eq!((stored.etag, stored.size), (there.etag, size), "{object}");
+            for (whole, expected) in [(old.value(), is_ours), (None, without)] {
+                let behind = ((4, whole), &body);
+                let asked = of_append(&client, &pool, &key, behind, &lost()).now_or_never();
+                let asked = asked.unwrap();
+                let found = asked.as_ref().ok().map(Option::is_some);
+                assert_eq!(found, expected, "{object} {whole:?}");
+                if let Ok(Some(stored)) = asked {
+                    let size = object.len() as u64;
+                    let expected = (there.etag.clone(), size);
+                    assert_eq!((stored.etag, stored.size), expected, "{object}");
+                }
             }
         }
+        // Nothing to read where the server tells the checksum of all bytes.
+        let request = PutRequest {
+            key: key.clone(),
+            body: Bytes::from_static(b"old mine"),
+            condition: PutCondition::None,
+            checksum: old.value().map(|old| joined(old, b"mine", None)),
+            headers: ObjectHeaders::default(),
+        };
+        client.put(request).now_or_never().unwrap().unwrap();
+        drop(client.take_log());
+        let behind = ((4, old.value()), &body);
+        let asked = of_append(&client, &pool, &key, behind, &lost()).now_or_never();
+        assert!(asked.unwrap().unwrap().is_some());
+        assert_eq!(client.take_log().count(Operation::GetObject), 1);
     }
 
     #[test]
@@ -194,12 +373,16 @@ mod tests {
             (Operation::GetObject, ErrorKind::PreconditionFailed, true),
             (Operation::HeadObject, ErrorKind::Transient, false),
             (Operation::GetObject, ErrorKind::Transient, false),
+            (Operation::HeadObject, ErrorKind::Denied, false),
         ] {
             client.fail_next(operation, 1, kind.clone());
             let body = Bytes::from_static(b"hello");
-            let asked = of_object(&client, &pool, &key, &body).now_or_never();
+            let asked = of_object(&client, &pool, &key, &body, &lost()).now_or_never();
             let asked = asked.unwrap();
             assert_eq!(asked.is_ok(), known, "{operation:?} {kind:?}");
+            if let Err(error) = &asked {
+                assert_eq!(error.kind, ErrorKind::Transient, "{error}");
+            }
             assert!(!matches!(asked, Ok(Some(_))));
         }
     }
@@ -213,9 +396,14 @@ mod tests {
             begun.now_or_never().unwrap().unwrap()
         };
         let ask_for = |upload: &OpenUpload, (size, parts): (u64, &[Part]), old: Option<&ETag>| {
-            let wanted = Wanted { size, parts, old };
-            let asked = of_complete(&client, upload, wanted).now_or_never();
-            asked.unwrap().is_some()
+            let wanted = Wanted {
+                size,
+                parts,
+                old,
+                doubt: Doubt::Lost,
+            };
+            let asked = of_complete(&client, upload, wanted, &lost()).now_or_never();
+            asked.unwrap().unwrap().is_some()
         };
         let unknown = |number| Part {
             number: PartNumber(number),

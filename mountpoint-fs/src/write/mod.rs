@@ -8,7 +8,9 @@
 //! begun is completed or aborted, or named in the journal. Runs on whatever thread polls it or brings an answer.
 
 mod abilities;
+mod ahead;
 pub(crate) mod background;
+mod base;
 mod checksum;
 mod content_type;
 mod context;
@@ -16,12 +18,14 @@ mod copied;
 mod copying;
 mod failure;
 mod front;
+mod gap;
 mod growth;
 mod lost_answer;
 mod memory;
 mod pace;
 mod part_plan;
 mod parts_in_flight;
+mod permission;
 mod room;
 mod shares;
 mod shortage;
@@ -31,13 +35,19 @@ mod waiting;
 mod writer;
 
 #[cfg(test)]
+mod ahead_tests;
+#[cfg(test)]
 mod copying_tests;
 #[cfg(test)]
 mod fault_matrix;
 #[cfg(test)]
+mod gap_tests;
+#[cfg(test)]
 mod growth_tests;
 #[cfg(test)]
 mod memory_tests;
+#[cfg(test)]
+mod permission_tests;
 #[cfg(test)]
 mod shortage_tests;
 #[cfg(test)]

@@ -39,17 +39,17 @@ impl Writer {
             self.fail(front, &error);
             return Err(error);
         }
+        // Behind the end, this is a gap: what was on its way was waited for ([`Writer::in_order`]).
+        if let Some(ahead) = front.ahead(offset, len) {
+            return Ok(ahead);
+        }
         if offset != front.end {
             let error = FsError::NotSequential(format!(
                 "{}: files are written from their beginning to their end, this write is at {offset} instead of {}; \
                  {}",
                 self.key,
                 front.end,
-                if front.growth.is_some() {
-                    "what was appended before stays"
-                } else {
-                    "nothing of the file is stored"
-                }
+                front.what_stays()
             ));
             self.fail(front, &error);
             return Err(error);

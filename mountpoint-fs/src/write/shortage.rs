@@ -31,6 +31,8 @@ use crate::sync::{Counted, Mutex};
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
     waiting: AtomicUsize,
+    /// WRITEs that wait for those in front of them.
+    ahead: AtomicUsize,
     /// Counts bytes that are written: tells which file was written to least lately, and whether anything moves.
     moves: AtomicU64,
     /// Requests on their way, or about to be, whose bodies give memory back at their end.
@@ -108,6 +110,13 @@ impl Shortage {
         self.send_first.notified().await;
     }
 
+    /// A WRITE waits for those in front of it, until the guard is dropped: somebody must look at the time.
+    pub(super) fn wait_ahead(&self) -> Counted<'_> {
+        let waiting = Counted::new(&self.ahead);
+        self.begun.notify_one();
+        waiting
+    }
+
     fn wait(&self) -> Counted<'_> {
         let waiting = Counted::new(&self.waiting);
         self.begun.notify_one();
@@ -167,8 +176,20 @@ impl WriteContext {
         }
     }
 
-    /// Has a part sent early, or one of those who wait fail. Returns whether anybody waits. Called with no lock held.
+    /// Looks after those who wait: for memory, and for the WRITEs in front of theirs. Returns whether anybody does. Called
+    /// with no lock held.
     pub(super) fn look(&self) -> bool {
+        let is_ahead = self.shortage.ahead.load(Ordering::Acquire) > 0;
+        if is_ahead {
+            let now = self.clock.now();
+            let open = self.shortage.open();
+            open.for_each(|writer| writer.ahead.expire(now));
+        }
+        self.look_for_memory() || is_ahead
+    }
+
+    /// Has a part sent early, or one of those who wait for memory fail. Returns whether anybody waits.
+    fn look_for_memory(&self) -> bool {
         let shortage = &self.shortage;
         if shortage.waiting.load(Ordering::Acquire) == 0 {
             *shortage.seen.lock() = None;

@@ -452,6 +452,7 @@ fn a_file_that_failed_in_the_background_holds_no_memory_that_others_wait_for() {
     let part = bench.client.pending_requests();
     bench.client.fail(part[0].id, ErrorKind::Denied);
     assert!(failed.failure().is_some());
+    bench.context.believe();
     let (_held, stuck, filled) = fill(&bench, "held", 3 * MIB);
     let piece = pattern(MIB);
     let mut waiting = Box::pin(stuck.write(filled as u64, &piece));

@@ -31,8 +31,11 @@ impl WriteContext {
         match self.client.head(key).await {
             Ok(_) => Err(FsError::Exists),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
-            // Who may write, but not read, may list.
-            Err(error) if error.kind == ErrorKind::Denied && self.client.lists_in_order() => {
+            // Who may write, but not read, may list; and an object without an ETag is listed.
+            Err(error)
+                if matches!(error.kind, ErrorKind::Denied | ErrorKind::InvalidResponse)
+                    && self.client.lists_in_order() =>
+            {
                 self.ask_by_listing(key).await
             }
             Err(error) => Err(error.into()),
@@ -46,7 +49,11 @@ impl WriteContext {
             ..ListRequest::default()
         });
         let listed = listed.await.map_err(FsError::from)?;
-        if listed.objects.iter().any(|object| object.key == *key) {
+        let is_there = |found: &Key| {
+            let shown = found.as_str();
+            shown.strip_suffix(Key::NO_ETAG).unwrap_or(shown) == key.as_str()
+        };
+        if listed.objects.iter().any(|object| is_there(&object.key)) {
             return Err(FsError::Exists);
         }
         Ok(())

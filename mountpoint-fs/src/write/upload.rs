@@ -21,6 +21,7 @@ use super::copied::{Copied, copy_failed};
 use super::failure::Failure;
 use super::lost_answer;
 use super::writer::Stored;
+use crate::mutate::fault::Doubt;
 use crate::mutate::lost_upload::Wanted;
 use crate::operation::FsError;
 use crate::sync::Mutex;
@@ -85,8 +86,11 @@ impl Upload {
         background::run(async move {
             let begun = this.create(copies, headers).await;
             match &begun {
-                Ok(begun) => this.context.journal.begun(&begun.upload),
-                Err(error) => this.failure.set(error),
+                Ok(begun) => this.context.journal.begun(&begun.upload).await,
+                Err(error) => {
+                    this.context.permission.failed(&this.key, error);
+                    this.failure.set(error);
+                }
             }
             this.begun.settle(begun);
             drop(pending);
@@ -161,6 +165,7 @@ impl Upload {
             drop(in_flight);
             let failed = sent.as_ref().err().filter(|_| told == Told::File).cloned();
             if let Some(error) = &failed {
+                this.context.permission.failed(&this.key, error);
                 this.failure.set(error);
             }
             settled.settle(sent);
@@ -231,6 +236,11 @@ impl Upload {
         for part in settled {
             parts.push(part.wait().await?);
         }
+        if condition == PutCondition::Absent {
+            // Some servers keep no condition of a completion, whatever they were asked before the file was made.
+            let asked = self.context.ask_first(&self.key, Storing::InParts);
+            asked.await?;
+        }
         let size = parts.iter().map(|part| part.size).sum();
         let abilities = &self.context.abilities;
         let wanted = abilities.reduce(Uses::condition(condition));
@@ -247,18 +257,23 @@ impl Upload {
                 }
                 Err(error) => match abilities.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
-                    None if self.may_be_done(&error) => {
-                        let client = &*self.context.client;
-                        let wanted = Wanted {
-                            size,
-                            parts: &parts,
-                            old: old.as_ref(),
-                        };
-                        let stored = lost_answer::of_complete(client, &begun.upload, wanted).await;
-                        return stored.ok_or_else(|| not_made(error, &uses.condition, &self.key));
-                    }
                     None => {
                         abilities.refused(Storing::InParts, &uses, &error);
+                        if let Some(doubt) = self.doubt(&error) {
+                            let client = &*self.context.client;
+                            let wanted = Wanted {
+                                size,
+                                parts: &parts,
+                                old: old.as_ref(),
+                                doubt,
+                            };
+                            let upload = &begun.upload;
+                            let stored =
+                                lost_answer::of_complete(client, upload, wanted, &error).await;
+                            if let Some(stored) = stored.map_err(FsError::from)? {
+                                return Ok(stored);
+                            }
+                        }
                         let error = explain(error, &parts);
                         return Err(not_made(error, &uses.condition, &self.key));
                     }
@@ -267,11 +282,12 @@ impl Upload {
         }
     }
 
-    /// Whether a completion that failed so may have been done all the same, and so the upload be gone: not if it is gone because
-    /// it was aborted here.
-    fn may_be_done(&self, error: &ClientError) -> bool {
-        let is_unclear = error.answer_was_lost || error.kind == ErrorKind::InvalidResponse;
-        is_unclear && !self.is_ended.load(Ordering::Acquire)
+    /// Why a completion that failed so may have been done all the same, and so the upload be gone: for no reason if it is gone
+    /// because it was aborted here.
+    fn doubt(&self, error: &ClientError) -> Option<Doubt> {
+        let is_unreadable = error.kind == ErrorKind::InvalidResponse;
+        let doubt = Doubt::of(error).or_else(|| is_unreadable.then_some(Doubt::Lost));
+        doubt.filter(|_| !self.is_ended.load(Ordering::Acquire))
     }
 
     /// Has S3 forget it, as soon as its parts have come to rest; once, and not after it was completed.
@@ -301,8 +317,13 @@ impl Upload {
     }
 }
 
-/// Why a server may have refused to make an object of `parts`, if their sizes are a reason.
+/// Why a server may have refused to make an object of `parts`, if their sizes are a reason, or another client.
 fn explain(mut error: ClientError, parts: &[Part]) -> ClientError {
+    if error.met_conflict && error.kind != ErrorKind::PreconditionFailed {
+        error.message.push_str(
+            "; another client changed the object just then, and the parts are not held any more: write the file again",
+        );
+    }
     if error.kind == ErrorKind::InvalidRequest && !are_equally_large(parts) {
         error.message.push_str(
             "; the parts of this file are not equally large, which some servers ask for: parts of a fixed \

@@ -10,12 +10,16 @@
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use futures::future::{Either, select};
-use mountpoint_client::types::{ChecksumAlgorithm, ETag, Key, ObjectHeaders, PutCondition};
+use mountpoint_client::types::{
+    Checksum, ChecksumAlgorithm, ETag, Key, ObjectHeaders, PutCondition,
+};
 use tokio::sync::Mutex as AsyncMutex;
 
+use super::ahead::Ahead;
 use super::background::{self, Settled};
 use super::checksum::RunningChecksum;
 use super::context::WriteContext;
@@ -47,10 +51,13 @@ pub enum Beginning {
     NewUnasked,
     /// The object that is there, which was this version when it was opened, is replaced.
     Replace(ETag),
+    /// The object that is there is empty: it is replaced if it still is when the file is stored.
+    Fill(Stored),
     /// The object that is there stays, and bytes come behind it: S3 copies it.
     Append(Stored),
-    /// The same where the server appends to the object, which has a checksum of this algorithm.
-    Grow(Stored, Option<ChecksumAlgorithm>),
+    /// The same where the server appends to the object, which has a checksum of this algorithm; this one, if it is that of all
+    /// its bytes.
+    Grow(Stored, Option<ChecksumAlgorithm>, Option<Checksum>),
     /// The same for an object that is too small to be copied into an upload: its bytes are told by
     /// [`Writer::preload`].
     Extend(Stored),
@@ -79,6 +86,9 @@ pub struct Writer {
     pub(super) failure: Arc<Failure>,
     /// What its object carries besides its bytes. The lock is a leaf.
     pub(super) headers: Mutex<ObjectHeaders>,
+    pub(super) ahead: Ahead,
+    /// That the file may be stored was shown before its first write, or not doubted.
+    pub(super) is_permitted: AtomicBool,
     /// H of the order H, I, T; the only lock that is held while waiting.
     pub(super) front: AsyncMutex<Front>,
 }
@@ -93,8 +103,9 @@ impl Writer {
         observer: Arc<dyn WriteObserver>,
     ) -> Arc<Self> {
         let is_unasked = matches!(beginning, Beginning::NewUnasked);
-        let mut way = context.way_of_new();
-        let mut growth = None;
+        let is_new = is_unasked || matches!(beginning, Beginning::New);
+        let takes_gaps = is_new || matches!(beginning, Beginning::Replace(_) | Beginning::Fill(_));
+        let (mut way, mut growth) = (context.way_of_new(), None);
         let (mut end, mut replaced) = (0, None);
         let (condition, stage, base) = match beginning {
             Beginning::New | Beginning::NewUnasked => (PutCondition::Absent, Stage::Open, None),
@@ -102,10 +113,10 @@ impl Writer {
                 replaced = Some(old);
                 (PutCondition::None, Stage::Open, None)
             }
-            Beginning::Grow(stored, algorithm) => {
+            Beginning::Grow(stored, algorithm, whole) => {
                 way = Way::Growth;
                 end = stored.size;
-                growth = Some(Growth::at(stored.clone(), algorithm));
+                growth = Some(Growth::at(stored.clone(), algorithm, whole));
                 let unchanged = PutCondition::Match(stored.etag.clone());
                 (unchanged, Stage::Stored(stored), None)
             }
@@ -114,14 +125,22 @@ impl Writer {
                 Stage::Stored(stored.clone()),
                 Some(Copied::whole(&key, stored)),
             ),
-            Beginning::Extend(stored) => {
+            Beginning::Extend(stored) | Beginning::Fill(stored) => {
                 way = context.way_behind();
                 let unchanged = PutCondition::Match(stored.etag.clone());
                 (unchanged, Stage::Stored(stored), None)
             }
         };
+        let end = base.as_ref().map_or(end, Copied::len);
         let front = Front {
-            end: base.as_ref().map_or(end, Copied::len),
+            end,
+            written: end,
+            len_set: 0,
+            zeros: 0,
+            takes_gaps,
+            is_for_both: false,
+            is_new,
+            refused_len: None,
             filling: None,
             carry: None,
             written_at: 0,
@@ -147,6 +166,8 @@ impl Writer {
             progress,
             failure: Arc::new(Failure::new(&observer)),
             observer,
+            ahead: Ahead::default(),
+            is_permitted: AtomicBool::new(false),
             front: AsyncMutex::new(front),
         });
         context.shortage.register(&writer);
@@ -176,6 +197,7 @@ impl Writer {
         filling.fill.append(data);
         filling.checksum.update(data);
         front.end += data.len() as u64;
+        front.written = front.end;
         Ok(())
     }
 
@@ -188,10 +210,17 @@ impl Writer {
     /// Takes `data` if that needs no waiting; `None` otherwise, and then nothing has changed.
     pub fn write_now(&self, offset: u64, data: &[u8]) -> Option<Result<(), FsError>> {
         let mut front = self.front.try_lock().ok()?;
+        let waits = self.is_ahead(&front, offset) || !self.is_permitted();
+        if waits && self.failure.get().is_none() {
+            return None;
+        }
         let need = match self.need(&mut front, offset, data.len()) {
             Ok(need) => need,
             Err(error) => return Some(Err(error)),
         };
+        if self.is_base_unsettled(&front) {
+            return None;
+        }
         match need {
             Need::Nothing => {}
             Need::Memory(_) if front.upload.is_some() && !self.context.parts.has_room() => {
@@ -201,46 +230,88 @@ impl Writer {
                 let grant = self.context.memory.try_take(ask)?;
                 self.install(&mut front, grant);
             }
-            Need::End(_) => return None,
+            Need::Gap | Need::End(_) => return None,
         }
         Some(self.take(&mut front, data))
     }
 
-    /// Takes `data`, when there is memory for it.
+    /// Takes `data`, when there is memory for it, from who has written nothing else that has not arrived. A gap before it is
+    /// filled with zeros.
     pub async fn write(&self, offset: u64, data: &[u8]) -> Result<(), FsError> {
-        let mut front = self.front.lock().await;
+        self.write_in_order(offset, data, &|| false).await
+    }
+
+    /// The same, behind what was written before and has not arrived, if that may be: `goes_on` is asked where bytes are missing.
+    pub async fn write_in_order(
+        &self,
+        offset: u64,
+        data: &[u8],
+        goes_on: &(dyn Fn() -> bool + Send + Sync),
+    ) -> Result<(), FsError> {
+        let mut front = self.in_order(offset, goes_on).await;
+        self.prove(&mut front).await?;
         loop {
             match self.need(&mut front, offset, data.len())? {
-                Need::Nothing => return self.take(&mut front, data),
+                Need::Gap => self.fill_to(&mut front, offset).await?,
+                Need::End(settled) => drop(settled.wait().await),
+                Need::Nothing | Need::Memory(_) => break,
+            }
+        }
+        self.take_in_turn(&mut front, offset, data).await
+    }
+
+    /// Takes `data` at the end, when there is memory for it.
+    pub(super) async fn take_in_turn(
+        &self,
+        front: &mut Front,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), FsError> {
+        self.settle_base(front, offset, data.len()).await?;
+        self.make_room(front, offset, data.len()).await?;
+        self.take(front, data)
+    }
+
+    /// Returns when there is room for `len` bytes at `offset`.
+    pub(super) async fn make_room(
+        &self,
+        front: &mut Front,
+        offset: u64,
+        len: usize,
+    ) -> Result<(), FsError> {
+        loop {
+            match self.need(front, offset, len)? {
+                Need::Nothing => return Ok(()),
+                Need::Gap => unreachable!("nobody else moves the end"),
                 Need::Memory(ask) => {
                     if front.upload.is_some() {
                         self.context.parts.room().await;
                     }
                     if let Some(grant) = self.context.memory.try_take(ask) {
-                        self.install(&mut front, grant);
+                        self.install(front, grant);
                         continue;
                     }
-                    if self.settle_carry(&mut front) {
+                    if self.settle_carry(front) {
                         continue;
                     }
                     // It gives up its place in the queue before what it holds is sent, and is nobody's to grow any more.
                     let granted = {
                         let memory = self.context.memory_for(&self.key, ask, front.end);
                         // It holds the lock: nobody else can have its part sent.
-                        let told = self.context.shortage.told_to_send(self.can_send(&front));
+                        let told = self.context.shortage.told_to_send(self.can_send(front));
                         match select(pin!(memory), pin!(told)).await {
                             Either::Left((granted, _)) => Some(granted),
                             Either::Right(_) => None,
                         }
                     };
                     match granted {
-                        Some(Ok(grant)) => self.install(&mut front, grant),
+                        Some(Ok(grant)) => self.install(front, grant),
                         Some(Err(error)) => {
-                            self.fail(&mut front, &error);
+                            self.fail(front, &error);
                             return Err(error);
                         }
                         None => {
-                            self.send_held(&mut front);
+                            self.send_held(front);
                         }
                     }
                 }
@@ -274,6 +345,7 @@ impl Writer {
     /// The file has failed by itself: what was sent of it is taken back in the background.
     pub(super) fn fail(&self, front: &mut Front, error: &FsError) {
         self.failure.set(error);
+        self.ahead.release_all();
         // Others may wait for the memory.
         front.let_go();
         if let Some(upload) = front.upload.take() {
@@ -323,7 +395,15 @@ impl Writer {
     pub async fn is_open(&self) -> bool {
         let mut front = self.front.lock().await;
         self.look(&mut front);
-        !matches!(front.stage, Stage::Stored(_)) && self.failure.get().is_none()
+        let is_stored = matches!(front.stage, Stage::Stored(_)) && front.end >= front.len_set;
+        !is_stored && self.failure.get().is_none()
+    }
+
+    /// What the bucket holds of the file if what was written last is not stored, for the log.
+    pub async fn what_stays(&self) -> &'static str {
+        let mut front = self.front.lock().await;
+        self.look(&mut front);
+        front.what_stays()
     }
 
     /// The first failure, if there was one.
@@ -337,6 +417,17 @@ impl Writer {
         if data.is_empty() {
             return Ok(());
         }
+        self.resume(front)?;
+        front.refused_len = None;
+        self.take_bytes(front, data);
+        self.ahead.reached(front.end);
+        self.progress
+            .advance(front.len(), self.context.clock.wall());
+        Ok(())
+    }
+
+    /// Goes on behind what was stored.
+    pub(super) fn resume(&self, front: &mut Front) -> Result<(), FsError> {
         if let Stage::Stored(stored) = &front.stage {
             if let Err(error) = self.observer.resumed() {
                 // Who reads it hinders it for a while; a file that has not its name any more cannot go on.
@@ -349,6 +440,11 @@ impl Writer {
             front.stage = Stage::Open;
         }
         self.untime(front);
+        Ok(())
+    }
+
+    /// Takes `data`, for which there is room. Nothing is shown of it yet.
+    pub(super) fn take_bytes(&self, front: &mut Front, data: &[u8]) {
         let is_growing = front.is_growing();
         let filling = front.filling.as_mut().expect("there is room");
         let end = filling.fill.filled() + data.len();
@@ -368,13 +464,12 @@ impl Writer {
         }
         filling.fill.append(tail);
         front.end += data.len() as u64;
+        front.written = front.end;
         front.written_at = self.context.shortage.written(data.len() as u64);
         front.written_when = self.context.clock.now();
-        self.progress.advance(front.end, self.context.clock.wall());
         if filling.fill.filled() >= filling.part_size {
             self.send_part(front, tail);
         }
-        Ok(())
     }
 
     /// Sends the part that is full. `tail` are the bytes in its buffer that are behind it.
@@ -452,6 +547,8 @@ impl Writer {
         if let Some(error) = self.failure.get() {
             return Err(error);
         }
+        self.check_whole(front)?;
+        front.is_new = false;
         let condition = front.condition.clone();
         let settled = Settled::new();
         if front.growth.is_some() {
@@ -513,11 +610,18 @@ impl Writer {
     ) {
         let pending = self.context.begin();
         let (observer, failure) = (Arc::clone(&self.observer), Arc::clone(&self.failure));
+        let (context, key) = (Arc::clone(&self.context), self.key.clone());
         background::run(async move {
             let outcome = work.await;
             match &outcome {
-                Ok(stored) => observer.stored(stored),
-                Err(error) => failure.set(error),
+                Ok(stored) => {
+                    context.permission.stored(&key);
+                    observer.stored(stored);
+                }
+                Err(error) => {
+                    context.permission.failed(&key, error);
+                    failure.set(error);
+                }
             }
             settled.settle(outcome);
             drop(pending);

@@ -82,7 +82,7 @@ fn a_mount_that_somebody_waits_for_is_made() {
         let status = wait_for_exit(&mut mounting, PATIENCE);
         let is_mounted = || {
             let mounts = std::fs::read_to_string("/proc/thread-self/mounts").unwrap();
-            let at = format!("mountpoint-s3 {} ", root.path().display());
+            let at = format!("{BUCKET} {} fuse.mount-s3 ", root.path().display());
             mounts.lines().any(|line| line.starts_with(&at))
         };
         let was_mounted = is_mounted();

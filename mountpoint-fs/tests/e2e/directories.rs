@@ -122,3 +122,42 @@ fn a_directory_that_changes_while_it_is_listed_shows_what_stays_once() {
     names.retain(|name| !name.ends_with('x'));
     assert!(names.into_iter().eq((0..12_000).map(|n| format!("{n:06}"))));
 }
+
+#[test]
+fn pages_without_entries_hide_nothing() {
+    let server = server();
+    for key in ["file", "a/x", "a/y", "marked/", "marked/z", "empty/"] {
+        put(&server, key, "1");
+    }
+    let rule = Rule::on(Operation::ListObjectsV2, Fault::EmptyPages(3));
+    server.faults().add(rule);
+    let args = ["--allow-delete", "--allow-rename"];
+    let mounted = Mounted::new(&server, &args);
+    shell(
+        mounted.path(),
+        "test \"$(ls | tr '\\n' ' ')\" = 'a empty file marked '
+         test -f file; test -d a; test -f a/x; test ! -e nothing
+         ! rmdir a 2> /dev/null; ! rmdir marked 2> /dev/null; rmdir empty
+         mv a b; test \"$(ls b | tr '\\n' ' ')\" = 'x y '; test ! -e a/x",
+    );
+    assert_eq!(
+        server.store().keys(BUCKET),
+        ["b/x", "b/y", "file", "marked/", "marked/z"]
+    );
+}
+
+#[test]
+fn a_listing_that_repeats_its_pages_ends_with_an_error() {
+    let server = server();
+    for key in ["a/x", "a/y"] {
+        put(&server, key, "1");
+    }
+    let rule = Rule::on(Operation::ListObjectsV2, Fault::RepeatPages);
+    server.faults().add(rule);
+    let mounted = Mounted::new(&server, &["--allow-rename"]);
+    let listed = shell(mounted.path(), "test -d a; ls a 2>&1 || true");
+    assert!(listed.contains("Input/output error"), "{listed}");
+    let moved = shell(mounted.path(), "mv a b 2>&1 || true");
+    assert!(moved.contains("Input/output error"), "{moved}");
+    assert_eq!(server.store().keys(BUCKET), ["a/x", "a/y"]);
+}

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::harness::{
     ACCESS_KEY, BUCKET, HANG, Mounted, PATIENCE, SECRET_KEY, mount_s3, put, read, server, unmount,
 };
-use crate::machine::{bind, in_private_namespace};
+use crate::machine::{bare_devices, bind, fuse_device, in_private_namespace};
 
 /// The report for machines, and the exit code.
 struct Diagnosis {
@@ -328,10 +328,16 @@ fn buckets_that_cannot_be_mounted() {
         ),
         (
             &good,
-            &[BUCKET, "--log-metrics", "--read-only"],
+            &[
+                BUCKET,
+                "--sse",
+                "AES256",
+                "--sse-kms-key-id",
+                "arn:aws:kms:r:1:key/x",
+            ],
             &[],
             "flags",
-            "leave the flag out",
+            "--sse-kms-key-id cannot",
         ),
     ] {
         let diagnosis = case(url, args, variables);
@@ -537,4 +543,42 @@ fn a_bucket_that_is_called_doctor() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("s3://doctor"), "{text}");
     assert!(!text.contains(ACCESS_KEY), "{text}");
+}
+
+#[test]
+fn a_missing_syslog_is_told_of_where_a_mount_would_use_it() {
+    in_private_namespace(|| {
+        let root = tempfile::tempdir().unwrap();
+        bare_devices();
+        fuse_device(root.path(), 0o600);
+        let row = Diagnosis::of(doctor(&[])).row("log");
+        assert!(row.starts_with("warning: there is no syslog"), "{row}");
+        assert!(row.contains("--log-directory"), "{row}");
+        let elsewhere = Diagnosis::of(doctor(&["s3://x-1", "--no-log"]));
+        assert!(!elsewhere.document.to_string().contains("no syslog"));
+    });
+}
+
+/// Advice is whole, and names no flag that was given.
+#[test]
+fn advice_is_whole_and_new() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    let directory = mounted.path().to_str().unwrap();
+    let url = server.url();
+    let at = ["--endpoint-url", &url, "--force-path-style"];
+    let args = [&[BUCKET, directory, "--no-sign-request"][..], &at].concat();
+    let diagnosis = Diagnosis::of(doctor(&args));
+    let row = diagnosis.row("mount point");
+    let (found, advice) = row.split_once(" -> ").unwrap();
+    assert!(found.ends_with("type fuse.mount-s3)"), "{row}");
+    let whole = format!("unmount it with `umount {directory}` (");
+    assert!(advice.starts_with(&whole), "{row}");
+    assert!(
+        advice.ends_with("is gone), or choose another directory"),
+        "{row}"
+    );
+    let row = diagnosis.row("ListObjectsV2");
+    assert!(row.contains("leave --no-sign-request out"), "{row}");
+    assert!(!row.contains("needs --no-sign-request"), "{row}");
 }

@@ -15,9 +15,16 @@ pub(crate) fn faults_of_writes() -> Vec<FaultCase> {
         status: 500,
         code: "InternalError",
     };
+    let busy = Fault::ErrorAfterwards {
+        status: 503,
+        code: "SlowDown",
+    };
     vec![
         (error(400, "InvalidArgument"), None, false),
         (error(500, "InternalError"), Some(1), true),
+        (busy, Some(1), true),
+        (Fault::PageAfterwards(503), Some(1), true),
+        (error(409, "ConditionalRequestConflict"), Some(1), false),
         (Fault::SlowDown, Some(1), true),
         (Fault::DropConnection, Some(1), true),
         (Fault::DropConnectionAfterwards, Some(1), true),
@@ -42,6 +49,9 @@ pub(crate) fn more_faults_of_writes() -> Vec<FaultCase> {
         (Fault::WrongLength(-1), Some(1), false),
         (Fault::IgnoreConditions, None, true),
         (Fault::ErrorInBody("InternalError"), Some(1), false),
+        (Fault::ErrorInBodyAfterwards("SlowDown"), Some(1), false),
+        (Fault::ConflictEndsUpload, Some(1), false),
+        (Fault::Twice, Some(1), true),
         (Fault::WrongChecksum, Some(1), false),
     ]
 }

@@ -23,6 +23,43 @@ fn reads_right(mounted: &Mounted, size: u64) {
     );
 }
 
+/// Over HTTP nothing else notices. The server keeps a checksum of what was stored through it.
+#[test]
+fn flipped_bytes_of_a_small_file_are_never_read() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    let flip = |times| {
+        let flipped = Rule::on(Operation::GetObject, Fault::CorruptByte(70)).times(times);
+        server.faults().add(flipped)
+    };
+    for (name, size) in [("tiny", 100), ("small", 200_000)] {
+        let bytes = synthetic_bytes(5, 0..size);
+        let path = mounted.join(name);
+        std::fs::write(&path, &bytes).unwrap();
+        flip(1);
+        assert!(read(&path) == bytes, "{name}: wrong bytes");
+        server.faults().clear();
+    }
+    let fresh = Mounted::new(&server, &[]);
+    for name in ["tiny", "small"] {
+        let rule = flip(u64::MAX);
+        let outcome = std::fs::read(fresh.join(name)).map(|bytes| bytes.len());
+        assert_eq!(
+            outcome.unwrap_err().raw_os_error(),
+            Some(libc::EIO),
+            "{name}"
+        );
+        assert!(server.faults().fired(rule) > Some(1), "{name}: once more");
+        server.faults().clear();
+        let size = read(&mounted.join(name)).len();
+        assert!(
+            read(&fresh.join(name)) == synthetic_bytes(5, 0..size as u64),
+            "{name}"
+        );
+    }
+    assert!(fresh.log().contains("are not those that S3 stored"));
+}
+
 #[test]
 fn a_cut_body_is_resumed() {
     let server = server();

@@ -42,6 +42,10 @@ test-bucket $DIR/later mount-s3 noauto,$AT 0 0
         mkdir whole prefix later
         mount -a -T fstab
         stat -c '%u %a' whole/file
+        mount -a -T fstab
+        for it in whole prefix; do findmnt -n -r -o SOURCE,FSTYPE $PWD/$it; done
+        df --output=source whole prefix | tail -n 2
+        grep -c \"$PWD\" /proc/self/mountinfo
         cat whole/file prefix/file
         grep -c \"$PWD/later\" /proc/self/mountinfo || true
         mount -T fstab later
@@ -54,7 +58,20 @@ test-bucket $DIR/later mount-s3 noauto,$AT 0 0
     let stdout = String::from_utf8_lossy(&output.stdout);
     let told = |line: &&str| !line.contains("is mounted at");
     let lines: Vec<&str> = stdout.lines().filter(told).collect();
-    assert_eq!(lines, ["1234 600", "xy0", "x0"], "{stdout}{stderr}");
+    assert_eq!(
+        lines,
+        [
+            "1234 600",
+            "s3://test-bucket/ fuse.mount-s3",
+            "test-bucket fuse.mount-s3",
+            "s3://test-bucket/",
+            "test-bucket",
+            "2",
+            "xy0",
+            "x0"
+        ],
+        "{stdout}{stderr}"
+    );
     let marked = |agent: &str| agent.starts_with("mountpoint/") && agent.contains(" mp-fstab");
     for record in server.log().snapshot() {
         assert!(
@@ -68,12 +85,12 @@ test-bucket $DIR/later mount-s3 noauto,$AT 0 0
 fn a_wrong_line_says_what_is_wrong() {
     let server = server();
     for (options, message) in [
-        ("typo", "--typo"),
+        ("typo", "the option 'typo' after -o is not known"),
+        ("allow_other", "there is 'allow-other'"),
         ("foreground", "mount(8) waits"),
         ("read-only", "write 'ro'"),
         ("--debug", "without dashes"),
         ("prefix=a\\b/", "'\\' stands before"),
-        ("log-metrics", "--log-metrics is not in this version"),
         ("prefix=a", "must end with '/'"),
     ] {
         let fstab = format!("test-bucket $DIR/mnt mount-s3 {options},$AT 0 0\n");

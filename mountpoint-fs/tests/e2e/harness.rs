@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub(crate) fn mount_s3() -> Command {
 /// Mounts of other tests are not in it: there they would live on after their test has unmounted them.
 pub(crate) fn script_in_namespace(script: &str) -> Command {
     let script = format!(
-        "awk '/ - fuse mountpoint-s3 / {{ print $5 }}' /proc/self/mountinfo | xargs -r umount -l 2> /dev/null || true\n{script}"
+        "awk '/ - fuse.mount-s3 / {{ print $5 }}' /proc/self/mountinfo | xargs -r umount -l 2> /dev/null || true\n{script}"
     );
     let mut command = with_keys("unshare");
     command.args(["--mount", "--propagation", "private"]);
@@ -157,22 +157,25 @@ impl Mounted {
         command
             .arg(directory.path())
             .arg("--foreground")
-            .stdout(Stdio::piped())
+            .stdout(log.try_clone().unwrap())
             .stderr(log.try_clone().unwrap());
-        let mut process = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
+        let process = command.spawn().unwrap();
         let words = command.get_args().map(OsStr::to_string_lossy);
-        let mounted = Self {
+        let mut mounted = Self {
             process,
             directory,
             ended: false,
             command: words.collect::<Vec<_>>().join(" "),
             log,
         };
-        assert!(line.contains("is mounted at"), "not mounted: {line:?}");
+        let mut ended = None;
+        while !mounted.log().contains("is mounted at") {
+            assert!(ended.is_none(), "not mounted: {ended:?}");
+            // What it has said last is read once more.
+            ended = mounted.process.try_wait().unwrap();
+            mounted.ended = ended.is_some();
+            std::thread::sleep(Duration::from_millis(1));
+        }
         mounted
     }
 
@@ -375,6 +378,16 @@ pub(crate) fn write_and_close(mut file: File, data: &[u8]) -> io::Result<()> {
     let written = pieces.try_for_each(|piece| file.write_all(piece));
     let closed = nix::unistd::close(file).map_err(io::Error::from);
     written.and(closed)
+}
+
+/// Stores a file and forgets it: the first of a mount begins an upload, to see whether it may be stored. For tests that count.
+pub(crate) fn store_the_first(server: &Server, mounted: &Mounted) {
+    let aborts = || server.log().count(Operation::AbortMultipartUpload);
+    let before = aborts();
+    std::fs::write(mounted.join("the-first"), "x").unwrap();
+    assert!(server.store().delete(BUCKET, "the-first"));
+    wait_until("the abort of its upload", || aborts() > before);
+    server.log().clear();
 }
 
 /// Puts a small object.

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::Path;
 
 use mountpoint_fs::config::scale::max_background;
 use nix::sys::signal::Signal;
@@ -82,7 +83,9 @@ fn it_goes_into_the_background() {
         .trim()
         .parse()
         .unwrap();
-    assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
+    // It keeps nothing in use of where it was started.
+    let current = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap();
+    assert_eq!(current, Path::new("/"));
     unmount(directory.path());
     wait_until("the end of the background process", || !pid_file.exists());
     assert_eq!(
@@ -114,7 +117,7 @@ fn the_kernel_sees_max_background() {
             command.envs(variables.clone());
         });
         let device = std::fs::metadata(mounted.path()).unwrap().dev();
-        if !std::path::Path::new("/sys/fs/fuse/connections")
+        if !Path::new("/sys/fs/fuse/connections")
             .read_dir()
             .is_ok_and(|mut d| d.next().is_some())
         {
@@ -141,28 +144,41 @@ fn the_kernel_sees_max_background() {
     }
 }
 
+/// As a node does after the process was killed: the same command again. Directory and files work, also by a link.
 #[test]
-fn a_killed_process_leaves_an_error_that_says_what_to_do() {
+fn what_a_killed_process_left_is_mounted_anew() {
     let server = server();
+    put(&server, "file", "x");
     let mounted = Mounted::new(&server, &[]);
     let directory = mounted.path().to_owned();
+    let link = directory.with_extension("link");
+    symlink(&directory, &link).unwrap();
+    let open = File::open(mounted.join("file")).unwrap();
     let (status, _) = mounted.signal(Signal::SIGKILL);
     assert!(!status.success());
-    let again = mount_s3()
-        .args([
-            BUCKET,
-            directory.to_str().unwrap(),
-            "--endpoint-url",
-            &server.url(),
-            "--force-path-style",
-        ])
-        .output()
-        .unwrap();
+    std::fs::create_dir_all(&directory).ok();
+    let start = |at: &Path| {
+        let mut command = mount_s3();
+        command.arg(BUCKET).arg(at);
+        command.args(["--endpoint-url", &server.url(), "--force-path-style"]);
+        command.output().unwrap()
+    };
+    let again = start(&link);
+    let content = read(&directory.join("file"));
+    // One that lives is in the way.
+    let refused = start(&directory);
+    let is_still_read = read(&directory.join("file"));
     run("umount", &["-l", directory.to_str().unwrap()]);
-    let stderr = String::from_utf8_lossy(&again.stderr);
-    assert_eq!(again.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("umount -l"), "{stderr}");
+    let is_gone = !is_mounted(&directory);
+    drop(open);
+    std::fs::remove_file(&link).unwrap();
     std::fs::remove_dir(&directory).unwrap();
+    assert!(again.status.success(), "{again:?}");
+    assert_eq!((content, is_still_read), (b"x".to_vec(), b"x".to_vec()));
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("is already mounted"), "{stderr}");
+    assert!(is_gone, "two mounts lie there");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn forget_other_mounts() {
     let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     for line in mounts
         .lines()
-        .filter(|line| line.contains(" - fuse mountpoint-s3 "))
+        .filter(|line| line.contains(" - fuse.mount-s3 "))
     {
         // It is gone already where its test has removed the directory.
         umount2(line.split(' ').nth(4).unwrap(), MntFlags::MNT_DETACH).ok();

@@ -7,6 +7,8 @@ use mountpoint_client::server::{Fault, Operation, Rule, Server, ServerOptions};
 use crate::harness::{ACCESS_KEY, BUCKET, Mounted, SECRET_KEY, put, read, wait_until};
 
 const BEGINS: &str = "S3 does not answer as it should";
+const REFUSES: &str = "S3 has not answered anything for";
+const SENDS: &str = "requests are sent again";
 const ENDS: &str = "S3 answers again";
 
 /// A server with a file, at an address of its own, so that nobody else comes to listen there while it is away.
@@ -73,6 +75,36 @@ fn a_server_that_is_stopped_and_started_again_is_told_of() {
         assert!(ends.contains(words), "{words}: {ends}");
     }
     assert!(!mounted.log().contains(SECRET_KEY));
+}
+
+/// The kernel lets one program at a time make a file in a directory, so that each waits for those before it.
+#[test]
+fn programs_behind_each_other_hear_of_a_silent_server_together() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    assert_eq!(read(&mounted.join("file")), b"contents");
+    let rule = server.faults().add(Rule::always(Fault::BlackHole));
+    std::thread::scope(|scope| {
+        let makers: Vec<_> = (0..15)
+            .map(|n| mounted.join(&format!("new{n}")))
+            .map(|path| scope.spawn(move || std::fs::write(path, b"bytes")))
+            .collect();
+        for maker in makers {
+            let error = maker.join().unwrap().unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EIO));
+        }
+    });
+    let refuses = line(&mounted, REFUSES);
+    assert!(refuses.contains(" WARN "), "{refuses}");
+    // One after the other, each tries twice within its minute.
+    let sent: u64 = [Operation::ListObjectsV2, Operation::HeadObject]
+        .map(|operation| server.log().count(operation))
+        .iter()
+        .sum();
+    assert!(sent < 15, "{sent} requests");
+    server.faults().remove(rule);
+    wait_until("the end", || mounted.log().contains(SENDS));
+    std::fs::write(mounted.join("new"), b"bytes").unwrap();
 }
 
 #[test]

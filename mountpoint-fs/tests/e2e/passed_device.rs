@@ -1,7 +1,7 @@
 //! `mount-s3 BUCKET /dev/fd/N`: a launcher with privileges opens and mounts, the program runs without any.
 
 use std::fs::File;
-use std::io::{BufRead as _, Write as _};
+use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,13 +12,16 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{BUCKET, HANG, PATIENCE, put, server, unmount, wait_for_exit, wait_until};
+use crate::harness::{
+    BUCKET, HANG, PATIENCE, put, run, server, unmount, wait_for_exit, wait_until,
+};
 use crate::machine::Somebody;
 
 /// A mount that a launcher made, and the program that serves it as another user.
 struct Launched {
     somebody: Somebody,
     process: Child,
+    log: std::path::PathBuf,
     stderr: std::path::PathBuf,
 }
 
@@ -68,7 +71,7 @@ impl Launched {
     fn new(server: &Server, args: &[&str]) -> Self {
         let somebody = Somebody::new("nobody");
         let device = open_and_mount(&somebody.directory(), &somebody);
-        let stderr = somebody.root().join("stderr");
+        let [log, stderr] = ["log", "stderr"].map(|name| somebody.root().join(name));
         let mut program = somebody.mount_s3();
         program.args([
             BUCKET,
@@ -80,21 +83,26 @@ impl Launched {
         ]);
         program.args(args);
         let mut process = with_device(&program, device, &somebody)
-            .stdout(Stdio::piped())
+            .stdout(File::create(&log).unwrap())
             .stderr(File::create(&stderr).unwrap())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        std::io::BufReader::new(process.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let log = std::fs::read_to_string(&stderr).unwrap();
-        assert!(line.contains("is mounted at /dev/fd/7"), "{line:?} {log}");
+        let read = |path| std::fs::read_to_string(path).unwrap();
+        wait_until("the start", || {
+            let has_ended = process.try_wait().unwrap().is_some();
+            assert!(!has_ended, "{} {}", read(&log), read(&stderr));
+            read(&log).contains("is mounted at /dev/fd/7")
+        });
         Self {
             somebody,
             process,
+            log,
             stderr,
         }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
     }
 
     fn pid(&self) -> Pid {
@@ -135,7 +143,7 @@ fn files_are_read_and_an_unmount_ends_it_with_0() {
 fn new_files_are_written_and_what_needs_a_flag_is_refused() {
     let server = server();
     put(&server, "file", "hello");
-    let launched = Launched::new(&server, &[]);
+    let launched = Launched::new(&server, &["--allow-other"]);
     let directory = launched.somebody.directory();
     let (file, new) = (directory.join("file"), directory.join("new"));
     std::fs::write(&new, "x").unwrap();
@@ -143,8 +151,71 @@ fn new_files_are_written_and_what_needs_a_flag_is_refused() {
     let error = std::fs::write(&file, "x").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
     assert_eq!(std::fs::read(&file).unwrap(), b"hello");
-    let log = std::fs::read_to_string(&launched.stderr).unwrap();
+    let log = launched.log();
     assert!(log.contains("--allow-overwrite"), "{log}");
+    // That is for the reason of a start that failed.
+    assert_eq!(std::fs::read_to_string(&launched.stderr).unwrap(), "");
+}
+
+/// The launcher mounted for writing: the process itself refuses every change, as the kernel does with `ro`.
+#[test]
+fn nothing_is_changed_with_read_only() {
+    let server = server();
+    put(&server, "dir/file", "hello");
+    let everything = ["--allow-overwrite", "--allow-delete", "--allow-rename"];
+    let more = ["--allow-append", "--posix-metadata", "--allow-other"];
+    let args = [&everything[..], &more, &["--read-only"]].concat();
+    let launched = Launched::new(&server, &args);
+    let directory = launched.somebody.directory();
+    let file = directory.join("dir/file");
+    for change in [
+        "> new",
+        "> dir/file",
+        ">> dir/file",
+        "true <> dir/file",
+        "mknod node p",
+        "mkdir new",
+        "rm dir/file",
+        "rmdir dir",
+        "mv dir/file new",
+        "mv dir new",
+        "ln -s x new",
+        "ln dir/file new",
+        "chmod 600 dir/file",
+        "touch dir/file",
+        "truncate -s 1 dir/file",
+        "setfattr -n user.x -v 1 dir/file",
+    ] {
+        let script = format!("cd {}; {change}", directory.display());
+        let output = run("bash", &["-c", &script]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            stderr.contains("Read-only file system"),
+            "{change}: {stderr}"
+        );
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), b"hello");
+    assert_eq!(server.store().keys(BUCKET), ["dir/file"]);
+}
+
+/// The launcher mounted for everybody: who comes in is what the flags say, and without one the process's user alone.
+#[test]
+fn only_those_are_let_in_that_the_flags_name() {
+    let server = server();
+    put(&server, "file", "hello");
+    for (args, root, other) in [
+        (&[][..], false, false),
+        (&["--allow-root"], true, false),
+        (&["--allow-other"], true, true),
+    ] {
+        let launched = Launched::new(&server, args);
+        let file = launched.somebody.directory().join("file");
+        assert_eq!(std::fs::read(&file).is_ok(), root, "{args:?}");
+        assert_eq!(Somebody::new("daemon").can_read(&file), other, "{args:?}");
+        assert!(launched.somebody.can_read(&file), "{args:?}");
+        // Nor what the owner has made known to the kernel.
+        assert_eq!(std::fs::read(&file).is_ok(), root, "{args:?}");
+    }
 }
 
 /// It cannot unmount: it ends all the same, within bounds, with requests in progress and without.
@@ -153,7 +224,7 @@ fn sigterm_ends_it_although_it_cannot_unmount() {
     let server = server();
     put(&server, "file", "hello");
     for busy in [false, true] {
-        let mut launched = Launched::new(&server, &[]);
+        let mut launched = Launched::new(&server, &["--allow-other"]);
         let file = launched.somebody.directory().join("file");
         // Whichever of them it takes to open and to read.
         let rules = [
@@ -191,20 +262,19 @@ fn sigterm_ends_it_although_it_cannot_unmount() {
 #[test]
 fn sigterm_lets_a_file_be_closed_that_is_being_written() {
     let server = server();
-    let mut launched = Launched::new(&server, &[]);
+    let mut launched = Launched::new(&server, &["--allow-root"]);
     let mut file = File::create(launched.somebody.directory().join("new")).unwrap();
     file.write_all(b"hello").unwrap();
     kill(launched.pid(), Signal::SIGTERM).unwrap();
     wait_until("the signal", || {
-        let log = std::fs::read_to_string(&launched.stderr).unwrap();
-        log.contains("cannot unmount it")
+        launched.log().contains("cannot unmount it")
     });
     file.write_all(b" world").unwrap();
     nix::unistd::close(file).unwrap();
     let status = wait_for_exit(&mut launched.process, PATIENCE);
     assert_eq!(status.code(), Some(0));
     // Not at the end of the time that it would have had.
-    let log = std::fs::read_to_string(&launched.stderr).unwrap();
+    let log = launched.log();
     assert!(!log.contains("open to the end"), "{log}");
     let stored = server.store().object(BUCKET, "new").unwrap();
     assert_eq!(stored.bytes(), "hello world");
@@ -226,6 +296,7 @@ fn it_goes_into_the_background() {
         &server.url(),
         "--force-path-style",
         "--no-log",
+        "--allow-root",
     ]);
     let output = with_device(&program, device, &somebody).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -263,12 +334,6 @@ fn what_is_not_a_mounted_device_is_refused() {
             "/dev/fuse",
             vec!["/dev/fd/7"],
             "must have mounted with it",
-        ),
-        (
-            "--read-only",
-            "/dev/fuse",
-            vec!["/dev/fd/7", "--read-only"],
-            "--read-only cannot be used with /dev/fd/7",
         ),
         (
             "--auto-unmount",

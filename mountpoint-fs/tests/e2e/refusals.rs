@@ -82,7 +82,7 @@ const WITHOUT_FLAGS: [(&str, &str, &str); 24] = [
     ),
 ];
 
-const WITH_FLAGS: [(&str, &str, &str); 16] = [
+const WITH_FLAGS: [(&str, &str, &str); 17] = [
     ("os.chmod('f', 0o600)", "done", ""),
     ("os.utime('f', (1, 1))", "done", ""),
     ("os.truncate('f', 1)", "done", ""),
@@ -93,7 +93,7 @@ const WITH_FLAGS: [(&str, &str, &str); 16] = [
     ),
     ("os.close(os.open('f', os.O_WRONLY))", "done", ""),
     (
-        "opened('f', os.O_WRONLY, lambda fd: os.pwrite(fd, b'x', 1))",
+        "opened('f', os.O_WRONLY, lambda fd: os.pwrite(fd, b'x', 0))",
         "EINVAL",
         "--allow-append",
     ),
@@ -103,20 +103,21 @@ const WITH_FLAGS: [(&str, &str, &str); 16] = [
         "",
     ),
     (
-        "opened('n', os.O_WRONLY | os.O_CREAT, lambda fd: os.pwrite(fd, b'x', 5))",
+        "opened('n', os.O_WRONLY | os.O_CREAT, lambda fd: [os.pwrite(fd, b'x', 5), os.pwrite(fd, b'x', 4)])",
         "EINVAL",
-        "instead of 0",
+        "instead of 6",
     ),
     (
-        "opened('n', os.O_WRONLY | os.O_CREAT, lambda fd: os.posix_fallocate(fd, 0, 5))",
-        "EINVAL",
-        "instead of 0",
-    ),
-    (
-        "opened('m', os.O_WRONLY | os.O_CREAT, lambda fd: c(libc.fallocate(fd, 0, 0, 5)))",
+        "opened('m', os.O_WRONLY | os.O_CREAT, lambda fd: c(libc.fallocate(fd, 1, 0, 5)))",
         "ENOTSUP",
-        "",
+        "fallocate",
     ),
+    (
+        "opened('n', os.O_WRONLY | os.O_CREAT, lambda fd: os.ftruncate(fd, 1 << 50))",
+        "EFBIG",
+        "GiB",
+    ),
+    ("os.stat('n')", "ENOENT", ""),
     (
         "os.open('s', os.O_WRONLY | os.O_SYNC | os.O_CREAT)",
         "EINVAL",
@@ -157,6 +158,13 @@ fn check(flags: &[&str], calls: &[(&str, &str, &str)]) {
                 logged.contains(text) && logged.contains("key="),
                 "{code}: {logged}"
             );
+            // The one flag for all stands before the narrower one.
+            let of_all = logged.find("--allow-changes");
+            assert!(
+                !text.starts_with("--") || of_all.is_some_and(|at| logged.find(text) > Some(at)),
+                "{code}: {logged}"
+            );
+            assert!(logged.matches(" failed: ").count() <= 1, "{code}: {logged}");
         }
     }
 }
@@ -164,6 +172,7 @@ fn check(flags: &[&str], calls: &[(&str, &str, &str)]) {
 #[test]
 fn each_refusal_says_what_would_allow_it() {
     check(&[], &WITHOUT_FLAGS);
+    check(&["--allow-changes"], &WITH_FLAGS);
     check(
         &[
             "--allow-overwrite",

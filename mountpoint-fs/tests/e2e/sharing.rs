@@ -42,6 +42,55 @@ fn who_may_read_a_mount_of_root() {
     }
 }
 
+/// Neither what the kernel remembers nor a link is told to others; what they are handed open, they may use.
+#[test]
+fn nobody_walks_into_a_mount_that_is_not_theirs() {
+    let server = server();
+    put(&server, "d/file", "content");
+    let (at, other) = (Somebody::new("daemon"), Somebody::new("nobody"));
+    let flags = [
+        "--no-log",
+        "--allow-root",
+        "--allow-changes",
+        "--metadata-ttl",
+        "60",
+    ];
+    mount_as_root(&server, &at, &flags);
+    let file = at.directory().join("d/file");
+    let link = at.directory().join("link");
+    std::os::unix::fs::symlink("d/file", &link).unwrap();
+    let mut seen = Vec::new();
+    // The kernel knows all of it now.
+    assert_eq!(std::fs::read(&link).unwrap(), b"content");
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 7);
+    for (program, args) in [
+        ("stat", vec![&file]),
+        ("readlink", vec![&link]),
+        ("ls", vec![&file]),
+        ("cat", vec![&file]),
+        ("test", vec![]),
+    ] {
+        let mut command = other.command(program);
+        command.args(args);
+        if program == "test" {
+            command.arg("-e").arg(&file);
+        }
+        seen.push((program, command.output().unwrap().status.success()));
+    }
+    // `cat` asks for the attributes of both its descriptors, neither of which it has opened.
+    let written = at.directory().join("written");
+    let given = std::fs::File::open(&file).unwrap();
+    let taken = std::fs::File::create(&written).unwrap();
+    let output = other.command("cat").stdin(given).stdout(taken).output();
+    let handed = output.unwrap();
+    let is_there = std::fs::read(&written).ok();
+    unmount(&at.directory());
+    let expected = ["stat", "readlink", "ls", "cat", "test"].map(|program| (program, false));
+    assert_eq!(seen, expected);
+    assert!(handed.status.success(), "{handed:?}");
+    assert_eq!(is_there.as_deref(), Some(&b"content"[..]));
+}
+
 #[test]
 fn who_may_read_a_mount_of_an_ordinary_user() {
     let server = server();
@@ -201,5 +250,6 @@ fn the_mount_table_shows_what_it_is() {
     ] {
         assert!(options.contains(&option), "{option}: {line}");
     }
-    assert!(line.starts_with("mountpoint-s3 "), "{line}");
+    let start = format!("{BUCKET} {directory} fuse.mount-s3 ");
+    assert!(line.starts_with(&start), "{line}");
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
 use mountpoint_client::server::{Fault, Operation, PartSizes, Rule, Server, ServerOptions};
 
-use crate::harness::{BUCKET, Mounted, put, server, shell, wait_until};
+use crate::harness::{BUCKET, Mounted, put, run, server, shell, store_the_first, wait_until};
 use crate::servers::Program;
 
 const MIB: usize = 1 << 20;
@@ -44,6 +44,7 @@ fn uploads(server: &Server) -> [u64; 5] {
 fn a_small_file_is_one_request_after_its_look_up() {
     let server = server();
     let mounted = Mounted::new(&server, &[]);
+    store_the_first(&server, &mounted);
     // The first one that S3 was not asked about is sent once more, to see that the server keeps its condition.
     let (mut files, mut puts) = (0, 0);
     for len in [0, 1, 4096, 100_000, 5 * MIB] {
@@ -83,6 +84,7 @@ fn a_small_file_is_one_request_after_its_look_up() {
 fn a_large_file_goes_out_in_parts_while_it_is_written() {
     let server = server();
     let mounted = Mounted::new(&server, &["--upload-checksums", "crc64nvme"]);
+    store_the_first(&server, &mounted);
     // Writes that do and that do not end where parts end, and a file of whole parts.
     for (len, write) in [(27 * MIB + 5, 1_000_003), (16 * MIB, MIB), (20 * MIB, 5000)] {
         let name = format!("file-{len}");
@@ -198,15 +200,17 @@ fn what_needs_a_flag_or_cannot_be_is_refused() {
     assert_eq!(std::fs::read(mounted.join("new")).unwrap(), b"hello world");
     check_stored(&server, "there", b"old");
 
-    for (what, offset) in [("a hole", 9), ("back", 0)] {
-        let mut file = create(&mounted, what);
-        file.write_all(b"hello").unwrap();
-        check(what, file.write_at(b"x", offset), libc::EINVAL);
-        check("the next bytes", file.write_at(b"x", 5), libc::EINVAL);
-        check("fsync", file.sync_all(), libc::EINVAL);
-        drop(file);
-        check("stat", std::fs::metadata(mounted.join(what)), libc::ENOENT);
-    }
+    let mut file = create(&mounted, "back");
+    file.write_all(b"hello").unwrap();
+    check("back", file.write_at(b"x", 0), libc::EINVAL);
+    check("the next bytes", file.write_at(b"x", 5), libc::EINVAL);
+    check("fsync", file.sync_all(), libc::EINVAL);
+    drop(file);
+    check(
+        "stat",
+        std::fs::metadata(mounted.join("back")),
+        libc::ENOENT,
+    );
 }
 
 #[test]
@@ -394,4 +398,118 @@ fn parts_are_equally_large_where_their_size_is_given() {
         said.contains("InvalidPart") && said.contains("--write-part-size"),
         "{said}"
     );
+}
+
+/// Programs that write asynchronously, as databases and fio do: the kernel cuts one write into many, and sends them at once.
+#[test]
+fn asynchronous_writes_are_stored_as_they_were_written() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    let script = r#"
+import ctypes, mmap, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+SETUP, SUBMIT, GETEVENTS = (206, 209, 208) if os.uname().machine == 'x86_64' else (0, 2, 4)
+def call(*arguments):
+    result = libc.syscall(*arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+context = ctypes.c_ulong(0)
+call(SETUP, 64, ctypes.byref(context))
+def submit(file, buffer, place, length, offset):
+    address = ctypes.addressof(ctypes.c_char.from_buffer(buffer)) + place
+    block = ctypes.create_string_buffer(struct.pack('<QIIHhIQQqQII', 0, 0, 0, 1, 0, file, address, length, offset, 0, 0, 0), 64)
+    blocks = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+    assert call(SUBMIT, context, 1, blocks) == 1
+    event = ctypes.create_string_buffer(32)
+    assert call(GETEVENTS, context, 1, 1, event, None) == 1
+    result = struct.unpack('<QQqq', event.raw)[2]
+    if result < 0:
+        raise OSError(-result, os.strerror(-result))
+    return result
+directory = sys.argv[1]
+for number in range(6):
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_DIRECT if number % 2 else 0)
+    file = os.open(f'{directory}/new{number}', flags)
+    length = 32 << 20
+    buffer = mmap.mmap(-1, length)
+    for at in range(0, length, 4096):
+        buffer[at:at + 8] = struct.pack('<Q', at + number)
+    for half in range(2):
+        done = 0
+        while done < length // 2:
+            done += submit(file, buffer, half * length // 2 + done, length // 2 - done, half * length // 2 + done)
+    os.close(file)
+"#;
+    let directory = mounted.path().to_str().unwrap();
+    let output = run("python3", &["-c", script, directory]);
+    assert!(output.status.success(), "{output:?}\n{}", mounted.log());
+    for number in 0..6_u64 {
+        let object = server.store().object(BUCKET, &format!("new{number}"));
+        let bytes = object.expect("it is stored").bytes();
+        assert_eq!(bytes.len(), 32 << 20, "new{number}");
+        let mut pages = (0_u64..).step_by(4096).zip(bytes.chunks(4096));
+        let is_right = |(at, page): (u64, &[u8])| {
+            page[..8] == (at + number).to_le_bytes() && page[8..] == [0; 4088]
+        };
+        assert!(pages.all(is_right), "new{number}");
+    }
+}
+
+/// Shells ignore the error of a close: who may not write hears it from the first write.
+#[test]
+fn who_may_not_write_is_told_before_the_shell_says_that_all_is_well() {
+    let server = server();
+    let denied = || Fault::Error {
+        status: 403,
+        code: "AccessDenied",
+    };
+    let refused = |operation| Rule::on(operation, denied());
+    for operations in [
+        &[Operation::PutObject, Operation::UploadPart][..],
+        &[
+            Operation::PutObject,
+            Operation::UploadPart,
+            Operation::CreateMultipartUpload,
+        ],
+    ] {
+        let mounted = Mounted::new(&server, &[]);
+        let add = |operation: &Operation| server.faults().add(refused(*operation));
+        let rules: Vec<_> = operations.iter().map(add).collect();
+        for shell in ["sh", "bash"] {
+            for (number, script) in [
+                "echo hi > \"$0\"",
+                "echo some bytes | cat > \"$0\"",
+                "printf x > \"$0\"",
+                "{ echo one; echo two; } > \"$0\"",
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                let name = mounted.join(&format!("{shell}{number}"));
+                let output = run(shell, &["-c", script, name.to_str().unwrap()]);
+                assert!(!output.status.success(), "{shell} {script}: {output:?}");
+            }
+        }
+        let log = mounted.log();
+        assert!(log.contains("write failed: permission denied"), "{log}");
+        assert!(server.store().keys(BUCKET).is_empty());
+        for rule in rules {
+            server.faults().remove(rule);
+        }
+        // As soon as it may, it writes; and once it has, nothing is asked.
+        server.log().clear();
+        for name in ["first", "second"] {
+            shell(mounted.path(), &format!("echo hi > {name}"));
+        }
+        wait_until("the abort", || server.store().uploads(BUCKET).is_empty());
+        let [puts, proofs @ ..] = uploads(&server);
+        // The server may be asked once more whether it keeps conditions.
+        assert!((2..=3).contains(&puts), "{puts}");
+        assert_eq!(proofs, [1, 1, 0, 1]);
+        for name in ["first", "second"] {
+            check_stored(&server, name, b"hi\n");
+            server.store().delete(BUCKET, name);
+        }
+    }
 }

@@ -7,7 +7,10 @@ use std::path::Path;
 use mountpoint_client::server::{Fault, Operation, Rule, Server};
 use nix::sys::signal::Signal;
 
-use crate::harness::{BUCKET, Mounted, PATIENCE, put, run, server, shell, wait_until};
+use crate::harness::{
+    BUCKET, Mounted, PATIENCE, put, run, server, shell, store_the_first, wait_until,
+    write_and_close,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -39,7 +42,7 @@ fn a_mount_that_is_killed_leaves_nothing_behind() {
         ("part-on-its-way", 9 * MIB, Some(Operation::UploadPart)),
     ] {
         let mounted = mount(&server, state.path());
-        server.log().clear();
+        store_the_first(&server, &mounted);
         let rule = blocked.map(|operation| server.faults().add(stuck(operation)));
         let mut file = File::create_new(mounted.join(key)).unwrap();
         for _ in 0..len / MIB {
@@ -121,6 +124,28 @@ fn sigterm_stores_what_was_closed_and_gives_up_what_was_not() {
     assert!(!is_stored(&server, "open"));
     assert!(server.store().uploads(BUCKET).is_empty());
     drop(open);
+}
+
+/// Kubernetes kills a process 30 s after it was told to end.
+#[test]
+fn sigterm_ends_a_mount_in_time_whose_upload_is_never_answered() {
+    let server = server();
+    let mounted = Mounted::new(&server, &[]);
+    std::fs::write(mounted.join("before"), b"").unwrap();
+    server
+        .faults()
+        .add(Rule::on(Operation::PutObject, Fault::BlackHole));
+    let path = mounted.join("closed");
+    let closing =
+        std::thread::spawn(move || write_and_close(File::create_new(path).unwrap(), b"bytes"));
+    wait_until("the request", || {
+        server.log().counters(Operation::PutObject).in_flight > 0
+    });
+    let (status, took) = mounted.signal(Signal::SIGTERM);
+    assert!(closing.join().unwrap().is_err(), "nothing was stored");
+    assert!(status.success(), "{status:?}");
+    assert!(took < std::time::Duration::from_secs(25), "{took:?}");
+    assert!(!is_stored(&server, "closed"));
 }
 
 /// S3 denies every PutObject from now on.
@@ -344,15 +369,18 @@ fn a_mount_that_is_killed_while_it_appends_leaves_the_old_object() {
         let args = args(state.path());
         let args: Vec<_> = args.iter().map(String::as_str).collect();
         let mounted = Mounted::new(&server, &args);
-        server.log().clear();
+        store_the_first(&server, &mounted);
         let rule = server.faults().add(Rule::on(blocked, Fault::BlackHole));
         let mut file = File::options()
             .append(true)
             .open(mounted.join("log"))
             .unwrap();
-        file.write_all(b"more").unwrap();
         std::thread::scope(|scope| {
-            let closing = scope.spawn(move || file.sync_all().is_ok());
+            // The write waits where it is the first of its mount to need a copy of what is there.
+            let closing = scope.spawn(move || {
+                let written = file.write_all(b"more");
+                written.and_then(|()| file.sync_all()).is_ok()
+            });
             wait_until("the request", || {
                 server.log().counters(blocked).in_flight > 0
             });
@@ -371,4 +399,69 @@ fn a_mount_that_is_killed_while_it_appends_leaves_the_old_object() {
         let log = std::fs::read(mounted.join("log")).unwrap();
         assert!(log == vec![1; 6 * MIB], "{blocked:?}");
     }
+}
+
+/// Seen from a mount in a PID namespace of its own, processes outside have no numbers: all look the same, and may be many.
+#[test]
+fn processes_that_the_mount_cannot_see_share_no_file() {
+    let server = server();
+    let apart = ["unshare", "--pid", "--fork", "--kill-child"];
+    let mounted = Mounted::behind(&server, &apart, |command| {
+        command.arg("--allow-overwrite");
+    });
+    let open = || {
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(true);
+        options.open(mounted.join("file"))
+    };
+    let mut first = open().unwrap();
+    let refused = open().unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "{refused}");
+    first.write_all(b"of the ").unwrap();
+    let refused = open().unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "{refused}");
+    write_and_close(first, b"first").unwrap();
+    let stored = server.store().object(BUCKET, "file").unwrap();
+    assert_eq!(stored.bytes(), "of the first");
+    // It is closed: another may replace it now.
+    write_and_close(open().unwrap(), b"of the second").unwrap();
+    let stored = server.store().object(BUCKET, "file").unwrap();
+    assert_eq!(stored.bytes(), "of the second");
+    // `unshare` ends with it, and not by SIGTERM.
+    assert!(mounted.unmount().success());
+}
+
+/// A reader that opens a log between two closes of a duplicate, or follows it, hinders nobody who goes on with it.
+#[test]
+fn a_reader_never_makes_a_writer_fail() {
+    let server = server();
+    let mounted = Mounted::new(&server, &["--allow-overwrite"]);
+    // Each `echo` closes a duplicate, which stores the file.
+    shell(
+        mounted.path(),
+        "exec 3> log
+         echo one >&3; exec 4< log; echo two >&3; test \"$(cat log)\" = $'one\\ntwo'
+         tail -n +1 -f log > /tmp/tail.$$ & tail=$!
+         # A file that has bytes to be stored cannot be opened: it is opened before the next ones.
+         until grep -q two /tmp/tail.$$; do kill -0 $tail; sleep 0.1; done
+         for number in $(seq 5); do echo $number >&3; cat log > /dev/null; done
+         exec 3>&-
+         test \"$(cat <&4)\" = $'one\\ntwo\\n1\\n2\\n3\\n4\\n5'
+         until grep -q 5 /tmp/tail.$$; do kill -0 $tail; sleep 0.1; done
+         kill $tail; cmp log /tmp/tail.$$; rm /tmp/tail.$$",
+    );
+    let stored = server.store().object(BUCKET, "log").unwrap();
+    assert_eq!(stored.bytes(), "one\ntwo\n1\n2\n3\n4\n5\n");
+    // A write in the wrong place behind a synchronisation: what was stored stays, and the log does not say otherwise.
+    let mut file = File::create(mounted.join("synchronised")).unwrap();
+    file.write_all(b"stored").unwrap();
+    file.sync_all().unwrap();
+    let refused = std::os::unix::fs::FileExt::write_at(&file, b"x", 0).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::EINVAL), "{refused}");
+    drop(file);
+    let log = mounted.log();
+    assert!(log.contains("what was stored before stays"), "{log}");
+    assert!(!log.contains("nothing of the file is stored"), "{log}");
+    let stored = server.store().object(BUCKET, "synchronised").unwrap();
+    assert_eq!(stored.bytes(), "stored");
 }

@@ -3,7 +3,7 @@
 use super::super::content::Content;
 use super::super::{SimObject, pattern_bytes};
 use super::*;
-use crate::types::{CopyHeaders, CopySource, ListRequest, PutCondition};
+use crate::types::{CopyHeaders, CopySource, ListRequest, ObjectHeaders, PutCondition};
 
 #[test]
 fn patterns_are_the_same_from_any_offset() {
@@ -81,9 +81,7 @@ fn archived_objects_are_seen_but_not_read() {
             source,
             &key("l"),
             PutCondition::None,
-            CopyHeaders::Same {
-                storage_class: None,
-            },
+            CopyHeaders::Same(ObjectHeaders::default()),
         ));
         assert_eq!(copied.is_ok(), outcome.is_ok(), "{class}");
     }

@@ -3,11 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use mountpoint_client::sim::{Content, SimObject};
-use mountpoint_client::types::{Key, ObjectHeaders};
+use mountpoint_client::types::{Key, KmsEncryption, ObjectHeaders};
 
+use super::renaming::rename;
 use super::*;
-use crate::config::WriteConfig;
-use crate::operation::{AttributeChange, Opened, SetMode, TimeChange, WriteOptions};
+use crate::config::{CopyLimits, WriteConfig};
+use crate::operation::{AttributeChange, Opened, RenameMode, SetMode, TimeChange, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 const MIB: usize = 1 << 20;
@@ -110,7 +111,9 @@ fn a_new_file_is_stored_with_its_mode_in_the_request_that_stores_it() {
         assert_eq!(metadata(&mount, "f", "mtime"), None);
         let log = mount.bucket.take_log();
         assert_eq!(log.count(Operation::CopyObject), 0);
-        assert_eq!(log.count(Operation::HeadObject), 0);
+        // Whether another host has made it, of one in parts.
+        let asks = usize::from(len > 5 * MIB);
+        assert_eq!(log.count(Operation::HeadObject), asks);
         assert_eq!(mount.lookup(ROOT, "f").unwrap().attributes.mode, 0o750);
     }
     // Without the flag nothing is stored of it.
@@ -234,6 +237,98 @@ fn appending_keeps_what_the_object_carries() {
                 mount.bucket.object("f").unwrap().content.size(),
                 (len + 10) as u64
             );
+        }
+    }
+}
+
+/// A mount that may change everything and copies from 5 MiB on in parts, with `d/f` of `len` bytes. What that carries.
+fn mount_with_all_changes(len: usize) -> (Mount, ObjectHeaders) {
+    let write = WriteConfig {
+        allow_overwrite: true,
+        allow_append: true,
+        allow_rename: true,
+        allow_delete: true,
+        posix_metadata: true,
+        part_size: Some(5 << 20),
+        copy_limits: CopyLimits {
+            whole_max: 5 << 20,
+            part_max: 5 << 20,
+        },
+        ..WriteConfig::default()
+    };
+    let mount = Mount::with_write(SimOptions::default(), "", &[], write);
+    insert(&mount, "d/f", vec![1; len], &[("owner", "me")]);
+    let mut object = mount.bucket.object("d/f").unwrap();
+    object.headers.expires = Some("0".to_owned());
+    object.headers.website_redirect = Some("/there".to_owned());
+    object.headers.encryption = Some(KmsEncryption {
+        algorithm: "aws:kms".to_owned(),
+        key_id: Some("its own".to_owned()),
+        bucket_key: true,
+    });
+    let headers = object.headers.clone();
+    mount.bucket.insert(object);
+    (mount, headers)
+}
+
+/// Its own encryption, a time of expiry, and where a website sends its readers: no change of a file loses them.
+#[test]
+fn nothing_that_an_object_carries_is_lost_by_a_change() {
+    type Made = Result<(), FsError>;
+    let touch = |mount: &Mount| -> Made {
+        let touched = AttributeChange {
+            mtime: Some(TimeChange::Now),
+            atime: Some(TimeChange::Now),
+            ..AttributeChange::default()
+        };
+        now(mount.fs.set_attributes(mount.walk("d/f"), touched)).map(drop)
+    };
+    let chmod = |mount: &Mount| -> Made {
+        let mode = AttributeChange {
+            mode: Some(0o600),
+            ..AttributeChange::default()
+        };
+        now(mount.fs.set_attributes(mount.walk("d/f"), mode)).map(drop)
+    };
+    let shorten = |mount: &Mount| -> Made {
+        let size = AttributeChange {
+            size: Some(5),
+            ..AttributeChange::default()
+        };
+        now(mount.fs.set_attributes(mount.walk("d/f"), size)).map(drop)
+    };
+    let append = |mount: &Mount| -> Made {
+        let len = now(mount.fs.attributes(mount.walk("d/f")))?.size;
+        let handle = open(mount, "d/f", false)?.handle;
+        write(mount, handle, usize::try_from(len).unwrap(), 10);
+        close(mount, handle);
+        Ok(())
+    };
+    let rename_file = |mount: &Mount| -> Made {
+        let d = mount.walk("d");
+        mount.walk("d/f");
+        rename(mount, (d, "f"), (ROOT, "g"), RenameMode::Replace)
+    };
+    let rename_directory = |mount: &Mount| -> Made {
+        mount.walk("d");
+        rename(mount, (ROOT, "d"), (ROOT, "e"), RenameMode::Replace)
+    };
+    type Change<'a> = &'a dyn Fn(&Mount) -> Made;
+    let changes: [(&str, &str, Change<'_>); 6] = [
+        ("touch", "d/f", &touch),
+        ("chmod", "d/f", &chmod),
+        ("truncate", "d/f", &shorten),
+        ("append", "d/f", &append),
+        ("mv", "g", &rename_file),
+        ("mv of the directory", "e/f", &rename_directory),
+    ];
+    for len in [10, 6 * MIB] {
+        for (what, key, change) in &changes {
+            let (mount, expected) = mount_with_all_changes(len);
+            change(&mount).unwrap();
+            let mut found = headers(&mount, key);
+            found.metadata.retain(|(name, _)| name == "owner");
+            assert_eq!(found, expected, "{what} of {len} bytes");
         }
     }
 }

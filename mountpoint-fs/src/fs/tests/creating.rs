@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use mountpoint_client::sim::{Fault, FaultRule, When};
+use mountpoint_client::types::Key;
 
 use super::writing::{create, write};
 use super::*;
@@ -472,6 +473,7 @@ fn who_may_not_read_asks_by_listing() {
     let mount = mount(&["z"]);
     let denied = mountpoint_client::ErrorKind::Denied;
     for (name, is_there) in [("a", false), ("b", true)] {
+        mount.fs.writing.believe();
         assert!(mount.lookup(ROOT, name).is_err());
         if is_there {
             mount.bucket.put_object(name, "theirs");
@@ -532,4 +534,48 @@ fn a_remembered_absence_is_kept_for_what_is_left() {
     let made = now(mount.fs.lookup_for(ROOT, OsStr::new("a"), &Making));
     assert!(matches!(made, Err(FsError::NotFound)));
     assert_eq!(left(), Duration::from_millis(59_100));
+}
+
+/// How a mount hears of what is in a directory, which it returns.
+type Tell = fn(&Mount) -> InodeNo;
+
+/// An object without an ETag is not shown, and nothing is made in its place, however it was heard of.
+#[test]
+fn nothing_is_made_in_the_place_of_an_object_without_an_etag() {
+    let (nested, at_root) = (format!("d/f{}", Key::NO_ETAG), format!("f{}", Key::NO_ETAG));
+    let tell: [(&str, Tell); 3] = [
+        (&at_root, |mount| {
+            let looked = mount.lookup(ROOT, "f");
+            assert!(matches!(looked, Err(FsError::NotFound)), "{looked:?}");
+            ROOT
+        }),
+        // By the look-up of its directory.
+        (&nested, |mount| mount.walk("d")),
+        (&nested, |mount| {
+            let directory = mount.walk("d");
+            assert_eq!(mount.names(directory), ["a"]);
+            directory
+        }),
+    ];
+    for (key, tell) in tell {
+        let mount = Mount::immediate(&["d/a", key]);
+        let directory = tell(&mount);
+        let make = || {
+            let (name, how) = (OsStr::new("f"), WriteOptions::default());
+            mount.fs.create(directory, name, how, Opener::UNSEEN)
+        };
+        let refused = make();
+        assert!(
+            matches!(&refused, Err(FsError::NotPermitted(text)) if text.contains("ETag")),
+            "{key:?}: {refused:?}"
+        );
+        // Somebody else has removed it, and S3 says so.
+        mount.bucket.remove(key);
+        mount.clock.advance(Duration::from_secs(2));
+        let looked = mount.lookup(directory, "f");
+        assert!(matches!(looked, Err(FsError::NotFound)), "{looked:?}");
+        let (entry, opened) = make().unwrap();
+        mount.fs.release(opened.handle);
+        mount.fs.forget(entry.attributes.ino, 1);
+    }
 }

@@ -267,6 +267,15 @@ fn directories_carry_theirs_in_a_marker() {
         assert_eq!(metadata(&mount, key, "mode").unwrap(), "16872");
         assert_eq!(mount.lookup(ROOT, name).unwrap().attributes, shown);
     }
+    // Its mode is kept at once, but for the one that it would have anyway.
+    for (name, mode, keys) in [("p", 0o700, 1), ("q", 0o755, 0)] {
+        let before = mount.bucket.keys().len();
+        let made = now(mount.fs.make_directory(ROOT, OsStr::new(name), mode)).unwrap();
+        assert_eq!(made.attributes.mode, mode);
+        assert_eq!(mount.lookup(ROOT, name).unwrap().attributes.mode, mode);
+        assert_eq!(mount.bucket.keys().len(), before + keys, "{name}");
+    }
+    assert_eq!(metadata(&mount, "p/", "mode").unwrap(), "16832");
     let made = now(mount.fs.make_directory(ROOT, OsStr::new("n"), 0o711)).unwrap();
     let change = AttributeChange {
         mode: Some(0o700),
@@ -274,7 +283,7 @@ fn directories_carry_theirs_in_a_marker() {
     };
     let shown = set(&mount, made.attributes.ino, change).unwrap();
     assert_eq!((shown.ino, shown.mode), (made.attributes.ino, 0o700));
-    assert_eq!(mount.bucket.keys(), ["d/", "d/f", "m/", "n/"]);
+    assert_eq!(mount.bucket.keys(), ["d/", "d/f", "m/", "n/", "p/"]);
     let root = set(&mount, ROOT, change);
     assert!(matches!(root, Err(FsError::NotPermitted(_))));
 }

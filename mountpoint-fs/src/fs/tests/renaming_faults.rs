@@ -123,6 +123,32 @@ fn a_directory_rename_hears_a_signal_while_it_deletes_one_by_one() {
     assert_eq!(left, keys.len() - sent);
 }
 
+/// A server that takes no versions in a list: what another host has written since it was copied stays.
+#[test]
+fn a_directory_rename_deletes_no_newer_version_where_a_list_is_refused() {
+    for kind in [ErrorKind::Unsupported, ErrorKind::InvalidRequest] {
+        for has_conditions in [true, false] {
+            let mount = by_hand(false, &["d/a", "d/b"]);
+            if !has_conditions {
+                // The check of each is a HEAD there.
+                mount.bucket.add_fault(FaultRule {
+                    operation: Some(Operation::DeleteObject),
+                    when: When::Next(2),
+                    fault: Fault::Fail(ErrorKind::Unsupported),
+                });
+            }
+            let renaming = begun(&mount, Operation::DeleteObjects);
+            mount.bucket.put_object("d/a", "newer");
+            let (list, _) = waiting(&mount, Operation::DeleteObjects).remove(0);
+            mount.bucket.fail(list, kind.clone());
+            let outcome = drive(&mount, renaming);
+            assert!(matches!(outcome, Err(FsError::Busy(_))), "{outcome:?}");
+            let expected = ["d/a", "e/a", "e/b"];
+            assert_eq!(mount.bucket.keys(), expected, "{kind:?} {has_conditions}");
+        }
+    }
+}
+
 /// Nothing is there of an object that somebody removed meanwhile; of one that is there the server says something wrong, and
 /// the directory is not said to be missing.
 #[test]

@@ -149,7 +149,7 @@ fn a_mount_serves_until_it_is_unmounted() {
     let shown = MountInfo::at(mounted.path()).unwrap().unwrap();
     assert_eq!(
         (shown.kind.as_str(), shown.source.as_str()),
-        ("fuse", "test-bucket")
+        ("fuse.mount-s3", "test-bucket")
     );
     unmount(&mounted.mount);
     mounted.session.wait();

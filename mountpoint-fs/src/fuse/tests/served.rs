@@ -10,12 +10,14 @@ use super::kernel::{Answered, Kernel};
 use crate::clock::Clock;
 use crate::config::{FsConfig, WriteConfig};
 use crate::fs::FileSystem;
+use crate::fuse::visitors::Visitors;
 use crate::fuse::{Mount, Session, SessionOptions, Transport};
 
 pub(super) const LOOKUP: u32 = 1;
 pub(super) const FORGET: u32 = 2;
 pub(super) const GETATTR: u32 = 3;
 pub(super) const SETATTR: u32 = 4;
+pub(super) const READLINK: u32 = 5;
 pub(super) const UNLINK: u32 = 10;
 pub(super) const OPEN: u32 = 14;
 pub(super) const READ: u32 = 15;
@@ -36,6 +38,11 @@ pub(super) const ROOT: u64 = 1;
 /// Size of the file that is read.
 pub(super) const SIZE: u64 = 16 << 20;
 
+/// A mount that somebody else made, and that everybody may use.
+pub(super) fn open_to_all(device: std::os::fd::OwnedFd) -> Mount {
+    Mount::from_device(device, Visitors::All)
+}
+
 /// A session that serves, and the kernel it serves.
 pub(super) struct Served {
     pub(super) kernel: Kernel,
@@ -49,7 +56,7 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) fn new(time: Time) -> Self {
-        Self::with(time, |_| (), Mount::from_device)
+        Self::with(time, |_| (), open_to_all)
     }
 
     pub(super) fn with(

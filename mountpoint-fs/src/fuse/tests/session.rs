@@ -12,9 +12,11 @@ use proptest::prelude::*;
 use super::kernel::{Answered, Kernel};
 use super::served::{
     ACCESS, DESTROY, FLUSH, FORGET, GETATTR, GETXATTR, INIT, INTERRUPT, LOOKUP, OPEN, OPENDIR,
-    READ, READDIR, READDIRPLUS, RELEASE, RELEASEDIR, ROOT, SETATTR, SIZE, STATFS, Served, UNLINK,
-    c_string, file_system, names, read_in, release_in, session_options, u32_at, u64_at, words,
+    READ, READDIR, READDIRPLUS, READLINK, RELEASE, RELEASEDIR, ROOT, SETATTR, SIZE, STATFS, Served,
+    UNLINK, c_string, file_system, names, open_to_all, read_in, release_in, session_options,
+    u32_at, u64_at, words,
 };
+use crate::fuse::visitors::Visitors;
 use crate::fuse::{Mount, Session, SessionError, SessionOptions, Transport};
 
 #[test]
@@ -102,7 +104,7 @@ fn what_changes_the_bucket_is_refused() {
         (true, libc::EROFS, libc::EROFS, libc::EROFS),
     ] {
         let change = |options: &mut SessionOptions| options.read_only = read_only;
-        let mut served = Served::with(Time::Immediate, change, Mount::from_device);
+        let mut served = Served::with(Time::Immediate, change, open_to_all);
         served.client.put_object("f", "x");
         let file = served.lookup(ROOT, "f");
         served.check(UNLINK, ROOT, &c_string("f"), unlink);
@@ -346,22 +348,34 @@ fn check_read(answered: &Answered, offsets: &mut BTreeMap<u64, u64>) {
 }
 
 #[test]
-fn a_mount_for_its_owner_and_root() {
-    let mount = |device| Mount::for_owner(device, 1000);
+fn a_mount_is_for_those_that_it_is_meant_for() {
+    let denied = libc::EACCES;
+    let (with_root, alone) = (Visitors::OwnerAndRoot(1000), Visitors::Owner(1000));
+    check_visitors(with_root, [(0, 0), (1000, 0), (1001, denied)]);
+    check_visitors(alone, [(0, denied), (1000, 0), (1001, denied)]);
+    check_visitors(Visitors::All, [(0, 0), (1000, 0), (1001, 0)]);
+}
+
+fn check_visitors(visitors: Visitors, users: [(u32, i32); 3]) {
+    let mount = |device| Mount::from_device(device, visitors);
     let served = Served::with(Time::Immediate, |_| (), mount);
     served.client.put_object("f", "x");
-    for (uid, errno) in [(0, 0), (1000, 0), (1001, libc::EACCES)] {
+    for (uid, errno) in users {
         for (opcode, body) in [
             (LOOKUP, c_string("f")),
             (GETATTR, vec![0; 16]),
             (OPENDIR, vec![0; 8]),
             (STATFS, vec![]),
+            (READLINK, vec![]),
         ] {
+            // Nothing here is a link, which is not told to everybody.
+            let of_no_link = opcode == READLINK && errno == 0;
+            let errno = if of_no_link { libc::EINVAL } else { errno };
             served.kernel.request_as(uid, opcode, 100, ROOT, &body);
             assert_eq!(
                 served.kernel.answered().errno,
                 errno,
-                "opcode {opcode} of user {uid}"
+                "{visitors:?}: opcode {opcode} of user {uid}"
             );
         }
         // What is open may be used and closed, whoever inherited it.
@@ -378,7 +392,7 @@ fn a_mount_for_its_owner_and_root() {
 fn without_rings_the_device_serves() {
     for transport in [Transport::Auto, Transport::IoUring] {
         let change = |options: &mut SessionOptions| options.transport = transport;
-        let mut served = Served::with(Time::Immediate, change, Mount::from_device);
+        let mut served = Served::with(Time::Immediate, change, open_to_all);
         served.client.put_object("f", "x");
         let file = served.lookup(ROOT, "f");
         let handle = served.open(file);
@@ -433,7 +447,7 @@ fn old_and_new_kernels() {
             kernel.request(INIT, index * 2, 0, &words(message));
         }
         let client = Arc::new(SimClient::new(SimOptions::default()));
-        let mount = Mount::from_device(device);
+        let mount = open_to_all(device);
         let session = Session::start(
             file_system(&client, false),
             &mount,
@@ -468,7 +482,7 @@ fn a_connection_that_never_begins() {
     let (kernel, device) = Kernel::pair();
     drop(kernel);
     let client = Arc::new(SimClient::new(SimOptions::default()));
-    let mount = Mount::from_device(device);
+    let mount = open_to_all(device);
     let session = Session::start(
         file_system(&client, false),
         &mount,

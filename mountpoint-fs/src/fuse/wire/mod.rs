@@ -14,7 +14,7 @@ mod request_tests;
 
 pub(super) use abi::init_flags;
 pub(super) use directory::DirectoryBuffer;
-pub(super) use mutation::{CopyRangeRequest, Mutation};
+pub(super) use mutation::{AllocateRequest, CopyRangeRequest, Mutation};
 pub(super) use notice::forget_name;
 pub(super) use reply::{Fixed, InitReply, OUT_HEADER_LEN, ReplyHeader};
 pub(super) use request::{Header, InitRequest, Malformed, Operation, Request, Unsupported};

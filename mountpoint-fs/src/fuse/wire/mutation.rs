@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use super::abi::opcode;
-use super::request::Fields;
+use super::request::{Content, Fields};
 use crate::operation::{AttributeChange, HandleNo, RenameMode, TimeChange};
 
 /// What the kernel asks to change.
@@ -34,16 +34,25 @@ pub(in crate::fuse) enum Mutation<'a> {
     HardLink {
         name: &'a OsStr,
     },
-    Allocate,
+    Allocate(AllocateRequest),
     CopyRange(CopyRangeRequest),
     SetExtendedAttribute {
         name: &'a OsStr,
-        value: &'a [u8],
+        value: Content<'a>,
         flags: u32,
     },
     RemoveExtendedAttribute {
         name: &'a OsStr,
     },
+}
+
+/// `fuse_fallocate_in`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::fuse) struct AllocateRequest {
+    pub(in crate::fuse) handle: u64,
+    /// Where the range ends that is to be there.
+    pub(in crate::fuse) end: u64,
+    pub(in crate::fuse) mode: u32,
 }
 
 /// `fuse_copy_file_range_in`.
@@ -110,7 +119,12 @@ impl<'a> Mutation<'a> {
                 let name = fields.name()?;
                 Self::HardLink { name }
             }
-            opcode::FALLOCATE => Self::Allocate,
+            opcode::FALLOCATE => {
+                let handle = fields.u64()?;
+                let end = fields.u64()?.checked_add(fields.u64()?)?;
+                let mode = fields.u32()?;
+                Self::Allocate(AllocateRequest { handle, end, mode })
+            }
             opcode::COPY_FILE_RANGE | opcode::COPY_FILE_RANGE_64 => {
                 Self::CopyRange(CopyRangeRequest {
                     handle: fields.u64()?,
@@ -125,7 +139,7 @@ impl<'a> Mutation<'a> {
             opcode::SETXATTR => {
                 let (size, flags) = (fields.u32()?, fields.u32()?);
                 let name = fields.name()?;
-                let value = fields.bytes(usize::try_from(size).ok()?)?;
+                let value = Content(fields.bytes(usize::try_from(size).ok()?)?);
                 Self::SetExtendedAttribute { name, value, flags }
             }
             opcode::REMOVEXATTR => Self::RemoveExtendedAttribute {
@@ -230,11 +244,17 @@ mod tests {
         );
         let link = Mutation::HardLink { name };
         check(13, &words(&[7], &[], b"a\0"), Some(&link));
+        let allocate = AllocateRequest {
+            handle: 1,
+            end: 16,
+            mode: 3,
+        };
         check(
             43,
-            &words(&[1, 0, 9], &[0, 0], b""),
-            Some(&Mutation::Allocate),
+            &words(&[1, 7, 9], &[3, 0], b""),
+            Some(&Mutation::Allocate(allocate)),
         );
+        check(43, &words(&[1, u64::MAX, 9], &[0, 0], b""), None);
         check(
             24,
             b"a\0",
@@ -325,7 +345,7 @@ mod tests {
     fn values_and_ranges() {
         let set = Mutation::SetExtendedAttribute {
             name: OsStr::new("user.a"),
-            value: b"va\0ue",
+            value: Content(b"va\0ue"),
             flags: 1,
         };
         check(21, &words(&[], &[5, 1], b"user.a\0va\0ue"), Some(&set));

@@ -1,6 +1,7 @@
 //! Requests: bytes from the kernel into values.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
 use super::abi::{READ_LOCKOWNER, init_flags, opcode};
@@ -38,6 +39,16 @@ pub(in crate::fuse) struct Request<'a> {
     pub(in crate::fuse) header: Header,
     /// What is asked.
     pub(in crate::fuse) operation: Operation<'a>,
+}
+
+/// Bytes of a file or of an attribute. The log shows how many they are, never what they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::fuse) struct Content<'a>(pub(in crate::fuse) &'a [u8]);
+
+impl fmt::Debug for Content<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{} bytes>", self.0.len())
+    }
 }
 
 /// What the kernel asks.
@@ -86,7 +97,7 @@ pub(in crate::fuse) enum Operation<'a> {
     Write {
         handle: u64,
         offset: u64,
-        data: &'a [u8],
+        data: Content<'a>,
     },
     /// `close` of one descriptor.
     Flush {
@@ -275,7 +286,7 @@ impl<'a> Operation<'a> {
                 Self::Write {
                     handle,
                     offset,
-                    data: fields.0.get(..size)?,
+                    data: Content(fields.0.get(..size)?),
                 }
             }
             _ => return None,

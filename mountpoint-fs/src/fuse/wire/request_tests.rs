@@ -154,7 +154,7 @@ fn writes_are_parsed() {
         &Operation::Write {
             handle: 5,
             offset: 4096,
-            data: b"abc",
+            data: Content(b"abc"),
         },
     );
     // Less data than the request says.

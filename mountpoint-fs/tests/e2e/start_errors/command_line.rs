@@ -175,19 +175,6 @@ fn what_only_looking_around_tells() {
             &["cannot write a log file in /proc/1", "--log-directory"],
         ),
         row(
-            "a flag of a later version",
-            &["--log-metrics"],
-            &["--log-metrics is not in this version", "leave the flag out"],
-        ),
-        row(
-            "two caches",
-            &["--cache", "/c", "--cache-xz", "b--use1-az4--x-s3"],
-            &[
-                "--cache is not in this version",
-                "--cache-xz is not in this version",
-            ],
-        ),
-        row(
             "an interface that does not exist",
             &["--bind", "no-such0"],
             &[

@@ -357,9 +357,13 @@ impl Model {
         }
     }
 
+    /// A write that goes back. One ahead of the end would leave a gap, which is filled.
     fn misplaced(&mut self, index: usize) {
-        if let Some(index) = self.index(index) {
-            self.write_piece(index, self.open[index].content.len() + 1, b"x");
+        let Some(index) = self.index(index) else {
+            return;
+        };
+        if let Some(last) = self.open[index].content.len().checked_sub(1) {
+            self.write_piece(index, last, b"x");
         }
     }
 
@@ -386,8 +390,12 @@ impl Model {
                 assert!(is_placed && !has_failed, "{open:?}: a failure is final");
                 if is_first {
                     let base = if at == 0 { Vec::new() } else { base };
-                    assert_eq!(base.len(), at, "it goes on behind what is there");
-                    open.content = [&base[..], data].concat();
+                    // A file that was cut to nothing meanwhile begins with a gap of zeros.
+                    let is_behind = base.len() == at || base.is_empty();
+                    assert!(is_behind, "{at}: it goes on behind {} bytes", base.len());
+                    open.content.clone_from(&base);
+                    open.content.resize(at, 0);
+                    open.content.extend_from_slice(data);
                     open.replaces = Replaces::Content(base);
                     open.is_behind = true;
                 }

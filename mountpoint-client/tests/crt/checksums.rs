@@ -1,0 +1,135 @@
+//! Bytes that are flipped on their way.
+
+use bytes::Bytes;
+use futures::executor::block_on;
+use mountpoint_client::server::{Fault, Operation, Rule, Server as Embedded, ServerOptions};
+use mountpoint_client::types::{Front, ObjectHeaders, PutCondition, PutRequest};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
+
+use crate::support::{Fixture, key};
+
+const BUCKET: &str = "bucket";
+const LEN: usize = 100_000;
+
+fn pattern() -> Bytes {
+    (0..LEN)
+        .map(|at| u8::try_from(at * 7 % 251).expect("it is below 251"))
+        .collect()
+}
+
+/// A server with the object `k`, of which it keeps a checksum, and a client.
+fn server_and_client() -> (Embedded, Fixture) {
+    let server = Embedded::start(ServerOptions::default()).expect("the server starts");
+    server.store().create_bucket(BUCKET);
+    let mut options = Fixture::options(server.address());
+    options.bucket = BUCKET.to_owned();
+    let fixture = Fixture::with(options);
+    let request = PutRequest {
+        key: key("k"),
+        body: pattern(),
+        condition: PutCondition::None,
+        checksum: None,
+        headers: ObjectHeaders::default(),
+    };
+    block_on(fixture.client.put(request)).expect("it is stored");
+    (server, fixture)
+}
+
+fn corrupt_gets(server: &Embedded, times: u64) {
+    let flipped = Fault::CorruptByte(LEN as u64 / 2);
+    let rule = Rule::on(Operation::GetObject, flipped).times(times);
+    server.faults().add(rule);
+}
+
+#[track_caller]
+fn check_refusal(server: &Embedded, error: &ClientError) {
+    assert_eq!(error.kind, ErrorKind::InvalidResponse, "{error}");
+    for words in [
+        "s3://bucket/k",
+        "x-amz-checksum-crc64nvme is \"",
+        "theirs \"",
+    ] {
+        assert!(error.message.contains(words), "{words}: {error}");
+    }
+    assert_eq!(server.log().count(Operation::GetObject), 2, "once more");
+}
+
+#[test]
+fn flipped_bytes_of_a_whole_object_are_asked_for_once_more() {
+    let (server, fixture) = server_and_client();
+    corrupt_gets(&server, 1);
+    let (block, outcome) = fixture.get(0..LEN as u64, None);
+    outcome.unwrap();
+    assert!(block.bytes(0..LEN) == pattern());
+    assert_eq!(server.log().count(Operation::GetObject), 2);
+
+    corrupt_gets(&server, 1);
+    let Front { bytes, .. } = block_on(fixture.client.front(&key("k"), 1 << 20)).unwrap();
+    assert!(bytes == pattern());
+    assert_eq!(server.log().count(Operation::GetObject), 4);
+}
+
+#[test]
+fn flipped_bytes_of_a_whole_object_are_shown_to_nobody() {
+    let (server, fixture) = server_and_client();
+    corrupt_gets(&server, u64::MAX);
+    let (block, outcome) = fixture.get(0..LEN as u64, None);
+    check_refusal(&server, &outcome.unwrap_err());
+    assert_eq!(block.valid(), 0);
+
+    server.log().clear();
+    let error = block_on(fixture.client.front(&key("k"), 1 << 20)).unwrap_err();
+    check_refusal(&server, &error);
+}
+
+/// The kernel asks for pieces of what it could not have as a whole.
+#[test]
+fn no_piece_of_a_version_that_came_wrong_is_shown_until_it_comes_right() {
+    let (server, fixture) = server_and_client();
+    let info = block_on(fixture.client.head(&key("k"))).unwrap();
+    let version = Some(info.etag.as_str());
+    corrupt_gets(&server, 2);
+    fixture.get(0..LEN as u64, version).1.unwrap_err();
+    let (block, outcome) = fixture.get(10..1_000, version);
+    assert_eq!(outcome.unwrap_err().kind, ErrorKind::InvalidResponse);
+    assert_eq!(block.valid(), 0);
+    fixture.get(0..LEN as u64, version).1.unwrap();
+    fixture.get(10..1_000, version).1.unwrap();
+}
+
+#[test]
+fn an_answer_that_is_cut_goes_on_and_is_compared_as_a_whole() {
+    let (server, fixture) = server_and_client();
+    let cut = Rule::on(Operation::GetObject, Fault::CutBody(10_000)).times(1);
+    server.faults().add(cut);
+    let (block, outcome) = fixture.get(0..LEN as u64, None);
+    outcome.unwrap();
+    assert!(block.bytes(0..LEN) == pattern());
+
+    server.faults().clear();
+    let cut = Rule::on(Operation::GetObject, Fault::CutBody(10_000)).times(1);
+    server.faults().add(cut);
+    let flipped = Rule {
+        skip: 1,
+        ..Rule::on(Operation::GetObject, Fault::CorruptByte(5)).times(1)
+    };
+    server.faults().add(flipped);
+    server.log().clear();
+    let (block, outcome) = fixture.get(0..LEN as u64, None);
+    outcome.unwrap();
+    assert!(block.bytes(0..LEN) == pattern());
+    assert_eq!(
+        server.log().count(Operation::GetObject),
+        3,
+        "the rest, and all of it once more"
+    );
+}
+
+#[test]
+fn a_part_is_shown_as_it_comes() {
+    let (server, fixture) = server_and_client();
+    let (block, outcome) = fixture.get(10..1_000, None);
+    outcome.unwrap();
+    assert_eq!(block.bytes(0..990), &pattern()[10..1_000]);
+    assert_eq!(server.log().count(Operation::GetObject), 1);
+}

@@ -1,0 +1,294 @@
+//! Servers that do otherwise than S3: what they do not copy goes through this machine, and what they tell wrongly is named.
+
+use mountpoint_client::sim::{Content, Fault, FaultRule, SimObject, When};
+use mountpoint_client::types::{ETag, Key};
+use mountpoint_client::{ErrorKind, ObjectClient as _};
+
+use super::renaming::rename;
+use super::*;
+use crate::config::{CopyLimits, WriteConfig};
+use crate::operation::{AttributeChange, RenameMode, TimeChange, WriteOptions};
+
+const ROOT: InodeNo = InodeNo::ROOT;
+const MIB: usize = 1 << 20;
+const LEN: usize = 12 * MIB + 5;
+
+/// A mount that copies from 5 MiB on in parts, with `f`, whose bytes tell where they are.
+fn mount() -> (Mount, Vec<u8>) {
+    mount_in(Time::Immediate)
+}
+
+fn mount_in(time: Time) -> (Mount, Vec<u8>) {
+    let write = WriteConfig {
+        allow_overwrite: true,
+        allow_append: true,
+        allow_rename: true,
+        allow_delete: true,
+        posix_metadata: true,
+        part_size: Some(5 << 20),
+        copy_limits: CopyLimits {
+            whole_max: 5 << 20,
+            part_max: 5 << 20,
+        },
+        ..WriteConfig::default()
+    };
+    let options = SimOptions {
+        time,
+        ..SimOptions::default()
+    };
+    let mount = Mount::with_write(options, "", &[], write);
+    let bytes: Vec<u8> = (0..LEN as u64 / 8 + 1).flat_map(u64::to_le_bytes).collect();
+    let bytes = bytes[..LEN].to_vec();
+    let object = SimObject::new(Key::parse("f").unwrap(), Content::bytes(bytes.clone()));
+    mount.bucket.insert(object);
+    (mount, bytes)
+}
+
+fn refuse(mount: &Mount, operation: Operation, when: When, kind: ErrorKind) {
+    mount.bucket.add_fault(FaultRule {
+        operation: Some(operation),
+        when,
+        fault: Fault::Fail(kind),
+    });
+}
+
+fn append(mount: &Mount, name: &str, bytes: &[u8]) {
+    let ino = mount.walk(name);
+    let at = now(mount.fs.attributes(ino)).unwrap().size;
+    let options = WriteOptions {
+        append: true,
+        ..WriteOptions::default()
+    };
+    let opened = now(mount.fs.open_for_writing(ino, options, Opener::UNSEEN)).unwrap();
+    now(mount.fs.write(opened.handle, at, bytes)).unwrap();
+    assert_eq!(
+        now(mount.fs.attributes(ino)).unwrap().size,
+        at + bytes.len() as u64
+    );
+    now(mount.fs.sync(opened.handle)).unwrap();
+    // It goes on behind what was stored.
+    now(mount
+        .fs
+        .write(opened.handle, at + bytes.len() as u64, bytes))
+    .unwrap();
+    now(mount.fs.sync(opened.handle)).unwrap();
+    mount.fs.release(opened.handle);
+}
+
+fn stored(mount: &Mount, key: &str) -> Vec<u8> {
+    mount.bucket.object(key).unwrap().content.to_vec().to_vec()
+}
+
+#[test]
+fn what_a_server_does_not_copy_is_read_and_sent() {
+    for kind in [
+        ErrorKind::Unsupported,
+        ErrorKind::InvalidRequest,
+        ErrorKind::InvalidResponse,
+    ] {
+        let (mount, mut bytes) = mount();
+        refuse(
+            &mount,
+            Operation::UploadPartCopy,
+            When::From(1),
+            kind.clone(),
+        );
+        append(&mount, "f", b"more");
+        bytes.extend_from_slice(b"moremore");
+        assert!(stored(&mount, "f") == bytes, "append, {kind:?}");
+        let asked = mount.bucket.take_log().count(Operation::UploadPartCopy);
+        assert_eq!(asked, 1, "it is asked once");
+        append(&mount, "f", b"!");
+        bytes.extend_from_slice(b"!!");
+        assert!(stored(&mount, "f") == bytes, "append again, {kind:?}");
+        assert_eq!(mount.bucket.take_log().count(Operation::UploadPartCopy), 0);
+        let touch = AttributeChange {
+            mtime: Some(TimeChange::Now),
+            ..AttributeChange::default()
+        };
+        now(mount.fs.set_attributes(mount.walk("f"), touch)).unwrap();
+        assert!(stored(&mount, "f") == bytes, "touch, {kind:?}");
+        let shorter = AttributeChange {
+            size: Some(11 * MIB as u64),
+            ..AttributeChange::default()
+        };
+        now(mount.fs.set_attributes(mount.walk("f"), shorter)).unwrap();
+        bytes.truncate(11 * MIB);
+        assert!(stored(&mount, "f") == bytes, "truncate, {kind:?}");
+        mount.walk("f");
+        rename(&mount, (ROOT, "f"), (ROOT, "g"), RenameMode::Replace).unwrap();
+        assert!(stored(&mount, "g") == bytes, "rename, {kind:?}");
+        assert_eq!(mount.bucket.keys(), ["g"]);
+        assert!(now(mount.bucket.list_uploads("")).unwrap().is_empty());
+    }
+}
+
+/// The object is another one by the time that it is read.
+#[test]
+fn what_is_read_and_sent_is_the_version_that_was_opened() {
+    let (mount, _) = mount();
+    let ino = mount.walk("f");
+    let options = WriteOptions {
+        append: true,
+        ..WriteOptions::default()
+    };
+    let opened = now(mount.fs.open_for_writing(ino, options, Opener::UNSEEN)).unwrap();
+    refuse(
+        &mount,
+        Operation::UploadPartCopy,
+        When::From(1),
+        ErrorKind::Unsupported,
+    );
+    mount.bucket.put_object("f", vec![7; LEN]);
+    let written = now(mount.fs.write(opened.handle, LEN as u64, b"more"));
+    assert!(matches!(written, Err(FsError::Stale(_))), "{written:?}");
+    assert!(stored(&mount, "f") == vec![7; LEN]);
+    mount.fs.release(opened.handle);
+}
+
+/// Polls `operation` while the bucket answers, one request after the other, at most so many.
+fn answered<T>(mount: &Mount, operation: impl Future<Output = T>, most: usize) -> Option<T> {
+    let mut operation = Box::pin(operation);
+    for _ in 0..most {
+        if let Some(outcome) = operation.as_mut().now_or_never() {
+            return Some(outcome);
+        }
+        let (gets, others) = (mount.bucket.pending_gets(), mount.bucket.pending_requests());
+        let mut ids = gets
+            .iter()
+            .map(|it| it.id)
+            .chain(others.iter().map(|it| it.id));
+        mount.bucket.finish(ids.next()?);
+    }
+    operation.as_mut().now_or_never()
+}
+
+/// A signal ends the write that waits for the copy of what the file begins with, after any number of requests.
+#[test]
+fn a_write_that_is_given_up_while_the_object_is_copied_leaves_all_of_it() {
+    // Read and sent it takes more requests, one like the other.
+    for (is_copied, step) in [(true, 1), (false, 3)] {
+        for goes_on in [true, false] {
+            let mut most = 0;
+            while given_up_after(most, is_copied, goes_on) {
+                most += step;
+            }
+            assert!(most > 1, "{most} requests");
+        }
+    }
+}
+
+/// Whether the write was given up after so many requests.
+fn given_up_after(most: usize, is_copied: bool, goes_on: bool) -> bool {
+    const ALL: usize = 1000;
+    let (mount, mut bytes) = mount_in(Time::Manual);
+    let case = format!("{most} requests, copied: {is_copied}, goes on: {goes_on}");
+    if !is_copied {
+        let kind = ErrorKind::Unsupported;
+        refuse(&mount, Operation::UploadPartCopy, When::From(1), kind);
+    }
+    let found = answered(&mount, mount.fs.lookup(ROOT, OsStr::new("f")), ALL);
+    let ino = found.unwrap().unwrap().attributes.ino;
+    let options = WriteOptions {
+        append: true,
+        ..WriteOptions::default()
+    };
+    let opening = mount.fs.open_for_writing(ino, options, Opener::UNSEEN);
+    let handle = answered(&mount, opening, ALL).unwrap().unwrap().handle;
+    let write = || mount.fs.write(handle, LEN as u64, b"more");
+    let first = answered(&mount, write(), most);
+    let is_given_up = first.is_none();
+    if let Some(written) = first {
+        written.unwrap();
+    } else if goes_on {
+        answered(&mount, write(), ALL).expect(&case).expect(&case);
+    }
+    if goes_on || !is_given_up {
+        bytes.extend_from_slice(b"more");
+    }
+    if goes_on {
+        answered(&mount, mount.fs.sync(handle), ALL)
+            .unwrap()
+            .expect(&case);
+    }
+    mount.fs.release(handle);
+    answered(&mount, mount.fs.drained(), ALL).expect(&case);
+    let there = stored(&mount, "f");
+    assert!(there == bytes, "{case}: {} bytes", there.len());
+    let uploads = answered(&mount, mount.bucket.list_uploads(""), ALL);
+    assert!(uploads.unwrap().unwrap().is_empty(), "{case}");
+    assert_eq!(mount.fs.writing.bytes_held(), 0, "{case}");
+    is_given_up
+}
+
+/// s3proxy: HEAD of a marker has no ETag.
+#[test]
+fn a_directory_whose_marker_cannot_be_read_is_one() {
+    let (mount, _) = mount();
+    mount.bucket.put_object("d/", "");
+    mount.bucket.put_object("d/x", "x");
+    refuse(
+        &mount,
+        Operation::HeadObject,
+        When::From(1),
+        ErrorKind::InvalidResponse,
+    );
+    let d = mount.lookup(ROOT, "d").unwrap().attributes;
+    assert_eq!(d.kind, FileKind::Directory);
+    let none = now(mount.fs.extended_attributes(d.ino)).unwrap();
+    assert!(none.is_empty(), "{none:?}");
+    assert_eq!(mount.names(d.ino), ["x"]);
+}
+
+/// s3proxy lists it without ETag, too.
+#[test]
+fn a_directory_whose_marker_has_no_version_is_renamed() {
+    let (mount, _) = mount();
+    for key in ["d/", "d/s/"] {
+        mount.bucket.insert(SimObject {
+            etag: ETag::from_header(""),
+            ..SimObject::new(Key::parse(key).unwrap(), Content::bytes(""))
+        });
+    }
+    mount.bucket.put_object("d/s/x", "x");
+    mount.walk("d");
+    rename(&mount, (ROOT, "d"), (ROOT, "e"), RenameMode::Replace).unwrap();
+    assert_eq!(mount.bucket.keys(), ["e/", "e/s/", "e/s/x", "f"]);
+}
+
+/// versitygw refuses to copy it, and to remove a directory before what is in it.
+#[test]
+fn a_directory_whose_marker_is_not_copied_is_renamed() {
+    let (mount, _) = mount();
+    mount.bucket.put_object("d/", "");
+    refuse(
+        &mount,
+        Operation::CopyObject,
+        When::From(1),
+        ErrorKind::InvalidRequest,
+    );
+    mount.walk("d");
+    rename(&mount, (ROOT, "d"), (ROOT, "e"), RenameMode::Replace).unwrap();
+    assert_eq!(mount.bucket.keys(), ["e/", "f"]);
+}
+
+/// A server may list `a%2Fb` for what it stored as `a/b`: nobody has written meanwhile.
+#[test]
+fn a_key_that_the_server_changes_in_its_listing_is_named() {
+    let (mount, _) = mount();
+    mount.bucket.put_object("d/a", "a");
+    mount.walk("d");
+    refuse(
+        &mount,
+        Operation::HeadObject,
+        When::From(1),
+        ErrorKind::NotFound,
+    );
+    let outcome = rename(&mount, (ROOT, "d"), (ROOT, "e"), RenameMode::Replace);
+    let error = outcome.unwrap_err();
+    assert!(
+        matches!(&error, FsError::Client(error) if error.message.contains("changes keys in its listings")),
+        "{error:?}"
+    );
+    assert_eq!(mount.bucket.keys(), ["d/a", "f"]);
+}

@@ -1,0 +1,143 @@
+//! Which paths lead into a mount, found out without touching it: it may not serve yet, or be dead.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::path::{Component, Path, PathBuf};
+
+use super::mount_info::{DeviceNumber, MountInfo};
+
+/// A mount, wherever this process sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coverage(Which);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Which {
+    /// The mounts of one connection.
+    Number(DeviceNumber),
+    /// It is one of the FUSE mounts.
+    SomeFuse,
+}
+
+impl Coverage {
+    /// Of the mount with this number.
+    pub(super) fn of(number: DeviceNumber) -> Self {
+        Self(Which::Number(number))
+    }
+
+    /// Of the mount that `device` serves, which somebody else made. Where the kernel does not say which it is, every
+    /// FUSE mount counts, because to look at a path in it would wait for this process itself.
+    pub(super) fn of_device(device: &impl AsFd) -> Self {
+        let number = DeviceNumber::of_connection(device);
+        Self(number.map_or(Which::SomeFuse, Which::Number))
+    }
+
+    /// Whether `path`, which need not exist, leads into the mount, also through symbolic links and other places where the
+    /// mount is shown.
+    #[must_use]
+    pub fn covers(&self, path: &Path) -> bool {
+        let Ok(mounts) = MountInfo::all() else {
+            return false;
+        };
+        let is_it = |mount: &MountInfo| match self.0 {
+            Which::Number(number) => mount.number == number,
+            Which::SomeFuse => mount.kind == "fuse" || mount.kind.starts_with("fuse."),
+        };
+        // What is mounted over another mount hides it.
+        let roots: Vec<_> = mounts
+            .iter()
+            .enumerate()
+            .filter(|(index, mount)| {
+                let is_hidden = |later: &MountInfo| later.directory == mount.directory;
+                is_it(mount) && !mounts[index + 1..].iter().any(is_hidden)
+            })
+            .map(|(_, mount)| mount.directory.clone())
+            .collect();
+        leads_into(path, &roots)
+    }
+}
+
+/// Whether the way to `path` comes to one of `roots`, which are canonical. Looks at nothing behind them.
+fn leads_into(path: &Path, roots: &[PathBuf]) -> bool {
+    let Ok(absolute) = std::path::absolute(path) else {
+        return false;
+    };
+    let mut way = PathBuf::from("/");
+    let mut rest: VecDeque<OsString> = names(&absolute).collect();
+    let mut links = 0;
+    loop {
+        if roots.contains(&way) {
+            return true;
+        }
+        let Some(name) = rest.pop_front() else {
+            return false;
+        };
+        if name == ".." {
+            way.pop();
+            continue;
+        }
+        way.push(name);
+        if roots.contains(&way) {
+            return true;
+        }
+        if let Ok(target) = std::fs::read_link(&way) {
+            links += 1;
+            if links > LINKS_MAX {
+                return false;
+            }
+            way = match target.is_absolute() {
+                true => PathBuf::from("/"),
+                false => way.parent().map(Path::to_owned).unwrap_or_default(),
+            };
+            for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+                rest.push_front(name);
+            }
+        }
+    }
+}
+
+/// The components of a path, without its root.
+fn names(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    })
+}
+
+/// As many symbolic links as the kernel follows.
+const LINKS_MAX: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn ways_into_a_mount() {
+        let temporary = tempfile::tempdir().unwrap();
+        let top = temporary.path().canonicalize().unwrap();
+        let home = top.join("home");
+        std::fs::create_dir_all(home.join("user/state")).unwrap();
+        symlink(&home, top.join("link")).unwrap();
+        symlink("home/user/..", top.join("relative")).unwrap();
+        symlink("loop", top.join("loop")).unwrap();
+        let roots = [home.join("user")];
+        for (path, expected) in [
+            ("home/user", true),
+            ("home/user/not/there", true),
+            ("home/user/../other", true),
+            ("link/user/state", true),
+            ("relative/other", true),
+            ("home/user-2", false),
+            ("home", false),
+            ("home/../home/other", false),
+            ("not/there/../../home/user/x", true),
+            ("loop/x", false),
+        ] {
+            assert_eq!(leads_into(&top.join(path), &roots), expected, "{path}");
+        }
+        assert!(leads_into(Path::new("/x"), &[PathBuf::from("/")]));
+    }
+}

@@ -1,0 +1,87 @@
+//! A mount of this program whose process is gone: every look at it says `Transport endpoint is not connected`.
+//!
+//! Invariant: what is removed is the very mount that was found dead, and a connection that has ended never comes back. So
+//! a mount that lives is never touched, not even one that somebody makes at the same place meanwhile.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::mount::{MntFlags, umount2};
+use nix::sys::stat::Mode;
+use nix::sys::statfs::fstatfs;
+use nix::unistd::geteuid;
+
+use super::fusermount;
+use super::mount_info::MountInfo;
+use crate::config::limits::MOUNT_LOOK;
+
+/// The type that the mount table shows for mounts of this program.
+pub(super) const MOUNT_TYPE: &str = "fuse.mount-s3";
+/// What stands behind the dot.
+pub(super) const SUBTYPE: &str = "mount-s3";
+
+/// A mount whose connection has ended.
+#[derive(Debug)]
+pub(super) struct DeadMount {
+    /// The root of that very mount.
+    root: OwnedFd,
+    directory: PathBuf,
+}
+
+impl DeadMount {
+    /// What `directory`, as the mount table writes it, shows, if it is one of ours whose process is gone.
+    pub(super) fn at(directory: &Path) -> Option<Self> {
+        let shown = MountInfo::at(directory).ok().flatten()?;
+        if shown.kind != MOUNT_TYPE {
+            return None;
+        }
+        // Asks nothing of the file system.
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let root = open(directory, flags, Mode::empty()).ok()?;
+        let is_shown = mount_of(&root) == Some(shown.id);
+        (is_shown && has_ended(&root)).then(|| Self {
+            root,
+            directory: directory.to_owned(),
+        })
+    }
+
+    /// Removes it. Files of it that are still open stay as dead as they are.
+    pub(super) fn remove(self) -> io::Result<()> {
+        if !geteuid().is_root() {
+            return fusermount::unmount(&self.directory, true);
+        }
+        let root = format!("/proc/self/fd/{}", self.root.as_raw_fd());
+        match umount2(root.as_str(), MntFlags::MNT_DETACH) {
+            // Somebody else has removed it meanwhile.
+            Ok(()) | Err(Errno::EINVAL) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The number of the mount that `root` lies in.
+fn mount_of(root: &OwnedFd) -> Option<u32> {
+    let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", root.as_raw_fd())).ok()?;
+    let line = told.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
+    line.trim().parse().ok()
+}
+
+/// Whether the connection has ended: one that lives answers, or is slow to.
+fn has_ended(root: &OwnedFd) -> bool {
+    let (sender, answer) = sync_channel(1);
+    let Ok(root) = root.as_fd().try_clone_to_owned() else {
+        return false;
+    };
+    let look = move || {
+        // Whoever waited may have given up.
+        sender.send(fstatfs(&root).map(drop)).ok();
+    };
+    let looking = thread::Builder::new().name("mount-look".to_owned());
+    let answer = looking.spawn(look).map(|_| answer.recv_timeout(MOUNT_LOOK));
+    matches!(answer, Ok(Ok(Err(Errno::ENOTCONN | Errno::ECONNABORTED))))
+}

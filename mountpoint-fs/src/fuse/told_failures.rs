@@ -1,0 +1,82 @@
+//! Failures of open files that the log has told of.
+//!
+//! A write or a length that is refused fails every write behind it, and the close, with the same words: that is one
+//! failure.
+
+use std::collections::VecDeque;
+
+use super::errno::Step;
+use crate::operation::InodeNo;
+use crate::sync::Mutex;
+
+/// The failures of files that are being written, each until a handle of its file is released.
+#[derive(Debug, Default)]
+pub(super) struct ToldFailures {
+    /// The newest last. Held for a few instructions, inside any other lock.
+    files: Mutex<VecDeque<(InodeNo, String)>>,
+}
+
+impl ToldFailures {
+    /// Whether the log has not told yet that `step` of `ino` fails so. From now on it has.
+    pub(super) fn is_news(&self, step: Step, ino: InodeNo, text: &str) -> bool {
+        let may_repeat = matches!(step, Step::Write | Step::Flush | Step::Sync);
+        // A refused length is told each time: a file that is not open is never released.
+        if !may_repeat && !matches!(step, Step::SetAttributes | Step::Allocate) {
+            return true;
+        }
+        let mut files = self.files.lock();
+        let is_known = |(known, told): &(InodeNo, String)| *known == ino && told == text;
+        if files.iter().any(is_known) {
+            return !may_repeat;
+        }
+        if files.len() == FILES_MAX {
+            files.pop_front();
+        }
+        files.push_back((ino, text.to_owned()));
+        true
+    }
+
+    /// A handle of `ino` is released: what fails from now on is news.
+    pub(super) fn released(&self, ino: InodeNo) {
+        let mut files = self.files.lock();
+        if !files.is_empty() {
+            files.retain(|(known, _)| *known != ino);
+        }
+    }
+}
+
+/// More files than fail at once where lines of the log are still read one by one.
+const FILES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_news_once_for_each_open() {
+        let told = ToldFailures::default();
+        let (file, other) = (InodeNo(2), InodeNo(3));
+        for (step, ino, text, is_news) in [
+            (Step::Write, file, "a", true),
+            (Step::Write, file, "a", false),
+            (Step::Flush, file, "a", false),
+            (Step::Sync, file, "b", true),
+            (Step::Write, other, "a", true),
+            (Step::Open, file, "a", true),
+            (Step::Open, file, "a", true),
+            (Step::SetAttributes, file, "c", true),
+            (Step::SetAttributes, file, "c", true),
+            (Step::Flush, file, "c", false),
+        ] {
+            assert_eq!(told.is_news(step, ino, text), is_news, "{step} {text}");
+        }
+        told.released(file);
+        assert!(told.is_news(Step::Write, file, "a"));
+        assert!(!told.is_news(Step::Write, other, "a"));
+        for number in 0..FILES_MAX as u64 {
+            assert!(told.is_news(Step::Write, InodeNo(10 + number), "a"));
+        }
+        assert!(told.is_news(Step::Write, other, "a"));
+        assert_eq!(told.files.lock().len(), FILES_MAX);
+    }
+}

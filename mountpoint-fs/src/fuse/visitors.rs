@@ -1,0 +1,176 @@
+//! Who may use a mount.
+//!
+//! The kernel knows two answers: the user who mounted, or everybody (`allow_other`). Where it lets everybody in, and not
+//! everybody is meant, each request is looked at here. Where the kernel answers by itself, the root directory's permission
+//! bits keep everybody else from walking into the mount. What an open handle needs is let through: descriptors are handed to
+//! other processes. Pure.
+
+use super::wire::{Mutation, Operation};
+use crate::operation::{Attributes, InodeNo};
+
+/// Whom a flag lets in besides the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guests {
+    /// Neither flag.
+    Nobody,
+    /// `--allow-root`
+    Root,
+    /// `--allow-other`
+    Everybody,
+}
+
+impl Guests {
+    /// What the two flags say.
+    #[must_use]
+    pub fn new(allow_root: bool, allow_other: bool) -> Self {
+        match (allow_root, allow_other) {
+            (_, true) => Self::Everybody,
+            (true, false) => Self::Root,
+            (false, false) => Self::Nobody,
+        }
+    }
+}
+
+/// Who may use a mount, as far as this process looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Visitors {
+    /// Whoever the kernel lets in.
+    All,
+    OwnerAndRoot(u32),
+    Owner(u32),
+}
+
+impl Visitors {
+    /// Whether a request of the user `uid` is refused.
+    pub(super) fn refuses(self, uid: u32, operation: &Operation<'_>) -> bool {
+        !self.include(uid) && !is_of_open_handle(operation)
+    }
+
+    fn include(self, uid: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::OwnerAndRoot(owner) => uid == owner || uid == 0,
+            Self::Owner(owner) => uid == owner,
+        }
+    }
+
+    /// What the kernel is told of an inode. The root directory is the owner's alone: the kernel checks that before it
+    /// answers anything from what it remembers.
+    pub(super) fn shown(self, attributes: Attributes) -> Attributes {
+        let (Self::OwnerAndRoot(owner) | Self::Owner(owner)) = self else {
+            return attributes;
+        };
+        if attributes.ino != InodeNo::ROOT {
+            return attributes;
+        }
+        // What the owner may do, whichever bits give it.
+        let bits = if attributes.uid == owner {
+            attributes.mode >> 6
+        } else {
+            attributes.mode >> 3 | attributes.mode
+        };
+        Attributes {
+            uid: owner,
+            mode: (bits & 0o7) << 6,
+            ..attributes
+        }
+    }
+}
+
+/// Whether it names what the one who asks has opened, or was handed by somebody who has; or the kernel asks by itself.
+fn is_of_open_handle(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Init(_)
+        | Operation::Destroy
+        | Operation::Interrupt { .. }
+        | Operation::Forget { .. }
+        | Operation::BatchForget(_)
+        | Operation::Read { .. }
+        | Operation::Write { .. }
+        | Operation::Flush { .. }
+        | Operation::Sync { .. }
+        | Operation::SyncDirectory
+        | Operation::Release { .. }
+        | Operation::ReadDirectory { .. }
+        | Operation::ReleaseDirectory { .. }
+        | Operation::Unsupported(_)
+        | Operation::Mutate(Mutation::Allocate(_) | Mutation::CopyRange(_)) => true,
+        Operation::Mutate(Mutation::SetAttributes(change)) => change.handle.is_some(),
+        Operation::Lookup { .. }
+        | Operation::GetAttributes
+        | Operation::Open { .. }
+        | Operation::Create { .. }
+        | Operation::MakeNode { .. }
+        | Operation::OpenDirectory
+        | Operation::StatFs
+        | Operation::ExtendedAttribute { .. }
+        | Operation::ExtendedAttributes { .. }
+        | Operation::ReadLink
+        | Operation::Mutate(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::operation::FileKind;
+
+    #[test]
+    fn who_is_included() {
+        for (visitors, root, owner, other) in [
+            (Visitors::All, true, true, true),
+            (Visitors::Owner(7), false, true, false),
+            (Visitors::OwnerAndRoot(7), true, true, false),
+        ] {
+            let found = [0, 7, 8].map(|user| !visitors.refuses(user, &Operation::ReadLink));
+            assert_eq!(found, [root, owner, other], "{visitors:?}");
+            let open = Operation::Flush { handle: 1 };
+            assert!(!visitors.refuses(8, &open), "{visitors:?}");
+        }
+    }
+
+    #[test]
+    fn the_root_is_the_owners() {
+        let of = |ino, uid, mode| Attributes {
+            ino,
+            kind: FileKind::Directory,
+            size: 0,
+            mtime: SystemTime::UNIX_EPOCH,
+            mode,
+            nlink: 2,
+            uid,
+            gid: 1,
+            ttl: Duration::ZERO,
+        };
+        let other = InodeNo(2);
+        for (visitors, ino, (uid, mode), expected) in [
+            (Visitors::All, InodeNo::ROOT, (7, 0o755), (7, 0o755)),
+            (Visitors::Owner(7), other, (7, 0o755), (7, 0o755)),
+            (Visitors::Owner(7), InodeNo::ROOT, (7, 0o755), (7, 0o700)),
+            (
+                Visitors::OwnerAndRoot(7),
+                InodeNo::ROOT,
+                (7, 0o550),
+                (7, 0o500),
+            ),
+            // `--uid` names somebody else.
+            (
+                Visitors::OwnerAndRoot(7),
+                InodeNo::ROOT,
+                (9, 0o755),
+                (7, 0o500),
+            ),
+            (
+                Visitors::OwnerAndRoot(7),
+                InodeNo::ROOT,
+                (9, 0o777),
+                (7, 0o700),
+            ),
+        ] {
+            let shown = visitors.shown(of(ino, uid, mode));
+            assert_eq!((shown.uid, shown.mode), expected, "{visitors:?} {mode:o}");
+        }
+    }
+}
