@@ -409,22 +409,29 @@ fn processes_that_the_mount_cannot_see_share_no_file() {
     let mounted = Mounted::behind(&server, &apart, |command| {
         command.arg("--allow-overwrite");
     });
-    let open = || {
-        let mut options = File::options();
-        let options = options.write(true).create(true).truncate(true);
-        options.open(mounted.join("file"))
-    };
-    let mut first = open().unwrap();
-    let refused = open().unwrap_err();
-    assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "{refused}");
-    first.write_all(b"of the ").unwrap();
-    let refused = open().unwrap_err();
-    assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "{refused}");
-    write_and_close(first, b"first").unwrap();
+    // Any fork of this process would duplicate an open file and close the duplicate, which stores the file.
+    let script = "import errno, os, sys
+def open_to_replace():
+    return os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+def is_refused():
+    try:
+        open_to_replace()
+    except PermissionError as error:
+        return error.errno == errno.EPERM
+first = open_to_replace()
+assert is_refused()
+os.write(first, b'of the ')
+assert is_refused()
+os.write(first, b'first')
+os.close(first)";
+    let path = mounted.join("file");
+    let output = run("python3", &["-c", script, path.to_str().unwrap()]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     let stored = server.store().object(BUCKET, "file").unwrap();
     assert_eq!(stored.bytes(), "of the first");
     // It is closed: another may replace it now.
-    write_and_close(open().unwrap(), b"of the second").unwrap();
+    std::fs::write(&path, "of the second").unwrap();
     let stored = server.store().object(BUCKET, "file").unwrap();
     assert_eq!(stored.bytes(), "of the second");
     // `unshare` ends with it, and not by SIGTERM.
