@@ -4,21 +4,24 @@
 //! SIGUSR2 makes the log more talkative, level by level, and after the last quiet again. Threads: `log-level` waits
 //! for that signal.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::error::Error as _;
+use std::fs::DirBuilder;
 use std::io::{self, IsTerminal as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
+use nix::sys::stat::{Mode, umask};
 use signal_hook::consts::SIGUSR2;
 use signal_hook::iterator::Signals;
 use syslog_tracing::{Facility, Options, Syslog};
 use time::format_description::well_known::Rfc3339;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
+use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
@@ -48,7 +51,7 @@ pub(super) fn start(
     let layer = fmt::layer().with_target(true).with_thread_names(true);
     let mut remark = String::new();
     let layer: BoxedLayer = if let Some(directory) = &args.log_directory {
-        let file = create_log_file(directory).map_err(|error| {
+        let file = create_log_files(directory).map_err(|error| {
             format!(
                 "cannot write a log file in {}: {error}; name a directory that you may write to with --log-directory",
                 directory.display()
@@ -183,12 +186,18 @@ fn filter(args: &LoggingFlags, environment: &Environment) -> Result<EnvFilter, S
         .map_err(|error| format!("MOUNTPOINT_LOG={directives} is no log filter: {error}"))
 }
 
-/// A new file, readable by its owner alone, in a directory that is made with the same rights if need be.
-fn create_log_file(directory: &Path) -> io::Result<std::fs::File> {
+/// Days, and so files, of one mount's log that are kept: a mount that lives for months fills no disk.
+const LOG_FILES_MAX: usize = 14;
+
+/// Log files of this mount, one a day, readable by their owner alone; the directory is created likewise if need be.
+///
+/// Sets the process's file mode mask, because a later day's file is created by the thread that logs first.
+fn create_log_files(directory: &Path) -> io::Result<RollingFileAppender> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(directory)?;
+    umask(Mode::S_IRWXG | Mode::S_IRWXO);
     #[expect(
         clippy::disallowed_methods,
         reason = "the name of a log file tells the time of day"
@@ -200,15 +209,22 @@ fn create_log_file(directory: &Path) -> io::Result<std::fs::File> {
         .format(&Rfc3339)
         .map_err(io::Error::other)?;
     let name = format!(
-        "mountpoint-s3-{}-{}.log",
+        "mountpoint-s3-{}-{}",
         now.replace(':', "-"),
         std::process::id()
     );
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(directory.join(name))
+    RollingFileAppender::builder()
+        .rotation(Rotation::DAILY)
+        .filename_prefix(name)
+        .filename_suffix("log")
+        .max_log_files(LOG_FILES_MAX)
+        .build(directory)
+        .map_err(|error| {
+            let reason = error
+                .source()
+                .and_then(|source| source.downcast_ref::<io::Error>());
+            io::Error::other(reason.map_or_else(|| error.to_string(), ToString::to_string))
+        })
 }
 
 #[cfg(test)]
@@ -243,7 +259,7 @@ mod tests {
     fn log_files_are_private() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("a/b");
-        create_log_file(&directory).unwrap();
+        create_log_files(&directory).unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&directory), 0o700);
         let file = std::fs::read_dir(&directory)
