@@ -26,7 +26,7 @@ use super::encryption_proof::EncryptionProof;
 use super::idle::Keeper;
 use super::options::{
     CONNECT_TIMEOUT, CONNECTION_IDLE_MAX, CrtClientOptions, GBPS_PER_CONNECTION,
-    READ_AHEAD_QUEUE_MAX, READ_STALL,
+    READ_AHEAD_QUEUE_MAX, READ_STALL, THROUGHPUT_DEFAULT_GBPS,
 };
 use super::read_checksum::CorruptVersions;
 use super::request_headers::RequestHeaders;
@@ -37,6 +37,7 @@ use crate::credentials::{
 };
 use crate::endpoint::{Endpoint, SigningAlgorithm, region_of_arn};
 use crate::instance::{instance_throughput_gbps, instance_type, metadata_client};
+use crate::network::interfaces_gbps;
 use crate::network::{
     HttpOptions, Interfaces, ProbeTarget, Proxy, ProxySettings, authorities, http_client, trust,
     url_address,
@@ -60,13 +61,13 @@ pub(super) async fn connect(
         let credentials = credentials(&options, &region, metadata.clone(), &runtime).await?;
         Ok::<_, ClientError>((endpoint, region, credentials))
     };
-    let (found, instance_type) = tokio::join!(look_up, instance_type_needed(&options, &metadata));
+    let (found, network_gbps) = tokio::join!(look_up, network_gbps(&options, &metadata));
     let (endpoint, region, credentials) = found?;
     let found = Found {
         endpoint,
         region,
         credentials,
-        instance_type,
+        network_gbps,
     };
     connect_at(found, options, runtime).await
 }
@@ -77,7 +78,8 @@ pub(super) struct Found {
     pub(super) endpoint: Endpoint,
     pub(super) region: Region,
     pub(super) credentials: Option<CredentialsCache>,
-    pub(super) instance_type: Option<String>,
+    /// What the network of this machine carries, as far as that is known and needed.
+    pub(super) network_gbps: Option<f64>,
 }
 
 /// The same where all that is known.
@@ -93,9 +95,9 @@ pub(super) async fn connect_at(
         ..
     } = found;
     let headers = RequestHeaders::checked(&options, &endpoint)?;
-    let connections = options.connections(found.instance_type.as_deref());
-    let connections_ahead = options.connections_ahead(found.instance_type.as_deref());
-    let parts_in_flight = options.connections_to_fill(found.instance_type.as_deref());
+    let connections = options.connections(found.network_gbps);
+    let connections_ahead = options.connections_ahead(found.network_gbps);
+    let parts_in_flight = options.connections_to_fill(found.network_gbps);
     let proxy = options.proxy.for_url(&endpoint.origin);
     let target = probe_target(&endpoint, proxy)?;
     let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
@@ -234,21 +236,27 @@ async fn region(options: &CrtClientOptions, metadata: &imds::Client) -> Region {
     found.unwrap_or_else(|| Region::from_static(REGION_DEFAULT))
 }
 
-/// The type of this instance, where the number of connections depends on it.
-async fn instance_type_needed(
-    options: &CrtClientOptions,
-    metadata: &imds::Client,
-) -> Option<String> {
-    let is_needed = options.throughput_target_gbps.is_none() && options.connections.is_none();
-    if !is_needed || !is_of_aws(options) {
+/// What the network of this machine carries, in Gbit/s, where the number of connections depends on it.
+///
+/// EC2's table knows instance types. Elsewhere, and for a type that is newer than the table, the kernel may know the speed
+/// of the interfaces; one slower than the default changes nothing, because the requests may take another.
+async fn network_gbps(options: &CrtClientOptions, metadata: &imds::Client) -> Option<f64> {
+    if options.throughput_target_gbps.is_some() || options.connections.is_some() {
         return None;
     }
-    let found = instance_type(options.instance_metadata, metadata).await;
-    if let Some(instance_type) = &found {
-        let gbps = instance_throughput_gbps(instance_type);
-        tracing::debug!(instance_type, ?gbps, "running on EC2");
+    if is_of_aws(options) {
+        let found = instance_type(options.instance_metadata, metadata).await;
+        let gbps = found.as_deref().and_then(instance_throughput_gbps);
+        if let Some(instance_type) = found {
+            tracing::debug!(instance_type, ?gbps, "running on EC2");
+        }
+        if gbps.is_some() {
+            return gbps;
+        }
     }
-    found
+    let gbps = interfaces_gbps(&options.network_interfaces)?;
+    tracing::debug!(gbps, "the kernel knows the speed of the network");
+    (gbps > THROUGHPUT_DEFAULT_GBPS).then_some(gbps)
 }
 
 /// Whether requests go to AWS, so that this machine may well be one of its instances. Interface endpoints of a VPC are

@@ -6,7 +6,7 @@ use super::breaker::SILENCE_MAX;
 use super::encryption::{ServerSideEncryption, SseCustomerKey};
 use crate::credentials::CredentialsMode;
 use crate::endpoint::{BucketType, EndpointQuestion};
-use crate::instance::{MetadataUse, instance_throughput_gbps};
+use crate::instance::MetadataUse;
 use crate::network::ProxySettings;
 use crate::retry::{ATTEMPTS_MAX, REQUEST_DEADLINE};
 
@@ -129,12 +129,12 @@ impl CrtClientOptions {
         }
     }
 
-    /// Connections of one interface for requests with long bodies, on an instance of this type, if it is one: those that
-    /// fill its network, and some for readers that are blocked.
+    /// Connections of one interface for requests with long bodies: those that fill the network, of which `network_gbps` is
+    /// known to be carried, and some for readers that are blocked.
     #[must_use]
-    pub fn connections(&self, instance_type: Option<&str>) -> u32 {
+    pub fn connections(&self, network_gbps: Option<f64>) -> u32 {
         let wanted = self.connections.unwrap_or_else(|| {
-            let to_fill = self.connections_to_fill(instance_type);
+            let to_fill = self.connections_to_fill(network_gbps);
             to_fill + (to_fill / 4).max(CONNECTIONS_BLOCKED)
         });
         wanted.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX)
@@ -142,26 +142,26 @@ impl CrtClientOptions {
 
     /// How many of them read-ahead may use.
     #[must_use]
-    pub fn connections_ahead(&self, instance_type: Option<&str>) -> u32 {
-        let all = self.connections(instance_type);
-        let to_fill = self.connections_to_fill(instance_type);
+    pub fn connections_ahead(&self, network_gbps: Option<f64>) -> u32 {
+        let all = self.connections(network_gbps);
+        let to_fill = self.connections_to_fill(network_gbps);
         to_fill.clamp(all / 2, all - all / 8)
     }
 
     /// All that one interface may come to have: those for reads, as many for uploads and GETs that stalled, those for
     /// control requests, and those of the SDK.
     #[must_use]
-    pub fn connections_max(&self, instance_type: Option<&str>) -> usize {
-        2 * self.connections(instance_type) as usize + CONTROL_IN_FLIGHT_MAX + WORK_IN_FLIGHT_MAX
+    pub fn connections_max(&self, network_gbps: Option<f64>) -> usize {
+        2 * self.connections(network_gbps) as usize + CONTROL_IN_FLIGHT_MAX + WORK_IN_FLIGHT_MAX
     }
 
     /// Requests with long bodies that fill the network of one interface together. What is known of the machine is of all
     /// its interfaces.
     #[must_use]
-    pub fn connections_to_fill(&self, instance_type: Option<&str>) -> u32 {
+    pub fn connections_to_fill(&self, network_gbps: Option<f64>) -> u32 {
         let gbps = self
             .throughput_target_gbps
-            .or_else(|| instance_type.and_then(instance_throughput_gbps))
+            .or(network_gbps)
             .unwrap_or(THROUGHPUT_DEFAULT_GBPS);
         let interfaces = self.network_interfaces.len().max(1) as f64;
         let wanted = (gbps / interfaces / GBPS_PER_CONNECTION).ceil();
@@ -175,8 +175,8 @@ impl CrtClientOptions {
     }
 }
 
-/// Where nobody knows.
-const THROUGHPUT_DEFAULT_GBPS: f64 = 10.0;
+/// Of a network of which neither EC2's table nor the kernel tells the throughput.
+pub(super) const THROUGHPUT_DEFAULT_GBPS: f64 = 10.0;
 /// Costs nothing by itself: the blocks are the memory.
 const PART_SIZE_MAX: usize = 64 * 1024 * 1024;
 
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn connections_follow_the_target_within_bounds() {
-        for (gbps, explicit, instance_type, interfaces, connections, ahead) in [
+        for (gbps, explicit, network_gbps, interfaces, connections, ahead) in [
             (None, None, None, 0, 128, 64),
             (Some(10.0), None, None, 1, 128, 64),
             (Some(100.0), None, None, 1, 314, 250),
@@ -232,23 +232,22 @@ mod tests {
             (Some(-1.0), None, None, 1, 128, 64),
             (Some(10.0), Some(300), None, 1, 300, 150),
             (Some(10.0), Some(1), None, 1, 128, 64),
-            (None, None, Some("c6in.32xlarge"), 1, 625, 500),
-            (None, None, Some("p5.48xlarge"), 1, 2048, 1792),
-            (None, None, Some("t3.micro"), 1, 128, 64),
-            (None, None, Some("unknown.size"), 1, 128, 64),
-            (Some(100.0), None, Some("c6in.32xlarge"), 1, 314, 250),
+            (None, None, Some(200.0), 1, 625, 500),
+            (None, None, Some(3200.0), 1, 2048, 1792),
+            (None, None, Some(5.0), 1, 128, 64),
+            (Some(100.0), None, Some(200.0), 1, 314, 250),
         ] {
             let mut options = CrtClientOptions::new("b");
             options.throughput_target_gbps = gbps;
             options.connections = explicit;
             options.network_interfaces = vec!["eth0".to_owned(); interfaces];
             let planned = (
-                options.connections(instance_type),
-                options.connections_ahead(instance_type),
+                options.connections(network_gbps),
+                options.connections_ahead(network_gbps),
             );
-            let case = format!("{gbps:?} {explicit:?} {instance_type:?} {interfaces}");
+            let case = format!("{gbps:?} {explicit:?} {network_gbps:?} {interfaces}");
             assert_eq!(planned, (connections, ahead), "{case}");
-            let all = options.connections_max(instance_type);
+            let all = options.connections_max(network_gbps);
             assert_eq!(all, 2 * connections as usize + 256, "{case}");
         }
     }

@@ -43,7 +43,7 @@ fn multi_region_access_points_are_signed_for_all_regions() {
         endpoint,
         region,
         credentials: credentials.unwrap(),
-        instance_type: None,
+        network_gbps: None,
     };
     let core = runtime.block_on(connect_at(found, options, handle));
     let client = CrtClient(Arc::new(core.unwrap()));

@@ -8,6 +8,7 @@
 mod complete;
 mod health;
 mod http;
+mod interface_speed;
 mod interfaces;
 mod no_proxy;
 mod probe;
@@ -15,6 +16,7 @@ mod proxy;
 mod trust;
 
 pub(crate) use http::{HttpOptions, http_client};
+pub(crate) use interface_speed::interfaces_gbps;
 pub(crate) use interfaces::{DEAD_INTERFACE, Interfaces, Lane};
 pub use no_proxy::NoProxy;
 pub(crate) use probe::ProbeTarget;
