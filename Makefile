@@ -167,7 +167,7 @@ test: test-packages test-servers test-programs ## Everything that CI runs: lints
 	@chmod 0666 /dev/fuse # As udev makes it; a machine without udev may have it for root alone.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	@MOUNTPOINT_TEST_SERVERS=$(TOOLS) CARGO=$(CARGO) mountpoint-fs/tests/run.sh
+	MOUNTPOINT_TEST_SERVERS=$(TOOLS) $(CARGO) test --locked --workspace --no-fail-fast
 	$(MAKE) demo CHECK=1 PROFILE=dev
 
 # The peer's crates are a workspace of their own: what they build with decides nothing here.
