@@ -283,21 +283,35 @@ const REFERENCE_VARIABLES: [&str; 46] = [
     "_RJEM_MALLOC_CONF",
 ];
 
+/// The map and the pages of doc/internals, as paths below doc.
+fn maps() -> Vec<String> {
+    let folder = workspace().join("doc/internals");
+    let pages = std::fs::read_dir(&folder).unwrap();
+    let names = pages.map(|page| page.unwrap().file_name().into_string().unwrap());
+    let pages = names.filter(|name| name.ends_with(".md"));
+    let mut maps: Vec<_> = pages.map(|name| format!("internals/{name}")).collect();
+    assert!(!maps.is_empty(), "no page in {}", folder.display());
+    maps.sort();
+    maps.insert(0, "ARCHITECTURE.md".to_owned());
+    maps
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
-    for name in [
+    let others = [
         "../README.md",
-        "ARCHITECTURE.md",
         "BENCHMARKING.md",
         "COMPATIBILITY.md",
         "CONFIGURATION.md",
         "DEVELOPMENT.md",
         "TROUBLESHOOTING.md",
-    ] {
-        let text = document(name);
+    ];
+    let others = others.into_iter().map(str::to_owned);
+    for name in others.chain(maps()) {
+        let text = document(&name);
         let folder = workspace()
             .join("doc")
-            .join(name)
+            .join(&name)
             .parent()
             .unwrap()
             .to_owned();
@@ -313,6 +327,72 @@ fn links_between_documents_lead_somewhere() {
             );
         }
     }
+}
+
+/// What stands in backquotes in the text of a document, but for its blocks of code and drawings.
+fn quoted(document: &str) -> Vec<String> {
+    let text = document.split("```").step_by(2).collect::<String>();
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.map(str::to_owned).collect()
+}
+
+/// Where the map and the pages may leave out the beginning of a path.
+const SOURCE_ROOTS: [&str; 4] = [
+    "",
+    "mountpoint-fs/src",
+    "mountpoint-client/src",
+    "mountpoint-crt-sys/src",
+];
+
+#[test]
+fn paths_in_the_map_exist() {
+    for name in maps() {
+        for path in quoted(&document(&name)) {
+            let is_word = !path.is_empty() && !path.contains(char::is_whitespace);
+            let is_plain = path
+                .chars()
+                .all(|it| it.is_ascii_alphanumeric() || "_-./".contains(it));
+            let is_folder = path.trim_end_matches('/').contains('/') && path.ends_with('/');
+            let is_path = path.ends_with(".rs") || is_folder;
+            if is_word && is_plain && is_path && !path.starts_with(['/', '-']) {
+                let mut places = SOURCE_ROOTS.iter().map(|root| workspace().join(root));
+                let is_there = places.any(|root| root.join(&path).exists());
+                assert!(is_there, "doc/{name}: there is no {path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn constants_in_the_map_exist() {
+    let files = ["mountpoint-fs", "mountpoint-client", "mountpoint-crt-sys"];
+    let files = files.into_iter().flat_map(committed);
+    let mut words = BTreeSet::new();
+    for file in files.filter(|file| file.ends_with(".rs")) {
+        let is_code = |line: &&str| !line.trim_start().starts_with("//");
+        // One that was moved away and not committed yet has its words elsewhere.
+        let text = std::fs::read_to_string(workspace().join(file)).unwrap_or_default();
+        let code: String = text.lines().filter(is_code).collect::<Vec<_>>().join("\n");
+        let all = code.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        words.extend(all.filter(|word| is_constant(word)).map(str::to_owned));
+    }
+    for name in maps() {
+        let named = quoted(&document(&name));
+        for constant in named.iter().filter(|word| is_constant(word)) {
+            assert!(
+                words.contains(constant),
+                "doc/{name}: there is no {constant}"
+            );
+        }
+    }
+}
+
+/// Whether a word is written as constants are.
+fn is_constant(word: &str) -> bool {
+    let is_capital = |it: char| it.is_ascii_uppercase() || it.is_ascii_digit() || it == '_';
+    word.len() > 2
+        && word.starts_with(|it: char| it.is_ascii_uppercase())
+        && word.chars().all(is_capital)
 }
 
 /// Bytes of measured results that the repository may hold: every clone fetches them.
