@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use futures::FutureExt as _;
-use mountpoint_client::sim::{SimClient, SimOptions};
+use mountpoint_client::testing::sim::{SimClient, SimOptions};
 use mountpoint_fs::clock::Clock;
 use mountpoint_fs::config::FsConfig;
 use mountpoint_fs::fs::FileSystem;

@@ -1,7 +1,7 @@
 //! The objects that the workloads read. Their content is synthetic: it costs the server no memory and can
 //! be checked at any offset.
 
-use mountpoint_client::server::synthetic_bytes;
+use mountpoint_client::testing::server::synthetic_bytes;
 
 /// The bucket that holds every object.
 pub(crate) const BUCKET: &str = "benchmark";

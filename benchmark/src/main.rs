@@ -3,25 +3,15 @@
 mod allocations;
 mod clock;
 mod dataset;
-mod document;
 mod engine;
-mod histogram;
 mod limit;
-mod machine;
-mod measure;
-mod mount;
-mod network;
-mod plot;
 mod process;
 mod profile;
-mod progress;
 mod put;
-mod report;
+mod results;
 mod run;
 mod server;
-mod source;
 mod store_client;
-mod summary;
 mod system;
 mod workload;
 
@@ -135,7 +125,7 @@ fn main() -> ExitCode {
         Some(Helper::Put(options)) => put::run(&options),
         Some(Helper::LimitFuse(options)) => limit::run_fuse(options),
         Some(Helper::LimitClient(options)) => tell_found(&options),
-        None => run::run(&command_line.settings),
+        None => run::session::run(&command_line.settings),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

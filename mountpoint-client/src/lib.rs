@@ -2,11 +2,10 @@
 //!
 //! One object-safe trait, [`ObjectClient`], and two implementations of it: [`CrtClient`] talks to S3 and
 //! S3-compatible servers, [`SimClient`] is a bucket in memory with seeded latency and faults. Both pass one
-//! [`contract`] suite, and so does `CrtClient` against the embedded [`server`].
+//! [`contract`](testing::contract) suite, and so does `CrtClient` against the embedded [server](testing).
 //!
 //! This crate knows keys, ranges and ETags; it knows no inode, no file and no kernel.
 
-pub mod contract;
 pub mod credentials;
 pub mod crt_client;
 pub mod endpoint;
@@ -16,9 +15,7 @@ pub mod network;
 pub mod object_client;
 pub mod page_cycle;
 pub mod retry;
-#[cfg(feature = "server")]
-pub mod server;
-pub mod sim;
+pub mod testing;
 pub mod types;
 
 pub use crt_client::{CrtClient, CrtClientOptions, ServerSideEncryption, SseCustomerKey};
@@ -26,4 +23,4 @@ pub use endpoint::BucketType;
 pub use error::{ClientError, ErrorKind};
 pub use object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 pub use page_cycle::PageCycle;
-pub use sim::SimClient;
+pub use testing::sim::SimClient;

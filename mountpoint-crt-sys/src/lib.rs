@@ -6,45 +6,30 @@
 #![expect(unsafe_code, reason = "this crate is the workspace's one place for it")]
 
 mod allocator;
+mod auth;
 pub mod block;
-mod body_stream;
-mod buffer_pool;
-mod client;
-mod credentials;
-mod endpoint;
+mod connection;
 mod error;
-mod exchange;
-mod express;
 mod ffi;
 pub mod fuse_device;
 pub mod fuse_ring;
-mod get;
-mod head_limit;
-mod hook;
-mod http;
-mod kept;
 mod log;
 pub mod process;
-mod proxy;
 mod request;
-mod retry;
 mod runtime;
-mod send;
-mod signing;
-mod socket;
-mod tls;
+mod s3_client;
 
 #[cfg(test)]
 mod tests;
 
-pub use client::{Client, ClientOptions};
-pub use credentials::{Credentials, CredentialsReply, CredentialsSource};
+pub use auth::credentials::{Credentials, CredentialsReply, CredentialsSource};
+pub use auth::signing::Signing;
+pub use connection::proxy::ProxyOptions;
+pub use connection::tls::TlsOptions;
 pub use error::{CrtError, ErrorKind};
-pub use exchange::Cancel;
-pub use proxy::ProxyOptions;
-pub use request::{
+pub use request::exchange::Cancel;
+pub use request::types::{
     Failure, GetHandler, Message, RangedGet, Refused, Response, ResponseHead, SendHandler,
 };
 pub use runtime::{Runtime, RuntimeOptions};
-pub use signing::Signing;
-pub use tls::TlsOptions;
+pub use s3_client::client::{Client, ClientOptions};

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use mountpoint_client::sim::{SimClient, SimOptions};
+use mountpoint_client::testing::sim::{SimClient, SimOptions};
 use mountpoint_fs::clock::Clock;
 use mountpoint_fs::config::ReadConfig;
 use mountpoint_fs::read::{ReadContext, Reader};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::workload::{FioJob, Mode};
 
 /// Reads `file` for at most `limit`.

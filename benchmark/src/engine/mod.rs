@@ -4,6 +4,7 @@
 //! file holds, fails the workload; nothing is measured from wrong data.
 
 mod fio;
+mod histogram;
 mod outcome;
 mod pattern;
 mod script;

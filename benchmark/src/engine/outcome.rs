@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use super::histogram::Histogram;
 use crate::clock::Stopwatch;
-use crate::histogram::Histogram;
 
 /// A workload that was carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

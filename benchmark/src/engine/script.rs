@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::dataset::FileSet;
 use crate::workload::Script;
 

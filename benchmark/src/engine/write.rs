@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use mountpoint_client::server::PERIOD;
+use mountpoint_client::testing::server::PERIOD;
 use nix::unistd;
 
-use super::{Tally, flags, in_threads, length};
+use super::outcome::Tally;
+use super::{flags, in_threads, length};
 use crate::clock::Stopwatch;
 use crate::dataset::FileSet;
 use crate::workload::Mode;

@@ -170,7 +170,7 @@ fn carry_out(
 mod tests {
     use super::*;
     use mountpoint_client::SimClient;
-    use mountpoint_client::sim::SimOptions;
+    use mountpoint_client::testing::sim::SimOptions;
 
     fn all() -> Vec<workload::Workload> {
         workload::all(&Dataset::new(true))

@@ -10,8 +10,8 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use mountpoint_client::SimClient;
-use mountpoint_client::server::synthetic_bytes;
-use mountpoint_client::sim::{Content, SimObject, SimOptions};
+use mountpoint_client::testing::server::synthetic_bytes;
+use mountpoint_client::testing::sim::{Content, SimObject, SimOptions};
 use mountpoint_client::types::{ETag, KeptChecksum, Key, ObjectHeaders};
 use mountpoint_fs::mount::{MountTarget, MountedBucket};
 

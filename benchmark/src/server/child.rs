@@ -6,7 +6,8 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::given::GivenStore;
 use super::own::OwnStore;
-use super::{BEHAVE, CHECK, CLEAR, COUNT, REMOVE, Requests, Setup};
+use super::setup::{Requests, Setup};
+use super::{BEHAVE, CHECK, CLEAR, COUNT, REMOVE};
 use crate::dataset::{Dataset, FileSet};
 use crate::store_client::StoreClient;
 use crate::workload::{self, Conditions};

@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use mountpoint_client::ObjectClient;
-use mountpoint_client::server::{SyntheticChecker, synthetic_bytes};
+use mountpoint_client::testing::server::{SyntheticChecker, synthetic_bytes};
 use mountpoint_client::types::{ListRequest, ObjectHeaders, PartNumber, PutCondition, Upload};
 
-use super::Requests;
 use super::child::{Store, written_marker};
+use super::setup::Requests;
 use crate::dataset::{FileSet, MIB, WRITTEN};
 use crate::store_client::{StoreClient, get, parse_key, put};
 use crate::workload::Conditions;
@@ -238,7 +238,7 @@ async fn mark(client: &Arc<dyn ObjectClient>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use mountpoint_client::SimClient;
-    use mountpoint_client::sim::SimOptions;
+    use mountpoint_client::testing::sim::SimOptions;
 
     use super::*;
     use crate::dataset::Dataset;

@@ -7,6 +7,7 @@
 
 mod child;
 mod given;
+mod network;
 mod own;
 mod process;
 mod setup;

@@ -4,12 +4,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use mountpoint_client::server::{
+use mountpoint_client::testing::server::{
     Fault, LogMode, Operation, PartTags, Rule, Server, ServerOptions, SyntheticChecker,
 };
 
 use super::child::{Store, written_marker};
-use super::{Access, Requests, Setup};
+use super::setup::{Access, Requests, Setup};
 use crate::dataset::{BUCKET, Dataset, FileSet, WRITTEN};
 use crate::workload::Conditions;
 

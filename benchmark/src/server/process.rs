@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Access, BEHAVE, CHECK, CLEAR, COUNT, REMOVE, Requests, Setup};
+use super::network::{SERVER_ADDRESS, ShapedNetwork};
+use super::setup::{Access, Requests, Setup};
+use super::{BEHAVE, CHECK, CLEAR, COUNT, REMOVE};
 use crate::clock::Stopwatch;
 use crate::dataset::FileSet;
-use crate::network::{SERVER_ADDRESS, ShapedNetwork};
 use crate::workload::{Conditions, Link, Workload};
 
 /// How long answers may still be on their way after the last read; an idle peer may keep one open.

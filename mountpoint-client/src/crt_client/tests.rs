@@ -11,7 +11,7 @@ use super::{CrtClient, CrtClientOptions};
 use crate::ObjectClient;
 use crate::credentials::{CredentialsMode, StaticKeys};
 use crate::endpoint::Endpoint;
-use crate::server::Server;
+use crate::testing::server::Server;
 use crate::types::{Key, ListRequest, ObjectHeaders, PutCondition, PutRequest};
 
 /// A multi-region access point's requests, led to a bucket of the embedded server: those of the CRT and those of the

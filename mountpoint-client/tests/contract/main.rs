@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::executor::block_on;
-use mountpoint_client::contract::{Capabilities, Server, Subject, run_all};
 use mountpoint_client::credentials::{CredentialsMode, StaticKeys};
+use mountpoint_client::testing::contract::{Capabilities, Server, Subject, run_all};
 use mountpoint_client::{CrtClient, CrtClientOptions, ObjectClient};
 use servers::{ACCESS_KEY, BUCKET, Program, SECRET_KEY};
 
@@ -53,7 +53,7 @@ fn check_bucket(server: Server, endpoint: &str, bucket: &str) {
 #[cfg(feature = "server")]
 #[test]
 fn embedded() {
-    use mountpoint_client::server::{Server as Embedded, ServerOptions};
+    use mountpoint_client::testing::server::{Server as Embedded, ServerOptions};
     let credentials = Some((ACCESS_KEY.to_owned(), SECRET_KEY.to_owned()));
     let server = Embedded::start(ServerOptions {
         credentials,
@@ -67,7 +67,7 @@ fn embedded() {
 #[cfg(feature = "server")]
 #[test]
 fn embedded_directory_bucket() {
-    use mountpoint_client::server::Server as Embedded;
+    use mountpoint_client::testing::server::Server as Embedded;
     let bucket = "contract--usw2-az1--x-s3";
     let server = Embedded::start_with_bucket(bucket).unwrap();
     check_bucket(Server::EmbeddedDirectory, &server.url(), bucket);

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use mountpoint_client::server::{Fault, Operation, Rule, Server, ServerOptions};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, ServerOptions};
 use mountpoint_client::types::{
     CopyHeaders, CopySource, ETag, ObjectHeaders, PartNumber, PutCondition, PutRequest,
 };

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use mountpoint_client::server::{Fault, Operation, Rule, Server, ServerOptions};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, ServerOptions};
 use mountpoint_client::types::{AppendRequest, ETag, PutOutput};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient as _};
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::network::ProxySettings;
-use mountpoint_client::server::{
+use mountpoint_client::testing::server::{
     Fault, Operation, RequestRecord, Rule, Server as Embedded, ServerOptions,
 };
 use mountpoint_client::types::{

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use mountpoint_client::server::{Fault, Operation, Rule, Server as Embedded, ServerOptions};
+use mountpoint_client::testing::server::{
+    Fault, Operation, Rule, Server as Embedded, ServerOptions,
+};
 use mountpoint_client::types::{Front, ObjectHeaders, PutCondition, PutRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 

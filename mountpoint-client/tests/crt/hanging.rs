@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::executor::block_on;
 use futures::future::join_all;
-use mountpoint_client::server::{Fault, Operation, Rule, Server as Embedded, ServerOptions};
+use mountpoint_client::testing::server::{
+    Fault, Operation, Rule, Server as Embedded, ServerOptions,
+};
 use mountpoint_client::types::{ObjectHeaders, Priority, PutCondition, PutRequest};
 use mountpoint_client::{CrtClientOptions, ErrorKind, ObjectClient};
 

@@ -1,7 +1,7 @@
 //! Listings of servers whose pages are empty, or come again.
 
 use futures::executor::block_on;
-use mountpoint_client::server::{Fault, Operation, Rule, Server, ServerOptions};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, ServerOptions};
 use mountpoint_client::types::{ListOutput, ListRequest};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient as _};
 

@@ -1,9 +1,9 @@
 //! The bound on attempts, and endpoints by IPv6 address: both hold for data and for control requests.
 
 use mountpoint_client::credentials::CredentialsMode;
-use mountpoint_client::server::{Fault, Operation, Rule};
+use mountpoint_client::testing::server::{Fault, Operation, Rule};
 
-use crate::bucket::{connect, options, server, server_at};
+use crate::support::bucket::{connect, options, server, server_at};
 
 #[test]
 fn no_request_is_tried_more_often_than_told() {

@@ -3,11 +3,11 @@
 
 use mountpoint_client::ErrorKind;
 use mountpoint_client::credentials::CredentialsMode;
-use mountpoint_client::server::Server;
+use mountpoint_client::testing::server::Server;
 
-use crate::bucket::{BUCKET, check_error, connect, options, server, server_at};
-use crate::child::{Child, HANG, Setting};
-use crate::ways::{Ways, run};
+use crate::support::bucket::{BUCKET, check_error, connect, options, server, server_at};
+use crate::support::child::{Child, HANG, Setting};
+use crate::support::network_namespace::{Ways, run};
 
 impl Ways {
     fn server(&self) -> Server {

@@ -2,11 +2,11 @@
 
 use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::network::ProxySettings;
-use mountpoint_client::server::Operation;
+use mountpoint_client::testing::server::Operation;
 use mountpoint_client::{CrtClientOptions, ErrorKind};
 
-use crate::bucket::{check_error, connect, options, server};
-use crate::proxy_server::{Asked, Behaviour, ProxyServer};
+use crate::support::bucket::{check_error, connect, options, server};
+use crate::support::proxy_server::{Asked, Behaviour, ProxyServer};
 use crate::tls::{AUTHORITY, Front};
 
 fn unsigned(endpoint: &str, proxy: &str, no_proxy: &str) -> CrtClientOptions {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mountpoint_client::ErrorKind;
 use mountpoint_client::credentials::CredentialsMode;
-use mountpoint_client::server::{Operation, Server};
+use mountpoint_client::testing::server::{Operation, Server};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
-use crate::bucket::{Connected, check_error, connect, options, runtime, server};
+use crate::support::bucket::{Connected, check_error, connect, options, runtime, server};
 
 /// Made for the tests of mountpoint-crt-sys, for localhost and 127.0.0.1.
 const CERTIFICATE: &[u8] = include_bytes!("../../../mountpoint-crt-sys/src/tests/data/server.pem");

@@ -4,7 +4,7 @@ use super::probe::{client, get, message, send};
 use super::runtime;
 use super::server::{Server, Then, Wire};
 use crate::ErrorKind;
-use crate::request::ERROR_BODY_MAX;
+use crate::request::types::ERROR_BODY_MAX;
 
 /// Writes until the client has gone.
 fn write_on(wire: &mut dyn Wire, piece: &[u8]) -> Then {

@@ -10,7 +10,7 @@ use super::probe::{SOON, client, get, get_into, options, pattern};
 use super::server::{self, Server, Then, answer, partial_head};
 use super::{panic_silently, runtime};
 use crate::block::BlockPool;
-use crate::exchange::Delivery;
+use crate::request::exchange::Delivery;
 use crate::{Client, ErrorKind, Refused};
 
 const SIZE: usize = 3 << 20;

@@ -14,7 +14,7 @@ use super::probe::{SOON, client, get, get_into, message, pattern};
 use super::runtime;
 use super::server::{self, Server, Then, answer, partial_head, send};
 use crate::block::{BlockFill, BlockPool};
-use crate::socket::moved;
+use crate::connection::socket::moved;
 
 const SIZE: usize = 3 << 20;
 

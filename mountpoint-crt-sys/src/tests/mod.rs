@@ -2,8 +2,8 @@
 
 mod endless;
 mod get;
+mod idle_connections;
 mod in_place;
-mod kept;
 mod logs;
 mod probe;
 mod reentry;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use mountpoint_client::server::{Server, ServerOptions};
+use mountpoint_client::testing::server::{Server, ServerOptions};
 
 pub(crate) const BUCKET: &str = "demo";
 pub(crate) const ACCESS_KEY: &str = "demo-access-key";

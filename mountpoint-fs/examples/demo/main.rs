@@ -14,7 +14,7 @@ use std::sync::Arc;
 use clap::Parser;
 use mountpoint_client::credentials::{CredentialsMode, StaticKeys};
 use mountpoint_client::crt_client::{CrtClient, CrtClientOptions};
-use mountpoint_client::server::Server;
+use mountpoint_client::testing::server::Server;
 use mountpoint_fs::config::FsConfig;
 use mountpoint_fs::fuse::MountOptions;
 use mountpoint_fs::mount::{FuseTuning, MountTarget, MountedBucket};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crc_fast::{CrcAlgorithm, Digest};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mountpoint_client::server::synthetic_bytes;
+use mountpoint_client::testing::server::synthetic_bytes;
 
 use crate::Failure;
 use crate::data_set::{FILES, MODEL, MODEL_SEED, MODEL_SIZE};

@@ -525,7 +525,7 @@ fn new_file(flags: u32, mode: u32) -> WriteOptions {
 #[cfg(test)]
 mod tests {
     use mountpoint_client::SimClient;
-    use mountpoint_client::sim::SimOptions;
+    use mountpoint_client::testing::sim::SimOptions;
 
     use super::*;
     use crate::config::FsConfig;

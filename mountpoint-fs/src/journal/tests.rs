@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use futures::FutureExt as _;
 use mountpoint_client::SimClient;
-use mountpoint_client::sim::SimOptions;
+use mountpoint_client::testing::sim::SimOptions;
 use mountpoint_client::types::{Key, ObjectHeaders};
 
 use super::line::{Header, VERSION};
@@ -137,7 +137,7 @@ fn a_line_that_was_cut_off_does_no_harm_and_an_abort_that_fails_is_tried_again()
         journal.recover(&client, NOW).now_or_never().unwrap()
     };
     client.fail_next(
-        mountpoint_client::sim::Operation::AbortMultipartUpload,
+        mountpoint_client::testing::sim::Operation::AbortMultipartUpload,
         1,
         ErrorKind::Transient,
     );
@@ -350,7 +350,7 @@ fn a_rename_is_taken_over_once() {
     begun(&journal, &begin(&client, "key"));
     renaming(&journal, "c/", "d/");
     killed(journal);
-    let abort = mountpoint_client::sim::Operation::AbortMultipartUpload;
+    let abort = mountpoint_client::testing::sim::Operation::AbortMultipartUpload;
     client.fail_next(abort, 1, ErrorKind::Denied);
     let second = next(&client, directory.path());
     assert!(is_renaming(&second, "c/", "d/"));

@@ -3,7 +3,7 @@
 
 use futures::FutureExt as _;
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Fault, FaultRule, Operation, SimObject, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, SimObject, When};
 use mountpoint_client::types::{Key, ObjectHeaders};
 
 use super::tests::{Bench, MIB, now, pattern, write};

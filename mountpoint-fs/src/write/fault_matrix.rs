@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use futures::FutureExt as _;
-use mountpoint_client::sim::{Fault, FaultRule, RequestId, Time, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, RequestId, Time, When};
 
 use super::tests::{Bench, MIB, now, pattern, write};
 use super::{Beginning, Stored, Writer};
 use crate::operation::FsError;
-use mountpoint_client::sim::Operation;
+use mountpoint_client::testing::sim::Operation;
 use mountpoint_client::{ErrorKind, ObjectClient as _};
 
 /// What is written, over what.

@@ -1,7 +1,7 @@
 //! Gaps and lengths that were set, against a file in memory.
 
 use futures::FutureExt as _;
-use mountpoint_client::sim::{Operation, Time};
+use mountpoint_client::testing::sim::{Operation, Time};
 
 use super::tests::{Bench, MIB, now, pattern, write};
 use super::{Beginning, Stored};

@@ -2,7 +2,7 @@
 
 use futures::FutureExt as _;
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Fault, FaultRule, Operation, SimObject, Time, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, SimObject, Time, When};
 use mountpoint_client::types::{Checksum, ChecksumAlgorithm, KeptChecksum};
 
 use super::checksum::RunningChecksum;

@@ -249,7 +249,7 @@ mod tests {
 
     use futures::FutureExt as _;
     use mountpoint_client::SimClient;
-    use mountpoint_client::sim::{Operation, SimOptions};
+    use mountpoint_client::testing::sim::{Operation, SimOptions};
     use mountpoint_client::types::{ObjectHeaders, Part, PartNumber, PutCondition, PutRequest};
 
     use super::*;

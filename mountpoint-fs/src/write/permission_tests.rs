@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use mountpoint_client::sim::{Operation, SimOptions, Time};
+use mountpoint_client::testing::sim::{Operation, SimOptions, Time};
 use mountpoint_client::{ErrorKind, SimClient};
 
 use super::tests::{Bench, MIB, now, pattern};

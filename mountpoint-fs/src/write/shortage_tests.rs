@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::join_all;
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Operation, Time};
+use mountpoint_client::testing::sim::{Operation, Time};
 use mountpoint_client::types::ChecksumAlgorithm;
 
 use super::tests::{Bench, MIB, now, pattern, write};

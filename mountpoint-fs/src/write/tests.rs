@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use mountpoint_client::sim::{Fault, FaultRule, Operation, SimOptions, Time, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, SimOptions, Time, When};
 use mountpoint_client::types::{ChecksumAlgorithm, Key};
 use mountpoint_client::{ErrorKind, ObjectClient, SimClient};
 use mountpoint_crt_sys::block::BlockPool;

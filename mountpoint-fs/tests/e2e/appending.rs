@@ -5,7 +5,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 
-use mountpoint_client::server::{Fault, Operation, RequestRecord, Rule, Server, ServerOptions};
+use mountpoint_client::testing::server::{
+    Fault, Operation, RequestRecord, Rule, Server, ServerOptions,
+};
 use nix::sys::signal::Signal;
 
 use crate::fault_loop::{every_fault_at_every_request, faults_of_writes};

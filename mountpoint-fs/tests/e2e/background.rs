@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

@@ -1,6 +1,6 @@
 //! Removing, making directories and renaming, with everyday tools on real mounts.
 
-use mountpoint_client::server::{Headers, Operation, Server};
+use mountpoint_client::testing::server::{Headers, Operation, Server};
 use mountpoint_client::types::{Key, ObjectHeaders, PutCondition, PutRequest};
 use mountpoint_client::{CrtClient, CrtClientOptions, ObjectClient as _};
 
@@ -261,7 +261,7 @@ fn touch_and_truncate_are_done_by_the_server() {
     nix::unistd::truncate(&mounted.join("f"), 11_000_000).unwrap();
     let longer = nix::unistd::truncate(&mounted.join("f"), 12_000_000);
     assert_eq!(longer, Err(nix::errno::Errno::EPERM));
-    let expected = mountpoint_client::server::synthetic_bytes(7, 0..11_000_000);
+    let expected = mountpoint_client::testing::server::synthetic_bytes(7, 0..11_000_000);
     let object = server.store().object(BUCKET, "f").unwrap();
     assert!(object.bytes() == expected, "the first 11 MB stay");
     assert!(crate::harness::read(&mounted.join("f")) == expected);

@@ -1,6 +1,6 @@
 //! Copies that the server makes, asked for by everyday programs.
 
-use mountpoint_client::server::{Headers, Operation, Server};
+use mountpoint_client::testing::server::{Headers, Operation, Server};
 
 use crate::harness::{BUCKET, Mounted, put, server, shell};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 
 use crate::harness::{BUCKET, Mounted, put, server, shell, write_and_close};
 

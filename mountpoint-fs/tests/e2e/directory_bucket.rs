@@ -1,6 +1,6 @@
 //! A directory bucket: sessions, and a listing in no order.
 
-use mountpoint_client::server::{Operation, Server};
+use mountpoint_client::testing::server::{Operation, Server};
 
 use crate::harness::{Mounted, mount_s3, read, shell};
 

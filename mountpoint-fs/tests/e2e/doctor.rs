@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Output};
 use std::time::Instant;
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 use parking_lot::Mutex;
 
 use crate::harness::{

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use mountpoint_client::server::{Fault, Operation, Rule, RuleId, Server};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, RuleId, Server};
 
 /// A fault, how often it strikes, and whether it is to be overcome. [`Fault::RefuseConnection`] is a connection that is
 /// closed and then not opened again at once.

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::time::{Duration, Instant};
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server, synthetic_bytes};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 
 use crate::harness::{BUCKET, HANG, Mounted, PATIENCE, put, read, server};
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use mountpoint_client::server::Server;
+use mountpoint_client::testing::server::Server;
 
 use crate::harness::{put, script_in_namespace, server};
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use mountpoint_client::server::{Operation, RuleId, Server, ServerOptions};
+use mountpoint_client::testing::server::{Operation, RuleId, Server, ServerOptions};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
 use nix::sys::signal::{Signal, kill};
@@ -293,7 +293,7 @@ pub(crate) fn wait_for_exit(child: &mut Child, patience: Duration) -> ExitStatus
 
 /// Waits until a rule holds back so many requests at once ([`Fault::Hold`]), and lets them go.
 ///
-/// [`Fault::Hold`]: mountpoint_client::server::Fault::Hold
+/// [`Fault::Hold`]: mountpoint_client::testing::server::Fault::Hold
 #[track_caller]
 pub(crate) fn release_when_in_flight(server: &Server, of: Operation, rule: RuleId, least: u64) {
     let log = server.log();

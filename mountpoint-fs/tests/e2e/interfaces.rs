@@ -5,10 +5,10 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::time::Instant;
 
-use mountpoint_client::server::{Server, ServerOptions};
+use mountpoint_client::testing::server::{Server, ServerOptions};
 
 use crate::harness::{ACCESS_KEY, BUCKET, HANG, Mounted, SECRET_KEY, wait_until};
-use crate::ways::{Ways, run};
+use crate::network_namespace::{Ways, run};
 
 /// Read at once, each from its beginning to its end.
 const FILES: u64 = 8;

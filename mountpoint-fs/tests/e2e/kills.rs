@@ -7,7 +7,7 @@ use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server, ServerOptions};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, ServerOptions};
 use nix::sys::signal::Signal;
 
 use crate::harness::{self, Mounted, PATIENCE, mount_s3, read, run, wait_until, write_and_close};

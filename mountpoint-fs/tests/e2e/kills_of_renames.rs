@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server, ServerOptions};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, ServerOptions};
 use nix::sys::signal::Signal;
 
 use crate::harness::{self, Mounted, PATIENCE, below, mount_s3, run};

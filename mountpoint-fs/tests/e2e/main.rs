@@ -33,6 +33,8 @@ mod machine;
 mod many_writers;
 mod memory;
 mod metadata;
+#[path = "../../../mountpoint-client/tests/network/support/network_namespace.rs"]
+mod network_namespace;
 mod one_file;
 mod outages;
 mod package;
@@ -53,8 +55,6 @@ mod state_directory;
 mod tail;
 mod tools;
 mod transport;
-#[path = "../../../mountpoint-client/tests/network/ways.rs"]
-mod ways;
 mod writing;
 mod writing_ends;
 mod writing_faults;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use mountpoint_client::server::{Server, synthetic_bytes};
+use mountpoint_client::testing::server::{Server, synthetic_bytes};
 use nix::unistd::close;
 
 use crate::harness::{BUCKET, Mounted, server};

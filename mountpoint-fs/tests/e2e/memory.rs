@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use mountpoint_client::server::{Server, synthetic_bytes};
+use mountpoint_client::testing::server::{Server, synthetic_bytes};
 
 use crate::harness::{BUCKET, Mounted, mount_s3, server};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use mountpoint_client::server::{Fault, Headers, Operation, Rule, Server};
+use mountpoint_client::testing::server::{Fault, Headers, Operation, Rule, Server};
 
 use crate::harness::{
     BUCKET, HANG, Mounted, PATIENCE, put, read, release_when_in_flight, server, shell,

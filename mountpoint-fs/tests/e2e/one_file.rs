@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server, SyntheticChecker};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, SyntheticChecker};
 
 use crate::harness::{BUCKET, Mounted, server, shell};
 

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server, ServerOptions};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, ServerOptions};
 
 use crate::harness::{ACCESS_KEY, BUCKET, Mounted, SECRET_KEY, put, read, wait_until};
 

@@ -1,6 +1,6 @@
 //! Real programs that write: what doc/SEMANTICS.md says of each, done.
 
-use mountpoint_client::server::Server;
+use mountpoint_client::testing::server::Server;
 
 use crate::harness::{BUCKET, Mounted, server, shell};
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use mountpoint_client::server::{Operation, Server, synthetic_bytes};
+use mountpoint_client::testing::server::{Operation, Server, synthetic_bytes};
 
 use crate::harness::{BUCKET, Mounted, PATIENCE, server, shell};
 

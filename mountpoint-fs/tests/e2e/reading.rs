@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::sync::Arc;
 
-use mountpoint_client::server::synthetic_bytes;
+use mountpoint_client::testing::server::synthetic_bytes;
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::harness::{BUCKET, Mounted, put, read, server, shell};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server, ServerOptions};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, ServerOptions};
 
 use crate::harness::{self, Mounted, below, mount_s3};
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::time::Duration;
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server, synthetic_bytes};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 use mountpoint_fs::config::limits::STRIDE_RUNS_MAX;
 use rand::{Rng as _, SeedableRng as _};
 

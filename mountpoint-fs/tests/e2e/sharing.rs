@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
-use mountpoint_client::server::Server;
+use mountpoint_client::testing::server::Server;
 use nix::sys::signal::Signal;
 
 use crate::harness::{BUCKET, Mounted, is_mounted, put, run, server, unmount, wait_until};

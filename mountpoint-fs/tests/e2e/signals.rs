@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mountpoint_client::server::{Fault, Operation, Rule};
+use mountpoint_client::testing::server::{Fault, Operation, Rule};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server, synthetic_bytes};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 
 use mountpoint_fs::config::limits::{NEXT_FILES_MAX, READER_IDLE};
 

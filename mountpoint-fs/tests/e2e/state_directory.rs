@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Stdio;
 
-use mountpoint_client::server::Server;
+use mountpoint_client::testing::server::Server;
 use nix::sys::signal::Signal;
 
 use crate::harness::{

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::time::{Duration, Instant};
 
-use mountpoint_client::server::{
+use mountpoint_client::testing::server::{
     Fault, Operation, OperationCounters, RequestRecord, Rule, Server, synthetic_bytes,
 };
 

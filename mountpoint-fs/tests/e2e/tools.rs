@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use mountpoint_client::credentials::{CredentialsMode, StaticKeys};
-use mountpoint_client::server::synthetic_bytes;
+use mountpoint_client::testing::server::synthetic_bytes;
 use mountpoint_client::types::{Key, ObjectHeaders, PutCondition, PutRequest};
 use mountpoint_client::{CrtClient, CrtClientOptions, ObjectClient as _};
 

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::process::{Command, Stdio};
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
 

@@ -4,7 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
-use mountpoint_client::server::{Fault, Operation, PartSizes, Rule, Server, ServerOptions};
+use mountpoint_client::testing::server::{
+    Fault, Operation, PartSizes, Rule, Server, ServerOptions,
+};
 
 use crate::harness::{BUCKET, Mounted, put, run, server, shell, store_the_first, wait_until};
 use crate::servers::Program;

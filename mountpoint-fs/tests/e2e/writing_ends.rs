@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 use nix::sys::signal::Signal;
 
 use crate::harness::{

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 
 use nix::fcntl::AT_FDCWD;
 use nix::sys::stat::{UtimensatFlags, utimensat};

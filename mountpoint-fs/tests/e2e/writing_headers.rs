@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-use mountpoint_client::server::{Operation, Server};
+use mountpoint_client::testing::server::{Operation, Server};
 
 use crate::harness::{BUCKET, Mounted, server};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use mountpoint_client::sim::{Content, SimObject};
+use mountpoint_client::testing::sim::{Content, SimObject};
 use mountpoint_client::types::{Key, KmsEncryption, ObjectHeaders};
 
 use super::renaming::rename;

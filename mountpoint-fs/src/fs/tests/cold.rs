@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use mountpoint_client::sim::Time;
+use mountpoint_client::testing::sim::Time;
 use mountpoint_client::types::ListRequest;
 use mountpoint_client::{ErrorKind, ObjectClient};
 

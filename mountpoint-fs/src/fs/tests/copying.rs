@@ -266,11 +266,11 @@ fn a_copy_carries_what_a_new_file_carries() {
     copying
         .mount
         .bucket
-        .insert(mountpoint_client::sim::SimObject {
+        .insert(mountpoint_client::testing::sim::SimObject {
             headers,
-            ..mountpoint_client::sim::SimObject::new(
+            ..mountpoint_client::testing::sim::SimObject::new(
                 key,
-                mountpoint_client::sim::Content::bytes(copying.content.clone()),
+                mountpoint_client::testing::sim::Content::bytes(copying.content.clone()),
             )
         });
     copying

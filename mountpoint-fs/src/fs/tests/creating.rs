@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use mountpoint_client::sim::{Fault, FaultRule, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 use mountpoint_client::types::Key;
 
 use super::writing::{create, write};

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Fault, FaultRule, Operation, RequestId, Time, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, RequestId, Time, When};
 
 use super::*;
 use crate::config::limits::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Operation, Time};
+use mountpoint_client::testing::sim::{Operation, Time};
 
 use super::*;
 use crate::config::limits::{FILE_TTL, LISTING_AGE_MAX};

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Content, Operation, SimObject, Time};
+use mountpoint_client::testing::sim::{Content, Operation, SimObject, Time};
 use mountpoint_client::types::Key;
 
 use super::*;

@@ -2,7 +2,7 @@
 //! was first.
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Fault, FaultRule, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 
 use super::*;
 use crate::config::WriteConfig;

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use mountpoint_client::SimClient;
-use mountpoint_client::sim::{Operation, RequestLog, SimOptions, Time};
+use mountpoint_client::testing::sim::{Operation, RequestLog, SimOptions, Time};
 
 use super::FileSystem;
 use crate::clock::Clock;

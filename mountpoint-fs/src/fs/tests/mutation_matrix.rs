@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mountpoint_client::sim::{Fault, FaultRule, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 use mountpoint_client::{ErrorKind, ObjectClient as _};
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mountpoint_client::sim::Operation;
+use mountpoint_client::testing::sim::Operation;
 use mountpoint_client::types::Priority;
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::Operation;
+use mountpoint_client::testing::sim::Operation;
 
 use super::*;
 use crate::config::limits::{FILE_TTL, OPEN_FETCH_MAX, OPEN_FRESH_MAX};
@@ -226,7 +226,7 @@ fn an_open_hides_no_directory() {
 /// Some servers have one tag for several contents.
 #[test]
 fn first_bytes_of_another_content_with_the_same_tag() {
-    use mountpoint_client::sim::{Content, SimObject};
+    use mountpoint_client::testing::sim::{Content, SimObject};
     use mountpoint_client::types::{ETag, Key};
     let keys: Vec<String> = (0..1_200).map(|n| format!("d/{n:04}.txt")).collect();
     let mount = Mount::immediate(&keys.iter().map(String::as_str).collect::<Vec<_>>());

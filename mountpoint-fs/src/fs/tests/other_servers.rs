@@ -1,6 +1,6 @@
 //! Servers that do otherwise than S3: what they do not copy goes through this machine, and what they tell wrongly is named.
 
-use mountpoint_client::sim::{Content, Fault, FaultRule, SimObject, When};
+use mountpoint_client::testing::sim::{Content, Fault, FaultRule, SimObject, When};
 use mountpoint_client::types::{ETag, Key};
 use mountpoint_client::{ErrorKind, ObjectClient as _};
 

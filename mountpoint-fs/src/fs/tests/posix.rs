@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use mountpoint_client::sim::{Content, SimObject, Time};
+use mountpoint_client::testing::sim::{Content, SimObject, Time};
 use mountpoint_client::types::{Key, ObjectHeaders};
 
 use super::*;

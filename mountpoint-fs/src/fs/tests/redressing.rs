@@ -1,7 +1,7 @@
 //! Copies of an object onto itself, which change what it carries: whoever asks for one, it is the same.
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Fault, FaultRule, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 
 use super::writing::create;
 use super::*;

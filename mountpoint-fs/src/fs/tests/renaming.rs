@@ -1,6 +1,6 @@
 //! Renaming a file.
 
-use mountpoint_client::sim::{Fault, FaultRule, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 use mountpoint_client::types::ObjectHeaders;
 use mountpoint_client::{ErrorKind, ObjectClient as _};
 
@@ -78,10 +78,12 @@ fn a_file_moves_with_what_it_carries() {
         ..ObjectHeaders::default()
     };
     let object = mount.bucket.object("a").unwrap();
-    mount.bucket.insert(mountpoint_client::sim::SimObject {
-        headers: headers.clone(),
-        ..object
-    });
+    mount
+        .bucket
+        .insert(mountpoint_client::testing::sim::SimObject {
+            headers: headers.clone(),
+            ..object
+        });
     let (a, d) = (mount.walk("a"), mount.walk("d"));
     assert!(matches!(mount.lookup(d, "b"), Err(FsError::NotFound)));
     mount.requests();

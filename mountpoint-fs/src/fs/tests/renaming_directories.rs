@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Fault, FaultRule, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 
 use super::changing::{mkdir, writable};
 use super::renaming::{content, directory_bucket, rename};

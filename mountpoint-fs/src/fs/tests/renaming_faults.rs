@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::{Content, Fault, FaultRule, RequestId, SimObject, When};
+use mountpoint_client::testing::sim::{Content, Fault, FaultRule, RequestId, SimObject, When};
 use mountpoint_client::types::{Key, ObjectHeaders};
 
 use super::changing::drive;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::executor::block_on;
-use mountpoint_client::sim::Time;
+use mountpoint_client::testing::sim::Time;
 
 use super::*;
 

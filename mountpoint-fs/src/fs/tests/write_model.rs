@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use mountpoint_client::sim::{Fault, FaultRule, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 use mountpoint_client::{ErrorKind, ObjectClient as _};
 use proptest::prelude::*;
 

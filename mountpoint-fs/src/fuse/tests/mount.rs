@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
-use mountpoint_client::sim::{SimOptions, Time, pattern_bytes};
+use mountpoint_client::testing::sim::{SimOptions, Time, pattern_bytes};
 use mountpoint_client::{ObjectClient, SimClient};
 use nix::mount::MsFlags;
 use nix::sys::signal::Signal;

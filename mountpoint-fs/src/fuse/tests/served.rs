@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mountpoint_client::sim::{SimOptions, Time};
+use mountpoint_client::testing::sim::{SimOptions, Time};
 use mountpoint_client::{ObjectClient, SimClient};
 use tokio::runtime::Runtime;
 

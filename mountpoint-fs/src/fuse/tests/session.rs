@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use mountpoint_client::sim::{Operation, SimOptions, Time, pattern_bytes};
+use mountpoint_client::testing::sim::{Operation, SimOptions, Time, pattern_bytes};
 use mountpoint_client::{ErrorKind, SimClient};
 use proptest::prelude::*;
 

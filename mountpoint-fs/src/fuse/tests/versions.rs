@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use mountpoint_client::sim::Operation;
+use mountpoint_client::testing::sim::Operation;
 
 use super::mount::Mounted;
 use crate::clock::Clock;

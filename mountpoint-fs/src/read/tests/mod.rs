@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use mountpoint_client::sim::{
+use mountpoint_client::testing::sim::{
     Fault, FaultRule, Operation, PendingGet, SimClient, SimOptions, Time, When, pattern_bytes,
 };
 use mountpoint_client::types::Priority;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mountpoint_client::sim::Time;
+use mountpoint_client::testing::sim::Time;
 use rand::prelude::*;
 
 use super::planner::{Model, model_at};

@@ -1,6 +1,6 @@
 //! What a server says that does not let us in.
 
-use mountpoint_client::server::{Fault, Operation, Rule, Server};
+use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 
 use super::{Row, Target, check_all};
 use crate::harness::{BUCKET, server};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use mountpoint_client::server::Server;
+use mountpoint_client::testing::server::Server;
 
 use super::{Row, Target, check, check_all_as};
 use crate::harness::{BUCKET, mount_s3, server};

@@ -9,7 +9,7 @@
 mod checked;
 
 use mountpoint_client::ErrorKind;
-use mountpoint_client::sim::Fault;
+use mountpoint_client::testing::sim::Fault;
 use proptest::prelude::*;
 
 use super::*;

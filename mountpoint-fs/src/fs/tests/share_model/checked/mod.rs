@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mountpoint_client::ObjectClient as _;
-use mountpoint_client::sim::{Fault, FaultRule, When};
+use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 use mountpoint_client::types::ETag;
 
 use super::*;

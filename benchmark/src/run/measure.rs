@@ -1,0 +1,282 @@
+//! One measurement: one system carries out one workload on a fresh mount.
+//!
+//! Invariant: what is counted begins after the mount is there and ends with the last read, before anything
+//! is checked or unmounted. A system that hangs is killed, so a run always ends.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+
+use crate::engine::{self, Outcome, until_ok};
+use crate::limit::Found;
+use crate::process;
+use crate::profile::{Profile, Shares};
+use crate::server::{Requests, Servers};
+use crate::system::catalog::{Role, System};
+use crate::system::mount::{Mounted, kill_now};
+use crate::workload::{Action, Conditions, Unit, Workload};
+
+/// How much longer than its limit a workload may take before the system under test is killed.
+const GRACE: Duration = Duration::from_secs(180);
+/// How long what comes before a workload may take, read to its end.
+const PREPARE_TIME_MAX: Duration = Duration::from_secs(300);
+/// How long after the last close what was written may take to be in the bucket.
+const UPLOAD_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// What one run used and did.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Measurement {
+    /// In the workload's unit.
+    pub(crate) value: f64,
+    pub(crate) elapsed_s: f64,
+    pub(crate) operations: u64,
+    /// Bytes that were read, or written.
+    pub(crate) bytes: u64,
+    /// Of one read, file or open; not there for commands.
+    pub(crate) latency_p50_us: Option<f64>,
+    pub(crate) latency_p99_us: Option<f64>,
+    pub(crate) latency_p999_us: Option<f64>,
+    /// CPU time of the system under test.
+    pub(crate) mount_cpu_s: f64,
+    /// The same and that of the reader, and of the server unless it is a given one.
+    pub(crate) total_cpu_s: f64,
+    /// Most memory the system had resident since it started.
+    pub(crate) memory_peak_bytes: u64,
+    /// `None` where the server does not count them.
+    pub(crate) requests: Option<Requests>,
+    /// Of the mount, if it was wanted.
+    #[serde(skip)]
+    pub(crate) profile: Option<Shares>,
+}
+
+/// What every measurement of a run needs.
+#[derive(Debug)]
+pub(crate) struct Bench<'a> {
+    pub(crate) servers: Servers,
+    pub(crate) scratch: &'a Path,
+    pub(crate) limit: Duration,
+    /// How the server behaves where the workload does not say.
+    pub(crate) conditions: Conditions,
+    pub(crate) drop_caches: bool,
+    /// Whether CPU profiles are wanted.
+    pub(crate) profile: bool,
+}
+
+impl Bench<'_> {
+    pub(crate) fn measure(&mut self, system: &System, workload: &Workload) -> Result<Measurement> {
+        if self.drop_caches {
+            fs::write("/proc/sys/vm/drop_caches", "3")
+                .context("cannot drop caches (needs root; --keep-caches leaves it out)")?;
+        }
+        let conditions = workload.conditions.unwrap_or(self.conditions);
+        self.servers.behind(workload.link)?.behave(conditions)?;
+        let measured = match system.role {
+            Role::ClientLimit => self.measure_client(system, workload),
+            Role::Product | Role::Peer | Role::FuseLimit => self.measure_mount(system, workload),
+        };
+        if workload.action.writes() || workload.action.reads_made_file() {
+            self.servers.behind(workload.link)?.remove_written()?;
+        }
+        measured
+    }
+
+    fn measure_mount(&mut self, system: &System, workload: &Workload) -> Result<Measurement> {
+        let server = self.servers.behind(workload.link)?;
+        if let Some(file) = engine::make(workload.action, self.scratch)? {
+            let key = workload.action.files().key(0);
+            let status = System::put_command(server, &key, &file)?.status()?;
+            ensure!(status.success(), "{key} could not be put: {status}");
+        }
+        let mounted = Mounted::start(system, server, self.scratch)?;
+        if let Some(before) = workload.before {
+            self.watched(&mounted, before, PREPARE_TIME_MAX)?;
+        }
+        engine::prepare(workload.action, self.scratch)?;
+        let server = self.servers.behind(workload.link)?;
+        server.requests_when_idle()?;
+        server.clear()?;
+        let server_pid = server.pid();
+        let profile = self.start_profile(mounted.pid())?;
+        let before = CpuTimes::now(&mounted, server_pid)?;
+        let mut outcome = self.watched(&mounted, workload.action, self.limit)?;
+        let files = workload.action.files();
+        let server = self.servers.behind(workload.link)?;
+        if workload.action.writes() {
+            // What is not in the bucket when the last file was closed is not written yet.
+            outcome.elapsed += until_ok(UPLOAD_TIME_MAX, || server.check(files))?;
+        }
+        let after = CpuTimes::now(&mounted, server_pid)?;
+        let requests = server.requests_when_idle()?;
+        let profile = profile.map(Profile::finish).transpose()?;
+        let memory_peak_bytes = process::memory_peak(mounted.pid())?;
+        let is_synthetic = !workload.action.writes() && !workload.action.reads_made_file();
+        if is_synthetic && system.role != Role::FuseLimit {
+            engine::verify(mounted.directory(), files)?;
+        }
+        let used = Used {
+            mount_cpu: after.mount - before.mount,
+            total_cpu: after.total - before.total,
+            memory_peak_bytes,
+        };
+        let measured = measurement(workload.unit, &outcome, used, requests);
+        Ok(Measurement {
+            profile,
+            ..measured
+        })
+    }
+
+    fn measure_client(&mut self, system: &System, workload: &Workload) -> Result<Measurement> {
+        let server = self.servers.behind(workload.link)?;
+        server.clear()?;
+        let before = cpu_time_of(server.pid())?;
+        let output = system
+            .client_command(server, &workload.name, self.limit)
+            .stderr(Stdio::inherit())
+            .output()?;
+        ensure!(output.status.success(), "it ended with {}", output.status);
+        let found: Found = serde_json::from_slice(&output.stdout)?;
+        let server_cpu = cpu_time_of(server.pid())? - before;
+        let requests = server.requests_when_idle()?;
+        let cpu = Duration::from_secs_f64(found.cpu_s);
+        let used = Used {
+            mount_cpu: cpu,
+            total_cpu: cpu + server_cpu,
+            memory_peak_bytes: found.memory_peak_bytes,
+        };
+        Ok(measurement(workload.unit, &found.outcome, used, requests))
+    }
+
+    fn start_profile(&self, pid: u32) -> Result<Option<Profile>> {
+        self.profile
+            .then(|| Profile::start(self.scratch, pid))
+            .transpose()
+    }
+
+    /// Carries `action` out, and kills the system if that takes much longer than it should: reads that
+    /// the system does not answer can end in no other way.
+    fn watched(&self, mounted: &Mounted, action: Action, limit: Duration) -> Result<Outcome> {
+        let pid = mounted.pid();
+        let (ended, end) = mpsc::channel::<()>();
+        let watch = thread::Builder::new()
+            .name("watch".to_owned())
+            .spawn(move || {
+                let late = end.recv_timeout(limit + GRACE) == Err(RecvTimeoutError::Timeout);
+                if late {
+                    kill_now(pid);
+                }
+                late
+            })?;
+        let outcome = engine::run(action, mounted.directory(), self.scratch, limit);
+        drop(ended);
+        if watch.join().unwrap_or_default() {
+            bail!(
+                "it was killed because it took longer than {:?}",
+                limit + GRACE
+            );
+        }
+        outcome
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CpuTimes {
+    mount: Duration,
+    /// The same and that of the server and of this process with the children it waited for.
+    total: Duration,
+}
+
+impl CpuTimes {
+    fn now(mounted: &Mounted, server_pid: Option<u32>) -> Result<Self> {
+        let mount = process::cpu_time(mounted.pid())?;
+        let server = cpu_time_of(server_pid)?;
+        Ok(Self {
+            mount,
+            total: mount + server + process::own_cpu_time()?,
+        })
+    }
+}
+
+/// Nothing for a server that does not run here.
+fn cpu_time_of(server_pid: Option<u32>) -> Result<Duration> {
+    server_pid.map_or(Ok(Duration::ZERO), process::cpu_time)
+}
+
+/// What a run used.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    mount_cpu: Duration,
+    total_cpu: Duration,
+    memory_peak_bytes: u64,
+}
+
+fn measurement(
+    unit: Unit,
+    outcome: &Outcome,
+    used: Used,
+    requests: Option<Requests>,
+) -> Measurement {
+    let microseconds = |latency: Duration| latency.as_secs_f64() * 1e6;
+    Measurement {
+        value: value(unit, outcome),
+        elapsed_s: outcome.elapsed.as_secs_f64(),
+        operations: outcome.operations,
+        bytes: outcome.bytes,
+        latency_p50_us: outcome.latency_p50.map(microseconds),
+        latency_p99_us: outcome.latency_p99.map(microseconds),
+        latency_p999_us: outcome.latency_p999.map(microseconds),
+        mount_cpu_s: used.mount_cpu.as_secs_f64(),
+        total_cpu_s: used.total_cpu.as_secs_f64(),
+        memory_peak_bytes: used.memory_peak_bytes,
+        requests,
+        profile: None,
+    }
+}
+
+fn value(unit: Unit, outcome: &Outcome) -> f64 {
+    let seconds = outcome.elapsed.as_secs_f64();
+    match unit {
+        Unit::GigabytesPerSecond => outcome.bytes as f64 / 1e9 / seconds,
+        Unit::ReadsPerSecond | Unit::FilesPerSecond => outcome.operations as f64 / seconds,
+        Unit::Milliseconds => milliseconds(outcome.latency_p50),
+        Unit::MillisecondsP999 => milliseconds(outcome.latency_p999),
+        Unit::MillisecondsInAll => seconds * 1e3,
+    }
+}
+
+fn milliseconds(latency: Option<Duration>) -> f64 {
+    latency.map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_in_the_unit_of_the_workload() {
+        let outcome = Outcome {
+            elapsed: Duration::from_secs(2),
+            operations: 100,
+            bytes: 3_000_000_000,
+            latency_p50: Some(Duration::from_nanos(1 << 21)),
+            latency_p99: None,
+            latency_p999: Some(Duration::from_nanos(1 << 22)),
+        };
+        let cases = [
+            (Unit::GigabytesPerSecond, 1.5),
+            (Unit::ReadsPerSecond, 50.0),
+            (Unit::FilesPerSecond, 50.0),
+            (Unit::Milliseconds, 2.097_152),
+            (Unit::MillisecondsP999, 4.194_304),
+            (Unit::MillisecondsInAll, 2000.0),
+        ];
+        for (unit, expected) in cases {
+            assert!((value(unit, &outcome) - expected).abs() < 1e-9, "{unit:?}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! A run: every measurement of every system, in turns.
+
+pub(crate) mod measure;
+pub(crate) mod progress;
+pub(crate) mod session;

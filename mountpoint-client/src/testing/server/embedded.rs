@@ -1,0 +1,268 @@
+//! A running server: its threads, its address, its store.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use s3s::service::S3ServiceBuilder;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use super::api::express::Sessions;
+use super::api::s3::{KeyPair, Operations};
+use super::connections;
+use super::http::faults::Faults;
+use super::http::request_log::{LogMode, RequestLog};
+use super::service::Service;
+use super::store::buckets::Store;
+
+/// How a server is to be started.
+#[derive(Clone)]
+pub struct ServerOptions {
+    /// Where it listens; port 0 for any that is free.
+    pub address: SocketAddr,
+    /// Access key and secret key that requests must be signed with. `None`: every request is accepted,
+    /// unsigned or signed with whatever key.
+    pub credentials: Option<(String, String)>,
+    /// Region of its buckets, as HeadBucket and GetBucketLocation tell it.
+    pub region: String,
+    /// Threads that serve, at least 1.
+    pub worker_threads: usize,
+    /// How much its log keeps.
+    pub log: LogMode,
+    /// What the ETags of parts are made of.
+    pub part_tags: PartTags,
+    /// Which sizes the parts of an upload may have.
+    pub part_sizes: PartSizes,
+    /// Parts that an object of a directory bucket may have when bytes are appended to it.
+    pub append_parts_max: usize,
+    /// How long a session of a directory bucket lasts.
+    pub session_lifetime: Duration,
+}
+
+/// What the ETag of an upload's part is made of. S3 promises only that it tells one content from another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartTags {
+    /// The MD5 of its bytes, as S3's where nothing is encrypted with a key of KMS.
+    #[default]
+    Md5,
+    /// The checksum that is computed in any case, unless the client sends an MD5. An MD5 takes more CPU time than all
+    /// the rest of an upload, on the same cores as the client that is measured.
+    Checksum,
+}
+
+/// Which sizes the parts of an upload may have. None but the last is below 5 MiB in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartSizes {
+    /// Any, as in S3.
+    #[default]
+    Any,
+    /// All but the last are equally large, and the last is not larger: as Cloudflare's R2 asks for.
+    Equal,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            credentials: None,
+            region: "us-east-1".to_owned(),
+            worker_threads: 2,
+            log: LogMode::Full,
+            part_tags: PartTags::default(),
+            part_sizes: PartSizes::default(),
+            append_parts_max: 10_000,
+            // As S3's.
+            session_lifetime: Duration::from_secs(300),
+        }
+    }
+}
+
+impl fmt::Debug for ServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the secret.
+        let Self {
+            address,
+            credentials,
+            region,
+            worker_threads,
+            log,
+            part_tags,
+            part_sizes,
+            append_parts_max,
+            session_lifetime,
+        } = self;
+        let access_key = credentials.as_ref().map(|(access_key, _)| access_key);
+        f.debug_struct("ServerOptions")
+            .field("address", address)
+            .field("access_key", &access_key)
+            .field("region", region)
+            .field("worker_threads", worker_threads)
+            .field("log", log)
+            .field("part_tags", part_tags)
+            .field("part_sizes", part_sizes)
+            .field("append_parts_max", append_parts_max)
+            .field("session_lifetime", session_lifetime)
+            .finish()
+    }
+}
+
+/// A running server. Dropping it stops it, within [`Server::STOP_TIME_MAX`].
+pub struct Server {
+    address: SocketAddr,
+    store: Arc<Store>,
+    log: Arc<RequestLog>,
+    faults: Arc<Faults>,
+    sessions: Arc<Sessions>,
+    stop: watch::Sender<bool>,
+    main: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Longest time that stopping takes: requests that are still in flight then are cut off.
+    pub const STOP_TIME_MAX: Duration = Duration::from_millis(500);
+
+    /// Starts a server on threads of its own.
+    ///
+    /// # Errors
+    /// If it cannot listen at the address, or start its threads.
+    pub fn start(options: ServerOptions) -> io::Result<Self> {
+        let store = Arc::new(Store::new(&options));
+        let log = Arc::new(RequestLog::new(options.log));
+        let faults = Arc::new(Faults::default());
+        let sessions = Arc::new(Sessions::new(options.session_lifetime));
+        let verifies = options.credentials.is_some();
+        let mut s3 = S3ServiceBuilder::new(Operations {
+            store: Arc::clone(&store),
+            region: options.region,
+            sessions: Arc::clone(&sessions),
+        });
+        if let Some((access_key, secret_key)) = options.credentials {
+            s3.set_auth(KeyPair {
+                access_key,
+                secret_key: secret_key.into(),
+            });
+        }
+        let (log_of_service, faults_of_service) = (Arc::clone(&log), Arc::clone(&faults));
+        let service = Service {
+            s3: s3.build(),
+            store: Arc::clone(&store),
+            log: log_of_service,
+            faults: faults_of_service,
+            sessions: Arc::clone(&sessions),
+            answers: AtomicU64::new(0),
+            verifies,
+        };
+        let runtime = runtime(options.worker_threads.max(1))?;
+        let listener = {
+            let _entered = runtime.enter();
+            connections::listen(options.address)?
+        };
+        let address = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        let main = std::thread::Builder::new()
+            .name("s3-server".to_owned())
+            .spawn(move || run(runtime, listener, service, stopped))?;
+        Ok(Self {
+            address,
+            store,
+            log,
+            faults,
+            sessions,
+            stop,
+            main: Some(main),
+        })
+    }
+
+    /// Starts a server with default options and an empty bucket.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_with_bucket(bucket: &str) -> io::Result<Self> {
+        let server = Self::start(ServerOptions::default())?;
+        server.store.create_bucket(bucket);
+        Ok(server)
+    }
+
+    /// Where it listens, as a URL for clients that use path style.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its buckets and objects.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// What was asked of it.
+    #[must_use]
+    pub fn log(&self) -> &RequestLog {
+        &self.log
+    }
+
+    /// Ends every session of its directory buckets, before their time.
+    pub fn end_sessions(&self) {
+        self.sessions.end_all();
+    }
+
+    /// The rules by which it misbehaves.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(main) = self.main.take()
+            && main.join().is_err()
+        {
+            tracing::error!("the S3 server's main thread panicked");
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("address", &self.address)
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}
+
+fn runtime(worker_threads: usize) -> io::Result<Runtime> {
+    let started = AtomicUsize::new(0);
+    Builder::new_multi_thread()
+        .worker_threads(worker_threads)
+        .thread_name_fn(move || format!("s3-server-{}", started.fetch_add(1, Ordering::Relaxed)))
+        .enable_all()
+        .build()
+}
+
+/// Owns the runtime, so that it never ends within somebody's async context.
+fn run(runtime: Runtime, listener: TcpListener, service: Service, stopped: watch::Receiver<bool>) {
+    let service = Arc::new(service);
+    runtime.block_on(connections::serve(
+        listener,
+        service,
+        stopped,
+        Server::STOP_TIME_MAX,
+    ));
+    // What is left are tasks that wait, and they are dropped: nothing here blocks a thread.
+    runtime.shutdown_timeout(Server::STOP_TIME_MAX);
+}

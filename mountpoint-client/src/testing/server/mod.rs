@@ -1,0 +1,30 @@
+//! An S3 server in this process, for the demo, the tests and the benchmark.
+//!
+//! Real HTTP and SigV4 on loopback through the `s3s` crate; buckets and objects in memory, or computed
+//! ([`Store::put_synthetic`]); a log of every request; and [`Faults`] that make it misbehave. As far as it
+//! goes it behaves as S3's documentation says; whatever it does not do is answered with 501.
+//!
+//! It knows nothing of the client. Path style only, one region, no versions, no access control lists. A bucket
+//! whose name ends with `--x-s3` is a directory bucket; a server that verifies signatures has none of those.
+//!
+//! Invariant: an object is replaced as a whole, so every answer comes from one version. It runs on threads
+//! of its own, named `s3-server…`, and stops when [`Server`] is dropped.
+
+mod api;
+mod clock;
+mod connections;
+mod embedded;
+mod http;
+mod operation;
+mod service;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use embedded::{PartSizes, PartTags, Server, ServerOptions};
+pub use http::faults::{Fault, Faults, Rule, RuleId};
+pub use http::request_log::{LogMode, OperationCounters, RequestLog, RequestRecord};
+pub use operation::Operation;
+pub use store::buckets::Store;
+pub use store::object::{Encryption, Headers, Object, Restore};
+pub use store::synthetic::{PERIOD, SyntheticChecker, SyntheticMismatch, synthetic_bytes};

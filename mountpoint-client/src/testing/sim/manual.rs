@@ -1,0 +1,149 @@
+//! The test's hand on requests that wait: [`Time::Manual`](super::Time::Manual) and
+//! [`Time::ManualGets`](super::Time::ManualGets).
+//!
+//! A test sees what waits, publishes bytes piece by piece, and ends requests in any order. Observers are
+//! called on the thread of the test, inside these methods.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::ErrorKind;
+use crate::types::Priority;
+
+use super::client::SimClient;
+use super::get_operation::{Flight, Step};
+use super::request_log::Operation;
+use super::store::check::injected;
+
+/// Requests that [`SimClient::deliver_all`] ends at most, so that a reader that never stops asking fails a test
+/// and does not hang it.
+const DELIVER_ALL_MAX: usize = 1 << 16;
+
+/// Names a request that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub(super) u64);
+
+/// A GET that waits.
+#[derive(Clone, Debug)]
+pub struct PendingGet {
+    /// Its name.
+    pub id: RequestId,
+    /// The object's key.
+    pub key: String,
+    /// Bytes of the object it asks for.
+    pub range: Range<u64>,
+    /// Who waits for it.
+    pub priority: Priority,
+    /// Bytes that are not published yet.
+    pub bytes_left: u64,
+}
+
+/// Any other request that waits.
+#[derive(Clone, Debug)]
+pub struct PendingRequest {
+    /// Its name.
+    pub id: RequestId,
+    /// What it asks.
+    pub operation: Operation,
+    /// The key, a listing's prefix, or a copy's destination; empty where there is none.
+    pub key: String,
+}
+
+/// A request that waits, and how to answer it.
+pub(super) struct Queued {
+    pub(super) operation: Operation,
+    pub(super) key: String,
+    pub(super) answer: Answer,
+}
+
+/// Does the work and tells the waiter; or fails instead of working.
+pub(super) type Answer = Box<dyn FnOnce(Option<ErrorKind>) + Send>;
+
+impl SimClient {
+    /// The GETs that have not ended, oldest first.
+    #[must_use]
+    pub fn pending_gets(&self) -> Vec<PendingGet> {
+        let flights: Vec<_> = self.shared.desk.lock().gets.values().cloned().collect();
+        let pending = flights.iter().map(|flight| PendingGet {
+            id: flight.id,
+            key: flight.request.key.as_str().to_owned(),
+            range: flight.request.range.clone(),
+            priority: flight.request.priority,
+            bytes_left: flight.bytes_left(),
+        });
+        pending.collect()
+    }
+
+    /// The requests other than GETs that wait for an answer, oldest first.
+    #[must_use]
+    pub fn pending_requests(&self) -> Vec<PendingRequest> {
+        let desk = self.shared.desk.lock();
+        let pending = desk.queued.iter().map(|(id, queued)| PendingRequest {
+            id: *id,
+            operation: queued.operation,
+            key: queued.key.clone(),
+        });
+        pending.collect()
+    }
+
+    /// Publishes the next `bytes` of a GET, fewer if fewer are left, and tells its observer. Never finishes it;
+    /// it does fail it where S3 would (missing key, other version). With 0 bytes only that is decided.
+    /// `false` if no such GET waits.
+    pub fn deliver(&self, id: RequestId, bytes: u64) -> bool {
+        self.flight(id)
+            .is_some_and(|flight| flight.step(Step::Publish(bytes)))
+    }
+
+    /// Publishes the rest of a GET and finishes it, or answers another request. `false` if none such waits.
+    pub fn finish(&self, id: RequestId) -> bool {
+        if let Some(flight) = self.flight(id) {
+            return flight.step(Step::Finish);
+        }
+        self.answer(id, None)
+    }
+
+    /// Fails a request; it has had no effect. `false` if no such request waits.
+    pub fn fail(&self, id: RequestId, kind: ErrorKind) -> bool {
+        if let Some(flight) = self.flight(id) {
+            return flight.fail(injected(kind, flight.request.key.as_str()));
+        }
+        self.answer(id, Some(kind))
+    }
+
+    /// Finishes every request that waits, oldest first, and those that are made meanwhile. Returns how many.
+    /// Panics after 65,536: something asks without end.
+    pub fn deliver_all(&self) -> usize {
+        let mut finished = 0;
+        while let Some(id) = self.oldest() {
+            assert!(finished < DELIVER_ALL_MAX, "requests without end");
+            if !self.finish(id) {
+                // Its step is running further up this stack; whoever runs it goes on.
+                break;
+            }
+            finished += 1;
+        }
+        finished
+    }
+
+    fn oldest(&self) -> Option<RequestId> {
+        let desk = self.shared.desk.lock();
+        let get = desk.gets.keys().next();
+        let request = desk.queued.keys().next();
+        get.into_iter().chain(request).min().copied()
+    }
+
+    fn flight(&self, id: RequestId) -> Option<Arc<Flight>> {
+        self.shared.desk.lock().gets.get(&id).cloned()
+    }
+
+    fn answer(&self, id: RequestId, failure: Option<ErrorKind>) -> bool {
+        let queued = self.shared.desk.lock().queued.remove(&id);
+        match queued {
+            Some(queued) => {
+                (queued.answer)(failure);
+                true
+            }
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! How a [`SimClient`](super::SimClient) behaves.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::faults::FaultRule;
+
+/// Who moves requests forward.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Time {
+    /// Every request is answered before the call that makes it returns; latency and throughput mean nothing.
+    #[default]
+    Immediate,
+    /// Every request waits until the test delivers, finishes, answers or fails it.
+    Manual,
+    /// GETs wait for the test; everything else is answered at once.
+    ManualGets,
+    /// Requests take the time that latency and throughput say, on a thread of the client.
+    Threaded,
+}
+
+/// Everything that can be set.
+#[derive(Clone, Debug)]
+pub struct SimOptions {
+    /// Seed of all that looks random: latencies, faults by chance, listing order of a directory bucket.
+    pub seed: u64,
+    /// Who moves requests forward.
+    pub time: Time,
+    /// How long S3 takes to answer; uniformly distributed.
+    pub latency: Range<Duration>,
+    /// Bytes per second of each GET; `None` delivers all bytes at once.
+    pub throughput: Option<u64>,
+    /// What goes wrong from the start; more with [`SimClient::add_fault`](super::SimClient::add_fault).
+    pub faults: Vec<FaultRule>,
+    /// A directory bucket: rename and sessions work, a listing comes in no particular order.
+    pub directory_bucket: bool,
+    /// What HeadBucket says.
+    pub region: Option<String>,
+}
+
+impl Default for SimOptions {
+    /// A general purpose bucket that answers at once.
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            time: Time::Immediate,
+            latency: Duration::ZERO..Duration::ZERO,
+            throughput: None,
+            faults: Vec::new(),
+            directory_bucket: false,
+            region: Some("us-east-1".to_owned()),
+        }
+    }
+}

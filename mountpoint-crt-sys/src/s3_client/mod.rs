@@ -1,0 +1,6 @@
+//! The CRT's S3 client, and what Mountpoint changes inside it.
+
+pub(crate) mod client;
+pub(crate) mod hook;
+pub(crate) mod idle_connections;
+pub(crate) mod retry;
