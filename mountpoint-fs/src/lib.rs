@@ -19,6 +19,5 @@ pub mod mutate;
 pub mod namespace;
 pub mod operation;
 pub mod read;
-pub mod read_mode;
 pub mod sync;
 pub mod write;

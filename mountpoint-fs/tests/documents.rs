@@ -445,7 +445,7 @@ const LAYERS: [&[&str]; 10] = [
     &["cli", "fuse"],
     &["fs"],
     &["namespace", "handle"],
-    &["read", "read_mode", "write"],
+    &["read", "write"],
     &["mutate"],
     &["memory", "journal"],
     &["operation"],

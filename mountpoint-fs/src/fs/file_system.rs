@@ -25,8 +25,8 @@ use crate::operation::{
     Attributes, DirectorySink, Entry, FsError, HandleNo, InodeNo, Looking, OpenOptions, Opened,
     Purpose, ReadData, StaleName, StatFs, Surplus,
 };
+use crate::read::mode::ReadModes;
 use crate::read::{NextFile, NextFiles, NextFilesStats, ReadContext, Reader};
-use crate::read_mode::ReadModes;
 use crate::sync::Mutex;
 use crate::write::{MemorySource, WriteContext};
 

@@ -6,7 +6,7 @@ use super::late_writer::LateWriter;
 use super::open_writer::OpenWriter;
 use crate::operation::{FsError, InodeNo};
 use crate::read::Reader;
-use crate::read_mode::ReadWatch;
+use crate::read::mode::ReadWatch;
 use crate::sync::Mutex;
 
 /// One open of a file: it is read or written, never both at once.

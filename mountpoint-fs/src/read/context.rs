@@ -15,12 +15,6 @@ use std::time::Duration;
 use mountpoint_client::ObjectClient;
 use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 
-use super::delay::LeastDelays;
-use super::hedger::Hedger;
-use super::open_object::OpenObject;
-use super::sharing::OpenVersions;
-use super::traces::Traces;
-use super::window::PaidWindows;
 use crate::clock::Clock;
 use crate::config::ReadConfig;
 use crate::config::limits::{
@@ -28,6 +22,12 @@ use crate::config::limits::{
     SHARE_BEHIND_SHARE, SHARE_USED_SHARE,
 };
 use crate::memory::{Budget, Reservation, Shortage};
+use crate::read::fetch::Hedger;
+use crate::read::layout::Traces;
+use crate::read::object::OpenObject;
+use crate::read::object::OpenVersions;
+use crate::read::plan::LeastDelays;
+use crate::read::plan::PaidWindows;
 use crate::sync::Mutex;
 
 /// What all readers of a mount share: client, block pool, memory budget, settings.

@@ -5,32 +5,19 @@
 //! air, `Traces` remembers where files were read, [`ReadContext`] is what a mount's readers share. [`NextFiles`] has readers
 //! of files that are not open yet.
 
-mod blocks;
 mod context;
-mod delay;
-mod flight;
-mod habit;
-mod hedge;
-mod hedger;
-mod held;
-mod next_files;
-mod open_object;
-mod part_length;
-mod planner;
+mod fetch;
+mod layout;
+pub mod mode;
+mod object;
+mod plan;
+mod prefetch_budget;
 mod reader;
-mod recent_least;
-mod replay;
-mod seats;
-mod sharing;
-mod skips;
-mod stride;
-mod traces;
-mod tracks;
-mod window;
+mod sibling_prefetch;
 
 pub use context::{ReadContext, ReadStats};
-pub use next_files::{NextFile, NextFiles, NextFilesStats};
 pub use reader::Reader;
+pub use sibling_prefetch::{NextFile, NextFiles, NextFilesStats};
 
 #[cfg(test)]
 mod tests;

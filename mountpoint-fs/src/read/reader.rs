@@ -5,11 +5,11 @@ use std::sync::Arc;
 use mountpoint_client::types::{ETag, Key};
 
 use super::context::ReadContext;
-use super::next_files::Ahead;
-use super::open_object::{Keep, Open, OpenObject, wait};
-use super::sharing::VersionId;
+use super::prefetch_budget::Ahead;
 use crate::config::limits::SMALL_FILE_MAX;
 use crate::operation::{FsError, ReadData};
+use crate::read::object::VersionId;
+use crate::read::object::{Keep, Open, OpenObject, wait};
 
 /// Reads one version of one object. Any number of reads may be in progress at once. A clone is the same reader.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 mod failures;
 mod hedging;
 mod patterns;
-mod planner;
+
 mod sharing;
 mod sharing_mixed;
 

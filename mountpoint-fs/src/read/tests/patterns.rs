@@ -5,8 +5,8 @@ use std::time::Duration;
 use mountpoint_client::testing::sim::Time;
 use rand::prelude::*;
 
-use super::planner::{Model, model_at};
 use super::{Bucket, read};
+use crate::read::plan::tests::{Model, model_at};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

@@ -1,0 +1,167 @@
+//! What is held of one version of an object, and who reads it.
+//!
+//! Sends nothing and takes no lock: it belongs to the state of [`Reader`](crate::read::Reader). Knows which bytes are here or in
+//! the air, and lets go what nobody will come to.
+
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::readers::{Patience, Seats};
+use crate::config::limits::{ISLAND_MIN, SLICES_MAX};
+use crate::operation::{ReadData, Slices};
+use crate::read::fetch::Flight;
+use crate::read::plan::{Access, Bounds, Plan};
+use crate::read::plan::{BlockMap, without};
+
+/// Blocks, and those who read them.
+#[derive(Debug, Default)]
+pub(in crate::read) struct Held {
+    pub(in crate::read) blocks: BlockMap<Arc<Flight>>,
+    pub(in crate::read) seats: Seats,
+}
+
+/// Some bytes of a flight's block, wanted by a read.
+pub(in crate::read) struct Piece {
+    pub(in crate::read) flight: Arc<Flight>,
+    pub(in crate::read) bytes: Range<usize>,
+}
+
+impl Held {
+    /// Forgets blocks that will never hold what a read of `range` needs. If the reply would be made of too many
+    /// blocks, all of them: they are fetched again as one.
+    pub(in crate::read) fn forget_failed(
+        &mut self,
+        range: &Range<u64>,
+        removed: &mut Vec<Arc<Flight>>,
+    ) {
+        let is_failed = |flight: &Flight| flight.has_failed_before(share_of(flight, range).end);
+        let mut count = 0;
+        let mut any_failed = false;
+        for (_, flight) in self.blocks.overlapping(range.clone()) {
+            count += 1;
+            any_failed |= is_failed(flight);
+        }
+        if any_failed || count > SLICES_MAX {
+            let overlaps = |held: &Range<u64>| held.start < range.end && range.start < held.end;
+            let is_unwanted = |held: &Range<u64>, flight: &Arc<Flight>| {
+                overlaps(held) && (count > SLICES_MAX || is_failed(flight))
+            };
+            self.blocks.remove_if(is_unwanted, removed);
+        }
+    }
+
+    /// Whether every byte of `range` is here.
+    pub(in crate::read) fn is_ready(&self, range: &Range<u64>) -> bool {
+        let mut end = range.start;
+        for (held, flight) in self.blocks.overlapping(range.clone()) {
+            if held.start > end || !flight.has(share_of(flight, range).end) {
+                return false;
+            }
+            end = held.end;
+        }
+        end >= range.end
+    }
+
+    /// `range`, which is all here.
+    pub(in crate::read) fn data(&self, range: &Range<u64>) -> ReadData {
+        let mut slices = Slices::new();
+        for (_, flight) in self.blocks.overlapping(range.clone()) {
+            flight.add_slices(share_of(flight, range), &mut slices);
+        }
+        ReadData { slices }
+    }
+
+    /// The blocks that `range` is in or will be.
+    pub(in crate::read) fn pieces(&self, range: &Range<u64>) -> Vec<Piece> {
+        let flights = self.blocks.overlapping(range.clone());
+        flights
+            .map(|(_, flight)| Piece {
+                flight: Arc::clone(flight),
+                bytes: share_of(flight, range),
+            })
+            .collect()
+    }
+
+    /// What a read calls for, by the planner at `asker`. What others have had the page cache filled with is not asked for
+    /// ahead.
+    pub(in crate::read) fn plan(
+        &mut self,
+        asker: usize,
+        access: &Access,
+        bounds: &Bounds<'_>,
+    ) -> Plan {
+        let mut plan = self.seats.planner(asker).plan(access, &self.blocks, bounds);
+        let asks_ahead = !plan.ahead.is_empty() || !plan.elsewhere.is_empty();
+        if self.seats.is_shared() && asks_ahead {
+            let has = self.seats.in_page_cache(asker);
+            if !has.is_empty() {
+                for ranges in [&mut plan.ahead, &mut plan.elsewhere] {
+                    let rest = |get: Range<u64>| without(get, has.iter().cloned());
+                    *ranges = mem::take(ranges).into_iter().flat_map(rest).collect();
+                }
+            }
+        }
+        plan
+    }
+
+    /// Drops what has been read, up to the bytes of the latest read, unless others are about to come to it.
+    pub(in crate::read) fn remove_read(
+        &mut self,
+        reader: usize,
+        range: &Range<u64>,
+        done: &Range<u64>,
+        patience: impl FnOnce() -> Patience,
+        removed: &mut Vec<Arc<Flight>>,
+    ) {
+        if !self.seats.is_shared() {
+            self.blocks.remove_inside(done, removed);
+            return;
+        }
+        // Of what was read before somebody has said already for whom it stays.
+        let mut read = self.blocks.overlapping(range.clone());
+        let is_read =
+            |(held, _): &(&Range<u64>, _)| done.start <= held.start && held.end <= done.end;
+        let Some(first) = read.find(is_read).map(|(held, _)| held.start) else {
+            return;
+        };
+        drop(read);
+        let mut patience = patience();
+        if done.start > 0 && done.end - done.start < ISLAND_MIN {
+            // Of random reads nothing stays: it would splinter the requests of who comes in sequence.
+            patience.behind_max = 0;
+        }
+        let wanted = self.seats.wanted(Some(reader), Some(patience));
+        let is_unwanted = |held: &Range<u64>| !wanted.contains(held);
+        self.blocks
+            .remove_inside_if(&(first..done.end), is_unwanted, removed);
+    }
+
+    /// Drops what nobody will come to. Whoever reads alone needs no `patience`.
+    pub(in crate::read) fn retire(
+        &mut self,
+        patience: impl FnOnce() -> Patience,
+        removed: &mut Vec<Arc<Flight>>,
+    ) {
+        let patience = self.seats.is_shared().then(patience);
+        if let Some(Patience { now, .. }) = patience {
+            self.seats.forget_idle(now);
+        }
+        let wanted = self.seats.wanted(None, patience);
+        self.blocks
+            .remove_if(|held, _| !wanted.contains(held), removed);
+    }
+
+    /// Streams that are read ahead.
+    pub(in crate::read) fn stream_count(&self) -> usize {
+        self.seats.stream_count(|bytes| self.blocks.holds(bytes))
+    }
+}
+
+/// The part of a flight's block that belongs to `range`.
+fn share_of(flight: &Flight, range: &Range<u64>) -> Range<usize> {
+    let held = flight.range();
+    let within =
+        |offset: u64| usize::try_from(offset - held.start).expect("a block fits into memory");
+    within(range.start.max(held.start))..within(range.end.min(held.end))
+}

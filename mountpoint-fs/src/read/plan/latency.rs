@@ -1,0 +1,118 @@
+//! The least time that a GET of this mount took, by its size, and until its first byte: what the store and the network
+//! need when nothing queues.
+//!
+//! Knows no request and no stream; told how long GETs took, it says the least of the last one to two periods. The
+//! least of many tells how far the store is, where an average would tell how busy this machine is. Lock-free; told on
+//! the client's threads, asked while a read is planned.
+//!
+//! Invariant: what it says was measured at most two periods ago.
+
+use std::time::Duration;
+
+use super::windowed_min::RecentLeast;
+use crate::config::limits::PART_MIN;
+
+/// The least delays of late, by size.
+#[derive(Debug, Default)]
+pub(in crate::read) struct LeastDelays {
+    classes: [RecentLeast; CLASSES],
+    first_byte: RecentLeast,
+}
+
+impl LeastDelays {
+    /// A GET of `len` bytes took `delay`, until now.
+    pub(in crate::read) fn record(&self, len: u64, delay: Duration, now: Duration) {
+        self.classes[class(len)].record(nanos(delay), now);
+    }
+
+    /// The least that a GET of about `len` bytes took in the two periods until now; `None` if there was none.
+    pub(in crate::read) fn of(&self, len: u64, now: Duration) -> Option<Duration> {
+        self.classes[class(len)]
+            .least(now)
+            .map(Duration::from_nanos)
+    }
+
+    /// The first byte of a GET came after `delay`, now.
+    pub(in crate::read) fn record_first_byte(&self, delay: Duration, now: Duration) {
+        self.first_byte.record(nanos(delay), now);
+    }
+
+    /// The least until a first byte in the two periods until now, whatever the size of the GET: what the way to the
+    /// store and back takes.
+    pub(in crate::read) fn first_byte(&self, now: Duration) -> Option<Duration> {
+        self.first_byte.least(now).map(Duration::from_nanos)
+    }
+}
+
+fn nanos(delay: Duration) -> u64 {
+    u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Doublings of the smallest part.
+pub(in crate::read) fn class(len: u64) -> usize {
+    let doublings = (len / PART_MIN).max(1).ilog2() as usize;
+    doublings.min(CLASSES - 1)
+}
+
+/// From 128 KiB to 16 MiB and more.
+pub(in crate::read) const CLASSES: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each case: delays as `(second, milliseconds)`, and the least that is known at a second, in milliseconds.
+    #[track_caller]
+    fn check(delays: &[(u64, u64)], second: u64, least: Option<u64>) {
+        let known = LeastDelays::default();
+        for (second, millis) in delays {
+            let delay = Duration::from_millis(*millis);
+            known.record(1 << 20, delay, Duration::from_secs(*second));
+        }
+        assert_eq!(
+            known.of(1 << 20, Duration::from_secs(second)),
+            least.map(Duration::from_millis),
+            "{delays:?}"
+        );
+    }
+
+    #[test]
+    fn the_least_of_the_last_two_periods() {
+        check(&[], 0, None);
+        check(&[(0, 20)], 0, Some(20));
+        check(&[(0, 20), (1, 10), (2, 30)], 2, Some(10));
+        check(&[(0, 10), (31, 20)], 31, Some(10));
+        check(&[(0, 10), (31, 20), (61, 30)], 61, Some(20));
+        check(&[(0, 10), (91, 30)], 91, Some(30));
+        check(&[(0, 10)], 59, Some(10));
+        check(&[(0, 10)], 60, None);
+        check(&[(0, 10), (31, 20)], 60, Some(20));
+    }
+
+    #[test]
+    fn first_bytes_are_told_apart_from_whole_ranges() {
+        let known = LeastDelays::default();
+        known.record(1 << 20, Duration::from_millis(5), Duration::ZERO);
+        assert_eq!(known.first_byte(Duration::ZERO), None);
+        for millis in [4, 3, 6] {
+            known.record_first_byte(Duration::from_millis(millis), Duration::ZERO);
+        }
+        let least = |second| known.first_byte(Duration::from_secs(second));
+        assert_eq!(least(0), Some(Duration::from_millis(3)));
+        assert_eq!(least(60), None);
+    }
+
+    #[test]
+    fn sizes_are_told_apart_by_doublings() {
+        for (len, other, same) in [
+            (1, PART_MIN, true),
+            (PART_MIN, 2 * PART_MIN - 1, true),
+            (PART_MIN, 2 * PART_MIN, false),
+            (8 << 20, (8 << 20) + 1, true),
+            (8 << 20, 4 << 20, false),
+            (16 << 20, 1 << 40, true),
+        ] {
+            assert_eq!(class(len) == class(other), same, "{len} {other}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Patterns of reads that are no sequence. Each is pure and proposes what to ask for; the planner decides.
+
+mod run_length;
+mod sparse_scan;
+mod stride;
+
+pub(super) use run_length::Habit;
+pub(super) use sparse_scan::Skips;
+pub(super) use stride::Stride;

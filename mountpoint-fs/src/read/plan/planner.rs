@@ -1,0 +1,585 @@
+//! Which ranges to ask S3 for when a read comes in.
+//!
+//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. A read that continues no track is fetched
+//! exactly; the second in sequence opens a window, which the planner keeps filled with parts. The first read of a
+//! file, at its beginning, is taken for the first of many.
+//!
+//! Invariant: nothing beyond the object's end, nothing that a block holds already, and nothing twice is ever asked for.
+
+use std::mem;
+use std::ops::Range;
+use std::time::Duration;
+
+use mountpoint_client::types::Key;
+
+use super::block_map::{BlockMap, without};
+use super::history::Tracks;
+use super::latency::LeastDelays;
+use super::patterns::Habit;
+use super::patterns::Skips;
+use super::patterns::Stride;
+use super::window::{PaidWindows, Window, is_apart, runs_ahead};
+use crate::config::limits::{FIRST_RANGE, READ_SIZE_MAX, SMALL_FILE_MAX};
+use crate::read::layout::Traces;
+use crate::read::layout::{Before, Kind, Replays};
+use crate::read::object::Fit;
+
+/// What a reader does, and what the planner knows of its past.
+#[derive(Debug, Default)]
+pub(in crate::read) struct Planner {
+    pub(in crate::read) tracks: Tracks,
+    /// Boxed, and there once a stream was left: most files are read from end to end.
+    habit: Option<Box<Habit>>,
+    /// Boxed, and there from the second read on that continues nothing: most files are read from end to end.
+    jumps: Option<Box<Jumps>>,
+    replays: Replays,
+}
+
+/// What is known of reads that continue nothing.
+#[derive(Debug, Default)]
+struct Jumps {
+    stride: Stride,
+    skips: Skips,
+}
+
+/// One read.
+#[derive(Clone, Debug)]
+pub(in crate::read) struct Access {
+    /// Bytes of the object; not empty, within its size.
+    pub(in crate::read) range: Range<u64>,
+    /// Whether some of its bytes have not arrived yet.
+    pub(in crate::read) waits: bool,
+    /// Whether no other read of the file is waiting for its bytes.
+    pub(in crate::read) is_alone: bool,
+    /// Now.
+    pub(in crate::read) now: Duration,
+    /// Bytes that all readers of the mount have read so far.
+    pub(in crate::read) consumed: u64,
+}
+
+/// What a plan must keep to.
+#[derive(Clone, Debug)]
+pub(in crate::read) struct Bounds<'a> {
+    /// Size of the object.
+    pub(in crate::read) size: u64,
+    /// Largest range of one GET that is not a single read.
+    pub(in crate::read) part_max: u64,
+    /// Largest window: the setting, or the stream's share of the memory.
+    pub(in crate::read) window_max: u64,
+    /// Streams of the whole mount.
+    pub(in crate::read) streams: usize,
+    /// What GETs of this mount take at least.
+    pub(in crate::read) least_delays: &'a LeastDelays,
+    /// Windows of this mount that growing to has paid.
+    pub(in crate::read) paid_windows: &'a PaidWindows,
+    /// Where the files were read that were open before, and the key of this one.
+    pub(in crate::read) traces: Option<(&'a Traces, &'a Key)>,
+}
+
+/// What to do for one read.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::read) struct Plan {
+    /// Ranges the read waits for, one GET each.
+    pub(in crate::read) demand: Vec<Range<u64>>,
+    /// Ranges to ask for ahead of the reader, one GET each, most urgent first.
+    pub(in crate::read) ahead: Vec<Range<u64>>,
+    /// Ranges to ask for because the file before was read there, one GET each, behind all others.
+    pub(in crate::read) elsewhere: Vec<Range<u64>>,
+    /// Bytes that were read without a gap, this read included: blocks wholly inside are done with.
+    pub(in crate::read) done: Range<u64>,
+    /// Blocks that [`Planner::asked_ahead`] no longer names may go.
+    pub(in crate::read) is_time_to_retire: bool,
+    /// Who asks ahead, for [`Planner::refuse`].
+    asker: Asker,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asker {
+    /// The stream of the track at this index.
+    Track(usize),
+    /// The stride.
+    Stride,
+}
+
+/// How far a plan reaches, and in what steps.
+struct Reach {
+    range: Range<u64>,
+    part: u64,
+    /// Largest GET that may serve the read and the part behind it at once.
+    join_max: u64,
+}
+
+impl Planner {
+    /// Takes note of a read and says what it calls for. `blocks` are those held or in the air.
+    pub(in crate::read) fn plan<T>(
+        &mut self,
+        access: &Access,
+        blocks: &BlockMap<T>,
+        bounds: &Bounds<'_>,
+    ) -> Plan {
+        let range = &access.range;
+        assert!(range.start < range.end);
+        assert!(range.end <= bounds.size);
+        let mut demand = blocks.gaps(range.clone());
+        if let Some(track) = self.tracks.place_rest(range) {
+            return self.plan_on(track, demand);
+        }
+        let (track, continues) = self.tracks.place(range);
+        let mut plan = self.plan_on(track, Vec::new());
+        let run = self.tracks.at(track).range.start;
+        let skipped = self.skip(range, continues, access, bounds);
+        if skipped.is_some() {
+            self.tracks.carry(track);
+            self.habit = None;
+        } else {
+            self.note_habit(range, run, continues, bounds.size);
+        }
+        let run_end = self
+            .jumps
+            .as_ref()
+            .and_then(|jumps| jumps.stride.run_end(run));
+        if continues {
+            if let Some(jumps) = &mut self.jumps {
+                jumps.stride.go_on(range);
+            }
+        } else if !access.is_alone || skipped.is_some() {
+            // Who reads at several places at once needs nobody to ask ahead.
+            plan.is_time_to_retire |= self.end_stride();
+        } else if !self.tracks.is_first_read() {
+            self.step(range, &demand, blocks, bounds, &mut plan);
+        }
+        let is_asked = !matches!(plan.asker, Asker::Track(_));
+        let begins = !continues && !is_asked;
+        let begun = begins.then(|| self.begins_run(access)).flatten();
+        let goes_on = if continues {
+            run_end.is_none_or(|end| range.end > end)
+        } else {
+            skipped.is_some() || begun.is_some()
+        };
+        let reach = if self.tracks.is_first_read() && range.start == 0 {
+            self.begin(track, access, bounds)
+        } else if goes_on {
+            let wanted = skipped.or(begun);
+            self.follow(track, access, !demand.is_empty(), wanted, bounds)
+        } else {
+            None
+        };
+        if let Some(Reach {
+            range: reach,
+            part,
+            join_max,
+        }) = reach
+        {
+            plan.is_time_to_retire = true;
+            let unread = self.tracks.unread(track, reach);
+            let missing = unread.into_iter().flat_map(|range| blocks.gaps(range));
+            plan.ahead = missing.flat_map(|gap| cut(gap, part)).collect();
+            join(&mut demand, &mut plan.ahead, range.end, join_max);
+        } else {
+            let end = end_of_cut(range, bounds.size);
+            let end = end.filter(|_| !self.tracks.has_no_rests());
+            if let Some(end) = end {
+                self.expect_rest(track, range.end..end, &mut demand, blocks, &mut plan);
+            }
+        }
+        plan.demand = demand;
+        self.foretell(access, continues, blocks, bounds, &mut plan);
+        plan
+    }
+
+    /// Adds to a plan what the file before foretells, if this one is read like it.
+    fn foretell<T>(
+        &mut self,
+        access: &Access,
+        continues: bool,
+        blocks: &BlockMap<T>,
+        bounds: &Bounds<'_>,
+        plan: &mut Plan,
+    ) {
+        let kind = if self.tracks.is_first_read() {
+            Kind::First
+        } else if continues {
+            Kind::GoesOn
+        } else {
+            Kind::Jump
+        };
+        let had_ahead = self.replays.has_ahead();
+        let missed = !plan.demand.is_empty();
+        let foretold = self.replays.read(kind, missed, access, bounds);
+        plan.is_time_to_retire |= had_ahead && !self.replays.has_ahead();
+        if !foretold.is_empty() {
+            let is_new =
+                |range: &Range<u64>| range.end <= bounds.size && !self.tracks.has_read(range);
+            let new = foretold.into_iter().filter(is_new);
+            let missing = new.flat_map(|range| blocks.gaps(range));
+            let asked = [&plan.demand[..], &plan.ahead].concat();
+            plan.elsewhere = apart(missing, asked, bounds.part_max);
+        }
+    }
+
+    /// There was no memory for what the file before foretells.
+    pub(in crate::read) fn refuse_elsewhere(&mut self) {
+        self.replays.stop();
+    }
+
+    /// The file is closed: what the next of its kind is to know.
+    pub(in crate::read) fn finish(&mut self) -> Option<Before> {
+        self.replays.finish()
+    }
+
+    /// The kernel has perhaps cut a read that nothing is asked ahead for, and its `rest` comes next.
+    fn expect_rest<T>(
+        &mut self,
+        track: usize,
+        rest: Range<u64>,
+        demand: &mut [Range<u64>],
+        blocks: &BlockMap<T>,
+        plan: &mut Plan,
+    ) {
+        let is_free = |ahead: &Range<u64>| ahead.end <= rest.start || rest.end <= ahead.start;
+        if !self.tracks.expects_rest(track, rest.end) {
+            // Blocks that were kept for their rest may go.
+            plan.is_time_to_retire = true;
+        } else if let Some(last) = demand.last_mut()
+            && last.end == rest.start
+            && plan.ahead.iter().all(is_free)
+            && blocks.gaps(rest.clone()) == [rest.clone()]
+        {
+            last.end = rest.end;
+        }
+    }
+
+    /// The plan for a read of this track that asks for nothing ahead.
+    fn plan_on(&self, track: usize, demand: Vec<Range<u64>>) -> Plan {
+        Plan {
+            demand,
+            ahead: Vec::new(),
+            elsewhere: Vec::new(),
+            done: self.tracks.at(track).range.clone(),
+            is_time_to_retire: false,
+            asker: Asker::Track(track),
+        }
+    }
+
+    /// Memory for read-ahead ended at `at`: the plan's stream takes smaller steps and asks again from there.
+    pub(in crate::read) fn refuse(&mut self, plan: &Plan, at: u64) {
+        match plan.asker {
+            Asker::Track(track) => {
+                let track = self.tracks.at_mut(track);
+                track.ahead_end = at;
+                if let Some(window) = &mut track.window {
+                    window.shrink();
+                }
+            }
+            Asker::Stride => drop(self.end_stride()),
+        }
+    }
+
+    /// Streams that are read ahead.
+    pub(in crate::read) fn stream_count(&self) -> usize {
+        self.tracks.stream_count()
+    }
+
+    /// Where its streams are.
+    pub(in crate::read) fn stream_ends(&self) -> impl Iterator<Item = u64> {
+        let streams = self.tracks.iter().filter(|track| track.window.is_some());
+        streams.map(|track| track.range.end)
+    }
+
+    /// What was asked for ahead of its reader, who has not come to it yet.
+    pub(in crate::read) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
+        let jumps = self.jumps.iter();
+        let strided = jumps.flat_map(|jumps| jumps.stride.asked_ahead());
+        let foretold = self.replays.asked_ahead();
+        self.tracks.asked_ahead().chain(strided).chain(foretold)
+    }
+
+    /// What it has read of late, in stretches that are worth leaving out.
+    pub(in crate::read) fn has_read(&self) -> impl Iterator<Item = Range<u64>> {
+        self.tracks.islands()
+    }
+
+    /// The byte at `offset` is read again, by another.
+    pub(in crate::read) fn is_reread(&mut self, offset: u64) {
+        self.tracks.is_reread(offset);
+    }
+
+    /// Where its reader will likely go on.
+    pub(in crate::read) fn goes_on_from(&self) -> impl Iterator<Item = u64> {
+        self.tracks.goes_on_from()
+    }
+
+    /// How well a read that begins at `start` fits to a stream.
+    pub(in crate::read) fn fit(&self, start: u64) -> Option<Fit> {
+        self.tracks.fit(start)
+    }
+
+    /// Forgets everything but that there were reads.
+    pub(in crate::read) fn forget(&mut self) {
+        self.tracks.forget();
+        self.jumps = None;
+        self.refuse_elsewhere();
+    }
+
+    /// A read that continues nothing: perhaps one of many at the same distance.
+    fn step<T>(
+        &mut self,
+        range: &Range<u64>,
+        demand: &[Range<u64>],
+        blocks: &BlockMap<T>,
+        bounds: &Bounds<'_>,
+        plan: &mut Plan,
+    ) {
+        let stride = &mut self.jumps.get_or_insert_default().stride;
+        let had_ahead = stride.has_ahead();
+        let asked = stride.begin(range, bounds.size, bounds.window_max);
+        plan.is_time_to_retire |= had_ahead && !stride.has_ahead();
+        if !asked.is_empty() {
+            plan.asker = Asker::Stride;
+            let unread = asked
+                .into_iter()
+                .filter(|range| !self.tracks.has_read(range));
+            let missing = unread.flat_map(|range| blocks.gaps(range));
+            // Runs longer than their distance overlap each other, and the read.
+            plan.ahead = apart(missing, demand.to_vec(), bounds.part_max);
+        }
+    }
+
+    /// The first read of the file, at its beginning: a small file is fetched whole; a large read is the first of
+    /// many; a small one may be all there is to come, but for a header.
+    fn begin(&mut self, track: usize, access: &Access, bounds: &Bounds<'_>) -> Option<Reach> {
+        let end = access.range.end;
+        if bounds.size <= SMALL_FILE_MAX.min(bounds.part_max.max(FIRST_RANGE)) {
+            self.tracks.at_mut(track).ahead_end = bounds.size;
+            return Some(Reach {
+                range: end..bounds.size,
+                part: bounds.size,
+                join_max: u64::MAX,
+            });
+        }
+        if end >= FIRST_RANGE {
+            return self.follow(track, access, false, None, bounds);
+        }
+        let until = FIRST_RANGE.min(bounds.size);
+        self.tracks.at_mut(track).ahead_end = until;
+        Some(Reach {
+            range: end..until,
+            part: FIRST_RANGE,
+            join_max: FIRST_RANGE,
+        })
+    }
+
+    /// Takes note of a read, and says how far its reader has come by skipping if what it skips is worth fetching.
+    fn skip(
+        &mut self,
+        range: &Range<u64>,
+        continues: bool,
+        access: &Access,
+        bounds: &Bounds<'_>,
+    ) -> Option<u64> {
+        if continues {
+            if let Some(jumps) = &mut self.jumps {
+                jumps.skips.go_on(range);
+            }
+            return None;
+        }
+        if self.tracks.is_first_read() {
+            return None;
+        }
+        let jumps = self.jumps.get_or_insert_default();
+        if !access.is_alone {
+            jumps.skips = Skips::default();
+        }
+        jumps.skips.begin(range);
+        let distance = bounds.least_delays.first_byte(access.now);
+        let is_worth = !jumps.stride.is_sure() && distance.is_some_and(is_apart);
+        jumps.skips.run().filter(|_| is_worth)
+    }
+
+    /// The stride is none any more. Whether something was asked for ahead of it.
+    fn end_stride(&mut self) -> bool {
+        let stride = self
+            .jumps
+            .as_mut()
+            .map(|jumps| mem::take(&mut jumps.stride));
+        stride.is_some_and(|stride| stride.has_ahead())
+    }
+
+    /// Takes note of where streams were left, and of whether what begins becomes one.
+    fn note_habit(&mut self, range: &Range<u64>, run: u64, continues: bool, size: u64) {
+        if continues {
+            if let Some(habit) = &mut self.habit {
+                habit.resumed(run);
+            }
+        } else {
+            // One that came to the end was not left.
+            let left = self.tracks.stream_left_for(range);
+            if let Some(left) = left.filter(|left| left.range.end < size) {
+                let (start, len) = (left.range.start, left.range.end - left.range.start);
+                self.habit.get_or_insert_default().left(start, len);
+            }
+            if let Some(habit) = &mut self.habit {
+                habit.began();
+            }
+        }
+    }
+
+    /// How long a run is that a read which continues nothing likely begins, because those before it did.
+    fn begins_run(&self, access: &Access) -> Option<u64> {
+        let habit = self.habit.as_ref().filter(|_| access.is_alone)?;
+        let Range { start, end } = access.range;
+        habit.begins_runs().then(|| habit.reach(start, end) - start)
+    }
+
+    /// What a stream is to ask for, now that it has come to the end of its track. If it begins, `wanted` says how far
+    /// ahead, where that is known.
+    fn follow(
+        &mut self,
+        index: usize,
+        access: &Access,
+        missed: bool,
+        wanted: Option<u64>,
+        bounds: &Bounds<'_>,
+    ) -> Option<Reach> {
+        self.open(index, access, wanted, bounds);
+        let end = self.tracks.at(index).range.end;
+        let limit = self.tracks.next_stream_start(index).min(bounds.size);
+        let start = self.tracks.at(index).range.start;
+        let reach = |habit: &Habit| habit.reach(start, end);
+        let limit = limit.min(self.habit.as_deref().map_or(u64::MAX, reach));
+        let track = self.tracks.at_mut(index);
+        let window = track.window.as_mut().expect("opened above");
+        window.earn(end - start, end, access, bounds);
+        window.advance(end, access, bounds);
+        // After a miss blocks may be gone behind it too: they were given back, or another stream consumed them.
+        let from = if missed {
+            end
+        } else {
+            track.ahead_end.max(end)
+        };
+        if limit == bounds.size && is_short_rest(&(from..limit), access, bounds) {
+            track.ahead_end = limit;
+            return (from < limit).then_some(Reach {
+                range: from..limit,
+                part: limit,
+                join_max: u64::MAX,
+            });
+        }
+        let part = window.part(bounds);
+        let target = end.saturating_add(window.size());
+        let until = if target >= limit || (limit == bounds.size && limit - target < part / 4) {
+            limit
+        } else {
+            target - target % part
+        };
+        // A read that need not wait is not to wait for the sending of a whole window either.
+        let until = if access.waits {
+            until
+        } else {
+            until.min((from / part + PARTS_PER_HIT_MAX) * part)
+        };
+        track.ahead_end = track.ahead_end.max(from).max(until);
+        (from < until).then_some(Reach {
+            range: from..until,
+            part,
+            join_max: JOIN_MAX,
+        })
+    }
+
+    /// Makes the track a stream if it is none.
+    fn open(&mut self, index: usize, access: &Access, wanted: Option<u64>, bounds: &Bounds<'_>) {
+        if self.tracks.at(index).window.is_some() || self.tracks.move_on(index) {
+            return;
+        }
+        let range = &self.tracks.at(index).range;
+        let factor = if self.tracks.is_straying() {
+            2
+        } else {
+            runs_ahead(bounds.streams)
+        };
+        let run = range.end - range.start;
+        // One that jumped within what a stream had asked for, while others read on there, begins as that one is.
+        let inherited = self.tracks.iter().filter_map(|other| {
+            let window = other.window.as_ref()?;
+            (other.range.end < range.start && range.start < other.ahead_end).then(|| window.size())
+        });
+        let wanted = wanted.unwrap_or_else(|| run.saturating_mul(factor));
+        let wanted = inherited.max().unwrap_or(0).max(wanted);
+        let window = Window::open(wanted, range.end, access, bounds.window_max);
+        self.tracks.open(index, window);
+    }
+}
+
+/// Whether what is left of the object takes less time than another way to the store and back.
+fn is_short_rest(rest: &Range<u64>, access: &Access, bounds: &Bounds<'_>) -> bool {
+    let distance = bounds.least_delays.first_byte(access.now);
+    access.waits
+        && distance.is_some_and(is_apart)
+        && rest.end - rest.start <= SMALL_FILE_MAX.min(bounds.window_max)
+}
+
+/// Where a read that the kernel has cut likely ends. It cuts at so many pages of the application's buffer, so that what
+/// does not begin with a page loses less than a page of the largest read to a second one.
+fn end_of_cut(range: &Range<u64>, size: u64) -> Option<u64> {
+    let len = range.end - range.start;
+    let is_cut =
+        READ_SIZE_MAX as u64 - PAGE < len && len < READ_SIZE_MAX as u64 && range.end < size;
+    let end = range.end.next_multiple_of(PAGE).min(size);
+    (is_cut && range.end < end).then_some(end)
+}
+
+/// `ranges` without what overlaps another or is asked for already, cut at multiples of `part`.
+fn apart(
+    ranges: impl Iterator<Item = Range<u64>>,
+    mut asked: Vec<Range<u64>>,
+    part: u64,
+) -> Vec<Range<u64>> {
+    asked.sort_unstable_by_key(|range| range.start);
+    let mut rests = Vec::new();
+    for range in ranges {
+        for rest in without(range, asked.clone().into_iter()) {
+            rests.extend(cut(rest.clone(), part));
+            let place = asked.partition_point(|before| before.start < rest.start);
+            asked.insert(place, rest);
+        }
+    }
+    rests
+}
+
+/// Cuts a range at multiples of `part`. A last piece shorter than a quarter of a part stays with the one before.
+pub(in crate::read) fn cut(range: Range<u64>, part: u64) -> impl Iterator<Item = Range<u64>> {
+    let mut from = range.start;
+    std::iter::from_fn(move || {
+        if from >= range.end {
+            return None;
+        }
+        let mut until = (from / part + 1) * part;
+        if range.end < until + part / 4 {
+            until = range.end;
+        }
+        let piece = from..until;
+        from = until;
+        Some(piece)
+    })
+}
+
+/// Lets the read's own GET run on over the next part if that is short: one request instead of two.
+fn join(demand: &mut [Range<u64>], ahead: &mut Vec<Range<u64>>, read_end: u64, join_max: u64) {
+    let (Some(last), Some(next)) = (demand.last_mut(), ahead.first()) else {
+        return;
+    };
+    if last.end == read_end && next.start == read_end && next.end - last.start <= join_max {
+        last.end = next.end;
+        ahead.remove(0);
+    }
+}
+
+/// Bytes of a page of the application's memory, the smallest that there are.
+const PAGE: u64 = 4 << 10;
+
+/// Parts that a read which has its bytes already may send for: one is what it consumed, the other catches up.
+const PARTS_PER_HIT_MAX: u64 = 2;
+
+/// Largest GET that serves a stream's read and the part behind it: its bytes are usable as they come, but not
+/// every client shows them before the range is complete.
+const JOIN_MAX: u64 = 256 << 10;
