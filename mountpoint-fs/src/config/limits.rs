@@ -378,22 +378,22 @@ pub const SMALL_FILE_MAX: u64 = 1 << 20;
 
 /// Files of one run that are asked for before they are opened: at 20 ms a request they serve one worker that takes 0.3 ms
 /// for each.
-pub const NEXT_FILES_MAX: usize = 64;
+pub const SIBLINGS_AHEAD_MAX: usize = 64;
 
 /// The same of the whole mount.
-pub const NEXT_FILES_MOUNT_MAX: usize = 256;
+pub const SIBLINGS_AHEAD_MOUNT_MAX: usize = 256;
 
 /// Places in directories where files are opened in order: one for each of some workers that have files of their own.
-pub const NEXT_FILES_RUNS: usize = 256;
+pub const SIBLING_RUNS_MAX: usize = 256;
 
-/// Bytes that may be fetched in vain before files are opened, to begin with; [`NEXT_FILES_MAX`] files of 128 KiB.
-pub const NEXT_FILES_CREDIT: u64 = 8 << 20;
+/// Bytes that may be fetched in vain before files are opened, to begin with; [`SIBLINGS_AHEAD_MAX`] files of 128 KiB.
+pub const SIBLING_BUDGET: u64 = 8 << 20;
 
 /// Most such bytes, however many files were opened in order before.
-pub const NEXT_FILES_CREDIT_MAX: u64 = 64 << 20;
+pub const SIBLING_BUDGET_MAX: u64 = 64 << 20;
 
 /// Bytes of files that are opened in order, for each that may be fetched in vain.
-pub const NEXT_FILES_WASTE_SHARE: u64 = 8;
+pub const SIBLING_WASTE_SHARE: u64 = 8;
 
 /// Smallest range asked for ahead of a reader; below it a request costs more CPU than its bytes (FACTS.md).
 pub const PART_MIN: u64 = 128 << 10;
@@ -430,7 +430,7 @@ pub const WINDOW_INITIAL_MAX: u64 = 4 << 20;
 
 /// Remembered places of one open file where a read ended. Linux has at most 64 readahead requests in the air per
 /// file system by default, few of them out of order.
-pub const TRACKS_MAX: usize = 32;
+pub const EXTENTS_MAX: usize = 32;
 
 /// Streams of one open file that are read ahead at the same time.
 pub const STREAMS_MAX: usize = 16;
@@ -440,23 +440,23 @@ pub const STREAMS_MAX: usize = 16;
 pub const STRIDE_RUNS_MAX: usize = 16;
 
 /// Longest read that is noted as one of a file's layout: a table, a group, an attribute, not data.
-pub const TRACE_READ_MAX: u64 = 64 << 10;
+pub const LAYOUT_READ_MAX: u64 = 64 << 10;
 
 /// Fewer places than this are a file's layout; more are a database. 16 bytes each, for each open file that is read so.
-pub const TRACE_READS_MAX: usize = 512;
+pub const LAYOUT_READS_MAX: usize = 512;
 
 /// Kinds of files whose layouts are remembered: 256 KiB together at most.
-pub const TRACES_MAX: usize = 32;
+pub const LAYOUTS_MAX: usize = 32;
 
 /// Ranges that are asked for because the file before was read there: at 20 ms a request, as many as the heads of most
 /// files have.
-pub const REPLAY_AHEAD_MAX: usize = 32;
+pub const LAYOUT_AHEAD_MAX: usize = 32;
 
 /// Bytes of those that one open file holds.
-pub const REPLAY_BYTES_MAX: u64 = 256 << 10;
+pub const LAYOUT_AHEAD_BYTES_MAX: u64 = 256 << 10;
 
 /// Shortest run of bytes, read out of order, that read-ahead leaves out; shorter ones would splinter requests.
-pub const ISLAND_MIN: u64 = 64 << 10;
+pub const READ_RANGE_MIN: u64 = 64 << 10;
 
 /// Blocks that one reply may be made of; far below the kernel's `IOV_MAX` of 1024.
 pub const SLICES_MAX: usize = 256;

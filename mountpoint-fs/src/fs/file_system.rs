@@ -26,7 +26,7 @@ use crate::operation::{
     Purpose, ReadData, StaleName, StatFs, Surplus,
 };
 use crate::read::mode::ReadModes;
-use crate::read::{NextFile, NextFiles, NextFilesStats, ReadContext, Reader};
+use crate::read::{ReadContext, Reader, Sibling, SiblingPrefetch, SiblingPrefetchStats};
 use crate::sync::Mutex;
 use crate::write::{MemorySource, WriteContext};
 
@@ -41,7 +41,7 @@ pub struct FileSystem {
     pub(super) reading: Arc<ReadContext>,
     read_modes: Arc<ReadModes>,
     /// Where files are opened as they were last known.
-    next_files: Option<NextFiles>,
+    sibling_prefetch: Option<SiblingPrefetch>,
     pub(super) writing: Arc<WriteContext>,
     pub(super) clock: Clock,
     pub(super) files: HandleTable<OpenFile>,
@@ -63,8 +63,8 @@ impl FileSystem {
         let namespace = Namespace::new(Arc::clone(&client), &config, clock.clone(), wall_clock());
         let read_modes = ReadModes::new(config.read.mode, config.read.machine_memory);
         let reading = ReadContext::new(Arc::clone(&client), config.read, clock.clone());
-        let next_files = config.names.opens_unasked;
-        let next_files = next_files.then(|| NextFiles::new(Arc::clone(&reading)));
+        let sibling_prefetch = config.names.opens_unasked;
+        let sibling_prefetch = sibling_prefetch.then(|| SiblingPrefetch::new(Arc::clone(&reading)));
         let (budget, pool, make_room) = reading.memory();
         let memory = MemorySource {
             budget,
@@ -83,7 +83,7 @@ impl FileSystem {
             namespace: Arc::new(namespace),
             reading,
             read_modes,
-            next_files,
+            sibling_prefetch,
             writing,
             clock,
             files: HandleTable::default(),
@@ -102,8 +102,8 @@ impl FileSystem {
     pub fn give_back_idle(&self) {
         self.namespace.give_back_idle();
         self.reading.give_back_idle();
-        if let Some(next_files) = &self.next_files {
-            next_files.give_back_idle();
+        if let Some(sibling_prefetch) = &self.sibling_prefetch {
+            sibling_prefetch.give_back_idle();
         }
     }
 
@@ -243,8 +243,8 @@ impl FileSystem {
             proof,
             front,
         } = opened;
-        let next_files = self.next_files.as_ref();
-        let ahead = next_files.and_then(|files| files.take(key, &version.etag));
+        let sibling_prefetch = self.sibling_prefetch.as_ref();
+        let ahead = sibling_prefetch.and_then(|files| files.take(key, &version.etag));
         ahead.filter(|_| *proof == Proof::Known).unwrap_or_else(|| {
             let reader = Reader::shared(&self.reading, key, &version.etag, version.size);
             if let Some(front) = front {
@@ -256,12 +256,12 @@ impl FileSystem {
 
     /// A file was opened: has those behind it fetched, if it is one of several that are opened in order.
     fn fetch_behind(&self, ino: InodeNo, opened: &OpenVersion) {
-        let Some(next_files) = &self.next_files else {
+        let Some(sibling_prefetch) = &self.sibling_prefetch else {
             return;
         };
-        next_files.opened(&opened.key, opened.version.size, |name, count| {
+        sibling_prefetch.opened(&opened.key, opened.version.size, |name, count| {
             let files = self.namespace.files_behind(ino, name, count).into_iter();
-            let next = files.map(|file| NextFile {
+            let next = files.map(|file| Sibling {
                 is_wanted: file.is_unread && (1..=SMALL_FILE_MAX).contains(&file.version.size),
                 name: file.name,
                 key: file.key,
@@ -431,9 +431,11 @@ impl FileSystem {
 
     /// What became of the files that were fetched before they were opened.
     #[must_use]
-    pub fn next_files(&self) -> NextFilesStats {
-        let next_files = self.next_files.as_ref();
-        next_files.map(NextFiles::stats).unwrap_or_default()
+    pub fn sibling_prefetch(&self) -> SiblingPrefetchStats {
+        let sibling_prefetch = self.sibling_prefetch.as_ref();
+        sibling_prefetch
+            .map(SiblingPrefetch::stats)
+            .unwrap_or_default()
     }
 
     /// How many inodes there are besides the root: those the kernel knows and those that are open.

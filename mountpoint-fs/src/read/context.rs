@@ -22,12 +22,12 @@ use crate::config::limits::{
     SHARE_BEHIND_SHARE, SHARE_USED_SHARE,
 };
 use crate::memory::{Budget, Reservation, Shortage};
-use crate::read::fetch::Hedger;
-use crate::read::layout::Traces;
+use crate::read::fetch::HedgeScheduler;
+use crate::read::layout::LayoutCache;
+use crate::read::object::ObjectRegistry;
 use crate::read::object::OpenObject;
-use crate::read::object::OpenVersions;
-use crate::read::plan::LeastDelays;
-use crate::read::plan::PaidWindows;
+use crate::read::plan::MinLatencies;
+use crate::read::plan::ProvenWindow;
 use crate::sync::Mutex;
 
 /// What all readers of a mount share: client, block pool, memory budget, settings.
@@ -36,15 +36,15 @@ pub struct ReadContext {
     pub(super) config: ReadConfig,
     pub(super) clock: Clock,
     pub(super) budget: Arc<Budget>,
-    pub(super) least_delays: LeastDelays,
-    pub(super) paid_windows: PaidWindows,
-    pub(super) traces: Traces,
-    pub(super) hedger: Hedger,
+    pub(super) min_latencies: MinLatencies,
+    pub(super) proven_window: ProvenWindow,
+    pub(super) layouts: LayoutCache,
+    pub(super) hedge_scheduler: HedgeScheduler,
     /// Those that readers may share.
-    pub(super) versions: OpenVersions,
+    pub(super) registry: ObjectRegistry,
     pool: BlockPool,
-    holders: Mutex<HashMap<ReaderNo, Weak<OpenObject>>>,
-    reader_next: AtomicU64,
+    holders: Mutex<HashMap<HolderId, Weak<OpenObject>>>,
+    holder_next: AtomicU64,
     streams: AtomicUsize,
     /// Bytes that all readers have read so far.
     consumed: AtomicU64,
@@ -59,7 +59,7 @@ pub struct ReadContext {
 
 /// Names a reader in the list of those that hold blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ReaderNo(u64);
+pub(super) struct HolderId(u64);
 
 /// Counts of the read path, for tests and debugging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,17 +102,17 @@ impl ReadContext {
         let idle_max = usize::try_from(memory_max / POOL_IDLE_SHARE).unwrap_or(usize::MAX);
         Arc::new(Self {
             client,
-            hedger: Hedger::new(config.hedging),
+            hedge_scheduler: HedgeScheduler::new(config.hedging),
             config,
             clock,
             budget: Budget::new(memory_max),
-            least_delays: LeastDelays::default(),
-            paid_windows: PaidWindows::default(),
-            traces: Traces::default(),
-            versions: OpenVersions::default(),
+            min_latencies: MinLatencies::default(),
+            proven_window: ProvenWindow::default(),
+            layouts: LayoutCache::default(),
+            registry: ObjectRegistry::default(),
             pool: BlockPool::new(idle_max),
             holders: Mutex::default(),
-            reader_next: AtomicU64::new(0),
+            holder_next: AtomicU64::new(0),
             streams: AtomicUsize::new(0),
             consumed: AtomicU64::new(0),
             sweep_at_ms: AtomicU64::new(0),
@@ -153,7 +153,7 @@ impl ReadContext {
             budget_limit: self.budget.limit(),
             readers_holding: self.holders.lock().len(),
             streams: self.stream_count(),
-            versions_shared: self.versions.len(),
+            versions_shared: self.registry.len(),
         }
     }
 
@@ -169,15 +169,15 @@ impl ReadContext {
         }
     }
 
-    pub(super) fn name_reader(&self) -> ReaderNo {
-        ReaderNo(self.reader_next.fetch_add(1, Ordering::Relaxed))
+    pub(super) fn new_holder(&self) -> HolderId {
+        HolderId(self.holder_next.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(super) fn add_holder(&self, reader: ReaderNo, object: Weak<OpenObject>) {
+    pub(super) fn add_holder(&self, reader: HolderId, object: Weak<OpenObject>) {
         self.holders.lock().insert(reader, object);
     }
 
-    pub(super) fn remove_holder(&self, reader: ReaderNo) {
+    pub(super) fn remove_holder(&self, reader: HolderId) {
         self.holders.lock().remove(&reader);
     }
 
@@ -203,16 +203,18 @@ impl ReadContext {
         let now = self.clock.now();
         let delay = now.saturating_sub(began);
         let len = range.end - range.start;
-        self.least_delays.record(len, delay, now);
-        self.hedger.policy.ended(len, delay);
+        self.min_latencies.record(len, delay, now);
+        self.hedge_scheduler.policy.ended(len, delay);
     }
 
     /// The first byte of such a GET has just come.
     pub(super) fn count_first_byte(&self, range: &Range<u64>, began: Duration) {
         let now = self.clock.now();
         let delay = now.saturating_sub(began);
-        self.least_delays.record_first_byte(delay, now);
-        self.hedger.policy.began(range.end - range.start, delay);
+        self.min_latencies.record_first_byte(delay, now);
+        self.hedge_scheduler
+            .policy
+            .began(range.end - range.start, delay);
     }
 
     /// A GET was sent because another is late.

@@ -1,9 +1,9 @@
 //! Reading: which ranges to ask S3 for, and when a read can be answered.
 //!
 //! One range, one GET, one block of our own memory; a reply is slices of blocks, and nothing is copied. [`Reader`]
-//! does, `Planner`, `Window` and `HedgePolicy` decide, `Flight` is a range in the
-//! air, `Traces` remembers where files were read, [`ReadContext`] is what a mount's readers share. [`NextFiles`] has readers
-//! of files that are not open yet.
+//! does, `plan` and `HedgePolicy` decide, `Fetch` is a range in flight, `LayoutCache` remembers where files were read,
+//! [`ReadContext`] is what a mount's readers share. [`SiblingPrefetch`] has readers of files that are not open yet, and
+//! [`mode`] chooses between the page cache and direct replies.
 
 mod context;
 mod fetch;
@@ -17,7 +17,7 @@ mod sibling_prefetch;
 
 pub use context::{ReadContext, ReadStats};
 pub use reader::Reader;
-pub use sibling_prefetch::{NextFile, NextFiles, NextFilesStats};
+pub use sibling_prefetch::{Sibling, SiblingPrefetch, SiblingPrefetchStats};
 
 #[cfg(test)]
 mod tests;

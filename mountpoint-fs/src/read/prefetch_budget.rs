@@ -1,43 +1,43 @@
 //! How much may be fetched that nobody has asked for yet.
 //!
-//! Pure. What is fetched ahead is on credit: it is repaid when it is read, and lost when it is not. Files that are opened
-//! in order earn credit, asked ahead or not; so what is fetched in vain is at most what there was to begin with and a
+//! Bytes that are fetched ahead are borrowed: repaid when they are read, lost when they are not. Files that are opened
+//! in order add to the budget, asked ahead or not; so what is fetched in vain is at most what there was to begin with and a
 //! share of what was opened in order.
 //!
-//! Invariant: `unread <= credit` whenever something is fetched.
+//! Invariant: `unread <= budget` whenever something is fetched.
 
 use std::sync::Arc;
 
-use crate::config::limits::{NEXT_FILES_CREDIT, NEXT_FILES_CREDIT_MAX, NEXT_FILES_WASTE_SHARE};
+use crate::config::limits::{SIBLING_BUDGET, SIBLING_BUDGET_MAX, SIBLING_WASTE_SHARE};
 use crate::sync::Mutex;
 
-/// The credit of one mount.
+/// Bytes of one mount that may be fetched before they are asked for.
 #[derive(Debug)]
-pub(super) struct Credit {
-    credit: u64,
+pub(super) struct PrefetchBudget {
+    budget: u64,
     unread: u64,
     wasted: u64,
 }
 
-impl Default for Credit {
+impl Default for PrefetchBudget {
     fn default() -> Self {
         Self {
-            credit: NEXT_FILES_CREDIT,
+            budget: SIBLING_BUDGET,
             unread: 0,
             wasted: 0,
         }
     }
 }
 
-impl Credit {
+impl PrefetchBudget {
     /// A file of `len` bytes was opened in order.
     pub(super) fn earn(&mut self, len: u64) {
-        self.credit = (self.credit + len / NEXT_FILES_WASTE_SHARE).min(NEXT_FILES_CREDIT_MAX);
+        self.budget = (self.budget + len / SIBLING_WASTE_SHARE).min(SIBLING_BUDGET_MAX);
     }
 
     /// Takes `len` bytes, if there are so many.
     pub(super) fn borrow(&mut self, len: u64) -> bool {
-        let fits = self.unread + len <= self.credit;
+        let fits = self.unread + len <= self.budget;
         if fits {
             self.unread += len;
         }
@@ -53,7 +53,7 @@ impl Credit {
     /// Bytes that were borrowed will not be read.
     pub(super) fn lose(&mut self, len: u64) {
         self.repay(len);
-        self.credit = self.credit.saturating_sub(len);
+        self.budget = self.budget.saturating_sub(len);
         self.wasted += len;
     }
 
@@ -68,34 +68,34 @@ impl Credit {
     }
 }
 
-/// Bytes of a file that were fetched ahead. Counts as wasted if it is dropped before [`Ahead::was_read`].
+/// Bytes of a file that were fetched ahead. Counts as wasted if it is dropped before [`PrefetchLoan::was_read`].
 #[derive(Debug)]
-pub(super) struct Ahead {
-    credit: Arc<Mutex<Credit>>,
+pub(super) struct PrefetchLoan {
+    budget: Arc<Mutex<PrefetchBudget>>,
     len: u64,
 }
 
-impl Ahead {
-    /// Takes `len` bytes of credit, if there are so many.
-    pub(super) fn borrow(credit: &Arc<Mutex<Credit>>, len: u64) -> Option<Self> {
-        let is_lent = credit.lock().borrow(len);
+impl PrefetchLoan {
+    /// Borrows `len` bytes, if the budget has so many.
+    pub(super) fn borrow(budget: &Arc<Mutex<PrefetchBudget>>, len: u64) -> Option<Self> {
+        let is_lent = budget.lock().borrow(len);
         is_lent.then(|| Self {
-            credit: Arc::clone(credit),
+            budget: Arc::clone(budget),
             len,
         })
     }
 
     /// Somebody reads them.
     pub(super) fn was_read(mut self) {
-        self.credit.lock().repay(self.len);
+        self.budget.lock().repay(self.len);
         self.len = 0;
     }
 }
 
-impl Drop for Ahead {
+impl Drop for PrefetchLoan {
     fn drop(&mut self) {
         if self.len > 0 {
-            self.credit.lock().lose(self.len);
+            self.budget.lock().lose(self.len);
         }
     }
 }
@@ -108,24 +108,24 @@ mod tests {
 
     #[test]
     fn what_is_lost_must_be_earned_again() {
-        let mut credit = Credit::default();
-        assert!(credit.borrow(NEXT_FILES_CREDIT));
-        assert!(!credit.borrow(1));
-        credit.repay(NEXT_FILES_CREDIT / 2);
-        credit.lose(NEXT_FILES_CREDIT / 2);
-        assert!(!credit.borrow(NEXT_FILES_CREDIT / 2 + 1));
-        assert!(credit.borrow(NEXT_FILES_CREDIT / 2));
-        credit.lose(NEXT_FILES_CREDIT / 2);
-        assert!(!credit.borrow(1));
-        credit.earn(100 * NEXT_FILES_WASTE_SHARE);
-        assert!(credit.borrow(100));
-        assert!(!credit.borrow(1));
-        credit.earn(u64::MAX / 2);
-        assert!(!credit.borrow(NEXT_FILES_CREDIT_MAX));
-        assert!(credit.borrow(NEXT_FILES_CREDIT_MAX - 100));
+        let mut budget = PrefetchBudget::default();
+        assert!(budget.borrow(SIBLING_BUDGET));
+        assert!(!budget.borrow(1));
+        budget.repay(SIBLING_BUDGET / 2);
+        budget.lose(SIBLING_BUDGET / 2);
+        assert!(!budget.borrow(SIBLING_BUDGET / 2 + 1));
+        assert!(budget.borrow(SIBLING_BUDGET / 2));
+        budget.lose(SIBLING_BUDGET / 2);
+        assert!(!budget.borrow(1));
+        budget.earn(100 * SIBLING_WASTE_SHARE);
+        assert!(budget.borrow(100));
+        assert!(!budget.borrow(1));
+        budget.earn(u64::MAX / 2);
+        assert!(!budget.borrow(SIBLING_BUDGET_MAX));
+        assert!(budget.borrow(SIBLING_BUDGET_MAX - 100));
         assert_eq!(
-            (credit.unread(), credit.wasted()),
-            (NEXT_FILES_CREDIT_MAX, NEXT_FILES_CREDIT)
+            (budget.unread(), budget.wasted()),
+            (SIBLING_BUDGET_MAX, SIBLING_BUDGET)
         );
     }
 
@@ -133,21 +133,21 @@ mod tests {
         /// Whatever happens: what is wasted is what there was at first and a share of what was opened in order.
         #[test]
         fn waste_is_a_share(ops in prop::collection::vec((0u8..4, 1u64..(2 << 20)), 1..200)) {
-            let (mut credit, mut held, mut opened) = (Credit::default(), Vec::new(), 0);
+            let (mut budget, mut held, mut opened) = (PrefetchBudget::default(), Vec::new(), 0);
             for (op, len) in ops {
                 match op {
                     0 => {
-                        credit.earn(len);
+                        budget.earn(len);
                         opened += len;
                     }
-                    1 if credit.borrow(len) => held.push(len),
-                    2 => held.pop().into_iter().for_each(|len| credit.repay(len)),
-                    3 => held.pop().into_iter().for_each(|len| credit.lose(len)),
+                    1 if budget.borrow(len) => held.push(len),
+                    2 => held.pop().into_iter().for_each(|len| budget.repay(len)),
+                    3 => held.pop().into_iter().for_each(|len| budget.lose(len)),
                     _ => {}
                 }
-                prop_assert_eq!(credit.unread(), held.iter().sum::<u64>());
-                let at_worst = credit.wasted() + credit.unread();
-                prop_assert!(at_worst <= NEXT_FILES_CREDIT + opened / NEXT_FILES_WASTE_SHARE);
+                prop_assert_eq!(budget.unread(), held.iter().sum::<u64>());
+                let at_worst = budget.wasted() + budget.unread();
+                prop_assert!(at_worst <= SIBLING_BUDGET + opened / SIBLING_WASTE_SHARE);
             }
         }
     }

@@ -1,11 +1,11 @@
-//! One open file's reads: what the file system and the next files' fetcher hold of an [`OpenObject`].
+//! One open file's reads: what the file system and the sibling prefetch hold of an [`OpenObject`].
 
 use std::sync::Arc;
 
 use mountpoint_client::types::{ETag, Key};
 
 use super::context::ReadContext;
-use super::prefetch_budget::Ahead;
+use super::prefetch_budget::PrefetchLoan;
 use crate::config::limits::SMALL_FILE_MAX;
 use crate::operation::{FsError, ReadData};
 use crate::read::object::VersionId;
@@ -29,7 +29,7 @@ impl Reader {
     #[must_use]
     pub fn new(context: Arc<ReadContext>, key: Key, etag: ETag, size: u64) -> Self {
         let object = OpenObject::new(context, key, etag, size, None);
-        Self::join(&object).expect("the first seat is free")
+        Self::join(&object).expect("the first reader is free")
     }
 
     /// The same, but it shares what it fetches with others of this version that are open. Of a small file it fetches all
@@ -49,20 +49,20 @@ impl Reader {
                 Some(id),
             )
         };
-        let object = context.versions.open(id, new);
+        let object = context.registry.open(id, new);
         if object.is_version(key, etag, size)
             && let Some(reader) = Self::join(&object)
         {
             return reader;
         }
         let object = new();
-        context.versions.replace(id, &object);
-        Self::join(&object).expect("the first seat is free")
+        context.registry.replace(id, &object);
+        Self::join(&object).expect("the first reader is free")
     }
 
     /// Its reads will ask for pages: what the page cache has of others they will not ask for.
     pub fn expect_pages(&self) {
-        self.open.object.expect_pages(self.open.seat);
+        self.open.object.expect_pages(self.open.reader);
     }
 
     fn join(object: &Arc<OpenObject>) -> Option<Self> {
@@ -87,13 +87,13 @@ impl Reader {
     }
 
     /// That what it reads is asked for before it is opened was lent `ahead`.
-    pub(super) fn set_ahead(&self, ahead: Ahead) {
-        self.open.object.set_ahead(ahead);
+    pub(super) fn set_loan(&self, ahead: PrefetchLoan) {
+        self.open.object.set_loan(ahead);
     }
 
     /// Whether it has bytes, or is about to, that were asked for ahead and not read.
-    pub(super) fn is_ahead(&self) -> bool {
-        self.open.object.is_ahead()
+    pub(super) fn is_prefetched(&self) -> bool {
+        self.open.object.is_prefetched()
     }
 
     /// Whether `etag` is that of its version.

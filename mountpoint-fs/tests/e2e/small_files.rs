@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server, synthetic_bytes};
 
-use mountpoint_fs::config::limits::{NEXT_FILES_MAX, READER_IDLE};
+use mountpoint_fs::config::limits::{READER_IDLE, SIBLINGS_AHEAD_MAX};
 
 use crate::harness::{BUCKET, Mounted, read, release_when_in_flight, server, wait_until};
 
@@ -32,7 +32,7 @@ fn files_that_are_read_in_order_are_fetched_before_they_are_opened() {
     let (first, rest) = paths.split_at(FILES / 2);
     first.iter().for_each(check);
     // By now the mount is sure of the order.
-    let ahead = first.len() + NEXT_FILES_MAX;
+    let ahead = first.len() + SIBLINGS_AHEAD_MAX;
     wait_until("the next files", || {
         let mut keys = answered(&server);
         keys.dedup();

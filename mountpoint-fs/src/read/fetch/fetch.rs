@@ -1,12 +1,12 @@
-//! One range in the air and those who wait for its bytes.
+//! One range in flight and the reads that wait for its bytes.
 //!
-//! A flight fetches one range of one version; it does not know who reads, or why. A reader waits for a place in the
-//! range ([`Flight::arrival`]), not for the whole of it. One GET fills one block with it. If that is late, a second
+//! A fetch asks for one range of one version; it does not know who reads, or why. A reader waits for a place in the
+//! range ([`Fetch::arrival`]), not for the whole of it. One GET fills one block with it. If that is late, a second
 //! GET, over another connection, fills a block of its own with what is missing; readers get bytes of whichever has
 //! them, and what the other still brings is dropped: to cancel it would cost its connection.
 //!
-//! Invariant: a waiter is woken when its bytes are valid or the flight has ended, and no lock is held then. The
-//! client's thread calls the observer; it takes the lock only when somebody's bytes have come. A flight fails when
+//! Invariant: a waiter is woken when its bytes are valid or the fetch has ended, and no lock is held then. The
+//! client's thread calls the observer; it takes the lock only when somebody's bytes have come. A fetch fails when
 //! the last of its GETs has, and is done when the first is.
 
 use std::future::Future;
@@ -32,7 +32,7 @@ use crate::sync::Mutex;
 
 /// A range, from before its GET is sent until it is forgotten.
 #[derive(Debug)]
-pub(in crate::read) struct Flight {
+pub(in crate::read) struct Fetch {
     key: Key,
     etag: ETag,
     object_size: u64,
@@ -63,7 +63,7 @@ pub(in crate::read) struct Flight {
 /// What a second GET fills.
 #[derive(Debug)]
 struct Second {
-    /// Bytes of the flight that the first had brought when it was sent: it asks for those behind.
+    /// Bytes of the fetch that the first had brought when it was sent: it asks for those behind.
     from: usize,
     block: Block,
 }
@@ -86,8 +86,8 @@ struct Waiter {
     waker: Waker,
 }
 
-impl Flight {
-    /// A flight that is about to fill `block` from `range` of a version.
+impl Fetch {
+    /// A fetch that is about to fill `block` from `range` of a version.
     pub(in crate::read) fn new(
         context: &Arc<ReadContext>,
         (key, etag, object_size): (&Key, &ETag, u64),
@@ -121,7 +121,7 @@ impl Flight {
             Purpose::Demand => Priority::Foreground,
             Purpose::ReadAhead => Priority::ReadAhead,
         };
-        self.context.hedger.policy.sent();
+        self.context.hedge_scheduler.policy.sent();
         let request = self.request(0, priority);
         let context = Arc::clone(&self.context);
         // Dropping the handle lets the GET finish: closing its connection costs more than a part.
@@ -190,7 +190,7 @@ impl Flight {
     pub(in crate::read) fn arrival(self: &Arc<Self>, needs: usize) -> Arrival<'_> {
         assert!(needs <= self.len());
         Arrival {
-            flight: self,
+            fetch: self,
             needs,
             ticket: None,
         }
@@ -232,7 +232,7 @@ impl Flight {
 }
 
 /// Its GETs.
-impl Flight {
+impl Fetch {
     /// More bytes are valid than before.
     fn advanced(&self) {
         // Against the fence in `Arrival::poll`: either that sees the bytes, or this sees the waiter.
@@ -252,7 +252,7 @@ impl Flight {
         }
     }
 
-    /// A GET has ended. The flight has, if it was the one that mattered.
+    /// A GET has ended. The fetch has, if it was the one that mattered.
     fn ended(&self, outcome: Result<GetOutput, ClientError>) {
         let error = match outcome {
             Ok(_) if self.has(self.len()) => None,
@@ -285,8 +285,8 @@ impl Flight {
 
     /// Somebody waits for it: has it looked at when it may be late.
     fn watch(self: &Arc<Self>) {
-        let hedger = &self.context.hedger;
-        if !hedger.is_on()
+        let hedge_scheduler = &self.context.hedge_scheduler;
+        if !hedge_scheduler.is_on()
             || self.second.get().is_some()
             || self.is_watched.swap(true, Ordering::SeqCst)
         {
@@ -294,12 +294,12 @@ impl Flight {
         }
         let now = self.context.clock.now();
         let entry = Watched {
-            flight: Arc::downgrade(self),
+            fetch: Arc::downgrade(self),
             due: now,
             seen_at: now,
             seen: self.valid(),
         };
-        match hedger.policy.look(&self.sight(&entry, now)) {
+        match hedge_scheduler.policy.look(&self.sight(&entry, now)) {
             // Not by this thread, which may have more to do than to wait for this.
             Verdict::Hedge => self.watch_again(entry),
             Verdict::LookAgain(wait) | Verdict::Observe(wait) => self.watch_again(Watched {
@@ -321,7 +321,7 @@ impl Flight {
             return;
         }
         let sight = self.sight(&entry, now);
-        match self.context.hedger.policy.look(&sight) {
+        match self.context.hedge_scheduler.policy.look(&sight) {
             Verdict::Hedge => {
                 // What could not be sent now may be later: when more was earned, or memory was given back.
                 if !self.hedge() {
@@ -359,7 +359,7 @@ impl Flight {
     }
 
     fn watch_again(&self, entry: Watched) {
-        if !self.context.hedger.watch(entry) {
+        if !self.context.hedge_scheduler.watch(entry) {
             self.is_watched.store(false, Ordering::SeqCst);
         }
     }
@@ -375,7 +375,7 @@ impl Flight {
         let Some(memory) = context.budget.try_reserve(missing, Purpose::Demand) else {
             return false;
         };
-        if !context.hedger.policy.spend() {
+        if !context.hedge_scheduler.policy.spend() {
             return false;
         }
         let fill = context.block(memory);
@@ -401,7 +401,7 @@ impl Flight {
 }
 
 /// Of the first GET.
-impl GetObserver for Flight {
+impl GetObserver for Fetch {
     fn progressed(&self) {
         self.count_first_byte();
         self.advanced();
@@ -426,7 +426,7 @@ impl GetObserver for Flight {
 
 /// Of the second.
 #[derive(Debug)]
-struct SecondGet(Arc<Flight>);
+struct SecondGet(Arc<Fetch>);
 
 impl GetObserver for SecondGet {
     fn progressed(&self) {
@@ -442,10 +442,10 @@ impl GetObserver for SecondGet {
     }
 }
 
-/// Waits for bytes of a flight. Dropping it leaves no waiter behind.
+/// Waits for bytes of a fetch. Dropping it leaves no waiter behind.
 #[derive(Debug)]
 pub(in crate::read) struct Arrival<'a> {
-    flight: &'a Arc<Flight>,
+    fetch: &'a Arc<Fetch>,
     needs: usize,
     ticket: Option<u64>,
 }
@@ -454,11 +454,11 @@ impl Future for Arrival<'_> {
     type Output = Result<(), ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(outcome) = self.flight.outcome(self.needs) {
+        if let Some(outcome) = self.fetch.outcome(self.needs) {
             return Poll::Ready(outcome);
         }
         {
-            let mut waiting = self.flight.waiting.lock();
+            let mut waiting = self.fetch.waiting.lock();
             let ticket = *self.ticket.get_or_insert_with(|| {
                 waiting.next_ticket += 1;
                 waiting.next_ticket
@@ -475,13 +475,13 @@ impl Future for Arrival<'_> {
                     waker: cx.waker().clone(),
                 }),
             }
-            self.flight.publish_wanted(&waiting);
+            self.fetch.publish_wanted(&waiting);
         }
         fence(Ordering::SeqCst);
-        match self.flight.outcome(self.needs) {
+        match self.fetch.outcome(self.needs) {
             Some(outcome) => Poll::Ready(outcome),
             None => {
-                self.flight.watch();
+                self.fetch.watch();
                 Poll::Pending
             }
         }
@@ -491,14 +491,14 @@ impl Future for Arrival<'_> {
 impl Drop for Arrival<'_> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let mut waiting = self.flight.waiting.lock();
+        let mut waiting = self.fetch.waiting.lock();
         if let Some(place) = waiting
             .waiters
             .iter()
             .position(|waiter| waiter.ticket == ticket)
         {
             waiting.waiters.swap_remove(place);
-            self.flight.publish_wanted(&waiting);
+            self.fetch.publish_wanted(&waiting);
         }
     }
 }

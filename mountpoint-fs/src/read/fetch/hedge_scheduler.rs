@@ -1,6 +1,6 @@
 //! Which GETs readers wait for, and when each is looked at next.
 //!
-//! Decides nothing: [`HedgePolicy`] says which is late, the flight itself sends the second GET. A task of the mount's
+//! Decides nothing: [`HedgePolicy`] says which is late, the fetch itself sends the second GET. A task of the mount's
 //! runtime ([`ReadContext::hedge`]) looks, while anything is watched; nothing runs while nobody waits.
 //!
 //! Invariant: at most [`HEDGE_WATCHED_MAX`] are watched, each once. One that is over, or that nobody waits for, is
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::fetch::Flight;
+use super::fetch::Fetch;
 use super::hedge_policy::HedgePolicy;
 use crate::config::limits::{HEDGE_TICK, HEDGE_WATCHED_MAX, READER_IDLE};
 use crate::read::context::ReadContext;
@@ -21,7 +21,7 @@ use crate::sync::Mutex;
 
 /// The watched GETs of a mount.
 #[derive(Debug)]
-pub(in crate::read) struct Hedger {
+pub(in crate::read) struct HedgeScheduler {
     pub(in crate::read) policy: HedgePolicy,
     is_on: bool,
     /// A leaf: nothing else is locked or woken while it is held.
@@ -33,7 +33,7 @@ pub(in crate::read) struct Hedger {
 /// One GET, and what was seen of it.
 #[derive(Debug)]
 pub(in crate::read) struct Watched {
-    pub(in crate::read) flight: Weak<Flight>,
+    pub(in crate::read) fetch: Weak<Fetch>,
     /// When it is looked at.
     pub(in crate::read) due: Duration,
     /// When it was looked at before, and what was valid then.
@@ -41,7 +41,7 @@ pub(in crate::read) struct Watched {
     pub(in crate::read) seen: usize,
 }
 
-impl Hedger {
+impl HedgeScheduler {
     pub(in crate::read) fn new(is_on: bool) -> Self {
         Self {
             policy: HedgePolicy::default(),
@@ -92,7 +92,7 @@ impl ReadContext {
             let Some(this) = context.upgrade() else {
                 return;
             };
-            let begun = Arc::clone(&this.hedger.begun);
+            let begun = Arc::clone(&this.hedge_scheduler.begun);
             let is_watching = this.hedge_late();
             drop(this);
             if is_watching {
@@ -107,12 +107,12 @@ impl ReadContext {
     /// Looks at the GETs that are due. Returns whether any are left. Called with no lock held.
     pub(in crate::read) fn hedge_late(&self) -> bool {
         let now = self.clock.now();
-        while let Some(entry) = self.hedger.take_due(now) {
-            if let Some(flight) = entry.flight.upgrade() {
-                flight.look(entry, now);
+        while let Some(entry) = self.hedge_scheduler.take_due(now) {
+            if let Some(fetch) = entry.fetch.upgrade() {
+                fetch.look(entry, now);
             }
         }
-        self.hedger.is_watching()
+        self.hedge_scheduler.is_watching()
     }
 }
 

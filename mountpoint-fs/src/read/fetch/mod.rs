@@ -1,7 +1,7 @@
 //! One ranged GET at a time: its bytes, the reads that wait for them, and the second GET when it is late.
 //!
-//! `Flight` is a range in flight and fills one block; `HedgePolicy` (pure) says which are late, `Hedger` looks at those that
-//! readers wait for. Knows nothing of patterns, or of what else an open file holds.
+//! `Fetch` is a range in flight and fills one block; `HedgePolicy` (pure) says which are late; `HedgeScheduler` looks at
+//! the ones that readers wait for. Knows nothing of patterns, or of what else an open file holds.
 
 #[expect(
     clippy::module_inception,
@@ -11,5 +11,5 @@ mod fetch;
 mod hedge_policy;
 mod hedge_scheduler;
 
-pub(super) use fetch::Flight;
-pub(super) use hedge_scheduler::Hedger;
+pub(super) use fetch::Fetch;
+pub(super) use hedge_scheduler::HedgeScheduler;

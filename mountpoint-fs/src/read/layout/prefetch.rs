@@ -5,50 +5,48 @@
 //! noted, and one that goes where one of the file before went has the next ones asked for ahead: one, and twice as many
 //! with each that comes true, so that little more is ever wasted than was won; or all at once, from the first read of the
 //! file on, where those of several files before came true. Which file is the one before is for
-//! [`Traces`](super::cache::Traces) to know.
+//! [`LayoutCache`](super::cache::LayoutCache) to know.
 //!
-//! Invariant: at most [`REPLAY_AHEAD_MAX`] ranges, of [`REPLAY_BYTES_MAX`] bytes together, are asked for and not read.
+//! Invariant: at most [`LAYOUT_AHEAD_MAX`] ranges, of [`LAYOUT_AHEAD_BYTES_MAX`] bytes together, are asked for and not
+//! read.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::config::limits::{
-    REPLAY_AHEAD_MAX, REPLAY_BYTES_MAX, SMALL_FILE_MAX, TRACE_READ_MAX, TRACE_READS_MAX,
+    LAYOUT_AHEAD_BYTES_MAX, LAYOUT_AHEAD_MAX, LAYOUT_READ_MAX, LAYOUT_READS_MAX,
 };
-use crate::read::plan::is_apart;
-use crate::read::plan::{Access, Bounds};
 
 /// The short jumps that were made in one file, in their order.
-pub(in crate::read) type Trace = Vec<Range<u64>>;
+pub(in crate::read) type Layout = Vec<Range<u64>>;
 
 /// What is known of the files before.
 #[derive(Clone, Debug, Default)]
-pub(in crate::read) struct Before {
-    pub(in crate::read) trace: Arc<Trace>,
-    pub(in crate::read) trust: Trust,
+pub(in crate::read) struct KnownLayout {
+    pub(in crate::read) layout: Arc<Layout>,
+    pub(in crate::read) confidence: Confidence,
 }
 
 /// Whether files of one kind go where the one before went: up by one with each that does, down by two with each that does
 /// not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::read) struct Trust(i8);
+pub(in crate::read) struct Confidence(i8);
 
-impl Trust {
+impl Confidence {
     /// So many ranges were asked for ahead, and so many of them were read.
     fn after(self, asked: usize, read: usize) -> Self {
         if asked == 0 {
             self
         } else if read * 4 >= asked * 3 {
-            Self((self.0 + 1).min(TRUST_MAX))
+            Self((self.0 + 1).min(CONFIDENCE_MAX))
         } else {
-            Self((self.0 - 2).max(-TRUST_MAX))
+            Self((self.0 - 2).max(-CONFIDENCE_MAX))
         }
     }
 
     /// Whether all may be asked for at once.
     fn is_sure(self) -> bool {
-        self.0 >= TRUST_SURE
+        self.0 >= CONFIDENCE_SURE
     }
 
     /// Jumps in a row that must go where one of the file before went.
@@ -59,11 +57,11 @@ impl Trust {
 
 /// What an open file has of this: nothing, until there is something to note or to follow.
 #[derive(Debug, Default)]
-pub(in crate::read) struct Replays(Option<Box<Replay>>);
+pub(in crate::read) struct LayoutPrefetch(Option<Box<LayoutFollower>>);
 
 /// What a read is to the reads before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::read) enum Kind {
+pub(in crate::read) enum AccessKind {
     /// There were none.
     First,
     /// It continues one.
@@ -72,103 +70,90 @@ pub(in crate::read) enum Kind {
     Jump,
 }
 
-impl Replays {
-    /// A read; `missed` if some of its bytes were not asked for. Returns what to ask for because the file before was read
-    /// there, most urgent first: nothing where the store is near.
-    pub(in crate::read) fn read(
-        &mut self,
-        kind: Kind,
-        missed: bool,
-        access: &Access,
-        bounds: &Bounds<'_>,
-    ) -> Vec<Range<u64>> {
-        if kind == Kind::GoesOn && self.0.is_none() {
-            return Vec::new();
+impl LayoutPrefetch {
+    /// Follows the layout of the file before. Returns what to ask for now, if all may be asked for `at_once`.
+    pub(in crate::read) fn follow(&mut self, known: KnownLayout, at_once: bool) -> Vec<Range<u64>> {
+        let follower = self.0.insert(Box::new(LayoutFollower::new(known)));
+        if at_once {
+            follower.begin()
+        } else {
+            Vec::new()
         }
-        let range = &access.range;
-        let distance = bounds.least_delays.first_byte(access.now);
-        if bounds.size <= SMALL_FILE_MAX || distance.is_some_and(|distance| !is_apart(distance)) {
-            return Vec::new();
-        }
-        let mut asked = Vec::new();
-        let first = bounds.traces.filter(|_| kind == Kind::First);
-        if let Some(before) = first.and_then(|(traces, key)| traces.before(key, bounds.size)) {
-            let replay = self.0.insert(Box::new(Replay::new(before)));
-            if is_quick(distance, access, bounds) {
-                asked = replay.begin();
-            }
-        }
-        let is_jump = kind == Kind::Jump || (kind == Kind::First && range.start > 0);
-        let is_short = range.end - range.start < TRACE_READ_MAX;
-        let foretold = self.0.as_mut().is_some_and(|replay| replay.pass(range));
-        // What a stream had asked for takes no GET of its own, and needs none the next time.
-        if is_jump && is_short && (missed || foretold) {
-            let replay = self.0.get_or_insert_default();
-            asked.extend(replay.jump(range, foretold));
-        }
-        if distance.is_none() && !asked.is_empty() {
-            self.stop();
-            asked.clear();
-        }
-        asked
     }
 
-    /// See [`Replay::stop`].
+    /// A read; `missed` if some of its bytes were not asked for. Returns what to ask for because the file before was read
+    /// there, most urgent first.
+    pub(in crate::read) fn read(
+        &mut self,
+        kind: AccessKind,
+        range: &Range<u64>,
+        missed: bool,
+    ) -> Vec<Range<u64>> {
+        let is_jump = kind == AccessKind::Jump || (kind == AccessKind::First && range.start > 0);
+        let is_short = range.end - range.start < LAYOUT_READ_MAX;
+        let foretold = self.0.as_mut().is_some_and(|follower| follower.pass(range));
+        // What a stream had asked for takes no GET of its own, and needs none the next time.
+        if is_jump && is_short && (missed || foretold) {
+            let follower = self.0.get_or_insert_default();
+            follower.jump(range, foretold)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether no jump is noted and no layout followed.
+    pub(in crate::read) fn is_idle(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// See [`LayoutFollower::stop`].
     pub(in crate::read) fn stop(&mut self) {
-        if let Some(replay) = &mut self.0 {
-            replay.stop();
+        if let Some(follower) = &mut self.0 {
+            follower.stop();
         }
     }
 
     /// What was asked for ahead and not read.
     pub(in crate::read) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
-        let replay = self.0.iter();
-        replay.flat_map(|replay| replay.ahead.iter().cloned())
+        let follower = self.0.iter();
+        follower.flat_map(|follower| follower.ahead.iter().cloned())
     }
 
     /// Whether anything is asked for ahead.
     pub(in crate::read) fn has_ahead(&self) -> bool {
-        let replay = self.0.as_ref();
-        replay.is_some_and(|replay| !replay.ahead.is_empty())
+        let follower = self.0.as_ref();
+        follower.is_some_and(|follower| !follower.ahead.is_empty())
     }
 
     /// The file is closed. What the next one of its kind is to know, if there is something.
-    pub(in crate::read) fn finish(&mut self) -> Option<Before> {
+    pub(in crate::read) fn finish(&mut self) -> Option<KnownLayout> {
         self.0.take()?.finish()
     }
 }
 
-/// Whether the network brings many short ranges at once in about the time of one, as far as is known.
-fn is_quick(distance: Option<Duration>, access: &Access, bounds: &Bounds<'_>) -> bool {
-    let whole = bounds.least_delays.of(REPLAY_BYTES_MAX, access.now);
-    distance
-        .zip(whole)
-        .is_none_or(|(distance, whole)| whole <= distance * 3)
-}
-
 /// The jumps of one open file, beside those of the file before.
 #[derive(Debug, Default)]
-struct Replay {
-    before: Before,
-    /// Place in the trace before that the next jump is expected at.
+struct LayoutFollower {
+    before: KnownLayout,
+    /// Place in the layout before that the next jump is expected at.
     next: usize,
     /// Jumps in a row that were expected.
     steps: usize,
     /// How many are to be asked for beyond `next`.
     depth: usize,
-    /// Place in the trace before up to which all was asked for.
+    /// Place in the layout before up to which all was asked for.
     asked_until: usize,
     /// Asked for and not read, in order.
     ahead: Vec<Range<u64>>,
     asked: usize,
     read: usize,
-    noted: Trace,
+    noted: Layout,
     /// More jumps than are noted, or one that was not expected: what is noted says more than what was before.
     is_other: bool,
 }
 
-impl Replay {
-    fn new(before: Before) -> Self {
+impl LayoutFollower {
+    fn new(before: KnownLayout) -> Self {
         Self {
             before,
             ..Self::default()
@@ -177,10 +162,10 @@ impl Replay {
 
     /// The first read of the file. Returns what to ask for ahead at once.
     fn begin(&mut self) -> Vec<Range<u64>> {
-        if !self.before.trust.is_sure() {
+        if !self.before.confidence.is_sure() {
             return Vec::new();
         }
-        self.depth = REPLAY_AHEAD_MAX;
+        self.depth = LAYOUT_AHEAD_MAX;
         self.ask()
     }
 
@@ -188,8 +173,8 @@ impl Replay {
     fn jump(&mut self, range: &Range<u64>, foretold: bool) -> Vec<Range<u64>> {
         self.note(range);
         let from = self.next.saturating_sub(BACK_MAX);
-        let until = (self.next + FORTH_MAX).min(self.before.trace.len());
-        let mut near = self.before.trace[from.min(until)..until].iter();
+        let until = (self.next + FORTH_MAX).min(self.before.layout.len());
+        let mut near = self.before.layout[from.min(until)..until].iter();
         let Some(place) = near.position(|before| before.start == range.start) else {
             if !foretold {
                 self.steps = 0;
@@ -200,13 +185,13 @@ impl Replay {
         };
         self.next = self.next.max(from + place + 1);
         self.steps += 1;
-        if self.steps < self.before.trust.steps_min() {
+        if self.steps < self.before.confidence.steps_min() {
             return Vec::new();
         }
-        self.depth = if self.before.trust.is_sure() {
-            REPLAY_AHEAD_MAX
+        self.depth = if self.before.confidence.is_sure() {
+            LAYOUT_AHEAD_MAX
         } else {
-            (self.depth * 2).clamp(1, REPLAY_AHEAD_MAX)
+            (self.depth * 2).clamp(1, LAYOUT_AHEAD_MAX)
         };
         self.ask()
     }
@@ -222,19 +207,19 @@ impl Replay {
     }
 
     fn note(&mut self, range: &Range<u64>) {
-        if self.noted.len() < TRACE_READS_MAX {
+        if self.noted.len() < LAYOUT_READS_MAX {
             self.noted.push(range.clone());
         }
     }
 
     fn ask(&mut self) -> Vec<Range<u64>> {
-        let trace = &self.before.trace;
-        let until = (self.next + self.depth).min(trace.len());
-        let mut room = REPLAY_BYTES_MAX.saturating_sub(bytes(&self.ahead));
+        let layout = &self.before.layout;
+        let until = (self.next + self.depth).min(layout.len());
+        let mut room = LAYOUT_AHEAD_BYTES_MAX.saturating_sub(bytes(&self.ahead));
         let mut asked = Vec::new();
         self.asked_until = self.asked_until.max(self.next);
-        while self.asked_until < until && self.ahead.len() < REPLAY_AHEAD_MAX {
-            let range = &trace[self.asked_until];
+        while self.asked_until < until && self.ahead.len() < LAYOUT_AHEAD_MAX {
+            let range = &layout[self.asked_until];
             let len = range.end - range.start;
             if room < len {
                 break;
@@ -260,16 +245,16 @@ impl Replay {
 
     /// What the next file of its kind is to know. A file that was read less far than the one before says nothing new, and
     /// one that was read at too many places for a layout says nothing at all.
-    fn finish(self) -> Option<Before> {
-        let trust = self.before.trust.after(self.asked, self.read);
-        let is_trace = (TRACE_READS_MIN..TRACE_READS_MAX).contains(&self.noted.len());
-        let is_more = self.is_other || self.noted.len() > self.before.trace.len();
-        let trace = if is_trace && is_more {
+    fn finish(self) -> Option<KnownLayout> {
+        let confidence = self.before.confidence.after(self.asked, self.read);
+        let is_layout = (LAYOUT_READS_MIN..LAYOUT_READS_MAX).contains(&self.noted.len());
+        let is_more = self.is_other || self.noted.len() > self.before.layout.len();
+        let layout = if is_layout && is_more {
             Arc::new(self.noted)
         } else {
-            self.before.trace
+            self.before.layout
         };
-        (!trace.is_empty()).then_some(Before { trace, trust })
+        (!layout.is_empty()).then_some(KnownLayout { layout, confidence })
     }
 }
 
@@ -278,16 +263,16 @@ fn bytes(ranges: &[Range<u64>]) -> u64 {
 }
 
 /// Fewer jumps are no layout.
-const TRACE_READS_MIN: usize = 2;
+const LAYOUT_READS_MIN: usize = 2;
 
-/// Places of the trace before, behind the one that is expected and before it, at which a jump is no surprise: a reader
+/// Places of the layout before, behind the one that is expected and before it, at which a jump is no surprise: a reader
 /// leaves some out, and the kernel changes their order.
 const BACK_MAX: usize = 4;
 const FORTH_MAX: usize = 8;
 
 /// Files of one kind that must have gone where the one before went for the next one to be asked for at once.
-const TRUST_SURE: i8 = 2;
-const TRUST_MAX: i8 = 3;
+const CONFIDENCE_SURE: i8 = 2;
+const CONFIDENCE_MAX: i8 = 3;
 
 /// Jumps in a row that must be expected where files of this kind went elsewhere before.
 const STEPS_DOUBTED: usize = 3;
@@ -297,7 +282,7 @@ mod tests {
     use super::*;
 
     /// Places in KiB, of 4 KiB each.
-    fn trace(places: &[u64]) -> Trace {
+    fn layout(places: &[u64]) -> Layout {
         places.iter().map(|place| at(*place)).collect()
     }
 
@@ -305,23 +290,27 @@ mod tests {
         place << 10..(place + 4) << 10
     }
 
-    /// Reads a file like one of trace `before`; what each jump asks for, as places.
-    fn read(before: &Before, jumps: &[u64]) -> (Vec<Vec<u64>>, Option<Before>) {
-        let mut replay = Replay::new(before.clone());
+    /// Reads a file like one of layout `before`; what each jump asks for, as places.
+    fn read(before: &KnownLayout, jumps: &[u64]) -> (Vec<Vec<u64>>, Option<KnownLayout>) {
+        let mut follower = LayoutFollower::new(before.clone());
         let places = |asked: Vec<Range<u64>>| asked.iter().map(|range| range.start >> 10).collect();
-        let mut all = vec![places(replay.begin())];
-        all.extend(jumps.iter().map(|place| places(jump(&mut replay, *place))));
-        (all, replay.finish())
+        let mut all = vec![places(follower.begin())];
+        all.extend(
+            jumps
+                .iter()
+                .map(|place| places(jump(&mut follower, *place))),
+        );
+        (all, follower.finish())
     }
 
-    fn jump(replay: &mut Replay, place: u64) -> Vec<Range<u64>> {
-        let foretold = replay.pass(&at(place));
-        replay.jump(&at(place), foretold)
+    fn jump(follower: &mut LayoutFollower, place: u64) -> Vec<Range<u64>> {
+        let foretold = follower.pass(&at(place));
+        follower.jump(&at(place), foretold)
     }
 
-    fn before(places: &[u64], trust: i8) -> Before {
-        let (trace, trust) = (Arc::new(trace(places)), Trust(trust));
-        Before { trace, trust }
+    fn before(places: &[u64], confidence: i8) -> KnownLayout {
+        let (layout, confidence) = (Arc::new(layout(places)), Confidence(confidence));
+        KnownLayout { layout, confidence }
     }
 
     #[test]
@@ -340,16 +329,16 @@ mod tests {
             &[],
         ];
         assert_eq!(asked, expected);
-        assert_eq!(after.unwrap().trust, Trust(1));
+        assert_eq!(after.unwrap().confidence, Confidence(1));
     }
 
     #[test]
     fn all_at_once_where_files_before_kept_to_it() {
         let places = [900, 100, 500, 300];
-        let (asked, after) = read(&before(&places, TRUST_SURE), &places);
+        let (asked, after) = read(&before(&places, CONFIDENCE_SURE), &places);
         assert_eq!(asked[0], places);
         assert!(asked[1..].iter().all(Vec::is_empty));
-        assert_eq!(after.unwrap().trust, Trust(TRUST_SURE + 1));
+        assert_eq!(after.unwrap().confidence, Confidence(CONFIDENCE_SURE + 1));
     }
 
     #[test]
@@ -359,64 +348,67 @@ mod tests {
         assert_eq!(asked, [vec![], vec![100], vec![], vec![], vec![]]);
         let after = after.unwrap();
         assert_eq!(
-            (&*after.trace, after.trust),
-            (&trace(&[900, 150, 550, 350]), Trust(-2))
+            (&*after.layout, after.confidence),
+            (&layout(&[900, 150, 550, 350]), Confidence(-2))
         );
         let (asked, after) = read(&after, &[900, 150, 550, 350]);
         assert_eq!(asked, [vec![], vec![], vec![], vec![350], vec![]]);
-        assert_eq!(after.unwrap().trust, Trust(-1));
+        assert_eq!(after.unwrap().confidence, Confidence(-1));
     }
 
     #[test]
     fn what_is_left_out_or_comes_in_another_order_is_no_surprise() {
         let places = [900, 100, 500, 300, 700, 200];
-        let (asked, after) = read(&before(&places, TRUST_SURE), &[100, 900, 500, 700, 200]);
+        let (asked, after) = read(
+            &before(&places, CONFIDENCE_SURE),
+            &[100, 900, 500, 700, 200],
+        );
         assert_eq!(asked[0], places);
         assert!(asked[1..].iter().all(Vec::is_empty));
         let after = after.unwrap();
         assert_eq!(
-            (&*after.trace, after.trust),
-            (&trace(&places), Trust(TRUST_SURE + 1))
+            (&*after.layout, after.confidence),
+            (&layout(&places), Confidence(CONFIDENCE_SURE + 1))
         );
     }
 
     #[test]
     fn what_is_asked_for_has_a_bound() {
         let places: Vec<_> = (0..200).map(|number| number * 37 % 200 * 100).collect();
-        let mut replay = Replay::new(before(&places, TRUST_SURE));
-        assert_eq!(replay.begin().len(), REPLAY_AHEAD_MAX);
+        let mut follower = LayoutFollower::new(before(&places, CONFIDENCE_SURE));
+        assert_eq!(follower.begin().len(), LAYOUT_AHEAD_MAX);
         for (number, place) in places.iter().enumerate() {
-            assert!(replay.ahead.contains(&at(*place)), "{number}");
-            jump(&mut replay, *place);
-            assert!(replay.ahead.len() <= REPLAY_AHEAD_MAX);
+            assert!(follower.ahead.contains(&at(*place)), "{number}");
+            jump(&mut follower, *place);
+            assert!(follower.ahead.len() <= LAYOUT_AHEAD_MAX);
         }
-        assert!(replay.ahead.is_empty());
-        let long: Trace = (0..40)
+        assert!(follower.ahead.is_empty());
+        let long: Layout = (0..40)
             .map(|number| number << 20..(number << 20) + (60 << 10))
             .collect();
-        let mut replay = Replay::new(Before {
-            trace: Arc::new(long),
-            trust: Trust(TRUST_SURE),
+        let mut follower = LayoutFollower::new(KnownLayout {
+            layout: Arc::new(long),
+            confidence: Confidence(CONFIDENCE_SURE),
         });
-        assert!(bytes(&replay.begin()) <= REPLAY_BYTES_MAX);
+        assert!(bytes(&follower.begin()) <= LAYOUT_AHEAD_BYTES_MAX);
     }
 
     #[test]
     fn too_many_places_are_no_layout() {
-        let places: Vec<_> = (0..TRACE_READS_MAX as u64)
+        let places: Vec<_> = (0..LAYOUT_READS_MAX as u64)
             .map(|number| number * 37 % 512 * 8)
             .collect();
-        assert!(read(&Before::default(), &places).1.is_none());
-        assert!(read(&Before::default(), &places[1..]).1.is_some());
-        assert!(read(&Before::default(), &[7]).1.is_none());
+        assert!(read(&KnownLayout::default(), &places).1.is_none());
+        assert!(read(&KnownLayout::default(), &places[1..]).1.is_some());
+        assert!(read(&KnownLayout::default(), &[7]).1.is_none());
     }
 
     #[test]
     fn what_could_not_be_had_is_not_held_against_it() {
-        let mut replay = Replay::new(before(&[900, 100, 500], 1));
-        assert_eq!(jump(&mut replay, 900), [at(100)]);
-        replay.stop();
-        assert!(!replay.ahead.contains(&at(100)));
-        assert_eq!(replay.finish().unwrap().trust, Trust(1));
+        let mut follower = LayoutFollower::new(before(&[900, 100, 500], 1));
+        assert_eq!(jump(&mut follower, 900), [at(100)]);
+        follower.stop();
+        assert!(!follower.ahead.contains(&at(100)));
+        assert_eq!(follower.finish().unwrap().confidence, Confidence(1));
     }
 }

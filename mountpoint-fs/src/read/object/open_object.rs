@@ -1,6 +1,6 @@
 //! The reads of one version of an object, by one open file or by several that share what they fetch.
 //!
-//! A read looks up what is held, lets the planner of its seat say what to ask for, sends those GETs, and waits for its
+//! A read looks up what is held, lets its reader's planner say what to ask for, sends those GETs, and waits for its
 //! own bytes only; the reply is slices of blocks. The lock is held for the look-up and never while anything is sent
 //! or waited for, so any number of reads of one file run at once.
 //!
@@ -17,29 +17,29 @@ use mountpoint_client::types::{ETag, Key};
 use mountpoint_client::{ClientError, ErrorKind};
 use mountpoint_crt_sys::block::BlockFill;
 
-use super::readers::{Patience, SeatNo};
-use super::registry::VersionId;
-use super::state::{Held, Piece};
+use super::readers::{ReaderId, RetentionPolicy};
+use super::state::{ObjectState, Piece};
+use super::version_id::VersionId;
 use crate::memory::{Purpose, Reservation};
 use crate::operation::{FsError, ReadData, Slices};
-use crate::read::context::{ReadContext, ReaderNo};
-use crate::read::fetch::Flight;
-use crate::read::plan::{Access, Bounds, Plan};
-use crate::read::prefetch_budget::Ahead;
+use crate::read::context::{HolderId, ReadContext};
+use crate::read::fetch::Fetch;
+use crate::read::plan::{Access, Bounds, ReadPlan};
+use crate::read::prefetch_budget::PrefetchLoan;
 use crate::sync::{Counted, Mutex};
 
-/// One open of a version, with the seat that is given back at its end.
+/// One open of a version: a reader that leaves at its end.
 #[derive(Debug)]
 pub(in crate::read) struct Open {
     pub(in crate::read) object: Arc<OpenObject>,
-    pub(in crate::read) seat: SeatNo,
+    pub(in crate::read) reader: ReaderId,
     /// Reads that wait for their bytes.
     waiting: AtomicUsize,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.object.leave(self.seat);
+        self.object.leave(self.reader);
     }
 }
 
@@ -55,22 +55,22 @@ pub(in crate::read) struct OpenObject {
     /// When it was last read, in milliseconds of the context's clock.
     used_at_ms: AtomicU64,
     /// Lock "H": held for look-ups and planning, never while waiting, sending or giving memory back.
-    state: Mutex<State>,
+    inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    held: Held,
+struct Inner {
+    state: ObjectState,
     /// What was lent for bytes that were asked for before the file was opened, until they are read.
-    ahead: Option<Ahead>,
+    loan: Option<PrefetchLoan>,
     /// Its name in the context's list of those that hold blocks.
-    holder: Option<ReaderNo>,
+    holder: Option<HolderId>,
     /// Streams it is counted with in the context.
     streams: usize,
 }
 
 /// What the first look at a read's bytes has come to.
-enum Step {
+enum ReadStart {
     /// All there.
     Ready(ReadData),
     /// All asked for.
@@ -89,16 +89,16 @@ pub(in crate::read) enum Keep {
 }
 
 /// GETs that are planned and not yet sent.
-type Launches = Vec<(Arc<Flight>, BlockFill)>;
+type Launches = Vec<(Arc<Fetch>, BlockFill)>;
 
 impl Open {
-    /// Takes a seat among those who read `object`, if there is one.
+    /// Joins the readers of `object`, if there may be one more.
     pub(in crate::read) fn of(object: &Arc<OpenObject>) -> Option<Self> {
         let now = object.context.clock.now();
-        let seat = object.state.lock().held.seats.join(now)?;
+        let reader = object.inner.lock().state.readers.join(now)?;
         Some(Self {
             object: Arc::clone(object),
-            seat,
+            reader,
             waiting: AtomicUsize::new(0),
         })
     }
@@ -119,7 +119,7 @@ impl OpenObject {
             size,
             shared_as,
             used_at_ms: AtomicU64::new(0),
-            state: Mutex::default(),
+            inner: Mutex::default(),
         })
     }
 
@@ -127,19 +127,19 @@ impl OpenObject {
         (&self.key, &self.etag, self.size) == (key, etag, size)
     }
 
-    /// The reads of a seat will ask for pages.
-    pub(in crate::read) fn expect_pages(&self, seat: SeatNo) {
-        self.state.lock().held.seats.expect_pages(seat);
+    /// The reads of a reader will ask for pages.
+    pub(in crate::read) fn expect_pages(&self, reader: ReaderId) {
+        self.inner.lock().state.readers.expect_pages(reader);
     }
 
     /// That its bytes are asked for before it is opened was lent `ahead`.
-    pub(in crate::read) fn set_ahead(&self, ahead: Ahead) {
-        self.state.lock().ahead = Some(ahead);
+    pub(in crate::read) fn set_loan(&self, ahead: PrefetchLoan) {
+        self.inner.lock().loan = Some(ahead);
     }
 
     /// Whether it has bytes, or is about to, that were asked for ahead and not read.
-    pub(in crate::read) fn is_ahead(&self) -> bool {
-        self.state.lock().ahead.is_some()
+    pub(in crate::read) fn is_prefetched(&self) -> bool {
+        self.inner.lock().loan.is_some()
     }
 
     pub(in crate::read) async fn read(
@@ -149,9 +149,9 @@ impl OpenObject {
         fills_cache: bool,
     ) -> Result<ReadData, FsError> {
         let begun = match self.begin(open, &range, fills_cache) {
-            Step::Ready(data) => return Ok(data),
-            Step::Pending(pieces) => Some(pieces),
-            Step::NoMemory => None,
+            ReadStart::Ready(data) => return Ok(data),
+            ReadStart::Pending(pieces) => Some(pieces),
+            ReadStart::NoMemory => None,
         };
         let _waiting = Counted::new(&open.waiting);
         let pieces = match begun {
@@ -174,17 +174,17 @@ impl OpenObject {
     }
 
     /// Plans a read and sends what it calls for.
-    fn begin(self: &Arc<Self>, open: &Open, range: &Range<u64>, fills_cache: bool) -> Step {
+    fn begin(self: &Arc<Self>, open: &Open, range: &Range<u64>, fills_cache: bool) -> ReadStart {
         let now = self.touch();
         let consumed = self.context.count_consumed(range.end - range.start);
         let mut removed = Vec::new();
         let mut launches = Vec::new();
         let ahead;
         let step = {
-            let state = &mut *self.state.lock();
-            ahead = state.ahead.take();
-            state.held.forget_failed(range, &mut removed);
-            let is_ready = state.held.is_ready(range);
+            let inner = &mut *self.inner.lock();
+            ahead = inner.loan.take();
+            inner.state.forget_failed(range, &mut removed);
+            let is_ready = inner.state.is_ready(range);
             let access = Access {
                 range: range.clone(),
                 waits: !is_ready,
@@ -197,36 +197,36 @@ impl OpenObject {
                 part_max: self.context.config.part_size,
                 window_max: self.context.window_max(),
                 streams: self.context.stream_count(),
-                least_delays: &self.context.least_delays,
-                paid_windows: &self.context.paid_windows,
-                traces: Some((&self.context.traces, &self.key)),
+                min_latencies: &self.context.min_latencies,
+                proven_window: &self.context.proven_window,
+                layouts: Some(self.context.layouts.lookup(&self.key)),
             };
-            let asker = state
-                .held
-                .seats
-                .reads(open.seat, range.start, fills_cache, now);
-            let plan = state.held.plan(asker, &access, &bounds);
-            let patience = || self.patience(now);
-            let step = if self.start_demand(state, &plan, &mut launches) {
+            let asker = inner
+                .state
+                .readers
+                .reads(open.reader, range.start, fills_cache, now);
+            let plan = inner.state.plan(asker, &access, &bounds);
+            let retention = || self.retention(now);
+            let step = if self.start_demand(inner, &plan, &mut launches) {
                 let step = if is_ready {
-                    Step::Ready(state.held.data(range))
+                    ReadStart::Ready(inner.state.data(range))
                 } else {
-                    Step::Pending(state.held.pieces(range))
+                    ReadStart::Pending(inner.state.pieces(range))
                 };
-                self.start_ahead(state, asker, &plan, &mut launches);
-                state
-                    .held
-                    .remove_read(asker, range, &plan.done, patience, &mut removed);
+                self.start_ahead(inner, asker, &plan, &mut launches);
+                inner
+                    .state
+                    .remove_read(asker, range, &plan.done, retention, &mut removed);
                 step
             } else {
-                state.held.seats.planner(asker).refuse(&plan, range.end);
-                Step::NoMemory
+                inner.state.readers.planner(asker).refuse(&plan, range.end);
+                ReadStart::NoMemory
             };
             if plan.is_time_to_retire {
-                state.held.retire(patience, &mut removed);
-                self.count_streams(state);
+                inner.state.retire(retention, &mut removed);
+                self.count_streams(inner);
             }
-            self.hold(state);
+            self.hold(inner);
             step
         };
         drop(removed);
@@ -256,14 +256,14 @@ impl OpenObject {
             return;
         };
         self.touch();
-        let state = &mut *self.state.lock();
-        if !state.held.blocks.is_empty() {
+        let inner = &mut *self.inner.lock();
+        if !inner.state.blocks.is_empty() {
             // Some of them were asked for before.
             return;
         }
-        let (_, mut fill) = self.prepare(state, 0..end, memory, Purpose::Demand);
+        let (_, mut fill) = self.prepare(inner, 0..end, memory, Purpose::Demand);
         fill.append(bytes);
-        self.hold(state);
+        self.hold(inner);
     }
 
     pub(in crate::read) async fn fetch(
@@ -278,22 +278,22 @@ impl OpenObject {
         let mut removed = Vec::new();
         let mut launches = Vec::new();
         let pieces = {
-            let state = &mut *self.state.lock();
-            state.held.forget_failed(range, &mut removed);
-            for gap in state.held.blocks.gaps(range.clone()) {
+            let inner = &mut *self.inner.lock();
+            inner.state.forget_failed(range, &mut removed);
+            for gap in inner.state.blocks.gaps(range.clone()) {
                 let share = memory.split(gap.end - gap.start);
-                launches.push(self.prepare(state, gap, share, Purpose::Demand));
+                launches.push(self.prepare(inner, gap, share, Purpose::Demand));
             }
-            let pieces = state.held.pieces(range);
+            let pieces = inner.state.pieces(range);
             match keep {
-                Keep::Nothing if !state.held.seats.is_shared() => {
-                    state.held.blocks.remove_inside(range, &mut removed);
+                Keep::Nothing if !inner.state.readers.is_shared() => {
+                    inner.state.blocks.remove_inside(range, &mut removed);
                 }
                 // Others may be about to ask for the same.
-                Keep::Nothing => self.hold(state),
+                Keep::Nothing => self.hold(inner),
                 Keep::Blocks => {
                     self.touch();
-                    self.hold(state);
+                    self.hold(inner);
                 }
             }
             pieces
@@ -312,16 +312,16 @@ impl OpenObject {
             .try_reserve(self.size, Purpose::ReadAhead);
         let mut launches = Launches::new();
         let unused = {
-            let state = &mut *self.state.lock();
+            let inner = &mut *self.inner.lock();
             match memory {
                 // Opened and read already.
-                _ if state.ahead.is_none() => None,
-                None => state.ahead.take(),
+                _ if inner.loan.is_none() => None,
+                None => inner.loan.take(),
                 Some(memory) => {
                     let all = 0..self.size;
-                    launches.push(self.prepare(state, all, memory, Purpose::ReadAhead));
+                    launches.push(self.prepare(inner, all, memory, Purpose::ReadAhead));
                     self.touch();
-                    self.hold(state);
+                    self.hold(inner);
                     None
                 }
             }
@@ -333,7 +333,7 @@ impl OpenObject {
     }
 
     /// Prepares what a read waits for: all of it, or nothing and `false` if memory is short.
-    fn start_demand(&self, state: &mut State, plan: &Plan, launches: &mut Launches) -> bool {
+    fn start_demand(&self, inner: &mut Inner, plan: &ReadPlan, launches: &mut Launches) -> bool {
         let total = plan.demand.iter().map(|get| get.end - get.start).sum();
         if total == 0 {
             return true;
@@ -343,73 +343,79 @@ impl OpenObject {
         };
         for get in &plan.demand {
             let share = memory.split(get.end - get.start);
-            launches.push(self.prepare(state, get.clone(), share, Purpose::Demand));
+            launches.push(self.prepare(inner, get.clone(), share, Purpose::Demand));
         }
         true
     }
 
     /// Prepares what is to be read ahead, as far as memory goes.
-    fn start_ahead(&self, state: &mut State, asker: usize, plan: &Plan, launches: &mut Launches) {
+    fn start_ahead(
+        &self,
+        inner: &mut Inner,
+        asker: usize,
+        plan: &ReadPlan,
+        launches: &mut Launches,
+    ) {
         for (number, get) in plan.ahead.iter().chain(&plan.elsewhere).enumerate() {
             let Some(memory) = self
                 .context
                 .budget
                 .try_reserve(get.end - get.start, Purpose::ReadAhead)
             else {
-                let planner = state.held.seats.planner(asker);
+                let planner = inner.state.readers.planner(asker);
                 planner.refuse_elsewhere();
                 if number < plan.ahead.len() {
                     planner.refuse(plan, get.start);
                 }
                 return;
             };
-            launches.push(self.prepare(state, get.clone(), memory, Purpose::ReadAhead));
+            launches.push(self.prepare(inner, get.clone(), memory, Purpose::ReadAhead));
         }
     }
 
     fn prepare(
         &self,
-        state: &mut State,
+        inner: &mut Inner,
         range: Range<u64>,
         memory: Reservation,
         purpose: Purpose,
-    ) -> (Arc<Flight>, BlockFill) {
+    ) -> (Arc<Fetch>, BlockFill) {
         let fill = self.context.block(memory);
-        let flight = Flight::new(
+        let fetch = Fetch::new(
             &self.context,
             (&self.key, &self.etag, self.size),
             range.clone(),
             fill.block(),
             purpose,
         );
-        state.held.blocks.insert(range, Arc::clone(&flight));
-        (flight, fill)
+        inner.state.blocks.insert(range, Arc::clone(&fetch));
+        (fetch, fill)
     }
 
     /// Gives back blocks, the demanded ones only or all; the latter forgets the streams too. Replies made of them
-    /// and GETs in the air keep theirs until they end. Returns how many bytes that is.
+    /// and GETs in flight keep theirs until they end. Returns how many bytes that is.
     pub(in crate::read) fn give_back(&self, keep_ahead: bool) -> u64 {
         let mut removed = Vec::new();
         let mut unread = None;
         {
-            let state = &mut *self.state.lock();
-            state.held.blocks.remove_if(
-                |_, flight| !keep_ahead || flight.purpose() == Purpose::Demand,
+            let inner = &mut *self.inner.lock();
+            inner.state.blocks.remove_if(
+                |_, fetch| !keep_ahead || fetch.purpose() == Purpose::Demand,
                 &mut removed,
             );
             if !keep_ahead {
-                state.held.seats.forget();
-                self.count_streams(state);
+                inner.state.readers.forget();
+                self.count_streams(inner);
             }
-            if state.held.blocks.is_empty() {
-                unread = state.ahead.take();
-                if let Some(holder) = state.holder.take() {
+            if inner.state.blocks.is_empty() {
+                unread = inner.loan.take();
+                if let Some(holder) = inner.holder.take() {
                     self.context.remove_holder(holder);
                 }
             }
         }
         drop(unread);
-        removed.iter().map(|flight| flight.len() as u64).sum()
+        removed.iter().map(|fetch| fetch.len() as u64).sum()
     }
 
     /// Gives back what only those wait for who are more than `behind_max` behind others, or have come to rest: the first to go
@@ -417,34 +423,34 @@ impl OpenObject {
     pub(in crate::read) fn give_back_shared(&self, behind_max: u64) -> u64 {
         let mut removed = Vec::new();
         {
-            let state = &mut *self.state.lock();
-            if state.held.seats.is_shared() {
+            let inner = &mut *self.inner.lock();
+            if inner.state.readers.is_shared() {
                 let now = self.context.clock.now();
-                let patience = || Patience { behind_max, now };
-                state.held.retire(patience, &mut removed);
-                self.count_streams(state);
+                let retention = || RetentionPolicy { behind_max, now };
+                inner.state.retire(retention, &mut removed);
+                self.count_streams(inner);
             }
         }
-        removed.iter().map(|flight| flight.len() as u64).sum()
+        removed.iter().map(|fetch| fetch.len() as u64).sum()
     }
 
-    /// A seat is given back, and what only its reader would have come to.
-    fn leave(&self, seat: SeatNo) {
+    /// A reader leaves; bytes that no other reader comes to go with it.
+    fn leave(&self, reader: ReaderId) {
         let mut removed = Vec::new();
-        let state = &mut *self.state.lock();
-        if let Some(read) = state.held.seats.leave(seat) {
-            self.context.traces.keep(&self.key, self.size, read);
+        let inner = &mut *self.inner.lock();
+        if let Some(read) = inner.state.readers.leave(reader) {
+            self.context.layouts.keep(&self.key, self.size, read);
         }
         // Also after the last: one that opens the version just now may find what was held.
-        let patience = || self.patience(self.context.clock.now());
-        state.held.retire(patience, &mut removed);
-        self.count_streams(state);
+        let retention = || self.retention(self.context.clock.now());
+        inner.state.retire(retention, &mut removed);
+        self.count_streams(inner);
     }
 
     /// For how long what was read stays for those who come to it later: not at all where memory is short.
-    fn patience(&self, now: Duration) -> Patience {
+    fn retention(&self, now: Duration) -> RetentionPolicy {
         let behind_max = self.context.behind_max();
-        Patience { behind_max, now }
+        RetentionPolicy { behind_max, now }
     }
 
     /// When it was last read.
@@ -462,19 +468,19 @@ impl OpenObject {
     }
 
     /// Sees to it that the context knows of a reader with blocks.
-    fn hold(self: &Arc<Self>, state: &mut State) {
-        if state.holder.is_none() && !state.held.blocks.is_empty() {
-            let holder = self.context.name_reader();
-            state.holder = Some(holder);
+    fn hold(self: &Arc<Self>, inner: &mut Inner) {
+        if inner.holder.is_none() && !inner.state.blocks.is_empty() {
+            let holder = self.context.new_holder();
+            inner.holder = Some(holder);
             self.context.add_holder(holder, Arc::downgrade(self));
         }
     }
 
-    fn count_streams(&self, state: &mut State) {
-        let now = state.held.stream_count();
-        if now != state.streams {
+    fn count_streams(&self, inner: &mut Inner) {
+        let now = inner.state.stream_count();
+        if now != inner.streams {
             self.context
-                .count_streams(mem::replace(&mut state.streams, now), now);
+                .count_streams(mem::replace(&mut inner.streams, now), now);
         }
     }
 
@@ -491,39 +497,39 @@ impl OpenObject {
 
 impl Drop for OpenObject {
     fn drop(&mut self) {
-        let state = self.state.get_mut();
-        self.context.count_streams(state.streams, 0);
-        if let Some(holder) = state.holder {
+        let inner = self.inner.get_mut();
+        self.context.count_streams(inner.streams, 0);
+        if let Some(holder) = inner.holder {
             self.context.remove_holder(holder);
         }
         if let Some(id) = self.shared_as {
-            self.context.versions.close(id, self);
+            self.context.registry.close(id, self);
         }
     }
 }
 
 /// Sends GETs. Called with no lock held: a client may tell the observer before it returns.
 fn launch(launches: Launches) {
-    for (flight, fill) in launches {
-        flight.launch(fill);
+    for (fetch, fill) in launches {
+        fetch.launch(fill);
     }
 }
 
 /// Waits for all pieces. The first error comes with what its GET was for.
 pub(in crate::read) async fn wait(pieces: &[Piece]) -> Result<(), (ClientError, Purpose)> {
-    for Piece { flight, bytes } in pieces {
-        flight
+    for Piece { fetch, bytes } in pieces {
+        fetch
             .arrival(bytes.end)
             .await
-            .map_err(|error| (error, flight.purpose()))?;
+            .map_err(|error| (error, fetch.purpose()))?;
     }
     Ok(())
 }
 
 fn data_of(pieces: Vec<Piece>) -> ReadData {
     let mut slices = Slices::new();
-    for Piece { flight, bytes } in pieces {
-        flight.add_slices(bytes, &mut slices);
+    for Piece { fetch, bytes } in pieces {
+        fetch.add_slices(bytes, &mut slices);
     }
     ReadData { slices }
 }

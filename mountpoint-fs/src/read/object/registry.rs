@@ -6,33 +6,19 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
-use mountpoint_client::types::{ETag, Key};
-
 use super::open_object::OpenObject;
+use super::version_id::VersionId;
 use crate::sync::Mutex;
 
 /// The versions that are open, by a hash of what names them: two of one hash do not share.
 #[derive(Debug, Default)]
-pub(in crate::read) struct OpenVersions {
+pub(in crate::read) struct ObjectRegistry {
     versions: Mutex<HashMap<VersionId, Weak<OpenObject>>>,
 }
 
-/// A hash of key, `ETag` and size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::read) struct VersionId(u64);
-
-impl VersionId {
-    pub(in crate::read) fn of(key: &Key, etag: &ETag, size: u64) -> Self {
-        let mut hasher = DefaultHasher::new();
-        (key, etag, size).hash(&mut hasher);
-        Self(hasher.finish())
-    }
-}
-
-impl OpenVersions {
+impl ObjectRegistry {
     /// What is open under `id`, or else what `new` makes, which is so from now on.
     pub(in crate::read) fn open(
         &self,

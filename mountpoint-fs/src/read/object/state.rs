@@ -7,45 +7,45 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::readers::{Patience, Seats};
-use crate::config::limits::{ISLAND_MIN, SLICES_MAX};
+use super::readers::{Readers, RetentionPolicy};
+use crate::config::limits::{READ_RANGE_MIN, SLICES_MAX};
 use crate::operation::{ReadData, Slices};
-use crate::read::fetch::Flight;
-use crate::read::plan::{Access, Bounds, Plan};
+use crate::read::fetch::Fetch;
+use crate::read::plan::{Access, Bounds, ReadPlan};
 use crate::read::plan::{BlockMap, without};
 
 /// Blocks, and those who read them.
 #[derive(Debug, Default)]
-pub(in crate::read) struct Held {
-    pub(in crate::read) blocks: BlockMap<Arc<Flight>>,
-    pub(in crate::read) seats: Seats,
+pub(in crate::read) struct ObjectState {
+    pub(in crate::read) blocks: BlockMap<Arc<Fetch>>,
+    pub(in crate::read) readers: Readers,
 }
 
-/// Some bytes of a flight's block, wanted by a read.
+/// Some bytes of a fetch's block, wanted by a read.
 pub(in crate::read) struct Piece {
-    pub(in crate::read) flight: Arc<Flight>,
+    pub(in crate::read) fetch: Arc<Fetch>,
     pub(in crate::read) bytes: Range<usize>,
 }
 
-impl Held {
+impl ObjectState {
     /// Forgets blocks that will never hold what a read of `range` needs. If the reply would be made of too many
     /// blocks, all of them: they are fetched again as one.
     pub(in crate::read) fn forget_failed(
         &mut self,
         range: &Range<u64>,
-        removed: &mut Vec<Arc<Flight>>,
+        removed: &mut Vec<Arc<Fetch>>,
     ) {
-        let is_failed = |flight: &Flight| flight.has_failed_before(share_of(flight, range).end);
+        let is_failed = |fetch: &Fetch| fetch.has_failed_before(share_of(fetch, range).end);
         let mut count = 0;
         let mut any_failed = false;
-        for (_, flight) in self.blocks.overlapping(range.clone()) {
+        for (_, fetch) in self.blocks.overlapping(range.clone()) {
             count += 1;
-            any_failed |= is_failed(flight);
+            any_failed |= is_failed(fetch);
         }
         if any_failed || count > SLICES_MAX {
             let overlaps = |held: &Range<u64>| held.start < range.end && range.start < held.end;
-            let is_unwanted = |held: &Range<u64>, flight: &Arc<Flight>| {
-                overlaps(held) && (count > SLICES_MAX || is_failed(flight))
+            let is_unwanted = |held: &Range<u64>, fetch: &Arc<Fetch>| {
+                overlaps(held) && (count > SLICES_MAX || is_failed(fetch))
             };
             self.blocks.remove_if(is_unwanted, removed);
         }
@@ -54,8 +54,8 @@ impl Held {
     /// Whether every byte of `range` is here.
     pub(in crate::read) fn is_ready(&self, range: &Range<u64>) -> bool {
         let mut end = range.start;
-        for (held, flight) in self.blocks.overlapping(range.clone()) {
-            if held.start > end || !flight.has(share_of(flight, range).end) {
+        for (held, fetch) in self.blocks.overlapping(range.clone()) {
+            if held.start > end || !fetch.has(share_of(fetch, range).end) {
                 return false;
             }
             end = held.end;
@@ -66,19 +66,19 @@ impl Held {
     /// `range`, which is all here.
     pub(in crate::read) fn data(&self, range: &Range<u64>) -> ReadData {
         let mut slices = Slices::new();
-        for (_, flight) in self.blocks.overlapping(range.clone()) {
-            flight.add_slices(share_of(flight, range), &mut slices);
+        for (_, fetch) in self.blocks.overlapping(range.clone()) {
+            fetch.add_slices(share_of(fetch, range), &mut slices);
         }
         ReadData { slices }
     }
 
     /// The blocks that `range` is in or will be.
     pub(in crate::read) fn pieces(&self, range: &Range<u64>) -> Vec<Piece> {
-        let flights = self.blocks.overlapping(range.clone());
-        flights
-            .map(|(_, flight)| Piece {
-                flight: Arc::clone(flight),
-                bytes: share_of(flight, range),
+        let fetches = self.blocks.overlapping(range.clone());
+        fetches
+            .map(|(_, fetch)| Piece {
+                fetch: Arc::clone(fetch),
+                bytes: share_of(fetch, range),
             })
             .collect()
     }
@@ -90,11 +90,14 @@ impl Held {
         asker: usize,
         access: &Access,
         bounds: &Bounds<'_>,
-    ) -> Plan {
-        let mut plan = self.seats.planner(asker).plan(access, &self.blocks, bounds);
+    ) -> ReadPlan {
+        let mut plan = self
+            .readers
+            .planner(asker)
+            .plan(access, &self.blocks, bounds);
         let asks_ahead = !plan.ahead.is_empty() || !plan.elsewhere.is_empty();
-        if self.seats.is_shared() && asks_ahead {
-            let has = self.seats.in_page_cache(asker);
+        if self.readers.is_shared() && asks_ahead {
+            let has = self.readers.in_page_cache(asker);
             if !has.is_empty() {
                 for ranges in [&mut plan.ahead, &mut plan.elsewhere] {
                     let rest = |get: Range<u64>| without(get, has.iter().cloned());
@@ -111,10 +114,10 @@ impl Held {
         reader: usize,
         range: &Range<u64>,
         done: &Range<u64>,
-        patience: impl FnOnce() -> Patience,
-        removed: &mut Vec<Arc<Flight>>,
+        retention: impl FnOnce() -> RetentionPolicy,
+        removed: &mut Vec<Arc<Fetch>>,
     ) {
-        if !self.seats.is_shared() {
+        if !self.readers.is_shared() {
             self.blocks.remove_inside(done, removed);
             return;
         }
@@ -126,41 +129,41 @@ impl Held {
             return;
         };
         drop(read);
-        let mut patience = patience();
-        if done.start > 0 && done.end - done.start < ISLAND_MIN {
+        let mut retention = retention();
+        if done.start > 0 && done.end - done.start < READ_RANGE_MIN {
             // Of random reads nothing stays: it would splinter the requests of who comes in sequence.
-            patience.behind_max = 0;
+            retention.behind_max = 0;
         }
-        let wanted = self.seats.wanted(Some(reader), Some(patience));
+        let wanted = self.readers.retained(Some(reader), Some(retention));
         let is_unwanted = |held: &Range<u64>| !wanted.contains(held);
         self.blocks
             .remove_inside_if(&(first..done.end), is_unwanted, removed);
     }
 
-    /// Drops what nobody will come to. Whoever reads alone needs no `patience`.
+    /// Drops what nobody will come to. Whoever reads alone needs no `retention`.
     pub(in crate::read) fn retire(
         &mut self,
-        patience: impl FnOnce() -> Patience,
-        removed: &mut Vec<Arc<Flight>>,
+        retention: impl FnOnce() -> RetentionPolicy,
+        removed: &mut Vec<Arc<Fetch>>,
     ) {
-        let patience = self.seats.is_shared().then(patience);
-        if let Some(Patience { now, .. }) = patience {
-            self.seats.forget_idle(now);
+        let retention = self.readers.is_shared().then(retention);
+        if let Some(RetentionPolicy { now, .. }) = retention {
+            self.readers.forget_idle(now);
         }
-        let wanted = self.seats.wanted(None, patience);
+        let wanted = self.readers.retained(None, retention);
         self.blocks
             .remove_if(|held, _| !wanted.contains(held), removed);
     }
 
     /// Streams that are read ahead.
     pub(in crate::read) fn stream_count(&self) -> usize {
-        self.seats.stream_count(|bytes| self.blocks.holds(bytes))
+        self.readers.stream_count(|bytes| self.blocks.holds(bytes))
     }
 }
 
-/// The part of a flight's block that belongs to `range`.
-fn share_of(flight: &Flight, range: &Range<u64>) -> Range<usize> {
-    let held = flight.range();
+/// The part of a fetch's block that belongs to `range`.
+fn share_of(fetch: &Fetch, range: &Range<u64>) -> Range<usize> {
+    let held = fetch.range();
     let within =
         |offset: u64| usize::try_from(offset - held.start).expect("a block fits into memory");
     within(range.start.max(held.start))..within(range.end.min(held.end))

@@ -9,17 +9,17 @@
 
 use std::time::Duration;
 
-use super::windowed_min::RecentLeast;
+use super::windowed_min::WindowedMin;
 use crate::config::limits::PART_MIN;
 
 /// The least delays of late, by size.
 #[derive(Debug, Default)]
-pub(in crate::read) struct LeastDelays {
-    classes: [RecentLeast; CLASSES],
-    first_byte: RecentLeast,
+pub(in crate::read) struct MinLatencies {
+    classes: [WindowedMin; CLASSES],
+    first_byte: WindowedMin,
 }
 
-impl LeastDelays {
+impl MinLatencies {
     /// A GET of `len` bytes took `delay`, until now.
     pub(in crate::read) fn record(&self, len: u64, delay: Duration, now: Duration) {
         self.classes[class(len)].record(nanos(delay), now);
@@ -42,7 +42,47 @@ impl LeastDelays {
     pub(in crate::read) fn first_byte(&self, now: Duration) -> Option<Duration> {
         self.first_byte.least(now).map(Duration::from_nanos)
     }
+
+    /// How far the store is, as far as is known.
+    pub(in crate::read) fn distance(&self, now: Duration) -> Option<StoreDistance> {
+        self.first_byte(now).map(StoreDistance::of)
+    }
 }
+
+/// How far a store is, by the least time until a GET's first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::read) enum StoreDistance {
+    /// On this machine, or beside it.
+    Local,
+    /// The network decides what GETs take, and the first window may be large enough.
+    Near,
+    /// The first window is surely too small.
+    Far,
+}
+
+impl StoreDistance {
+    /// The distance of a store whose first byte takes `latency`.
+    pub(in crate::read) fn of(latency: Duration) -> Self {
+        if latency < NEAR {
+            Self::Local
+        } else if latency < FAR {
+            Self::Near
+        } else {
+            Self::Far
+        }
+    }
+
+    /// Whether a GET takes what the network takes, not this machine.
+    pub(in crate::read) fn is_remote(self) -> bool {
+        self > Self::Local
+    }
+}
+
+/// Shortest time until a first byte from a store that is not on this machine, nor beside it: S3 Express takes 3 ms.
+const NEAR: Duration = Duration::from_millis(2);
+
+/// Least latency of a GET, or of a first byte, from a store for which the first window is surely too small.
+pub(super) const FAR: Duration = Duration::from_millis(10);
 
 fn nanos(delay: Duration) -> u64 {
     u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)
@@ -64,7 +104,7 @@ mod tests {
     /// Each case: delays as `(second, milliseconds)`, and the least that is known at a second, in milliseconds.
     #[track_caller]
     fn check(delays: &[(u64, u64)], second: u64, least: Option<u64>) {
-        let known = LeastDelays::default();
+        let known = MinLatencies::default();
         for (second, millis) in delays {
             let delay = Duration::from_millis(*millis);
             known.record(1 << 20, delay, Duration::from_secs(*second));
@@ -91,7 +131,7 @@ mod tests {
 
     #[test]
     fn first_bytes_are_told_apart_from_whole_ranges() {
-        let known = LeastDelays::default();
+        let known = MinLatencies::default();
         known.record(1 << 20, Duration::from_millis(5), Duration::ZERO);
         assert_eq!(known.first_byte(Duration::ZERO), None);
         for millis in [4, 3, 6] {

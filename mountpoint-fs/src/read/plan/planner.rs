@@ -1,6 +1,6 @@
 //! Which ranges to ask S3 for when a read comes in.
 //!
-//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. A read that continues no track is fetched
+//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. A read that continues no extent is fetched
 //! exactly; the second in sequence opens a window, which the planner keeps filled with parts. The first read of a
 //! file, at its beginning, is taken for the first of many.
 //!
@@ -8,77 +8,39 @@
 
 use std::mem;
 use std::ops::Range;
-use std::time::Duration;
 
-use mountpoint_client::types::Key;
-
+use super::access::{Access, Bounds};
 use super::block_map::{BlockMap, without};
-use super::history::Tracks;
-use super::latency::LeastDelays;
-use super::patterns::Habit;
-use super::patterns::Skips;
+use super::history::{AccessHistory, StreamFit};
+use super::latency::StoreDistance;
+use super::patterns::RunLengthPredictor;
+use super::patterns::SparseScan;
 use super::patterns::Stride;
-use super::window::{PaidWindows, Window, is_apart, runs_ahead};
-use crate::config::limits::{FIRST_RANGE, READ_SIZE_MAX, SMALL_FILE_MAX};
-use crate::read::layout::Traces;
-use crate::read::layout::{Before, Kind, Replays};
-use crate::read::object::Fit;
+use super::window::{Window, runs_ahead};
+use crate::config::limits::{FIRST_RANGE, LAYOUT_AHEAD_BYTES_MAX, READ_SIZE_MAX, SMALL_FILE_MAX};
+use crate::read::layout::{AccessKind, KnownLayout, LayoutPrefetch};
 
 /// What a reader does, and what the planner knows of its past.
 #[derive(Debug, Default)]
 pub(in crate::read) struct Planner {
-    pub(in crate::read) tracks: Tracks,
+    pub(in crate::read) history: AccessHistory,
     /// Boxed, and there once a stream was left: most files are read from end to end.
-    habit: Option<Box<Habit>>,
+    run_lengths: Option<Box<RunLengthPredictor>>,
     /// Boxed, and there from the second read on that continues nothing: most files are read from end to end.
-    jumps: Option<Box<Jumps>>,
-    replays: Replays,
+    jumps: Option<Box<JumpPatterns>>,
+    layout: LayoutPrefetch,
 }
 
 /// What is known of reads that continue nothing.
 #[derive(Debug, Default)]
-struct Jumps {
+struct JumpPatterns {
     stride: Stride,
-    skips: Skips,
-}
-
-/// One read.
-#[derive(Clone, Debug)]
-pub(in crate::read) struct Access {
-    /// Bytes of the object; not empty, within its size.
-    pub(in crate::read) range: Range<u64>,
-    /// Whether some of its bytes have not arrived yet.
-    pub(in crate::read) waits: bool,
-    /// Whether no other read of the file is waiting for its bytes.
-    pub(in crate::read) is_alone: bool,
-    /// Now.
-    pub(in crate::read) now: Duration,
-    /// Bytes that all readers of the mount have read so far.
-    pub(in crate::read) consumed: u64,
-}
-
-/// What a plan must keep to.
-#[derive(Clone, Debug)]
-pub(in crate::read) struct Bounds<'a> {
-    /// Size of the object.
-    pub(in crate::read) size: u64,
-    /// Largest range of one GET that is not a single read.
-    pub(in crate::read) part_max: u64,
-    /// Largest window: the setting, or the stream's share of the memory.
-    pub(in crate::read) window_max: u64,
-    /// Streams of the whole mount.
-    pub(in crate::read) streams: usize,
-    /// What GETs of this mount take at least.
-    pub(in crate::read) least_delays: &'a LeastDelays,
-    /// Windows of this mount that growing to has paid.
-    pub(in crate::read) paid_windows: &'a PaidWindows,
-    /// Where the files were read that were open before, and the key of this one.
-    pub(in crate::read) traces: Option<(&'a Traces, &'a Key)>,
+    scan: SparseScan,
 }
 
 /// What to do for one read.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::read) struct Plan {
+pub(in crate::read) struct ReadPlan {
     /// Ranges the read waits for, one GET each.
     pub(in crate::read) demand: Vec<Range<u64>>,
     /// Ranges to ask for ahead of the reader, one GET each, most urgent first.
@@ -95,8 +57,8 @@ pub(in crate::read) struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asker {
-    /// The stream of the track at this index.
-    Track(usize),
+    /// The stream of the extent at this index.
+    Extent(usize),
     /// The stride.
     Stride,
 }
@@ -110,29 +72,29 @@ struct Reach {
 }
 
 impl Planner {
-    /// Takes note of a read and says what it calls for. `blocks` are those held or in the air.
+    /// Takes note of a read and says what it calls for. `blocks` are those held or in flight.
     pub(in crate::read) fn plan<T>(
         &mut self,
         access: &Access,
         blocks: &BlockMap<T>,
         bounds: &Bounds<'_>,
-    ) -> Plan {
+    ) -> ReadPlan {
         let range = &access.range;
         assert!(range.start < range.end);
         assert!(range.end <= bounds.size);
         let mut demand = blocks.gaps(range.clone());
-        if let Some(track) = self.tracks.place_rest(range) {
-            return self.plan_on(track, demand);
+        if let Some(extent) = self.history.place_rest(range) {
+            return self.plan_on(extent, demand);
         }
-        let (track, continues) = self.tracks.place(range);
-        let mut plan = self.plan_on(track, Vec::new());
-        let run = self.tracks.at(track).range.start;
-        let skipped = self.skip(range, continues, access, bounds);
-        if skipped.is_some() {
-            self.tracks.carry(track);
-            self.habit = None;
+        let (extent, continues) = self.history.place(range);
+        let mut plan = self.plan_on(extent, Vec::new());
+        let run = self.history.at(extent).range.start;
+        let scanned = self.note_scan(range, continues, access, bounds);
+        if scanned.is_some() {
+            self.history.carry(extent);
+            self.run_lengths = None;
         } else {
-            self.note_habit(range, run, continues, bounds.size);
+            self.note_run(range, run, continues, bounds.size);
         }
         let run_end = self
             .jumps
@@ -142,25 +104,25 @@ impl Planner {
             if let Some(jumps) = &mut self.jumps {
                 jumps.stride.go_on(range);
             }
-        } else if !access.is_alone || skipped.is_some() {
+        } else if !access.is_alone || scanned.is_some() {
             // Who reads at several places at once needs nobody to ask ahead.
             plan.is_time_to_retire |= self.end_stride();
-        } else if !self.tracks.is_first_read() {
+        } else if !self.history.is_first_read() {
             self.step(range, &demand, blocks, bounds, &mut plan);
         }
-        let is_asked = !matches!(plan.asker, Asker::Track(_));
+        let is_asked = !matches!(plan.asker, Asker::Extent(_));
         let begins = !continues && !is_asked;
         let begun = begins.then(|| self.begins_run(access)).flatten();
         let goes_on = if continues {
             run_end.is_none_or(|end| range.end > end)
         } else {
-            skipped.is_some() || begun.is_some()
+            scanned.is_some() || begun.is_some()
         };
-        let reach = if self.tracks.is_first_read() && range.start == 0 {
-            self.begin(track, access, bounds)
+        let reach = if self.history.is_first_read() && range.start == 0 {
+            self.begin(extent, access, bounds)
         } else if goes_on {
-            let wanted = skipped.or(begun);
-            self.follow(track, access, !demand.is_empty(), wanted, bounds)
+            let wanted = scanned.or(begun);
+            self.follow(extent, access, !demand.is_empty(), wanted, bounds)
         } else {
             None
         };
@@ -171,15 +133,15 @@ impl Planner {
         }) = reach
         {
             plan.is_time_to_retire = true;
-            let unread = self.tracks.unread(track, reach);
+            let unread = self.history.unread(extent, reach);
             let missing = unread.into_iter().flat_map(|range| blocks.gaps(range));
             plan.ahead = missing.flat_map(|gap| cut(gap, part)).collect();
             join(&mut demand, &mut plan.ahead, range.end, join_max);
         } else {
             let end = end_of_cut(range, bounds.size);
-            let end = end.filter(|_| !self.tracks.has_no_rests());
+            let end = end.filter(|_| !self.history.has_no_rests());
             if let Some(end) = end {
-                self.expect_rest(track, range.end..end, &mut demand, blocks, &mut plan);
+                self.expect_rest(extent, range.end..end, &mut demand, blocks, &mut plan);
             }
         }
         plan.demand = demand;
@@ -194,22 +156,22 @@ impl Planner {
         continues: bool,
         blocks: &BlockMap<T>,
         bounds: &Bounds<'_>,
-        plan: &mut Plan,
+        plan: &mut ReadPlan,
     ) {
-        let kind = if self.tracks.is_first_read() {
-            Kind::First
+        let kind = if self.history.is_first_read() {
+            AccessKind::First
         } else if continues {
-            Kind::GoesOn
+            AccessKind::GoesOn
         } else {
-            Kind::Jump
+            AccessKind::Jump
         };
-        let had_ahead = self.replays.has_ahead();
+        let had_ahead = self.layout.has_ahead();
         let missed = !plan.demand.is_empty();
-        let foretold = self.replays.read(kind, missed, access, bounds);
-        plan.is_time_to_retire |= had_ahead && !self.replays.has_ahead();
+        let foretold = self.read_layout(kind, missed, access, bounds);
+        plan.is_time_to_retire |= had_ahead && !self.layout.has_ahead();
         if !foretold.is_empty() {
             let is_new =
-                |range: &Range<u64>| range.end <= bounds.size && !self.tracks.has_read(range);
+                |range: &Range<u64>| range.end <= bounds.size && !self.history.has_read(range);
             let new = foretold.into_iter().filter(is_new);
             let missing = new.flat_map(|range| blocks.gaps(range));
             let asked = [&plan.demand[..], &plan.ahead].concat();
@@ -217,27 +179,55 @@ impl Planner {
         }
     }
 
+    /// What to ask for because the file before was read there: nothing where the store is near.
+    fn read_layout(
+        &mut self,
+        kind: AccessKind,
+        missed: bool,
+        access: &Access,
+        bounds: &Bounds<'_>,
+    ) -> Vec<Range<u64>> {
+        if kind == AccessKind::GoesOn && self.layout.is_idle() {
+            return Vec::new();
+        }
+        let distance = bounds.min_latencies.distance(access.now);
+        if bounds.size <= SMALL_FILE_MAX || distance == Some(StoreDistance::Local) {
+            return Vec::new();
+        }
+        let mut asked = Vec::new();
+        let first = bounds.layouts.filter(|_| kind == AccessKind::First);
+        if let Some(known) = first.and_then(|layouts| layouts.find(bounds.size)) {
+            asked = self.layout.follow(known, is_quick(access, bounds));
+        }
+        asked.extend(self.layout.read(kind, &access.range, missed));
+        if distance.is_none() && !asked.is_empty() {
+            self.layout.stop();
+            asked.clear();
+        }
+        asked
+    }
+
     /// There was no memory for what the file before foretells.
     pub(in crate::read) fn refuse_elsewhere(&mut self) {
-        self.replays.stop();
+        self.layout.stop();
     }
 
     /// The file is closed: what the next of its kind is to know.
-    pub(in crate::read) fn finish(&mut self) -> Option<Before> {
-        self.replays.finish()
+    pub(in crate::read) fn finish(&mut self) -> Option<KnownLayout> {
+        self.layout.finish()
     }
 
     /// The kernel has perhaps cut a read that nothing is asked ahead for, and its `rest` comes next.
     fn expect_rest<T>(
         &mut self,
-        track: usize,
+        extent: usize,
         rest: Range<u64>,
         demand: &mut [Range<u64>],
         blocks: &BlockMap<T>,
-        plan: &mut Plan,
+        plan: &mut ReadPlan,
     ) {
         let is_free = |ahead: &Range<u64>| ahead.end <= rest.start || rest.end <= ahead.start;
-        if !self.tracks.expects_rest(track, rest.end) {
+        if !self.history.expects_rest(extent, rest.end) {
             // Blocks that were kept for their rest may go.
             plan.is_time_to_retire = true;
         } else if let Some(last) = demand.last_mut()
@@ -249,25 +239,25 @@ impl Planner {
         }
     }
 
-    /// The plan for a read of this track that asks for nothing ahead.
-    fn plan_on(&self, track: usize, demand: Vec<Range<u64>>) -> Plan {
-        Plan {
+    /// The plan for a read of this extent that asks for nothing ahead.
+    fn plan_on(&self, extent: usize, demand: Vec<Range<u64>>) -> ReadPlan {
+        ReadPlan {
             demand,
             ahead: Vec::new(),
             elsewhere: Vec::new(),
-            done: self.tracks.at(track).range.clone(),
+            done: self.history.at(extent).range.clone(),
             is_time_to_retire: false,
-            asker: Asker::Track(track),
+            asker: Asker::Extent(extent),
         }
     }
 
     /// Memory for read-ahead ended at `at`: the plan's stream takes smaller steps and asks again from there.
-    pub(in crate::read) fn refuse(&mut self, plan: &Plan, at: u64) {
+    pub(in crate::read) fn refuse(&mut self, plan: &ReadPlan, at: u64) {
         match plan.asker {
-            Asker::Track(track) => {
-                let track = self.tracks.at_mut(track);
-                track.ahead_end = at;
-                if let Some(window) = &mut track.window {
+            Asker::Extent(extent) => {
+                let extent = self.history.at_mut(extent);
+                extent.ahead_end = at;
+                if let Some(window) = &mut extent.window {
                     window.shrink();
                 }
             }
@@ -277,46 +267,46 @@ impl Planner {
 
     /// Streams that are read ahead.
     pub(in crate::read) fn stream_count(&self) -> usize {
-        self.tracks.stream_count()
+        self.history.stream_count()
     }
 
     /// Where its streams are.
     pub(in crate::read) fn stream_ends(&self) -> impl Iterator<Item = u64> {
-        let streams = self.tracks.iter().filter(|track| track.window.is_some());
-        streams.map(|track| track.range.end)
+        let streams = self.history.iter().filter(|extent| extent.window.is_some());
+        streams.map(|extent| extent.range.end)
     }
 
     /// What was asked for ahead of its reader, who has not come to it yet.
     pub(in crate::read) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let jumps = self.jumps.iter();
         let strided = jumps.flat_map(|jumps| jumps.stride.asked_ahead());
-        let foretold = self.replays.asked_ahead();
-        self.tracks.asked_ahead().chain(strided).chain(foretold)
+        let foretold = self.layout.asked_ahead();
+        self.history.asked_ahead().chain(strided).chain(foretold)
     }
 
     /// What it has read of late, in stretches that are worth leaving out.
     pub(in crate::read) fn has_read(&self) -> impl Iterator<Item = Range<u64>> {
-        self.tracks.islands()
+        self.history.read_ranges()
     }
 
     /// The byte at `offset` is read again, by another.
     pub(in crate::read) fn is_reread(&mut self, offset: u64) {
-        self.tracks.is_reread(offset);
+        self.history.is_reread(offset);
     }
 
     /// Where its reader will likely go on.
     pub(in crate::read) fn goes_on_from(&self) -> impl Iterator<Item = u64> {
-        self.tracks.goes_on_from()
+        self.history.goes_on_from()
     }
 
     /// How well a read that begins at `start` fits to a stream.
-    pub(in crate::read) fn fit(&self, start: u64) -> Option<Fit> {
-        self.tracks.fit(start)
+    pub(in crate::read) fn fit(&self, start: u64) -> Option<StreamFit> {
+        self.history.fit(start)
     }
 
     /// Forgets everything but that there were reads.
     pub(in crate::read) fn forget(&mut self) {
-        self.tracks.forget();
+        self.history.forget();
         self.jumps = None;
         self.refuse_elsewhere();
     }
@@ -328,7 +318,7 @@ impl Planner {
         demand: &[Range<u64>],
         blocks: &BlockMap<T>,
         bounds: &Bounds<'_>,
-        plan: &mut Plan,
+        plan: &mut ReadPlan,
     ) {
         let stride = &mut self.jumps.get_or_insert_default().stride;
         let had_ahead = stride.has_ahead();
@@ -338,7 +328,7 @@ impl Planner {
             plan.asker = Asker::Stride;
             let unread = asked
                 .into_iter()
-                .filter(|range| !self.tracks.has_read(range));
+                .filter(|range| !self.history.has_read(range));
             let missing = unread.flat_map(|range| blocks.gaps(range));
             // Runs longer than their distance overlap each other, and the read.
             plan.ahead = apart(missing, demand.to_vec(), bounds.part_max);
@@ -347,10 +337,10 @@ impl Planner {
 
     /// The first read of the file, at its beginning: a small file is fetched whole; a large read is the first of
     /// many; a small one may be all there is to come, but for a header.
-    fn begin(&mut self, track: usize, access: &Access, bounds: &Bounds<'_>) -> Option<Reach> {
+    fn begin(&mut self, extent: usize, access: &Access, bounds: &Bounds<'_>) -> Option<Reach> {
         let end = access.range.end;
         if bounds.size <= SMALL_FILE_MAX.min(bounds.part_max.max(FIRST_RANGE)) {
-            self.tracks.at_mut(track).ahead_end = bounds.size;
+            self.history.at_mut(extent).ahead_end = bounds.size;
             return Some(Reach {
                 range: end..bounds.size,
                 part: bounds.size,
@@ -358,10 +348,10 @@ impl Planner {
             });
         }
         if end >= FIRST_RANGE {
-            return self.follow(track, access, false, None, bounds);
+            return self.follow(extent, access, false, None, bounds);
         }
         let until = FIRST_RANGE.min(bounds.size);
-        self.tracks.at_mut(track).ahead_end = until;
+        self.history.at_mut(extent).ahead_end = until;
         Some(Reach {
             range: end..until,
             part: FIRST_RANGE,
@@ -370,7 +360,7 @@ impl Planner {
     }
 
     /// Takes note of a read, and says how far its reader has come by skipping if what it skips is worth fetching.
-    fn skip(
+    fn note_scan(
         &mut self,
         range: &Range<u64>,
         continues: bool,
@@ -379,21 +369,21 @@ impl Planner {
     ) -> Option<u64> {
         if continues {
             if let Some(jumps) = &mut self.jumps {
-                jumps.skips.go_on(range);
+                jumps.scan.go_on(range);
             }
             return None;
         }
-        if self.tracks.is_first_read() {
+        if self.history.is_first_read() {
             return None;
         }
         let jumps = self.jumps.get_or_insert_default();
         if !access.is_alone {
-            jumps.skips = Skips::default();
+            jumps.scan = SparseScan::default();
         }
-        jumps.skips.begin(range);
-        let distance = bounds.least_delays.first_byte(access.now);
-        let is_worth = !jumps.stride.is_sure() && distance.is_some_and(is_apart);
-        jumps.skips.run().filter(|_| is_worth)
+        jumps.scan.begin(range);
+        let distance = bounds.min_latencies.distance(access.now);
+        let is_worth = !jumps.stride.is_sure() && distance.is_some_and(StoreDistance::is_remote);
+        jumps.scan.run().filter(|_| is_worth)
     }
 
     /// The stride is none any more. Whether something was asked for ahead of it.
@@ -406,32 +396,34 @@ impl Planner {
     }
 
     /// Takes note of where streams were left, and of whether what begins becomes one.
-    fn note_habit(&mut self, range: &Range<u64>, run: u64, continues: bool, size: u64) {
+    fn note_run(&mut self, range: &Range<u64>, run: u64, continues: bool, size: u64) {
         if continues {
-            if let Some(habit) = &mut self.habit {
-                habit.resumed(run);
+            if let Some(run_lengths) = &mut self.run_lengths {
+                run_lengths.resumed(run);
             }
         } else {
             // One that came to the end was not left.
-            let left = self.tracks.stream_left_for(range);
+            let left = self.history.stream_left_for(range);
             if let Some(left) = left.filter(|left| left.range.end < size) {
                 let (start, len) = (left.range.start, left.range.end - left.range.start);
-                self.habit.get_or_insert_default().left(start, len);
+                self.run_lengths.get_or_insert_default().left(start, len);
             }
-            if let Some(habit) = &mut self.habit {
-                habit.began();
+            if let Some(run_lengths) = &mut self.run_lengths {
+                run_lengths.began();
             }
         }
     }
 
     /// How long a run is that a read which continues nothing likely begins, because those before it did.
     fn begins_run(&self, access: &Access) -> Option<u64> {
-        let habit = self.habit.as_ref().filter(|_| access.is_alone)?;
+        let run_lengths = self.run_lengths.as_ref().filter(|_| access.is_alone)?;
         let Range { start, end } = access.range;
-        habit.begins_runs().then(|| habit.reach(start, end) - start)
+        run_lengths
+            .begins_runs()
+            .then(|| run_lengths.reach(start, end) - start)
     }
 
-    /// What a stream is to ask for, now that it has come to the end of its track. If it begins, `wanted` says how far
+    /// What a stream is to ask for, now that it has come to the end of its extent. If it begins, `wanted` says how far
     /// ahead, where that is known.
     fn follow(
         &mut self,
@@ -442,23 +434,23 @@ impl Planner {
         bounds: &Bounds<'_>,
     ) -> Option<Reach> {
         self.open(index, access, wanted, bounds);
-        let end = self.tracks.at(index).range.end;
-        let limit = self.tracks.next_stream_start(index).min(bounds.size);
-        let start = self.tracks.at(index).range.start;
-        let reach = |habit: &Habit| habit.reach(start, end);
-        let limit = limit.min(self.habit.as_deref().map_or(u64::MAX, reach));
-        let track = self.tracks.at_mut(index);
-        let window = track.window.as_mut().expect("opened above");
-        window.earn(end - start, end, access, bounds);
+        let end = self.history.at(index).range.end;
+        let limit = self.history.next_stream_start(index).min(bounds.size);
+        let start = self.history.at(index).range.start;
+        let reach = |run_lengths: &RunLengthPredictor| run_lengths.reach(start, end);
+        let limit = limit.min(self.run_lengths.as_deref().map_or(u64::MAX, reach));
+        let extent = self.history.at_mut(index);
+        let window = extent.window.as_mut().expect("opened above");
+        window.ramp_up(end - start, end, access, bounds);
         window.advance(end, access, bounds);
         // After a miss blocks may be gone behind it too: they were given back, or another stream consumed them.
         let from = if missed {
             end
         } else {
-            track.ahead_end.max(end)
+            extent.ahead_end.max(end)
         };
         if limit == bounds.size && is_short_rest(&(from..limit), access, bounds) {
-            track.ahead_end = limit;
+            extent.ahead_end = limit;
             return (from < limit).then_some(Reach {
                 range: from..limit,
                 part: limit,
@@ -478,7 +470,7 @@ impl Planner {
         } else {
             until.min((from / part + PARTS_PER_HIT_MAX) * part)
         };
-        track.ahead_end = track.ahead_end.max(from).max(until);
+        extent.ahead_end = extent.ahead_end.max(from).max(until);
         (from < until).then_some(Reach {
             range: from..until,
             part,
@@ -486,35 +478,44 @@ impl Planner {
         })
     }
 
-    /// Makes the track a stream if it is none.
+    /// Makes the extent a stream if it is none.
     fn open(&mut self, index: usize, access: &Access, wanted: Option<u64>, bounds: &Bounds<'_>) {
-        if self.tracks.at(index).window.is_some() || self.tracks.move_on(index) {
+        if self.history.at(index).window.is_some() || self.history.move_on(index) {
             return;
         }
-        let range = &self.tracks.at(index).range;
-        let factor = if self.tracks.is_straying() {
+        let range = &self.history.at(index).range;
+        let factor = if self.history.is_random() {
             2
         } else {
             runs_ahead(bounds.streams)
         };
         let run = range.end - range.start;
         // One that jumped within what a stream had asked for, while others read on there, begins as that one is.
-        let inherited = self.tracks.iter().filter_map(|other| {
+        let inherited = self.history.iter().filter_map(|other| {
             let window = other.window.as_ref()?;
             (other.range.end < range.start && range.start < other.ahead_end).then(|| window.size())
         });
         let wanted = wanted.unwrap_or_else(|| run.saturating_mul(factor));
         let wanted = inherited.max().unwrap_or(0).max(wanted);
         let window = Window::open(wanted, range.end, access, bounds.window_max);
-        self.tracks.open(index, window);
+        self.history.open(index, window);
     }
+}
+
+/// Whether the network brings many short ranges at once in about the time of one, as far as is known.
+fn is_quick(access: &Access, bounds: &Bounds<'_>) -> bool {
+    let first_byte = bounds.min_latencies.first_byte(access.now);
+    let whole = bounds.min_latencies.of(LAYOUT_AHEAD_BYTES_MAX, access.now);
+    first_byte
+        .zip(whole)
+        .is_none_or(|(first_byte, whole)| whole <= first_byte * 3)
 }
 
 /// Whether what is left of the object takes less time than another way to the store and back.
 fn is_short_rest(rest: &Range<u64>, access: &Access, bounds: &Bounds<'_>) -> bool {
-    let distance = bounds.least_delays.first_byte(access.now);
+    let distance = bounds.min_latencies.distance(access.now);
     access.waits
-        && distance.is_some_and(is_apart)
+        && distance.is_some_and(StoreDistance::is_remote)
         && rest.end - rest.start <= SMALL_FILE_MAX.min(bounds.window_max)
 }
 

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use mountpoint_client::types::Key;
 
+use super::access::{Access, Bounds};
 use super::block_map::BlockMap;
-use super::latency::LeastDelays;
-use super::planner::{Access, Bounds, Plan, Planner, cut};
-use super::window::PaidWindows;
-use crate::config::limits::{STREAMS_MAX, STRIDE_RUNS_MAX, TRACKS_MAX};
-use crate::read::layout::Traces;
+use super::latency::MinLatencies;
+use super::planner::{Planner, ReadPlan, cut};
+use super::proven_window::ProvenWindow;
+use crate::config::limits::{EXTENTS_MAX, STREAMS_MAX, STRIDE_RUNS_MAX};
+use crate::read::layout::LayoutCache;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -26,10 +27,10 @@ pub(in crate::read) struct Model {
     pub(in crate::read) planner: Planner,
     pub(in crate::read) blocks: BlockMap<()>,
     size: u64,
-    least_delays: LeastDelays,
-    paid_windows: PaidWindows,
+    min_latencies: MinLatencies,
+    proven_window: ProvenWindow,
     key: Key,
-    traces: Traces,
+    layouts: LayoutCache,
     pub(in crate::read) fetched: u64,
 }
 
@@ -39,10 +40,10 @@ impl Model {
             planner: Planner::default(),
             blocks: BlockMap::default(),
             size,
-            least_delays: LeastDelays::default(),
-            paid_windows: PaidWindows::default(),
+            min_latencies: MinLatencies::default(),
+            proven_window: ProvenWindow::default(),
             key: Key::parse("a/file").unwrap(),
-            traces: Traces::default(),
+            layouts: LayoutCache::default(),
             fetched: 0,
         }
     }
@@ -50,13 +51,13 @@ impl Model {
     /// The file is closed, and another one of its size and kind is opened.
     pub(in crate::read) fn open_next(&mut self) {
         if let Some(read) = self.planner.finish() {
-            self.traces.keep(&self.key, self.size, read);
+            self.layouts.keep(&self.key, self.size, read);
         }
         self.planner = Planner::default();
         self.blocks = BlockMap::default();
     }
 
-    pub(in crate::read) fn read(&mut self, offset: u64, len: u64) -> Plan {
+    pub(in crate::read) fn read(&mut self, offset: u64, len: u64) -> ReadPlan {
         let range = offset..(offset + len).min(self.size);
         let waits = !self.blocks.gaps(range.clone()).is_empty();
         self.read_at(range, waits, Duration::ZERO)
@@ -67,7 +68,7 @@ impl Model {
         range: Range<u64>,
         waits: bool,
         now: Duration,
-    ) -> Plan {
+    ) -> ReadPlan {
         let access = Access {
             range: range.clone(),
             waits,
@@ -80,9 +81,9 @@ impl Model {
             part_max: 8 * MIB,
             window_max: 256 * MIB,
             streams: 1,
-            least_delays: &self.least_delays,
-            paid_windows: &self.paid_windows,
-            traces: Some((&self.traces, &self.key)),
+            min_latencies: &self.min_latencies,
+            proven_window: &self.proven_window,
+            layouts: Some(self.layouts.lookup(&self.key)),
         };
         let plan = self.planner.plan(&access, &self.blocks, &bounds);
         let gets = plan.demand.iter().chain(&plan.ahead);
@@ -106,7 +107,7 @@ impl Model {
             self.blocks
                 .remove_if(|held, ()| !is_wanted(held), &mut removed);
         }
-        assert!(self.planner.tracks.iter().count() <= TRACKS_MAX);
+        assert!(self.planner.history.iter().count() <= EXTENTS_MAX);
         assert!(self.planner.stream_count() <= STREAMS_MAX);
         plan
     }
@@ -412,7 +413,7 @@ fn a_long_stream_behind_short_ones_waits_a_few_times() {
 pub(in crate::read) fn model_at(size: u64, distance: Duration) -> Model {
     let model = Model::new(size);
     model
-        .least_delays
+        .min_latencies
         .record_first_byte(distance, Duration::ZERO);
     model
 }
@@ -438,7 +439,7 @@ fn heads_of_archive_members_are_read_through_where_the_store_is_far() {
             "{distance:?}: {} fetched",
             model.fetched
         );
-        // What was skipped is not kept.
+        // What was scanned is not kept.
         let held = model.blocks.overlapping(0..offset - 4 * MIB).count();
         assert!(held <= 16, "{held} blocks are held");
     }
@@ -607,7 +608,7 @@ fn drain(store: &Store, size: u64) -> (f64, u64) {
             arrivals.insert(get.end, arrival);
             let delay = Duration::from_secs_f64(arrival - now);
             let then = Duration::from_secs_f64(arrival);
-            model.least_delays.record(get.end - get.start, delay, then);
+            model.min_latencies.record(get.end - get.start, delay, then);
         }
         let last = arrivals
             .range(end..)
@@ -616,9 +617,9 @@ fn drain(store: &Store, size: u64) -> (f64, u64) {
         now = now.max(last);
         let windows = model
             .planner
-            .tracks
+            .history
             .iter()
-            .filter_map(|track| track.window.as_ref());
+            .filter_map(|extent| extent.window.as_ref());
         window_max = windows
             .map(|window| window.size())
             .max()

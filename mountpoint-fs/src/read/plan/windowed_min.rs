@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The least number of the last one to two periods.
 #[derive(Debug)]
-pub(in crate::read) struct RecentLeast {
+pub(in crate::read) struct WindowedMin {
     /// Which period `current` belongs to.
     period: AtomicU64,
     /// `NONE` before the first of a period.
@@ -15,7 +15,7 @@ pub(in crate::read) struct RecentLeast {
     previous: AtomicU64,
 }
 
-impl Default for RecentLeast {
+impl Default for WindowedMin {
     fn default() -> Self {
         Self {
             period: AtomicU64::new(0),
@@ -25,7 +25,7 @@ impl Default for RecentLeast {
     }
 }
 
-impl RecentLeast {
+impl WindowedMin {
     /// This was measured now.
     pub(in crate::read) fn record(&self, value: u64, now: Duration) {
         let period = period_of(now);
@@ -61,7 +61,7 @@ fn period_of(now: Duration) -> u64 {
     now.as_secs() / PERIOD.as_secs()
 }
 
-/// Long enough to hold a moment in which little was in the air, short enough to follow a route that changed.
+/// Long enough to hold a moment in which little was in flight, short enough to follow a route that changed.
 const PERIOD: Duration = Duration::from_secs(30);
 
 const NONE: u64 = u64::MAX;

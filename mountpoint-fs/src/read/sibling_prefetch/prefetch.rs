@@ -3,44 +3,44 @@
 //! What was fetched is a [`Reader`] that holds all bytes of one version, until the file is opened. Its memory is
 //! read-ahead's: it is never waited for, goes first when readers wait for memory, and after a while anyway.
 //!
-//! Lock order: the runs', then a reader's own or the credit's. None is held while anything is sent, given back or asked
+//! Lock order: the runs', then a reader's own or the budget's. None is held while anything is sent, given back or asked
 //! of the namespace.
 
 use std::sync::Arc;
 
 use mountpoint_client::types::{ETag, Key};
 
-use super::runs::{NextFile, Runs};
+use super::runs::{Runs, Sibling};
 use crate::config::limits::SMALL_FILE_MAX;
-use crate::read::prefetch_budget::{Ahead, Credit};
+use crate::read::prefetch_budget::{PrefetchBudget, PrefetchLoan};
 use crate::read::{ReadContext, Reader};
 use crate::sync::Mutex;
 
 /// The files that were asked for and not opened yet.
 #[derive(Debug)]
-pub struct NextFiles {
+pub struct SiblingPrefetch {
     context: Arc<ReadContext>,
     runs: Mutex<Runs<Reader>>,
-    credit: Arc<Mutex<Credit>>,
+    budget: Arc<Mutex<PrefetchBudget>>,
 }
 
 /// What became of the files that were fetched before they were opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NextFilesStats {
+pub struct SiblingPrefetchStats {
     /// Bytes that were fetched and not read so far.
     pub unread: u64,
     /// Bytes that were fetched and will not be read.
     pub wasted: u64,
 }
 
-impl NextFiles {
+impl SiblingPrefetch {
     /// None yet.
     #[must_use]
     pub fn new(context: Arc<ReadContext>) -> Self {
         Self {
             context,
             runs: Mutex::default(),
-            credit: Arc::default(),
+            budget: Arc::default(),
         }
     }
 
@@ -51,12 +51,12 @@ impl NextFiles {
         let (directory, name) = split(key);
         let reader = self.runs.lock().take(directory, name)?;
         // Of another version: it is dropped here, with no lock held.
-        (reader.is_of(etag) && reader.is_ahead()).then_some(reader)
+        (reader.is_of(etag) && reader.is_prefetched()).then_some(reader)
     }
 
     /// The file `key` of `size` bytes was opened. Fetches what comes next, if there is a pattern; `behind` tells the files
     /// that come behind a name, at most so many.
-    pub fn opened(&self, key: &Key, size: u64, behind: impl FnOnce(&str, usize) -> Vec<NextFile>) {
+    pub fn opened(&self, key: &Key, size: u64, behind: impl FnOnce(&str, usize) -> Vec<Sibling>) {
         let (directory, name) = split(key);
         let mut removed = Vec::new();
         let (in_order, lack) = {
@@ -66,7 +66,7 @@ impl NextFiles {
         };
         drop(removed);
         if in_order {
-            self.credit.lock().earn(size.min(SMALL_FILE_MAX));
+            self.budget.lock().earn(size.min(SMALL_FILE_MAX));
         }
         let files = lack.map(|lack| {
             let files = behind(&lack.behind, lack.count);
@@ -84,7 +84,7 @@ impl NextFiles {
             runs.ask(|next| {
                 let ahead = self.borrow(next.size)?;
                 let reader = self.reader(next);
-                reader.set_ahead(ahead);
+                reader.set_loan(ahead);
                 asked.push(reader.clone());
                 Some(reader)
             });
@@ -97,24 +97,24 @@ impl NextFiles {
     /// Forgets files whose bytes were given back, because nobody opened them for a while or others needed the memory.
     pub fn give_back_idle(&self) {
         let mut removed = Vec::new();
-        self.runs.lock().retain(Reader::is_ahead, &mut removed);
+        self.runs.lock().retain(Reader::is_prefetched, &mut removed);
     }
 
     /// What is at stake, and what was lost.
     #[must_use]
-    pub fn stats(&self) -> NextFilesStats {
-        let credit = self.credit.lock();
-        NextFilesStats {
-            unread: credit.unread(),
-            wasted: credit.wasted(),
+    pub fn stats(&self) -> SiblingPrefetchStats {
+        let budget = self.budget.lock();
+        SiblingPrefetchStats {
+            unread: budget.unread(),
+            wasted: budget.wasted(),
         }
     }
 
-    fn borrow(&self, len: u64) -> Option<Ahead> {
-        Ahead::borrow(&self.credit, len)
+    fn borrow(&self, len: u64) -> Option<PrefetchLoan> {
+        PrefetchLoan::borrow(&self.budget, len)
     }
 
-    fn reader(&self, next: &NextFile) -> Reader {
+    fn reader(&self, next: &Sibling) -> Reader {
         let context = Arc::clone(&self.context);
         Reader::new(context, next.key.clone(), next.etag.clone(), next.size)
     }

@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use mountpoint_client::types::{ETag, Key};
 
-use crate::config::limits::{NEXT_FILES_MAX, NEXT_FILES_MOUNT_MAX, NEXT_FILES_RUNS};
+use crate::config::limits::{SIBLING_RUNS_MAX, SIBLINGS_AHEAD_MAX, SIBLINGS_AHEAD_MOUNT_MAX};
 
 /// A file that a listing shows.
 #[derive(Clone, Debug)]
-pub struct NextFile {
+pub struct Sibling {
     /// Its name in the directory.
     pub name: Arc<str>,
     /// Its object.
@@ -53,14 +53,14 @@ struct Run<T> {
 #[derive(Debug)]
 struct File<T> {
     name: Arc<str>,
-    state: State<T>,
+    state: FileState<T>,
 }
 
 #[derive(Debug)]
-enum State<T> {
+enum FileState<T> {
     Opened,
     /// May be asked for.
-    Wanted(NextFile),
+    Wanted(Sibling),
     /// Has to be opened without that.
     Plain,
     Asked(T),
@@ -129,7 +129,7 @@ impl<T> Runs<T> {
 
     /// Tells what is behind the last file of the run that was used last, as far as it is known and was asked for; if
     /// that run is still the one.
-    pub(super) fn extend(&mut self, directory: &str, lack: &Lack, files: Vec<NextFile>) {
+    pub(super) fn extend(&mut self, directory: &str, lack: &Lack, files: Vec<Sibling>) {
         let Some(run) = self.runs.last_mut() else {
             return;
         };
@@ -144,18 +144,18 @@ impl<T> Runs<T> {
     }
 
     /// Has `ask` ask for the files that the run that was used last comes to next, until that is enough or it says no.
-    pub(super) fn ask(&mut self, mut ask: impl FnMut(&NextFile) -> Option<T>) {
+    pub(super) fn ask(&mut self, mut ask: impl FnMut(&Sibling) -> Option<T>) {
         let Some((run, others)) = self.runs.split_last_mut() else {
             return;
         };
         let mut room = run.window().saturating_sub(run.asked());
-        room = room.min(NEXT_FILES_MOUNT_MAX.saturating_sub(self.asked));
+        room = room.min(SIBLINGS_AHEAD_MOUNT_MAX.saturating_sub(self.asked));
         let directory = &run.directory;
         for file in run.files.iter_mut().skip(run.newest + 1) {
             if room == 0 {
                 return;
             }
-            let State::Wanted(next) = &file.state else {
+            let FileState::Wanted(next) = &file.state else {
                 continue;
             };
             // Another run has been there, or will be.
@@ -163,11 +163,11 @@ impl<T> Runs<T> {
                 .iter()
                 .any(|other| other.has_dealt_with(directory, &file.name));
             if is_others {
-                file.state = State::Plain;
+                file.state = FileState::Plain;
                 continue;
             }
             let Some(asked) = ask(next) else { return };
-            file.state = State::Asked(asked);
+            file.state = FileState::Asked(asked);
             self.asked += 1;
             room -= 1;
         }
@@ -177,7 +177,7 @@ impl<T> Runs<T> {
     pub(super) fn retain(&mut self, is_used: impl Fn(&T) -> bool, removed: &mut Vec<T>) {
         for run in &mut self.runs {
             for file in &mut run.files {
-                if matches!(&file.state, State::Asked(asked) if !is_used(asked)) {
+                if matches!(&file.state, FileState::Asked(asked) if !is_used(asked)) {
                     removed.extend(file.take());
                     self.asked -= 1;
                 }
@@ -186,7 +186,7 @@ impl<T> Runs<T> {
     }
 
     fn begin(&mut self, directory: &str, name: &str, removed: &mut Vec<T>) {
-        if self.runs.len() == NEXT_FILES_RUNS {
+        if self.runs.len() == SIBLING_RUNS_MAX {
             let oldest = self.runs.remove(0);
             removed.extend(oldest.files.into_iter().filter_map(|mut file| file.take()));
         }
@@ -195,7 +195,7 @@ impl<T> Runs<T> {
             known.map_or_else(|| Arc::from(directory), |run| Arc::clone(&run.directory));
         let first = File {
             name: Arc::from(name),
-            state: State::Opened,
+            state: FileState::Opened,
         };
         self.runs.push(Run {
             directory,
@@ -217,7 +217,7 @@ impl<T> Run<T> {
 
     fn open(&mut self, index: usize, removed: &mut Vec<T>) {
         removed.extend(self.files[index].take());
-        self.files[index].state = State::Opened;
+        self.files[index].state = FileState::Opened;
         self.newest = self.newest.max(index);
         while self.newest > RUN_MEMORY {
             removed.extend(self.files.pop_front().and_then(|mut file| file.take()));
@@ -234,11 +234,11 @@ impl<T> Run<T> {
         if opened < RUN_MIN || (seen - opened) * 4 > seen {
             return 0;
         }
-        opened.min(NEXT_FILES_MAX)
+        opened.min(SIBLINGS_AHEAD_MAX)
     }
 
     fn asked(&self) -> usize {
-        let is_asked = |file: &&File<T>| matches!(file.state, State::Asked(_));
+        let is_asked = |file: &&File<T>| matches!(file.state, FileState::Asked(_));
         self.files.iter().filter(is_asked).count()
     }
 
@@ -256,33 +256,37 @@ impl<T> Run<T> {
     }
 
     fn has_dealt_with(&self, directory: &Arc<str>, name: &str) -> bool {
-        let is_dealt_with =
-            |index: usize| matches!(self.files[index].state, State::Opened | State::Asked(_));
+        let is_dealt_with = |index: usize| {
+            matches!(
+                self.files[index].state,
+                FileState::Opened | FileState::Asked(_)
+            )
+        };
         Arc::ptr_eq(&self.directory, directory)
             && self.index_of(directory, name).is_some_and(is_dealt_with)
     }
 }
 
 impl<T> File<T> {
-    fn listed(next: NextFile) -> Self {
+    fn listed(next: Sibling) -> Self {
         Self {
             name: Arc::clone(&next.name),
             state: if next.is_wanted {
-                State::Wanted(next)
+                FileState::Wanted(next)
             } else {
-                State::Plain
+                FileState::Plain
             },
         }
     }
 
     fn is_opened(&self) -> bool {
-        matches!(self.state, State::Opened)
+        matches!(self.state, FileState::Opened)
     }
 
     /// What it was asked with; it is not asked for again.
     fn take(&mut self) -> Option<T> {
-        match std::mem::replace(&mut self.state, State::Plain) {
-            State::Asked(asked) => Some(asked),
+        match std::mem::replace(&mut self.state, FileState::Plain) {
+            FileState::Asked(asked) => Some(asked),
             other => {
                 self.state = other;
                 None

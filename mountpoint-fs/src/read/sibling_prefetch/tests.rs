@@ -7,8 +7,8 @@ use std::sync::Arc;
 use mountpoint_client::types::{ETag, Key};
 use rand::prelude::*;
 
-use super::runs::{NextFile, Runs};
-use crate::config::limits::{NEXT_FILES_MAX, NEXT_FILES_MOUNT_MAX, NEXT_FILES_RUNS};
+use super::runs::{Runs, Sibling};
+use crate::config::limits::{SIBLING_RUNS_MAX, SIBLINGS_AHEAD_MAX, SIBLINGS_AHEAD_MOUNT_MAX};
 
 /// Directories of `files` files each, of which nothing is fetched.
 struct Model {
@@ -57,9 +57,9 @@ impl Model {
     }
 }
 
-fn next(directory: &str, number: usize) -> NextFile {
+fn next(directory: &str, number: usize) -> Sibling {
     let name: Arc<str> = Arc::from(format!("{number:06}"));
-    NextFile {
+    Sibling {
         key: Key::parse(&format!("{directory}{name}")).unwrap(),
         name,
         etag: ETag::from_header("\"e\""),
@@ -77,7 +77,7 @@ fn one_worker_in_order() {
         match number {
             0..3 => assert_eq!(asked, 0),
             3 => assert_eq!(asked, 4),
-            4..200 => assert!(asked <= number + 1 + NEXT_FILES_MAX),
+            4..200 => assert!(asked <= number + 1 + SIBLINGS_AHEAD_MAX),
             _ => {}
         }
     }
@@ -143,7 +143,7 @@ fn other_orders() {
     assert_eq!(opens(most), 400);
     // A pattern that ends costs what was ahead of it.
     assert_eq!(opens((0..10).collect()), 10);
-    assert_eq!(opens((0..500).collect()), NEXT_FILES_MAX);
+    assert_eq!(opens((0..500).collect()), SIBLINGS_AHEAD_MAX);
     assert_eq!(opens(vec![7; 100]), 0, "one file again and again");
 }
 
@@ -151,17 +151,17 @@ fn other_orders() {
 fn directories_are_apart_and_everything_is_bounded() {
     let mut model = Model::new(1000);
     for number in 0..100 {
-        for directory in 0..2 * NEXT_FILES_RUNS {
+        for directory in 0..2 * SIBLING_RUNS_MAX {
             model.open(&format!("{directory}/"), number);
         }
     }
     assert_eq!(model.asked.len(), 0, "too many places at once");
     let mut model = Model::new(1000);
     for number in 0..100 {
-        for directory in 0..NEXT_FILES_RUNS {
+        for directory in 0..SIBLING_RUNS_MAX {
             model.open(&format!("{directory}/"), number);
         }
-        assert!(model.asked.difference(&model.opened).count() <= NEXT_FILES_MOUNT_MAX);
+        assert!(model.asked.difference(&model.opened).count() <= SIBLINGS_AHEAD_MOUNT_MAX);
     }
     assert!(model.hits > 1000, "{}", model.hits);
 }
@@ -175,7 +175,7 @@ fn what_is_not_to_be_fetched_is_left_out_but_belongs_to_the_order() {
         runs.opened("", &name(number), &mut Vec::new());
         if let Some(lack) = runs.lack() {
             let behind: usize = lack.behind.parse().unwrap();
-            let files = (behind + 1..40).take(lack.count).map(|number| NextFile {
+            let files = (behind + 1..40).take(lack.count).map(|number| Sibling {
                 is_wanted: number % 3 == 0,
                 ..next("", number)
             });

@@ -189,7 +189,7 @@ fn a_read_that_was_given_up_is_not_hedged_and_the_next_one_is() {
 }
 
 #[test]
-fn the_flight_fails_with_the_last_of_its_gets() {
+fn the_fetch_fails_with_the_last_of_its_gets() {
     for first_fails_first in [true, false] {
         let (bucket, reader) = Bucket::learned(128 * KIB, 1);
         let mut task = Task::start(&reader, FRESH, 128 * KIB);

@@ -337,7 +337,7 @@ fn a_dropped_reader_gives_back_everything() {
     drop(reader);
     let stats = bucket.context.stats();
     assert_eq!((stats.streams, stats.readers_holding), (0, 0));
-    assert!(stats.budget_used > 0, "GETs in the air keep their blocks");
+    assert!(stats.budget_used > 0, "GETs in flight keep their blocks");
     bucket.client.deliver_all();
     assert_eq!(
         (

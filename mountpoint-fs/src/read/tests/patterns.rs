@@ -29,7 +29,7 @@ fn read_over(model: &mut Model, size: u64, holes: &[u64]) -> (usize, usize) {
             }
             let plan = model.read_at(offset..end, waits, now);
             if waits {
-                // All that is in the air by now arrives at once.
+                // All that is in flight by now arrives at once.
                 let last = plan.ahead.last().or_else(|| plan.demand.last());
                 here = last.map_or(here, |get| get.end).max(here).max(end);
             }

@@ -280,7 +280,7 @@ fn versions_are_never_mixed() {
 }
 
 #[test]
-fn more_readers_than_there_are_seats_begin_anew() {
+fn more_readers_than_there_are_readers_begin_anew() {
     let bucket = Bucket::new(Time::Immediate);
     let size = 2 * MIB;
     let readers = bucket.open_shared(size, SHARERS_MAX * 2 + 1);

@@ -4,6 +4,6 @@ mod run_length;
 mod sparse_scan;
 mod stride;
 
-pub(super) use run_length::Habit;
-pub(super) use sparse_scan::Skips;
+pub(super) use run_length::RunLengthPredictor;
+pub(super) use sparse_scan::SparseScan;
 pub(super) use stride::Stride;

@@ -12,7 +12,7 @@
 
 /// The latest streams that were left.
 #[derive(Debug, Default)]
-pub(in crate::read) struct Habit {
+pub(in crate::read) struct RunLengthPredictor {
     /// Where they began and how long they were; the latest last.
     left: Vec<(u64, u64)>,
     /// A read began at a new place, and nothing has continued it yet.
@@ -25,7 +25,7 @@ pub(in crate::read) struct Habit {
     stays_after: [u8; 4],
 }
 
-impl Habit {
+impl RunLengthPredictor {
     /// The stream that began at `start` was left after `len` bytes.
     pub(in crate::read) fn left(&mut self, start: u64, len: u64) {
         self.left.retain(|(left, _)| *left != start);
@@ -85,7 +85,7 @@ impl Habit {
 
 /// Streams that are remembered: a reader of columns has some lengths, again and again.
 const LEFT_MAX: usize = 4;
-/// Streams before they are a habit.
+/// Streams whose lengths say something of the next one.
 const LEFT_MIN: usize = 2;
 /// New places at which the reader must have stayed since the last at which it did not.
 const STAYS_MIN: u8 = 2;
@@ -96,65 +96,65 @@ mod tests {
 
     #[test]
     fn as_far_as_the_shortest_of_the_last() {
-        let mut habit = Habit::default();
-        assert_eq!(habit.reach(50, 60), u64::MAX);
-        habit.left(0, 80);
-        assert_eq!(habit.reach(50, 60), u64::MAX);
-        habit.left(1000, 160);
-        assert_eq!(habit.reach(50, 60), 50 + 90);
-        assert_eq!(habit.reach(50, 140), 50 + 90);
-        assert_eq!(habit.reach(50, 141), 50 + 180);
-        assert_eq!(habit.reach(50, 50 + 1000), 50 + 1440);
-        (2..5).for_each(|number| habit.left(number * 1000, 800));
-        assert_eq!(habit.reach(0, 1), 180, "the first is forgotten");
-        habit.resumed(1000);
-        assert_eq!(habit.reach(0, 1), 900);
-        (2..4).for_each(|number| habit.resumed(number * 1000));
-        assert_eq!(habit.reach(0, 1), u64::MAX);
+        let mut lengths = RunLengthPredictor::default();
+        assert_eq!(lengths.reach(50, 60), u64::MAX);
+        lengths.left(0, 80);
+        assert_eq!(lengths.reach(50, 60), u64::MAX);
+        lengths.left(1000, 160);
+        assert_eq!(lengths.reach(50, 60), 50 + 90);
+        assert_eq!(lengths.reach(50, 140), 50 + 90);
+        assert_eq!(lengths.reach(50, 141), 50 + 180);
+        assert_eq!(lengths.reach(50, 50 + 1000), 50 + 1440);
+        (2..5).for_each(|number| lengths.left(number * 1000, 800));
+        assert_eq!(lengths.reach(0, 1), 180, "the first is forgotten");
+        lengths.resumed(1000);
+        assert_eq!(lengths.reach(0, 1), 900);
+        (2..4).for_each(|number| lengths.resumed(number * 1000));
+        assert_eq!(lengths.reach(0, 1), u64::MAX);
     }
 
     #[test]
     fn who_stays_in_turns_stays_when_its_turn_comes() {
         // Each a row of places, `s` where it stays, and how many of the last eight it is believed at.
         for (places, begun) in [("-s", "-s-s-s-s"), ("--s", "-s--s--s"), ("s", "ssssssss")] {
-            let mut habit = Habit::default();
+            let mut lengths = RunLengthPredictor::default();
             let mut believed = String::new();
             for (number, place) in (0..24).zip(places.chars().cycle()) {
-                habit.began();
-                believed.push(if habit.begins_runs() { 's' } else { '-' });
+                lengths.began();
+                believed.push(if lengths.begins_runs() { 's' } else { '-' });
                 if place == 's' {
-                    habit.resumed(number * 1000 + 500);
-                    habit.left(number * 1000, 80);
+                    lengths.resumed(number * 1000 + 500);
+                    lengths.left(number * 1000, 80);
                 }
             }
             assert_eq!(&believed[16..], begun, "{places}");
         }
         // By chance it is believed seldom, and not where it never stays.
-        let mut habit = Habit::default();
-        habit.left(0, 80);
-        habit.left(1000, 80);
+        let mut lengths = RunLengthPredictor::default();
+        lengths.left(0, 80);
+        lengths.left(1000, 80);
         for _ in 0..20 {
-            habit.began();
-            assert!(!habit.begins_runs());
+            lengths.began();
+            assert!(!lengths.begins_runs());
         }
     }
 
     #[test]
     fn who_stays_at_new_places_stays_at_the_next() {
-        let mut habit = Habit::default();
-        let stay = |habit: &mut Habit, start| {
-            habit.left(start, 80);
-            habit.began();
-            let begins = habit.begins_runs();
-            habit.resumed(start + 1000);
+        let mut lengths = RunLengthPredictor::default();
+        let stay = |lengths: &mut RunLengthPredictor, start| {
+            lengths.left(start, 80);
+            lengths.began();
+            let begins = lengths.begins_runs();
+            lengths.resumed(start + 1000);
             begins
         };
         let stays: Vec<_> = (0..4)
-            .map(|number| stay(&mut habit, number * 1000))
+            .map(|number| stay(&mut lengths, number * 1000))
             .collect();
         assert_eq!(stays, [false, true, true, true]);
-        habit.began();
-        habit.began();
-        assert!(!habit.begins_runs());
+        lengths.began();
+        lengths.began();
+        assert!(!lengths.begins_runs());
     }
 }

@@ -5,13 +5,13 @@
 //! what lies between is worth fetching too, where the store is far and the gaps are short: the reader is taken for one
 //! that reads in sequence. Steps of one length are a [`Stride`](super::stride::Stride), which knows better.
 //!
-//! Invariant: nothing is sure before [`SKIPS_MIN`] reads in a row went forwards over short gaps.
+//! Invariant: nothing is sure before [`SCAN_READS_MIN`] reads in a row went forwards over short gaps.
 
 use std::ops::Range;
 
 /// The latest reads of one open file.
 #[derive(Debug, Default)]
-pub(in crate::read) struct Skips {
+pub(in crate::read) struct SparseScan {
     /// Where the latest read ended.
     end: u64,
     /// Where the first that counts began.
@@ -19,7 +19,7 @@ pub(in crate::read) struct Skips {
     count: u8,
 }
 
-impl Skips {
+impl SparseScan {
     /// A read that continues the latest one.
     pub(in crate::read) fn go_on(&mut self, range: &Range<u64>) {
         if range.start <= self.end {
@@ -45,9 +45,9 @@ impl Skips {
         self.end = range.end;
     }
 
-    /// How far it has come by skipping, if it is worth reading what is skipped.
+    /// How far it has come by skipping, if it is worth reading what it skips.
     pub(in crate::read) fn run(&self) -> Option<u64> {
-        (self.count >= SKIPS_MIN).then(|| self.end - self.from)
+        (self.count >= SCAN_READS_MIN).then(|| self.end - self.from)
     }
 }
 
@@ -61,11 +61,11 @@ const GAP_MAX: u64 = 512 << 10;
 const LONG_GAP_MAX: u64 = 8 * GAP_MAX;
 const LONG_GAP_COSTS: u8 = 2;
 
-/// Skips that are a habit; random reads make so many in a row once in a number of places to the sixth.
-const SKIPS_MIN: u8 = 6;
+/// Skips in a row that are a scan; random reads make so many in a row once in a number of places to the sixth.
+const SCAN_READS_MIN: u8 = 6;
 
 /// What it may remember beyond those: one long gap does not make it forget.
-const COUNT_MAX: u8 = SKIPS_MIN + LONG_GAP_COSTS;
+const COUNT_MAX: u8 = SCAN_READS_MIN + LONG_GAP_COSTS;
 
 #[cfg(test)]
 mod tests {
@@ -73,14 +73,14 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
-    /// Reads as `(offset, len)` in KiB; whether the last is one of many skips.
+    /// Reads as `(offset, len)` in KiB; whether they are a scan.
     #[track_caller]
     fn check(reads: &[(u64, u64)], is_sure: bool) {
-        let mut skips = Skips::default();
+        let mut scan = SparseScan::default();
         for (offset, len) in reads {
-            skips.begin(&(offset * KIB..(offset + len) * KIB));
+            scan.begin(&(offset * KIB..(offset + len) * KIB));
         }
-        assert_eq!(skips.run().is_some(), is_sure, "{reads:?}");
+        assert_eq!(scan.run().is_some(), is_sure, "{reads:?}");
     }
 
     /// Heads of 12 KiB with such gaps between them.
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn six_short_gaps_of_any_length_are_skips() {
+    fn six_short_gaps_of_any_length_are_a_scan() {
         check(&heads(&[100, 50, 400, 3, 512, 7]), true);
         check(&heads(&[100, 50, 400, 3, 512]), false);
         check(&heads(&[100, 50, 400, 3, 513, 7, 8]), false);
@@ -125,15 +125,15 @@ mod tests {
 
     #[test]
     fn a_read_in_sequence_belongs_to_the_one_before() {
-        let mut skips = Skips::default();
+        let mut scan = SparseScan::default();
         for start in (1..=7).map(|number| number * 200 * KIB) {
-            skips.begin(&(start..start + 12 * KIB));
-            skips.go_on(&(start + 12 * KIB..start + 44 * KIB));
+            scan.begin(&(start..start + 12 * KIB));
+            scan.go_on(&(start + 12 * KIB..start + 44 * KIB));
         }
-        assert_eq!(skips.run(), Some((7 * 200 + 12 + 32) * KIB));
-        skips.go_on(&(0..KIB));
-        assert_eq!(skips.run(), Some((7 * 200 + 12 + 32) * KIB));
-        skips.go_on(&(9000 * KIB..9001 * KIB));
-        assert_eq!(skips.run(), None);
+        assert_eq!(scan.run(), Some((7 * 200 + 12 + 32) * KIB));
+        scan.go_on(&(0..KIB));
+        assert_eq!(scan.run(), Some((7 * 200 + 12 + 32) * KIB));
+        scan.go_on(&(9000 * KIB..9001 * KIB));
+        assert_eq!(scan.run(), None);
     }
 }

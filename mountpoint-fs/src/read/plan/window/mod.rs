@@ -9,7 +9,7 @@
 //! neither do those of several streams that hold many times what the mount reads while a request is on its way.
 //! What counts is the mount, all of its readers: one among many grows faster with any larger window, at the others'
 //! cost. So one among many can hardly show that growing pays; where the store is apart it follows what has paid on this
-//! mount of late ([`PaidWindows`]), in steps of what it has read itself.
+//! mount of late ([`ProvenWindow`]), in steps of what it has read itself.
 //!
 //! Invariant: `PART_MIN <= size <= max(size_max, PART_MIN)`.
 
@@ -21,8 +21,8 @@ use self::part_length::PartLength;
 use crate::config::limits::{
     PART_MIN, PARTS_PER_WINDOW, PARTS_PER_WINDOW_OF_SEVERAL, WINDOW_INITIAL_MAX,
 };
-use crate::read::plan::planner::{Access, Bounds};
-use crate::read::plan::windowed_min::RecentLeast;
+use crate::read::plan::access::{Access, Bounds};
+use crate::read::plan::latency::{FAR, StoreDistance};
 
 /// The prefetch window of one stream, in bytes.
 #[derive(Clone, Debug)]
@@ -132,16 +132,16 @@ impl Window {
 
     /// Its reader has come to `end` over `run` bytes: that much is as good as one read of all of them, however small its
     /// reads are, where what it waits for is the way to the store.
-    pub(in crate::read) fn earn(
+    pub(in crate::read) fn ramp_up(
         &mut self,
         run: u64,
         end: u64,
         access: &Access,
         bounds: &Bounds<'_>,
     ) {
-        let distance = bounds.least_delays.first_byte(access.now);
+        let distance = bounds.min_latencies.distance(access.now);
         if !access.waits
-            || !distance.is_some_and(is_apart)
+            || !distance.is_some_and(StoreDistance::is_remote)
             || self.phase != Phase::Resting(0)
             || !self.is_ramping()
         {
@@ -161,7 +161,7 @@ impl Window {
         self.epoch.stalled |= access.waits;
         self.size_max = bounds.window_max.max(PART_MIN);
         if end >= self.epoch.end {
-            let delay = bounds.least_delays.of(self.part(bounds), access.now);
+            let delay = bounds.min_latencies.of(self.part(bounds), access.now);
             let lasted = access.now.saturating_sub(self.epoch.began);
             if lasted >= self.epoch_min(delay, bounds.streams) {
                 self.finish_epoch(end, access, delay, bounds);
@@ -177,7 +177,7 @@ impl Window {
 
     fn epoch_min(&self, delay: Option<Duration>, streams: usize) -> Duration {
         // Streams that begin together delay each other's first GETs; one alone sees the store's own delay.
-        let is_distant = streams <= 1 && delay.is_some_and(|delay| delay >= DISTANT);
+        let is_distant = streams <= 1 && delay.is_some_and(|delay| delay >= FAR);
         match self.phase {
             Phase::Probing { settling: true, .. } => Duration::ZERO,
             Phase::Resting(0) if self.is_ramping() && is_distant => Duration::ZERO,
@@ -200,9 +200,10 @@ impl Window {
     ) {
         let rate = self.epoch.rate(access);
         let own_rate = self.epoch.own_rate(end, access);
-        let distance = bounds.least_delays.first_byte(access.now);
-        let is_near = distance.is_some_and(is_near);
-        let apart = distance.filter(|distance| is_apart(*distance));
+        let distance = bounds.min_latencies.first_byte(access.now);
+        let is_near =
+            distance.is_some_and(|latency| StoreDistance::of(latency) < StoreDistance::Far);
+        let apart = distance.filter(|latency| StoreDistance::of(*latency).is_remote());
         let way = apart.map_or(distance, |apart| {
             Some(apart.max(delay.unwrap_or_default() / DISTANCES_PER_DELAY))
         });
@@ -216,10 +217,10 @@ impl Window {
         } else {
             4
         };
-        let paid = apart.map_or(0, |_| bounds.paid_windows.largest(access.now));
+        let proven = apart.map_or(0, |_| bounds.proven_window.largest(access.now));
         self.phase = match self.phase {
-            Phase::Resting(0) if self.epoch.stalled && self.size < paid => {
-                self.size = (self.size * step).min(paid);
+            Phase::Resting(0) if self.epoch.stalled && self.size < proven => {
+                self.size = (self.size * step).min(proven);
                 Phase::Resting(0)
             }
             Phase::Resting(0) => {
@@ -263,7 +264,7 @@ impl Window {
         self.epoch = Epoch::new(end, self.size, access);
     }
 
-    /// Two parts of the length that is worth a request, one being read and one in the air; four where nobody else keeps
+    /// Two parts of the length that is worth a request, one being read and one in flight; four where nobody else keeps
     /// the store busy and they are short.
     fn size_min(&self, streams: usize) -> u64 {
         let least = self.part_length.least();
@@ -286,7 +287,7 @@ impl Window {
     ) -> Phase {
         let rate = self.epoch.rate(access);
         if rate >= before * GAIN_MIN {
-            bounds.paid_windows.record(self.size, access.now);
+            bounds.proven_window.record(self.size, access.now);
             self.rest_next = REST_MIN;
             let step = if rate >= before * GAIN_FAR { step } else { 2 };
             return self.grow(step, rate);
@@ -333,21 +334,6 @@ impl Window {
     }
 }
 
-/// The largest window of a mount that growing to has paid of late.
-#[derive(Debug, Default)]
-pub(in crate::read) struct PaidWindows(RecentLeast);
-
-impl PaidWindows {
-    fn record(&self, size: u64, now: Duration) {
-        self.0.record(u64::MAX - size, now);
-    }
-
-    /// In bytes; 0 if there was none.
-    fn largest(&self, now: Duration) -> u64 {
-        self.0.least(now).map_or(0, |rest| u64::MAX - rest)
-    }
-}
-
 /// Whether a window holds so much of what its reader consumes that the store's distance cannot be what it waits for.
 fn is_ample(size: u64, own_rate: f64, delay: Option<Duration>, is_near: bool) -> bool {
     let delays = if is_near { NEAR_DELAYS_MAX } else { DELAYS_MAX };
@@ -366,17 +352,7 @@ fn are_ample(size: u64, streams: usize, rate: f64, distance: Option<Duration>) -
     })
 }
 
-/// Whether a store is near whose first byte takes so long.
-pub(in crate::read) fn is_near(distance: Duration) -> bool {
-    distance < DISTANT
-}
-
-/// Whether a store whose first byte takes so long is not on this machine, nor beside it.
-pub(in crate::read) fn is_apart(distance: Duration) -> bool {
-    distance >= APART
-}
-
-/// Whether so many streams keep the store busy between them that none needs many GETs in the air by itself: fewer and
+/// Whether so many streams keep the store busy between them that none needs many GETs in flight by itself: fewer and
 /// longer ones cost less CPU. Measured on two cores with eight streams: 2.15 GB/s instead of 1.72.
 pub(in crate::read) fn are_several(streams: usize) -> bool {
     streams >= STREAMS_SEVERAL
@@ -388,7 +364,7 @@ pub(in crate::read) fn runs_ahead(streams: usize) -> u64 {
     if are_several(streams) { 16 } else { 8 }
 }
 
-/// Fewer streams than this are slower with half as many GETs in the air: one of 1.24 GB/s instead of 1.60.
+/// Fewer streams than this are slower with half as many GETs in flight: one of 1.24 GB/s instead of 1.60.
 const STREAMS_SEVERAL: usize = 4;
 
 /// Distances, each the least until a GET's first byte, that the windows of several streams never need to cover more
@@ -399,10 +375,6 @@ const DISTANCES_MAX: f64 = 6.0;
 /// one and a half such GETs are ample. One connection to S3 carries 90 MB/s: 8 MiB take 93 ms behind a first byte of 13 to
 /// 25, far more than [`DISTANCES_MAX`] of the least of many.
 const DISTANCES_PER_DELAY: u32 = 4;
-
-/// First bytes take so long from a store that is not on this machine, nor beside it: S3 Express takes 3 ms. From here on
-/// what GETs take is the network's doing; below it is this machine's.
-const APART: Duration = Duration::from_millis(2);
 
 /// Least delays of a GET of its parts that a window never needs to cover more of. While the store is the limit, a
 /// window is consumed in about one of them; beyond four it is this machine that is slow, and a larger window would
@@ -415,9 +387,6 @@ const NEAR_DELAYS_MAX: f64 = 2.0;
 
 /// Shortest epoch: a rate measured over less tells how threads were scheduled, not how fast the mount is.
 const EPOCH_MIN: Duration = Duration::from_millis(100);
-
-/// Least delay of a GET, or of a first byte, from a store for which the first window is surely too small.
-const DISTANT: Duration = Duration::from_millis(10);
 
 /// Growing pays if it makes the mount a tenth faster.
 const GAIN_MIN: f64 = 1.1;

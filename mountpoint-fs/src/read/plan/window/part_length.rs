@@ -13,7 +13,7 @@ use crate::config::limits::{
     PART_LONG_MAX, PART_MIN, PARTS_LONG_MAX, PARTS_LONG_NEAR_MAX, PARTS_PER_WINDOW,
     WINDOW_INITIAL_MAX,
 };
-use crate::read::plan::is_near;
+use crate::read::plan::latency::StoreDistance;
 
 /// What one stream has learned of it.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl PartLength {
     /// measurement moves it by one doubling at most: a rate of a tenth of a second is no more than a hint.
     pub(in crate::read) fn learn(&mut self, rate: f64, distance: Option<Duration>, streams: usize) {
         let Some(distance) = distance else { return };
-        let all = if is_near(distance) {
+        let all = if StoreDistance::of(distance) < StoreDistance::Far {
             PARTS_LONG_NEAR_MAX
         } else {
             PARTS_LONG_MAX

@@ -1,7 +1,8 @@
 mod store;
 
-use crate::read::plan::latency::LeastDelays;
-use crate::read::plan::*;
+use super::*;
+use crate::read::plan::latency::MinLatencies;
+use crate::read::plan::proven_window::ProvenWindow;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -24,9 +25,9 @@ fn advance(window: &mut Window, end: u64, access: &Access, window_max: u64) {
         part_max: 8 * MIB,
         window_max,
         streams: 1,
-        least_delays: &LeastDelays::default(),
-        paid_windows: &PaidWindows::default(),
-        traces: None,
+        min_latencies: &MinLatencies::default(),
+        proven_window: &ProvenWindow::default(),
+        layouts: None,
     };
     window.advance(end, access, &bounds);
 }
@@ -204,9 +205,9 @@ fn parts_are_a_quarter_of_the_window_and_a_half_of_those_of_several() {
             part_max,
             window_max: size,
             streams,
-            least_delays: &LeastDelays::default(),
-            paid_windows: &PaidWindows::default(),
-            traces: None,
+            min_latencies: &MinLatencies::default(),
+            proven_window: &ProvenWindow::default(),
+            layouts: None,
         };
         assert_eq!(window.part(&bounds), part, "{size} of {streams}");
     }

@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use crate::read::plan::latency::LeastDelays;
-use crate::read::plan::*;
+use super::super::*;
+use crate::read::plan::latency::MinLatencies;
+use crate::read::plan::proven_window::ProvenWindow;
 
 const MIB: u64 = 1 << 20;
 
@@ -16,7 +17,7 @@ struct Store {
     mean: f64,
     connection: f64,
     network: f64,
-    /// GETs in the air.
+    /// GETs in flight.
     places: usize,
 }
 
@@ -58,12 +59,12 @@ enum Event {
     },
 }
 
-/// The mount, and what is in the air.
+/// The mount, and what is in flight.
 struct Model {
     store: Store,
     random: u64,
-    delays: LeastDelays,
-    paid: PaidWindows,
+    delays: MinLatencies,
+    paid: ProvenWindow,
     streams: Vec<Stream>,
     events: BinaryHeap<Reverse<(Duration, usize, Event)>>,
     queue: VecDeque<(usize, u64, u64, u64, Duration)>,
@@ -88,8 +89,8 @@ impl Model {
         let mut model = Self {
             store,
             random: 12_345,
-            delays: LeastDelays::default(),
-            paid: PaidWindows::default(),
+            delays: MinLatencies::default(),
+            paid: ProvenWindow::default(),
             streams: (0..count).map(|_| stream()).collect(),
             events: BinaryHeap::new(),
             queue: VecDeque::new(),
@@ -237,15 +238,15 @@ fn access(end: u64, now: Duration, consumed: u64, waits: bool) -> Access {
     }
 }
 
-fn bounds<'a>(streams: usize, delays: &'a LeastDelays, paid: &'a PaidWindows) -> Bounds<'a> {
+fn bounds<'a>(streams: usize, delays: &'a MinLatencies, paid: &'a ProvenWindow) -> Bounds<'a> {
     Bounds {
         size: u64::MAX,
         part_max: 8 * MIB,
         window_max: (256 * MIB).min((6 << 30) / streams as u64),
         streams,
-        least_delays: delays,
-        paid_windows: paid,
-        traces: None,
+        min_latencies: delays,
+        proven_window: paid,
+        layouts: None,
     }
 }
 

@@ -6,7 +6,7 @@ use mountpoint_client::testing::sim::Operation;
 use mountpoint_client::types::Priority;
 
 use super::*;
-use crate::config::limits::{NEXT_FILES_CREDIT, READER_IDLE};
+use crate::config::limits::{READER_IDLE, SIBLING_BUDGET};
 use crate::operation::Opened;
 
 const TTL: Duration = Duration::from_secs(60);
@@ -98,7 +98,7 @@ fn files_that_are_opened_in_order_are_fetched_before_and_once() {
         mount.cat(*ino, &content(number, 1000));
     }
     assert_eq!(mount.requests(), (0, 0, 300));
-    let stats = mount.fs.next_files();
+    let stats = mount.fs.sibling_prefetch();
     assert_eq!((stats.unread, stats.wasted), (0, 0));
     // What the kernel may have pages of is not fetched again.
     for ino in &files {
@@ -151,14 +151,14 @@ fn a_pattern_that_ends_wastes_no_more_than_the_credit() {
         mount.cat(*ino, &content(number, size));
     }
     let fetched_in_vain = (mount.gets() - 40) as u64 * size as u64;
-    assert_eq!(mount.fs.next_files().unread, fetched_in_vain);
+    assert_eq!(mount.fs.sibling_prefetch().unread, fetched_in_vain);
     // 37 files of 1 MiB were opened in order.
-    assert!(fetched_in_vain <= NEXT_FILES_CREDIT + (40 << 20) / 8);
-    assert!(fetched_in_vain >= NEXT_FILES_CREDIT);
+    assert!(fetched_in_vain <= SIBLING_BUDGET + (40 << 20) / 8);
+    assert!(fetched_in_vain >= SIBLING_BUDGET);
     // Nobody comes: the memory is given back.
     mount.clock.advance(READER_IDLE);
     mount.fs.give_back_idle();
-    let stats = mount.fs.next_files();
+    let stats = mount.fs.sibling_prefetch();
     assert_eq!((stats.unread, stats.wasted), (0, fetched_in_vain));
     assert_eq!(mount.fs.reading.stats().budget_used, 0);
     // Who comes later all the same fetches for itself.
