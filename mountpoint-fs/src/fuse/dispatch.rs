@@ -10,19 +10,19 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use tracing::Level;
 
-use super::closing::{ClosingThread, opener};
 use super::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, Step, TOO_LITTLE_ROOM, errno, level};
-use super::log_limit::LogLimit;
+use super::parked::{OnSignal, PendingReply};
 use super::refusal::{Refusal, unsupported};
 use super::reply::Reply;
-use super::system_call::{LookingThread, WritingThread};
-use super::task::{OnSignal, PendingReply};
-use super::told_failures::ToldFailures;
 use super::visitors::Visitors;
 use super::wire::{DirectoryBuffer, Fixed, Header, Operation, Request};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
+use crate::fuse::log::LogLimit;
+use crate::fuse::log::ToldFailures;
+use crate::fuse::proc::{ClosingThread, opener};
+use crate::fuse::proc::{LookingThread, WritingThread};
 use crate::operation::{Attributes, FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions};
 
 /// What to do about a request.

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use mountpoint_crt_sys::fuse_ring::Slot;
 use nix::errno::Errno;
 
-use super::device::Channel;
-use super::uring::Outbox;
 use super::wire::Fixed;
+use crate::fuse::transport::Channel;
+use crate::fuse::transport::uring::Outbox;
 use crate::operation::ReadData;
 
 /// What an application is answered.

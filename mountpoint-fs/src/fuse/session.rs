@@ -14,22 +14,22 @@ use nix::errno::Errno;
 use nix::unistd::{SysconfVar, sysconf};
 use tokio::runtime::Handle;
 
-use super::device::Channel;
 use super::dispatch::{Dispatcher, Rules};
 use super::errno::Access;
 use super::init::{self, Negotiation, Wishes};
-use super::mount_point::Mount;
-use super::notices;
-use super::readahead;
+use super::parked::{Parked, Starter, panic_message};
 use super::reply::{Reply, ReplyTo};
-use super::server::{Server, answer_malformed};
-use super::signals::Effect;
-use super::task::{Parked, Starter, panic_message};
+use super::request_loop::{RequestLoop, answer_malformed};
 use super::transport::Transport;
-use super::uring::{Outbox, Rings, Started};
 use super::wire::{Fixed, InitReply, InitRequest, Operation, Request, init_flags};
 use crate::clock::Clock;
 use crate::fs::FileSystem;
+use crate::fuse::mounting::Mount;
+use crate::fuse::mounting::readahead;
+use crate::fuse::proc::Effect;
+use crate::fuse::transport::Channel;
+use crate::fuse::transport::notices;
+use crate::fuse::transport::uring::{Outbox, Rings, Started};
 use crate::sync::Mutex;
 
 /// How a connection is served.
@@ -118,7 +118,7 @@ impl Session {
         let parked = Arc::new(Parked::new(Effect::on));
         let server = || {
             let starter = Starter::new(&parked, &options.runtime);
-            Server::new(&dispatcher, &parked, starter)
+            RequestLoop::new(&dispatcher, &parked, starter)
         };
         let (mut threads, outboxes) = start_rings(options.transport, rings, server);
         let count = if outboxes.is_empty() {
@@ -214,7 +214,7 @@ fn prepare_rings(channel: &Channel, init: &InitRequest, options: &SessionOptions
 fn start_rings(
     transport: Transport,
     rings: Option<Rings>,
-    server: impl Fn() -> Server,
+    server: impl Fn() -> RequestLoop,
 ) -> (Vec<JoinHandle<()>>, Vec<Arc<Outbox>>) {
     match rings.map(|rings| rings.start(server)) {
         None => (Vec::new(), Vec::new()),
@@ -300,7 +300,7 @@ fn log_agreed(init: &InitRequest, agreed: &InitReply) {
 /// A session thread.
 struct Worker {
     channel: Arc<Channel>,
-    server: Server,
+    server: RequestLoop,
     /// Of rings that serve the same connection, and end with it.
     outboxes: Arc<[Arc<Outbox>]>,
     buffer_len: usize,

@@ -3,7 +3,7 @@
 pub(super) mod kernel;
 mod mount;
 mod notices;
+mod parked;
 mod served;
 mod session;
-mod task;
 mod versions;

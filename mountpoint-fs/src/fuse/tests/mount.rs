@@ -22,7 +22,7 @@ use super::notices::wait_until;
 use crate::clock::Clock;
 use crate::config::{FsConfig, NamesConfig};
 use crate::fs::FileSystem;
-use crate::fuse::mount_info::MountInfo;
+use crate::fuse::mounting::MountInfo;
 use crate::fuse::{Mount, MountError, MountOptions, Session, SessionOptions, Transport, mount};
 
 fn file_system(client: &Arc<SimClient>, names: NamesConfig) -> Arc<FileSystem> {

@@ -10,7 +10,7 @@ mod notice;
 mod reply;
 mod request;
 #[cfg(test)]
-mod request_tests;
+mod tests;
 
 pub(super) use abi::init_flags;
 pub(super) use directory::DirectoryBuffer;

@@ -21,13 +21,13 @@ use super::mount_info::MountInfo;
 use crate::config::limits::MOUNT_LOOK;
 
 /// The type that the mount table shows for mounts of this program.
-pub(super) const MOUNT_TYPE: &str = "fuse.mount-s3";
+pub(in crate::fuse) const MOUNT_TYPE: &str = "fuse.mount-s3";
 /// What stands behind the dot.
-pub(super) const SUBTYPE: &str = "mount-s3";
+pub(in crate::fuse) const SUBTYPE: &str = "mount-s3";
 
 /// A mount whose connection has ended.
 #[derive(Debug)]
-pub(super) struct DeadMount {
+pub(in crate::fuse) struct DeadMount {
     /// The root of that very mount.
     root: OwnedFd,
     directory: PathBuf,
@@ -35,7 +35,7 @@ pub(super) struct DeadMount {
 
 impl DeadMount {
     /// What `directory`, as the mount table writes it, shows, if it is one of ours whose process is gone.
-    pub(super) fn at(directory: &Path) -> Option<Self> {
+    pub(in crate::fuse) fn at(directory: &Path) -> Option<Self> {
         let shown = MountInfo::at(directory).ok().flatten()?;
         if shown.kind != MOUNT_TYPE {
             return None;
@@ -51,7 +51,7 @@ impl DeadMount {
     }
 
     /// Removes it. Files of it that are still open stay as dead as they are.
-    pub(super) fn remove(self) -> io::Result<()> {
+    pub(in crate::fuse) fn remove(self) -> io::Result<()> {
         if !geteuid().is_root() {
             return fusermount::unmount(&self.directory, true);
         }

@@ -4,12 +4,12 @@
 
 use std::fs;
 
-use super::init::READAHEAD_MAX;
 use super::mount_info::DeviceNumber;
 use crate::config::limits::READAHEAD_DEFAULT;
+use crate::fuse::init::READAHEAD_MAX;
 
 /// Raises the read-ahead of the mount with this device number, if this process may. Returns what it is now, in bytes.
-pub(super) fn raise(number: DeviceNumber) -> u32 {
+pub(in crate::fuse) fn raise(number: DeviceNumber) -> u32 {
     let path = format!("/sys/class/bdi/{number}/read_ahead_kb");
     let kib = READAHEAD_MAX >> 10;
     match fs::write(&path, kib.to_string()) {

@@ -6,7 +6,7 @@
 //! from the others. Other users' mounts take the path for that: it is read out of the memory of the process, which the same
 //! permission allows as the arguments.
 //!
-//! Runs on a session thread, as [`closing`](super::closing) does, but for the reading of memory: that may wait for another file
+//! Runs on a session thread, as [`close`](super::close) does, but for the reading of memory: that may wait for another file
 //! system, for this one or for a debugger, and has a thread of its own. What cannot be seen, as threads of another PID
 //! namespace or of another user, or calls that a ring makes, is said to make nothing. So is a call of a program for another
 //! architecture, which has other numbers: none of them means one here that makes files and looks up names there.
@@ -30,7 +30,7 @@ use crate::operation::Purpose;
 
 /// The thread that looks a name up, by its number in our PID namespace; 0 if it is out of sight.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LookingThread(pub(super) u32);
+pub(in crate::fuse) struct LookingThread(pub(in crate::fuse) u32);
 
 impl Purpose for LookingThread {
     /// Whether the call opens a file that it makes if it is not there, other than to write behind what others have written, and
@@ -61,11 +61,11 @@ impl LookingThread {
 
 /// The thread that writes, by its number in our PID namespace; 0 if it is out of sight.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WritingThread(pub(super) u32);
+pub(in crate::fuse) struct WritingThread(pub(in crate::fuse) u32);
 
 impl WritingThread {
     /// Whether it may have sent other WRITEs and not wait for them: it is not seen to be in a call that writes and waits.
-    pub(super) fn goes_on(self) -> bool {
+    pub(in crate::fuse) fn goes_on(self) -> bool {
         call_of(self.0).is_none_or(|call| !waits_for_its_write(&call))
     }
 }

@@ -14,7 +14,7 @@ use crate::operation::InodeNo;
 
 /// The thread that closes a descriptor, by its number in our PID namespace; 0 if it is out of sight.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ClosingThread(pub(super) u32);
+pub(in crate::fuse) struct ClosingThread(pub(in crate::fuse) u32);
 
 impl Closing for ClosingThread {
     fn closer(&self, opener: Opener) -> Closer {
@@ -77,7 +77,7 @@ impl Closing for ClosingThread {
 }
 
 /// The process of `thread`, by the number of that in our PID namespace; 0 if it is out of sight.
-pub(super) fn opener(thread: u32) -> Opener {
+pub(in crate::fuse) fn opener(thread: u32) -> Opener {
     if thread == 0 {
         return Opener::UNSEEN;
     }

@@ -15,5 +15,5 @@ mod plan;
 mod queue;
 mod rings;
 
-pub(super) use outbox::Outbox;
-pub(super) use rings::{Rings, Started};
+pub(in crate::fuse) use outbox::Outbox;
+pub(in crate::fuse) use rings::{Rings, Started};

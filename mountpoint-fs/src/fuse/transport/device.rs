@@ -11,19 +11,19 @@ use std::os::fd::OwnedFd;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-use super::reply::Reply;
-use super::wire::{OUT_HEADER_LEN, ReplyHeader};
+use crate::fuse::reply::Reply;
+use crate::fuse::wire::{OUT_HEADER_LEN, ReplyHeader};
 use crate::operation::ReadData;
 
 /// One descriptor of a FUSE connection.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(in crate::fuse) struct Channel {
     device: File,
 }
 
 impl Channel {
     /// Takes over a descriptor, and makes it a blocking one: whoever opened it may have had other plans.
-    pub(super) fn new(device: OwnedFd) -> io::Result<Self> {
+    pub(in crate::fuse) fn new(device: OwnedFd) -> io::Result<Self> {
         let flags = OFlag::from_bits_retain(fcntl(&device, FcntlArg::F_GETFL)?);
         if flags.contains(OFlag::O_NONBLOCK) {
             fcntl(&device, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK))?;
@@ -34,7 +34,10 @@ impl Channel {
     }
 
     /// Waits for the next message; `None` when the connection has ended.
-    pub(super) fn receive<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
+    pub(in crate::fuse) fn receive<'b>(
+        &self,
+        buffer: &'b mut [u8],
+    ) -> io::Result<Option<&'b [u8]>> {
         loop {
             let error = match (&self.device).read(buffer) {
                 Ok(0) => return Ok(None),
@@ -52,17 +55,17 @@ impl Channel {
     }
 
     /// The descriptor, to clone it.
-    pub(super) fn device(&self) -> &File {
+    pub(in crate::fuse) fn device(&self) -> &File {
         &self.device
     }
 
     /// Sends a whole message that answers no request.
-    pub(super) fn tell(&self, message: &[u8]) -> io::Result<()> {
+    pub(in crate::fuse) fn tell(&self, message: &[u8]) -> io::Result<()> {
         self.write(&[IoSlice::new(message)], message.len())
     }
 
     /// Answers request `unique`.
-    pub(super) fn send(&self, unique: u64, reply: &Reply) -> io::Result<()> {
+    pub(in crate::fuse) fn send(&self, unique: u64, reply: &Reply) -> io::Result<()> {
         match reply {
             Reply::Done => self.send_one(unique, 0, &[]),
             Reply::Failed(errno) => self.send_one(unique, *errno as i32, &[]),

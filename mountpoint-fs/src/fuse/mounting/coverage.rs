@@ -21,13 +21,13 @@ enum Which {
 
 impl Coverage {
     /// Of the mount with this number.
-    pub(super) fn of(number: DeviceNumber) -> Self {
+    pub(in crate::fuse) fn of(number: DeviceNumber) -> Self {
         Self(Which::Number(number))
     }
 
     /// Of the mount that `device` serves, which somebody else made. Where the kernel does not say which it is, every
     /// FUSE mount counts, because to look at a path in it would wait for this process itself.
-    pub(super) fn of_device(device: &impl AsFd) -> Self {
+    pub(in crate::fuse) fn of_device(device: &impl AsFd) -> Self {
         let number = DeviceNumber::of_connection(device);
         Self(number.map_or(Which::SomeFuse, Which::Number))
     }

@@ -6,7 +6,7 @@ use std::fs;
 
 /// What the signals of a thread do to its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(in crate::fuse) enum Effect {
     /// It ends.
     End,
     /// It handles one by which people and machines ask programs to end: Ctrl-C and the like.
@@ -19,7 +19,7 @@ pub(super) enum Effect {
 
 impl Effect {
     /// Of the thread, by its number in our PID namespace.
-    pub(super) fn on(thread: u32) -> Self {
+    pub(in crate::fuse) fn on(thread: u32) -> Self {
         let status = fs::read(format!("/proc/{thread}/status"));
         let signals = status.ok().and_then(|status| Signals::parse(&status));
         signals.map_or(Self::Unknown, Signals::effect)

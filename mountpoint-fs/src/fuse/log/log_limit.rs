@@ -12,7 +12,7 @@ use crate::sync::Mutex;
 /// At most [`LINES_PER_PERIOD_MAX`] lines of each kind in each period of [`PERIOD`]. Each kind is remembered, so kinds are few: what
 /// requests bring with them, as names, is no part of one (which `Copy` sees to).
 #[derive(Debug)]
-pub(super) struct LogLimit<K> {
+pub(in crate::fuse) struct LogLimit<K> {
     clock: Clock,
     /// Guards the counts only; held for a few instructions, inside any other lock.
     kinds: Mutex<HashMap<K, State>>,
@@ -27,7 +27,7 @@ struct State {
 
 impl<K: Copy + Eq + Hash> LogLimit<K> {
     /// A limit that counts periods on `clock`.
-    pub(super) fn new(clock: Clock) -> Self {
+    pub(in crate::fuse) fn new(clock: Clock) -> Self {
         Self {
             clock,
             kinds: Mutex::new(HashMap::new()),
@@ -35,7 +35,7 @@ impl<K: Copy + Eq + Hash> LogLimit<K> {
     }
 
     /// Whether a line of this kind may be written now; if so, how many were suppressed since the last one.
-    pub(super) fn admit(&self, kind: K) -> Option<u64> {
+    pub(in crate::fuse) fn admit(&self, kind: K) -> Option<u64> {
         let now = self.clock.now();
         let mut kinds = self.kinds.lock();
         let state = kinds.entry(kind).or_default();

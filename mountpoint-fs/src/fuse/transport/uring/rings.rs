@@ -14,7 +14,7 @@ use super::outbox::Outbox;
 use super::plan::{Plan, QueueThread, cores_in, plan};
 use super::queue::Queue;
 use crate::config::limits::{READ_SIZE_MAX, WRITE_SIZE_MAX};
-use crate::fuse::server::Server;
+use crate::fuse::request_loop::RequestLoop;
 
 /// Rings that the kernel does not know yet.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Rings {
     ///
     /// # Errors
     /// When the kernel does not take them. It sends everything to the device then.
-    pub(in crate::fuse) fn start(self, server: impl Fn() -> Server) -> io::Result<Started> {
+    pub(in crate::fuse) fn start(self, server: impl Fn() -> RequestLoop) -> io::Result<Started> {
         let mut started = Started {
             threads: Vec::new(),
             outboxes: Vec::new(),
@@ -77,7 +77,7 @@ impl Rings {
 }
 
 impl Started {
-    fn add(&mut self, mut ring: Ring, core: usize, server: Server) -> io::Result<()> {
+    fn add(&mut self, mut ring: Ring, core: usize, server: RequestLoop) -> io::Result<()> {
         let outbox = Outbox::new(ring.waker());
         let its_outbox = Arc::clone(&outbox);
         let (registered, outcome) = sync_channel(1);

@@ -1,7 +1,13 @@
 //! How requests and replies travel between kernel and process.
 
+mod device;
+pub(super) mod notices;
+pub(super) mod uring;
+
 use std::fmt;
 use std::str::FromStr;
+
+pub(super) use self::device::Channel;
 
 /// A choice of transports. All fall back to `/dev/fuse`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use super::outbox::{Outbox, Outgoing};
 use crate::config::limits;
 use crate::fuse::reply::{Reply, ReplyTo};
-use crate::fuse::server::Server;
+use crate::fuse::request_loop::RequestLoop;
 use crate::fuse::wire::ReplyHeader;
 
 /// What one thread serves.
@@ -18,7 +18,7 @@ use crate::fuse::wire::ReplyHeader;
 pub(super) struct Queue {
     ring: Ring,
     outbox: Arc<Outbox>,
-    server: Server,
+    server: RequestLoop,
     /// Used again and again.
     replies: Vec<Outgoing>,
     /// Bytes of replies that were committed and not handed over yet.
@@ -27,7 +27,7 @@ pub(super) struct Queue {
 
 impl Queue {
     /// A queue whose ring is registered.
-    pub(super) fn new(ring: Ring, outbox: Arc<Outbox>, server: Server) -> Self {
+    pub(super) fn new(ring: Ring, outbox: Arc<Outbox>, server: RequestLoop) -> Self {
         Self {
             ring,
             outbox,

@@ -12,7 +12,7 @@ use nix::unistd::geteuid;
 use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
 use super::mount_point::Mount;
-use super::visitors::{Guests, Visitors};
+use crate::fuse::visitors::{Guests, Visitors};
 
 /// Takes over descriptor `number`. A mount that the kernel opens to everybody (`allow_other`) is for this process's user
 /// and for `guests`, as if the kernel had been told so.
@@ -57,7 +57,7 @@ fn is_closed_by_kernel(device: &OwnedFd) -> bool {
 }
 
 /// Whether this is an open `/dev/fuse`, under whatever name.
-pub(super) fn is_fuse_device(device: &impl AsFd) -> bool {
+pub(in crate::fuse) fn is_fuse_device(device: &impl AsFd) -> bool {
     fstat(device).is_ok_and(|stat| {
         let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
         kind == SFlag::S_IFCHR && (major(stat.st_rdev), minor(stat.st_rdev)) == FUSE_DEVICE

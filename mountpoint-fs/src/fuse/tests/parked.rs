@@ -11,11 +11,11 @@ use nix::errno::Errno;
 use tokio::runtime::Runtime;
 
 use crate::executor;
-use crate::fuse::device::Channel;
+use crate::fuse::parked::{Asker, OnSignal, Parked, PendingReply, Starter};
+use crate::fuse::proc::Effect;
 use crate::fuse::reply::{Reply, ReplyTo};
-use crate::fuse::signals::Effect;
-use crate::fuse::task::{Asker, OnSignal, Parked, PendingReply, Starter};
 use crate::fuse::tests::kernel::Kernel;
+use crate::fuse::transport::Channel;
 use crate::operation::Stop;
 use crate::sync::Mutex;
 

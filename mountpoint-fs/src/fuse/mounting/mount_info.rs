@@ -13,9 +13,9 @@ use std::str;
 
 /// `st_dev` of a mount's files, and the name of its directory under `/sys/class/bdi`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DeviceNumber {
-    pub(super) major: u32,
-    pub(super) minor: u32,
+pub(in crate::fuse) struct DeviceNumber {
+    pub(in crate::fuse) major: u32,
+    pub(in crate::fuse) minor: u32,
 }
 
 impl fmt::Display for DeviceNumber {
@@ -26,7 +26,7 @@ impl fmt::Display for DeviceNumber {
 
 impl DeviceNumber {
     /// Of the mount that `device` serves, an open `/dev/fuse`. Before Linux 6.17 the kernel does not tell.
-    pub(super) fn of_connection(device: &impl AsFd) -> Option<Self> {
+    pub(in crate::fuse) fn of_connection(device: &impl AsFd) -> Option<Self> {
         let number = device.as_fd().as_raw_fd();
         let told = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
         let minor = told
@@ -40,28 +40,28 @@ impl DeviceNumber {
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MountInfo {
+pub(in crate::fuse) struct MountInfo {
     /// Of this very mount, as long as it lasts.
-    pub(super) id: u32,
-    pub(super) number: DeviceNumber,
-    pub(super) directory: PathBuf,
+    pub(in crate::fuse) id: u32,
+    pub(in crate::fuse) number: DeviceNumber,
+    pub(in crate::fuse) directory: PathBuf,
     /// `ext4`, `fuse`, `autofs`, …
-    pub(super) kind: String,
+    pub(in crate::fuse) kind: String,
     /// What is mounted: a device, or the name that a FUSE file system gave itself.
-    pub(super) source: String,
+    pub(in crate::fuse) source: String,
     /// Of the file system, between commas.
-    pub(super) options: String,
+    pub(in crate::fuse) options: String,
 }
 
 impl MountInfo {
     /// The topmost mount on `directory`, which is absolute.
-    pub(super) fn at(directory: &Path) -> io::Result<Option<Self>> {
+    pub(in crate::fuse) fn at(directory: &Path) -> io::Result<Option<Self>> {
         let mounts = Self::all()?.into_iter();
         Ok(mounts.rev().find(|mount| mount.directory == directory))
     }
 
     /// All mounts, in the order of the table: of two at one place the later one lies on top.
-    pub(super) fn all() -> io::Result<Vec<Self>> {
+    pub(in crate::fuse) fn all() -> io::Result<Vec<Self>> {
         let table = fs::read("/proc/self/mountinfo")?;
         let lines = table.split(|byte| *byte == b'\n');
         Ok(lines.filter_map(Self::parse).collect())

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::dispatch::{Answer, Dispatcher};
 use super::errno::{NO_SUCH_ATTRIBUTES, Step};
+use super::parked::{OnSignal, PendingReply};
 use super::refusal::Refusal;
 use super::reply::Reply;
-use super::task::{OnSignal, PendingReply};
 use super::wire::{AllocateRequest, CopyRangeRequest, Fixed, Mutation};
 use crate::operation::{HandleNo, InodeNo, RenameMode, SetMode, Stop};
 

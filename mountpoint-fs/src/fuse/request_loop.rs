@@ -7,22 +7,22 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
-use super::device::Channel;
 use super::dispatch::{Answer, Dispatcher};
+use super::parked::{Asker, Parked, Starter, panic_message};
 use super::reply::{Reply, ReplyTo};
-use super::task::{Asker, Parked, Starter, panic_message};
 use super::wire::{Header, Malformed, Request};
 use crate::executor;
+use crate::fuse::transport::Channel;
 
 /// What a thread that takes requests needs to serve them.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct RequestLoop {
     dispatcher: Arc<Dispatcher>,
     parked: Arc<Parked>,
     starter: Starter,
 }
 
-impl Server {
+impl RequestLoop {
     pub(super) fn new(
         dispatcher: &Arc<Dispatcher>,
         parked: &Arc<Parked>,

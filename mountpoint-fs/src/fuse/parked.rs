@@ -19,8 +19,8 @@ use nix::errno::Errno;
 use tokio::runtime::Handle;
 
 use super::reply::{Reply, ReplyTo};
-use super::signals::Effect;
 use crate::executor::{self, Resume};
+use crate::fuse::proc::Effect;
 use crate::operation::Stop;
 use crate::sync::Mutex;
 

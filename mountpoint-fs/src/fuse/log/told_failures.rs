@@ -5,20 +5,20 @@
 
 use std::collections::VecDeque;
 
-use super::errno::Step;
+use crate::fuse::errno::Step;
 use crate::operation::InodeNo;
 use crate::sync::Mutex;
 
 /// The failures of files that are being written, each until a handle of its file is released.
 #[derive(Debug, Default)]
-pub(super) struct ToldFailures {
+pub(in crate::fuse) struct ToldFailures {
     /// The newest last. Held for a few instructions, inside any other lock.
     files: Mutex<VecDeque<(InodeNo, String)>>,
 }
 
 impl ToldFailures {
     /// Whether the log has not told yet that `step` of `ino` fails so. From now on it has.
-    pub(super) fn is_news(&self, step: Step, ino: InodeNo, text: &str) -> bool {
+    pub(in crate::fuse) fn is_news(&self, step: Step, ino: InodeNo, text: &str) -> bool {
         let may_repeat = matches!(step, Step::Write | Step::Flush | Step::Sync);
         // A refused length is told each time: a file that is not open is never released.
         if !may_repeat && !matches!(step, Step::SetAttributes | Step::Allocate) {
@@ -37,7 +37,7 @@ impl ToldFailures {
     }
 
     /// A handle of `ino` is released: what fails from now on is news.
-    pub(super) fn released(&self, ino: InodeNo) {
+    pub(in crate::fuse) fn released(&self, ino: InodeNo) {
         let mut files = self.files.lock();
         if !files.is_empty() {
             files.retain(|(known, _)| *known != ino);

@@ -13,15 +13,15 @@ use std::process::{Child, Command, Stdio};
 
 /// The shell that waits.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(in crate::fuse) struct UnmountWatchdog {
     /// It sees this end close.
     lifeline: PipeWriter,
     shell: Child,
 }
 
-impl Guard {
+impl UnmountWatchdog {
     /// Guards the mount at `directory`.
-    pub(super) fn start(directory: &Path) -> io::Result<Self> {
+    pub(in crate::fuse) fn start(directory: &Path) -> io::Result<Self> {
         let (theirs, lifeline) = io::pipe()?;
         let shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "mount-s3-guard"])
@@ -37,7 +37,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for UnmountWatchdog {
     fn drop(&mut self) {
         let told = self.lifeline.write_all(b"goodbye\n");
         let ended = told.and_then(|()| self.shell.wait());

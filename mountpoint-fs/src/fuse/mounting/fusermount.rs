@@ -15,7 +15,7 @@ use super::mount_point::MountOptions;
 
 /// A helper that waits for the end of this process, and unmounts then.
 #[derive(Debug)]
-pub(super) struct AutoUnmount {
+pub(in crate::fuse) struct AutoUnmount {
     /// The helper sees this end close.
     _socket: UnixStream,
     /// Keeps the pipe of its error messages open; it is not waited for, it outlives this process.
@@ -23,7 +23,7 @@ pub(super) struct AutoUnmount {
 }
 
 /// Mounts on `directory`.
-pub(super) fn mount(
+pub(in crate::fuse) fn mount(
     directory: &Path,
     options: &MountOptions,
 ) -> Result<(OwnedFd, Option<AutoUnmount>), MountError> {
@@ -70,7 +70,7 @@ pub(super) fn mount(
 }
 
 /// Unmounts `directory`.
-pub(super) fn unmount(directory: &Path, lazy: bool) -> io::Result<()> {
+pub(in crate::fuse) fn unmount(directory: &Path, lazy: bool) -> io::Result<()> {
     let mut args = vec![OsStr::new("-u")];
     if lazy {
         args.push(OsStr::new("-z"));

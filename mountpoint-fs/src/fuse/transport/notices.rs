@@ -12,13 +12,13 @@ use std::sync::{Arc, Weak};
 use std::thread;
 
 use super::device::Channel;
-use super::wire::forget_name;
 use crate::config::limits::SURPLUS_PERIOD;
 use crate::fs::FileSystem;
+use crate::fuse::wire::forget_name;
 use crate::operation::StaleName;
 
 /// Starts to tell the kernel, for as long as the file system lives and the connection lasts.
-pub(super) fn start(fs: &Arc<FileSystem>, channel: &Arc<Channel>) -> io::Result<()> {
+pub(in crate::fuse) fn start(fs: &Arc<FileSystem>, channel: &Arc<Channel>) -> io::Result<()> {
     let Some(stale) = fs.take_stale_names() else {
         return Ok(());
     };

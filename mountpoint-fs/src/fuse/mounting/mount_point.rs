@@ -21,13 +21,13 @@ use nix::unistd::geteuid;
 use super::coverage::Coverage;
 use super::dead_mount::{DeadMount, MOUNT_TYPE, SUBTYPE};
 use super::fusermount::{self, AutoUnmount};
-use super::guard::Guard;
 use super::inherited;
 use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
-use super::transport::Transport;
-use super::visitors::Visitors;
+use super::unmount_watchdog::UnmountWatchdog;
 use crate::config::limits::MOUNT_LOOK;
+use crate::fuse::transport::Transport;
+use crate::fuse::visitors::Visitors;
 
 /// How to mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct MountOptions {
 
 impl MountOptions {
     /// As a list of `mount -o` options, each as `fusermount3` takes it.
-    pub(super) fn list(&self) -> Vec<String> {
+    pub(in crate::fuse) fn list(&self) -> Vec<String> {
         let name = self.source_name.replace('\\', "\\\\").replace(',', "\\,");
         let mut list = vec![format!("fsname={name}"), format!("subtype={SUBTYPE}")];
         list.push("default_permissions".to_owned());
@@ -86,14 +86,14 @@ pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountErr
     let (device, helper) = if geteuid().is_root() && !options.auto_unmount {
         (mount_as_root(&directory, options)?, None)
     } else {
-        let is_guarded = needs_guard(options);
+        let is_guarded = needs_watchdog(options);
         let options = MountOptions {
             auto_unmount: options.auto_unmount && !is_guarded,
             ..options.clone()
         };
         let (device, auto_unmount) = fusermount::mount(&directory, &options)?;
         let helper = if is_guarded {
-            Some(Helper::Guard(guard(&directory)?))
+            Some(Helper::UnmountWatchdog(watchdog(&directory)?))
         } else {
             auto_unmount.map(Helper::Fusermount)
         };
@@ -144,17 +144,17 @@ pub fn is_dead_mount(directory: &Path) -> bool {
 /// Dead mounts that may lie on top of each other.
 const DEAD_MOUNTS_MAX: usize = 8;
 
-/// Whether `fusermount3` could not unmount for a process that was killed; [`guard`](super::guard) says why.
-fn needs_guard(options: &MountOptions) -> bool {
+/// Whether `fusermount3` could not unmount for a process that was killed; [`unmount_watchdog`](super::unmount_watchdog) says why.
+fn needs_watchdog(options: &MountOptions) -> bool {
     let is_shared = options.allow_other || options.allow_root;
     let may_not_look = !is_shared && !geteuid().is_root();
     options.auto_unmount && (may_not_look || options.transport.wants_io_uring())
 }
 
-/// The guard of a mount that was just made; without it, the mount is given up.
-fn guard(directory: &Path) -> Result<Guard, MountError> {
-    Guard::start(directory).map_err(|error| {
-        // The reason why there is no guard is what the user must see.
+/// The watchdog of a mount that was just made; without it, the mount is given up.
+fn watchdog(directory: &Path) -> Result<UnmountWatchdog, MountError> {
+    UnmountWatchdog::start(directory).map_err(|error| {
+        // The reason why there is no watchdog is what the user must see.
         fusermount::unmount(directory, true).ok();
         MountError::System {
             directory: directory.to_owned(),
@@ -184,12 +184,12 @@ struct Place {
 #[derive(Debug)]
 enum Helper {
     Fusermount(#[expect(dead_code, reason = "held for its drop")] AutoUnmount),
-    Guard(#[expect(dead_code, reason = "held for its drop")] Guard),
+    UnmountWatchdog(#[expect(dead_code, reason = "held for its drop")] UnmountWatchdog),
 }
 
 impl Mount {
     /// A mount that somebody else made.
-    pub(super) fn from_device(device: OwnedFd, visitors: Visitors) -> Self {
+    pub(in crate::fuse) fn from_device(device: OwnedFd, visitors: Visitors) -> Self {
         Self {
             device,
             visitors,
@@ -236,11 +236,11 @@ impl Mount {
         }
     }
 
-    pub(super) fn device(&self) -> BorrowedFd<'_> {
+    pub(in crate::fuse) fn device(&self) -> BorrowedFd<'_> {
         self.device.as_fd()
     }
 
-    pub(super) fn visitors(&self) -> Visitors {
+    pub(in crate::fuse) fn visitors(&self) -> Visitors {
         self.visitors
     }
 
@@ -253,7 +253,7 @@ impl Mount {
         }
     }
 
-    pub(super) fn device_number(&self) -> Option<DeviceNumber> {
+    pub(in crate::fuse) fn device_number(&self) -> Option<DeviceNumber> {
         self.place.as_ref().and_then(|place| place.number)
     }
 }
