@@ -8,12 +8,12 @@ use bytes::Bytes;
 use mountpoint_crt_sys::block::BlockFill;
 use tokio::runtime::Handle;
 
+use super::control::{append, listing, multipart, object_head, objects, rename, upload};
 use super::core::Core;
-use super::flight::Flight;
+use super::get::first_bytes;
 use super::options::CrtClientOptions;
-use super::{
-    append, connect, front, listing, multipart, object_head, objects, rename, sessions, upload,
-};
+use super::{connect, sessions};
+use crate::crt_client::get::GetOperation;
 use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 use crate::types::{
     AppendRequest, BucketInfo, Checksum, ChecksumAlgorithm, CopyHeaders, CopySource, DeleteFailure,
@@ -77,7 +77,7 @@ impl ObjectClient for CrtClient {
         into: BlockFill,
         observer: Arc<dyn GetObserver>,
     ) -> GetHandle {
-        Flight::start(&self.0, request, into, observer)
+        GetOperation::start(&self.0, request, into, observer)
     }
 
     fn parts_in_flight(&self) -> usize {
@@ -93,7 +93,7 @@ impl ObjectClient for CrtClient {
     }
 
     fn front(&self, key: &Key, len_max: u32) -> Pending<Front> {
-        front::front(&self.0, key, len_max)
+        first_bytes::front(&self.0, key, len_max)
     }
 
     fn head_details(&self, key: &Key) -> Pending<ObjectDetails> {

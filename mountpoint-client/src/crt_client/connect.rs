@@ -18,23 +18,23 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::admission::Admission;
-use super::breaker::{Breaker, Probe};
 use super::core::{Core, Permits};
-use super::data::DataClients;
-use super::encryption_proof::EncryptionProof;
-use super::idle::Keeper;
 use super::options::{
     CONNECT_TIMEOUT, CONNECTION_IDLE_MAX, CrtClientOptions, GBPS_PER_CONNECTION,
     READ_AHEAD_QUEUE_MAX, READ_STALL, THROUGHPUT_DEFAULT_GBPS,
 };
-use super::read_checksum::CorruptVersions;
 use super::request_headers::RequestHeaders;
 use super::request_log::AttemptLog;
 use super::sessions::{Opener, Sessions};
 use crate::credentials::{
     ChainOptions, CredentialsCache, CredentialsMode, credentials_cache, find_region,
 };
+use crate::crt_client::control::encryption_proof::EncryptionProof;
+use crate::crt_client::fault::{Breaker, Probe};
+use crate::crt_client::get::Admission;
+use crate::crt_client::get::read_checksum::CorruptVersions;
+use crate::crt_client::lanes::DataClients;
+use crate::crt_client::lanes::Keeper;
 use crate::endpoint::{Endpoint, SigningAlgorithm, region_of_arn};
 use crate::instance::{instance_throughput_gbps, instance_type, metadata_client};
 use crate::network::interfaces_gbps;

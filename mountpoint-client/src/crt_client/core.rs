@@ -17,20 +17,20 @@ use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::admission::Admission;
-use super::breaker::{Breaker, Waiting};
-use super::data::DataClients;
-use super::encryption_proof::EncryptionProof;
-use super::fault::{Fault, Operation};
 use super::options::{
     CONTROL_ATTEMPT_MAX, CONTROL_IN_FLIGHT_MAX, SLOW_ATTEMPT_MAX, WORK_IN_FLIGHT_MAX, WORK_LATE,
 };
-use super::outage::{NOTICED_AFTER, Troubled, UNANSWERED_MAX, Watch};
-use super::read_checksum::CorruptVersions;
 use super::request_headers::RequestHeaders;
 use super::sessions::Sessions;
-use super::suspicion::{self, KEYS_REFUSED_MAX, Suspicion, Verdict};
 use crate::credentials::CredentialsCache;
+use crate::crt_client::control::encryption_proof::EncryptionProof;
+use crate::crt_client::fault::suspicion::{self, KEYS_REFUSED_MAX, Suspicion, Verdict};
+use crate::crt_client::fault::{Breaker, Waiting};
+use crate::crt_client::fault::{Fault, Operation};
+use crate::crt_client::fault::{NOTICED_AFTER, Troubled, UNANSWERED_MAX, Watch};
+use crate::crt_client::get::Admission;
+use crate::crt_client::get::read_checksum::CorruptVersions;
+use crate::crt_client::lanes::DataClients;
 use crate::endpoint::Endpoint;
 use crate::retry::{FailedAttempt, Pace, RetryPolicy};
 use crate::types::Key;

@@ -10,40 +10,22 @@
 //! Threads: data callbacks run on the CRT's event loops and never block; control requests and waits are tasks of
 //! the tokio runtime given to [`CrtClient::connect`], so that a [`Pending`](crate::Pending) may be polled anywhere.
 
-mod admission;
-mod append;
-mod breaker;
 mod client;
 mod connect;
+mod control;
 mod core;
-mod data;
 mod encryption;
-mod encryption_proof;
-mod exchange;
 mod fault;
-mod flight;
-mod front;
-mod head;
-mod idle;
-mod list_xml;
-mod listing;
-mod multipart;
-mod object_head;
-mod objects;
+mod get;
+mod lanes;
 mod options;
-mod outage;
 mod probe;
-mod read_checksum;
-mod rename;
 mod request_headers;
 mod request_log;
-mod sdk_fault;
 mod sessions;
-mod suspicion;
 #[cfg(all(test, feature = "server"))]
 mod tests;
 mod text;
-mod upload;
 
 pub use client::CrtClient;
 pub use encryption::{ServerSideEncryption, SseCustomerKey};

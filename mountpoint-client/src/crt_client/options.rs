@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::breaker::SILENCE_MAX;
 use super::encryption::{ServerSideEncryption, SseCustomerKey};
 use crate::credentials::CredentialsMode;
+use crate::crt_client::fault::SILENCE_MAX;
 use crate::endpoint::{BucketType, EndpointQuestion};
 use crate::instance::MetadataUse;
 use crate::network::ProxySettings;

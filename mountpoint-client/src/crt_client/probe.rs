@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::client::CrtClient;
-use super::sdk_fault::of_sdk;
 use super::text::{decode_form, printable};
 use crate::ClientError;
+use crate::crt_client::fault::of_sdk;
 use crate::types::{BucketInfo, Key};
 
 /// One answer: what the client makes of it, and what else it shows.

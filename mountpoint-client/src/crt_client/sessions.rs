@@ -20,11 +20,11 @@ use tokio::runtime::Handle;
 use super::connect::sdk_config;
 use super::core::{Call, Core, reading, refused};
 use super::encryption::ServerSideEncryption;
-use super::fault::{Fault, Operation};
 use super::options::CrtClientOptions;
 use super::request_headers::RequestHeaders;
-use super::sdk_fault::of_sdk;
 use crate::credentials::{CredentialsCache, chain_text};
+use crate::crt_client::fault::of_sdk;
+use crate::crt_client::fault::{Fault, Operation};
 use crate::endpoint::{Endpoint, EndpointQuestion};
 use crate::{ClientError, ErrorKind, Pending};
 

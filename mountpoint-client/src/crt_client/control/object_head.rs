@@ -5,23 +5,23 @@ use std::time::UNIX_EPOCH;
 
 use mountpoint_crt_sys::{Message, ResponseHead};
 
-use super::core::{Call, Core, reading};
 use super::exchange::{self, Exchange, header};
-use super::fault::{Fault, Operation};
 use super::multipart::checksum_of_texts;
 use super::objects::{etag, invalid};
-use super::text::http_time;
 use crate::Pending;
+use crate::crt_client::core::{Call, Core, reading};
+use crate::crt_client::fault::{Fault, Operation};
+use crate::crt_client::text::http_time;
 use crate::types::{
     Checksum, ChecksumAlgorithm, KeptChecksum, Key, KmsEncryption, ObjectDetails, ObjectHeaders,
     ObjectInfo,
 };
 
-pub(super) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
+pub(in crate::crt_client) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
     head_with(core, key, false, sized_info)
 }
 
-pub(super) fn head_details(core: &Arc<Core>, key: &Key) -> Pending<ObjectDetails> {
+pub(in crate::crt_client) fn head_details(core: &Arc<Core>, key: &Key) -> Pending<ObjectDetails> {
     // Checksums are of use where bytes can be appended. Elsewhere that might ask for a permission that nobody needs.
     head_with(core, key, core.is_directory_bucket, object_details)
 }
@@ -67,7 +67,7 @@ fn sized_info(operation: &Operation, key: &Key, head: &ResponseHead) -> Result<O
 }
 
 /// What the answer says of an object of this size.
-pub(super) fn object_info(
+pub(in crate::crt_client) fn object_info(
     operation: &Operation,
     key: &Key,
     size: u64,
@@ -91,7 +91,7 @@ pub(super) fn object_info(
 }
 
 /// The length of the answer's body, or the one it would have. No object is larger than a signed number can say.
-pub(super) fn content_length(head: &ResponseHead) -> Option<u64> {
+pub(in crate::crt_client) fn content_length(head: &ResponseHead) -> Option<u64> {
     let length: i64 = header(head, "content-length")?.parse().ok()?;
     length.try_into().ok()
 }

@@ -9,16 +9,16 @@ use bytes::Bytes;
 use mountpoint_crt_sys::{Cancel, Client, Message, Response, ResponseHead};
 use parking_lot::Mutex;
 
-use super::core::{Call, Core};
-use super::data::Lane;
-use super::fault::{self, Fault, Operation};
-use super::request_log::SentRequest;
-use super::sdk_fault::of_sdk;
+use crate::crt_client::core::{Call, Core};
+use crate::crt_client::fault::of_sdk;
+use crate::crt_client::fault::{self, Fault, Operation};
+use crate::crt_client::lanes::Lane;
+use crate::crt_client::request_log::SentRequest;
 use crate::network::DEAD_INTERFACE;
 use crate::{ClientError, ErrorKind};
 
 /// A request that can be sent again and again.
-pub(super) struct Exchange<'a> {
+pub(in crate::crt_client) struct Exchange<'a> {
     core: &'a Core,
     operation: &'a Operation,
     message: Message,
@@ -30,7 +30,11 @@ pub(super) struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     /// A request without a body and with little to say.
-    pub(super) fn control(core: &'a Core, operation: &'a Operation, message: Message) -> Self {
+    pub(in crate::crt_client) fn control(
+        core: &'a Core,
+        operation: &'a Operation,
+        message: Message,
+    ) -> Self {
         Self {
             client: Lane::control,
             ..Self::upload(core, operation, message, Bytes::new())
@@ -38,7 +42,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// A request that brings data.
-    pub(super) fn upload(
+    pub(in crate::crt_client) fn upload(
         core: &'a Core,
         operation: &'a Operation,
         message: Message,
@@ -55,7 +59,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// One attempt: a successful answer, or why there is none. Taken back when it is dropped before it ends.
-    pub(super) async fn send(&self) -> Result<Response, Fault> {
+    pub(in crate::crt_client) async fn send(&self) -> Result<Response, Fault> {
         let transient = |what| Fault::from(self.operation.error(ErrorKind::Transient, what));
         let (sender, mut receiver) = tokio::sync::oneshot::channel();
         let avoided = *self.avoided.lock();
@@ -101,7 +105,7 @@ impl<'a> Exchange<'a> {
 /// Why there is no connection the CRT tells in few words, and after a TLS negotiation that failed only 10 to 30 s later. So
 /// as long as the server has never answered, the SDK, whose TLS and resolver tell what is wrong, asks it something first
 /// where there is TLS, and afterwards where there is none.
-pub(super) async fn retry<T, A>(
+pub(in crate::crt_client) async fn retry<T, A>(
     core: &Core,
     call: Call,
     attempt: impl Fn() -> A,
@@ -155,7 +159,7 @@ impl Drop for CancelOnDrop {
 }
 
 /// A header that says something.
-pub(super) fn header<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
+pub(in crate::crt_client) fn header<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
     head.header(name)
         .map(str::trim)
         .filter(|value| !value.is_empty())

@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::fault::Operation;
+use super::classify::Operation;
 use super::sdk_fault::of_sdk;
 use crate::ErrorKind;
 
@@ -85,7 +85,7 @@ impl Silence {
 }
 
 /// The breaker of one client.
-pub(super) struct Breaker {
+pub(in crate::crt_client) struct Breaker {
     started: Instant,
     runtime: Handle,
     probe: Probe,
@@ -99,7 +99,7 @@ pub(super) struct Breaker {
 
 /// What asks S3 whether it is there.
 #[derive(Clone)]
-pub(super) struct Probe {
+pub(in crate::crt_client) struct Probe {
     sdk: aws_sdk_s3::Client,
     bucket: String,
     /// The endpoint for a person.
@@ -107,7 +107,11 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    pub(super) fn new(sdk: &aws_sdk_s3::Client, bucket: &str, address: &str) -> Self {
+    pub(in crate::crt_client) fn new(
+        sdk: &aws_sdk_s3::Client,
+        bucket: &str,
+        address: &str,
+    ) -> Self {
         Self {
             sdk: sdk.clone(),
             bucket: bucket.to_owned(),
@@ -127,7 +131,11 @@ impl Probe {
 }
 
 impl Breaker {
-    pub(super) fn new(probe: Probe, silence_max: Duration, runtime: Handle) -> Arc<Self> {
+    pub(in crate::crt_client) fn new(
+        probe: Probe,
+        silence_max: Duration,
+        runtime: Handle,
+    ) -> Arc<Self> {
         Arc::new(Self {
             started: Instant::now(),
             runtime,
@@ -140,7 +148,7 @@ impl Breaker {
     }
 
     /// How long S3 has not answered, if requests are refused for that.
-    pub(super) fn refuses(&self) -> Option<Duration> {
+    pub(in crate::crt_client) fn refuses(&self) -> Option<Duration> {
         if !*self.is_open.borrow() {
             return None;
         }
@@ -150,14 +158,14 @@ impl Breaker {
     }
 
     /// Returns when requests are refused.
-    pub(super) async fn opened(&self) {
+    pub(in crate::crt_client) async fn opened(&self) {
         let mut is_open = self.is_open.subscribe();
         // The sender lives as long as self.
         is_open.wait_for(|is_open| *is_open).await.ok();
     }
 
     /// S3 has answered something.
-    pub(super) fn answered(&self) {
+    pub(in crate::crt_client) fn answered(&self) {
         let now = self.started.elapsed();
         let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let before = self.answered_at.swap(millis, Ordering::Relaxed);
@@ -179,7 +187,7 @@ impl Breaker {
     }
 
     /// A request that began at `began` has no answer, later than one is expected.
-    pub(super) fn waits(self: &Arc<Self>, began: Instant) -> Waiting {
+    pub(in crate::crt_client) fn waits(self: &Arc<Self>, began: Instant) -> Waiting {
         let began = began.saturating_duration_since(self.started);
         let mut silence = self.silence.lock();
         silence.waits(began, self.started.elapsed());
@@ -258,7 +266,7 @@ async fn watch_over(breaker: Weak<Breaker>) {
 
 /// A request that is late.
 #[derive(Debug)]
-pub(super) struct Waiting(Arc<Breaker>);
+pub(in crate::crt_client) struct Waiting(Arc<Breaker>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
@@ -277,7 +285,7 @@ impl fmt::Debug for Breaker {
 
 /// A request alone is tried for as long ([`REQUEST_DEADLINE`](crate::retry::REQUEST_DEADLINE)): who comes behind it
 /// has heard enough by then.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(60);
+pub(in crate::crt_client) const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Time for one probe, and between two. A night of silence is some thousand of them.
 const PROBE_GAP: Duration = Duration::from_secs(5);
 /// The least time for one probe, where the breaker is about to open.

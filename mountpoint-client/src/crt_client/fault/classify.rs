@@ -7,17 +7,17 @@ use std::time::{Duration, SystemTime};
 
 use mountpoint_crt_sys::{ErrorKind as CrtErrorKind, Failure, ResponseHead};
 
-use super::text;
+use crate::crt_client::text;
 use crate::types::Key;
 use crate::{ClientError, ErrorKind};
 
 /// What is asked of S3, for messages.
 #[derive(Clone, Debug)]
-pub(super) struct Operation {
+pub(in crate::crt_client) struct Operation {
     /// S3's name of it: `GetObject`, …
-    pub(super) name: &'static str,
+    pub(in crate::crt_client) name: &'static str,
     /// `s3://bucket/key`.
-    pub(super) target: String,
+    pub(in crate::crt_client) target: String,
     /// Where the request goes.
     origin: String,
     /// Region that the request is signed for.
@@ -25,11 +25,11 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    pub(super) fn on_key(name: &'static str, bucket: &str, key: &Key) -> Self {
+    pub(in crate::crt_client) fn on_key(name: &'static str, bucket: &str, key: &Key) -> Self {
         Self::on(name, format!("s3://{bucket}/{key}"))
     }
 
-    pub(super) fn on_bucket(name: &'static str, bucket: &str) -> Self {
+    pub(in crate::crt_client) fn on_bucket(name: &'static str, bucket: &str) -> Self {
         Self::on(name, format!("s3://{bucket}"))
     }
 
@@ -42,14 +42,14 @@ impl Operation {
         }
     }
 
-    pub(super) fn at(mut self, origin: &str, region: &str) -> Self {
+    pub(in crate::crt_client) fn at(mut self, origin: &str, region: &str) -> Self {
         origin.clone_into(&mut self.origin);
         region.clone_into(&mut self.region);
         self
     }
 
     /// No connection can be made.
-    pub(super) fn unreachable(&self, why: &str) -> ClientError {
+    pub(in crate::crt_client) fn unreachable(&self, why: &str) -> ClientError {
         let hint = if why.contains("CaUsedAsEndEntity") {
             "the server shows a CA certificate where its own is expected"
         } else if why.contains("InvalidContentType") {
@@ -66,7 +66,7 @@ impl Operation {
     }
 
     /// An error of this operation with no HTTP answer behind it.
-    pub(super) fn error(&self, kind: ErrorKind, what: &str) -> ClientError {
+    pub(in crate::crt_client) fn error(&self, kind: ErrorKind, what: &str) -> ClientError {
         ClientError::new(kind, format!("{} {}: {what}", self.name, self.target))
     }
 }
@@ -77,20 +77,20 @@ impl Operation {
     clippy::struct_excessive_bools,
     reason = "independent facts of one attempt"
 )]
-pub(super) struct Fault {
-    pub(super) error: ClientError,
+pub(in crate::crt_client) struct Fault {
+    pub(in crate::crt_client) error: ClientError,
     /// The server's `Retry-After`.
-    pub(super) retry_after: Option<Duration>,
+    pub(in crate::crt_client) retry_after: Option<Duration>,
     /// The server said that the credentials have expired.
-    pub(super) expired: bool,
+    pub(in crate::crt_client) expired: bool,
     /// The server refused without a reason: answers to HEAD have no body.
-    pub(super) is_mute: bool,
+    pub(in crate::crt_client) is_mute: bool,
     /// Nothing came for so long that the attempt was given up.
-    pub(super) is_silence: bool,
+    pub(in crate::crt_client) is_silence: bool,
     /// Nothing says that the server has not done what was asked, and it is asked again.
-    pub(super) may_be_done: bool,
+    pub(in crate::crt_client) may_be_done: bool,
     /// When the server gave the answer, by its clock.
-    pub(super) answered_at: Option<SystemTime>,
+    pub(in crate::crt_client) answered_at: Option<SystemTime>,
 }
 
 impl From<ClientError> for Fault {
@@ -109,25 +109,25 @@ impl From<ClientError> for Fault {
 
 /// The parts of an error answer that decide.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ErrorAnswer<'a> {
-    pub(super) status: u16,
+pub(in crate::crt_client) struct ErrorAnswer<'a> {
+    pub(in crate::crt_client) status: u16,
     /// S3's error code; absent for HEAD, whose answers have no body.
-    pub(super) code: Option<&'a str>,
+    pub(in crate::crt_client) code: Option<&'a str>,
     /// S3's error message.
-    pub(super) message: Option<&'a str>,
+    pub(in crate::crt_client) message: Option<&'a str>,
     /// Where the server says the bucket lives.
-    pub(super) region: Option<&'a str>,
+    pub(in crate::crt_client) region: Option<&'a str>,
     /// `Retry-After`, in seconds.
-    pub(super) retry_after: Option<&'a str>,
+    pub(in crate::crt_client) retry_after: Option<&'a str>,
     /// `Server`: what software answers.
-    pub(super) server: Option<&'a str>,
+    pub(in crate::crt_client) server: Option<&'a str>,
     /// `Date`.
-    pub(super) date: Option<&'a str>,
+    pub(in crate::crt_client) date: Option<&'a str>,
 }
 
 impl ErrorAnswer<'_> {
     /// The fault of an operation that was answered so.
-    pub(super) fn fault(&self, operation: &Operation) -> Fault {
+    pub(in crate::crt_client) fn fault(&self, operation: &Operation) -> Fault {
         let kind = match (operation.name, self.kind()) {
             ("HeadBucket" | "ListObjectsV2" | "ListMultipartUploads", ErrorKind::NotFound) => {
                 ErrorKind::NoSuchBucket
@@ -194,7 +194,7 @@ impl ErrorAnswer<'_> {
         }
     }
 
-    pub(super) fn kind(&self) -> ErrorKind {
+    pub(in crate::crt_client) fn kind(&self) -> ErrorKind {
         self.code
             .and_then(|code| self.kind_of_code(code))
             .unwrap_or_else(|| self.kind_of_status())
@@ -345,7 +345,7 @@ fn session_hint(operation: &Operation, kind: &ErrorKind) -> Option<&'static str>
 }
 
 /// The fault behind a failed request of the CRT.
-pub(super) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
+pub(in crate::crt_client) fn of_crt(operation: &Operation, failure: &Failure) -> Fault {
     let crt = &failure.error;
     // An error document may come with status 200: the CRT looks for one.
     let has_document = crt.kind() == CrtErrorKind::Response

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::core::{Call, Core, refused, writing};
 use super::objects::condition_headers;
-use super::sdk_fault::of_sdk;
+use crate::crt_client::core::{Call, Core, refused, writing};
+use crate::crt_client::fault::of_sdk;
 use crate::endpoint::encode_key;
 use crate::types::{Key, PutCondition};
 use crate::{ErrorKind, Pending};
 
-pub(super) fn rename(
+pub(in crate::crt_client) fn rename(
     core: &Arc<Core>,
     source: &Key,
     destination: &Key,

@@ -10,11 +10,11 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use mountpoint_crt_sys::{Message, ResponseHead};
 
-use super::core::{Call, Core, refused, writing};
 use super::encryption_proof::prove_encryption;
 use super::exchange::{self, Exchange};
-use super::fault::{Fault, Operation};
 use super::objects;
+use crate::crt_client::core::{Call, Core, refused, writing};
+use crate::crt_client::fault::{Fault, Operation};
 use crate::endpoint::encode_query;
 use crate::types::{
     Checksum, ETag, Key, ObjectHeaders, Part, PartNumber, PutCondition, PutOutput, PutRequest,
@@ -22,7 +22,7 @@ use crate::types::{
 };
 use crate::{ClientError, ErrorKind, Pending};
 
-pub(super) fn put(core: &Arc<Core>, request: PutRequest) -> Pending<PutOutput> {
+pub(in crate::crt_client) fn put(core: &Arc<Core>, request: PutRequest) -> Pending<PutOutput> {
     let operation = core.on_key("PutObject", &request.key);
     let headers = match headers_of(core, &request) {
         Ok(headers) => headers,
@@ -51,7 +51,7 @@ pub(super) fn put(core: &Arc<Core>, request: PutRequest) -> Pending<PutOutput> {
     })
 }
 
-pub(super) fn put_part(
+pub(in crate::crt_client) fn put_part(
     core: &Arc<Core>,
     upload: &Upload,
     number: PartNumber,
@@ -94,7 +94,7 @@ fn part_path(core: &Core, key: &Key, number: PartNumber, upload_id: &str) -> Str
 }
 
 /// Sends until it is answered; returns the ETag of an answer that `check` finds nothing wrong with.
-pub(super) async fn send(
+pub(in crate::crt_client) async fn send(
     core: &Core,
     operation: Operation,
     message: Message,
@@ -150,7 +150,7 @@ fn headers_of(core: &Core, request: &PutRequest) -> Result<Vec<(String, String)>
 }
 
 /// The headers an object carries, checked: a line break in a value would be a header of its own.
-pub(super) fn object_headers(
+pub(in crate::crt_client) fn object_headers(
     headers: &ObjectHeaders,
     keeps_encryption: bool,
 ) -> Result<Vec<(String, String)>, String> {
@@ -197,7 +197,7 @@ pub(super) fn object_headers(
 }
 
 /// Headers that S3 does not take from the source of a copy, whatever its directive, besides the storage class.
-pub(super) fn uncopied_headers(
+pub(in crate::crt_client) fn uncopied_headers(
     headers: &ObjectHeaders,
     keeps_encryption: bool,
 ) -> Vec<(String, String)> {
@@ -219,7 +219,7 @@ pub(super) fn uncopied_headers(
 }
 
 /// The checksum's header: base64 of its big-endian bytes.
-pub(super) fn checksum_header(checksum: Checksum) -> (String, String) {
+pub(in crate::crt_client) fn checksum_header(checksum: Checksum) -> (String, String) {
     let (name, value) = match checksum {
         Checksum::Crc32c(sum) => (
             "x-amz-checksum-crc32c",

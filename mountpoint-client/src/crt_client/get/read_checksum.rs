@@ -14,12 +14,12 @@ use crc_fast::CrcAlgorithm;
 use mountpoint_crt_sys::ResponseHead;
 use parking_lot::Mutex;
 
-use super::exchange::header;
+use crate::crt_client::control::exchange::header;
 use crate::types::{ETag, Key};
 
 /// What the bytes must have. SHA-1 and SHA-256 are not looked at: they cost ten times as much as the transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Expected {
+pub(in crate::crt_client) struct Expected {
     name: &'static str,
     algorithm: Crc,
     value: String,
@@ -46,17 +46,17 @@ impl Crc {
 }
 
 /// Whether the checksum of `len` bytes is worth waiting for before any of them is shown.
-pub(super) fn is_checked(len: u64) -> bool {
+pub(in crate::crt_client) fn is_checked(len: u64) -> bool {
     len <= CHECKED_MAX
 }
 
 /// The header that asks for checksums.
-pub(super) fn request_header() -> (String, String) {
+pub(in crate::crt_client) fn request_header() -> (String, String) {
     ("x-amz-checksum-mode".to_owned(), "ENABLED".to_owned())
 }
 
 /// What the answer, which has all bytes of its object, says of them.
-pub(super) fn expected(head: &ResponseHead) -> Option<Expected> {
+pub(in crate::crt_client) fn expected(head: &ResponseHead) -> Option<Expected> {
     let is_of_whole = match header(head, "x-amz-checksum-type") {
         Some(kind) => kind.eq_ignore_ascii_case("FULL_OBJECT"),
         None => header(head, "etag").is_some_and(is_md5),
@@ -78,7 +78,7 @@ pub(super) fn expected(head: &ResponseHead) -> Option<Expected> {
 
 impl Expected {
     /// Why `bytes` are not those that were stored.
-    pub(super) fn check(&self, bytes: &[u8]) -> Result<(), String> {
+    pub(in crate::crt_client) fn check(&self, bytes: &[u8]) -> Result<(), String> {
         let found = self.algorithm.of(bytes);
         if found == self.value {
             return Ok(());
@@ -93,7 +93,7 @@ impl Expected {
 /// Versions whose bytes came otherwise than they were stored. A piece of one has no checksum of its own, so that the kernel,
 /// which asks for pieces of what it could not have as a whole, would get such bytes; until the whole came right.
 #[derive(Debug, Default)]
-pub(super) struct CorruptVersions {
+pub(in crate::crt_client) struct CorruptVersions {
     /// How many there are, to be looked at by each GET.
     count: AtomicUsize,
     /// Held for a few instructions; no other lock is taken under it.
@@ -102,7 +102,7 @@ pub(super) struct CorruptVersions {
 
 impl CorruptVersions {
     /// No piece of this version is to be shown.
-    pub(super) fn add(&self, key: &Key, version: &ETag) {
+    pub(in crate::crt_client) fn add(&self, key: &Key, version: &ETag) {
         let mut versions = self.versions.lock();
         versions.retain(|(known, _)| known != key);
         if versions.len() == CORRUPT_MAX {
@@ -113,7 +113,7 @@ impl CorruptVersions {
     }
 
     /// All of the object came right.
-    pub(super) fn remove(&self, key: &Key) {
+    pub(in crate::crt_client) fn remove(&self, key: &Key) {
         if self.count.load(Ordering::Relaxed) > 0 {
             let mut versions = self.versions.lock();
             versions.retain(|(known, _)| known != key);
@@ -121,7 +121,7 @@ impl CorruptVersions {
         }
     }
 
-    pub(super) fn holds(&self, key: &Key, version: &ETag) -> bool {
+    pub(in crate::crt_client) fn holds(&self, key: &Key, version: &ETag) -> bool {
         self.count.load(Ordering::Relaxed) > 0
             && self
                 .versions

@@ -13,17 +13,17 @@ use std::time::UNIX_EPOCH;
 
 use mountpoint_crt_sys::{Message, Response};
 
-use super::core::{Call, Core, reading, refused};
 use super::exchange::{self, Exchange};
-use super::fault::{Fault, Operation};
 use super::list_xml::{self, SentObject, SentPage, Unreadable};
 use super::objects::invalid;
-use super::text::{decode_key, is_header_value, printable};
+use crate::crt_client::core::{Call, Core, reading, refused};
+use crate::crt_client::fault::{Fault, Operation};
+use crate::crt_client::text::{decode_key, is_header_value, printable};
 use crate::endpoint::encode_query;
 use crate::types::{ETag, Key, ListOutput, ListRequest, ObjectInfo};
 use crate::{ClientError, ErrorKind, PageCycle, Pending};
 
-pub(super) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput> {
+pub(in crate::crt_client) fn list(core: &Arc<Core>, request: ListRequest) -> Pending<ListOutput> {
     let operation = core.on_bucket("ListObjectsV2");
     let delimiter = request.delimiter.as_deref();
     if core.is_directory_bucket
@@ -123,7 +123,7 @@ fn path(bucket: &str, request: &ListRequest) -> String {
 }
 
 /// What a directory bucket can list: a directory and what is below it.
-pub(super) fn check_whole_directory(
+pub(in crate::crt_client) fn check_whole_directory(
     prefix: &str,
     delimiter: Option<&str>,
 ) -> Result<(), &'static str> {

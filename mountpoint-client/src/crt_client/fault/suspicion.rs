@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The last suspicion.
 #[derive(Debug, Default)]
-pub(super) struct Suspicion {
+pub(in crate::crt_client) struct Suspicion {
     /// The keys that it was of.
     generation: Option<u64>,
     /// When it arose, on the caller's clock.
@@ -19,7 +19,7 @@ pub(super) struct Suspicion {
 
 /// What is to be done about keys that were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(in crate::crt_client) enum Verdict {
     /// They are replaced, and the request is repeated.
     Replace,
     /// Other keys were replaced a moment ago: these may be suspected after this time.
@@ -28,7 +28,12 @@ pub(super) enum Verdict {
 
 impl Suspicion {
     /// A request was refused, without a reason, with the keys of `generation`, which are still in use.
-    pub(super) fn judge(&mut self, generation: u64, now: Duration, gap: Duration) -> Verdict {
+    pub(in crate::crt_client) fn judge(
+        &mut self,
+        generation: u64,
+        now: Duration,
+        gap: Duration,
+    ) -> Verdict {
         // Another request is about to replace them.
         if self.generation == Some(generation) {
             return Verdict::Replace;
@@ -44,19 +49,19 @@ impl Suspicion {
     }
 
     /// The server said of the keys of `generation` that they have expired.
-    pub(super) fn is_certain(&mut self, generation: u64) {
+    pub(in crate::crt_client) fn is_certain(&mut self, generation: u64) {
         self.generation = Some(generation);
     }
 }
 
 /// How often one request is repeated with other keys: once for keys that it replaces, and as often again for keys that
 /// were replaced while it was sent, or after a pause between two suspicions.
-pub(super) const KEYS_REFUSED_MAX: u32 = 3;
+pub(in crate::crt_client) const KEYS_REFUSED_MAX: u32 = 3;
 /// Keys live for minutes at least; those that a look-up brings are not suspected again at once.
-pub(super) const GAP: Duration = Duration::from_secs(10);
+pub(in crate::crt_client) const GAP: Duration = Duration::from_secs(10);
 /// The same of sessions. S3 opens one in milliseconds, and a permission is refused when a session is opened: a refusal of
 /// anything else is most likely the session's end, and worth waiting for the next suspicion.
-pub(super) const SESSION_GAP: Duration = Duration::from_secs(1);
+pub(in crate::crt_client) const SESSION_GAP: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

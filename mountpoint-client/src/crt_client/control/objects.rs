@@ -10,21 +10,21 @@ use aws_sdk_s3::types::{
 };
 use mountpoint_crt_sys::Message;
 
-use super::core::{Call, Core, reading, refused, writing};
 use super::encryption_proof::prove_encryption;
 use super::exchange::{self, Exchange};
-use super::fault::{ErrorAnswer, Fault, Operation};
 use super::object_head::head;
-use super::sdk_fault::of_sdk;
-use super::text::is_header_value;
 use super::upload::{object_headers, uncopied_headers};
+use crate::crt_client::core::{Call, Core, reading, refused, writing};
+use crate::crt_client::fault::of_sdk;
+use crate::crt_client::fault::{ErrorAnswer, Fault, Operation};
+use crate::crt_client::text::is_header_value;
 use crate::endpoint::copy_source;
 use crate::types::{
     BucketInfo, CopyHeaders, CopySource, DeleteFailure, ETag, Key, PutCondition, PutOutput,
 };
 use crate::{ClientError, ErrorKind, Pending};
 
-pub(super) fn head_bucket(core: &Arc<Core>) -> Pending<BucketInfo> {
+pub(in crate::crt_client) fn head_bucket(core: &Arc<Core>) -> Pending<BucketInfo> {
     let core_of_task = Arc::clone(core);
     reading(core, async move {
         let core = core_of_task;
@@ -40,7 +40,11 @@ pub(super) fn head_bucket(core: &Arc<Core>) -> Pending<BucketInfo> {
     })
 }
 
-pub(super) fn delete(core: &Arc<Core>, key: &Key, if_match: Option<ETag>) -> Pending<()> {
+pub(in crate::crt_client) fn delete(
+    core: &Arc<Core>,
+    key: &Key,
+    if_match: Option<ETag>,
+) -> Pending<()> {
     let (core_of_task, key) = (Arc::clone(core), key.clone());
     writing(core, async move {
         let core = core_of_task;
@@ -69,7 +73,7 @@ pub(super) fn delete(core: &Arc<Core>, key: &Key, if_match: Option<ETag>) -> Pen
     })
 }
 
-pub(super) fn delete_many(
+pub(in crate::crt_client) fn delete_many(
     core: &Arc<Core>,
     objects: Vec<(Key, Option<ETag>)>,
 ) -> Pending<Vec<DeleteFailure>> {
@@ -179,7 +183,7 @@ fn delete_failures(
     failures
 }
 
-pub(super) fn copy(
+pub(in crate::crt_client) fn copy(
     core: &Arc<Core>,
     source: CopySource,
     destination: &Key,
@@ -282,7 +286,9 @@ fn headers_of_copy(headers: &CopyHeaders, keeps_encryption: bool) -> Vec<(String
 }
 
 /// `If-Match` and `If-None-Match` of a write.
-pub(super) fn condition_headers(condition: &PutCondition) -> (Option<String>, Option<String>) {
+pub(in crate::crt_client) fn condition_headers(
+    condition: &PutCondition,
+) -> (Option<String>, Option<String>) {
     match condition {
         PutCondition::None => (None, None),
         PutCondition::Match(etag) => (Some(etag.as_str().to_owned()), None),
@@ -291,7 +297,10 @@ pub(super) fn condition_headers(condition: &PutCondition) -> (Option<String>, Op
 }
 
 /// The ETag of an answer, which no S3 server may leave out.
-pub(super) fn etag(operation: &Operation, value: Option<&str>) -> Result<ETag, Fault> {
+pub(in crate::crt_client) fn etag(
+    operation: &Operation,
+    value: Option<&str>,
+) -> Result<ETag, Fault> {
     match value.filter(|value| !value.is_empty()) {
         Some(value) if !is_header_value(value) => {
             let what = "the ETag has characters that no header can have";
@@ -305,7 +314,7 @@ pub(super) fn etag(operation: &Operation, value: Option<&str>) -> Result<ETag, F
     }
 }
 
-pub(super) fn invalid(operation: &Operation, what: &str) -> Fault {
+pub(in crate::crt_client) fn invalid(operation: &Operation, what: &str) -> Fault {
     operation.error(ErrorKind::InvalidResponse, what).into()
 }
 

@@ -12,13 +12,13 @@ use mountpoint_crt_sys::{
 use parking_lot::Mutex;
 
 use super::idle::Keeper;
-use super::options::{CONTROL_IN_FLIGHT_MAX, GBPS_PER_CONNECTION, PATIENT_STALL};
+use crate::crt_client::options::{CONTROL_IN_FLIGHT_MAX, GBPS_PER_CONNECTION, PATIENT_STALL};
 use crate::network::{Interfaces, Lane as Place};
 use crate::{ClientError, ErrorKind};
 
 /// All data clients. At least one.
 #[derive(Debug)]
-pub(super) struct DataClients {
+pub(in crate::crt_client) struct DataClients {
     interfaces: Arc<Interfaces>,
     /// In the order of [`Place::index`].
     each: Vec<Arc<Clients>>,
@@ -48,7 +48,7 @@ struct Late {
 
 impl DataClients {
     /// Clients with these options, but for the interface.
-    pub(super) fn new(
+    pub(in crate::crt_client) fn new(
         runtime: &Runtime,
         options: &ClientOptions,
         interfaces: Arc<Interfaces>,
@@ -82,12 +82,12 @@ impl DataClients {
     }
 
     /// How many interfaces there are.
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::crt_client) fn count(&self) -> usize {
         self.each.len()
     }
 
     /// A place for a request of `bytes`, on another interface than `avoided` if there is a good one.
-    pub(super) fn lane(&self, bytes: u64, avoided: Option<usize>) -> Lane {
+    pub(in crate::crt_client) fn lane(&self, bytes: u64, avoided: Option<usize>) -> Lane {
         let place = self.interfaces.lane(bytes, avoided);
         let clients = Arc::clone(&self.each[place.index()]);
         Lane { place, clients }
@@ -130,30 +130,30 @@ impl Late {
 
 /// A request's place on an interface, given back on drop.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(in crate::crt_client) struct Lane {
     place: Place,
     clients: Arc<Clients>,
 }
 
 impl Lane {
     /// The client that notices a stalled connection soon.
-    pub(super) fn quick(&self) -> &Client {
+    pub(in crate::crt_client) fn quick(&self) -> &Client {
         self.clients.keeper.used(&self.clients.reads);
         &self.clients.reads
     }
 
     /// The client that gives the server time, for data. To be called with no lock held.
-    pub(super) fn patient(&self) -> Client {
+    pub(in crate::crt_client) fn patient(&self) -> Client {
         self.clients.late(&self.clients.patient)
     }
 
     /// The client of control requests. To be called with no lock held.
-    pub(super) fn control(&self) -> Client {
+    pub(in crate::crt_client) fn control(&self) -> Client {
         self.clients.late(&self.clients.control)
     }
 
     /// The answer to a request; `None` if the interface dies before it comes.
-    pub(super) async fn unless_dead<T>(
+    pub(in crate::crt_client) async fn unless_dead<T>(
         &self,
         answer: &mut (impl Future<Output = T> + Unpin),
     ) -> Option<T> {
@@ -161,12 +161,12 @@ impl Lane {
     }
 
     /// The interface that the request is on.
-    pub(super) fn interface(&self) -> usize {
+    pub(in crate::crt_client) fn interface(&self) -> usize {
         self.place.index()
     }
 
     /// The request ended, with this failure or well. Returns the interface that the next attempt is to avoid.
-    pub(super) fn ended(&self, failure: Option<&Failure>) -> Option<usize> {
+    pub(in crate::crt_client) fn ended(&self, failure: Option<&Failure>) -> Option<usize> {
         let Some(failure) = failure else {
             self.place.succeeded();
             return None;

@@ -13,14 +13,14 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use mountpoint_crt_sys::{Message, Response};
 
-use super::core::{Call, Core, reading, refused, writing};
 use super::exchange::{self, Exchange, header};
-use super::fault::{Fault, Operation};
 use super::listing::check_whole_directory;
 use super::objects::{condition_headers, etag, invalid};
-use super::sdk_fault::of_sdk;
-use super::text::{decode_form, xml_element};
 use super::upload::object_headers;
+use crate::crt_client::core::{Call, Core, reading, refused, writing};
+use crate::crt_client::fault::of_sdk;
+use crate::crt_client::fault::{Fault, Operation};
+use crate::crt_client::text::{decode_form, xml_element};
 use crate::endpoint::copy_source;
 use crate::types::{
     Checksum, ChecksumAlgorithm, CopySource, ETag, Key, ObjectHeaders, Part, PartNumber,
@@ -28,7 +28,7 @@ use crate::types::{
 };
 use crate::{ErrorKind, Pending};
 
-pub(super) fn create(
+pub(in crate::crt_client) fn create(
     core: &Arc<Core>,
     key: &Key,
     headers: ObjectHeaders,
@@ -121,13 +121,13 @@ fn upload_id_of(operation: &Operation, answer: &Response) -> Result<String, Faul
 }
 
 /// Aborts an upload that nobody will hear of.
-pub(super) async fn give_up(core: &Arc<Core>, upload: &Upload) {
+pub(in crate::crt_client) async fn give_up(core: &Arc<Core>, upload: &Upload) {
     if let Err(error) = abort(core, upload).await {
         tracing::warn!("an unfinished upload stays on the server: {error}");
     }
 }
 
-pub(super) fn copy_part(
+pub(in crate::crt_client) fn copy_part(
     core: &Arc<Core>,
     upload: &Upload,
     number: PartNumber,
@@ -202,7 +202,7 @@ fn copied_otherwise<E>(error: &SdkError<E, HttpResponse>) -> Option<ETag> {
     (!etag.trim().is_empty()).then(|| ETag::from_header(etag.trim()))
 }
 
-pub(super) fn complete(
+pub(in crate::crt_client) fn complete(
     core: &Arc<Core>,
     upload: &Upload,
     parts: Vec<Part>,
@@ -252,7 +252,7 @@ fn completed(part: &Part) -> CompletedPart {
         .build()
 }
 
-pub(super) fn abort(core: &Arc<Core>, upload: &Upload) -> Pending<()> {
+pub(in crate::crt_client) fn abort(core: &Arc<Core>, upload: &Upload) -> Pending<()> {
     let (core_of_task, upload) = (Arc::clone(core), upload.clone());
     writing(core, async move {
         let core = core_of_task;
@@ -270,7 +270,7 @@ pub(super) fn abort(core: &Arc<Core>, upload: &Upload) -> Pending<()> {
     })
 }
 
-pub(super) fn list_parts(core: &Arc<Core>, upload: &Upload) -> Pending<Vec<Part>> {
+pub(in crate::crt_client) fn list_parts(core: &Arc<Core>, upload: &Upload) -> Pending<Vec<Part>> {
     let (core_of_task, upload) = (Arc::clone(core), upload.clone());
     reading(core, async move {
         let core = core_of_task;
@@ -340,7 +340,10 @@ fn part_checksum(part: &SdkPart) -> Option<Checksum> {
 }
 
 /// The checksum in an answer, where it has one of those that are used here.
-pub(super) fn checksum_of_texts(crc64: Option<&str>, crc32c: Option<&str>) -> Option<Checksum> {
+pub(in crate::crt_client) fn checksum_of_texts(
+    crc64: Option<&str>,
+    crc32c: Option<&str>,
+) -> Option<Checksum> {
     let decode = |text: &str| BASE64_STANDARD.decode(text).ok();
     if let Some(sum) = crc64 {
         return Some(Checksum::Crc64Nvme(u64::from_be_bytes(
@@ -352,7 +355,7 @@ pub(super) fn checksum_of_texts(crc64: Option<&str>, crc32c: Option<&str>) -> Op
     )))
 }
 
-pub(super) fn list_uploads(core: &Arc<Core>, prefix: &str) -> Pending<Vec<Upload>> {
+pub(in crate::crt_client) fn list_uploads(core: &Arc<Core>, prefix: &str) -> Pending<Vec<Upload>> {
     let operation = core.on_bucket("ListMultipartUploads");
     if core.is_directory_bucket
         && let Err(what) = check_whole_directory(prefix, None)

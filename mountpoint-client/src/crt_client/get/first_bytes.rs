@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bytes::Bytes;
 use mountpoint_crt_sys::{Message, ResponseHead};
 
-use super::core::{Call, Core, reading};
-use super::exchange::{self, Exchange, header};
-use super::fault::{Fault, Operation};
-use super::object_head::{content_length, head, object_info};
-use super::objects::invalid;
-use super::{flight, read_checksum};
+use super::read_checksum;
+use crate::crt_client::control::exchange::{self, Exchange, header};
+use crate::crt_client::control::object_head::{content_length, head, object_info};
+use crate::crt_client::control::objects::invalid;
+use crate::crt_client::core::{Call, Core, reading};
+use crate::crt_client::fault::{Fault, Operation};
 use crate::types::{Front, Key, ObjectInfo};
 use crate::{ClientError, ErrorKind, Pending};
 
-pub(super) fn front(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front> {
+pub(in crate::crt_client) fn front(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front> {
     assert!(len_max > 0, "at least one byte is asked for");
     let got = get(core, key, len_max);
     let (core, key) = (Arc::clone(core), key.clone());
@@ -73,7 +73,7 @@ fn get(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front> {
                 && let Err(what) = expected.check(&answer.body)
             {
                 let nth = corrupt.fetch_add(1, Ordering::Relaxed) + 1;
-                return Err(flight::corrupt(&operation, &what, nth));
+                return Err(super::operation::corrupt(&operation, &what, nth));
             }
             let bytes = Bytes::from(answer.body);
             Ok(Front { info, bytes })

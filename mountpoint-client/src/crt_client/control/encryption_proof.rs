@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Mutex;
 
-use super::core::Core;
 use super::multipart::{create, give_up};
 use crate::ClientError;
+use crate::crt_client::core::Core;
 use crate::types::{Key, ObjectHeaders};
 
 /// What is known of it.
 #[derive(Debug, Default)]
-pub(super) struct EncryptionProof {
+pub(in crate::crt_client) struct EncryptionProof {
     is_proven: AtomicBool,
     /// One request asks, and those that come meanwhile wait for its answer.
     turn: Mutex<()>,
@@ -24,7 +24,7 @@ pub(super) struct EncryptionProof {
 
 impl EncryptionProof {
     /// An answer said that an object is encrypted as was asked for.
-    pub(super) fn proven(&self) {
+    pub(in crate::crt_client) fn proven(&self) {
         self.is_proven.store(true, Ordering::Relaxed);
     }
 
@@ -35,7 +35,10 @@ impl EncryptionProof {
 
 /// An error if the server does not encrypt as was asked for, or if that cannot be found out. The answer is one for `key`,
 /// which stays as it is.
-pub(super) async fn prove_encryption(core: &Arc<Core>, key: &Key) -> Result<(), ClientError> {
+pub(in crate::crt_client) async fn prove_encryption(
+    core: &Arc<Core>,
+    key: &Key,
+) -> Result<(), ClientError> {
     let proof = &core.encryption;
     if !core.headers.asks_for_encryption() || proof.is_proven() {
         return Ok(());

@@ -19,18 +19,18 @@ use mountpoint_crt_sys::{
 use parking_lot::{Mutex, MutexGuard};
 
 use super::admission::Ticket;
-use super::core::{Attempts, Core};
-use super::data::Lane;
-use super::fault::{self, Fault, Operation};
-use super::head::{self, Refusal};
+use super::answer_head::{self, Refusal};
 use super::read_checksum::{self, Expected};
-use super::request_log::SentRequest;
+use crate::crt_client::core::{Attempts, Core};
+use crate::crt_client::fault::{self, Fault, Operation};
+use crate::crt_client::lanes::Lane;
+use crate::crt_client::request_log::SentRequest;
 use crate::object_client::{GetHandle, GetObserver};
 use crate::types::{ETag, GetOutput, GetRequest, Priority};
 use crate::{ClientError, ErrorKind};
 
 /// One GET.
-pub(super) struct Flight {
+pub(in crate::crt_client) struct GetOperation {
     core: Arc<Core>,
     request: GetRequest,
     observer: Arc<dyn GetObserver>,
@@ -73,9 +73,9 @@ enum Phase {
     Done,
 }
 
-impl Flight {
+impl GetOperation {
     /// Sends the GET, or queues it if it is read-ahead and too much of that is in flight.
-    pub(super) fn start(
+    pub(in crate::crt_client) fn start(
         core: &Arc<Core>,
         request: GetRequest,
         into: BlockFill,
@@ -291,7 +291,7 @@ impl Flight {
         let Phase::Flying { asked, .. } = &state.phase else {
             return Err(Refused);
         };
-        match head::check(
+        match answer_head::check(
             head,
             asked,
             state.version.as_ref(),
@@ -463,7 +463,7 @@ impl Flight {
 }
 
 /// A flight that nobody will send again, because the runtime that waits for it has ended, still tells its observer.
-impl Drop for Flight {
+impl Drop for GetOperation {
     fn drop(&mut self) {
         let phase = std::mem::replace(&mut self.state.get_mut().phase, Phase::Done);
         if !matches!(phase, Phase::Done) {
@@ -474,7 +474,7 @@ impl Drop for Flight {
 }
 
 /// The CRT's side of one attempt.
-struct Attempt(Arc<Flight>);
+struct Attempt(Arc<GetOperation>);
 
 impl GetHandler for Attempt {
     fn head(&self, head: &ResponseHead) -> Result<(), Refused> {
@@ -495,7 +495,7 @@ impl GetHandler for Attempt {
 }
 
 /// The fault of the `nth` answer whose bytes are not those that were stored: the first is asked for once more.
-pub(super) fn corrupt(operation: &Operation, what: &str, nth: u32) -> Fault {
+pub(in crate::crt_client) fn corrupt(operation: &Operation, what: &str, nth: u32) -> Fault {
     let kind = match nth {
         0 | 1 => ErrorKind::Transient,
         _ => ErrorKind::InvalidResponse,

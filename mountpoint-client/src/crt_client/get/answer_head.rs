@@ -6,20 +6,20 @@ use std::ops::Range;
 
 use mountpoint_crt_sys::ResponseHead;
 
-use super::text::is_header_value;
 use crate::ErrorKind;
+use crate::crt_client::text::is_header_value;
 use crate::types::{ETag, GetOutput};
 
 /// Why an answer was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) kind: ErrorKind,
-    pub(super) what: String,
+pub(in crate::crt_client) struct Refusal {
+    pub(in crate::crt_client) kind: ErrorKind,
+    pub(in crate::crt_client) what: String,
 }
 
 /// Checks the head of a successful answer to a GET of `asked` under `If-Match: if_match`, of an object that has so many
 /// bytes, if that is known.
-pub(super) fn check(
+pub(in crate::crt_client) fn check(
     head: &ResponseHead,
     asked: &Range<u64>,
     if_match: Option<&ETag>,

@@ -1,7 +1,7 @@
 //! ListBucketResult as a document, read in one pass; text is borrowed from the answer where nothing in it is escaped.
 //!
 //! Pure, and safe on any input. Knows what the elements are called and how their values are written; whether they make
-//! sense is [`listing`](super::listing)'s to judge. Elements that it does not know are skipped with all that is in them,
+//! sense is [`listing`](crate::crt_client::control::listing)'s to judge. Elements that it does not know are skipped with all that is in them,
 //! and so are namespaces.
 //!
 //! Invariant: what it returns was read from a document that came to its end.
@@ -14,33 +14,33 @@ use quick_xml::errors::{Error, IllFormedError};
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
-use super::text::iso_time;
+use crate::crt_client::text::iso_time;
 
 /// A page of a listing as it was sent.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct SentPage<'a> {
-    pub(super) objects: Vec<SentObject<'a>>,
-    pub(super) common_prefixes: Vec<Cow<'a, str>>,
+pub(in crate::crt_client) struct SentPage<'a> {
+    pub(in crate::crt_client) objects: Vec<SentObject<'a>>,
+    pub(in crate::crt_client) common_prefixes: Vec<Cow<'a, str>>,
     /// Whether names are URL-encoded.
-    pub(super) is_encoded: bool,
-    pub(super) is_truncated: bool,
-    pub(super) next_token: Option<Cow<'a, str>>,
+    pub(in crate::crt_client) is_encoded: bool,
+    pub(in crate::crt_client) is_truncated: bool,
+    pub(in crate::crt_client) next_token: Option<Cow<'a, str>>,
 }
 
 /// What a page says of an object. A value that is missing or empty is `None`.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct SentObject<'a> {
-    pub(super) key: Cow<'a, str>,
-    pub(super) size: Option<u64>,
-    pub(super) etag: Option<Cow<'a, str>>,
-    pub(super) last_modified: Option<SystemTime>,
-    pub(super) storage_class: Option<Cow<'a, str>>,
-    pub(super) restored: bool,
+pub(in crate::crt_client) struct SentObject<'a> {
+    pub(in crate::crt_client) key: Cow<'a, str>,
+    pub(in crate::crt_client) size: Option<u64>,
+    pub(in crate::crt_client) etag: Option<Cow<'a, str>>,
+    pub(in crate::crt_client) last_modified: Option<SystemTime>,
+    pub(in crate::crt_client) storage_class: Option<Cow<'a, str>>,
+    pub(in crate::crt_client) restored: bool,
 }
 
 /// Why an answer is no listing.
 #[derive(Debug, PartialEq)]
-pub(super) enum Unreadable {
+pub(in crate::crt_client) enum Unreadable {
     /// It stops in the middle, although its length is as announced.
     Cut,
     /// It is something else.
@@ -48,7 +48,7 @@ pub(super) enum Unreadable {
 }
 
 /// The page that `body` is.
-pub(super) fn read(body: &[u8]) -> Result<SentPage<'_>, Unreadable> {
+pub(in crate::crt_client) fn read(body: &[u8]) -> Result<SentPage<'_>, Unreadable> {
     let mut document = Document::new(body);
     let root = document.root()?;
     match root.local_name().as_ref() {

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 /// What is known of the requests that get no good answer.
 #[derive(Debug, Default)]
-pub(super) struct Outage {
+pub(in crate::crt_client) struct Outage {
     /// When the first of them failed, on the caller's clock.
     since: Option<Duration>,
     /// Requests that have failed for [`NOTICED_AFTER`] and are still sent.
@@ -26,11 +26,11 @@ pub(super) struct Outage {
 
 /// What a line says besides the request that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct News {
+pub(in crate::crt_client) struct News {
     /// How long it has lasted.
-    pub(super) lasts: Duration,
+    pub(in crate::crt_client) lasts: Duration,
     /// Requests that wait for its end.
-    pub(super) requests: usize,
+    pub(in crate::crt_client) requests: usize,
 }
 
 impl Outage {
@@ -81,7 +81,7 @@ impl Outage {
 
 /// The outage of one client.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(in crate::crt_client) struct Watch {
     /// As the outage's, to be looked at with each answer.
     is_told: AtomicBool,
     /// Held for a few instructions; no other lock is taken under it.
@@ -90,7 +90,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// As [`Outage::answered`], and gives back what the request held.
-    pub(super) fn answered(
+    pub(in crate::crt_client) fn answered(
         &self,
         troubled: Option<Troubled>,
         now: impl FnOnce() -> Duration,
@@ -109,16 +109,16 @@ impl Watch {
 
 /// A request that has failed for [`NOTICED_AFTER`], as long as it is sent again.
 #[derive(Debug)]
-pub(super) struct Troubled(Arc<Watch>);
+pub(in crate::crt_client) struct Troubled(Arc<Watch>);
 
 impl Troubled {
-    pub(super) fn new(watch: &Arc<Watch>) -> Self {
+    pub(in crate::crt_client) fn new(watch: &Arc<Watch>) -> Self {
         watch.outage.lock().entered();
         Self(Arc::clone(watch))
     }
 
     /// As [`Outage::failed`].
-    pub(super) fn failed(&self, since: Duration, now: Duration) -> Option<News> {
+    pub(in crate::crt_client) fn failed(&self, since: Duration, now: Duration) -> Option<News> {
         let mut outage = self.0.outage.lock();
         let news = outage.failed(since, now);
         self.0.is_told.store(outage.is_told, Ordering::Relaxed);
@@ -134,11 +134,11 @@ impl Drop for Troubled {
 
 /// Failures for so long are more than a connection that broke or a server that was busy for a moment: whoever waits
 /// for the file has noticed by now.
-pub(super) const NOTICED_AFTER: Duration = Duration::from_secs(2);
+pub(in crate::crt_client) const NOTICED_AFTER: Duration = Duration::from_secs(2);
 /// A request with little to do has its answer within a second or so; one that has none yet is as good as failed.
-pub(super) const UNANSWERED_MAX: Duration = Duration::from_secs(10);
+pub(in crate::crt_client) const UNANSWERED_MAX: Duration = Duration::from_secs(10);
 /// An outage of a night is some hundred lines.
-pub(super) const LINE_GAP: Duration = Duration::from_secs(60);
+pub(in crate::crt_client) const LINE_GAP: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// The clients whose connections are kept.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(in crate::crt_client) struct Keeper {
     runtime: Handle,
     idle_max: Duration,
     /// Each with its last use; three for each network interface at most. While there is one, the task runs.
@@ -27,7 +27,7 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Connections are kept for so long after the last request.
-    pub(super) fn new(runtime: Handle, idle_max: Duration) -> Arc<Self> {
+    pub(in crate::crt_client) fn new(runtime: Handle, idle_max: Duration) -> Arc<Self> {
         Arc::new(Self {
             runtime,
             idle_max,
@@ -36,7 +36,7 @@ impl Keeper {
     }
 
     /// A request is about to be sent by this client.
-    pub(super) fn used(self: &Arc<Self>, client: &Client) {
+    pub(in crate::crt_client) fn used(self: &Arc<Self>, client: &Client) {
         if self.note(client, Instant::now()) {
             drop(self.runtime.spawn(watch(Arc::downgrade(self))));
         }

@@ -11,14 +11,17 @@ use std::sync::Arc;
 use mountpoint_crt_sys::{Message, ResponseHead};
 use parking_lot::Mutex;
 
-use super::core::{Core, refused, writing};
-use super::fault::{Fault, Operation};
 use super::object_head::head;
 use super::upload::{checksum_header, send};
+use crate::crt_client::core::{Core, refused, writing};
+use crate::crt_client::fault::{Fault, Operation};
 use crate::types::{AppendRequest, ETag, PutOutput};
 use crate::{ClientError, ErrorKind, Pending};
 
-pub(super) fn append(core: &Arc<Core>, request: AppendRequest) -> Pending<PutOutput> {
+pub(in crate::crt_client) fn append(
+    core: &Arc<Core>,
+    request: AppendRequest,
+) -> Pending<PutOutput> {
     let AppendRequest {
         key,
         offset,

@@ -1,4 +1,4 @@
-//! What a failed call of the SDK means. The table is [`fault`](super::fault)'s; this finds its inputs.
+//! What a failed call of the SDK means. The table is [`classify`](super::classify)'s; this finds its inputs.
 
 use std::error::Error;
 use std::io;
@@ -8,13 +8,16 @@ use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 
-use super::fault::{ErrorAnswer, Fault, Operation};
-use super::text;
+use super::classify::{ErrorAnswer, Fault, Operation};
 use crate::ErrorKind;
 use crate::credentials::chain_text;
+use crate::crt_client::text;
 
 /// The fault behind a failed SDK call.
-pub(super) fn of_sdk<E>(operation: &Operation, error: &SdkError<E, HttpResponse>) -> Fault
+pub(in crate::crt_client) fn of_sdk<E>(
+    operation: &Operation,
+    error: &SdkError<E, HttpResponse>,
+) -> Fault
 where
     E: ProvideErrorMetadata + Error + 'static,
 {

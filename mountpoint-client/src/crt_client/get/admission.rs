@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::flight::Flight;
+use super::operation::GetOperation;
 
 /// The gate for read-ahead.
-pub(super) struct Admission {
+pub(in crate::crt_client) struct Admission {
     share: usize,
     queue_max: usize,
     /// Held for a few instructions; no other lock is taken under it, and nothing is sent.
@@ -22,17 +22,17 @@ pub(super) struct Admission {
 #[derive(Default)]
 struct State {
     admitted: usize,
-    queue: VecDeque<Arc<Flight>>,
+    queue: VecDeque<Arc<GetOperation>>,
 }
 
 /// A read-ahead's right to be in flight. Give it back with [`Admission::leave`].
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Ticket(());
+pub(in crate::crt_client) struct Ticket(());
 
 impl Admission {
     /// A gate that lets `share` read-aheads be in flight and `queue_max` wait.
-    pub(super) fn new(share: usize, queue_max: usize) -> Self {
+    pub(in crate::crt_client) fn new(share: usize, queue_max: usize) -> Self {
         Self {
             share: share.max(1),
             queue_max,
@@ -41,7 +41,7 @@ impl Admission {
     }
 
     /// A ticket, or `None`: the flight waits in the queue and `leave` will name it.
-    pub(super) fn enter(&self, flight: &Arc<Flight>) -> Option<Ticket> {
+    pub(in crate::crt_client) fn enter(&self, flight: &Arc<GetOperation>) -> Option<Ticket> {
         let mut state = self.state.lock();
         if state.admitted >= self.share && state.queue.len() < self.queue_max {
             state.queue.push_back(Arc::clone(flight));
@@ -52,7 +52,10 @@ impl Admission {
     }
 
     /// A read-ahead is done. Returns the next to be sent, with its ticket.
-    pub(super) fn leave(&self, ticket: Ticket) -> Option<(Arc<Flight>, Ticket)> {
+    pub(in crate::crt_client) fn leave(
+        &self,
+        ticket: Ticket,
+    ) -> Option<(Arc<GetOperation>, Ticket)> {
         let mut state = self.state.lock();
         if state.admitted <= self.share
             && let Some(next) = state.queue.pop_front()

@@ -1,0 +1,13 @@
+//! The bytes of an object: one GET, over as many attempts as it takes, into memory that is there already.
+//!
+//! [`GetOperation`] fills a block, [`first_bytes`] is a small answer in memory of its own. A byte is shown only once the
+//! head of its answer, and where S3 tells one its checksum, says that it belongs to the version.
+
+mod admission;
+mod answer_head;
+pub(super) mod first_bytes;
+mod operation;
+pub(super) mod read_checksum;
+
+pub(super) use admission::Admission;
+pub(super) use operation::GetOperation;
