@@ -1,6 +1,7 @@
-//! The files of the state directory: this mount's own, and those of others.
+//! Files of the state directory: this mount's journal and those of other processes.
 //!
-//! Every call may wait for a disk, however slow; the caller holds no lock that anything but another such call needs.
+//! Every call may wait for a slow disk. The caller holds no lock except those that serialise such
+//! calls.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -13,11 +14,11 @@ use super::line::{Header, Line, Renaming, VERSION};
 use super::origin::{self, Origin};
 use crate::config::limits::{JOURNAL_FILES_MAX, JOURNAL_LEN_MAX};
 
-/// Where journals are, what about, and who asks.
+/// Where journals are kept, their bucket, and the host that reads them.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) directory: PathBuf,
-    /// Which bucket it is about: the same for every mount of it.
+    /// The bucket of the journals: identical for every mount of that bucket.
     pub(super) bucket: String,
     pub(super) here: Origin,
     /// Whether no other host can have a file open.
@@ -34,7 +35,7 @@ impl Place {
         }
     }
 
-    /// A new file, locked.
+    /// Creates a file and locks it.
     fn make(&self) -> io::Result<(PathBuf, File)> {
         make_directory(&self.directory)?;
         let (host, process) = (self.here.file_name(), std::process::id());
@@ -52,7 +53,8 @@ impl Place {
                         std::fs::remove_file(&path).ok();
                         return Err(error);
                     }
-                    // Who looked at it before it was locked may have taken it for a dead one's.
+                    // A mount that looked at the file before it was locked may have taken it for
+                    // the journal of a dead process.
                     if has_name(&file, &path) {
                         return Ok((path, file));
                     }
@@ -61,7 +63,9 @@ impl Place {
                 Err(error) => return Err(error),
             }
         }
-        Err(io::Error::other("there are too many journals"))
+        Err(io::Error::other(
+            "the state directory has too many journals",
+        ))
     }
 
     fn first_line(&self, file: &File) -> io::Result<Vec<u8>> {
@@ -76,7 +80,7 @@ impl Place {
         Ok(lines)
     }
 
-    /// The journals that are there; those whose names tell this host come first.
+    /// The journals of the directory; those whose file names carry this host's name come first.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.directory).into_iter().flatten();
         let mut files: Vec<_> = entries
@@ -93,14 +97,15 @@ impl Place {
         files
     }
 
-    /// Whether the lock of `file`, which is free, says that the process of the journal is gone. `header` is its first
-    /// line; `None` in files of a format before.
+    /// Whether the free lock of `file` proves that the journal's process has ended.
+    ///
+    /// `header` is the first line of the file; `None` in files of an earlier format.
     fn can_trust(&self, file: &File, header: Option<&Header>) -> bool {
         let Some(header) = header else {
             return (self.is_local)(file);
         };
         let is_same_boot = self.here.is_same_boot(&header.origin);
-        // One host may have a shared file system mounted twice, and then keeps its locks apart.
+        // A host that has mounted a shared file system twice keeps separate locks for each mount.
         let is_same_mount = || file.metadata().is_ok_and(|it| it.dev() == header.device);
         header.version == VERSION
             && self.here.is_same_host(&header.origin)
@@ -115,21 +120,24 @@ pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
         .create(directory)
 }
 
-/// The file of this mount. It is made with the first line.
+/// The journal file of this mount. The first line creates the file.
 #[derive(Debug, Default)]
 pub(super) struct JournalFile {
     pub(super) file: Option<File>,
     pub(super) path: PathBuf,
     len: u64,
-    /// The length at which a new file is begun.
+    /// The file length at which a new file is started.
     len_max: u64,
-    /// A line could not be written, or not all of it.
+    /// A line could not be written, or only a part of it.
     pub(super) has_missed: bool,
 }
 
 impl JournalFile {
-    /// Writes `lines`; or, where the file is not there or has missed something or `tell_all` is, a new one with what
-    /// `all` says then. Whether that was done.
+    /// Appends `lines`, or writes a new file with the lines of `all`. Returns whether the file is
+    /// new.
+    ///
+    /// A new file is written where the file is missing, where a line was lost, or where `tell_all`
+    /// is set.
     pub(super) fn write(
         &mut self,
         place: &Place,
@@ -151,7 +159,7 @@ impl JournalFile {
         lines: &[u8],
         all: &mut dyn FnMut() -> io::Result<Vec<u8>>,
     ) -> io::Result<bool> {
-        let file = self.file.as_mut().expect("it is there");
+        let file = self.file.as_mut().expect("the file was opened above");
         file.write_all(lines)?;
         self.len += lines.len() as u64;
         if self.len <= self.len_max {
@@ -159,7 +167,7 @@ impl JournalFile {
         }
         let is_anew = self.begin_anew(place, all).is_ok();
         if !is_anew {
-            // What there is to say stands in the old one.
+            // All open entries are in the old file.
             self.len_max = self.len.saturating_mul(2);
         }
         Ok(is_anew)
@@ -172,7 +180,7 @@ impl JournalFile {
             .is_some_and(|file| has_name(file, &self.path))
     }
 
-    /// A new file with what `all` says, instead of the one that is there; none if that is nothing.
+    /// Replaces the file by one with the lines of `all`; no lines, no file.
     pub(super) fn begin_anew(
         &mut self,
         place: &Place,
@@ -194,10 +202,11 @@ impl JournalFile {
                 }
             }
         }
-        // One that cannot be removed stays locked, or the next mount would abort what is open in it.
+        // A file that cannot be removed stays locked; otherwise the next mount would abort the open
+        // uploads that it names.
         if self.is_there() && !is_gone(std::fs::remove_file(&self.path)) {
             if let Some((path, file, _)) = made {
-                // One that cannot be removed either is to name nothing.
+                // A new file that cannot be removed either is emptied.
                 file.set_len(0).ok();
                 std::fs::remove_file(path).ok();
             }
@@ -211,7 +220,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Removes the file, because nothing is open.
+    /// Removes the file, because no entry is open.
     pub(super) fn remove(&mut self) {
         if self.is_there() {
             std::fs::remove_file(&self.path).ok();
@@ -219,47 +228,50 @@ impl JournalFile {
     }
 }
 
-/// Whether nothing has the name after an attempt to remove it.
+/// Whether no file has the name after an attempt to remove it.
 pub(super) fn is_gone(removed: io::Result<()>) -> bool {
     removed.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true)
 }
 
-/// Whether the file can be found by its name. A count of links does not tell: NFS keeps one under another name.
+/// Whether the file can be found by its name.
+///
+/// A link count does not tell: NFS keeps a removed file under another name.
 fn has_name(file: &File, path: &Path) -> bool {
     let number = |it: std::fs::Metadata| (it.dev(), it.ino());
     let named = std::fs::symlink_metadata(path).map(number);
     matches!((named, file.metadata().map(number)), (Ok(named), Ok(open)) if named == open)
 }
 
-/// What a look at somebody's journal says.
+/// The result of examining another process's journal.
 pub(super) enum Look {
-    /// Its process is gone: this is what it left.
+    /// The journal's process has ended and left these entries.
     Left(Left),
-    /// It may be of a process that lives, on the host of this name.
+    /// The journal may belong to a live process on the host of this name.
     Elsewhere(String),
-    /// Its process lives, or it is about another bucket.
+    /// The journal's process lives, or the journal is about another bucket.
     Nothing,
 }
 
-/// What a process left that is gone. The file is locked.
+/// The entries of a process that has ended. The file is locked.
 pub(super) struct Left {
     pub(super) uploads: Vec<Upload>,
     pub(super) renames: Vec<Renaming>,
-    /// Locked as long as it is here.
+    /// The file, locked as long as this value lives.
     pub(super) file: File,
 }
 
 impl Look {
-    /// What is in the file at `path`.
+    /// Examines the file at `path`.
     pub(super) fn at(path: &Path, place: &Place) -> io::Result<Self> {
-        // NFS gives a lock that excludes others to nobody who cannot write.
+        // NFS grants an exclusive lock only on a file that is open for writing.
         let mut file = File::options().read(true).write(true).open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(Self::Nothing),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Between the two its process has begun another one, which is locked, or another mount has taken it.
+        // Between `open` and the lock, the journal's process has started another file, or another
+        // mount has taken this one over.
         if !has_name(&file, path) {
             return Ok(Self::Nothing);
         }
@@ -271,7 +283,8 @@ impl Look {
         match bucket.or(read.bucket.as_ref()) {
             Some(bucket) if *bucket != place.bucket => return Ok(Self::Nothing),
             Some(_) => {}
-            // It has come to nothing; what one without a bucket names all the same is nobody knows where.
+            // The process ended before it wrote a line. Entries without a bucket cannot be
+            // attributed to one.
             None if is_empty && (place.is_local)(&file) => {}
             None => return Ok(Self::Nothing),
         }
@@ -289,11 +302,11 @@ impl Look {
     }
 }
 
-/// What the lines of a file say.
+/// The parsed lines of a file.
 #[derive(Default)]
 struct Content {
     header: Option<Header>,
-    /// In a file without a header.
+    /// The bucket that a file without a header names.
     bucket: Option<String>,
     uploads: Vec<Upload>,
     renames: Vec<Renaming>,
@@ -313,7 +326,8 @@ impl Content {
                 Ok(Line::Ended { id }) => uploads.retain(|upload| upload.upload_id != id),
                 Ok(Line::Renaming(renaming)) => renames.push(renaming),
                 Ok(Line::Renamed { from, to }) => renames.retain(|known| !known.is(&from, &to)),
-                // It was cut off by a full disk, or the end of its process: then nothing was done with it yet.
+                // The line was cut off by a full disk or by the end of the process: its change had
+                // not begun yet.
                 Err(_) => {}
             }
         }

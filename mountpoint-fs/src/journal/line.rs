@@ -13,9 +13,9 @@ use crate::config::limits::RENAME_REMEMBERED;
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
-    /// The first one of files that say nothing of their host: which bucket the file is about.
+    /// The bucket of the file: the first line where no host is named.
     Bucket(String),
-    /// The first one.
+    /// The first line.
     Journal(Header),
     Begun {
         key: String,
@@ -31,18 +31,20 @@ pub(super) enum Line {
     },
 }
 
-/// What a file is about, and who writes it.
+/// The bucket that a file is about, and the host that writes the file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct Header {
-    /// [`VERSION`] or, from a later program, more.
+    /// [`VERSION`], or a larger number from a later program.
     pub(super) version: u32,
     pub(super) bucket: String,
     pub(super) origin: Origin,
-    /// The device number of the file: which of this host's mounts of a shared file system it was written through.
+    /// The device number of the file. One host has several for one shared file system that it has
+    /// mounted several times.
     pub(super) device: u64,
 }
 
-/// The format of files that begin with a [`Header`]. Files of the format before it begin with [`Line::Bucket`].
+/// The format of files that begin with a [`Header`]. Files of the earlier format begin with
+/// [`Line::Bucket`].
 pub(super) const VERSION: u32 = 2;
 
 impl Line {
@@ -66,9 +68,9 @@ pub(super) struct Renaming {
     /// The prefixes.
     pub(super) from: String,
     pub(super) to: String,
-    /// When the newest object that it was to move was made, as the server says, in milliseconds.
+    /// Modification time of the newest object to move, as the server reports it, in milliseconds.
     pub(super) newest: u64,
-    /// When it was begun, by this machine's clock, in milliseconds.
+    /// Start of the rename by this machine's clock, in milliseconds.
     pub(super) begun: u64,
 }
 
@@ -77,12 +79,13 @@ impl Renaming {
         self.from == from && self.to == to
     }
 
-    /// Whether one of its directories is `prefix` or below it.
+    /// Whether one of the two directories is `prefix` or is below it.
     pub(super) fn concerns(&self, prefix: &str) -> bool {
         self.from.starts_with(prefix) || self.to.starts_with(prefix)
     }
 
-    /// Whether it is to be remembered: not from a time to come either, because then its age is unknown.
+    /// Whether the rename is young enough to be remembered. A start in the future has an unknown
+    /// age and is not.
     pub(super) fn is_fresh(&self, now: SystemTime) -> bool {
         let age = millis(now).checked_sub(self.begun);
         age.is_some_and(|age| u128::from(age) <= RENAME_REMEMBERED.as_millis())

@@ -1,23 +1,15 @@
-//! Unfinished uploads, remembered outside of the process, so that the next mount can abort what a killed one left; and
-//! renames of directories that move name by name, so that it can go on with them.
+//! Unfinished uploads and directory renames, recorded in a file for the next mount.
 //!
-//! Each process that uploads in parts has a file of its own in the state directory, locked for as long as it lives, with
-//! a line for each upload that was begun or ended. A file whose lock is free, and whose lock can be trusted
-//! ([`origin`]), belongs to a process that is gone: the next mount of the same bucket takes over what it names and what
-//! did not end, removes the file, and aborts the uploads. Uploads are known by their ids only, so nothing of another
-//! client is ever touched.
+//! The next mount aborts the uploads that a killed process left, and may resume its renames. Each
+//! process has a file in the state directory, locked while it lives. The next mount of the bucket
+//! takes over a file whose lock is free and can be trusted ([`origin`]).
 //!
-//! Invariant: the id of an upload is in the file before its first part is sent. Lines are not forced to the disk: they
-//! outlive the process, not a loss of power. A journal that cannot be written is a warning and stops no upload; after a
-//! line that it has missed, and where its file was lost or is long, a new file says what is open, and the old one goes.
-//! So a file begins with its bucket and host. A line that makes no sense, as one that was cut off where the disk was full,
-//! hides no other.
+//! Invariant: the file names an upload before its first part is sent. Lines are not synced: they
+//! survive the process, not a power failure. A failure to write is a warning and stops no upload. A
+//! new file with all open entries replaces one that missed a line, was lost, or is long.
 //!
-//! Thread: `journal` writes, and holds no lock meanwhile that anybody else takes. Whoever needs a line to be in the file
-//! waits for it, [`JOURNAL_WAIT_MAX`] at most. Before [`Journal::start`] the caller writes.
-//!
-//! A rename counts as begun only where it must: not if anything that is still to be moved is newer than all that was there
-//! when it began, not after this mount has made, removed or otherwise renamed one of its directories, not after a day.
+//! Thread: `journal` writes, with no lock held that others take. A caller waits for its line for
+//! [`JOURNAL_WAIT_MAX`] at most. Before [`Journal::start`] the caller writes.
 
 mod file;
 mod line;
@@ -52,19 +44,19 @@ pub(crate) struct Journal(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     place: Option<Place>,
-    /// What is open and what is still to be written. The lock is a leaf.
+    /// Open entries and lines to write. The lock is a leaf.
     state: Mutex<State>,
-    /// There is something to write, or the thread has ended.
+    /// Signals that a line is to be written or that the thread has ended.
     changed: Condvar,
-    /// Held while the file is written, and by nobody but the writer. Taken before the lock of the state.
+    /// Held by the writer while it writes the file. Taken before the lock of the state.
     file: Mutex<JournalFile>,
-    /// Somebody waits for a line to be in the file.
+    /// Signals that a caller waits for a line to be in the file.
     waits: Arc<Notify>,
     /// Set by [`Journal::start`].
     is_unusable: OnceLock<Unusable>,
 }
 
-/// Whether nothing may be looked for, or written, in a directory.
+/// Whether a directory must not be read or written.
 struct Unusable(Box<dyn Fn(&Path) -> bool + Send + Sync>);
 
 impl fmt::Debug for Unusable {
@@ -73,7 +65,7 @@ impl fmt::Debug for Unusable {
     }
 }
 
-/// Why nothing can be remembered in `directory`, which is made if need be.
+/// Checks that journals can be kept in `directory`, which is created if needed.
 pub(crate) fn is_usable(directory: &Path) -> io::Result<()> {
     file::make_directory(directory)?;
     Ok(nix::unistd::access(
@@ -83,7 +75,7 @@ pub(crate) fn is_usable(directory: &Path) -> io::Result<()> {
 }
 
 impl Journal {
-    /// A journal about `bucket` in `directory`; without one, nothing is remembered.
+    /// A journal about `bucket` in `directory`. Without a directory, only this process remembers.
     pub(crate) fn new(directory: Option<&Path>, bucket: &str) -> Self {
         Self::at(directory.map(|directory| Place::new(directory, bucket)))
     }
@@ -99,8 +91,10 @@ impl Journal {
         }))
     }
 
-    /// From now on a thread writes. It goes without a file as long as its directory is one that `is_unusable`, which is
-    /// asked before the directory is touched.
+    /// Starts the thread that writes.
+    ///
+    /// The journal has no file while `is_unusable` rejects its directory; the check runs before the
+    /// directory is touched.
     pub(crate) fn start(
         &self,
         is_unusable: impl Fn(&Path) -> bool + Send + Sync + 'static,
@@ -120,12 +114,13 @@ impl Journal {
         started.map(drop)
     }
 
-    /// Lets nobody wait for longer than [`JOURNAL_WAIT_MAX`]. A task of a tokio runtime, for as long as the journal lives.
+    /// Limits every wait to [`JOURNAL_WAIT_MAX`]. A task of a tokio runtime that lives as long as
+    /// the journal.
     pub(crate) fn watch(&self) -> impl Future<Output = ()> + Send + use<> {
         let (shared, waits) = (Arc::downgrade(&self.0), Arc::clone(&self.0.waits));
         async move {
             loop {
-                // However it ends, it is time to look whether the journal is still there.
+                // After a signal or a timeout, the task checks whether the journal still exists.
                 drop(tokio::time::timeout(READER_IDLE, waits.notified()).await);
                 let Some(before) = shared.upgrade().map(|shared| shared.state.lock().waiting())
                 else {
@@ -140,7 +135,7 @@ impl Journal {
         }
     }
 
-    /// `upload` was begun. Returns when that can be read in the file, or cannot be written.
+    /// Records the begin of `upload`. Returns when the line is in the file or cannot be written.
     pub(crate) async fn begun(&self, upload: &Upload) {
         let change = self.0.record(|state| {
             state.open.push(upload.clone());
@@ -149,7 +144,7 @@ impl Journal {
         self.0.settled(change).await;
     }
 
-    /// `upload` is complete, or S3 has forgotten it.
+    /// Records that `upload` is complete, or that S3 has forgotten it.
     pub(crate) fn ended(&self, upload: &Upload) {
         let id = upload.upload_id.clone();
         self.0.record(|state| {
@@ -158,8 +153,10 @@ impl Journal {
         });
     }
 
-    /// The directory `from`, whose newest object was made at `newest`, is being moved to `to`, name by name, from `now` on
-    /// or, if that is known, from an earlier time. Returns when that can be read in the file, or cannot be written.
+    /// Records that the directory `from` is being moved to `to`, name by name.
+    ///
+    /// The newest object of `from` was made at `newest`. The rename begins `now`, or keeps its
+    /// earlier time if it is known. Returns when the line is in the file or cannot be written.
     pub(crate) async fn renaming(&self, from: &str, to: &str, newest: SystemTime, now: SystemTime) {
         let renaming = Renaming {
             from: from.to_owned(),
@@ -171,25 +168,29 @@ impl Journal {
         self.0.settled(change).await;
     }
 
-    /// It has come to its end, or is not moved so.
+    /// Records that the rename has ended, or is not done name by name.
     pub(crate) async fn renamed(&self, from: &str, to: &str) {
         self.forget(|known| known.is(from, to)).await;
     }
 
-    /// The directory `prefix` was made or removed: what is there now is not what was to be moved, and so it is with what
-    /// is below it.
+    /// Forgets renames of `prefix` and of directories below it, because `prefix` was made or
+    /// removed.
     pub(crate) async fn forget_renames_of(&self, prefix: &str) {
         self.forget(|known| known.concerns(prefix)).await;
     }
 
-    /// `key` was moved, and may be older than it is there.
+    /// Forgets renames above `key`, which was moved there and may be older than their objects.
     pub(crate) async fn forget_renames_from_above(&self, key: &str) {
         self.forget(|known| key.starts_with(&known.from)).await;
     }
 
-    /// Whether a move of `from` to `to` was begun and has not come to its end, where `newest` is when the newest object
-    /// that is still below `from` was made. Every other move of one of the two is forgotten, and this one, too, if what is
-    /// there is not what was to be moved.
+    /// Whether a move of `from` to `to` has begun and may be resumed.
+    ///
+    /// `newest` is the modification time of the newest object still below `from`. Every other
+    /// rename of either directory is forgotten, and so is this one if `from` now holds other
+    /// objects. A rename may not be resumed if a remaining object is newer than all objects at its
+    /// start, if this mount has made, removed or otherwise renamed one of its directories since, or
+    /// after a day.
     pub(crate) async fn is_renaming(
         &self,
         from: &str,
@@ -217,7 +218,8 @@ impl Journal {
         self.0.settled(change).await;
     }
 
-    /// Takes over what processes left that are gone, and aborts their uploads. Returns how many uploads that were.
+    /// Takes over the entries of processes that have ended, and aborts their uploads. Returns the
+    /// number of those uploads.
     pub(crate) async fn recover(&self, client: &dyn ObjectClient, now: SystemTime) -> usize {
         if self.0.place.is_none() {
             return 0;
@@ -231,7 +233,7 @@ impl Journal {
                 Ok(()) => aborted += 1,
                 Err(error) if error.kind == ErrorKind::NoSuchUpload => {}
                 Err(error) => {
-                    tracing::warn!(key = %upload.key, "an upload of a mount that was killed stays in the bucket: {error}");
+                    tracing::warn!(key = %upload.key, "an upload of a killed mount stays in the bucket: {error}");
                     continue;
                 }
             }
@@ -253,7 +255,7 @@ impl Drop for Journal {
         state.thread = Thread::IsToEnd;
         shared.changed.notify_all();
         let has_not_ended = |state: &mut State| state.thread != Thread::None;
-        // A disk that does not answer keeps no process alive.
+        // A disk that does not answer must not keep the process alive.
         let ended = shared
             .changed
             .wait_while_for(&mut state, has_not_ended, JOURNAL_END_MAX);
@@ -264,8 +266,10 @@ impl Drop for Journal {
 }
 
 impl Shared {
-    /// Makes a change; what there is to be said of it is written soon. Returns the number of the change, or `None` if there
-    /// is nothing to be said, or nowhere to say it.
+    /// Applies a change; the thread writes its lines soon.
+    ///
+    /// Returns the number of the change, or `None` if it has no lines or the journal has no
+    /// directory.
     fn record(&self, change: impl FnOnce(&mut State) -> Vec<Line>) -> Option<u64> {
         let mut state = self.state.lock();
         let lines = change(&mut state);
@@ -277,7 +281,7 @@ impl Shared {
         Some(change)
     }
 
-    /// Has something done besides writing.
+    /// Queues an errand for the thread.
     fn ask(&self, errand: Errand) {
         let Some(place) = &self.place else { return };
         let mut state = self.state.lock();
@@ -295,23 +299,23 @@ impl Shared {
         }
     }
 
-    /// Returns when the change of this number is in the file, or was given up.
+    /// Returns when the change of this number is in the file or was given up.
     async fn settled(&self, change: Option<u64>) {
         let Some(change) = change else { return };
         let told = self.state.lock().wait_for(change);
         if let Some(told) = told {
             self.waits.notify_one();
-            // One that is given up is told, too.
+            // A change that was given up is signalled, too.
             told.await.ok();
         }
     }
 
-    /// Lets go who waits, if nothing was written since `before`.
+    /// Releases the waiting callers if no line was written since `before`.
     fn give_up(&self, before: u64) {
         let mut state = self.state.lock();
         match state.waiting() {
             Some(now) if now == before => {}
-            // It goes on, with others that wait by now.
+            // The disk is making progress, and other callers may wait by now.
             Some(_) => return self.waits.notify_one(),
             None => return,
         }
@@ -319,13 +323,13 @@ impl Shared {
         let waiters = std::mem::take(&mut state.waiters);
         drop(state);
         self.warn(&format!(
-            "it does not answer within {} s",
+            "the disk does not answer within {} s",
             JOURNAL_WAIT_MAX.as_secs()
         ));
         drop(waiters);
     }
 
-    /// The thread.
+    /// The loop of the thread.
     fn serve(&self) {
         let Some(place) = &self.place else { return };
         loop {
@@ -345,7 +349,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Writes what is left, and removes a file that says nothing.
+    /// Writes the remaining lines, and removes a file without open entries.
     fn end(&self) {
         let Some(place) = &self.place else { return };
         self.work_off(place);
@@ -355,7 +359,7 @@ impl Shared {
         }
     }
 
-    /// Does what is to be done, until nothing is.
+    /// Works until no line and no errand is left.
     fn work_off(&self, place: &Place) {
         loop {
             let mut file = self.file.lock();
@@ -366,7 +370,7 @@ impl Shared {
                 Work::Write => drop(self.write(place, &mut file)),
                 Work::Errand(Errand::TakeOver(now, tell)) => {
                     let uploads = self.take_over_all(place, &mut file, now);
-                    // Who asked may be gone: then the uploads stand in this journal.
+                    // The caller may be gone: then this journal names the uploads.
                     tell.send(uploads).ok();
                 }
                 Work::Errand(Errand::TidyUp) => {
@@ -379,7 +383,7 @@ impl Shared {
         }
     }
 
-    /// Writes the lines that wait. Whether the file says all that is open.
+    /// Writes the pending lines. Returns whether the file names all open entries.
     fn write(&self, place: &Place, file: &mut JournalFile) -> bool {
         let (lines, last, tells_all) = self.state.lock().take_lines();
         let mut last_of_all = last;
@@ -387,7 +391,8 @@ impl Shared {
             let state = self.state.lock();
             last_of_all = state.last();
             let all = state.tell_all()?;
-            // What is there already may be looked at, and is not: it may be what must not be touched.
+            // Even an existing file is not examined: the directory may be one that must not be
+            // touched.
             if !all.is_empty() && self.is_unusable(&place.directory) {
                 return Err(io::Error::other(INSIDE));
             }
@@ -414,7 +419,7 @@ impl Shared {
             .is_some_and(|is_unusable| is_unusable.0(directory))
     }
 
-    /// Once for each journal.
+    /// Warns once for each journal.
     fn warn(&self, reason: &str) {
         let Some(place) = &self.place else { return };
         if !std::mem::replace(&mut self.state.lock().has_warned, true) {
@@ -426,7 +431,7 @@ impl Shared {
         }
     }
 
-    /// Takes over what processes left that are gone. Returns the uploads that are to be aborted.
+    /// Takes over the entries of processes that have ended. Returns the uploads to abort.
     fn take_over_all(&self, place: &Place, file: &mut JournalFile, now: SystemTime) -> Vec<Upload> {
         if self.is_unusable(&place.directory) {
             self.warn(INSIDE);
@@ -440,7 +445,8 @@ impl Shared {
                 }
                 Ok(Look::Elsewhere(host)) => others.push((host, path)),
                 Ok(Look::Nothing) => {}
-                // Another user's, or taken by another mount since it was listed.
+                // The file belongs to another user, or another mount has taken it since it was
+                // listed.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -458,8 +464,9 @@ impl Shared {
         uploads
     }
 
-    /// Has this journal name what is in the one at `path`, and removes that one. If that cannot be, its renames stay
-    /// forgotten here, so that none is ever known twice.
+    /// Copies the entries of the journal at `path` to this one, and removes that file.
+    ///
+    /// If that fails, its renames stay forgotten here, so that no rename is ever known twice.
     fn take_over(
         &self,
         path: &Path,
@@ -484,7 +491,7 @@ impl Shared {
             drop(state);
             is_told = self.write(place, file);
         }
-        // While the lock is held: nobody else has looked at it.
+        // The lock is still held, so no other mount has examined the file.
         let is_removed = is_told && file::is_gone(std::fs::remove_file(path));
         if !is_removed {
             let is_of_it =
@@ -498,7 +505,7 @@ impl Shared {
     }
 }
 
-/// Says which journals are left alone.
+/// Logs the journals that are left alone.
 fn tell_of(others: &[(String, std::path::PathBuf)]) {
     if others.is_empty() {
         return;
@@ -518,8 +525,8 @@ fn tell_of(others: &[(String, std::path::PathBuf)]) {
     );
 }
 
-/// Why a directory cannot be written that is a part of the mount.
-const INSIDE: &str = "it is inside the mount itself";
+/// The reason to reject a directory inside the mount.
+const INSIDE: &str = "the directory is inside the mount itself";
 
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,13 @@
-//! Which host wrote a journal, and whether its lock can be trusted here.
+//! The host that wrote a journal, and whether its lock can be trusted here.
 //!
-//! A lock that is free says that the process is gone only where this host sees all locks of the file. Shared file
-//! systems may keep locks on each host alone (NFS with `nolock`, Lustre with `localflock`), so a journal of another
-//! host is never judged by its lock.
+//! A free lock proves that the process has ended only where this host sees all locks of the file.
+//! Shared file systems may keep locks on each host alone (NFS with `nolock`, Lustre with
+//! `localflock`), so a journal of another host is never judged by its lock.
 //!
-//! The same boot of the same kernel sees the locks of all its processes, in whatever container they run: a container's
-//! host name may change, the boot's identity does not. A journal of an earlier boot has no process any more, and is this
-//! host's if the machine's identity and the host's name are both the same: machines that were made from one image
-//! may share the first, containers on several machines the second.
+//! Within one boot the kernel sees the locks of all processes, in whatever container they run: a
+//! container's host name may change, the boot id does not. A journal of an earlier boot has no
+//! process. Such a journal is this host's if machine id and host name are both equal: machines made
+//! from one image may share the first, containers on several machines the second.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -15,19 +15,19 @@ use std::path::Path;
 use nix::sys::statfs::{self, FsType, fstatfs};
 use serde::{Deserialize, Serialize};
 
-/// A host, and since when it runs.
+/// A host and its current boot.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct Origin {
     /// The host's name.
     pub(super) host: String,
     /// `/etc/machine-id`; `None` in many containers.
     pub(super) machine: Option<String>,
-    /// The kernel's number for this boot.
+    /// The kernel's boot id.
     pub(super) boot: Option<String>,
 }
 
 impl Origin {
-    /// Of this process.
+    /// The origin of this process.
     pub(super) fn here() -> Self {
         let host = text("/proc/sys/kernel/hostname").unwrap_or_default();
         let is_number = |id: &String| id.len() == 32 && id.bytes().any(|byte| byte != b'0');
@@ -43,7 +43,7 @@ impl Origin {
         self.boot.is_some() && self.boot == other.boot
     }
 
-    /// Whether `other` is this host, at this boot or another one.
+    /// Whether `other` is this host, in this boot or another one.
     pub(super) fn is_same_host(&self, other: &Self) -> bool {
         let is_same_machine = self.machine.is_some() && self.machine == other.machine;
         self.is_same_boot(other) || (is_same_machine && self.host == other.host)
@@ -65,12 +65,12 @@ fn text(path: impl AsRef<Path>) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Whether `file` lies on a file system that no other host can have mounted, as far as its type tells.
+/// Whether the type of `file`'s file system excludes mounts by other hosts.
 pub(super) fn is_local(file: &File) -> bool {
     fstatfs(file).is_ok_and(|status| LOCAL.contains(&status.filesystem_type()))
 }
 
-/// File systems of one host.
+/// File systems that only one host mounts.
 const LOCAL: [FsType; 7] = [
     statfs::EXT4_SUPER_MAGIC,
     statfs::XFS_SUPER_MAGIC,
@@ -80,9 +80,9 @@ const LOCAL: [FsType; 7] = [
     statfs::F2FS_SUPER_MAGIC,
     ZFS_SUPER_MAGIC,
 ];
-/// The number that OpenZFS gives itself.
+/// The magic number of OpenZFS.
 const ZFS_SUPER_MAGIC: FsType = FsType(0x2fc1_2fc1);
-/// Linux's own bound of a host's name.
+/// Linux's limit of a host's name.
 const HOST_NAME_MAX: usize = 64;
 
 #[cfg(test)]

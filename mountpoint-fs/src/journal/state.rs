@@ -1,4 +1,4 @@
-//! What is open, and what of it the file does not say yet. Pure: nothing here touches a file.
+//! Open entries and the lines that the file lacks. Pure: touches no file.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,27 +10,27 @@ use mountpoint_client::types::Upload;
 use super::line::{Line, Renaming};
 use crate::config::limits::{JOURNAL_QUEUE_MAX, RENAMES_REMEMBERED_MAX};
 
-/// What the journal's thread does.
+/// The state of the journal's thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Thread {
-    /// There is none, or none any more.
+    /// No thread was started, or the thread has ended.
     #[default]
     None,
     Runs,
-    /// It is to write what is left.
+    /// The thread is to write the remaining lines and end.
     IsToEnd,
 }
 
-/// What is done besides writing lines.
+/// Work besides writing lines.
 #[derive(Debug)]
 pub(super) enum Errand {
-    /// Take over what others left, by the time of day, and tell which uploads that are.
+    /// Take over entries of ended processes at this time; send their uploads.
     TakeOver(SystemTime, oneshot::Sender<Vec<Upload>>),
-    /// Remove the file if it says nothing.
+    /// Remove the file if no entry is open.
     TidyUp,
 }
 
-/// What is to be done next.
+/// The next work of the thread.
 pub(super) enum Work {
     Write,
     Errand(Errand),
@@ -38,23 +38,23 @@ pub(super) enum Work {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// Begun and not ended, whether or not the file says so.
+    /// Uploads that were begun and have not ended, whether or not the file names them.
     pub(super) open: Vec<Upload>,
-    /// The same of renames. Oldest first.
+    /// Renames that were begun and have not ended, oldest first.
     pub(super) renames: Vec<Renaming>,
-    /// Changes that are to be written: each has a number, one more than that before.
+    /// Lines to write, by the number of their change; numbers are consecutive.
     lines: VecDeque<(u64, Vec<u8>)>,
-    /// The bytes of all those.
+    /// Bytes of all those lines.
     lines_len: usize,
-    /// There was more to write than is kept: all that is open is to be told instead.
+    /// The queue was full: all open entries are to be written instead.
     tells_all: bool,
-    /// How many changes there were.
+    /// Number of all changes.
     made: u64,
-    /// How many of them were at least begun to be written.
+    /// Number of changes whose write has at least begun.
     taken: u64,
-    /// How many of them were written, or could not be.
+    /// Number of changes that were written or could not be.
     settled: u64,
-    /// Who waits for which change.
+    /// Callers that wait, each with the number of its change.
     pub(super) waiters: Vec<(u64, oneshot::Sender<()>)>,
     pub(super) errands: VecDeque<Errand>,
     pub(super) thread: Thread,
@@ -64,7 +64,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Remembers `renaming` unless it is known; the oldest ones are forgotten. What there is to be written of it.
+    /// Remembers `renaming` unless it is known; the oldest ones are forgotten. Returns the lines to
+    /// write.
     pub(super) fn remember(&mut self, renaming: Renaming) -> Vec<Line> {
         let is_known = |known: &Renaming| known.is(&renaming.from, &renaming.to);
         if self.renames.iter().any(is_known) {
@@ -79,18 +80,18 @@ impl State {
         lines
     }
 
-    /// Forgets the renames that are meant. What there is to be written of it.
+    /// Forgets the renames that `is_meant` selects. Returns the lines to write.
     pub(super) fn forget(&mut self, is_meant: impl Fn(&Renaming) -> bool) -> Vec<Line> {
         let ended = self.renames.extract_if(.., |known| is_meant(known));
         ended.map(Renaming::ended).collect()
     }
 
-    /// Whether there is nothing that the next mount would have to know.
+    /// Whether the next mount needs to know nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.renames.is_empty()
     }
 
-    /// The lines that say all that is open.
+    /// The lines that name all open entries.
     pub(super) fn tell_all(&self) -> io::Result<Vec<u8>> {
         let mut lines = Vec::new();
         for upload in &self.open {
@@ -102,11 +103,11 @@ impl State {
         Ok(lines)
     }
 
-    /// A change, which these lines tell. Returns its number.
+    /// Queues the lines of a change. Returns its number.
     pub(super) fn push(&mut self, lines: &[Line]) -> u64 {
         self.made += 1;
         let mut text = Vec::new();
-        // A line that cannot be written down is one that the file misses.
+        // A line that cannot be encoded counts as missing in the file.
         self.tells_all |= lines.iter().any(|line| line.append_to(&mut text).is_err());
         self.lines_len += text.len();
         self.lines.push_back((self.made, text));
@@ -134,7 +135,8 @@ impl State {
         self.errands.pop_front().map(Work::Errand)
     }
 
-    /// What is to be written, the number of the last change in it, and whether all that is open is to be told instead.
+    /// The lines to write, and the number of their last change. The flag asks for all open entries
+    /// instead of the lines.
     pub(super) fn take_lines(&mut self) -> (Vec<u8>, u64, bool) {
         let lines = self.lines.iter().flat_map(|(_, text)| text);
         let lines = lines.copied().collect();
@@ -142,7 +144,8 @@ impl State {
         (lines, self.made, std::mem::take(&mut self.tells_all))
     }
 
-    /// The changes up to `last` were written, or could not be. Who waited for them.
+    /// Marks the changes up to `last` as written or given up. Returns the callers that waited for
+    /// them.
     pub(super) fn settle(&mut self, last: u64) -> Vec<oneshot::Sender<()>> {
         assert!(last >= self.taken && last > self.settled);
         self.settled = last;
@@ -154,7 +157,8 @@ impl State {
         done.map(|(_, waiter)| waiter).collect()
     }
 
-    /// What tells that the change of this number is settled; `None` if it is, or is not waited for.
+    /// Signals when the change of this number is settled. `None` if that has happened, or if the
+    /// write is stuck.
     pub(super) fn wait_for(&mut self, change: u64) -> Option<oneshot::Receiver<()>> {
         if self.settled >= change || self.is_stuck {
             return None;
@@ -164,7 +168,7 @@ impl State {
         Some(told)
     }
 
-    /// Whether all changes are written, or begun to be.
+    /// Whether all changes are written, or their write has begun.
     #[cfg(test)]
     pub(super) fn is_taken(&self) -> bool {
         self.taken == self.made
@@ -178,7 +182,7 @@ impl State {
         len
     }
 
-    /// How much was written by now, if anybody waits.
+    /// The number of settled changes, if a caller waits.
     pub(super) fn waiting(&self) -> Option<u64> {
         (!self.waiters.is_empty()).then_some(self.settled)
     }

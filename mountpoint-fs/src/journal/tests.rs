@@ -1,4 +1,4 @@
-//! The journal as killed processes, full disks and vanished directories leave it.
+//! The journal after killed processes, full disks and vanished directories.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -20,10 +20,10 @@ use crate::config::limits::{RENAME_REMEMBERED, RENAMES_REMEMBERED_MAX};
 
 const NOW: SystemTime = UNIX_EPOCH;
 
-/// Without a thread nothing waits.
+/// Without a thread no call waits.
 #[track_caller]
 fn now<T>(future: impl Future<Output = T>) -> T {
-    future.now_or_never().expect("it does not wait")
+    future.now_or_never().expect("the future is ready at once")
 }
 
 fn renaming(journal: &Journal, from: &str, to: &str) {
@@ -53,7 +53,7 @@ fn next(client: &SimClient, directory: &Path) -> Journal {
     next
 }
 
-/// Has the file take no more, as a full disk does.
+/// Makes the file reject writes, as a full disk does.
 fn fill(journal: &Journal) {
     let mut file = journal.0.file.lock();
     let read_only = OpenOptions::new().read(true).open(&file.path);
@@ -79,9 +79,9 @@ fn open(client: &SimClient) -> Vec<String> {
         .collect()
 }
 
-/// What a killed process leaves: its files, without its locks.
+/// Leaves the state of a killed process: its files without their locks.
 fn killed(journal: Journal) {
-    // Not removed, as by a process that ends well.
+    // The file is not removed, unlike by a process that ends normally.
     journal.0.file.lock().file = None;
     drop(journal);
 }
@@ -115,7 +115,7 @@ fn what_a_killed_process_left_is_aborted_and_nothing_else() {
     assert_eq!(open(&client), ["of another client", "other", "third"]);
     assert_eq!(recover("b"), 0);
     assert_eq!(recover("c"), 1);
-    // A process that ends well leaves no file.
+    // A process that ends normally leaves no file.
     living.ended(&third);
     drop(living);
     assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0);
@@ -145,7 +145,7 @@ fn a_line_that_was_cut_off_does_no_harm_and_an_abort_that_fails_is_tried_again()
     assert_eq!((recover(), open(&client).len()), (1, 0));
 }
 
-/// The uploads that the next mount aborts.
+/// The number of uploads that the next mount aborts.
 fn recovered(client: &SimClient, directory: &Path) -> usize {
     let journal = Journal::new(Some(directory), "b");
     let recovered = journal.recover(client, NOW).now_or_never().unwrap();
@@ -153,7 +153,7 @@ fn recovered(client: &SimClient, directory: &Path) -> usize {
     recovered
 }
 
-/// As a disk leaves it that was full for a while, or a loss of power.
+/// A file after a full disk or a power failure.
 #[test]
 fn what_makes_no_sense_hides_nothing() {
     for rubbish in [
@@ -183,7 +183,7 @@ fn what_could_not_be_written_is_told_again() {
     let [first, second, third] = ["first", "second", "third"].map(|key| begin(&client, key));
     begun(&journal, &first);
     let path = path_of(&journal);
-    // As a full disk does: part of a line, and then nothing.
+    // A full disk leaves part of a line at the end of the file.
     let mut torn = OpenOptions::new().append(true).open(&path).unwrap();
     torn.write_all(b"{\"begun\":{\"ke").unwrap();
     fill(&journal);
@@ -225,7 +225,7 @@ fn renames_that_came_to_no_end_are_known_to_the_next_mount_until_they_do() {
     }
     assert!(is_renaming(&first, "c/", "d/"));
     now(first.renamed("a/", "b/"));
-    // Neither that process nor the next one comes to the end of it.
+    // Neither that process nor the next one completes the rename.
     killed(first);
     for _ in 0..2 {
         let next = next(&client, directory.path());
@@ -236,7 +236,7 @@ fn renames_that_came_to_no_end_are_known_to_the_next_mount_until_they_do() {
     now(last.renamed("c/", "d/"));
     drop(last);
     assert!(files_in(directory.path()).is_empty());
-    // Without a directory it is known as long as the process lives.
+    // Without a directory the rename is known as long as the process lives.
     let journal = Journal::new(None, "b");
     renaming(&journal, "c/", "d/");
     assert!(is_renaming(&journal, "c/", "d/"));
@@ -323,7 +323,7 @@ fn a_rename_is_begun_for_a_while_and_for_what_is_as_old() {
     }
 }
 
-/// The disk is full when a rename ends, and the process is killed some time afterwards.
+/// The disk is full when a rename ends; the process is killed later.
 #[test]
 fn a_rename_whose_end_could_not_be_written_is_not_begun() {
     let client = SimClient::new(SimOptions::default());
@@ -369,14 +369,14 @@ fn the_oldest_renames_are_forgotten_in_the_file_too() {
     for number in 0..=RENAMES_REMEMBERED_MAX {
         renaming(&journal, &format!("{number}/"), &format!("to-{number}/"));
     }
-    // There is room for it again.
+    // The disk has room for the line again.
     now(journal.renamed("1/", "to-1/"));
     killed(journal);
     let next = next(&client, directory.path());
     assert!(!is_renaming(&next, "0/", "to-0/") && is_renaming(&next, "2/", "to-2/"));
 }
 
-/// Nobody knows in which bucket they are.
+/// The bucket of such uploads is unknown.
 #[test]
 fn uploads_in_a_file_that_names_no_bucket_are_left_alone() {
     let client = SimClient::new(SimOptions::default());
@@ -396,7 +396,7 @@ fn uploads_in_a_file_that_names_no_bucket_are_left_alone() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), rest);
 }
 
-/// One whose process ended before it had written its first line.
+/// The journal of a process that ended before it wrote its first line.
 #[test]
 fn a_file_without_a_word_is_removed() {
     let client = SimClient::new(SimOptions::default());
@@ -405,7 +405,7 @@ fn a_file_without_a_word_is_removed() {
     assert_eq!(recovered(&client, directory.path()), 0);
 }
 
-/// Not even with a rename that stopped, or an upload that could not be aborted.
+/// Neither a stopped rename nor an upload that cannot be aborted makes it grow.
 #[test]
 fn the_file_does_not_grow_for_ever() {
     for stays in [false, true] {
@@ -437,7 +437,7 @@ fn the_file_does_not_grow_for_ever() {
     }
 }
 
-/// One that is long because much is open is not written anew with each line.
+/// A file of many open entries is not rewritten with each line.
 #[test]
 fn what_is_open_is_not_written_again_and_again() {
     let directory = tempfile::tempdir().unwrap();
@@ -458,7 +458,8 @@ fn what_is_open_is_not_written_again_and_again() {
     assert!((2..=5).contains(&files), "{files}");
 }
 
-/// A state directory that cannot be made stops nothing, and is told everything when it can.
+/// A state directory that cannot be made stops no upload. Once it can be made, the file gets all
+/// open entries.
 #[test]
 fn a_directory_that_cannot_be_made_is_tried_again() {
     let client = SimClient::new(SimOptions::default());
@@ -487,7 +488,7 @@ fn origin(host: &str, machine: &str, boot: &str) -> Origin {
     }
 }
 
-/// A mount on a host, in a directory that other hosts share or not.
+/// The journal of a mount on a host, in a private or shared directory.
 fn on_host(directory: &Path, here: Origin, is_local: bool) -> Journal {
     Journal::at(Some(Place {
         directory: directory.to_owned(),
@@ -497,7 +498,7 @@ fn on_host(directory: &Path, here: Origin, is_local: bool) -> Journal {
     }))
 }
 
-/// Locks are local in all cases: that of the other host's journal is free here, although its mount lives.
+/// Locks are local: the other host's lock is free here although its mount lives.
 #[test]
 fn the_journal_of_another_host_is_left_alone() {
     let here = || origin("a", "m", "1");
@@ -528,7 +529,7 @@ fn the_journal_of_another_host_is_left_alone() {
     }
 }
 
-/// A shared file system that one host has mounted twice keeps its locks apart.
+/// A host keeps separate locks for each mount of a shared file system.
 #[test]
 fn the_lock_of_another_mount_of_a_shared_file_system_says_nothing() {
     for (is_local, is_taken) in [(true, true), (false, false)] {
@@ -548,7 +549,7 @@ fn the_lock_of_another_mount_of_a_shared_file_system_says_nothing() {
     }
 }
 
-/// Files of the format before do not say whose they are, those of a later one what they are.
+/// Files of the earlier format name no host. Files of a later format cannot be understood.
 #[test]
 fn journals_of_other_formats() {
     let here = origin("a", "m", "1");
@@ -585,7 +586,7 @@ fn journals_of_other_formats() {
     }
 }
 
-/// NFS gives a lock that excludes others only to those who may write.
+/// NFS grants an exclusive lock only on a file that is open for writing.
 #[test]
 fn the_lock_of_a_journal_is_taken_with_leave_to_write() {
     let client = SimClient::new(SimOptions::default());
@@ -596,13 +597,13 @@ fn the_lock_of_a_journal_is_taken_with_leave_to_write() {
     killed(journal);
     let place = Place::new(directory.path(), "b");
     let Ok(Look::Left(left)) = Look::at(&path, &place) else {
-        panic!("its process is gone");
+        panic!("the process of the journal has ended");
     };
     let flags = nix::fcntl::fcntl(&left.file, nix::fcntl::FcntlArg::F_GETFL).unwrap();
     assert_eq!(flags & libc::O_ACCMODE, libc::O_RDWR);
 }
 
-/// Replaces the file of `journal` by one that takes nothing until what is returned is read.
+/// Replaces the journal's file by a pipe that blocks until its reader reads.
 fn make_slow(journal: &Journal, directory: &Path) -> File {
     let path = directory.join("slow");
     nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -622,7 +623,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     futures::executor::block_on(future)
 }
 
-/// A disk that does not answer keeps nobody waiting but who needs it, and those not for ever.
+/// A disk that hangs delays only the callers that need it. Their wait is bounded.
 #[test]
 fn a_slow_disk_stops_nothing_else() {
     let client = SimClient::new(SimOptions::default());
@@ -636,16 +637,16 @@ fn a_slow_disk_stops_nothing_else() {
     let mut waits = Box::pin(journal.begun(&second));
     assert!((&mut waits).now_or_never().is_none());
     wait_until(|| journal.0.state.lock().is_taken());
-    // All these are done while the thread writes.
+    // These calls return while the thread writes.
     journal.ended(&first);
     assert!(!now(journal.is_renaming("c/", "d/", Some(NOW), NOW)));
     let written = journal.0.state.lock().waiting().unwrap();
-    // Something was written meanwhile: it goes on.
+    // A line was written meanwhile: the callers go on waiting.
     journal.0.give_up(written + 1);
     assert!((&mut waits).now_or_never().is_none());
     journal.0.give_up(written);
     now(waits);
-    // Nobody waits behind it.
+    // No caller waits behind a stuck write.
     now(journal.begun(&third));
     let mut lines = vec![0; 1 << 20];
     wait_until(|| {
@@ -654,7 +655,7 @@ fn a_slow_disk_stops_nothing_else() {
         !state.has_work() && !state.is_stuck
     });
     std::fs::remove_file(first_path).unwrap();
-    // The file is gone by now, because it has no name: the next one tells all.
+    // The file has no name by now: the next file gets all open entries.
     std::fs::remove_file(directory.path().join("slow")).unwrap();
     let fourth = begin(&client, "fourth");
     wait(journal.begun(&fourth));
@@ -663,7 +664,7 @@ fn a_slow_disk_stops_nothing_else() {
     assert_eq!(open(&client), ["first"]);
 }
 
-/// What waits for a slow disk is bounded.
+/// The queue for a slow disk is bounded.
 #[test]
 fn what_waits_for_a_slow_disk_is_bounded() {
     let client = SimClient::new(SimOptions::default());
@@ -705,10 +706,10 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    panic!("it does not come to that");
+    panic!("the condition does not come true");
 }
 
-/// As long as its directory is a part of the mount.
+/// The directory stays untouched while it is a part of the mount.
 #[test]
 fn a_directory_that_must_not_be_used_is_not_touched() {
     let client = SimClient::new(SimOptions::default());

@@ -69,7 +69,10 @@ fn a_state_directory_that_comes_to_lie_in_the_mount_is_not_touched() {
     write_and_close(file, &vec![1; 11 * MIB]).unwrap();
     assert_eq!(server.store().keys(BUCKET), ["file"]);
     let log = mounted.log();
-    assert!(log.contains("it is inside the mount itself"), "{log}");
+    assert!(
+        log.contains("directory is inside the mount itself"),
+        "{log}"
+    );
 }
 
 fn mount(server: &Server, state: &Path) -> Mounted {
