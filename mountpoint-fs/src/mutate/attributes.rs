@@ -1,7 +1,7 @@
-//! Changes of one object that leave its key: what it carries, and its size.
+//! Changes of one object that keep its key: its headers and its size.
 //!
-//! S3 changes no object. It is copied onto itself, whole or in part, in the version that was seen, and what reads the
-//! old version meanwhile is told that it is stale.
+//! S3 changes no object in place. The object is copied onto itself, whole or in part, in the
+//! version that was seen. A reader of the old version is told meanwhile that its version is stale.
 
 use std::ops::Range;
 
@@ -18,19 +18,20 @@ use super::fault::{COPY, LOOKS_THE_SAME, PUT, failed, seen, tell_own, unknown};
 use crate::operation::{FsError, PosixAttributes, Stop};
 
 impl Mutator {
-    /// The object and all it carries.
+    /// The object with its headers and metadata.
     pub async fn describe(&self, key: &Key) -> Result<ObjectDetails, FsError> {
         let described = self.client.head_details(key).await;
         described.map_err(|error| failed(error, "s3:GetObject"))
     }
 
-    /// Has the version `etag` of the object, of `size` bytes, carry `headers`, by a copy of it onto itself. Its version
-    /// afterwards.
+    /// Replaces the headers of the object's version `etag`, of `size` bytes. Returns the new
+    /// version's ETag.
     ///
-    /// [`FsError::Stale`] if it was replaced or deleted: nothing has changed then. If the answer was lost and the bucket does
-    /// not tell whether it was done, the lost answer itself. A server that takes no conditions of
-    /// copies is asked for none; there only the source is pinned to the version, and what is written just while it is copied
-    /// is lost.
+    /// A copy of the object onto itself does that. [`FsError::Stale`] if the object was replaced or
+    /// deleted: nothing has changed then. If the answer was lost and the bucket does not tell
+    /// whether the copy was made, the error of the lost answer. A server that takes no conditions
+    /// on copies gets none; then only the source is pinned to the version, and a version that
+    /// another client writes during the copy is lost.
     pub async fn replace_headers(
         &self,
         key: &Key,
@@ -58,8 +59,9 @@ impl Mutator {
         if !error.answer_was_lost && !is_twice {
             return Err(not_changed(error, key));
         }
-        // What is in the way of a copy whose answer was lost may be that copy. The same ETag, or the moment of the change
-        // that it was told to carry, says that it is; size and other headers may be another object's.
+        // The copy itself may be the object that makes the condition fail after a lost answer. An
+        // equal ETag proves that, and so does the moment of the change in the metadata; another
+        // object may have an equal size and equal headers.
         match seen(self.client.head_details(key).await, &error) {
             Ok(Some(there)) if there.is_copy(size, &headers) => {
                 if !there.info.etag.matches(etag) && !says_when {
@@ -73,9 +75,9 @@ impl Mutator {
         }
     }
 
-    /// Cuts the object to its first `size` bytes. Its version afterwards.
+    /// Cuts the object to its first `size` bytes. Returns the new version's ETag.
     pub async fn shorten(&self, object: &ObjectDetails, size: u64) -> Result<ETag, FsError> {
-        assert!(size <= object.info.size, "it only gets shorter");
+        assert!(size <= object.info.size, "the object only gets shorter");
         let key = &object.info.key;
         if size > 0 {
             let (etag, headers) = (&object.info.etag, object.headers.clone());
@@ -97,7 +99,7 @@ impl Mutator {
             Err(error) if error.kind == ErrorKind::Denied => Err(failed(error, PUT)),
             Err(error) if error.answer_was_lost || error.maybe_twice_since.is_some() => {
                 match seen(self.client.head_details(key).await, &error) {
-                    // It is what it was to be.
+                    // The object already is the intended result.
                     Ok(Some(there)) if there.is_copy(0, &object.headers) => {
                         tell_own(key, &error);
                         Ok(there.info.etag)
@@ -110,8 +112,9 @@ impl Mutator {
         }
     }
 
-    /// Makes `range` of the version `etag` of the object, which is `source`, the whole of it, in parts, unless it was replaced
-    /// meanwhile.
+    /// Copies a range of an object onto itself in parts, unless another version exists.
+    ///
+    /// `range` of the version `etag` of `source` becomes the whole object.
     async fn copy_onto_itself(
         &self,
         (source, etag): (CopySource, &ETag),
@@ -129,7 +132,7 @@ impl Mutator {
     }
 }
 
-/// What the application is told of an object that was to be changed in the version that was seen.
+/// The error of a change whose object may be another version by now.
 fn not_changed(error: ClientError, key: &Key) -> FsError {
     match error.kind {
         ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(
@@ -139,7 +142,7 @@ fn not_changed(error: ClientError, key: &Key) -> FsError {
     }
 }
 
-/// On the condition that the object is version `etag`.
+/// The condition that the object is version `etag`.
 fn unchanged(etag: &ETag) -> PutCondition {
     PutCondition::Match(etag.clone())
 }

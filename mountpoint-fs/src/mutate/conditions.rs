@@ -1,31 +1,32 @@
-//! Which requests the server takes no conditions of: seen once, and remembered for the mount.
+//! The requests on which the server takes no conditions, remembered for the mount.
 //!
-//! Nothing is guessed: that it refuses one with a condition, and does the same without, shows it.
+//! Nothing is guessed: a server lacks conditions if it refuses a request with one and accepts that
+//! request without.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mountpoint_client::types::PutCondition;
 use mountpoint_client::{ClientError, ErrorKind};
 
-/// A request that takes a condition. A server may take those of one and not of another.
+/// A request that takes a condition. A server may take conditions on one and not on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Conditional {
-    /// Of an object as a whole.
+    /// A copy of a whole object.
     Copy,
     /// The completion of an upload.
     Complete,
-    /// Of few bytes.
+    /// A PUT of few bytes.
     Put,
 }
 
-/// What the server was seen to take no conditions of.
+/// The requests on which the server has shown to take no conditions.
 #[derive(Debug, Default)]
 pub(super) struct Conditions {
     lacking: [AtomicBool; 3],
 }
 
 impl Conditions {
-    /// As much of the condition `wanted` as the server may take.
+    /// The condition `wanted`, or none where the server takes none.
     pub(super) fn reduce(&self, request: Conditional, wanted: &PutCondition) -> PutCondition {
         match self.lacking(request).load(Ordering::Relaxed) {
             true => PutCondition::None,
@@ -33,19 +34,19 @@ impl Conditions {
         }
     }
 
-    /// Whether a request that failed so on the condition `used` is to be sent without one.
+    /// Whether a request that failed with `error` on the condition `used` is repeated without one.
     pub(super) fn is_refused(used: &PutCondition, error: &ClientError) -> bool {
         *used != PutCondition::None && error.kind == ErrorKind::Unsupported
     }
 
-    /// The server did on the condition `used` what was `wanted` on another.
+    /// Remembers that the server refused the condition `wanted` and accepted the condition `used`.
     pub(super) fn learn(&self, request: Conditional, wanted: &PutCondition, used: &PutCondition) {
         if wanted != used {
             self.lacking(request).store(true, Ordering::Relaxed);
         }
     }
 
-    /// What `change` does on the condition `wanted`; without one where the server has none.
+    /// Runs `change` on the condition `wanted`; without one where the server takes none.
     pub(super) async fn make<T, F: Future<Output = Result<T, ClientError>>>(
         &self,
         request: Conditional,
@@ -76,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that takes no conditions of copies, and what it was asked.
+    /// A server that takes no conditions on copies, and the requests that it got.
     #[test]
     fn a_refusal_is_asked_for_once_and_believed_when_the_rest_is_done() {
         let conditions = Conditions::default();

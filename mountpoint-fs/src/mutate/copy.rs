@@ -20,11 +20,12 @@ use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::operation::{FsError, Stop};
 
 impl Mutator {
-    /// Copies the version `source` to `destination` with everything it carries. The version of the copy.
+    /// Copies the version `source` to `destination` with headers and metadata. Returns the copy's
+    /// ETag.
     ///
-    /// [`FsError::Stale`] if the source is another version by now, [`FsError::Exists`] if `condition` is
-    /// [`PutCondition::Absent`] and the destination is there, [`FsError::Interrupted`] if it was asked to `stop` between
-    /// two parts.
+    /// [`FsError::Stale`] if the source is another version by now, [`FsError::Exists`] if
+    /// `condition` is [`PutCondition::Absent`] and the destination exists, [`FsError::Interrupted`]
+    /// if `stop` was asked for between two parts.
     pub(super) async fn copy(
         &self,
         source: &ObjectDetails,
@@ -55,7 +56,7 @@ impl Mutator {
                 if error.kind == ErrorKind::PreconditionFailed
                     && condition == PutCondition::Absent =>
             {
-                // Which of the two conditions did not hold, S3 does not say.
+                // S3 does not say which of the two conditions failed.
                 match seen(self.client.head(destination).await, &error) {
                     // The copy was made, and its answer was lost.
                     Ok(Some(copy))
@@ -68,7 +69,7 @@ impl Mutator {
                     }
                     Ok(Some(_)) => Err(FsError::Exists),
                     Err(unknown) if error.answer_was_lost => Err(failed(unknown, COPY)),
-                    // It was not made.
+                    // The copy was not made.
                     Ok(None) | Err(_) => Err(FsError::from(error)),
                 }
             }
@@ -106,7 +107,9 @@ impl Mutator {
         Ok(copied.await?.etag)
     }
 
-    /// Makes the range of the version `source`, which is not empty, the whole of `destination`, which carries `headers`.
+    /// Copies a range of the version `source`, which is not empty, to `destination`.
+    ///
+    /// The range becomes the whole destination, with the headers `headers`.
     pub(super) async fn copy_range(
         &self,
         (source, range): (CopySource, Range<u64>),
@@ -121,21 +124,21 @@ impl Mutator {
             let made = (destination, headers.clone());
             let copied = self.copy_upload(all, made, condition.clone(), stop).await;
             match copied {
-                // S3 wants another upload then. Its condition is the same one.
+                // S3 then demands a new upload. Its condition is unchanged.
                 Err(error)
                     if error.met_conflict
                         && matches!(error.kind, ErrorKind::Conflict | ErrorKind::NoSuchUpload)
                         && begun < COPY_UPLOADS_MAX
                         && !stop.is_asked() =>
                 {
-                    tracing::info!(%destination, "the copy is begun anew: {error}");
+                    tracing::info!(%destination, "the copy starts again: {error}");
                 }
                 copied => return copied,
             }
         }
     }
 
-    /// The same by one upload.
+    /// Copies by one upload.
     async fn copy_upload(
         &self,
         (source, range): (CopySource, Range<u64>),
@@ -201,7 +204,8 @@ impl Mutator {
         }
     }
 
-    /// The range as parts of the upload: copied by the server where it does that, else read and sent.
+    /// The range as parts of the upload. The server copies them if it can; otherwise they are read
+    /// and sent.
     async fn parts_of(
         &self,
         source: &CopySource,
@@ -213,8 +217,8 @@ impl Mutator {
             match self.copy_parts(source, range.clone(), upload, stop).await {
                 Err(error) if copies_nothing(&error) => {
                     let key = &source.key;
-                    tracing::info!(%key, "the server copies no parts, they go through this machine: {error}");
-                    // Others may be about this one object.
+                    tracing::info!(%key, "the server copies no parts, their bytes go through this machine: {error}");
+                    // Other failures may concern this one object only.
                     let is_final =
                         error.kind == ErrorKind::Unsupported || error.status == Some(411);
                     self.copies_no_parts.store(is_final, Ordering::Relaxed);
@@ -278,7 +282,7 @@ impl Mutator {
     }
 }
 
-/// Has `make` make each of `parts`, at most `max` at a time. Returns when none is in the air any more.
+/// Runs `make` for each of `parts`, at most `max` at a time. Returns when none is in flight.
 async fn in_parallel<F: Future<Output = Result<Part, ClientError>>>(
     max: usize,
     mut parts: impl Iterator<Item = (u16, Range<u64>)>,
@@ -294,7 +298,7 @@ async fn in_parallel<F: Future<Output = Result<Part, ClientError>>>(
             failure.get_or_insert_with(|| ClientError::new(ErrorKind::Cancelled, what));
         }
         if let Some(error) = failure {
-            // S3 may keep a part that arrives behind an abort.
+            // S3 may keep a part that arrives after an abort.
             while in_the_air.next().await.is_some() {}
             return Err(error);
         }
@@ -311,8 +315,10 @@ async fn in_parallel<F: Future<Output = Result<Part, ClientError>>>(
     Ok(made)
 }
 
-/// Whether a server says so that it copies no parts: by a code of its own, as a request that it does not understand (411
-/// among them), or with an answer that makes no sense.
+/// Whether `error` says that the server copies no parts.
+///
+/// Servers say so by a code of their own, by rejecting the request as unintelligible (411 among
+/// them), or by a malformed answer.
 pub(crate) fn copies_nothing(error: &ClientError) -> bool {
     matches!(
         error.kind,
@@ -320,7 +326,7 @@ pub(crate) fn copies_nothing(error: &ClientError) -> bool {
     )
 }
 
-/// An upload that is aborted if nobody waits for it any more.
+/// An upload that is aborted when its caller is dropped.
 struct Unfinished<'a> {
     mutator: &'a Mutator,
     upload: Option<&'a Upload>,
@@ -335,8 +341,8 @@ impl Unfinished<'_> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(upload) = self.upload {
-            // A request that changes something goes on without being waited for. What it comes to nobody hears: the
-            // journal still names the upload.
+            // The abort runs on although no caller waits for it. Its outcome is lost: the journal
+            // still names the upload.
             drop(self.mutator.client.abort_upload(upload));
         }
     }
@@ -346,7 +352,7 @@ fn source_of(source: &ObjectDetails) -> CopySource {
     version(&source.info.key, &source.info.etag)
 }
 
-/// The version `etag` of the object, and no other.
+/// The version `etag` of the object as the source of a copy.
 pub(super) fn version(key: &Key, etag: &ETag) -> CopySource {
     CopySource {
         key: key.clone(),
@@ -354,19 +360,22 @@ pub(super) fn version(key: &Key, etag: &ETag) -> CopySource {
     }
 }
 
-/// `size` bytes in parts of `part_max`, or larger ones if that would be more than S3's 10,000.
+/// `size` bytes in parts of `part_max`. Parts are larger where more than 10,000 would be needed,
+/// S3's limit.
 fn parts(size: u64, part_max: u64) -> impl Iterator<Item = Range<u64>> {
     let part = part_max.max(size.div_ceil(PARTS_MAX)).max(1);
     (0..size.div_ceil(part)).map(move |index| index * part..((index + 1) * part).min(size))
 }
 
-/// Uploads that one copy may take. Each conflict is waited out for a minute before another is begun.
+/// Uploads that one copy may take. Each conflict is waited out for a minute before the next upload.
 const COPY_UPLOADS_MAX: usize = 3;
 
-/// S3's bound of an upload.
+/// S3's limit of an upload.
 const PARTS_MAX: u64 = 10_000;
-/// Bytes of a part that goes through this machine, beside the memory for data. With so many at a time 32 MiB do for
-/// objects of up to 78 GiB; 256 MiB, for 625 GiB, are the most.
+/// Bytes of a part that goes through this machine, beside the memory for data.
+///
+/// At four parts at a time, 32 MiB suffice for objects of up to 78 GiB; 256 MiB, for 625 GiB, are
+/// the maximum.
 const SENT_COPY_PART: u64 = 8 << 20;
 const SENT_COPY_PART_MAX: u64 = 64 << 20;
 const SENT_COPY_PARTS: usize = 4;

@@ -8,23 +8,23 @@ use super::Mutator;
 use super::fault::{DELETE, LIST, LOOKS_THE_SAME, PUT, failed, repeats, seen, tell_own, unknown};
 use crate::operation::{FsError, PosixAttributes};
 
-/// What became of a directory that was to be removed.
+/// The outcome of removing a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// Nothing says any more that it is there.
+    /// No key shows the directory any longer.
     Removed,
-    /// It stays: this key, or one below this prefix, is in it.
+    /// The directory stays: it contains this key, or a key below this prefix.
     Holds(String),
 }
 
-/// What is below a prefix.
+/// The keys below a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// No key begins with it.
+    /// No key begins with the prefix.
     Nothing,
     /// Only the object that marks the directory.
     Marker,
-    /// Other keys, such as this.
+    /// Other keys, such as this one.
     Keys(String),
 }
 
@@ -35,13 +35,13 @@ impl Mutator {
         self.directory_markers
     }
 
-    /// Stores the object that marks the directory `prefix`. [`FsError::Exists`] if it is there.
+    /// Stores the object that marks the directory `prefix`. [`FsError::Exists`] if there is one.
     pub async fn make_marker(&self, prefix: &str, headers: ObjectHeaders) -> Result<(), FsError> {
         let made = self.make(&marker(prefix)?, Vec::new(), headers).await;
         made.map(drop)
     }
 
-    /// Stores a new object, and says its ETag. [`FsError::Exists`] if there is one.
+    /// Stores a new object, and returns its ETag. [`FsError::Exists`] if there is one.
     pub async fn make(
         &self,
         key: &Key,
@@ -60,7 +60,8 @@ impl Mutator {
         match self.client.put(request(PutCondition::Absent)).await {
             Ok(output) => Ok(output.etag),
             Err(error) if error.kind == ErrorKind::PreconditionFailed => {
-                // What is in the way of a request whose answer was lost may be what that has made.
+                // A request whose answer was lost may have made the object that now makes the
+                // condition fail.
                 let says_when = PosixAttributes::says_when(&headers.metadata);
                 let is_twice = error.maybe_twice_since.is_some() && says_when;
                 let made = match error.answer_was_lost || is_twice {
@@ -69,7 +70,7 @@ impl Mutator {
                 };
                 made.ok_or(FsError::Exists)
             }
-            // A server without conditions.
+            // The server takes no conditions.
             Err(error) if error.kind == ErrorKind::Unsupported => {
                 let stored = self.client.put(request(PutCondition::None)).await;
                 stored
@@ -80,8 +81,9 @@ impl Mutator {
         }
     }
 
-    /// The ETag of the object if it was made by the request of which the answer was `lost`, and so is in its own way. Its
-    /// headers may say the moment, which those of no other object do.
+    /// The ETag of the object if the request whose answer was `lost` has made it.
+    ///
+    /// Its headers may name the moment of the change, which no other object's headers do.
     async fn made(
         &self,
         key: &Key,
@@ -100,7 +102,7 @@ impl Mutator {
         Err(FsError::Client(unknown(lost, LOOKS_THE_SAME)))
     }
 
-    /// Changes what the object that marks the directory `prefix` carries; makes it if there is none.
+    /// Changes the headers of the object that marks the directory `prefix`. Makes a missing marker.
     pub async fn change_marker(
         &self,
         prefix: &str,
@@ -128,8 +130,10 @@ impl Mutator {
         }
     }
 
-    /// Removes what says that the directory `prefix` is there, if there is nothing in it. As soon as S3 has said so,
-    /// `may_remove` is asked, with whether there is an object that marks it: what that refuses stays as it is.
+    /// Removes the marker of the directory `prefix` if the directory is empty.
+    ///
+    /// As soon as S3 has confirmed that, `may_remove` is called with whether a marker exists. A
+    /// refusal leaves the directory as it is.
     pub async fn remove_directory(
         &self,
         prefix: &str,
@@ -147,17 +151,19 @@ impl Mutator {
         Ok(Removal::Removed)
     }
 
-    /// The directory `prefix` is another one from now on: a rename of the one that was there does not go on with it.
+    /// Forgets renames of the directory `prefix`, which is a new directory from now on.
+    ///
+    /// A rename of its predecessor must not resume with it.
     pub async fn forget_renames_of(&self, prefix: &str) {
         self.journal.forget_renames_of(prefix).await;
     }
 
-    /// The same of a directory that the object `key` is moved into.
+    /// Forgets renames of the directories that the object `key` is moved into.
     pub async fn forget_renames_from_above(&self, key: &Key) {
         self.journal.forget_renames_from_above(key.as_str()).await;
     }
 
-    /// What is below `prefix`.
+    /// The keys below `prefix`.
     pub(super) async fn content(&self, prefix: &str) -> Result<Content, FsError> {
         let mut request = ListRequest {
             prefix: prefix.to_owned(),
@@ -165,7 +171,7 @@ impl Mutator {
             ..ListRequest::default()
         };
         let mut has_marker = false;
-        // A page may have fewer keys than were asked for, and another one behind it.
+        // A page may have fewer keys than the request allows, and a successor.
         loop {
             let listed = self.client.list(request.clone()).await;
             let listed = listed.map_err(|error| failed(error, LIST))?;

@@ -1,4 +1,4 @@
-//! What the application and the log are told of a failed change.
+//! Errors and log lines of failed changes.
 
 use std::fmt::Display;
 use std::time::{Duration, SystemTime};
@@ -8,22 +8,26 @@ use mountpoint_client::{ClientError, ErrorKind};
 
 use crate::operation::FsError;
 
-/// `error` of a request that needs `permission` of S3.
+/// The error of a request that needs `permission` of S3.
 pub(super) fn failed(error: ClientError, permission: &str) -> FsError {
     match error.kind {
-        ErrorKind::Denied => FsError::Denied(format!("{error}; it needs {permission}")),
+        ErrorKind::Denied => FsError::Denied(format!("{error}; the request needs {permission}")),
         _ => FsError::from(error),
     }
 }
 
-/// That the listing of `prefix` has a key twice, so that it may have no end and says nothing of what is there.
+/// The error for a listing of `prefix` that repeats a key.
+///
+/// Such a listing may have no end and proves nothing about the directory's entries.
 pub(super) fn repeats(prefix: &str) -> FsError {
     let message = format!("listing of {prefix:?}: the server sent names twice");
     FsError::Client(ClientError::new(ErrorKind::InvalidResponse, message))
 }
 
-/// What the bucket says of an object behind a change whose answer was `lost`; `None` if it is not there. If the bucket cannot
-/// be asked, nobody knows whether the change was made: it is not said that somebody else was first.
+/// The bucket's answer about an object after a change whose answer was `lost`.
+///
+/// `None` if the object does not exist. If the bucket cannot be asked, the outcome stays unknown:
+/// the error does not claim that another client was first.
 pub(super) fn seen<T>(
     looked: Result<T, ClientError>,
     lost: &ClientError,
@@ -35,21 +39,22 @@ pub(super) fn seen<T>(
     }
 }
 
-/// Why a change that was refused, or failed, may have been made all the same.
+/// A reason why a change that was refused, or failed, may have been made nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
     /// An answer was lost.
     Lost,
-    /// An answer was lost, and another request for the object was met: S3 may have dropped the upload.
+    /// An answer was lost after a conflict: S3 may have dropped the upload.
     Conflict,
     /// A proxy may have sent the request twice.
     Twice,
 }
 
 impl Doubt {
-    /// What can be doubted of a change that failed with `error`.
+    /// The doubt about a change that failed with `error`.
     pub(crate) fn of(error: &ClientError) -> Option<Self> {
-        // An answer that leaves it open; a server that gives none would not answer a question either.
+        // An answer that leaves the outcome open. A server that sends no answer would not answer a
+        // second question either.
         let is_open = error.kind.is_retryable() && error.status.is_some();
         if error.met_conflict || error.kind == ErrorKind::Conflict {
             return Some(Self::Conflict);
@@ -62,9 +67,11 @@ impl Doubt {
     }
 }
 
-/// Whether the object, which looks as the change that failed with `error` was to make it, may be taken for that. Where no
-/// answer was lost the refusal is most likely true: one that was there before is somebody else's, and of an empty one
-/// nothing tells whose it is.
+/// Whether the object may be the result of the change that failed with `error`.
+///
+/// The caller has found that the object looks like the intended one. Where no answer was lost the
+/// refusal is most likely true: an older object belongs to another client, and an empty one does
+/// not show its origin.
 pub(crate) fn may_be_own(there: &ObjectInfo, error: &ClientError) -> bool {
     match Doubt::of(error) {
         None => false,
@@ -76,13 +83,13 @@ pub(crate) fn may_be_own(there: &ObjectInfo, error: &ClientError) -> bool {
     }
 }
 
-/// Servers say times in whole seconds.
+/// Rounds down to whole seconds, the resolution of servers.
 fn whole_second(time: SystemTime) -> SystemTime {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     SystemTime::UNIX_EPOCH + Duration::from_secs(since.map_or(0, |since| since.as_secs()))
 }
 
-/// Tells the log that a change was made although its last answer was `error`.
+/// Logs that a change was made although its last answer was `error`.
 pub(crate) fn tell_own(key: &Key, error: &ClientError) {
     tracing::warn!(
         %key,
@@ -90,12 +97,12 @@ pub(crate) fn tell_own(key: &Key, error: &ClientError) {
     );
 }
 
-/// That nobody can tell whether the change was made whose answer was `lost`.
+/// The error for a change whose answer was `lost` and whose outcome is unknown.
 pub(crate) fn unknown(lost: &ClientError, why: impl Display) -> ClientError {
     ClientError {
         kind: ErrorKind::Transient,
         message: format!(
-            "the answer was lost, and whether it was done could not be found out ({why}): {}",
+            "the answer was lost, and the outcome of the request is unknown ({why}): {}",
             lost.message
         ),
         ..lost.clone()
@@ -106,5 +113,5 @@ pub(super) const PUT: &str = "s3:PutObject";
 pub(super) const DELETE: &str = "s3:DeleteObject";
 pub(super) const COPY: &str = "s3:GetObject and s3:PutObject";
 pub(super) const LIST: &str = "s3:ListBucket";
-/// Why the bucket may not tell who has made an object.
+/// A reason why the bucket may not tell the origin of an object.
 pub(super) const LOOKS_THE_SAME: &str = "another object may look the same";

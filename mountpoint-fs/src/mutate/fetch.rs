@@ -1,4 +1,4 @@
-//! Bytes of an object that go through this machine, because the server does not copy them.
+//! Bytes of an object that the server does not copy: they go through this machine.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::sync::Mutex;
 
-/// `range` of the version `etag` of the object, which is all in memory then.
+/// `range` of the version `etag` of the object, entirely in memory.
 pub(crate) async fn fetch(
     client: &dyn ObjectClient,
     pool: &BlockPool,
@@ -51,7 +51,7 @@ impl AsRef<[u8]> for Fetched {
     }
 }
 
-/// Hands on how the GET ended. The lock is held for an instruction.
+/// Delivers the outcome of the GET. The lock is held for an instant.
 struct Finish(Mutex<Option<oneshot::Sender<Result<(), ClientError>>>>);
 
 impl GetObserver for Finish {
@@ -60,7 +60,7 @@ impl GetObserver for Finish {
     fn finished(&self, outcome: Result<GetOutput, ClientError>) {
         let sender = self.0.lock().take();
         if let Some(sender) = sender {
-            // Who asked may have given up.
+            // The receiver may have given up.
             sender.send(outcome.map(drop)).ok();
         }
     }

@@ -1,29 +1,31 @@
-//! An upload that is given up, and whether it had become an object before: its completion may have been answered to nobody.
+//! An abandoned upload, and whether it had become an object before.
 //!
-//! Nobody else knows the id of an upload. So one that is gone when it is to be aborted was completed, unless it was aborted
-//! by who lists uploads, or a lifecycle rule: then the object that is there is not what it was to become, as far as can be
-//! seen. A tag that is made of those of its parts says for certain that an object has their bytes. After a conflict with
-//! another request S3 may have dropped the upload: then, and where no answer was lost, nothing but such a tag is a proof.
+//! The answer to its completion may have been lost. No other client knows the id of an upload, so
+//! an upload that is gone before its abort was completed, unless a lifecycle rule or a client that
+//! lists uploads has aborted it: then the current object does not look like the intended one. An
+//! ETag computed from those of the parts proves that an object has their bytes. After a conflict
+//! with another request S3 may have dropped the upload: then, and where no answer was lost, only
+//! such an ETag is a proof.
 
 use mountpoint_client::types::{ETag, ObjectInfo, Part, Upload};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 
 use super::fault::{Doubt, LOOKS_THE_SAME, tell_own, unknown};
 
-/// What became of an upload that was given up.
+/// The state of an upload that was given up.
 #[derive(Debug)]
 pub(crate) enum Abandoned {
-    /// The server has forgotten it, and its parts.
+    /// The server has forgotten the upload and its parts.
     Aborted,
-    /// The server did not know it any more.
+    /// The server had already forgotten the upload.
     WasGone,
-    /// It is there still.
+    /// The upload still exists.
     Stays(ClientError),
 }
 
-/// Has the server forget `upload`, of which the completion was answered to nobody if `may_be_complete`.
+/// Aborts `upload`; if `may_be_complete`, the answer to its completion was lost.
 ///
-/// Some servers (MinIO) say of every abort that it was done, so then its parts are asked for first.
+/// Some servers (MinIO) report success for every abort, so in that case the parts are listed first.
 pub(crate) async fn abandon(
     client: &dyn ObjectClient,
     upload: &Upload,
@@ -45,37 +47,38 @@ pub(crate) async fn abandon(
     }
 }
 
-/// What an upload was to become.
+/// The object that an upload was to become.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
-    /// Bytes.
+    /// Its size in bytes.
     pub(crate) size: u64,
-    /// What it was to be made of.
+    /// Its parts.
     pub(crate) parts: &'a [Part],
-    /// The version that it was to replace, as far as that is known.
+    /// The version to replace, if it is known.
     pub(crate) old: Option<&'a ETag>,
-    /// Why it may have become that.
+    /// The reason why the upload may have become that object.
     pub(crate) doubt: Doubt,
 }
 
-/// Whether the object that is there is the one that an upload was to become.
+/// Whether the current object is the one that an upload was to become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Ours,
     NotOurs,
-    /// It looks so, and that is no proof.
+    /// The object looks like it, without proof.
     Unknown,
 }
 
-/// The version that `upload`, which was given up after its completion had failed with `error`, had become before; `None` if
-/// it had not. An error if nobody can tell.
+/// The version that the abandoned `upload` had become before; `None` if it had not.
+///
+/// Its completion had failed with `error`. An error if the bucket does not tell.
 pub(crate) async fn became(
     client: &dyn ObjectClient,
     (upload, abandoned): (&Upload, &Abandoned),
     wanted: Wanted<'_>,
     error: &ClientError,
 ) -> Result<Option<ETag>, ClientError> {
-    // A refusal is true unless the contrary is proven.
+    // A refusal is believed unless the contrary is proven.
     let is_refused = wanted.doubt == Doubt::Twice;
     let is_gone = match abandoned {
         Abandoned::Stays(_) if is_refused => return Ok(None),
@@ -99,9 +102,11 @@ pub(crate) async fn became(
 }
 
 impl Wanted<'_> {
-    /// Whether the object is what was wanted. If the upload is gone, what could be it is: nobody else knows of it. If it was
-    /// there, or the server says so, the object must be made of these parts, and be another version than the one before: of
-    /// the same bytes that one may be, with something else that it carries.
+    /// Whether the object is the intended one.
+    ///
+    /// If the upload is gone, an object that fits is the intended one: no other client knows the
+    /// upload. If the upload still existed, or the server says so, the object must be made of these
+    /// parts and be a new version: the old version may have equal bytes and other headers.
     fn is(&self, info: &ObjectInfo, is_gone: bool) -> Verdict {
         if info.size != self.size {
             return Verdict::NotOurs;
@@ -149,18 +154,19 @@ mod tests {
 
     const ONE: &str = "\"11111111111111111111111111111111\"";
     const TWO: &str = "\"22222222222222222222222222222222\"";
-    /// An object of others.
+    /// An object of another client.
     const THEIRS: &str = "\"33333333333333333333333333333333-2\"";
 
     #[test]
     fn what_an_object_says_of_an_upload_whose_answer_was_lost() {
         let ours = ETag::of_parts([&ETag::from_header(ONE), &ETag::from_header(TWO)]).unwrap();
         let ours = ours.as_str();
-        // As Garage makes it of the same parts.
+        // Garage computes this ETag from the same parts.
         let text = "\"846561904750555293980a84ecdee8a9-2\"";
         #[rustfmt::skip]
         let cases = [
-            // What is there, its size, what was there: whether it is ours if the upload is gone, and if it was aborted.
+            // ETag and size of the current object, the old ETag; whether it is ours if the upload
+            // is gone, and if it was aborted.
             (ours, 10, None, (true, true)),
             (ours, 10, Some(ours), (true, false)),
             (ours, 10, Some(THEIRS), (true, true)),
@@ -201,7 +207,7 @@ mod tests {
             };
             let expected = [verdict(expected.0), verdict(expected.1)];
             assert_eq!(is(Doubt::Lost), expected, "{case}");
-            // Without a tag of its parts nothing is believed.
+            // Without an ETag of its parts no object is believed.
             let is_proven = [ours, text].contains(&there) && size == 10;
             let looks_so = |verdict| match verdict {
                 Verdict::Ours if !is_proven => Verdict::Unknown,

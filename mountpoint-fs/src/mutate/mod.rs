@@ -1,9 +1,10 @@
-//! Changes of objects as wholes: removing, making directories, copying and renaming on the server.
+//! Changes of whole objects: removing, making directories, copying and renaming on the server.
 //!
-//! Knows keys, not names or inodes: what a change means for those is told by the caller. Invariant: nothing is deleted
-//! before what replaces it is complete, and nothing is sent to a server that is not known to understand it.
+//! Knows keys, not names or inodes: the caller applies a change to those. Invariant: no object is
+//! deleted before its replacement is complete, and no request is sent to a server that is not known
+//! to understand it.
 //!
-//! Runs on whatever thread polls it.
+//! Runs on any thread that polls it.
 
 mod attributes;
 mod conditions;

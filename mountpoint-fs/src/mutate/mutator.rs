@@ -1,4 +1,4 @@
-//! What changes objects.
+//! The type that changes objects.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,10 +19,10 @@ pub struct Mutator {
     pub(super) allow_delete: bool,
     pub(super) directory_markers: bool,
     pub(super) limits: CopyLimits,
-    /// Of the mount: uploads, also those that copy in parts, and renames of directories.
+    /// The mount's journal: uploads, including copies in parts, and renames of directories.
     pub(super) journal: Arc<Journal>,
     pub(super) conditions: Conditions,
-    /// The server was seen not to copy parts of objects: their bytes go through this machine.
+    /// Whether the server rejects copies of parts: their bytes then go through this machine.
     pub(super) copies_no_parts: AtomicBool,
 }
 
@@ -46,7 +46,7 @@ impl Mutator {
         })
     }
 
-    /// What the next mount must know.
+    /// Entries for the next mount.
     pub(crate) fn journal(&self) -> &Arc<Journal> {
         &self.journal
     }

@@ -1,7 +1,8 @@
-//! Renaming one object: by the server where it can, else by a copy and a deletion.
+//! Renaming one object: natively where the server can, else by copy and deletion.
 //!
-//! Between copy and deletion the object has both names. It is deleted under the old name only in the version that was
-//! copied, so a version that somebody else writes meanwhile is moved as well, or stays.
+//! Between copy and deletion the object has both names. Only the version that was copied is deleted
+//! under the old name, so a version that another client writes meanwhile is moved as well, or
+//! stays.
 
 use futures::future;
 use mountpoint_client::types::{ETag, Key, PutCondition};
@@ -12,12 +13,12 @@ use super::fault::{DELETE, failed, seen};
 use crate::config::limits::RENAME_ATTEMPTS_MAX;
 use crate::operation::{FsError, Stop};
 
-/// What the new name is to be.
+/// The required state of the new name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Nothing has it, and that is to be sure.
+    /// No object has the name, and the rename must make sure of that.
     Absent,
-    /// Whatever has it is replaced.
+    /// An object of that name is replaced.
     Any,
 }
 
@@ -33,16 +34,16 @@ impl Target {
 /// A renamed object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Which version it was under the old name; `None` where the server moved whatever was there.
+    /// Its version under the old name; `None` where the server moved the current version.
     pub source: Option<ETag>,
-    /// Its version under the new name; `None` where it is the same.
+    /// Its version under the new name; `None` if unchanged.
     pub etag: Option<ETag>,
     /// Its size.
     pub size: Option<u64>,
 }
 
 impl Mutator {
-    /// Renames the object `from`, which was the version `etag` when it was seen, to `to`.
+    /// Renames the object `from`, last seen as version `etag`, to `to`.
     pub async fn rename(
         &self,
         (from, etag): (&Key, &ETag),
@@ -70,8 +71,10 @@ impl Mutator {
         }
     }
 
-    /// Whether a native rename that failed so was done, and its answer lost: what was seen has the new name, and nothing the
-    /// old one. An error if nobody can tell.
+    /// Whether a native rename that failed with `error` was done, and its answer lost.
+    ///
+    /// That is so if the version that was seen has the new name, and no object the old one. An
+    /// error if the bucket does not tell.
     pub(super) async fn was_renamed(
         &self,
         error: &ClientError,
@@ -92,8 +95,10 @@ impl Mutator {
         Ok(seen(self.client.head(from).await, error)?.is_none())
     }
 
-    /// Whether a rename may be a copy and a deletion. Without the flag the application is told what makes it copy and
-    /// delete itself, if it may delete.
+    /// Whether a rename may be a copy and a deletion.
+    ///
+    /// Without the flag the application gets the error that makes it copy and delete by itself, if
+    /// it may delete.
     pub(super) fn permit_copy(&self, from: &Key) -> Result<(), FsError> {
         if self.allow_rename {
             return Ok(());
@@ -119,7 +124,7 @@ impl Mutator {
         stop: &Stop,
     ) -> Result<Moved, FsError> {
         let mut condition = target.condition();
-        // Some servers ignore the condition of a copy: it is asked for as well.
+        // Some servers ignore the condition of a copy, so the destination is checked as well.
         let absent = async {
             match target {
                 Target::Absent => self.require_absent(to).await,
@@ -159,11 +164,11 @@ impl Mutator {
                     size: Some(source.info.size),
                 });
             }
-            // The copy is ours, and is to be replaced by a newer one.
+            // Our own copy is the version that a newer copy replaces.
             condition = PutCondition::Match(etag);
         }
         Err(FsError::Busy(format!(
-            "{from} was replaced again and again while it was renamed; it is still there"
+            "{from} was replaced repeatedly while it was renamed; it keeps its old name"
         )))
     }
 
@@ -183,7 +188,7 @@ impl Mutator {
         }
     }
 
-    /// For a server that takes no conditions of copies: asks whether `condition` holds.
+    /// Checks `condition` for a server that takes no conditions on copies.
     pub(super) async fn require(&self, key: &Key, condition: &PutCondition) -> Result<(), FsError> {
         match condition {
             PutCondition::None => Ok(()),
@@ -198,13 +203,13 @@ impl Mutator {
         }
     }
 
-    /// Deletes the version that was copied. `false` if there is another one by now.
+    /// Deletes the version that was copied. `false` if the key has another version by now.
     pub(super) async fn delete_copied(&self, key: &Key, etag: &ETag) -> Result<bool, FsError> {
         match self.client.delete(key, Some(etag.clone())).await {
             Ok(()) => Ok(true),
             Err(error) => match error.kind {
-                // Somebody else deleted it: it is not there any more, as it should be. Or it is gone already, and the answer
-                // to that was lost.
+                // Either another client has deleted the object, which is the intended state, or
+                // this request has and its answer was lost.
                 ErrorKind::NotFound | ErrorKind::PreconditionFailed => self.is_gone(key).await,
                 ErrorKind::Unsupported | ErrorKind::InvalidRequest => {
                     self.delete_unless_replaced(key, etag).await
@@ -214,7 +219,7 @@ impl Mutator {
         }
     }
 
-    /// For a server that knows no conditional deletion: asks first.
+    /// Checks the version before a deletion, for a server without conditional deletion.
     async fn delete_unless_replaced(&self, key: &Key, etag: &ETag) -> Result<bool, FsError> {
         match self.client.head(key).await {
             Ok(now) if !now.etag.matches(etag) => Ok(false),

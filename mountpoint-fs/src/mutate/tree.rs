@@ -1,14 +1,15 @@
 //! Renaming a directory: every object below its prefix.
 //!
-//! First everything is copied, then what was copied is deleted, but for what a listing between the two says is another
-//! version by then; what was not copied, because it was gone when its turn came, is not deleted. After the first failure
-//! nothing more is sent, and what was sent is waited for: nothing of a rename is done behind its end. So at any moment every object has at least one of its names. What an interrupted rename left is no
-//! obstacle to the next: objects that the new directory has in the same version are not copied again. It may hold others
-//! only if all that is left in the old one is in it, too: then only deletions were not done, and nothing can be lost.
+//! All objects are copied first. Then the copied ones are deleted, except those that a second
+//! listing shows in another version; an object that vanished before its copy is not deleted. After
+//! the first failure no request is sent, and those in flight are awaited: no effect of a rename
+//! follows its end. So every object has at least one of its names at any time. The next rename
+//! skips the copies of an interrupted one. The new directory may hold other objects only if it has
+//! all that remain in the old one: then only deletions are missing.
 //!
-//! On a bucket that can rename, each object is renamed by itself. That such a rename was begun is in the journal, because the
-//! new directory holds others then than the old one: the same rename again, and no other, may go on with it, and only with
-//! what was there when it began.
+//! A bucket that can rename moves each object by itself. The journal records such a rename, because
+//! the new directory then holds objects that the old one lacks: only an equal rename may resume it,
+//! and only with objects that existed when it began.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -31,13 +32,15 @@ use crate::config::limits::{
 use crate::operation::{FsError, Stop};
 
 impl Mutator {
-    /// Moves everything below the prefix `from` to the prefix `to`. Both end with `/`.
+    /// Moves all objects below the prefix `from` to the prefix `to`. Both end with `/`.
     ///
-    /// [`FsError::NotEmpty`] if there is anything below `to` that an earlier attempt cannot have left there;
-    /// [`FsError::Interrupted`] if it was asked to `stop` before it was done: then nothing of it is in the air any more.
+    /// [`FsError::NotEmpty`] if an object below `to` cannot be left from an earlier attempt;
+    /// [`FsError::Interrupted`] if `stop` was asked for before the end: then none of its requests
+    /// is in flight.
     pub async fn rename_directory(&self, from: &str, to: &str, stop: &Stop) -> Result<(), FsError> {
         if !self.allow_rename && self.content(from).await? != Content::Nothing {
-            // A directory is moved name by name, which takes its time: nobody is to be surprised by it.
+            // A directory is moved name by name, which takes time: the flag makes users expect
+            // that.
             let marker = Key::parse(from).ok_or(FsError::NameTooLong)?;
             self.permit_copy(&marker)?;
         }
@@ -56,11 +59,12 @@ impl Mutator {
         );
         let can_rename = match moves.all.first() {
             Some(first) if !first.is_copied => {
-                // What it moves is known by nothing else to be its: the names are in the new directory alone then.
+                // Only the journal knows which objects the rename has moved: they have only their
+                // new names.
                 let newest = newest.unwrap_or(first.source.last_modified);
                 self.journal.renaming(from, to, newest, now).await;
                 let is_renamed = self.try_native(first).await;
-                // One that failed may have been done, unless it was refused.
+                // A failed rename may have been done, unless the server refused it.
                 let has_moved = match &is_renamed {
                     Ok(is_renamed) => *is_renamed,
                     Err(error) => !is_refusal(error),
@@ -92,7 +96,7 @@ impl Mutator {
         Ok(())
     }
 
-    /// Whether the bucket renames: the first object is renamed then.
+    /// Whether the bucket can rename; if so, the first object is renamed.
     async fn try_native(&self, first: &Move) -> Result<bool, ClientError> {
         let renamed = self
             .client
@@ -134,13 +138,14 @@ impl Mutator {
         }
     }
 
-    /// Nothing was found of an object that was to be renamed: somebody else has removed it. If it is there all the same, it
-    /// is not the directory that is missing.
+    /// Checks that another client has removed an object that the rename missed.
+    ///
+    /// An object that still exists must not be reported as a missing directory.
     async fn require_gone(&self, one: &Move) -> Result<(), FsError> {
         match self.is_gone(&one.source.key).await? {
             true => Ok(()),
             false => Err(FsError::Busy(format!(
-                "{} is there, and was not found when it was to be renamed with its directory: try again",
+                "{} exists, but the rename of its directory did not find it: try again",
                 one.source.key
             ))),
         }
@@ -168,7 +173,7 @@ impl Mutator {
         }
     }
 
-    /// Whether it was copied: not if somebody else had removed it.
+    /// Copies one object. `false` if another client has removed it.
     async fn copy_one(&self, one: &Move, stop: &Stop) -> Result<bool, FsError> {
         let replaced = || {
             let key = &one.source.key;
@@ -179,7 +184,8 @@ impl Mutator {
         if is_bare_marker(&one.source) {
             return self.put_marker(&one.to, ObjectHeaders::default()).await;
         }
-        // A listing does not tell what the server does not copy by itself: encryption and redirection.
+        // A listing does not show the headers that the server does not copy by itself: encryption
+        // and redirection.
         let source = match self.client.head_details(&one.source.key).await {
             Ok(source) if source.info.etag.matches(&one.source.etag) => source,
             Ok(_) => return replaced(),
@@ -191,7 +197,7 @@ impl Mutator {
             Ok(_) => Ok(true),
             Err(FsError::NotFound) => Ok(false),
             Err(FsError::Stale(_)) => replaced(),
-            // Some servers copy no directories of theirs.
+            // Some servers do not copy their own directories.
             Err(FsError::Client(error)) if is_marker(&one.source) && copies_nothing(&error) => {
                 self.put_marker(&one.to, source.headers).await
             }
@@ -199,7 +205,7 @@ impl Mutator {
         }
     }
 
-    /// Stores the object that marks a directory, which the server does not copy.
+    /// Stores the marker of a directory that the server does not copy.
     async fn put_marker(&self, key: &Key, headers: ObjectHeaders) -> Result<bool, FsError> {
         let made = self.client.put(PutRequest {
             key: key.clone(),
@@ -211,7 +217,8 @@ impl Mutator {
         made.await.map(|_| true).map_err(|error| failed(error, PUT))
     }
 
-    /// Deletes the sources that were copied. A last listing finds those that were replaced or made meanwhile: they stay.
+    /// Deletes the sources that were copied. Objects that were replaced or made meanwhile stay: a
+    /// last listing finds them.
     async fn delete_each(&self, moves: &Moves, progress: &mut Progress<'_>) -> Result<(), FsError> {
         let now: HashMap<Key, ObjectInfo> = self
             .keys(&moves.from)
@@ -219,7 +226,7 @@ impl Mutator {
             .into_iter()
             .map(|object| (object.key.clone(), object))
             .collect();
-        // The same bytes that were written later may carry something else.
+        // Equal bytes that were written later may have other headers.
         let is_same = |now: &ObjectInfo, then: &ObjectInfo| {
             now.etag.matches(&then.etag) && now.last_modified == then.last_modified
         };
@@ -232,7 +239,8 @@ impl Mutator {
                 return Err(progress.failed(misnamed(&one.source.key)));
             }
         }
-        // What is in a directory goes before it: servers that store directories remove none that is not empty.
+        // The entries of a directory are deleted before it: servers that store directories refuse
+        // to remove a non-empty one.
         let versions: Vec<_> = moves
             .all
             .iter()
@@ -252,15 +260,17 @@ impl Mutator {
         }
         if left > 0 {
             return Err(progress.failed(FsError::Busy(format!(
-                "{left} objects below {} were written while it was renamed",
+                "{left} objects below {} were written during its rename",
                 moves.from
             ))));
         }
         Ok(())
     }
 
-    /// Deletes objects in the versions that they were copied in. How many stay because they are others by now, where the
-    /// server tells. [`FsError::Interrupted`] if it was asked to `stop` before all were asked for.
+    /// Deletes objects in the versions that were copied. Returns how many stay.
+    ///
+    /// Objects stay if they have other versions by now, where the server tells.
+    /// [`FsError::Interrupted`] if `stop` was asked for before all were sent.
     async fn delete_versions(
         &self,
         versions: &[(Key, Option<ETag>)],
@@ -270,8 +280,8 @@ impl Mutator {
         let is_refused =
             |kind: &ErrorKind| matches!(kind, ErrorKind::Unsupported | ErrorKind::InvalidRequest);
         let failures = match deleted {
-            // A server that deletes no lists, or none with versions. A list without versions would delete what somebody
-            // else has written since: each is checked and deleted by itself.
+            // The server deletes no lists, or none with versions. A list without versions would
+            // delete newer versions of other clients: each object is checked and deleted by itself.
             Err(error) if is_refused(&error.kind) => None,
             deleted => Some(deleted.map_err(|error| failed(error, DELETE))?),
         };
@@ -279,12 +289,13 @@ impl Mutator {
             Some(failures) => failures.iter().map(|failure| &failure.key).collect(),
             None => versions.iter().map(|(key, _)| key).collect(),
         };
-        // Each once more by itself: a server may know a version there that it does not know in a list.
+        // Each failed key is tried by itself: a server may accept a version there that it rejects
+        // in a list.
         let mut rest = versions.iter().filter(|(key, _)| failed_keys.contains(key));
         let (mut left, mut failure) = (0, None);
         let mut in_the_air = FuturesUnordered::new();
         loop {
-            // After a failure, or a signal, no more are sent, and those that were are waited for.
+            // After a failure or a signal, no requests are sent, and those in flight are awaited.
             let free = match failure {
                 None if !stop.is_asked() => COPIES_IN_FLIGHT_MAX - in_the_air.len(),
                 None | Some(_) => 0,
@@ -303,7 +314,7 @@ impl Mutator {
         }
     }
 
-    /// `false` if there is another version by now.
+    /// Deletes a version. `false` if the key has another version by now.
     async fn delete_version(&self, key: &Key, etag: Option<&ETag>) -> Result<bool, FsError> {
         match etag {
             Some(etag) => self.delete_copied(key, etag).await,
@@ -354,18 +365,18 @@ impl Mutator {
     }
 }
 
-/// Whether nothing was done for certain. That a key is not there may be because it was moved.
-/// Whether it marks a directory, and is nothing else.
+/// Whether the object is an empty one that marks a directory.
 fn is_marker(object: &ObjectInfo) -> bool {
     object.key.as_str().ends_with('/') && object.size == 0
 }
 
-/// Whether it marks a directory and has no version: it is a directory of the server's own, and carries nothing.
+/// Whether the object is a marker without a version: a directory of the server's own. Such a
+/// directory has no headers.
 fn is_bare_marker(object: &ObjectInfo) -> bool {
     object.key.as_str().ends_with('/') && object.etag.as_str().is_empty()
 }
 
-/// What the application is told of an object that the server lists by a key that it does not know it by.
+/// The error for an object that the server lists but does not find.
 fn misnamed(key: &Key) -> FsError {
     let what = format!(
         "the server lists {key:?}, but has no object of that key: it changes keys in its listings, so this object can \
@@ -374,6 +385,8 @@ fn misnamed(key: &Key) -> FsError {
     FsError::Client(ClientError::new(ErrorKind::InvalidResponse, what))
 }
 
+/// Whether the request certainly had no effect. A missing key is no refusal: the request may have
+/// moved it.
 fn is_refusal(error: &ClientError) -> bool {
     let is_refusal = matches!(
         error.kind,
@@ -394,11 +407,11 @@ fn is_refusal(error: &ClientError) -> bool {
 struct Move {
     source: ObjectInfo,
     to: Key,
-    /// This attempt or an earlier one has copied it.
+    /// Whether this attempt or an earlier one has copied the object.
     is_copied: bool,
 }
 
-/// What a rename moves.
+/// The objects that a rename moves.
 #[derive(Debug)]
 struct Moves {
     from: String,
@@ -427,24 +440,25 @@ impl Moves {
             .map(|object| (object.key.clone(), object))
             .collect();
         let mut all = Vec::with_capacity(sources.len());
-        // How many objects there are but the directory's own, and of how many the bytes are there.
+        // The number of objects without the directory's own, and of those whose bytes are already
+        // copied.
         let (mut objects, mut copies) = (0, 0);
         for source in sources {
             let rest = source.key.as_str().strip_prefix(from).unwrap_or_default();
             let key = Key::parse(&format!("{to}{rest}")).ok_or(FsError::NameTooLong)?;
             objects += usize::from(key.as_str() != to);
             let is_copied = match there.remove(&key) {
-                // Markers look the same whatever they carry: the directory's own is always copied.
+                // Markers look alike whatever their headers: the directory's own is always copied.
                 Some(copy)
                     if key.as_str() != to
                         && copy.size == source.size
                         && copy.etag.matches(&source.etag) =>
                 {
                     copies += 1;
-                    // The same bytes carry something else, perhaps, if they were written after the copy was made.
+                    // Equal bytes may have other headers if they were written after the copy.
                     copy.last_modified > source.last_modified
                 }
-                // A copy in parts has an ETag of its own; it is made again.
+                // A copy in parts has an ETag of its own, so it is repeated.
                 Some(copy)
                     if copy.size == source.size
                         && copy.size > whole_max
@@ -452,7 +466,7 @@ impl Moves {
                 {
                     false
                 }
-                // Something else, which is not to be lost.
+                // Another object, which must not be lost.
                 Some(_) if key.as_str() != to => return Err(FsError::NotEmpty),
                 Some(_) | None => false,
             };
@@ -464,7 +478,8 @@ impl Moves {
         }
         // The marker of an empty directory is replaced with it.
         there.retain(|key, _| key.as_str() != to);
-        // An earlier attempt that stopped while it deleted has left what is not deleted yet, all of it copied.
+        // An earlier attempt that stopped during its deletions has left only objects that are
+        // copied already.
         let is_half_deleted = objects > 0 && copies == objects;
         if there.is_empty() || is_half_deleted || was_begun {
             let from = from.to_owned();
@@ -479,7 +494,7 @@ impl Moves {
     }
 }
 
-/// Tells the log how far a rename has come.
+/// Logs the progress of a rename.
 #[derive(Debug)]
 struct Progress<'a> {
     mutator: &'a Mutator,
@@ -506,7 +521,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// How many more requests may be in the air: none of one that stops or has failed.
+    /// How many more requests may be in flight: none after a stop or a failure.
     fn free(&self, in_the_air: usize) -> usize {
         if self.stop.is_asked() || self.failure.is_some() {
             0
@@ -515,14 +530,14 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// The end of it, if it has failed or was asked to stop.
+    /// The outcome after a failure or a stop.
     fn check(&mut self) -> Result<(), FsError> {
         let failure = self.failure.take().map_or(Ok(()), Err);
         let outcome = failure.and_then(|()| self.stop.check());
         outcome.map_err(|error| self.failed(error))
     }
 
-    /// One of its requests has failed: no more are sent.
+    /// Records a failed request: no more are sent.
     fn fail(&mut self, error: FsError) {
         self.failure.get_or_insert(error);
     }
