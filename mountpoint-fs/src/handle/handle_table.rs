@@ -1,4 +1,4 @@
-//! Handle numbers and what they stand for.
+//! Handle numbers and the open files or directories behind them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl<T> HandleTable<T> {
         handle
     }
 
-    /// What `handle` stands for; [`FsError::BadHandle`] if it is not open.
+    /// The value of `handle`; [`FsError::BadHandle`] if it is not open.
     pub fn get(&self, handle: HandleNo) -> Result<Arc<T>, FsError> {
         self.handles
             .read()
@@ -40,7 +40,7 @@ impl<T> HandleTable<T> {
             .ok_or(FsError::BadHandle)
     }
 
-    /// Takes `handle` out. Operations in progress keep what it stood for until they end.
+    /// Removes `handle`. Operations in progress keep its value until they end.
     pub fn remove(&self, handle: HandleNo) -> Option<Arc<T>> {
         self.handles.write().remove(&handle)
     }

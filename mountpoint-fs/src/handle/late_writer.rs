@@ -1,9 +1,9 @@
-//! A file that is open for writing, and that nothing was changed of yet.
+//! A file that is open for writing and unchanged so far.
 //!
-//! Who opens an existing file without `O_TRUNC` has not said what is to become of it, and may close it again as it is.
-//! The first change says it: then there is an [`OpenWriter`]. Knows no keys and no bytes: the caller begins the writer.
-//! Invariant: a write that was refused is the end of it, and every later write, `fsync` and `close` says so; but for one
-//! that may be tried again.
+//! An application that opens an existing file without `O_TRUNC` may close it unchanged. The first
+//! change creates the [`OpenWriter`]. Knows no keys and no bytes: the caller begins the writer.
+//! Invariant: after a refused write every later write, `fsync` and `close` returns its error,
+//! unless the write may be retried.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::sync::Mutex;
 pub struct LateWriter {
     /// The file.
     pub ino: InodeNo,
-    /// Who opened it.
+    /// The process that opened the file.
     pub opener: Opener,
     writer: OnceCell<Arc<OpenWriter>>,
-    /// The opener's process has closed one of its descriptors, and was not seen to have moved it. What writes the file knows
-    /// it as well.
+    /// Whether the opener's process has closed its descriptor for good. A visible duplicate means
+    /// that it has not. Shared with the file's writer.
     was_closed: Arc<AtomicBool>,
     /// The first write that was refused. The lock is a leaf.
     refused: Mutex<Option<FsError>>,
 }
 
 impl LateWriter {
-    /// `opener` has opened `ino`.
+    /// An open of `ino` by `opener`.
     #[must_use]
     pub fn new(ino: InodeNo, opener: Opener) -> Self {
         Self {
@@ -42,14 +42,15 @@ impl LateWriter {
         }
     }
 
-    /// What writes it, since its first change.
+    /// The file's writer, since the first change.
     #[must_use]
     pub fn writer(&self) -> Option<&Arc<OpenWriter>> {
         self.writer.get()
     }
 
-    /// What writes it: what `begin` makes, unless there is one already. Only one `begin` runs at a time; one that fails
-    /// or is dropped has changed nothing.
+    /// The file's writer; `begin` makes a missing one.
+    ///
+    /// Only one `begin` runs at a time; one that fails or is dropped has changed nothing.
     pub async fn begin(
         &self,
         begin: impl Future<Output = Result<Arc<OpenWriter>, FsError>>,
@@ -60,8 +61,10 @@ impl LateWriter {
         self.writer.get_or_try_init(|| begin).await
     }
 
-    /// A descriptor of the file, which is called `name`, is closed and nothing was changed yet. If it is the opener's, a child
-    /// that has inherited one may make the first change.
+    /// Notes the close of a descriptor of the unchanged file `name`.
+    ///
+    /// After a close by the opener, a child that has inherited a descriptor may make the first
+    /// change.
     pub fn closed_unchanged(&self, closing: &dyn Closing, name: &str) {
         let is_openers = closing.closer(self.opener) == Closer::Opener;
         if is_openers && closing.others(self.ino, name) != Others::Held {
@@ -69,13 +72,13 @@ impl LateWriter {
         }
     }
 
-    /// Whether the opener has closed it, for what writes it.
+    /// Whether the opener has closed the file; shared with the file's writer.
     #[must_use]
     pub fn was_closed(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.was_closed)
     }
 
-    /// A write was refused.
+    /// Notes a refused write.
     pub fn refuse(&self, error: &FsError) {
         let mut refused = self.refused.lock();
         refused.get_or_insert_with(|| error.clone());

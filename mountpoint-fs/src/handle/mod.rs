@@ -1,7 +1,7 @@
-//! Open files: what stays the same from `open` to `release`.
+//! Open files: the state that stays the same from `open` to `release`.
 //!
-//! Knows no names and no inodes' contents. Invariant: a handle number is never used twice, so a late request can
-//! never hit another open. The table's lock is held only to clone an `Arc`.
+//! Knows no names and no inodes' contents. Invariant: a handle number is never used twice, so a
+//! late request can never hit another open. The table's lock is held only to clone an `Arc`.
 
 mod handle_table;
 mod late_writer;

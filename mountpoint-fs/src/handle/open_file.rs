@@ -1,4 +1,4 @@
-//! A file that is open.
+//! An open file.
 
 use std::sync::Arc;
 
@@ -12,33 +12,38 @@ use crate::sync::Mutex;
 /// One open of a file: it is read or written, never both at once.
 #[derive(Debug)]
 pub enum OpenFile {
-    /// Of one version, which stays the same. Reads may run in parallel: the reader needs no lock from here.
+    /// An open for reading one version. Reads may run in parallel: the reader needs no lock from
+    /// here.
     Reading {
-        /// The inode, which is there as long as this is.
+        /// The inode, which lives at least as long as this value.
         ino: InodeNo,
         /// Reads the version that was opened.
         reader: Reader,
-        /// Looks at how it is read, where that tells how to open it the next time.
+        /// Observes the reads where they decide how the next open is served.
         watch: Option<ReadWatch>,
-        /// Where it was opened for both (`O_RDWR`) and may be replaced: from its first change on it is only written.
+        /// Set for `O_RDWR` where the file may be replaced. From its first change on it is only
+        /// written.
         late: Option<LateWriter>,
     },
-    /// Of a file that is being written, and that was synchronised: of the newest version that is stored.
+    /// An open for reading a file that another handle writes and has synchronised. Follows the
+    /// newest stored version.
     Following {
-        /// The inode, which is there as long as this is.
+        /// The inode, which lives at least as long as this value.
         ino: InodeNo,
-        /// Reads the version that was the newest when it was read last. The lock is a leaf.
+        /// Reads the version that was the newest at the last read. The lock is a leaf.
         reader: Mutex<Arc<Reader>>,
     },
-    /// Of a file that is open for writing and was not changed yet.
+    /// An open for writing, unchanged so far.
     Unchanged(LateWriter),
-    /// Of a file that is being written.
+    /// An open for writing, after its first change.
     Writing(Arc<OpenWriter>),
 }
 
 impl OpenFile {
-    /// What reads it, and what looks at that; [`FsError::OneWay`] if it is open for writing, [`FsError::Unsupported`] if
-    /// that may change from read to read.
+    /// The inode, the reader and its observer.
+    ///
+    /// [`FsError::OneWay`] if the file is open for writing, [`FsError::Unsupported`] if the reader
+    /// may change from read to read.
     pub fn reading(&self) -> Result<(InodeNo, &Reader, Option<&ReadWatch>), FsError> {
         match self {
             Self::Reading {
@@ -50,12 +55,13 @@ impl OpenFile {
                 "a file that is being written is not copied on the server",
             )),
             Self::Reading { .. } | Self::Unchanged(_) | Self::Writing(_) => Err(FsError::OneWay(
-                "what was written to a file can be read when it is closed",
+                "a file that is being written can be read after its close",
             )),
         }
     }
 
-    /// Whether it is being written and `offset` is behind what was: nothing is to be read there, as in any other file.
+    /// Whether the file is being written and ends at or before `offset`. A read there returns no
+    /// bytes.
     #[must_use]
     pub fn is_written_up_to(&self, offset: u64) -> bool {
         let open = match self {
@@ -67,13 +73,13 @@ impl OpenFile {
         })
     }
 
-    /// What writes it: [`FsError::OneWay`] if nothing does, or the error of the first write that was refused.
+    /// The writer: [`FsError::OneWay`] if there is none, or the error of the first refused write.
     pub fn writing(&self) -> Result<&Arc<OpenWriter>, FsError> {
         if let Self::Writing(open) = self {
             return Ok(open);
         }
         let late = self.late().ok_or(FsError::OneWay(
-            "an existing file that is opened for both without O_TRUNC is only read; with --allow-changes, or \
+            "an existing file that is opened for reading and writing without O_TRUNC is only read; with --allow-changes, or \
              --allow-overwrite alone, and without O_SYNC, it can be cut to nothing and replaced",
         ))?;
         late.writer().ok_or_else(|| {
@@ -82,7 +88,7 @@ impl OpenFile {
         })
     }
 
-    /// What begins to write it with its first change, or has begun so.
+    /// The deferred writer, before the first change or after it.
     #[must_use]
     pub fn late(&self) -> Option<&LateWriter> {
         match self {
@@ -98,7 +104,7 @@ impl OpenFile {
         self.late().and_then(LateWriter::refusal)
     }
 
-    /// What is to write it with its first change, which has not come.
+    /// The deferred writer of a file that is unchanged so far.
     #[must_use]
     pub fn unchanged(&self) -> Option<&LateWriter> {
         self.late().filter(|late| late.writer().is_none())

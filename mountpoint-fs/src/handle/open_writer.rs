@@ -1,10 +1,11 @@
-//! A file that is open for writing, and which of its closes ends it.
+//! A file that is open for writing, and the rule which `close` ends it.
 //!
-//! The kernel tells of each `close`, also of a descriptor that was duplicated or inherited, and not which one is the last.
-//! A close that has bytes to store stores them and returns the error, if there is one; not one by another process than
-//! the opener, while the opener lives and has not closed it (a child of it has ended). A file that nothing was written to
-//! is stored by a close as well, unless the process that closes has it open once more: a shell moves the descriptor and
-//! closes the first one, before the command has written anything.
+//! The kernel reports each `close`, also of a duplicated or inherited descriptor, but not which one
+//! is the last. A close that finds unsaved bytes stores them and returns any error. The exception
+//! is a close by another process while the opener lives and has not closed the file (the end of a
+//! child). A close stores a file without writes as well, unless the closing process has it open
+//! once more: a shell duplicates the descriptor and closes the original before the command has
+//! written anything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,38 +13,40 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::operation::InodeNo;
 use crate::write::Writer;
 
-/// One open of a file for writing; or several of one process, of a file that nothing was written to yet.
+/// One open of a file for writing. Several by one process, before the first write, share it.
 #[derive(Debug)]
 pub struct OpenWriter {
-    /// The inode, which is there as long as this is.
+    /// The inode, which lives at least as long as this value.
     pub ino: InodeNo,
     /// Takes the bytes.
     pub writer: Arc<Writer>,
     opener: Opener,
-    /// Handles that have it.
+    /// Number of its handles.
     handles: AtomicU32,
-    /// Bytes were written since it was opened.
+    /// Bytes were written since the open.
     was_written: AtomicBool,
-    /// The opener's process has closed one of its descriptors, and was not seen to have moved it; maybe before there was
-    /// anything to write.
+    /// The opener's process has closed its descriptor for good, maybe before the first write. A
+    /// visible duplicate means that it has not.
     was_closed: Arc<AtomicBool>,
-    /// The opener or an heir has closed one since it was written.
+    /// The opener or an heir has closed a descriptor since the last write.
     was_ended: AtomicBool,
-    /// The opener or an heir has closed one, or the file was synchronised: others may look at it now.
+    /// The opener or an heir has closed a descriptor, or the file was synchronised. Other opens may
+    /// read it now.
     was_flushed: AtomicBool,
 }
 
-/// The process that opened a file. A number alone may be another process's later.
+/// The process that opened a file. The kernel may reuse a process id, so the start time belongs to
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opener {
-    /// The kernel's number; 0 if it is out of sight.
+    /// The process id; 0 if the process is not visible.
     pub process: u32,
-    /// When it began, in the kernel's ticks since the boot.
+    /// The start time, in the kernel's ticks since the boot.
     pub started: u64,
 }
 
 impl Opener {
-    /// Nobody knows who.
+    /// An unknown process.
     pub const UNSEEN: Self = Self {
         process: 0,
         started: 0,
@@ -52,42 +55,44 @@ impl Opener {
 
 /// A process that closes a descriptor.
 pub trait Closing: Send + Sync {
-    /// Who it is, for a file that `opener` opened.
+    /// The closing process's relation to `opener`.
     fn closer(&self, opener: Opener) -> Closer;
-    /// Whether it has another descriptor of the file `ino`, called `name`, that is open for writing.
+    /// Whether the process has another descriptor for writing of the file `ino`, called `name`.
     fn others(&self, ino: InodeNo, name: &str) -> Others;
 }
 
-/// Who closes a descriptor.
+/// The relation of a closing process to the opener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closer {
     /// The process that opened the file.
     Opener,
-    /// Another one, while the opener lives.
+    /// Another process, while the opener lives.
     Child,
-    /// Another one, after the opener has ended.
+    /// Another process, after the opener has ended.
     Heir,
 }
 
-/// Other descriptors of the file that is closed, in the process that closes it.
+/// Other descriptors of the closed file in the process that closes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
-    /// There is one.
+    /// The process has another descriptor.
     Held,
-    /// There is none.
+    /// The process has no other descriptor.
     None,
-    /// The process is out of sight.
+    /// The process is not visible.
     Unknown,
 }
 
 impl OpenWriter {
-    /// `writer` was opened by `opener`.
+    /// A file that `opener` has opened and that `writer` writes.
     #[must_use]
     pub fn new(ino: InodeNo, writer: Arc<Writer>, opener: Opener) -> Self {
         Self::begun(ino, writer, opener, Arc::default())
     }
 
-    /// `writer` makes the first change of what `opener` has opened before, and closed since if it `was_closed`.
+    /// The state at the first change of a file that `opener` opened before.
+    ///
+    /// `was_closed` tells whether the opener has closed it since.
     #[must_use]
     pub fn begun(
         ino: InodeNo,
@@ -107,9 +112,11 @@ impl OpenWriter {
         }
     }
 
-    /// One more handle for `opener`, which opens the file a second time before anything was written to it, as pandas does:
-    /// both write the same bytes. `false` if it is another process, or there is something to be lost. Two processes that
-    /// cannot be seen may be two: an unseen opener never shares.
+    /// Adds a handle for an `opener` that opens the file twice, as pandas does.
+    ///
+    /// Before the first write that is allowed: both handles then write the same bytes. `false` if
+    /// another process opens the file, or if written bytes could be lost. Two invisible processes
+    /// may differ, so an invisible opener never shares.
     #[must_use]
     pub fn share(&self, opener: Opener) -> bool {
         let is_blank = !self.was_written.load(Ordering::Acquire)
@@ -125,7 +132,7 @@ impl OpenWriter {
                 .is_ok()
     }
 
-    /// A handle is closed for good. Whether it was the last one.
+    /// Releases a handle. Returns whether it was the last one.
     #[must_use]
     pub fn released(&self) -> bool {
         self.handles.fetch_sub(1, Ordering::AcqRel) == 1
@@ -136,7 +143,7 @@ impl OpenWriter {
         let closer = closing.closer(self.opener);
         let was_written = self.was_written.load(Ordering::Acquire);
         if !was_written {
-            // A child that has written nothing has nothing to store.
+            // A child has nothing to store before the first write.
             if closer == Closer::Child {
                 return false;
             }
@@ -144,42 +151,43 @@ impl OpenWriter {
                 return false;
             }
         }
-        // A child that ends does not end the file: its opener goes on.
+        // The close of a child does not end the file: its opener goes on.
         if closer != Closer::Child {
             self.was_flushed.store(true, Ordering::Release);
             self.was_ended.store(true, Ordering::Release);
         }
-        // Where others are out of sight it may be the last one: a child then stores once too often, and never too rarely.
+        // Where other descriptors are not visible, this may be the last one: a child then stores
+        // once too often, and never too rarely.
         if closer == Closer::Opener {
             self.was_closed.store(true, Ordering::Release);
         }
         closer != Closer::Child || self.was_closed.load(Ordering::Acquire)
     }
 
-    /// The last name of its path.
+    /// The last component of its path.
     fn name(&self) -> &str {
         let key = self.writer.key().as_str();
         key.rsplit_once('/').map_or(key, |(_, name)| name)
     }
 
-    /// Whether somebody has closed or synchronised it since it was opened.
+    /// Whether the file was closed or synchronised since it was opened.
     #[must_use]
     pub fn was_flushed(&self) -> bool {
         self.was_flushed.load(Ordering::Acquire)
     }
 
-    /// Whether it was synchronised and not closed: more is likely to come.
+    /// Whether the file was synchronised and not closed: more writes are likely.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         self.was_flushed() && !self.was_ended.load(Ordering::Acquire)
     }
 
-    /// It was synchronised.
+    /// Notes that the file was synchronised.
     pub fn synchronised(&self) {
         self.was_flushed.store(true, Ordering::Release);
     }
 
-    /// Bytes were written: whoever looks at it now has to wait for the next close.
+    /// Notes that bytes were written. An open for reading has to wait for the next close.
     pub fn written(&self) {
         self.was_written.store(true, Ordering::Release);
         self.was_flushed.store(false, Ordering::Release);
