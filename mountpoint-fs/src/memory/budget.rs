@@ -1,11 +1,13 @@
-//! One bound on the memory of all blocks.
+//! The limit on the memory of all blocks.
 //!
-//! Counts bytes, knows neither blocks nor files. Whoever makes a block first takes a [`Reservation`] and keeps it
-//! beside the block's memory; dropping it gives the bytes back. Read-ahead is refused when memory is short and
-//! never waits; a read that an application is blocked on waits its turn, first come, first served.
+//! Counts bytes, knows neither blocks nor files. The creator of a block first takes a
+//! [`Reservation`] and keeps it beside the block's memory; dropping it gives the bytes back.
+//! Read-ahead is refused when memory is short and never waits; a read that blocks an application
+//! waits in a first-come, first-served queue.
 //!
-//! Invariant: `used <= limit`, unless one single reservation is larger than the limit and alone, or more was counted
-//! that was in memory already ([`Budget::reserve_held`]); while somebody waits nobody overtakes. Called from any thread; never blocks; wakes with no lock held.
+//! Invariant: `used <= limit`, unless one single reservation is larger than the limit and alone, or
+//! memory that existed already was counted ([`Budget::reserve_held`]); no request overtakes a
+//! waiting one. Called from any thread; never blocks; wakes with no lock held.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,25 +18,25 @@ use std::task::{Context, Poll, Waker};
 use crate::config::limits::READ_AHEAD_QUARTERS;
 use crate::sync::Mutex;
 
-/// What a reservation is for.
+/// The purpose of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// An application waits for these bytes.
     Demand,
-    /// They are asked for ahead of the reader.
+    /// The bytes are prefetched ahead of the reader.
     ReadAhead,
 }
 
-/// What is lacked by those who wait for memory, and by what is in memory beyond the limit.
+/// The memory that waiting requests and existing memory beyond the limit lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// Bytes that must be given back before all of them are served and the limit holds.
+    /// Bytes to give back before all requests are served and the limit holds.
     pub bytes: u64,
-    /// What the largest of them waits for; 0 if nobody waits.
+    /// Bytes of the largest waiting request; 0 if none waits.
     pub largest: u64,
 }
 
-/// The bound. Shared as `Arc<Budget>`.
+/// The limit. Shared as `Arc<Budget>`.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
@@ -48,7 +50,7 @@ struct State {
     used: u64,
     ahead: u64,
     peak: u64,
-    /// Those who wait, in order of their ticket.
+    /// Waiting requests, in order of their ticket.
     queue: VecDeque<Waiter>,
     next_ticket: u64,
 }
@@ -95,7 +97,7 @@ impl Budget {
         self.state.lock().peak
     }
 
-    /// What is lacked; `None` if nobody waits and the limit holds.
+    /// The shortage; `None` if no request waits and the limit holds.
     #[must_use]
     pub fn shortage(&self) -> Option<Shortage> {
         let state = self.state.lock();
@@ -106,7 +108,7 @@ impl Budget {
         is_short.then_some(Shortage { bytes, largest })
     }
 
-    /// `bytes` at once, or `None`.
+    /// Reserves `bytes` at once, or returns `None`.
     #[must_use]
     pub fn try_reserve(self: &Arc<Self>, bytes: u64, purpose: Purpose) -> Option<Reservation> {
         let mut state = self.state.lock();
@@ -130,7 +132,8 @@ impl Budget {
         })
     }
 
-    /// `bytes` that are in memory already, whether or not there is room for them: others get none until there is.
+    /// Counts `bytes` that exist already, even beyond the limit. No other request is served until
+    /// they fit.
     #[must_use]
     pub fn reserve_held(self: &Arc<Self>, bytes: u64) -> Reservation {
         self.state.lock().take(bytes);
@@ -141,8 +144,9 @@ impl Budget {
         }
     }
 
-    /// `bytes` for a read that an application is blocked on, when they are free. The place in the queue is taken
-    /// now, not when the future is first polled.
+    /// Reserves `bytes` when they are free, for a read that blocks an application.
+    ///
+    /// The place in the queue is taken now, not when the future is first polled.
     pub fn reserve(self: &Arc<Self>, bytes: u64) -> Reserve {
         let mut state = self.state.lock();
         let ticket = state.next_ticket;
@@ -180,7 +184,8 @@ impl Budget {
 }
 
 impl State {
-    /// Whether a demand fits. One that is larger than the whole budget is served alone rather than never.
+    /// Whether a demand fits. One that is larger than the whole budget is served alone rather than
+    /// never.
     fn fits(&self, bytes: u64, limit: u64) -> bool {
         self.used == 0 || self.used + bytes <= limit
     }
@@ -190,7 +195,7 @@ impl State {
         self.peak = self.peak.max(self.used);
     }
 
-    /// Takes for those who waited longest, as far as memory goes. Returns whom to wake.
+    /// Serves the oldest requests as far as memory goes. Returns the wakers to call.
     fn serve_queue(&mut self, limit: u64) -> Vec<Waker> {
         let mut woken = Vec::new();
         while let Some(first) = self.queue.front() {
@@ -219,7 +224,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// How many.
+    /// Number of bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -237,7 +242,7 @@ impl Reservation {
         }
     }
 
-    /// Takes `other` in: one reservation of both. Panics if they are for different purposes.
+    /// Merges `other` into this reservation. Panics if their purposes differ.
     pub fn merge(&mut self, mut other: Self) {
         assert!(Arc::ptr_eq(&self.budget, &other.budget));
         assert_eq!(self.purpose, other.purpose);
@@ -405,7 +410,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken, waited for and dropped: never above the limit, nothing lost, everybody served.
+        /// After any operations the limit holds, no byte is lost, every request is served.
         #[test]
         fn counts_add_up(ops in proptest::collection::vec((0u8..4, 1u64..40, any::<prop::sample::Index>()), 1..80)) {
             let budget = Budget::new(100);
@@ -425,7 +430,7 @@ mod tests {
             while !waiting.is_empty() {
                 let before = waiting.len();
                 waiting.retain_mut(|place| place.now_or_never().is_none());
-                prop_assert!(waiting.len() < before, "somebody is served each time");
+                prop_assert!(waiting.len() < before, "a request is served each time");
             }
             prop_assert_eq!(budget.used(), 0);
             prop_assert_eq!(budget.state.lock().ahead, 0);

@@ -1,4 +1,4 @@
-//! Who holds how much memory.
+//! Memory accounting.
 
 mod budget;
 
