@@ -1,4 +1,6 @@
-//! Why an operation failed, sorted by what the application should be told. `fuse::errno` alone turns it into an errno.
+//! Errors of operations, sorted by what the application is told.
+//!
+//! Only `fuse::errno` turns them into an errno.
 
 use mountpoint_client::{ClientError, ErrorKind};
 
@@ -20,19 +22,20 @@ pub enum FsError {
     /// The name cannot be part of a key.
     #[error("name cannot be part of an S3 key: {0}")]
     InvalidName(&'static str),
-    /// The handle is not open, or not for this.
+    /// The handle is not open, or not open for this operation.
     #[error("bad file handle")]
     BadHandle,
-    /// The handle only reads, or only writes. Says why.
+    /// The handle only reads, or only writes. The text gives the reason.
     #[error("{0}")]
     OneWay(&'static str),
-    /// The inode is not known (any more), or the object behind an open file was replaced or deleted.
+    /// The inode is unknown by now, or an open file's object was replaced or deleted.
     #[error("stale: {0}")]
     Stale(String),
     /// The mount allows no writes.
     #[error("read-only file system")]
     ReadOnly,
-    /// The mount's flags do not allow this, or the file is being written. Says which flag would allow it.
+    /// The mount's flags forbid the operation, or the file is being written. The text names the
+    /// flag.
     #[error("{0}")]
     NotPermitted(String),
     /// There is no extended attribute of that name.
@@ -44,26 +47,25 @@ pub enum FsError {
     /// The directory has entries.
     #[error("directory not empty")]
     NotEmpty,
-    /// More than this mount remembers.
+    /// The operation exceeds what this mount can remember.
     #[error("no space: {0}")]
     NoSpace(String),
-    /// Only a copy of the bytes would do it: the application is to make one.
+    /// Only a copy of the bytes can do it. The error makes the application copy by itself.
     #[error("{0}")]
     NeedsCopy(String),
-    /// Somebody else is changing it.
+    /// Another process or client is changing the object.
     #[error("busy: {0}")]
     Busy(String),
-    /// More than an object, or this upload, can hold.
+    /// The size exceeds the limit of an object, or of this upload.
     #[error("file too large: {0}")]
     TooLarge(String),
     /// An offset or a flag that this file system has no meaning for.
     #[error("invalid argument: {0}")]
     InvalidArgument(&'static str),
-    /// The file is written from its beginning to its end, and this is not the next byte; or it was opened in a way
-    /// that asks for more than that.
+    /// The write is not at the file's end, or the open asks for random writes.
     #[error("{0}")]
     NotSequential(String),
-    /// The operation does not exist here.
+    /// The file system does not support the operation.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
     /// S3 denied access, or the object is archived.
@@ -78,7 +80,7 @@ pub enum FsError {
 }
 
 impl From<ClientError> for FsError {
-    /// What the application is told of a failed request; the text goes to the log and says what would change it.
+    /// Converts a failed request. The text goes to the log and names what would change the outcome.
     fn from(error: ClientError) -> Self {
         match error.kind {
             ErrorKind::NotFound => Self::NotFound,

@@ -1,4 +1,4 @@
-//! What operations take, return and fail with: the words that all layers from `fs` down speak.
+//! Arguments, results and errors of operations: the vocabulary of all layers from `fs` down.
 //!
 //! Plain values; knows no layer.
 

@@ -1,18 +1,19 @@
 //! POSIX attributes in the metadata of an object, as s3fs stores them.
 //!
-//! Pure. Numbers are decimal, but for rclone's modes; the mode has the file's kind in it, and times may have a fraction. What cannot be
-//! understood is left out: somebody else's metadata must not hide a file.
+//! Pure. Numbers are decimal, except for rclone's modes; the mode includes the file type, and times
+//! may have a fraction. Unintelligible values are left out: another program's metadata must not
+//! hide a file.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::types::{Attributes, FileKind};
 
-/// What an object says of itself.
+/// The POSIX attributes that an object's metadata contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PosixAttributes {
     /// Permission bits.
     pub mode: Option<u16>,
-    /// Whether the object is a symbolic link, its bytes being where it leads.
+    /// Whether the object is a symbolic link, whose bytes are the target.
     pub is_link: bool,
     /// Owner.
     pub uid: Option<u32>,
@@ -23,7 +24,7 @@ pub struct PosixAttributes {
 }
 
 impl PosixAttributes {
-    /// What `metadata` says: names without the `x-amz-meta-` prefix, and values.
+    /// Parses `metadata`: names without the `x-amz-meta-` prefix, and values.
     #[must_use]
     pub fn of(metadata: &[(String, String)]) -> Self {
         let value = |wanted: &str| {
@@ -42,7 +43,7 @@ impl PosixAttributes {
         }
     }
 
-    /// What `attributes` are, to be stored.
+    /// The POSIX attributes of `attributes`, to be stored.
     #[must_use]
     pub fn of_attributes(attributes: &Attributes) -> Self {
         Self {
@@ -54,7 +55,7 @@ impl PosixAttributes {
         }
     }
 
-    /// Shows it in the stat data of a file or directory.
+    /// Applies them to the stat data of a file or directory.
     pub fn show(&self, attributes: &mut Attributes) {
         if self.is_link && attributes.kind == FileKind::File {
             attributes.kind = FileKind::SymbolicLink;
@@ -65,8 +66,8 @@ impl PosixAttributes {
         attributes.mtime = self.mtime.unwrap_or(attributes.mtime);
     }
 
-    /// Puts it into the metadata of an object that is a `kind`, with the time `changed` of this change. Other metadata
-    /// stays.
+    /// Puts them into the metadata of an object of type `kind`, changed at `changed`. Other
+    /// metadata stays.
     pub fn store(&self, kind: FileKind, changed: SystemTime, metadata: &mut Vec<(String, String)>) {
         let kind = match kind {
             FileKind::File => FILE,
@@ -89,27 +90,30 @@ impl PosixAttributes {
         }
     }
 
-    /// Whether metadata name the moment of their change, which those of no other version do.
+    /// Whether the metadata name the moment of their change, which no other version's metadata do.
     #[must_use]
     pub fn says_when(metadata: &[(String, String)]) -> bool {
         let mut names = metadata.iter().map(|(name, _)| name);
         names.any(|name| name.eq_ignore_ascii_case(CTIME))
     }
 
-    /// The object is written to: its time is no longer what its metadata say.
+    /// Removes the time from the metadata of an object that is written to. The stored time is
+    /// outdated.
     pub fn forget_time(metadata: &mut Vec<(String, String)>) {
         metadata.retain(|(name, _)| !name.eq_ignore_ascii_case(MTIME));
     }
 }
 
-/// s3fs writes decimal, rclone octal: 33188 and 100644 are the same. What is no mode in decimal is octal.
+/// Parses a mode: s3fs writes decimal, rclone octal, so 33188 and 100644 are equal.
+///
+/// A text that is no mode in decimal is octal.
 fn mode_of(text: &str) -> Option<u32> {
     let is_mode = |mode: &u32| KINDS.contains(&(mode & !PERMISSIONS));
     let decimal = text.parse().ok().filter(is_mode);
     decimal.or_else(|| u32::from_str_radix(text, 8).ok().filter(is_mode))
 }
 
-/// Seconds since 1970, with or without a fraction.
+/// Parses seconds since 1970, with or without a fraction.
 fn time_of(text: &str) -> Option<SystemTime> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let (is_before, seconds) = match seconds.strip_prefix('-') {
@@ -129,7 +133,7 @@ fn time_of(text: &str) -> Option<SystemTime> {
     }
 }
 
-/// As s3fs writes it. Before 1970 the fraction is left out.
+/// Formats a time as s3fs does. Before 1970 the fraction is left out.
 fn text_of(time: SystemTime) -> String {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) if since.subsec_nanos() == 0 => since.as_secs().to_string(),
@@ -150,7 +154,7 @@ const FILE: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 
-/// What a mode can be besides its permissions: nothing, one of these, a pipe, a device, a socket.
+/// File types in a mode. None, those that a mount shows, a pipe, devices, a socket.
 const KINDS: [u32; 8] = [
     0, FILE, DIRECTORY, LINK, 0o010_000, 0o020_000, 0o060_000, 0o140_000,
 ];
@@ -207,7 +211,7 @@ mod tests {
         check(&[("Mode", "41471")], mode(0o777, true));
         check(&[("mode", "16877")], mode(0o755, false));
         check(&[("mode", "420")], mode(0o644, false));
-        // A pipe of s3fs, and rclone's file, directory and link.
+        // A pipe by s3fs; a file, a directory and a link by rclone.
         check(&[("mode", "4516")], mode(0o644, false));
         check(&[("mode", "100644")], mode(0o644, false));
         check(&[("mode", "40755")], mode(0o755, false));

@@ -1,11 +1,12 @@
-//! A file that is being written, as far as others see it.
+//! The visible state of a file that is being written.
 
 use std::time::SystemTime;
 
 use crate::sync::Mutex;
 
-/// Size and time of a file that is being written: kept by who writes it, read by who answers `stat`.
-/// The lock is a leaf, held for an instant.
+/// Size and time of a file that is being written.
+///
+/// The writer updates them, `stat` reads them. The lock is a leaf, held for an instant.
 #[derive(Debug)]
 pub struct Progress(Mutex<State>);
 
@@ -13,7 +14,7 @@ pub struct Progress(Mutex<State>);
 struct State {
     size: u64,
     mtime: SystemTime,
-    /// Whether somebody set the time, and nothing was written since.
+    /// Whether an application set the time, and no write followed.
     is_set: bool,
 }
 
@@ -40,14 +41,14 @@ impl Progress {
         self.0.lock().mtime
     }
 
-    /// The time that somebody set, if nothing was written since.
+    /// The time that an application set, if no write followed.
     #[must_use]
     pub fn set_time(&self) -> Option<SystemTime> {
         let state = self.0.lock();
         state.is_set.then_some(state.mtime)
     }
 
-    /// The file has `size` bytes since `mtime`.
+    /// Sets the size and the time of the last change.
     pub fn advance(&self, size: u64, mtime: SystemTime) {
         *self.0.lock() = State {
             size,
@@ -56,7 +57,7 @@ impl Progress {
         };
     }
 
-    /// Somebody set the time of the last change. The next write changes it again.
+    /// Sets the time of the last change. The next write changes it again.
     pub fn set_mtime(&self, mtime: SystemTime) {
         let mut state = self.0.lock();
         (state.mtime, state.is_set) = (mtime, true);

@@ -1,16 +1,18 @@
-//! What a name is looked up for.
+//! The purpose of a lookup.
 
 use futures::future::BoxFuture;
 
-/// Tells what the system call is about that a look-up belongs to. It costs something to find out, and is asked only where it
-/// makes a difference.
+/// Tells the system call that a lookup belongs to.
+///
+/// The answer is not free, so callers ask only where it makes a difference.
 pub trait Purpose: Sync {
-    /// Whether the call makes a file of `name`, which it looks up, if that is absent, and does nothing else with it. `false`
-    /// where that is not known.
+    /// Whether the system call only creates a file `name` if it is absent.
+    ///
+    /// `false` where that is unknown.
     fn is_to_make_file<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool>;
 }
 
-/// A look at the name, or nobody knows what for.
+/// A lookup that only looks, or whose purpose is unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct Looking;
 

@@ -1,4 +1,4 @@
-//! A wish that a long operation end early.
+//! A request that a long operation end early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,9 @@ use tokio::sync::Notify;
 
 use super::FsError;
 
-/// Told to an operation that must not be left half-way where it happens to be: it looks at it where it can stop.
+/// A stop request for an operation that must not be cancelled at an arbitrary point.
+///
+/// The operation checks it wherever it can stop safely.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<Wish>);
 
@@ -18,30 +20,30 @@ struct Wish {
 }
 
 impl Stop {
-    /// Nobody wishes it, and nobody ever will.
+    /// A stop request that is never made.
     #[must_use]
     pub fn never() -> Self {
         Self::default()
     }
 
-    /// From now on it is wished.
+    /// Requests the stop.
     pub fn ask(&self) {
         self.0.is_asked.store(true, Ordering::Release);
         self.0.asked.notify_waiters();
     }
 
-    /// Whether it is wished.
+    /// Whether the stop was requested.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.0.is_asked.load(Ordering::Acquire)
     }
 
-    /// Returns when it is asked for after this was called.
+    /// Returns when the stop is requested after this call.
     pub fn asked(&self) -> impl Future<Output = ()> + Send + '_ {
         self.0.asked.notified()
     }
 
-    /// [`FsError::Interrupted`] if it is wished.
+    /// [`FsError::Interrupted`] if the stop was requested.
     pub fn check(&self) -> Result<(), FsError> {
         if self.is_asked() {
             Err(FsError::Interrupted)

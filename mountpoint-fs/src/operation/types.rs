@@ -1,4 +1,4 @@
-//! What operations take and return.
+//! Arguments and results of operations.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 use mountpoint_crt_sys::block::Block;
 use smallvec::SmallVec;
 
-/// What the kernel knows a file by; valid while its lookup count is above 0. The root is 1.
+/// The kernel's number of a file; valid while its lookup count is above 0.
+///
+/// The root is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InodeNo(pub u64);
 
@@ -15,13 +17,15 @@ impl InodeNo {
     /// The mounted prefix itself.
     pub const ROOT: Self = Self(1);
 
-    /// A number that no inode has, for a name that is listed and not looked up yet: inodes are counted up from 1.
+    /// A number without an inode, for a name that was listed but not looked up.
+    ///
+    /// Inodes are counted up from 1.
     #[must_use]
     pub fn provisional(hash: u64) -> Self {
         Self(hash & !Self::UNKNOWN_KIND | Self::PROVISIONAL)
     }
 
-    /// The same number for a name that may turn out to be a symbolic link.
+    /// The provisional number of a name that may turn out to be a symbolic link.
     #[must_use]
     pub fn of_unknown_kind(self) -> Self {
         Self(self.0 | Self::UNKNOWN_KIND)
@@ -54,22 +58,22 @@ pub enum FileKind {
     File,
     /// A prefix.
     Directory,
-    /// An object that says it is one; only with `--posix-metadata`.
+    /// An object whose metadata mark it as a link; only with `--posix-metadata`.
     SymbolicLink,
 }
 
 /// stat data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Of which inode.
+    /// The inode.
     pub ino: InodeNo,
-    /// What it is.
+    /// File type.
     pub kind: FileKind,
     /// Size in bytes; 0 for directories.
     pub size: u64,
     /// Time of the last change; mount time for directories.
     pub mtime: SystemTime,
-    /// Permission bits; 0 for an archived object, which nobody can read.
+    /// Permission bits; 0 for an archived object, which cannot be read.
     pub mode: u16,
     /// Number of links: 1, 2 for directories.
     pub nlink: u32,
@@ -84,37 +88,37 @@ pub struct Attributes {
 /// Reply to `lookup`: the lookup count of the inode was raised by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What the name means.
+    /// Attributes of the inode.
     pub attributes: Attributes,
     /// How long the kernel may keep the name, counted from the reply.
     pub ttl: Duration,
 }
 
-/// How a file is to be opened.
+/// Options of an open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
     /// `O_RDONLY`, `O_WRONLY` or `O_RDWR` asks for writing.
     pub write: bool,
-    /// `O_DIRECT`: every read is to reach the store.
+    /// `O_DIRECT`: every read must reach the store.
     pub direct: bool,
-    /// The thread that opens, as this process numbers it; 0 if it cannot.
+    /// The thread that opens, as numbered in this process's namespace. 0 if it has no number there.
     pub process: u32,
 }
 
-/// How a file is to be opened for writing.
+/// Options of an open for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "flags of `open` are independent of each other"
 )]
 pub struct WriteOptions {
-    /// `O_TRUNC`: what is there goes.
+    /// `O_TRUNC`: the existing bytes are dropped.
     pub truncate: bool,
-    /// `O_APPEND`: every write goes behind what is there.
+    /// `O_APPEND`: every write goes to the end of the file.
     pub append: bool,
     /// `O_SYNC` or `O_DSYNC`: a write returns when it is stored.
     pub synchronous: bool,
-    /// `O_RDWR`: it may be read and mapped, too.
+    /// `O_RDWR`: the file may be read and mapped, too.
     pub both: bool,
     /// Permission bits of a new file; kept with `--posix-metadata`.
     pub mode: Option<u16>,
@@ -124,25 +128,25 @@ pub struct WriteOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "what an open says is independent of each other"
+    reason = "flags of the reply are independent of each other"
 )]
 pub struct Opened {
     /// The handle.
     pub handle: HandleNo,
     /// Replies go to the application without passing through the page cache (`FOPEN_DIRECT_IO`).
     pub direct_io: bool,
-    /// It may be longer the next time it is read: its replies must not pass through the page cache.
+    /// The file may grow between reads: its replies must not pass through the page cache.
     pub grows: bool,
-    /// Pages cached by an earlier open are still right (`FOPEN_KEEP_CACHE`).
+    /// Pages cached by an earlier open are still valid (`FOPEN_KEEP_CACHE`).
     pub keep_cache: bool,
-    /// `close` is to be told of, and its error to be returned.
+    /// The file system wants to see each `close`, and `close` returns its error.
     pub flush: bool,
 }
 
-/// What `rename` does with what has the new name already.
+/// How `rename` treats an existing destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {
-    /// Replaces it.
+    /// Replaces the destination.
     Replace,
     /// Refuses (`RENAME_NOREPLACE`).
     KeepExisting,
@@ -151,19 +155,19 @@ pub enum RenameMode {
 /// A new time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeChange {
-    /// That of the change.
+    /// The time of the change.
     Now,
-    /// Counted from 1970.
+    /// A time counted from 1970.
     At {
         /// Whole seconds, negative before 1970.
         seconds: i64,
-        /// Nanoseconds behind them.
+        /// Nanoseconds within the second.
         nanos: u32,
     },
 }
 
 impl TimeChange {
-    /// Whether it changes nothing where the time is `time`.
+    /// Whether the change leaves the time `time` as it is.
     #[must_use]
     pub fn is(self, time: SystemTime) -> bool {
         let since = time.duration_since(SystemTime::UNIX_EPOCH);
@@ -176,14 +180,14 @@ impl TimeChange {
     }
 }
 
-/// What setting an extended attribute does with one that is there.
+/// How setting an extended attribute treats an existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetMode {
-    /// Gives it the value, whether it is there or not.
+    /// Sets the value in either case.
     Any,
-    /// It is not to be there (`XATTR_CREATE`).
+    /// The attribute must be new (`XATTR_CREATE`).
     Create,
-    /// It is to be there (`XATTR_REPLACE`).
+    /// The attribute must exist (`XATTR_REPLACE`).
     Replace,
 }
 
@@ -202,7 +206,7 @@ pub struct AttributeChange {
     pub atime: Option<TimeChange>,
     /// Time of the last change.
     pub mtime: Option<TimeChange>,
-    /// The open file that is meant: `ftruncate`.
+    /// The open file of an `ftruncate`.
     pub handle: Option<HandleNo>,
 }
 
@@ -223,7 +227,7 @@ impl ReadData {
         self.slices.iter().map(|(_, range)| range.len()).sum()
     }
 
-    /// Whether there are none: the read began at or behind the end of the file.
+    /// Whether there are no bytes. The read began at or behind the end of the file.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -247,31 +251,31 @@ pub struct DirectoryEntry {
     pub name: String,
     /// Pass it to the next `read_directory` to continue behind this entry.
     pub next_offset: u64,
-    /// Attributes and entry validity; of `.` and `..` only the inode number and the kind are used.
+    /// Attributes and entry validity. Of `.` and `..` only the inode number and the kind are used.
     pub entry: Entry,
 }
 
-/// Where directory entries go: the reply that is being filled.
+/// The destination of directory entries: the reply that is being filled.
 pub trait DirectorySink: Send {
     /// Adds an entry, or returns `false` and is full.
     fn add(&mut self, entry: &DirectoryEntry) -> bool;
 }
 
-/// A name that the kernel had better forget.
+/// A name that the kernel should forget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaleName {
-    /// The directory it is in.
+    /// Its directory.
     pub directory: InodeNo,
     /// The name.
     pub name: Arc<str>,
 }
 
-/// Files that nobody uses while there are too many inodes.
+/// Names of unused files, while the table has too many inodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surplus {
-    /// What the kernel had better forget: a few of many.
+    /// The names that the kernel should forget: a few of many.
     pub names: Vec<StaleName>,
-    /// When the next are to be asked for, once the kernel was told these.
+    /// The pause before the next batch, once the kernel was told these.
     pub pause: Duration,
 }
 
@@ -280,7 +284,7 @@ pub struct Surplus {
 pub struct StatFs {
     /// Size of a block in bytes.
     pub block_size: u32,
-    /// Blocks in all and free: a bucket has no end.
+    /// Blocks in all and free: a bucket has no size limit.
     pub blocks: u64,
     /// Longest name.
     pub name_len_max: u32,

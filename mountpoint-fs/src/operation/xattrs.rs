@@ -1,7 +1,8 @@
 //! Extended attributes in the metadata of an object, as s3fs stores them.
 //!
-//! Pure. All of them are one header, `x-amz-meta-xattr`: JSON of names and values in base64, with every byte that is not
-//! plain written as `%XX`. What cannot be understood counts for nothing: somebody else's metadata must not hide a file.
+//! Pure. All of them are in one header, `x-amz-meta-xattr`: JSON of names and base64 values, with
+//! every byte that is not plain written as `%XX`. An unintelligible value is ignored: another
+//! program's metadata must not hide a file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,12 +10,12 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The extended attributes that an object carries, by name.
+/// The extended attributes of an object, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtendedAttributes(BTreeMap<String, Vec<u8>>);
 
 impl ExtendedAttributes {
-    /// What `metadata` says: names without the `x-amz-meta-` prefix, and values.
+    /// Parses `metadata`: names without the `x-amz-meta-` prefix, and values.
     #[must_use]
     pub fn of(metadata: &[(String, String)]) -> Self {
         let mut headers = metadata.iter();
@@ -23,7 +24,7 @@ impl ExtendedAttributes {
         Self(parsed.unwrap_or_default())
     }
 
-    /// Puts them into the metadata of an object. Other metadata stays.
+    /// Puts the attributes into the metadata of an object. Other metadata stays.
     pub fn store(&self, metadata: &mut Vec<(String, String)>) {
         metadata.retain(|(name, _)| !name.eq_ignore_ascii_case(HEADER));
         if !self.0.is_empty() {
@@ -42,7 +43,7 @@ impl ExtendedAttributes {
         self.0.insert(name.to_owned(), value.to_vec());
     }
 
-    /// Removes `name`. Whether it was there.
+    /// Removes `name`. Returns whether it existed.
     pub fn remove(&mut self, name: &str) -> bool {
         self.0.remove(name).is_some()
     }
@@ -73,7 +74,7 @@ impl ExtendedAttributes {
 
 fn parse(text: &str) -> Option<BTreeMap<String, Vec<u8>>> {
     let json: BTreeMap<String, String> = serde_json::from_slice(&decode(text)?).ok()?;
-    // An attribute whose value is broken is left out, the others stay.
+    // An attribute whose value is broken is left out; the others stay.
     let pairs = json.into_iter().filter_map(|(name, value)| {
         let value = STANDARD.decode(value.trim()).ok()?;
         Some((name, value))
@@ -81,7 +82,7 @@ fn parse(text: &str) -> Option<BTreeMap<String, Vec<u8>>> {
     Some(pairs.collect())
 }
 
-/// `%XX` to bytes.
+/// Decodes `%XX` to bytes.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());
@@ -120,7 +121,8 @@ mod tests {
             }
             assert_eq!(read, wanted, "{text}");
         }
-        // `setfattr -n user.colour -v blue`, and two of them, by s3fs 1.90.
+        // Written by `setfattr -n user.colour -v blue` on s3fs 1.90, with one attribute and with
+        // two.
         check(
             "%7B%22user.colour%22%3A%22Ymx1ZQ%3D%3D%22%7D",
             &[("user.colour", b"blue")],
