@@ -1,42 +1,44 @@
-//! What a mount has more of on a larger machine, or with more memory.
+//! Settings that grow with the machine's cores and memory.
 //!
-//! Pure. Measured on 2 cores only; above that arithmetic from what one thread was measured to do, and bounded.
+//! Pure. Measured on 2 cores only; above that, extrapolated from the measured work of one thread,
+//! and bounded.
 
 use super::limits::{
     MAX_BACKGROUND_MAX, MAX_BACKGROUND_MIN, SESSION_THREADS_MIN, WRITE_SIZE_MAX, WRITE_SIZE_MIN,
     WRITE_SIZE_SHARE,
 };
 
-/// Session threads of a machine with so many cores, if at most `threads_max` are wanted.
+/// Session threads of a machine with so many cores, `threads_max` at most.
 ///
-/// They only take requests and send replies that are ready, so few are enough: on 2 cores 4 instead of 1 raise one stream
-/// from 2.9 to 4.3 GB/s, because one can wait in `read` while another copies, and 16 are no faster than 4. But one of them
-/// copies 4 to 8 GB a second at most, and 2.5 to 4 where files are written: 16 are for 400 Gbit/s.
+/// The threads only take requests and send finished replies, so few are enough: on 2 cores, 4
+/// threads instead of 1 raise one stream from 2.9 to 4.3 GB/s, because one can wait in `read` while
+/// another copies, and 16 are no faster than 4. But one thread copies 4 to 8 GB a second at most,
+/// and 2.5 to 4 where files are written: 16 are for 400 Gbit/s.
 #[must_use]
 pub fn session_threads(cores: usize, threads_max: usize) -> usize {
     threads_max.min((cores / 6).max(SESSION_THREADS_MIN)).max(1)
 }
 
-/// Threads of timers and control requests: what each does is short, but a listing of 1,000 names takes one of them
-/// a millisecond.
+/// Threads of timers and control requests. Each task is short, but a listing of 1,000 names takes a
+/// thread one millisecond.
 #[must_use]
 pub fn runtime_threads(cores: usize) -> usize {
     (cores / 16).clamp(2, 8)
 }
 
-/// FUSE's `max_background`: a slot costs nothing while it is not used, and many cores have many readers.
+/// FUSE's `max_background`: an unused slot costs nothing, and many cores have many readers.
 #[must_use]
 pub fn max_background(cores: usize) -> u16 {
     let wanted = u16::try_from(cores.saturating_mul(16)).unwrap_or(u16::MAX);
     wanted.clamp(MAX_BACKGROUND_MIN, MAX_BACKGROUND_MAX)
 }
 
-/// Largest WRITE of a mount with `memory` bytes: hundreds of threads may have one waiting each.
+/// Largest WRITE of a mount with `memory` bytes. Each of hundreds of threads may have one waiting.
 #[must_use]
 pub fn write_max(memory: u64) -> u32 {
     let share = usize::try_from(memory / WRITE_SIZE_SHARE).unwrap_or(usize::MAX);
     let size = share.clamp(WRITE_SIZE_MIN, WRITE_SIZE_MAX);
-    // Whole pages of any size, however odd the memory is.
+    // A power of two is a multiple of any page size.
     1 << size.ilog2()
 }
 

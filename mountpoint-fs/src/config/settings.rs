@@ -1,4 +1,4 @@
-//! What the file system is told at start-up. Resolved once, by `mount`; never changed while mounted.
+//! Settings of the file system. `mount` resolves them once; they never change while mounted.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ pub struct FsConfig {
     pub names: NamesConfig,
     /// Settings of the read path.
     pub read: ReadConfig,
-    /// What may be changed, and how.
+    /// Permitted changes, and their settings.
     pub write: WriteConfig,
 }
 
 impl Default for FsConfig {
-    /// The whole bucket, whose files are root's, as they are without flags.
+    /// The whole bucket with files that belong to root: the defaults of the flags.
     fn default() -> Self {
         Self {
             prefix: String::new(),
@@ -45,20 +45,20 @@ impl Default for FsConfig {
 /// Settings of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamesConfig {
-    /// How long a name and its attributes are answered for (`--metadata-ttl`).
+    /// How long a name and its attributes are valid (`--metadata-ttl`).
     pub ttl: Duration,
     /// How long the kernel may keep the absence of a name (`--negative-metadata-ttl`).
     pub negative_ttl: Duration,
-    /// How old the absence of a name may be for a program that makes a file of it.
+    /// Largest age of a cached absence for a program that creates the file.
     pub maker_ttl: Duration,
-    /// Whether `open` trusts attributes that are valid. If not, it sees the newest version.
+    /// Whether `open` trusts valid attributes. Otherwise `open` finds the newest version.
     pub opens_unasked: bool,
     /// Inodes above which the kernel is asked to forget some.
     pub inodes_max: usize,
 }
 
 impl NamesConfig {
-    /// Inodes to keep on a machine, or in a control group, with so much memory.
+    /// The number of inodes to keep with so much memory of a machine or control group.
     #[must_use]
     pub fn inodes_max(machine_memory: u64) -> usize {
         let affordable = usize::try_from(machine_memory / INODE_MEMORY_SHARE);
@@ -89,21 +89,21 @@ pub struct ReadConfig {
     pub window_max: u64,
     /// Whether replies pass through the kernel's page cache (`--read-mode`).
     pub mode: ReadMode,
-    /// Memory of the machine or its control group, in bytes: more than that no page cache can hold.
+    /// Memory of the machine or its control group, in bytes. The limit of the page cache.
     pub machine_memory: u64,
-    /// Whether a GET that is late is sent a second time.
+    /// Whether a late GET is sent a second time.
     pub hedging: bool,
 }
 
-/// Which way replies to reads take. `O_DIRECT` always asks for direct ones.
+/// The path of replies to reads. `O_DIRECT` always gets direct ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadMode {
-    /// Chosen for each open, by the file's size and by how it and its reader's program were seen to read.
+    /// Chosen for each open, by the file's size and by earlier reads of file and program.
     #[default]
     Auto,
-    /// Through the page cache: best for small reads and for what is read again.
+    /// Through the page cache: best for small and repeated reads.
     Cached,
-    /// Straight to the application: best for large reads of what is read once.
+    /// Straight to the application: best for large reads of bytes that are read once.
     Direct,
 }
 

@@ -1,4 +1,4 @@
-//! Settings of everything that changes the bucket.
+//! Settings of all changes of the bucket.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use mountpoint_client::types::ChecksumAlgorithm;
 
 use super::limits::{COPY_PART_SIZE, COPY_SIZE_MAX};
 
-/// What the mount may change, and how it uploads.
+/// The changes that the mount permits, and its settings of uploads.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line, independent of the others"
 )]
 pub struct WriteConfig {
-    /// Nothing may be changed (`--read-only`).
+    /// No change is permitted (`--read-only`).
     pub read_only: bool,
     /// Files and directories may be removed (`--allow-delete`).
     pub allow_delete: bool,
@@ -21,18 +21,18 @@ pub struct WriteConfig {
     pub allow_overwrite: bool,
     /// Existing files may be appended to (`--allow-append`, or `--incremental-upload` as in mountpoint-s3).
     pub allow_append: bool,
-    /// Where bytes can be appended to objects, all files are written so, new ones too (`--incremental-upload`).
+    /// All files, new ones too, are written by appends, if the store can (`--incremental-upload`).
     pub incremental_upload: bool,
-    /// Files and directories may be renamed by a copy on the server where it cannot rename (`--allow-rename`).
+    /// Renames may be copies where the server cannot rename (`--allow-rename`).
     pub allow_rename: bool,
     /// `mkdir` stores an object that marks the directory (`--directory-markers`).
     pub directory_markers: bool,
-    /// Mode, owner, times and symbolic links are read from and stored in the metadata of objects
-    /// (`--posix-metadata`).
+    /// Object metadata keep mode, owner, times and symbolic links (`--posix-metadata`).
     pub posix_metadata: bool,
-    /// How large what the server copies may be.
+    /// Size limits of copies on the server.
     pub copy_limits: CopyLimits,
-    /// Size of the parts of an upload, in bytes (`--write-part-size`); `None` lets it grow with the file.
+    /// Size of the parts of an upload, in bytes (`--write-part-size`). `None` lets it grow with the
+    /// file.
     pub part_size: Option<u64>,
     /// Checksum of uploads (`--upload-checksums`).
     pub checksum: Option<ChecksumAlgorithm>,
@@ -40,9 +40,9 @@ pub struct WriteConfig {
     pub storage_class: Option<String>,
     /// Whether new objects get a content type by the extension of their name (`--infer-content-type`).
     pub infer_content_type: bool,
-    /// Which bucket this is, for the journal: its name and where it is.
+    /// Name and location of the bucket, for the journal.
     pub bucket: String,
-    /// Where unfinished uploads are remembered (`--state-directory`); `None` for nowhere.
+    /// Directory of the journal of unfinished uploads (`--state-directory`); `None` for no journal.
     pub state_directory: Option<PathBuf>,
 }
 
@@ -65,7 +65,7 @@ impl Default for CopyLimits {
 }
 
 impl Default for WriteConfig {
-    /// As a mount without flags: new files may be made, nothing else.
+    /// The settings of a mount without flags. New files may be made, and no other change.
     fn default() -> Self {
         Self {
             read_only: false,
