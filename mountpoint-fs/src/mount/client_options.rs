@@ -1,4 +1,4 @@
-//! How the bucket is reached: flags before variables before defaults.
+//! Settings of the S3 client: flags before variables before defaults.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -17,7 +17,7 @@ use crate::cli::{
 };
 use crate::config::limits;
 
-/// Settings of the client of a bucket. The helper commands that talk to S3 resolve theirs here, too.
+/// Settings of the client of a bucket. Helper commands that talk to S3 resolve theirs here, too.
 ///
 /// # Errors
 /// A text for the user: a file that a flag or a variable names cannot be used.
@@ -87,7 +87,7 @@ pub fn client_options(
     Ok(options)
 }
 
-/// How S3 encrypts what is written.
+/// The encryption of new objects.
 pub(super) fn encryption(flags: &WriteFlags) -> Option<ServerSideEncryption> {
     let key_id = || flags.sse_kms_key_id.clone();
     flags.sse.map(|sse| match sse {
@@ -97,7 +97,7 @@ pub(super) fn encryption(flags: &WriteFlags) -> Option<ServerSideEncryption> {
     })
 }
 
-/// Largest range of one GET, in bytes. One that is larger than a block may be is cut: the bytes are the same.
+/// Largest range of one GET, in bytes. A range above the largest block is cut: the bytes are equal.
 pub(super) fn read_part_size(client: &ClientFlags) -> u64 {
     client.read_part_size().min(limits::PART_MAX)
 }
@@ -116,7 +116,8 @@ fn ca_bundle(client: &ClientFlags, environment: &Environment) -> Result<Option<V
         })
 }
 
-/// The key in a file: its bytes, or their base64 with white space around it. Nothing of the file is ever shown.
+/// Reads the key of a file: 32 bytes, or their base64 between white space. No message contains any
+/// of them.
 fn sse_customer_key(path: &Path) -> Result<SseCustomerKey, String> {
     let shown = path.display();
     let bytes = read_bounded(path, limits::KEY_FILE_MAX)
@@ -136,14 +137,14 @@ fn sse_customer_key(path: &Path) -> Result<SseCustomerKey, String> {
     })
 }
 
-/// A file that must not be larger than `max` bytes; a device that never ends is an error as well.
+/// Reads a file of `max` bytes at most. An endless device is an error as well.
 fn read_bounded(path: &Path, max: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(max + 1).read_to_end(&mut bytes))
         .map_err(|error| error.to_string())?;
     if bytes.len() as u64 > max {
-        return Err(format!("it is larger than {max} bytes"));
+        return Err(format!("the file is larger than {max} bytes"));
     }
     Ok(bytes)
 }
@@ -328,7 +329,7 @@ mod tests {
             (
                 "--ca-bundle /dev/zero".to_owned(),
                 &none,
-                "it is larger than".to_owned(),
+                "the file is larger than".to_owned(),
             ),
         ] {
             let error = resolve(&args, environment).unwrap_err();

@@ -14,16 +14,16 @@ use crate::config::{
 };
 use crate::fuse::Transport;
 
-/// What the kernel is told at mount time.
+/// Settings of the connection to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FuseTuning {
     /// Requests that the kernel keeps in flight in the background (readahead, asynchronous direct I/O).
     pub max_background: u16,
-    /// Background requests from which on the kernel holds back readahead.
+    /// Number of background requests above which the kernel holds back readahead.
     pub congestion_threshold: u16,
     /// Session threads.
     pub threads: usize,
-    /// How requests travel from the kernel.
+    /// The channel of requests from the kernel.
     pub transport: Transport,
     /// Most threads that serve FUSE over io_uring.
     pub ring_threads: usize,
@@ -50,17 +50,18 @@ impl Default for FuseTuning {
 /// Everything that one mount needs to know.
 #[derive(Clone, Debug)]
 pub struct MountConfig {
-    /// Where to mount.
+    /// Mount point, or a passed descriptor.
     pub directory: PathBuf,
-    /// How to reach the bucket.
+    /// Settings of the S3 client.
     pub client: CrtClientOptions,
     /// Names, attributes, reads.
     pub fs: FsConfig,
     /// Kernel settings.
     pub fuse: FuseTuning,
-    /// Who may use it.
+    /// Permitted users and other options of the mount.
     pub access: crate::fuse::MountOptions,
-    /// What is done in another way than the user may think; to be told before the terminal is left.
+    /// Differences between the user's input and the mount's behaviour. They are shown before the
+    /// terminal is left.
     pub warnings: Vec<String>,
 }
 
@@ -222,7 +223,7 @@ fn write_config(
         },
         storage_class: write.storage_class.clone(),
         infer_content_type: write.infer_content_type,
-        // A process in the background leaves the directory that it was started in.
+        // A background process leaves its working directory, so the path must be absolute.
         state_directory: write
             .state_directory
             .clone()
@@ -231,12 +232,13 @@ fn write_config(
     }
 }
 
-/// S3 takes no smaller parts.
+/// S3's smallest part.
 const WRITE_PART_MIN: u64 = 5 << 20;
 
-/// A quarter, so that applications keep the rest; within bounds that make sense. Never more than half: in a small
-/// control group the process itself has to fit, too. On large machines a sixteenth, which 100 to 400 Gbit/s need where a
-/// request takes 100 ms.
+/// Default of the memory target: a quarter within bounds, so that applications keep the rest.
+///
+/// Never more than half: in a small control group the process itself has to fit, too. On large
+/// machines a sixteenth, which 100 to 400 Gbit/s need where a request takes 100 ms.
 fn memory_default(available: u64) -> u64 {
     let min = limits::READ_MEMORY_DEFAULT_MIN.min(available / 2);
     let max = (available / 16).clamp(
@@ -246,7 +248,7 @@ fn memory_default(available: u64) -> u64 {
     (available / 4).clamp(min, max)
 }
 
-/// Memory of the machine or of the control group, whichever is less, in bytes.
+/// The lesser of the machine's and the control group's memory, in bytes.
 fn memory_available() -> u64 {
     let machine = nix::sys::sysinfo::sysinfo().map_or(u64::MAX, |info| info.ram_total());
     let group = super::control_group::memory_limit();

@@ -1,6 +1,7 @@
-//! A client of the bucket, after one request that proves that the bucket can be listed.
+//! A client of the bucket, after one request that lists the bucket.
 //!
-//! Everything here is bounded by the time that a start may take, so that whoever waits is told what for.
+//! Every wait here is bounded by the time that a start may take, so that the user learns which wait
+//! failed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::config::limits::LOOKUP_KEYS;
 
 use super::start_error::{StartError, explain, place};
 
-/// A client of the bucket, and its first keys under `prefix`. A region that nobody named is corrected once.
+/// A client of the bucket, and its first keys under `prefix`. A default region is corrected once.
 pub(super) fn connect(
     runtime: &Runtime,
     options: &CrtClientOptions,
@@ -60,9 +61,9 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// What `future` yields, if it does so in time.
+    /// The output of `future`, if it is ready in time.
     fn bounded<T>(&self, future: impl Future<Output = T>) -> Result<T, Elapsed> {
-        // Inside the runtime's context, which a timer needs.
+        // A timer needs the runtime's context.
         self.runtime
             .block_on(async { timeout_at(self.deadline, future).await })
     }
@@ -73,7 +74,7 @@ impl Attempt<'_> {
             Ok(Ok(client)) => Ok(Arc::new(client)),
             Ok(Err(error)) => Err(explain(&self.options, self.prefix, &error)),
             Err(_) => Err(StartError::new(format!(
-                "no AWS credentials or region within {:?}: what provides them (a profile's credential_process, a role, \
+                "no AWS credentials or region within {:?}: their provider (a profile's credential_process, a role, \
                  instance metadata) does not answer; check it, or set {} to wait longer",
                 self.time_max,
                 super::Environment::START_TIMEOUT,
@@ -103,5 +104,5 @@ impl Attempt<'_> {
     }
 }
 
-/// The region asked first, and the one it names.
+/// Regions to try: the default, and the one that its answer names.
 const REGIONS_MAX: usize = 2;

@@ -1,4 +1,4 @@
-//! The control groups of this process, and how much memory they allow.
+//! The control groups of this process, and the memory that they allow.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,16 @@ pub struct MemoryGroup {
     pub usage: PathBuf,
 }
 
-/// The groups around a process of which `/proc/PID/cgroup` says `memberships`, innermost first. In a container the
-/// names may be those outside, and the files those at the root: some of these do not exist.
+/// The memory groups of a process, innermost first.
+///
+/// `memberships` is the content of `/proc/PID/cgroup`. A container may see the names of the outside
+/// and the files of its own root, so some of the files do not exist.
 #[must_use]
 pub fn memory_groups(memberships: &str) -> Vec<MemoryGroup> {
     groups_below(Path::new("/sys/fs/cgroup"), memberships)
 }
 
-/// The least limit of the group and those it is in, in bytes; `None` where there is none.
+/// The least limit of the group and its ancestors, in bytes; `None` without a limit.
 pub(super) fn memory_limit() -> Option<u64> {
     let memberships = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     least(&memory_groups(&memberships))
@@ -53,14 +55,14 @@ fn groups_below(root: &Path, memberships: &str) -> Vec<MemoryGroup> {
 
 fn least(groups: &[MemoryGroup]) -> Option<u64> {
     let limits = groups.iter().filter_map(|group| {
-        // "max" is no number.
+        // "max" is not a number.
         let limit = std::fs::read_to_string(&group.limit).ok()?;
         limit.trim().parse().ok()
     });
     limits.min()
 }
 
-/// Nesting of control groups; systemd and container runtimes make fewer than ten.
+/// Bound of nested control groups; systemd and container runtimes make fewer than ten.
 const GROUPS_MAX: usize = 64;
 
 #[cfg(test)]

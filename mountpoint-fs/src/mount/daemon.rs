@@ -1,9 +1,10 @@
-//! Going into the background, and telling the terminal how the start went.
+//! Going into the background, and reporting the start to the terminal.
 //!
-//! The parent waits on a pipe for one message of the child: [`MOUNTED`] and remarks, or the reason why not. A child
-//! that dies without a word closes the pipe, which the parent takes for a failure as well. Forks before any thread
-//! exists. Until the directory is mounted the child stays in its parent's process group: Ctrl-C ends both, and an
-//! autofs that serves this group, as systemd's does, lets the child mount over itself.
+//! The parent waits on a pipe for one message of the child: [`MOUNTED`] and remarks, or the reason
+//! of a failure. A child that dies silently closes the pipe, which the parent takes for a failure
+//! as well. Forks before any thread exists. Until the directory is mounted the child stays in its
+//! parent's process group: Ctrl-C ends both, and an autofs that serves this group, as systemd's
+//! does, lets the child mount over itself.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -21,10 +22,10 @@ use crate::config::limits;
 /// The child's message that the directory is mounted; a reason never begins with this byte.
 const MOUNTED: u8 = 0;
 
-/// Which side of the fork this process is.
+/// The side of the fork of this process.
 #[derive(Debug)]
 pub(super) enum Side {
-    /// The parent, after the child has told how it went: remarks, or why not.
+    /// The parent, with the child's report: remarks, or the reason of a failure.
     Parent(Result<String, String>),
     /// The child, which goes on and reports.
     Child(Reporter),
@@ -33,14 +34,14 @@ pub(super) enum Side {
 /// The child's end of the pipe.
 #[derive(Debug)]
 pub(super) struct Reporter {
-    /// `None` in the foreground, and when all is told.
+    /// `None` in the foreground, and after the report.
     pipe: Option<File>,
-    /// Whether the process leaves the directory that it was started in.
+    /// Whether the process leaves its working directory.
     moves_away: bool,
 }
 
 impl Reporter {
-    /// A reporter that nobody listens to: the process stays in the foreground.
+    /// A reporter without a parent: the process stays in the foreground.
     pub(super) fn foreground() -> Self {
         Self {
             pipe: None,
@@ -53,18 +54,21 @@ impl Reporter {
         self.pipe.is_some()
     }
 
-    /// Lets go of the terminal and of the directory, leads a session of its own, and tells the parent that the directory is mounted: last,
-    /// so that what fails before can still be told.
+    /// Goes into the background and reports the mount to the parent. The process detaches from the
+    /// terminal and the working directory, and starts a session.
+    ///
+    /// The report is last, so that earlier failures can still be reported.
     ///
     /// # Errors
-    /// When the process cannot go into the background, or the parent is gone: whoever started this has given up.
+    /// If the process cannot go into the background, or if the parent has ended: its caller has
+    /// given up.
     pub(super) fn mounted(&mut self, remarks: &str) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else {
             return Ok(());
         };
         setsid()?;
         if self.moves_away {
-            // Whatever is mounted where it was started can be unmounted.
+            // The file system of the old working directory can then be unmounted.
             chdir("/")?;
         }
         let_go_of_terminal()?;
@@ -73,13 +77,13 @@ impl Reporter {
         Ok(())
     }
 
-    /// Tells the parent why not. Returns whether there was one to tell.
+    /// Reports a failure to the parent. Returns whether there was a parent.
     pub(super) fn failed(&mut self, reason: &str) -> bool {
         let told = self
             .pipe
             .take()
             .is_some_and(|mut pipe| pipe.write_all(reason.as_bytes()).is_ok());
-        // What this process does until it ends keeps nobody waiting who reads its output.
+        // A reader of the terminal's output must not wait for the rest of this process.
         told && let_go_of_terminal().is_ok()
     }
 }
@@ -92,8 +96,9 @@ fn let_go_of_terminal() -> io::Result<()> {
     Ok(())
 }
 
-/// Forks; the child goes on, the parent waits for its report for at most `time_max`. The child `moves_away` to `/` when
-/// it has mounted.
+/// Forks; the child continues, the parent waits for its report for at most `time_max`.
+///
+/// If `moves_away`, the child changes to `/` after the mount.
 pub(super) fn daemonise(time_max: Duration, moves_away: bool) -> io::Result<Side> {
     let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
     match fork_child()? {
@@ -127,7 +132,7 @@ fn wait_for_report(mut pipe: File, child: Pid, time_max: Duration) -> Result<Str
     }
     let mut report = Vec::new();
     pipe.read_to_end(&mut report)
-        .map_err(|error| format!("lost the background process: {error}"))?;
+        .map_err(|error| format!("cannot watch the background process: {error}"))?;
     match report.split_first() {
         Some((&MOUNTED, remarks)) => Ok(String::from_utf8_lossy(remarks).into_owned()),
         None => Err(
@@ -138,9 +143,9 @@ fn wait_for_report(mut pipe: File, child: Pid, time_max: Duration) -> Result<Str
     }
 }
 
-/// Ends a child that reports nothing: it is asked, so that it can unmount, and then made to.
+/// Ends a child that reports nothing. First by SIGTERM, so that it can unmount, then by SIGKILL.
 fn end(child: Pid) {
-    // Each of these fails only if the child is gone.
+    // Each of these fails only if the child has ended.
     kill(child, Signal::SIGTERM).ok();
     let polls = limits::START_END_MAX.as_millis() / END_POLL.as_millis();
     for _ in 0..polls {
@@ -152,5 +157,5 @@ fn end(child: Pid) {
     kill(child, Signal::SIGKILL).ok();
 }
 
-/// How often a child that should end is looked at.
+/// Polling interval of a child that should end.
 const END_POLL: Duration = Duration::from_millis(10);

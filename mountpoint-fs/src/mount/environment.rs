@@ -1,10 +1,10 @@
 //! The one place that reads the environment.
 //!
-//! The AWS credential chain reads its own variables; everything that Mountpoint itself listens to is here, under
-//! its name, parsed once. doc/CONFIGURATION.md has a row for each.
+//! The AWS credential chain reads its own variables; every variable of Mountpoint itself is here,
+//! under its name, parsed once. doc/CONFIGURATION.md has a row for each.
 //!
-//! mountpoint-s3 calls some of its variables `UNSTABLE_…` or `EXPERIMENTAL_…`. They work, and each has a name that
-//! stays: the same without that word. The name that stays wins.
+//! mountpoint-s3 calls some of its variables `UNSTABLE_…` or `EXPERIMENTAL_…`. They work, and each
+//! has a stable name without that word. The stable name wins.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -25,43 +25,49 @@ pub struct Environment {
     pub congestion_threshold: Option<u16>,
     /// `MOUNTPOINT_CLONE_FUSE_FD`: one cloned descriptor for each session thread.
     pub clone_fuse_fd: bool,
-    /// `MOUNTPOINT_FUSE_TRANSPORT`: how requests travel from the kernel.
+    /// `MOUNTPOINT_FUSE_TRANSPORT`: the channel of requests from the kernel.
     pub fuse_transport: Transport,
     /// `MOUNTPOINT_MAX_PREFETCH_WINDOW_SIZE`: largest prefetch window of a stream, in bytes.
     pub prefetch_window_max: Option<u64>,
-    /// `MOUNTPOINT_HEDGING`: whether a GET that is late is sent a second time.
+    /// `MOUNTPOINT_HEDGING`: whether a late GET is sent a second time.
     pub hedging: Option<bool>,
-    /// `MOUNTPOINT_PID_FILE`: where to write the process number.
+    /// `MOUNTPOINT_PID_FILE`: the file for the process id.
     pub pid_file: Option<String>,
     /// `MOUNTPOINT_EVENTLOOP_THREADS`: threads that move bytes from the network.
     pub event_loop_threads: Option<u16>,
     /// `MOUNTPOINT_LOG`: a tracing filter.
     pub log_filter: Option<String>,
-    /// `AWS_MAX_ATTEMPTS`: how often a request is tried.
+    /// `AWS_MAX_ATTEMPTS`: attempts of a request.
     pub max_attempts: Option<u32>,
-    /// `AWS_REGION`. `AWS_DEFAULT_REGION` is a guess, as a profile's is, which the client finds: the server may correct it.
+    /// `AWS_REGION`.
+    ///
+    /// `AWS_DEFAULT_REGION` is a guess like a profile's region, which the client finds: the server
+    /// may correct it.
     pub region: Option<String>,
-    /// `AWS_ENDPOINT_URL_S3`, then `AWS_ENDPOINT_URL`: a URL, or why it is none, which matters where no flag names one.
+    /// `AWS_ENDPOINT_URL_S3`, then `AWS_ENDPOINT_URL`: a URL, or the reason why the text is none.
+    ///
+    /// The reason matters where no flag names an endpoint.
     pub endpoint_url: Option<Result<String, String>>,
     /// `AWS_CA_BUNDLE`: a PEM file that replaces the machine's trust store.
     pub ca_bundle: Option<String>,
-    /// `AWS_EC2_METADATA_SERVICE_ENDPOINT`: whether somebody said where the metadata service is. The SDK reads it itself.
+    /// `AWS_EC2_METADATA_SERVICE_ENDPOINT`: whether the variable names the metadata service. The
+    /// SDK reads the value itself.
     pub ec2_metadata_named: bool,
-    /// `AWS_EC2_METADATA_DISABLED`: whether the instance's metadata service is not to be asked.
+    /// `AWS_EC2_METADATA_DISABLED`: whether the instance's metadata service must not be asked.
     pub ec2_metadata_disabled: bool,
-    /// `https_proxy`, `http_proxy`, `no_proxy` and their capitals.
+    /// `https_proxy`, `http_proxy`, `no_proxy`, in lower and upper case.
     pub proxy: ProxySettings,
     /// `MOUNTPOINT_START_TIMEOUT`: how long a start may take, in seconds.
     pub start_timeout: Option<u64>,
-    /// `NOTIFY_SOCKET`: where systemd wants to hear that the mount is there.
+    /// `NOTIFY_SOCKET`: the socket where systemd expects the notice of readiness.
     pub notify_socket: Option<String>,
-    /// `XDG_STATE_HOME`: where programs of this user keep what outlives them.
+    /// `XDG_STATE_HOME`: the directory of this user's persistent program state.
     pub state_home: Option<String>,
     /// `HOME`: this user's directory.
     pub home: Option<String>,
-    /// A variable of AWS's that names a file, which the SDK may read at any time, by a relative path.
+    /// A variable of AWS with the relative path of a file. The SDK may read that file at any time.
     pub relative_file: Option<&'static str>,
-    /// What the user should know about variables that are set.
+    /// Remarks about variables that are set.
     pub warnings: Vec<String>,
 }
 
@@ -108,7 +114,7 @@ const EC2_METADATA_ENDPOINT: [&str; 1] = ["AWS_EC2_METADATA_SERVICE_ENDPOINT"];
 const HTTPS_PROXY: [&str; 2] = ["https_proxy", "HTTPS_PROXY"];
 const HTTP_PROXY: [&str; 2] = ["http_proxy", "HTTP_PROXY"];
 const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
-/// What the SDK reads whenever it looks up credentials.
+/// Files that the SDK reads whenever it looks up credentials.
 const FILES_OF_AWS: [&str; 4] = [
     "AWS_CONFIG_FILE",
     "AWS_SHARED_CREDENTIALS_FILE",
@@ -120,7 +126,7 @@ const NOTIFY_SOCKET: [&str; 1] = ["NOTIFY_SOCKET"];
 const STATE_HOME: [&str; 1] = ["XDG_STATE_HOME"];
 const HOME: [&str; 1] = ["HOME"];
 
-/// Variables of mountpoint-s3 that change nothing here yet, or never will, and why.
+/// Variables of mountpoint-s3 without effect here, yet or for ever, and the reason.
 const WITHOUT_EFFECT: [(&str, &str); 12] = [
     ("MOUNTPOINT_DISABLE_CACHE_CLEANUP", NO_CACHE),
     ("UNSTABLE_MOUNTPOINT_DISABLE_CACHE_CLEANUP", NO_CACHE),
@@ -142,7 +148,7 @@ const WITHOUT_EFFECT: [(&str, &str); 12] = [
     ),
     (
         "AWS_CRT_S3_MAX_PARTS_PENDING_READ",
-        "parts of uploads are sent without being read from anything",
+        "parts of uploads are sent from memory",
     ),
     (
         "AWS_PROXY_NO_VERIFY_PEER",
@@ -159,7 +165,7 @@ impl Environment {
     /// Named in messages about a start that took too long.
     pub(super) const START_TIMEOUT: &str = "MOUNTPOINT_START_TIMEOUT";
 
-    /// Every variable that is read; the documentation's list is compared with it.
+    /// Every variable that is read; a test compares the documentation's list with it.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::effective_names().chain(WITHOUT_EFFECT.iter().map(|(name, _)| *name))
     }
@@ -192,7 +198,8 @@ impl Environment {
         effective.into_iter().flatten().copied()
     }
 
-    /// Where this user's programs keep what outlives them: the directory of unfinished uploads, unless a flag names one.
+    /// The default directory of unfinished uploads: this user's directory for persistent program
+    /// state.
     pub(super) fn state_directory(&self) -> Option<PathBuf> {
         let base = match (&self.state_home, &self.home) {
             (Some(state_home), _) => PathBuf::from(state_home),
@@ -215,10 +222,10 @@ impl Environment {
         Self::parse(|name| std::env::var_os(name))
     }
 
-    /// What `variable` tells; an empty value is as good as none.
+    /// Parses the variables; an empty value counts as none.
     ///
     /// # Errors
-    /// A text for the user that names the variable and what it takes.
+    /// A text for the user that names the variable and its values.
     pub fn parse(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
         let is_text = |name: &str| variable(name).is_none_or(|value| value.to_str().is_some());
         if let Some(name) = Self::effective_names().find(|name| !is_text(name)) {
@@ -227,7 +234,7 @@ impl Environment {
             ));
         }
         let find = |name: &str| {
-            // Without a loss: what has an effect was looked at.
+            // Lossy conversion suffices: variables with an effect were checked above.
             let value = variable(name)?.to_string_lossy().into_owned();
             (!value.is_empty()).then_some(value)
         };
@@ -249,7 +256,7 @@ impl Environment {
             region: variables.text(&REGION),
             endpoint_url: variables.endpoint_url(),
             ca_bundle: variables.text(&CA_BUNDLE),
-            // As every AWS tool reads it: anything but "true" is no.
+            // Every AWS tool takes any value but "true" for no.
             ec2_metadata_disabled: variables
                 .text(&EC2_METADATA_DISABLED)
                 .is_some_and(|value| value.eq_ignore_ascii_case("true")),
@@ -283,7 +290,7 @@ impl Environment {
     }
 }
 
-/// A look at the environment that collects what is worth a warning.
+/// A view of the environment that collects warnings.
 struct Variables<'a> {
     find: &'a dyn Fn(&str) -> Option<String>,
     warnings: Vec<String>,
@@ -301,12 +308,12 @@ impl Variables<'_> {
         self.named(names).map(|(_, value)| value)
     }
 
-    /// The name that is in use, for a message.
+    /// The name in use, for a message.
     fn used(&self, names: &'static Names) -> &'static str {
         self.named(names).map_or(names[0], |(name, _)| name)
     }
 
-    /// A setting whose name changed; two names with two values are worth a warning.
+    /// A setting whose name changed; two names with two values cause a warning.
     fn renamed(&mut self, names: &'static Names) -> Option<(&'static str, String)> {
         let (name, value) = self.named(names)?;
         for other in names.iter().filter(|other| **other != name) {
@@ -363,7 +370,7 @@ impl Variables<'_> {
         }
     }
 
-    /// The value is in no message: it may hold a password.
+    /// No message contains the value: it may hold a password.
     fn endpoint_url(&self) -> Option<Result<String, String>> {
         let (name, value) = self.named(&ENDPOINT_URL)?;
         Some(parse_endpoint(&value).map_err(|why| format!("{name}: {why}")))
@@ -548,7 +555,7 @@ mod tests {
         check(&[("http_proxy", "socks5://p")], Err("http_proxy: "));
     }
 
-    /// A variable of mountpoint-s3 and the name that stays.
+    /// A variable of mountpoint-s3 and its stable name.
     #[test]
     fn names_that_stay() {
         for [stable, old] in [

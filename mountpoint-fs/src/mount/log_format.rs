@@ -1,7 +1,8 @@
-//! One event is one line, and no line tells a secret: for every sink of the log, and for what is said on the terminal.
+//! Safe lines for the log and the terminal: one for each event, without secrets.
 //!
-//! Names of objects and answers of servers are in many texts. They are made safe here, behind all call sites, so that
-//! none can forget it. Pure, but for [`OneLine`], which runs on whichever thread logs.
+//! Many texts contain names of objects and answers of servers. They are made safe here, behind all
+//! call sites, so that none can forget it. Pure, except [`OneLine`], which runs on the thread that
+//! logs.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -13,7 +14,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Writes what another format writes, on one line and without secrets.
+/// Writes the output of another format on one line and without secrets.
 #[derive(Debug)]
 pub(super) struct OneLine<F>(pub(super) F);
 
@@ -30,7 +31,7 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let mut text = String::new();
-        // Without colours: the escapes that make them could not be told from those of a name.
+        // Without colours: their escapes could not be told from those of a name.
         self.0
             .format_event(context, Writer::new(&mut text), event)?;
         let line = safe_line(text.strip_suffix('\n').unwrap_or(&text));
@@ -41,7 +42,7 @@ where
     }
 }
 
-/// The terminal's number of a colour, for lines that stand out.
+/// The terminal's colour number for lines that stand out.
 fn colour(level: Level) -> Option<u8> {
     match level {
         Level::ERROR => Some(31),
@@ -50,7 +51,8 @@ fn colour(level: Level) -> Option<u8> {
     }
 }
 
-/// Keeps other people's libraries from the level on which they print whole requests, whatever filter is asked for.
+/// Excludes foreign libraries from the level on which they print whole requests, whatever the
+/// filter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoForeignTrace;
 
@@ -61,7 +63,7 @@ impl<S: Subscriber> Layer<S> for NoForeignTrace {
     }
 }
 
-/// Targets of this project. What the C library says comes as `crt`.
+/// Targets of this project. Messages of the C library have the target `crt`.
 const OURS: [&str; 3] = ["mountpoint_", "mount_s3", "crt"];
 
 /// `text` on one line and without secrets.
@@ -69,7 +71,7 @@ pub(crate) fn safe_line(text: &str) -> String {
     on_one_line(&without_secrets(text)).into_owned()
 }
 
-/// Control characters, and those that change the direction of a text, as `\n` and `\u{1b}`.
+/// Escapes control characters and those that change the text's direction, as `\n` and `\u{1b}`.
 fn on_one_line(text: &str) -> Cow<'_, str> {
     if !text.contains(misleads) {
         return Cow::Borrowed(text);
@@ -89,12 +91,13 @@ fn on_one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// Whether a terminal or a reader of lines takes the character for something else than a part of the text.
+/// Whether a terminal or a line reader may misinterpret the character.
 fn misleads(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Replaces the value of whatever is called like a secret by its length. A value goes to the end of its line.
+/// Replaces the value of each name of a secret by its length. A value extends to the end of its
+/// line.
 fn without_secrets(text: &str) -> Cow<'_, str> {
     if first_secret(text).is_none() {
         return Cow::Borrowed(text);
@@ -114,13 +117,14 @@ fn without_secrets(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Where the value of the first secret begins.
+/// The position of the first secret's value.
 fn first_secret(text: &str) -> Option<usize> {
     let found = SECRETS.iter().filter_map(|name| value_of(text, name));
     found.min()
 }
 
-/// Where the first value of `name` begins: `name: value`, `name=value`, `"name": "value"`, `<name>value`.
+/// The position of the first value of `name`: `name: value`, `name=value`, `"name": "value"`,
+/// `<name>value`.
 fn value_of(text: &str, name: &str) -> Option<usize> {
     let (bytes, name) = (text.as_bytes(), name.as_bytes());
     let mut from = 0;
@@ -140,13 +144,13 @@ fn value_of(text: &str, name: &str) -> Option<usize> {
     None
 }
 
-/// The first place of `wanted`, whatever its case.
+/// The first position of `wanted`, in any case.
 fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     let is_wanted = |window: &[u8]| window.eq_ignore_ascii_case(wanted);
     text.windows(wanted.len()).position(is_wanted)
 }
 
-/// What secrets are called in headers, queries, documents and structures.
+/// Names of secrets in headers, queries, documents and structures.
 const SECRETS: [&str; 17] = [
     "authorization",
     "x-amz-security-token",

@@ -1,8 +1,11 @@
-//! Where log lines go, and which: standard output in the foreground, syslog or files in the background. Standard error is
-//! for the reason of a start that failed: who starts mounts by the hundred keeps it apart.
+//! Destination and level of the log.
 //!
-//! SIGUSR2 makes the log more talkative, level by level, and after the last quiet again. Threads: `log-level` waits
-//! for that signal.
+//! In the foreground the log goes to standard output, in the background to syslog or files.
+//! Standard error is for the reason of a failed start: operators of many mounts collect it
+//! separately.
+//!
+//! Each SIGUSR2 makes the log one level more verbose, and after the last level quiet again.
+//! Threads: `log-level` waits for that signal.
 
 use std::error::Error as _;
 use std::fs::DirBuilder;
@@ -30,7 +33,9 @@ use super::Environment;
 use super::log_format::{NoForeignTrace, OneLine};
 use crate::cli::LoggingFlags;
 
-/// Starts logging. `in_background` tells that there is no terminal. Returns a remark for the user, or nothing.
+/// Starts logging. Returns a remark for the user, or nothing.
+///
+/// `in_background` means that there is no terminal.
 ///
 /// # Errors
 /// A text for the user.
@@ -94,11 +99,11 @@ pub(super) fn start(
 type Filtered = tracing_subscriber::layer::Layered<reload::Layer<EnvFilter, Registry>, Registry>;
 type BoxedLayer = Box<dyn Layer<Filtered> + Send + Sync>;
 
-/// Said on the terminal; lines are not kept, unless a syslog daemon comes up later.
-const NO_SYSLOG: &str = "there is no syslog here (/dev/log), so that the log is lost; keep it in files with \
+/// Shown on the terminal; lines are lost unless a syslog daemon starts later.
+const NO_SYSLOG: &str = "there is no syslog here (/dev/log), so the log is lost; keep it in files with \
                          --log-directory DIRECTORY, or stay in the foreground";
 
-/// Whether somebody listens at `/dev/log`. One that wants a stream does too.
+/// Whether a process listens at `/dev/log`, for datagrams or a stream.
 #[must_use]
 pub fn is_syslog_there() -> bool {
     let connected = UnixDatagram::unbound().and_then(|socket| socket.connect("/dev/log"));
@@ -112,7 +117,7 @@ pub fn is_syslog_there() -> bool {
     })
 }
 
-/// Moves the level on with each SIGUSR2, from what the command line chose.
+/// Advances the level with each SIGUSR2, from the one that the command line set.
 fn change_with_signal(
     handle: reload::Handle<EnvFilter, Registry>,
     chosen: Option<LevelFilter>,
@@ -135,7 +140,7 @@ fn change_with_signal(
         .map(drop)
 }
 
-/// The next level: more talkative, and quiet after the last.
+/// The next level: more verbose, and quiet after the last.
 fn after(level: Option<Level>) -> Level {
     match level {
         Some(Level::ERROR) => Level::WARN,
@@ -146,7 +151,7 @@ fn after(level: Option<Level>) -> Level {
     }
 }
 
-/// A filter that shows what is of use at `level`: other people's libraries stay quieter than ours.
+/// The filter for `level`: foreign libraries stay quieter than ours.
 fn directives(level: Level) -> &'static str {
     match level {
         Level::ERROR => "error",
@@ -157,11 +162,11 @@ fn directives(level: Level) -> &'static str {
     }
 }
 
-/// The libraries tell their callers of the errors that they warn of, and so do we.
+/// These libraries return the errors that they also log, and our callers report them.
 const WARN: &str = "warn,aws_config=error,aws_smithy_http_client=error";
 const DEBUG: &str = "info,mountpoint_fs=debug,mountpoint_client=debug,mount_s3=debug,crt=warn";
 
-/// Says so at that very level, so that it is seen.
+/// Logs the change at the new level, so that the line is visible.
 fn announce(level: Level) {
     match level {
         Level::ERROR => tracing::error!("log level is now error (SIGUSR2)"),
@@ -186,12 +191,13 @@ fn filter(args: &LoggingFlags, environment: &Environment) -> Result<EnvFilter, S
         .map_err(|error| format!("MOUNTPOINT_LOG={directives} is no log filter: {error}"))
 }
 
-/// Days, and so files, of one mount's log that are kept: a mount that lives for months fills no disk.
+/// Log files, one a day, that a mount keeps. A mount that lives for months must not fill the disk.
 const LOG_FILES_MAX: usize = 14;
 
-/// Log files of this mount, one a day, readable by their owner alone; the directory is created likewise if need be.
+/// Log files of this mount, one a day, readable by their owner alone.
 ///
-/// Sets the process's file mode mask, because a later day's file is created by the thread that logs first.
+/// A missing directory is created with equal permissions. Sets the process's file mode mask,
+/// because the thread that logs first on a later day creates the file.
 fn create_log_files(directory: &Path) -> io::Result<RollingFileAppender> {
     DirBuilder::new()
         .recursive(true)

@@ -1,10 +1,10 @@
-//! Telling systemd how it stands, as a unit with `Type=notify` expects: sd_notify(3).
+//! Notices to systemd, as a unit with `Type=notify` expects them: sd_notify(3).
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Where to tell; nobody listens if the process was not started so.
+/// The notification socket; none if the service manager passed none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Notifier(Option<SocketAddr>);
 
@@ -12,7 +12,7 @@ impl Notifier {
     /// `socket` is the value of `NOTIFY_SOCKET`: a path, or `@` and an abstract name.
     ///
     /// # Errors
-    /// When it is neither.
+    /// If the value is neither.
     pub(super) fn new(socket: Option<&str>) -> io::Result<Self> {
         let address = match socket {
             None => return Ok(Self(None)),
@@ -24,20 +24,21 @@ impl Notifier {
         Ok(Self(Some(address)))
     }
 
-    /// The mount serves. A line of the status, which has the directory's name in it, is no field of its own.
+    /// Reports that the mount serves. The status is one field even if the directory's name has a
+    /// line break.
     pub(super) fn ready(&self, status: &str) {
         let status = status.replace('\n', " ");
         self.tell(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// The mount ends.
+    /// Reports that the mount ends.
     pub(super) fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
     fn tell(&self, message: &str) {
         let Some(address) = &self.0 else { return };
-        // A listener that reads nothing must not keep a mount from starting or ending.
+        // A listener that does not read must not delay the start or the end of a mount.
         let sent = UnixDatagram::unbound().and_then(|socket| {
             socket.set_nonblocking(true)?;
             socket.send_to_addr(message.as_bytes(), address)

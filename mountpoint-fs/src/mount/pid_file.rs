@@ -1,20 +1,22 @@
-//! A file that holds the process number while the mount lives.
+//! A file that holds the process id while the mount lives.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Removes the file when it is dropped, unless another process has written itself into it.
+/// Removes the file on drop, unless it holds another process's id by then.
 #[derive(Debug)]
 pub(super) struct PidFile {
     path: PathBuf,
     content: String,
-    /// Whether it is a file of its own. A pipe, a device or a link is written to, and neither read nor removed.
+    /// Whether the path is a regular file. A pipe, a device or a link is written to, and neither
+    /// read nor removed.
     is_own: bool,
 }
 
 impl PidFile {
-    /// Writes it, over one that a process left that is gone. Whoever reads it sees the old or the new number, whole.
+    /// Writes the file, replacing that of an ended process. Readers see the old or the new id,
+    /// complete.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
         let content = format!("{}\n", std::process::id());
@@ -36,7 +38,9 @@ impl PidFile {
     }
 }
 
-/// Writes `new`, which must not be there, and renames it to `path`; or leaves nothing, and tells the first error.
+/// Writes `new`, which must not exist, and renames it to `path`.
+///
+/// After an error no file is left, and the first error is returned.
 fn replace(path: &Path, new: &Path, content: &str) -> io::Result<()> {
     let created = File::options().write(true).create_new(true).open(new);
     let mut file = created.map_err(|error| {
@@ -47,7 +51,7 @@ fn replace(path: &Path, new: &Path, content: &str) -> io::Result<()> {
         .write_all(content.as_bytes())
         .and_then(|()| std::fs::rename(new, path));
     if replaced.is_err() {
-        // Best effort: why it could not be written is what the user must see.
+        // Best effort: the user must see the error of the write.
         std::fs::remove_file(new).ok();
     }
     replaced

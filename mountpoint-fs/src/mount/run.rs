@@ -17,9 +17,11 @@ use crate::cli::{CliArgs, Invocation, man_page};
 use crate::config::limits;
 use crate::journal;
 
-/// Runs `mount-s3` with these arguments. The exit code is 0 when the directory was mounted (in the background) or
-/// was unmounted again (in the foreground), 1 when something failed, 2 when the command line is wrong. `doctor` runs
-/// the helper command of that name, which is above this layer, with its arguments.
+/// Runs `mount-s3` with these arguments, and returns the exit code.
+///
+/// 0 when the directory was mounted (in the background) or was unmounted again (in the foreground),
+/// 1 after a failure, 2 for a wrong command line. `doctor` runs the helper command of that name,
+/// which is above this layer, with its arguments.
 #[must_use]
 pub fn run(
     arguments: impl Iterator<Item = OsString>,
@@ -28,7 +30,8 @@ pub fn run(
     let invocation = match Invocation::parse(arguments) {
         Ok(invocation) => invocation,
         Err(error) => {
-            // `--help` and `--version` come this way as well, with code 0. Nobody is left to tell that telling failed.
+            // `--help` and `--version` take this path as well, with code 0. A failure to print
+            // cannot be reported.
             error.print().ok();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -55,7 +58,7 @@ fn start(args: &CliArgs) -> Result<ExitCode, String> {
         allow_root: args.mount.allow_root,
         allow_other: args.mount.allow_other,
     };
-    // First of all, as long as a descriptor that is open can only have been passed to us.
+    // This comes first, while every open descriptor must have been passed to this process.
     let target =
         MountTarget::resolve(&args.directory, wishes).map_err(|error| error.to_string())?;
     let config = MountConfig::resolve(args, &environment)?;
@@ -75,7 +78,7 @@ fn start(args: &CliArgs) -> Result<ExitCode, String> {
         return start.serve(target, Reporter::foreground());
     }
     let started = daemonise(time_max, environment.relative_file.is_none()).map_err(|error| {
-        // The program starts itself again, by what `/proc` says it is.
+        // The program starts itself again, by its path in `/proc`.
         let hint = match error.kind() {
             ErrorKind::NotFound => " (is /proc mounted? --foreground does without)",
             _ => "",
@@ -84,7 +87,7 @@ fn start(args: &CliArgs) -> Result<ExitCode, String> {
     })?;
     match started {
         Side::Parent(Ok(remarks)) => {
-            // The mount is there even if nobody can read this.
+            // The mount exists even if the line cannot be printed.
             writeln!(std::io::stdout(), "{}", start.headline()).ok();
             remarks.lines().for_each(tell);
             Ok(ExitCode::SUCCESS)
@@ -94,16 +97,16 @@ fn start(args: &CliArgs) -> Result<ExitCode, String> {
     }
 }
 
-/// A start that went well.
+/// The result of a successful start.
 struct Started {
     mounted: MountedBucket,
     pid_file: Option<PidFile>,
     notifier: Notifier,
-    /// For the terminal, a line each.
+    /// Remarks for the terminal, a line each.
     remarks: String,
 }
 
-/// What a start is made from.
+/// The inputs of a start.
 struct Start<'a> {
     args: &'a CliArgs,
     environment: &'a Environment,
@@ -112,7 +115,7 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Mounts, tells, serves to the end.
+    /// Mounts, reports, serves to the end.
     fn serve(&self, target: MountTarget, mut reporter: Reporter) -> Result<ExitCode, String> {
         let Started {
             mounted,
@@ -136,7 +139,7 @@ impl Start<'_> {
         }
         if let Err(error) = reporter.mounted(&remarks) {
             let why = match error.kind() {
-                ErrorKind::BrokenPipe => "whoever asked for it is gone".to_owned(),
+                ErrorKind::BrokenPipe => "the process that started it has ended".to_owned(),
                 _ => format!("cannot go into the background: {error}"),
             };
             tracing::error!("mounted, but {why}: unmounting");
@@ -151,7 +154,7 @@ impl Start<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The mount and what goes with it.
+    /// Mounts the bucket, and creates the PID file and the notifier.
     fn mount(&self, target: MountTarget, is_daemon: bool) -> Result<Started, StartError> {
         let mut remarks = logging::start(&self.args.logging, self.environment, is_daemon)?;
         log_start(self.config);
@@ -176,7 +179,9 @@ impl Start<'_> {
         }
     }
 
-    /// Why nothing is remembered. The mount works without; a directory that no flag names is tried with the first upload.
+    /// The reason why the journal cannot be written. The mount works without it.
+    ///
+    /// A directory that no flag names is tried with the first upload.
     fn forgets(&self, mounted: &MountedBucket) -> Option<String> {
         let write = &self.config.fs.write;
         let directory = write.state_directory.as_deref()?;
@@ -186,7 +191,7 @@ impl Start<'_> {
         const FORGOTTEN: &str = "unfinished uploads are not remembered, and stay in the bucket if this process is killed";
         let shown = directory.display();
         if mounted.covers(directory) {
-            // The journal says so in the log.
+            // The journal logs this reason itself.
             return Some(format!(
                 "{FORGOTTEN}: the state directory {shown} is inside the mount itself; name another one with \
                  --state-directory"

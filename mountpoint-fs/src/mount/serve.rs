@@ -1,7 +1,8 @@
 //! A mounted bucket, from the first request to the last.
 //!
-//! Start: check the bucket with one request, mount, answer the kernel. End: by `umount` from outside, or by a
-//! signal; a signal ends the process in bounded time even with open files ([`limits::SHUTDOWN_DRAIN`]).
+//! Start: check the bucket with one request, mount, answer the kernel. End: by `umount` from
+//! outside, or by a signal; a signal ends the process in bounded time even with open files
+//! ([`limits::SHUTDOWN_DRAIN`]).
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -24,12 +25,12 @@ use crate::config::{FsConfig, limits, scale};
 use crate::fs::FileSystem;
 use crate::fuse::{Connection, Mount, MountOptions, Session, SessionError, SessionOptions};
 
-/// What ends a mount.
+/// The event that ends a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Somebody unmounted the directory.
+    /// The directory was unmounted from outside.
     Unmounted,
-    /// This process was told to end.
+    /// A signal asked this process to end.
     Signal(i32),
 }
 
@@ -39,19 +40,21 @@ pub struct MountedBucket {
     mount: Mount,
     session: Arc<Session>,
     fs: Arc<FileSystem>,
-    /// To end it when users keep files open; `None` if the mount ended while it began, or was passed to us.
+    /// Ends the mount while files are open. `None` if the mount ended during the start, or was
+    /// passed to this process.
     connection: Option<Connection>,
     ends: Receiver<End>,
-    /// Last, so that everything above is gone before the runtime is.
+    /// The last field, so that the others are dropped before the runtime.
     runtime: Runtime,
 }
 
 impl MountedBucket {
-    /// Connects to S3, checks the bucket and mounts it; the requests of that end within `time_max`. From then on the
-    /// process's SIGINT, SIGTERM and SIGHUP end the mount.
+    /// Connects to S3, checks the bucket and mounts it; its requests end within `time_max`.
+    ///
+    /// From then on SIGINT, SIGTERM and SIGHUP to this process end the mount.
     ///
     /// # Errors
-    /// With a text for the user: what failed and what to do.
+    /// With a text for the user: the failure and its remedy.
     pub fn start(
         config: &MountConfig,
         target: MountTarget,
@@ -64,7 +67,7 @@ impl MountedBucket {
         let (client, first_keys) = match connected {
             Ok(connected) => connected,
             Err(error) => {
-                // Not waited for: a name may still be looked up, which takes as long as the resolver likes.
+                // No wait: a name lookup may still run, for as long as the resolver likes.
                 runtime.shutdown_background();
                 return Err(error);
             }
@@ -81,10 +84,10 @@ impl MountedBucket {
         Ok(mounted)
     }
 
-    /// Mounts the bucket of a client that is there already.
+    /// Mounts the bucket of an existing client.
     ///
     /// # Errors
-    /// With a text for the user: what failed and what to do.
+    /// With a text for the user: the failure and its remedy.
     pub fn over(
         client: Arc<dyn ObjectClient>,
         runtime: Runtime,
@@ -94,7 +97,7 @@ impl MountedBucket {
         tuning: FuseTuning,
     ) -> Result<Self, StartError> {
         let fs = Arc::new(FileSystem::new(client, fs.clone(), Clock::monotonic()));
-        // Before there is a mount that a signal could leave behind.
+        // Before the mount exists, so that no signal can leave it behind.
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
             .map_err(|error| StartError::new(format!("cannot take signals: {error}")))?;
         let (mount, directory) = match target {
@@ -125,7 +128,7 @@ impl MountedBucket {
         let session = match Session::start(Arc::clone(&fs), &mount, options) {
             Ok(session) => Arc::new(session),
             Err(error) => {
-                // Best effort: the reason why it could not start is what the user must see.
+                // Best effort: the user must see why the start failed.
                 mount.unmount(true).ok();
                 return Err(not_served(&error, mount.is_passed()));
             }
@@ -149,22 +152,22 @@ impl MountedBucket {
         coverage.is_some_and(|coverage| coverage.covers(path))
     }
 
-    /// Serves until the directory is unmounted or the process is told to end, and ends the mount.
+    /// Serves until the directory is unmounted or a signal arrives, and ends the mount.
     pub fn serve(self) {
         let end = self.wait();
         self.finish(end);
     }
 
-    /// Serves until the directory is unmounted or the process is told to end.
+    /// Serves until the directory is unmounted or a signal arrives.
     pub(super) fn wait(&self) -> End {
         self.ends.recv().unwrap_or(End::Unmounted)
     }
 
-    /// What is left to do after that.
+    /// Ends the mount after that event.
     pub(super) fn finish(self, end: End) {
         match end {
             End::Signal(signal) => {
-                tracing::info!(signal, "told to end, unmounting");
+                tracing::info!(signal, "signal received, unmounting");
                 self.end();
             }
             End::Unmounted => {
@@ -174,7 +177,9 @@ impl MountedBucket {
         }
     }
 
-    /// Unmounts and ends. With open files the name disappears at once and the files work for
+    /// Unmounts and ends.
+    ///
+    /// With open files the name disappears at once and the files work for
     /// [`limits::SHUTDOWN_DRAIN`] more; a second signal cuts that short.
     pub fn end(self) {
         let clock = Clock::monotonic();
@@ -183,14 +188,14 @@ impl MountedBucket {
         }
         if let Err(busy) = self.mount.unmount(false) {
             tracing::warn!(
-                "files are still open ({busy}): unmounting lazily, they end in a moment"
+                "files are still open ({busy}): unmounting lazily, they stop working soon"
             );
             if let Err(error) = self.mount.unmount(true) {
                 tracing::error!("cannot unmount: {error}; unmount by hand with `umount -l`");
             }
         }
         if self.ends.recv_timeout(limits::SHUTDOWN_DRAIN) != Ok(End::Unmounted) {
-            tracing::warn!("files were open to the end; their users get an error from now on");
+            tracing::warn!("files were still open at the end; their users get errors from now on");
             self.session.abort_pending();
             let aborted = self.connection.as_ref().map(Connection::abort);
             let ended = self.ends.recv_timeout(limits::SHUTDOWN_ABORT);
@@ -199,18 +204,22 @@ impl MountedBucket {
         self.close(limits::SIGNAL_DRAIN.saturating_sub(clock.now()));
     }
 
-    /// Ends without unmounting, which is up to whoever mounted: finishes what is in progress, and lets programs close
-    /// the files that they write, for [`limits::SHUTDOWN_DRAIN`] at most. The kernel ends the connection when the
-    /// process is gone.
+    /// Ends without unmounting, which is up to the process that mounted.
+    ///
+    /// Operations in progress finish, and programs may close the files that they write, for
+    /// [`limits::SHUTDOWN_DRAIN`] at most. The kernel ends the connection when this process has
+    /// ended.
     fn abandon(self, clock: &Clock) {
         tracing::warn!(
-            "the mount was passed to this process, which cannot unmount it: its users get errors in a moment"
+            "the mount was passed to this process, which cannot unmount it: its users get errors soon"
         );
         let is_idle = || self.session.operations_in_progress() == 0 && !self.fs.is_writing();
         let ends = || self.ends.recv_timeout(DRAIN_POLL).is_ok();
         while !is_idle() && !ends() {
             if clock.now() >= limits::SHUTDOWN_DRAIN {
-                tracing::warn!("files were open to the end; their users get an error from now on");
+                tracing::warn!(
+                    "files were still open at the end; their users get errors from now on"
+                );
                 break;
             }
         }
@@ -218,7 +227,7 @@ impl MountedBucket {
         self.close(limits::SIGNAL_DRAIN.saturating_sub(clock.now()));
     }
 
-    /// Ends, after files that were closed had `drain` to be stored.
+    /// Ends, after closed files had `drain` to be stored.
     fn close(self, drain: Duration) {
         let Self {
             mount,
@@ -235,7 +244,7 @@ impl MountedBucket {
     }
 }
 
-/// Stores what was closed, and gives up what was not.
+/// Stores closed files, and gives up open ones.
 fn finish_writes(fs: &FileSystem, runtime: &Runtime, drain: Duration) {
     runtime.block_on(async {
         let drained = tokio::time::timeout(drain, fs.drained()).await;
@@ -264,19 +273,20 @@ fn new_runtime() -> Result<Runtime, StartError> {
         .map_err(|error| StartError::new(format!("cannot start a thread: {error}")))
 }
 
-/// Why the kernel does not talk to us.
+/// The error for a kernel that does not serve the connection.
 fn not_served(error: &SessionError, is_passed: bool) -> StartError {
     let hint = match error {
         SessionError::Device(_) if is_passed => {
-            "; whoever passed the descriptor must have mounted with it, and not unmounted since"
+            "; the process that passed the descriptor must have mounted with it, and not unmounted since"
         }
         SessionError::Device(_) | SessionError::Ended | SessionError::TooOld { .. } => "",
     };
     StartError::new(format!("the mount cannot be served: {error}{hint}"))
 }
 
-/// Has the file system write down what the next mount must know, except in the mount itself, where that would wait for
-/// itself; and take over what mounts left that were killed.
+/// Starts the journal and takes over the journals of killed mounts.
+///
+/// The journal never writes into the mount itself, where a write would wait for itself.
 fn remember(fs: &Arc<FileSystem>, mount: &Mount, runtime: &Runtime) -> Result<(), StartError> {
     let coverage = mount.coverage();
     let is_inside = move |path: &Path| coverage.as_ref().is_some_and(|it| it.covers(path));
@@ -288,7 +298,7 @@ fn remember(fs: &Arc<FileSystem>, mount: &Mount, runtime: &Runtime) -> Result<()
     Ok(())
 }
 
-/// Gives back memory that nobody uses, for as long as the file system lives.
+/// Gives back unused memory, for as long as the file system lives.
 async fn give_back_idle(fs: Weak<FileSystem>) {
     let mut tick = tokio::time::interval(limits::READER_IDLE);
     loop {
@@ -298,7 +308,7 @@ async fn give_back_idle(fs: Weak<FileSystem>) {
     }
 }
 
-/// Watches for both ends of a mount, each on a thread of its own.
+/// Watches for both events that end a mount, each on a thread of its own.
 fn watch(session: &Arc<Session>, mut signals: Signals) -> std::io::Result<Receiver<End>> {
     let (sender, ends) = sync_channel(ENDS_MAX);
     let on_signal: SyncSender<End> = sender.clone();
@@ -306,7 +316,7 @@ fn watch(session: &Arc<Session>, mut signals: Signals) -> std::io::Result<Receiv
         .name("signals".to_owned())
         .spawn(move || {
             for signal in signals.forever() {
-                // A full channel has a signal in it already.
+                // A full channel already holds a signal.
                 on_signal.try_send(End::Signal(signal)).ok();
             }
         })?;
@@ -315,14 +325,14 @@ fn watch(session: &Arc<Session>, mut signals: Signals) -> std::io::Result<Receiv
         .name("session-end".to_owned())
         .spawn(move || {
             session.wait();
-            // Nobody listens when a signal ended the mount first.
+            // The receiver is gone if a signal ended the mount first.
             sender.send(End::Unmounted).ok();
         })?;
     Ok(ends)
 }
 
-/// Ends that may wait to be read: a few signals and the unmount.
+/// Events that may wait to be read: a few signals and the unmount.
 const ENDS_MAX: usize = 4;
 
-/// How often a passed mount that ends is looked at.
+/// Polling interval of a passed mount that ends.
 const DRAIN_POLL: Duration = Duration::from_millis(10);

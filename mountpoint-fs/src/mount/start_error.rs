@@ -1,4 +1,4 @@
-//! Why a bucket could not be mounted, with what to do about it.
+//! Failures of a mount's start, with their remedies.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ impl fmt::Debug for StartError {
 
 impl std::error::Error for StartError {}
 
-/// ` at URL`, where the user named one, ` through the proxy URL`, where there is one.
+/// ` at URL`, where the user named one. ` through the proxy URL`, where there is one.
 pub(super) fn place(options: &CrtClientOptions) -> String {
     let url = options.endpoint_url.as_deref();
     let mut place = url.map_or_else(String::new, |url| format!(" at {url}"));
@@ -47,7 +47,7 @@ pub(super) fn place(options: &CrtClientOptions) -> String {
     place
 }
 
-/// What the first request's failure means for somebody who wants to mount a bucket.
+/// The first request's failure in the words of a user who mounts a bucket.
 pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientError) -> StartError {
     let bucket = &options.bucket;
     let at = place(options);
@@ -68,7 +68,7 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
         ErrorKind::Credentials if error.message.contains("RequestTimeTooSkewed") => {
             format!("the clock of this machine is wrong: {error}")
         }
-        // The client's text has the hint: it is useful in the log of a mount as well.
+        // The client's text has the remedy: the log of a mount needs it as well.
         ErrorKind::Credentials if error.status.is_none() => {
             format!("cannot use bucket '{bucket}': {error}")
         }
@@ -82,7 +82,7 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
             format!("bucket '{bucket}' is in another region: {error}. Name it with --region")
         }
         ErrorKind::Unreachable => format!("cannot reach the S3 server{at}: {error}"),
-        // What a server that waits for TLS answers is no HTTP.
+        // A server that expects TLS sends bytes that are not HTTP.
         ErrorKind::Transient if error.message.contains("invalid HTTP version") => {
             format!(
                 "what answers{at} speaks no HTTP: {error}. If it is an HTTPS port, use https://"
@@ -99,7 +99,7 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
         ErrorKind::Unsupported => format!(
             "the server{at} cannot list bucket '{bucket}': {error}. Mountpoint needs a server with ListObjectsV2"
         ),
-        // Without a status it is not the server who complains.
+        // Without a status the error is not the server's.
         _ if error.status.is_none() => format!("cannot use bucket '{bucket}'{at}: {error}"),
         _ => format!(
             "cannot list bucket '{bucket}'{at}: {error}. Check the bucket's name, --region and --endpoint-url"

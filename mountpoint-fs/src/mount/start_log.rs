@@ -1,4 +1,4 @@
-//! What the log says first: which version mounts what, and with which settings.
+//! The first lines of the log: the version, the mount, and its settings.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::MountConfig;
 use super::start_error::place;
 use crate::cli::VERSION;
 
-/// Says it: the version and the bucket on the level info, the settings on debug.
+/// Logs the version and the bucket on the level info, the settings on debug.
 pub(super) fn log_start(config: &MountConfig) {
     let client = &config.client;
     let (fs, fuse) = (&config.fs, &config.fuse);
@@ -40,7 +40,7 @@ pub(super) fn log_start(config: &MountConfig) {
     );
 }
 
-/// What may be changed besides new files.
+/// Permitted changes besides new files.
 fn changes(config: &MountConfig) -> Vec<&'static str> {
     let write = &config.fs.write;
     let each = [
@@ -55,7 +55,7 @@ fn changes(config: &MountConfig) -> Vec<&'static str> {
     allowed.map(|(_, name)| name).collect()
 }
 
-/// `1s`; `indefinite` for what has no end.
+/// `1s`; `indefinite` for a time without end.
 fn shown(time: Duration) -> String {
     if time > LONG {
         "indefinite".to_owned()
@@ -64,5 +64,5 @@ fn shown(time: Duration) -> String {
     }
 }
 
-/// A hundred years: nobody means a number above it.
+/// A hundred years: a larger value can only mean for ever.
 const LONG: Duration = Duration::from_secs(100 * 366 * 24 * 3600);

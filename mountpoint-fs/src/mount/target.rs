@@ -1,20 +1,20 @@
-//! Where to mount: at a directory, or on a mount that was made for us.
+//! The mount's target: a directory, or an existing mount that was passed to this process.
 
 use std::path::{Path, PathBuf};
 
 use super::StartError;
 use crate::fuse::{Guests, Mount, check_mount_point, inherit};
 
-/// Where the kernel's requests come from.
+/// The source of the kernel's requests.
 #[derive(Debug)]
 pub enum MountTarget {
-    /// Still to be mounted on.
+    /// A directory that is to be mounted on.
     Directory(PathBuf),
-    /// Mounted by whoever started this process, who passed the open `/dev/fuse` as `/dev/fd/N`.
+    /// A mount by the parent process, which passed the open `/dev/fuse` as `/dev/fd/N`.
     Passed(Mount),
 }
 
-/// What the command line asks for besides the directory, and only who mounts can do.
+/// Options of the command line that only the mounting process can fulfil.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wishes {
     pub(super) auto_unmount: bool,
@@ -23,8 +23,9 @@ pub(super) struct Wishes {
 }
 
 impl MountTarget {
-    /// What `path` means. Takes over the descriptor that it may name: call this once, while the process has opened
-    /// nothing of its own.
+    /// The meaning of `path`. Takes over a descriptor that it names.
+    ///
+    /// Call this once, while the process has opened no file of its own.
     ///
     /// # Errors
     /// With a text for the user.
@@ -34,7 +35,7 @@ impl MountTarget {
         };
         if wishes.auto_unmount {
             return Err(StartError::new(format!(
-                "--auto-unmount cannot be used with /dev/fd/{number}: whoever mounted unmounts; leave the flag out"
+                "--auto-unmount cannot be used with /dev/fd/{number}: the process that mounted must unmount; leave the flag out"
             )));
         }
         inherit(number, Guests::new(wishes.allow_root, wishes.allow_other))
@@ -42,7 +43,8 @@ impl MountTarget {
             .map_err(|error| StartError::new(error.to_string()))
     }
 
-    /// Whether a mount can be made there, as far as looking tells. Done before the first request to S3.
+    /// Whether a mount is possible there, as far as can be checked. Runs before the first request
+    /// to S3.
     pub(super) fn check(&self) -> Result<(), StartError> {
         match self {
             Self::Directory(directory) => check_mount_point(directory)

@@ -335,7 +335,7 @@ fn a_start_that_nobody_waits_for_mounts_nothing() {
     wait_until("the end of the start", || {
         std::fs::read_to_string(only_file(logs.path()))
             .unwrap()
-            .contains("whoever asked for it is gone")
+            .contains("the process that started it has ended")
     });
     wait_until("the end of the mount", || !is_mounted(directory.path()));
 }
