@@ -1,7 +1,8 @@
-//! What `mount-s3 BUCKET_NAME DIRECTORY` takes, with mountpoint-s3's names, meanings and defaults.
+//! Arguments of `mount-s3 BUCKET_NAME DIRECTORY`, with mountpoint-s3's names, meanings and
+//! defaults.
 //!
-//! A flag that is here works, or says that it has no effect ([`LaterFlags`]). doc/CONFIGURATION.md has a row for each;
-//! a test compares the two, and both with mountpoint-s3's list.
+//! Each flag works, or reports that it has no effect ([`LaterFlags`]). doc/CONFIGURATION.md has a
+//! row for each; a test compares the two, and both with mountpoint-s3's list.
 
 use std::path::PathBuf;
 
@@ -92,8 +93,8 @@ impl CliArgs {
         }
     }
 
-    /// What the mount table shows as mounted: the bucket as it was typed, because mount(8) finds the line of `/etc/fstab`
-    /// by it; with a prefix from a flag, the URI of both.
+    /// The mount's source in the mount table: the bucket as typed, because mount(8) finds the line
+    /// of `/etc/fstab` by it; with a prefix from a flag, the URI of both.
     #[must_use]
     pub fn source_name(&self) -> String {
         let bucket = &self.bucket;
@@ -105,21 +106,22 @@ impl CliArgs {
         }
     }
 
-    /// Why this version does not mount what these arguments ask for; empty if it does.
+    /// Reasons why this version refuses these arguments; empty if it accepts them.
     #[must_use]
     pub fn refusals(&self) -> Vec<String> {
         let conflict = self.write.conflict();
         conflict.map(str::to_owned).into_iter().collect()
     }
 
-    /// What is done in another way than the arguments say.
+    /// Differences between the arguments and the mount's behaviour.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.metadata.warnings();
         warnings.extend(self.later.warnings());
         if self.credentials.no_sign_request && self.credentials.profile.is_some() {
             warnings.push(
-                "--no-sign-request asks without credentials: --profile has no effect".to_owned(),
+                "--no-sign-request sends requests without credentials: --profile has no effect"
+                    .to_owned(),
             );
         }
         let idle = self.write.without_effect_if_read_only();
@@ -353,7 +355,8 @@ mod tests {
         }
     }
 
-    /// `args` are mounted, with one warning for each of `flags`; or refused for them.
+    /// Checks that `args` are mounted with one warning, or refused with one text, for each of
+    /// `flags`.
     #[track_caller]
     fn check_told(args: &str, told: fn(&CliArgs) -> Vec<String>, flags: &[&str]) {
         let all = ["mount-s3", "bucket", "/mnt"]

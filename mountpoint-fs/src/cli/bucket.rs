@@ -1,21 +1,22 @@
-//! The first argument: a bucket's name, the ARN or alias of an access point, or `s3://BUCKET/PREFIX/`.
+//! The first argument. A bucket's name, the ARN or alias of an access point, or
+//! `s3://BUCKET/PREFIX/`.
 
 use std::str::FromStr;
 
-/// A checked bucket argument. Which kind of bucket an ARN or a name stands for is the client's knowledge.
+/// A checked bucket argument. The client knows which kind of bucket an ARN or a name means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketArg {
-    /// As it was typed.
+    /// The argument as typed.
     pub text: String,
     /// The bucket's name, or the ARN or alias of an access point.
     pub name: String,
-    /// From the URI; empty, or ends with `/`.
+    /// The prefix of the URI; empty, or ends with `/`.
     pub prefix: String,
-    /// Whether it was an `s3://` URI, which may have a prefix of its own.
+    /// Whether the argument was an `s3://` URI, which may have a prefix of its own.
     pub is_uri: bool,
 }
 
-/// Why an argument is no bucket; the text says what to do.
+/// The reason why an argument is no bucket; the text names the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BucketArgError {
     /// Not a legal name.
@@ -27,7 +28,7 @@ pub enum BucketArgError {
     /// A prefix without its slash.
     #[error("the prefix in an s3:// URI must end with '/': s3://{0}/")]
     Prefix(String),
-    /// URIs name buckets.
+    /// An ARN in a URI, which takes only bucket names.
     #[error(
         "an ARN cannot stand in an s3:// URI; give the ARN alone, and the prefix with --prefix"
     )]
@@ -88,7 +89,7 @@ fn check_name(name: &str) -> Result<&str, BucketArgError> {
     Err(BucketArgError::Name(name.to_owned()))
 }
 
-/// The shape of an ARN of a service that speaks S3. What it names is resolved by the client.
+/// Checks the shape of an ARN of an S3 service. The client resolves its resource.
 fn check_arn(arn: &str) -> Result<&str, BucketArgError> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b':' | b'/' | b'.' | b'-' | b'_');
     let fields: Vec<&str> = arn.splitn(6, ':').collect();
@@ -112,7 +113,7 @@ fn check_arn(arn: &str) -> Result<&str, BucketArgError> {
 }
 
 const ARN_SERVICES: [&str; 4] = ["s3", "s3-object-lambda", "s3-outposts", "s3express"];
-/// AWS's bound of any ARN.
+/// AWS's limit of any ARN.
 const ARN_LEN_MAX: usize = 2048;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which bucket, and how it is addressed.
+//! Flags that name the bucket and the way to address it.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! How requests reach S3, and what they may cost this machine.
+//! Flags that control how requests reach S3, and the resources they may take.
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ pub struct ClientFlags {
 }
 
 impl ClientFlags {
-    /// Largest range of one GET that was asked for, in bytes.
+    /// Largest range of one GET that a flag sets, in bytes.
     #[must_use]
     pub fn read_part_size(&self) -> u64 {
         self.read_part_size
@@ -58,18 +58,18 @@ impl ClientFlags {
             .unwrap_or(PART_DEFAULT)
     }
 
-    /// The part size of uploads that `--part-size` asks for, in bytes.
+    /// The part size of uploads that `--part-size` sets, in bytes.
     #[must_use]
     pub fn write_part_size(&self) -> Option<u64> {
         self.part_size
     }
 }
 
-/// The reference's default.
+/// mountpoint-s3's default.
 const PART_DEFAULT: u64 = 8 << 20;
-/// Below it a large file is mostly request headers and waiting.
+/// In smaller ranges a large file costs mostly request headers and latency.
 const PART_MIN: u64 = 1 << 20;
-/// S3's own bound of a part, and so of what the reference accepts.
+/// S3's own limit of a part, and so of the values that mountpoint-s3 accepts.
 pub(super) const PART_MAX: u64 = 5 << 30;
 /// 1 PiB: far more than any machine has, far less than overflows as bytes.
 const MIB_MAX: u64 = 1 << 30;

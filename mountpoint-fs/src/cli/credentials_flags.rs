@@ -1,4 +1,4 @@
-//! Who asks.
+//! Flags that select the credentials.
 
 use clap::Args;
 

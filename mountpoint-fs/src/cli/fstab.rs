@@ -1,19 +1,20 @@
-//! The command line of mount(8): `mount.mount-s3 BUCKET DIRECTORY -o OPTIONS`, as `/etc/fstab` and systemd make it.
+//! The command line of mount(8): `mount.mount-s3 BUCKET DIRECTORY -o OPTIONS`.
 //!
-//! Pure: options in, flags out. An option is a long flag without its dashes; `\` escapes `,`, `\` and `"` in a value.
-//! Options that are for mount(8) and systemd, or say what is so anyway, are left out.
+//! `/etc/fstab` and systemd make such lines. Pure: options in, flags out. An option is a long flag
+//! without its dashes; `\` escapes `,`, `\` and `"` in a value. Options for mount(8) and systemd
+//! are left out, and so are options that state the mount's fixed behaviour.
 
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 
-/// Why options are no flags; the text says what to do.
+/// The reason why options cannot be flags; the text names the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FstabError {
-    /// A value of bytes that are no text.
+    /// A value that is not UTF-8.
     #[error("the options after -o are not UTF-8")]
     NotText,
-    /// A backslash before something else, or at the end.
+    /// A backslash before any other character, or at the end.
     #[error(
         "in the options after -o, '\\' stands before ',', '\\' or '\"' only; write '\\\\' for a backslash"
     )]
@@ -29,16 +30,16 @@ pub(super) enum FstabError {
     Refused {
         /// The option.
         option: &'static str,
-        /// What to do.
+        /// The remedy.
         instead: &'static str,
     },
-    /// Both at once.
+    /// Both options at once.
     #[error("the options 'ro' and 'rw' exclude each other")]
     ReadOnlyAndNot,
 }
 
 impl FstabError {
-    /// How clap sorts it.
+    /// The kind of clap's error.
     pub(super) fn kind(&self) -> ErrorKind {
         match self {
             Self::NotText => ErrorKind::InvalidUtf8,
@@ -48,7 +49,7 @@ impl FstabError {
     }
 }
 
-/// The arguments as flags, if mount(8) made them: exactly five, the fourth `-o`.
+/// The flags of a command line that mount(8) made: exactly five arguments, the fourth `-o`.
 pub(super) fn translate(arguments: &[OsString]) -> Option<Result<Vec<OsString>, FstabError>> {
     match arguments {
         [program, bucket, directory, minus_o, options] if minus_o == "-o" => {
@@ -111,13 +112,16 @@ fn split(text: &str) -> Result<Vec<String>, FstabError> {
     Ok(options)
 }
 
-/// Whether an option says something to mount(8) or systemd, or what every mount here is.
+/// Whether an option addresses mount(8) or systemd, or states the behaviour of every mount.
 fn is_for_others(option: &str) -> bool {
     option.is_empty() || option.starts_with("x-") || IGNORED.contains(&option)
 }
 
-/// mountpoint-s3's list; `defaults`, which asks for nothing; what mount.fuse adds by itself, which allows what a bucket
-/// does not hold; and what is so: programs run, and no time of reading is kept.
+/// Ignored options: mountpoint-s3's list, `defaults`, those that mount.fuse adds, and those that
+/// always hold.
+///
+/// mount.fuse adds options that permit what a bucket cannot contain. Some hold always: programs can
+/// be run, and access times are not kept.
 const IGNORED: [&str; 18] = [
     "auto",
     "noauto",

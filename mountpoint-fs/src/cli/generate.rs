@@ -1,4 +1,4 @@
-//! Text made from the flags: completions for shells, and the manual page.
+//! Text generated from the flags: completions for shells, and the manual page.
 
 use std::io::{self, Write as _};
 
@@ -9,7 +9,7 @@ use clap_complete::shells;
 use super::{CliArgs, Shell};
 
 impl Shell {
-    /// What the shell loads to complete the flags of `mount-s3`.
+    /// The script that a shell loads to complete the flags of `mount-s3`.
     #[must_use]
     pub fn completions(self) -> Vec<u8> {
         let mut command = CliArgs::command();
@@ -28,7 +28,8 @@ impl Shell {
 pub fn man_page() -> Vec<u8> {
     let mut command = CliArgs::command();
     let examples = command.get_after_help().map(ToString::to_string);
-    // The generator would name every flag in the synopsis, and fill the lines of the examples.
+    // The generator would list every flag in the synopsis, and would re-wrap the lines of the
+    // examples.
     let synopsis = format!("{NAME} [OPTIONS] BUCKET_NAME DIRECTORY");
     command = command.after_help("");
     let man = clap_mangen::Man::new(command).manual("Mountpoint");

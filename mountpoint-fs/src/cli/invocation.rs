@@ -1,4 +1,4 @@
-//! What the arguments ask for: a mount, as flags or as a line of `/etc/fstab`, or a helper command.
+//! The purpose of an invocation: a mount, from flags or from `/etc/fstab`, or a helper command.
 
 use std::ffi::OsString;
 
@@ -7,14 +7,14 @@ use clap::{CommandFactory as _, Parser, ValueEnum};
 
 use super::{CliArgs, fstab};
 
-/// What `mount-s3` was called for.
+/// The purpose of a call of `mount-s3`.
 #[derive(Clone, Debug)]
 pub enum Invocation {
     /// Mount a bucket.
     Mount(Box<CliArgs>),
-    /// Look at this machine and a bucket; the arguments after the word, which `doctor` parses itself.
+    /// Examine this machine and a bucket, with the arguments after the word; `doctor` parses them.
     Doctor(Vec<OsString>),
-    /// Print what a shell needs to complete flags.
+    /// Print the completions of flags for a shell.
     Completions(Shell),
     /// Print the manual page.
     Man,
@@ -34,11 +34,11 @@ pub enum Shell {
 impl Invocation {
     /// Sorts the arguments, of which the first is the program's name.
     ///
-    /// The five arguments of mount(8) are a mount whatever the bucket is called. Otherwise the first argument selects
-    /// a helper command; a bucket of that name is mounted as `s3://doctor`.
+    /// The five arguments of mount(8) are a mount whatever the bucket's name. Otherwise the first
+    /// argument selects a helper command; a bucket of that name is mounted as `s3://doctor`.
     ///
     /// # Errors
-    /// What clap has to say: the usage, the version, or what is wrong.
+    /// The usage, the version, or the error of clap.
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let arguments: Vec<OsString> = arguments.collect();
         if let Some(translated) = fstab::translate(&arguments) {
@@ -67,7 +67,7 @@ impl Invocation {
     }
 }
 
-/// The error with options as they were typed, without the dashes of the flags that they stand for.
+/// The error with options as they were typed, without the dashes of their flags.
 fn in_words_of_fstab(error: &clap::Error) -> clap::Error {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.trim_start_matches('-').to_owned(),
@@ -85,7 +85,7 @@ fn in_words_of_fstab(error: &clap::Error) -> clap::Error {
             };
             format!("the option '{typed}' after -o is not known{hint}")
         }
-        // Flags are named among other words there.
+        // Such texts name flags within sentences.
         _ => {
             let message = error.to_string();
             let message = message.strip_prefix("error: ").unwrap_or(&message);
@@ -96,7 +96,9 @@ fn in_words_of_fstab(error: &clap::Error) -> clap::Error {
     CliArgs::command().error(error.kind(), message)
 }
 
-/// The error where `-o` stands elsewhere than behind bucket and directory, or not alone: what its options are as flags.
+/// The error for `-o` in another place than behind bucket and directory, or with other flags.
+///
+/// The text lists the options as flags.
 fn options_elsewhere(arguments: &[OsString], error: &clap::Error) -> Option<clap::Error> {
     let is_about_it = matches!(
         error.get(ContextKind::InvalidArg),

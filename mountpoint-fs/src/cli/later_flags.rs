@@ -1,7 +1,8 @@
-//! Flags of caching and metrics: known, checked, and without effect until they do something.
+//! Flags of caching and metrics: known, checked, and without effect in this version.
 //!
-//! They change how fast a mount is and what is known of it, never what it may do, so a volume that asks for them starts.
-//! [`LaterFlags::warnings`] says for each that was given what this version does instead.
+//! Such flags change the speed of a mount and the knowledge about it, never its permissions, so a
+//! volume that asks for them starts. [`LaterFlags::warnings`] names the actual behaviour for each
+//! flag that was given.
 
 use std::path::PathBuf;
 
@@ -47,7 +48,7 @@ pub struct LaterFlags {
 }
 
 impl LaterFlags {
-    /// What a user who gave these flags must know: one text for each that this version cannot honour.
+    /// One text for each flag that this version cannot honour.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let given = [

@@ -1,4 +1,4 @@
-//! What is logged, and where to.
+//! Flags that select log lines and their destination.
 
 use std::path::PathBuf;
 

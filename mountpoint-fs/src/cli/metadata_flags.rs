@@ -22,7 +22,7 @@ pub struct MetadataFlags {
 }
 
 impl MetadataFlags {
-    /// What they mean.
+    /// The settings that the flags select.
     #[must_use]
     pub fn names_config(&self) -> NamesConfig {
         let positive = self.metadata_ttl.and_then(TimeToLive::duration);
@@ -44,7 +44,7 @@ impl MetadataFlags {
         }
     }
 
-    /// What is done in another way than the flags say.
+    /// Differences between the flags and the mount's behaviour.
     pub(super) fn warnings(&self) -> Vec<String> {
         [
             ("metadata-ttl", self.metadata_ttl),

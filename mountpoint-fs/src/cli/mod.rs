@@ -1,6 +1,7 @@
-//! The command line of `mount-s3`: parsing and checking, and nothing that touches the outside.
+//! The command line of `mount-s3`: parsing and checking, without side effects.
 //!
-//! One struct of flags for each heading of `--help`. [`Invocation`] tells what the arguments ask for.
+//! One struct of flags for each heading of `--help`. [`Invocation`] holds the purpose of the
+//! arguments.
 
 mod args;
 mod bucket;

@@ -1,4 +1,4 @@
-//! What the mount looks like, and who may use it.
+//! Flags that control the mount's appearance and its permitted users.
 
 use clap::{Args, ValueEnum};
 

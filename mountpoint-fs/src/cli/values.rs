@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How long names and attributes may be remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeToLive {
-    /// As short as an application can make use of.
+    /// As short as is useful to an application.
     Minimal,
     /// For ever.
     Indefinite,
@@ -16,7 +16,7 @@ pub enum TimeToLive {
 }
 
 impl TimeToLive {
-    /// The time, if it is not minimal; at most what counts as for ever, which is 136 years.
+    /// The time, if it is not minimal. Indefinite is the largest value, 136 years.
     pub(super) fn duration(self) -> Option<Duration> {
         let forever = u64::from(u32::MAX);
         match self {
@@ -43,14 +43,14 @@ impl FromStr for TimeToLive {
     }
 }
 
-/// A number of bytes. No unit, as the reference takes none; who writes one is told the number.
+/// A number of bytes without a unit, as in mountpoint-s3. The error for a unit gives the number.
 pub(super) fn bytes(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     number("bytes", 0, range)
 }
 
-/// A number of MiB, likewise.
+/// A number of MiB without a unit.
 pub(super) fn mebibytes(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
@@ -67,7 +67,7 @@ fn number(
         let (least, most) = (range.start(), range.end());
         let count: u64 = text.parse().map_err(|_| {
             let count = without_unit(text, SIZES).map(|bytes| bytes >> shift);
-            // What says how to write it must be right.
+            // The hint must not suggest a number out of range.
             match count.filter(|count| range.contains(count)) {
                 Some(count) => format!("a number of {unit} is written without a unit: {count}"),
                 None => format!("a number of {unit} from {least} to {most}, without a unit"),
@@ -81,7 +81,7 @@ fn number(
     }
 }
 
-/// What `8MiB` or `5m` means, if the unit is known.
+/// The number that `8MiB` or `5m` stands for, if the unit is known.
 fn without_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let end = text.find(|character: char| !character.is_ascii_digit())?;
     let (number, unit) = text.split_at(end);
@@ -108,13 +108,13 @@ const TIMES: &[(&str, u64)] = &[("s", 1), ("m", 60), ("min", 60), ("h", 3600), (
 /// A user or a group, by its number.
 pub(super) fn parse_id(text: &str) -> Result<u32, String> {
     match text.parse() {
-        Ok(0) => Err("0 is not in 1..: nobody but root may be root".to_owned()),
+        Ok(0) => Err("0 is not in 1..: files cannot be made to belong to root".to_owned()),
         Ok(id) => Ok(id),
         Err(_) => Err("a user or group is a number; `id NAME` tells it".to_owned()),
     }
 }
 
-/// An empty prefix is as good as none.
+/// An empty prefix counts as none.
 pub(super) fn parse_prefix(text: &str) -> Result<String, String> {
     match text {
         _ if !text.is_empty() && !text.ends_with('/') => {
@@ -138,7 +138,8 @@ pub(super) fn parse_region(text: &str) -> Result<String, String> {
     }
 }
 
-/// For the flag and the variables. The text of an error never holds what may be a password.
+/// Checks the endpoint of the flag and of the variables. An error text never contains a possible
+/// password.
 pub(crate) fn parse_endpoint(text: &str) -> Result<String, String> {
     if text.contains('@') {
         return Err(
@@ -182,7 +183,7 @@ pub(super) fn parse_account(text: &str) -> Result<String, String> {
     }
 }
 
-/// The reference takes key ARNs and no other names of keys.
+/// mountpoint-s3 takes key ARNs and no other names of keys.
 pub(super) fn parse_kms_key(text: &str) -> Result<String, String> {
     if text.starts_with("arn:") && text.contains(":key") {
         Ok(text.to_owned())
@@ -191,7 +192,7 @@ pub(super) fn parse_kms_key(text: &str) -> Result<String, String> {
     }
 }
 
-/// A name that Linux gives to interfaces.
+/// An interface name that Linux accepts.
 pub(super) fn parse_interface(text: &str) -> Result<String, String> {
     let legal = |b: u8| b.is_ascii_graphic() && b != b'/';
     if (1..16).contains(&text.len()) && text.bytes().all(legal) {
@@ -201,7 +202,8 @@ pub(super) fn parse_interface(text: &str) -> Result<String, String> {
     }
 }
 
-/// What may stand in a header, and leaves room for the rest of it. Scripts pass an empty one where they have none.
+/// A text that fits into a header and leaves room for the rest. Scripts pass an empty one if they
+/// have none.
 pub(super) fn parse_user_agent(text: &str) -> Result<String, String> {
     let legal = |b: u8| b.is_ascii_graphic() || b == b' ';
     if text.len() <= 256 && text.bytes().all(legal) {
@@ -229,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Values that are what their text is.
+    /// Checks that good values are stored as typed, and bad ones refused.
     #[track_caller]
     fn check_text(parse: impl Fn(&str) -> Result<String, String>, good: &[&str], bad: &[&str]) {
         let good: Vec<(&str, String)> = good.iter().map(|t| (*t, (*t).to_owned())).collect();

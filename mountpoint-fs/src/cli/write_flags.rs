@@ -1,4 +1,4 @@
-//! What the mount may change, and how it uploads.
+//! Flags that permit changes and control uploads.
 
 use std::path::PathBuf;
 
@@ -104,13 +104,13 @@ pub enum UploadChecksums {
 }
 
 impl WriteFlags {
-    /// A combination that the values alone do not exclude.
+    /// A forbidden combination of values that are each permitted.
     pub(super) fn conflict(&self) -> Option<&'static str> {
         (self.sse == Some(Sse::Aes256) && self.sse_kms_key_id.is_some())
             .then_some("--sse-kms-key-id cannot be used with --sse AES256, which has no key")
     }
 
-    /// The flags that allow what a read-only mount does not do.
+    /// The given flags that have no effect on a read-only mount.
     pub(super) fn without_effect_if_read_only(&self) -> Vec<&'static str> {
         let given = [
             (self.allow_changes, "--allow-changes"),
@@ -126,5 +126,5 @@ impl WriteFlags {
     }
 }
 
-/// S3's own bound of a part.
+/// S3's own minimum of a part.
 const WRITE_PART_MIN: u64 = 5 << 20;
