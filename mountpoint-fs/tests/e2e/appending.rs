@@ -1,5 +1,5 @@
-//! Appending: on a directory bucket by PutObject behind the end of the object; what two mounts and kills do on both kinds of
-//! buckets.
+//! Appending: PutObject at the object's end on a directory bucket. Two mounts, and kills, on both
+//! bucket kinds.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -47,7 +47,8 @@ fn content(server: &Server, key: &str) -> Option<Vec<u8>> {
     Some(server.store().object(BUCKET, key)?.bytes().to_vec())
 }
 
-/// Where what was appended went, in the order of the requests; `None` for what made the object.
+/// The write offset of each append, in the order of the requests. `None` for a request that created
+/// the object.
 fn offsets(records: &[RequestRecord]) -> Vec<Option<u64>> {
     let puts = records
         .iter()
@@ -89,7 +90,7 @@ fn what_is_appended_is_sent_and_nothing_else() {
             "what was appended is read"
         );
         assert_eq!(content(&server, "log").unwrap(), b"one two 1234");
-        // An empty file, one that is not there, and one that nothing is appended to.
+        // An empty file, a new one, and one that is opened without an append.
         shell(
             mounted.path(),
             "> empty; printf a >> empty; printf b >> empty; printf c >> new; : >> log",
@@ -112,10 +113,10 @@ fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
         content(&server, "large").is_some_and(|it| it.len() == 10 * MIB)
     });
     assert!(content(&server, "large").unwrap() == data[..10 * MIB]);
-    // What is synchronised is there.
+    // Synchronised bytes are in the bucket.
     file.sync_all().unwrap();
     assert!(content(&server, "large").unwrap() == data[..12 * MIB]);
-    // Who opens it then follows it, from part to part.
+    // A reader that opens the file then follows it from part to part.
     let follower = File::open(mounted.join("large")).unwrap();
     let followed = |from: usize, len: usize| {
         let mut read = vec![0; len];
@@ -130,14 +131,14 @@ fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
     });
     followed(3 * MIB, MIB);
     followed(16 * MIB, MIB);
-    // The mount is killed: what was synchronised is there, and what came later is a beginning of the rest.
+    // The mount is killed: synchronised bytes are in the bucket, and of later ones a prefix.
     let directory = mounted.path().to_owned();
     mounted.signal(Signal::SIGKILL);
     run("umount", &["-l", directory.to_str().unwrap()]);
     drop(file);
     assert!(content(&server, "large").unwrap() == data[..17 * MIB]);
     assert!(server.store().uploads(BUCKET).is_empty());
-    // The next mount goes on where it ended.
+    // The next mount continues at the end of the object.
     let mounted = mount(&server, &["--incremental-upload"]);
     server.log().clear();
     let mut file = OpenOptions::new()
@@ -150,7 +151,8 @@ fn a_large_file_grows_in_the_bucket_and_fsync_is_durable() {
     assert_eq!(offsets(&server.log().take()), [Some(17 << 20)]);
 }
 
-/// Appended by the server; put again as a whole; copied into an upload.
+/// The appends take three forms. By the server, by a PUT of the whole object, by a copy into an
+/// upload.
 #[test]
 fn two_mounts_that_append_lose_nothing() {
     for (bucket, flag, len) in [
@@ -170,7 +172,8 @@ fn two_mounts_that_append_lose_nothing() {
             let path = mounted.join("log");
             OpenOptions::new().append(true).open(path)
         };
-        // Both have the same version open: who comes second is told, and nothing of the first is lost.
+        // Both mounts have opened one version: the second writer gets an error, and the first one's
+        // bytes stay.
         let (mut first, mut second) = (open(&one).unwrap(), open(&two).unwrap());
         first.write_all(b"1").unwrap();
         second.write_all(b"2").unwrap();
@@ -179,7 +182,7 @@ fn two_mounts_that_append_lose_nothing() {
         assert_eq!(refused.raw_os_error(), Some(libc::ESTALE), "{bucket} {len}");
         drop((first, second));
         assert_eq!(appended(), "1");
-        // Who tries again until it has worked appends every line once.
+        // A writer that retries until it succeeds appends every line once.
         let lines = |mounted: &Mounted, name: &str| {
             for number in 0..5 {
                 let line = format!("{name}{number}\n");
@@ -207,7 +210,9 @@ fn two_mounts_that_append_lose_nothing() {
     }
 }
 
-/// The mount is killed while a request that appends hangs: the object is as it was, and the next mount leaves no upload.
+/// The mount is killed while an append request hangs.
+///
+/// The object is unchanged, and the next mount leaves no upload.
 #[test]
 fn a_mount_that_is_killed_while_it_appends_loses_nothing() {
     use Operation::{CompleteMultipartUpload, PutObject, UploadPart, UploadPartCopy};
@@ -231,7 +236,7 @@ fn a_mount_that_is_killed_while_it_appends_loses_nothing() {
         let args = [&state[..], &[flag]].concat();
         server.store().put(bucket, "log", bytes(len));
         let mounted = mount_of(&server, bucket, &args);
-        // The first file of a mount shows that it may write, by an upload.
+        // The first file of a mount proves the permission to write by an upload.
         std::fs::write(mounted.join("first"), "x").unwrap();
         assert!(server.store().delete(bucket, "first"));
         server.log().clear();
@@ -240,7 +245,8 @@ fn a_mount_that_is_killed_while_it_appends_loses_nothing() {
         let mut file = OpenOptions::new().append(true).open(path).unwrap();
         let directory = mounted.path().to_owned();
         std::thread::scope(|scope| {
-            // The write waits where it is the first of its mount to need a copy of what is there.
+            // The write waits if it is the mount's first one that needs a copy of the existing
+            // bytes.
             let closing =
                 scope.spawn(move || file.write_all(b"new").and_then(|()| file.sync_all()));
             wait_until("the request", || server.log().counters(stuck).requests > 0);
@@ -277,7 +283,7 @@ fn an_object_of_ten_thousand_parts_is_renewed() {
     assert_eq!(copies, 1, "one part, and four that are appended to it");
 }
 
-/// What is written behind how much.
+/// The append, and the size of the object before it.
 #[derive(Clone, Copy, Debug)]
 enum Workload {
     New,
@@ -339,7 +345,7 @@ fn every_fault_at_every_request_of_an_append_is_told_or_overcome() {
         });
     }
     assert!(cases > 60, "{cases} cases are not all");
-    // S3 has refused to abort it.
+    // S3 has refused to abort the upload.
     for (key, _) in server.store().uploads(BUCKET) {
         let named = format!("AbortMultipartUpload s3://{BUCKET}/{key}: ");
         let log = mounted.log();
@@ -348,7 +354,7 @@ fn every_fault_at_every_request_of_an_append_is_told_or_overcome() {
     }
 }
 
-/// A server that is slow, and asks to slow down, and goes away for a while, has everything once.
+/// A server that is slow, throttles and disappears stores every line once.
 #[test]
 fn a_server_that_stumbles_has_every_line_once() {
     let server = server();

@@ -1,4 +1,4 @@
-//! Mounting on an autofs, as systemd's automount units do: it must not be triggered by the mount itself.
+//! Mounting on an autofs, as systemd's automount units do. The mount itself must not trigger it.
 
 use std::io::PipeReader;
 use std::os::fd::AsRawFd as _;
@@ -12,7 +12,8 @@ use nix::unistd::getpgrp;
 use crate::harness::{BUCKET, PATIENCE, mount_s3, put, server, unmount, wait_for_exit, wait_until};
 use crate::machine::in_private_namespace;
 
-/// Mounts an autofs whose daemon is the process group of this test. Nobody answers what it asks.
+/// Mounts an autofs whose daemon is the process group of this test. No process answers its
+/// requests.
 fn mount_autofs(directory: &Path) -> PipeReader {
     let (reader, writer) = std::io::pipe().unwrap();
     let options = format!(
@@ -35,7 +36,7 @@ fn mount_over(directory: &Path, url: &str) -> Command {
     let mut command = mount_s3();
     command
         .arg(BUCKET)
-        // With a slash at the end, which alone would trigger it.
+        // A slash at the end would trigger the autofs by itself.
         .arg(format!("{}/", directory.display()))
         .args(["--endpoint-url", url, "--force-path-style", "--no-log"])
         .stdout(Stdio::null());
@@ -49,7 +50,7 @@ fn a_mount_on_an_autofs_does_not_wait_for_it() {
     in_private_namespace(|| {
         let root = tempfile::tempdir().unwrap();
         let asked = mount_autofs(root.path());
-        // In another process group: were it to trigger the autofs, it would wait for itself.
+        // In another process group: if the mount triggered the autofs, it would wait for itself.
         let mut mounting = mount_over(root.path(), &server.url());
         let mut mounting = mounting.process_group(0).spawn().unwrap();
         let status = wait_for_exit(&mut mounting, PATIENCE);
@@ -61,7 +62,9 @@ fn a_mount_on_an_autofs_does_not_wait_for_it() {
     });
 }
 
-/// As systemd starts it: somebody looked into the directory and waits; the mount is made by the autofs's own group.
+/// As systemd starts it: a program that looked into the directory waits.
+///
+/// The autofs's own process group makes the mount.
 #[test]
 fn a_mount_that_somebody_waits_for_is_made() {
     let server = server();
@@ -76,7 +79,7 @@ fn a_mount_that_somebody_waits_for_is_made() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // The kernel's question: somebody waits now.
+        // The kernel's request: a program waits now.
         std::io::Read::read_exact(&mut asked, &mut [0; 16]).unwrap();
         let mut mounting = mount_over(root.path(), &server.url()).spawn().unwrap();
         let status = wait_for_exit(&mut mounting, PATIENCE);

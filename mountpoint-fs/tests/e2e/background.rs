@@ -43,7 +43,7 @@ fn log_files_are_private_and_the_pid_file_lives_with_the_mount() {
     let server = server();
     let (directory, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (logs, pid_file) = (root.path().join("a/logs"), root.path().join("pid"));
-    // One that a killed process left.
+    // The PID file of a killed process.
     std::fs::write(&pid_file, "1\n").unwrap();
     let output = command(
         &server,
@@ -55,7 +55,7 @@ fn log_files_are_private_and_the_pid_file_lives_with_the_mount() {
     .unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
-    // Written before the terminal was told: it is there.
+    // The file is written before the terminal is told, so it exists.
     let process = PathBuf::from(format!("/proc/{}", pid_in(&pid_file)));
     let program = process.join("exe").read_link().unwrap();
     assert_eq!(program.file_name().unwrap(), "mount-s3");
@@ -97,7 +97,7 @@ fn sigusr2_changes_the_log_level_round_and_round() {
             let (found, at) = (read(), text.as_str());
             found.lines().skip(lines).any(|line| line.contains(at))
         });
-        // What is logged at this level: each look at a name is a line of level trace.
+        // The lines of the current level: each lookup of a name is a line of level trace.
         let before = read().lines().count();
         std::fs::metadata(directory.path().join(format!("no-{level}"))).unwrap_err();
         let traced = read()
@@ -171,7 +171,7 @@ fn the_background_logs_to_syslog() {
     });
 }
 
-/// Mounted, but not into the background: that is told, and unmounted.
+/// A mounted process that cannot go into the background reports that and unmounts.
 #[test]
 fn a_terminal_that_cannot_be_left_is_a_failure() {
     let server = server();
@@ -247,7 +247,7 @@ fn a_service_manager_is_told() {
     assert_eq!(receive(), "STOPPING=1");
 }
 
-/// Both processes of a start are in the terminal's process group, so that Ctrl-C ends both.
+/// Ctrl-C ends both processes of a start, which are in the terminal's group.
 #[test]
 fn ctrl_c_ends_a_start_that_waits() {
     let server = server();
@@ -275,7 +275,7 @@ fn ctrl_c_ends_a_start_that_waits() {
     assert!(!is_mounted(directory.path()));
 }
 
-/// A background process that neither mounts nor fails is made to end.
+/// A background process that neither mounts nor fails is ended.
 #[test]
 fn a_start_that_is_stuck_is_ended() {
     let server = server();
@@ -284,7 +284,7 @@ fn a_start_that_is_stuck_is_ended() {
         .add(Rule::on(Operation::ListObjectsV2, Fault::BlackHole));
     let directory = tempfile::tempdir().unwrap();
     let mut told = String::new();
-    // A slow machine needs longer to get as far as the first request, and to stop what has made it.
+    // A slow machine needs longer to reach the first request, and to stop its sender.
     for timeout in ["3", "12", "48"] {
         let before = server.faults().fired(rule);
         let mut starting = command(&server, directory.path(), &["--no-log"])
@@ -297,7 +297,7 @@ fn a_start_that_is_stuck_is_ended() {
         });
         let child = run("pgrep", &["-P", &starting.id().to_string()]).stdout;
         let child: Option<i32> = String::from_utf8(child).unwrap().trim().parse().ok();
-        // It can do nothing any more, not even end when it is told to.
+        // A stopped process cannot do anything, not even end at a signal.
         let stopped = child.filter(|child| kill(Pid::from_raw(*child), Signal::SIGSTOP).is_ok());
         let output = starting.wait_with_output().unwrap();
         told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -316,7 +316,7 @@ fn a_start_that_is_stuck_is_ended() {
     panic!("{told}");
 }
 
-/// A start whose terminal has gone away leaves no mount behind that nobody asked for any more.
+/// A start whose terminal has gone away leaves no mount behind.
 #[test]
 fn a_start_that_nobody_waits_for_mounts_nothing() {
     let server = server();

@@ -9,7 +9,7 @@ use crate::servers::{self, Program};
 
 const ALL: [&str; 3] = ["--allow-delete", "--allow-overwrite", "--allow-rename"];
 
-/// Keys of every kind that a tree may have: markers, a directory beside a file, odd names.
+/// Keys of every kind that a tree may have. Markers, a directory beside a file, odd names.
 const TREE: [&str; 11] = [
     "t/a",
     "t/marked/",
@@ -47,7 +47,7 @@ fn rm_r_removes_any_tree() {
     server.log().clear();
     shell(mounted.path(), "rm -r t && test ! -e t && ls");
     assert_eq!(keys(&server), ["other"]);
-    // One for each object and marker, none a second time.
+    // One deletion for each object and marker, none a second time.
     let deletes = server.log().count(Operation::DeleteObject);
     assert_eq!(deletes, TREE.len() as u64 + 1200);
     shell(
@@ -93,7 +93,7 @@ fn rm_r_removes_nasty_trees() {
         "find t -type f | wc -l > /dev/null; rm -r t && test ! -e t",
     );
     assert_eq!(self::keys(&server), ["tt"]);
-    // Programs of many hands.
+    // Programs by many authors.
     for key in keys.iter().take(16) {
         put(&server, key, "bytes");
     }
@@ -104,7 +104,7 @@ fn rm_r_removes_nasty_trees() {
     assert_eq!(self::keys(&server), ["tt"]);
 }
 
-/// A file that a directory hides was not seen by who removes the tree, and is not lost with it.
+/// A file that a directory hides survives the removal of the tree.
 #[test]
 fn what_a_directory_hides_is_not_removed_unseen() {
     let server = server();

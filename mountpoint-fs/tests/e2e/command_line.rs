@@ -38,7 +38,7 @@ fn helper_commands_print_and_end() {
     }
 }
 
-/// A bucket may be called like a helper command.
+/// A bucket may have the name of a helper command.
 #[test]
 fn buckets_with_the_names_of_helper_commands() {
     let server = server();
@@ -57,7 +57,7 @@ fn buckets_with_the_names_of_helper_commands() {
     }
 }
 
-/// As volumes of mountpoint-s3 are described: each flag is told of once, and the mount is there.
+/// Volumes of mountpoint-s3 use such flags: each causes one warning, and the mount works.
 #[test]
 fn flags_without_effect_mount_with_a_warning_each() {
     let server = server();
@@ -89,7 +89,7 @@ fn flags_without_effect_mount_with_a_warning_each() {
     }
 }
 
-/// What is done in another way than asked for is told on the terminal, and mounted.
+/// A difference between flags and behaviour is shown on the terminal, and the mount works.
 #[test]
 fn warnings_reach_the_terminal() {
     let server = server();
@@ -118,7 +118,7 @@ fn warnings_reach_the_terminal() {
     }
 }
 
-/// Data and control requests carry what the flags say.
+/// Data and control requests have the properties that the flags set.
 #[test]
 fn flags_reach_the_server() {
     let server = server();

@@ -1,4 +1,4 @@
-//! Copies that the server makes, asked for by everyday programs.
+//! Server-side copies for everyday programs.
 
 use mountpoint_client::testing::server::{Headers, Operation, Server};
 
@@ -34,7 +34,7 @@ fn cp_in_a_mount_moves_no_bytes_through_it() {
     assert_eq!(server.log().count(Operation::UploadPartCopy), 1);
     shell(mounted.path(), "cmp f copy");
     server.log().clear();
-    // In parts at once, because S3 copies no faster than some 100 MB/s in one request.
+    // In parallel parts, because S3 copies no faster than some 100 MB/s in one request.
     shell(mounted.path(), "mkdir d && cp large d/");
     nothing_passed_through(&server);
     assert_eq!(server.log().count(Operation::UploadPartCopy), 3);
@@ -77,7 +77,7 @@ fn a_copy_is_a_new_file() {
         );
         assert_ne!(stored.content_type.as_deref(), Some("text/plain"), "{key}");
     }
-    // Not without leave.
+    // Without the flag no copy is allowed.
     drop(mounted);
     let mounted = Mounted::new(&server, &[]);
     shell(
@@ -117,7 +117,8 @@ END",
          && cmp <(tail -c +$(((20 << 20) + 1)) f) <(head -c $((10 << 20)) turned) \
          && cmp <(head -c $((20 << 20)) f) <(tail -c +$(((10 << 20) + 1)) turned)",
     );
-    // What the server cannot copy the kernel copies: ranges below a part, one behind the other, and bytes between.
+    // The kernel copies ranges that the server cannot: ranges below a part, sequential ranges, and
+    // bytes between them.
     shell(
         mounted.path(),
         "python3 - <<'END'
@@ -182,6 +183,6 @@ END
 cmp c same && cmp d same",
     );
     assert_eq!(server.store().keys(BUCKET), ["c", "d", "same"]);
-    // 8 MiB of each: what is left of it is a part then.
+    // 8 MiB of each, so that the rest is as large as a part.
     assert!(server.log().count(Operation::UploadPartCopy) >= 2);
 }

@@ -1,4 +1,4 @@
-//! Many files made in one directory: what it costs, and that nothing of anybody's is lost by what it spares.
+//! Many new files in one directory: their requests, and the safety of other clients' objects.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -19,13 +19,14 @@ fn requests(server: &Server) -> (u64, u64) {
     (count(Operation::ListObjectsV2), count(Operation::PutObject))
 }
 
-/// What a new file is opened with that nobody else may have made.
+/// Creates a file, and fails if it exists.
 fn make(path: &Path, data: &[u8]) -> std::io::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).open(path)?;
     write_and_close(file, data)
 }
 
-/// Names that were asked for by themselves, one list a second, and one here and there of a thread that was not seen to sleep.
+/// Checks the LISTs for single names. One a second, and a few of a thread that was not seen to
+/// sleep.
 #[track_caller]
 fn check_lists(lists: u64, files: usize, since: Instant) {
     let most = 10 + 2 * since.elapsed().as_secs() + files as u64 / 20;
@@ -57,14 +58,14 @@ fn a_thousand_files_are_a_thousand_puts() {
             }
         });
         let (lists, puts) = requests(&server);
-        // One is sent twice, to see whether the server refuses it then.
+        // One file is sent twice, to see whether the server refuses the second PUT.
         assert_eq!(puts, FILES as u64 + 1, "{workers} workers");
         check_lists(lists, FILES, start);
         assert_eq!(fs::read_dir(&directory).unwrap().count(), FILES);
     }
 }
 
-/// What unpacks, copies and makes trees: a LIST or two a directory, and a PUT a file.
+/// Programs that unpack, copy and create trees. A LIST or two per directory, and a PUT per file.
 #[test]
 fn trees_cost_a_put_a_file_and_little_more() {
     const DIRECTORIES: u64 = 12;
@@ -97,7 +98,7 @@ fn trees_cost_a_put_a_file_and_little_more() {
     }
 }
 
-/// What another host has just made is seen by everybody who looks, and is not replaced by who makes it as well.
+/// Every lookup sees another host's new object, and no creation replaces it.
 #[test]
 fn what_another_host_makes_is_seen_and_stays() {
     for ignores_conditions in [false, true] {
@@ -124,11 +125,11 @@ fn what_another_host_makes_is_seen_and_stays() {
                 "{theirs}"
             );
             assert_eq!(fs::read(&path).unwrap(), b"theirs");
-            // A directory on the way to a new file is only looked at.
+            // A directory in the path of a new file is only looked up.
             let other = format!("f{round}-directory");
             put(&server, &format!("{other}/theirs"), "theirs");
             make(&mounted.join(&format!("{other}/mine")), b"mine").unwrap();
-            // Who appends to what others write is told what is there.
+            // A program that appends to a file of other writers sees the current object.
             let log = format!("f{round}-log");
             put(&server, &log, "theirs");
             let opened = OpenOptions::new()

@@ -1,6 +1,7 @@
-//! Libraries that write tables, tensors and arrays: what doc/SEMANTICS.md says of each, done, and the content compared.
+//! Libraries that write tables, tensors and arrays. Each statement of doc/SEMANTICS.md is tried,
+//! with its content.
 //!
-//! They are Debian's Python packages and wheels, which `make test-programs` installs.
+//! The libraries are Debian's Python packages and wheels, which `make test-programs` installs.
 
 use std::process::{Command, Output, Stdio};
 
@@ -104,7 +105,7 @@ fn tensors_are_written_and_read() {
     succeeds(&mounted, TENSORS);
 }
 
-/// A checkpoint of 256 MiB, written beside the last one and renamed over it, twice; then over itself.
+/// A checkpoint of 256 MiB, twice renamed over the last one, then written over itself.
 const CHECKPOINTS: &str = "
 import numpy as np, os, torch
 for step in range(2):
@@ -129,7 +130,7 @@ fn checkpoints_replace_each_other() {
     assert_eq!(server.store().keys(BUCKET), ["checkpoint.pt", "table.txt"]);
 }
 
-/// What these say before they end.
+/// The last messages of these programs.
 const REFUSED: [(&str, &str); 6] = [
     (
         "import numpy; numpy.savez('x', a=numpy.eye(9))",
@@ -151,7 +152,7 @@ const REFUSED: [(&str, &str); 6] = [
     ("import h5py; h5py.File('there', 'a')", "Error"),
 ];
 
-/// HDF5 made in memory, which is written from its beginning to its end.
+/// An HDF5 file that is built in memory and then written sequentially.
 const HDF5: &str = "
 import h5py, io
 buffer = io.BytesIO()
@@ -160,7 +161,7 @@ with open('there', 'wb') as file: file.write(buffer.getbuffer())
 with h5py.File('there', 'r') as file: assert list(file['a']) == list(range(9999))
 ";
 
-/// What goes back in a file is refused, and leaves nothing.
+/// A program that writes at an earlier offset gets an error, and leaves no object.
 #[test]
 fn what_writes_in_no_order_leaves_nothing() {
     let server = server();

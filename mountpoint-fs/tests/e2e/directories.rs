@@ -7,8 +7,9 @@ use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 
 use crate::harness::{BUCKET, Mounted, put, server, shell};
 
-/// Requests in each second of a machine so slow that names have to be asked for again, because their validity has ended:
-/// some by name, until it is clear that more are wanted.
+/// Requests per second on a machine so slow that names expire during the test.
+///
+/// The mount looks up some single names before it lists the directory again.
 const AGAIN_MAX: u64 = 16;
 
 fn put_numbered(server: &Server, head: &str, count: usize) {
@@ -49,11 +50,11 @@ fn a_tree_is_walked_with_one_request_for_each_directory() {
             assert_eq!(entries, 1 + 100 * (1 + 12 + 1 + 3));
         }
         let requests = server.log().count_all();
-        // `t`, 100 directories and one in each; two pages' worth of keys; and finding `t`.
+        // `t`, 100 directories and one in each; two pages' worth of keys; and the lookup of `t`.
         let most = 201 + 2 + 2 + AGAIN_MAX * (1 + start.elapsed().as_secs());
         assert!(requests <= most, "{tool}: {requests} requests");
     }
-    // Where names may be old, small directories are listed together.
+    // With a long time to live, small directories are listed together.
     for tool in ["find t", "find t -size +0", "ls -lR t", "du -s t"] {
         let mounted = Mounted::new(&server, &["--metadata-ttl", "3600"]);
         server.log().clear();
@@ -70,7 +71,7 @@ fn a_tree_is_walked_with_one_request_for_each_directory() {
 fn a_large_directory_far_away_is_listed_several_pages_at_once() {
     let server = server();
     put_numbered(&server, "d/img_", 40_000);
-    // To a reader on a slow machine a store is far only if it is very far.
+    // To a reader on a slow machine a store is far only at a very high latency.
     for delay_ms in [50, 200, 800] {
         let (fixed, jitter) = (Duration::from_millis(delay_ms), Duration::ZERO);
         let far = Rule::always(Fault::Latency { fixed, jitter });
@@ -88,7 +89,7 @@ fn a_large_directory_far_away_is_listed_several_pages_at_once() {
         }
         server.faults().remove(far);
     }
-    panic!("not several at once");
+    panic!("the LISTs were not sent in parallel");
 }
 
 #[test]

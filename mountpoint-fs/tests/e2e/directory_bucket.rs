@@ -37,7 +37,7 @@ fn a_directory_bucket_is_mounted_listed_and_read() {
         "a\na/b\na/b/big"
     );
 
-    // The server forgets the session; nobody who reads notices.
+    // The server forgets the session; no reader notices.
     server.end_sessions();
     assert!(read(&mounted.join("a/b/big")) == big);
     assert_eq!(shell(mounted.path(), "stat -c %s many/0007").trim(), "1");

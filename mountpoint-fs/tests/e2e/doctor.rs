@@ -1,4 +1,4 @@
-//! `mount-s3 doctor`: what it says of good and bad buckets, that it changes nothing, and that what it recommends works.
+//! `mount-s3 doctor`: its report of good and bad buckets, its harmlessness, and its advice.
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -20,14 +20,16 @@ struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Runs the doctor of what answers. It gives each answer a few seconds and says so where none came: a starved machine
-    /// needs more once in a while, and is asked again.
+    /// Runs the doctor against a server that answers.
+    ///
+    /// The doctor gives each answer a few seconds and reports a missing one: on a starved machine
+    /// it is run again.
     #[track_caller]
     fn of(command: Command) -> Self {
         Self::asking(command, || ())
     }
 
-    /// The same, with something to do before each run.
+    /// Runs the doctor likewise, and `before` ahead of each run.
     #[track_caller]
     fn asking(mut command: Command, before: impl Fn()) -> Self {
         command.arg("--json");
@@ -41,7 +43,7 @@ impl Diagnosis {
         }
     }
 
-    /// Runs the doctor, which is told `--json`.
+    /// Runs the doctor with `--json`.
     #[track_caller]
     fn once(command: &mut Command) -> Self {
         let alone = ALONE.lock();
@@ -89,7 +91,7 @@ impl Diagnosis {
     }
 }
 
-/// Of findings that time brought about.
+/// Findings that only a slow machine causes.
 const OUT_OF_TIME: [&str; 5] = [
     "does not answer: a dead file system",
     "did not answer within",
@@ -98,7 +100,9 @@ const OUT_OF_TIME: [&str; 5] = [
     "broken off after",
 ];
 
-/// The doctor waits a few seconds for whatever it asks: on a starved machine several at once are too slow for that.
+/// Held by a running doctor, which waits a few seconds for each resource.
+///
+/// On a starved machine several doctors at once are too slow for that.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[track_caller]
@@ -124,7 +128,7 @@ fn doctor_at(url: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Nothing in the log may change anything, and nothing be asked that is not needed.
+/// Checks in the log that the doctor changed nothing and sent no unneeded request.
 #[track_caller]
 fn check_harmless(server: &Server) {
     for record in server.log().snapshot() {
@@ -175,7 +179,7 @@ fn a_good_bucket() {
         let row = diagnosis.row(check);
         assert!(row.contains(expected), "{check}: {row}");
     }
-    // One that is sent again, because its connection stalled on a busy machine, is no further one.
+    // A request that is repeated because its connection stalled on a busy machine counts once.
     let records = server.log().snapshot().into_iter();
     let asked: HashSet<_> = records
         .map(|it| (it.operation, it.key, it.query, it.range, it.if_match))
@@ -183,14 +187,14 @@ fn a_good_bucket() {
     assert!(asked.len() <= 8, "few requests: {asked:?}");
     check_harmless(&server);
 
-    // Word for word, in the background as it would be typed.
+    // The recommended command word for word, in the background as a user would type it.
     let output = mount_s3().args(diagnosis.recommended()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(read(&directory.path().join("b/c")), b"contents");
     unmount(directory.path());
 }
 
-/// The harness mounts at a directory of its own.
+/// Removes the directory, because the harness mounts at a directory of its own.
 fn without(words: &[String], directory: &str) -> Vec<String> {
     let kept = words.iter().filter(|word| *word != directory);
     kept.cloned().collect()
@@ -200,7 +204,7 @@ fn without(words: &[String], directory: &str) -> Vec<String> {
 fn the_recommendation_adds_what_is_missing() {
     let server = server();
     put(&server, "file", "contents");
-    // By a name, under which the bucket has no host, and by a variable.
+    // By a host name without bucket subdomains, and by a variable.
     let url = server.url().replace("127.0.0.1", "localhost");
     let mut command = doctor(&[BUCKET]);
     command.env("AWS_ENDPOINT_URL", &url);
@@ -393,8 +397,9 @@ fn a_server_with_weaknesses() {
     check_harmless(&server);
 }
 
-/// Answers as a region's server does of whose buckets one is elsewhere; its clock is slow, and it lists as it likes.
-/// Returns its URL.
+/// A server that answers like a region of another bucket's. Returns its URL.
+///
+/// Its clock is slow, and its listings are in arbitrary order.
 fn stubborn_server() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -428,7 +433,7 @@ fn answer_stubbornly(mut stream: std::net::TcpStream) {
          <Contents><Key>a</Key><Size>0</Size><ETag>&quot;1&quot;</ETag></Contents></ListBucketResult>"
     };
     let length = body.len();
-    // The client may be gone.
+    // The client may have closed the connection.
     write!(
         stream,
         "{head}\r\n{date}\r\nServer: stubborn\r\nx-amz-bucket-region: eu-west-1\r\n\
@@ -559,7 +564,7 @@ fn a_missing_syslog_is_told_of_where_a_mount_would_use_it() {
     });
 }
 
-/// Advice is whole, and names no flag that was given.
+/// Advice is complete, and names no flag that was given.
 #[test]
 fn advice_is_whole_and_new() {
     let server = server();

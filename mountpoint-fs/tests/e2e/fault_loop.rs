@@ -1,14 +1,15 @@
-//! Each fault at each request of a piece of work: the loops that tests of what writes share.
+//! Each fault at each request of a piece of work. Loops shared by the tests of writes.
 
 use std::io;
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, RuleId, Server};
 
-/// A fault, how often it strikes, and whether it is to be overcome. [`Fault::RefuseConnection`] is a connection that is
-/// closed and then not opened again at once.
+/// A fault, its number of strikes, and whether the mount must overcome it.
+///
+/// [`Fault::RefuseConnection`] closes a connection and refuses the next ones for a moment.
 pub(crate) type FaultCase = (Fault, Option<u64>, bool);
 
-/// Those that befall whatever writes.
+/// Faults for every test of writes.
 pub(crate) fn faults_of_writes() -> Vec<FaultCase> {
     let error = |status, code| Fault::Error { status, code };
     let lost = Fault::ErrorAfterwards {
@@ -34,7 +35,7 @@ pub(crate) fn faults_of_writes() -> Vec<FaultCase> {
     ]
 }
 
-/// More of them, for what is quick.
+/// More faults, for quick tests.
 pub(crate) fn more_faults_of_writes() -> Vec<FaultCase> {
     let error = |status, code| Fault::Error { status, code };
     vec![
@@ -65,7 +66,7 @@ struct Struck<'a> {
 }
 
 impl<'a> Struck<'a> {
-    /// At the request of `key` that comes after `skip` others.
+    /// Strikes at the request for `key` that comes after `skip` others.
     fn new(server: &'a Server, fault: &Fault, count: Option<u64>, key: &str, skip: u64) -> Self {
         let is_refusal = *fault == Fault::RefuseConnection;
         let fault = match is_refusal {
@@ -86,7 +87,7 @@ impl<'a> Struck<'a> {
         }
     }
 
-    /// Ends it; how often it struck.
+    /// Ends the fault. Returns the number of its strikes.
     fn end(self) -> u64 {
         if let Some(refusal) = self.refusal {
             self.server.faults().remove(refusal).unwrap();
@@ -98,9 +99,11 @@ impl<'a> Struck<'a> {
 /// Connections that are refused in a row.
 const REFUSALS: u64 = 2;
 
-/// Has `run` work on a key of its own, which begins with `name`, again and again: each time one of the `faults` strikes one
-/// request later, until there is no such request. `check` looks at the key afterwards, and whether the work succeeded. The
-/// number of faults that struck.
+/// Lets `run` work repeatedly, each time with one of the `faults` one request later.
+///
+/// Each run has a key of its own, which begins with `name`, and the loop ends when the fault finds
+/// no request. `check` examines the key afterwards, with the outcome of the work. Returns the
+/// number of strikes.
 pub(crate) fn every_fault_at_every_request(
     server: &Server,
     name: &str,
@@ -130,9 +133,10 @@ pub(crate) fn every_fault_at_every_request(
     cases
 }
 
-/// The same for faults that take time, as silence does, all at once: each at the first request for each of the
-/// `operations`. A key has a directory of its own, in which a program that waits keeps no other one waiting. The number
-/// of faults that struck.
+/// Lets faults that take time, as silence does, strike all at once.
+///
+/// Each strikes at the first request for each of the `operations`. A key has a directory of its
+/// own, in which a program that waits delays no other one. Returns the number of strikes.
 pub(crate) fn slow_faults_at_every_operation(
     server: &Server,
     name: &str,

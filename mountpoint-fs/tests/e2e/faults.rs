@@ -23,7 +23,7 @@ fn reads_right(mounted: &Mounted, size: u64) {
     );
 }
 
-/// Over HTTP nothing else notices. The server keeps a checksum of what was stored through it.
+/// Over HTTP no other layer notices. The server keeps a checksum of the stored bytes.
 #[test]
 fn flipped_bytes_of_a_small_file_are_never_read() {
     let server = server();
@@ -226,7 +226,7 @@ fn a_blocked_read_can_be_killed() {
     let start = Instant::now();
     nix::sys::signal::kill(
         nix::unistd::Pid::from_raw(i32::try_from(reader.id()).unwrap()),
-        // Not SIGINT, which a shell has its background jobs ignore.
+        // SIGTERM, because a shell's background jobs ignore SIGINT.
         nix::sys::signal::Signal::SIGTERM,
     )
     .unwrap();
@@ -238,7 +238,8 @@ fn a_blocked_read_can_be_killed() {
     );
 }
 
-/// What is begun below a directory while it is renamed would stay under its old name, or come back.
+/// No operation begins below a directory during its rename. Its object would stay under the old
+/// name, or come back.
 #[test]
 fn nothing_begins_below_a_directory_while_it_is_renamed() {
     let server = server();
@@ -268,7 +269,7 @@ fn nothing_begins_below_a_directory_while_it_is_renamed() {
         ];
         let content = std::fs::read(at("d/s/file-3"));
         let has_ended = renaming.is_finished();
-        // Before anything is asserted: a failure would wait for the rename for ever.
+        // Before any assertion: a failure would wait for the rename for ever.
         server.faults().remove(held);
         renaming.join().unwrap().unwrap();
         assert!(has_begun, "nothing is copied");

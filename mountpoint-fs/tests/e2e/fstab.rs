@@ -1,6 +1,7 @@
-//! `/etc/fstab`: mount(8) finds `/sbin/mount.mount-s3`, which mounts and says what is wrong.
+//! `/etc/fstab`: mount(8) finds `/sbin/mount.mount-s3`, which mounts and reports failures.
 //!
-//! Each test lives in a mount namespace of its own, where `/sbin` holds nothing but the link to the binary.
+//! Each test has a mount namespace of its own, where `/sbin` holds nothing but the link to the
+//! binary.
 
 use std::path::Path;
 use std::process::Output;
@@ -9,7 +10,7 @@ use mountpoint_client::testing::server::Server;
 
 use crate::harness::{put, script_in_namespace, server};
 
-/// Runs a script in a mount namespace; `$DIR` is an empty directory and `$DIR/fstab` holds `fstab`.
+/// Runs a script in a mount namespace. `$DIR` is an empty directory and `$DIR/fstab` holds `fstab`.
 fn in_namespace(server: &Server, fstab: &str, script: &str) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let (path, url) = (directory.path().to_str().unwrap(), server.url());

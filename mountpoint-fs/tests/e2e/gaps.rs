@@ -1,8 +1,9 @@
-//! Sparse files, and lengths that are set before the bytes come: what programs make of them here and on the local disk.
+//! Sparse files, and lengths that are set before the bytes. Programs here and on the local disk.
 
 use crate::harness::{BUCKET, Mounted, put, server, shell};
 
-/// Each writes a file; `$1` is `cp`'s source, of 30 MiB with holes at both ends and in the middle.
+/// Programs that each write a file. `$1` is `cp`'s source, of 30 MiB with holes at both ends and in
+/// the middle.
 const WRITERS: [&str; 12] = [
     "cp $1 f",
     "cp --sparse=always $1 f",
@@ -30,7 +31,7 @@ fn holes_are_filled_as_on_the_local_disk() {
     );
     for writer in WRITERS {
         let server = server();
-        // The one file that is there is empty: it may be opened for both.
+        // The only existing file is empty, so it may be opened for reading and writing.
         let is_both = writer.contains("O_RDWR");
         let flags = ["--allow-overwrite", "--allow-rename", "--posix-metadata"];
         let mounted = Mounted::new(&server, &flags);
@@ -64,7 +65,7 @@ fn the_length_that_was_set_is_shown_while_the_file_is_written() {
     let object = server.store().object(BUCKET, "f").unwrap();
     assert_eq!(&object.bytes()[..4], b"abc\0");
     assert_eq!(object.bytes().len(), 70_000);
-    // What costs something is said without being asked for.
+    // The log mentions a cost without being asked.
     let is_told = || mounted.log().contains("filled with zeros");
     assert!(!is_told(), "{}", mounted.log());
     shell(mounted.path(), "truncate -s 70M g");

@@ -1,4 +1,4 @@
-//! An embedded server, a mounted `mount-s3` process, and what tests ask of both.
+//! An embedded server, a mounted `mount-s3` process, and the helpers of the tests.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,10 +23,13 @@ pub(crate) const BUCKET: &str = "test-bucket";
 pub(crate) const ACCESS_KEY: &str = "test-access-key";
 pub(crate) const SECRET_KEY: &str = "test-secret-key";
 
-/// Longer than anything in a healthy test takes on a loaded machine. It costs time only where something is wrong.
+/// Longer than any step of a healthy test on a loaded machine. The wait is full only after a
+/// failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What takes so long has waited for what it must not wait for. No measure of speed: a starved machine needs a tenth of it.
+/// A step that takes so long has waited for a forbidden event.
+///
+/// This is no measure of speed: a starved machine needs a tenth of it.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// A server with an empty bucket that wants signed requests.
@@ -41,17 +44,20 @@ pub(crate) fn server() -> Server {
     server
 }
 
-/// How mounts of this run get requests from the kernel: what this variable says, else `/dev/fuse`, whatever the kernel
-/// offers at the moment. See `transport`.
+/// Variable that selects the transport of this run's mounts: by default `/dev/fuse`.
+///
+/// The kernel's current offer has no influence. See `transport`.
 pub(crate) const TRANSPORT: &str = "MOUNTPOINT_FUSE_TRANSPORT";
 
-/// `mount-s3` with credentials and nothing else of this machine's AWS set-up.
+/// `mount-s3` with credentials and without this machine's other AWS settings.
 pub(crate) fn mount_s3() -> Command {
     with_keys(env!("CARGO_BIN_EXE_mount-s3"))
 }
 
-/// A shell script in a mount namespace of its own, with the server's keys; it ends with the first command that fails.
-/// Mounts of other tests are not in it: there they would live on after their test has unmounted them.
+/// A shell script in a mount namespace of its own, with the server's keys.
+///
+/// The script ends with the first command that fails. The namespace lacks the mounts of other
+/// tests: there they would outlive the unmount by their test.
 pub(crate) fn script_in_namespace(script: &str) -> Command {
     let script = format!(
         "awk '/ - fuse.mount-s3 / {{ print $5 }}' /proc/self/mountinfo | xargs -r umount -l 2> /dev/null || true\n{script}"
@@ -80,8 +86,9 @@ fn with_keys(program: &str) -> Command {
     command
 }
 
-/// A mounted bucket; dropping it unmounts and checks that the process ends. If its test has failed, it shows how it was
-/// mounted and what it logged last.
+/// A mounted bucket; dropping it unmounts and checks that the process ends.
+///
+/// After a failed test the drop shows the command and the last lines of the log.
 #[derive(Debug)]
 pub(crate) struct Mounted {
     process: Child,
@@ -97,7 +104,8 @@ impl Mounted {
         Self::with(server, args, |_| ())
     }
 
-    /// Mounts without second GETs for those that are late: on a busy machine any may be, and these tests count them all.
+    /// Mounts without hedged GETs. On a busy machine any GET may be late, and these tests count
+    /// them all.
     pub(crate) fn unhedged(server: &Server, args: &[&str]) -> Self {
         Self::with(server, args, |command| {
             command.env("MOUNTPOINT_HEDGING", "false");
@@ -137,7 +145,7 @@ impl Mounted {
         Self::start(command)
     }
 
-    /// Mounts the bucket of a server that is a program of its own.
+    /// Mounts the bucket of a server in another process.
     pub(crate) fn on(server: &Program, args: &[&str]) -> Self {
         let mut command = mount_s3();
         command
@@ -171,7 +179,7 @@ impl Mounted {
         let mut ended = None;
         while !mounted.log().contains("is mounted at") {
             assert!(ended.is_none(), "not mounted: {ended:?}");
-            // What it has said last is read once more.
+            // The last output is read once more.
             ended = mounted.process.try_wait().unwrap();
             mounted.ended = ended.is_some();
             std::thread::sleep(Duration::from_millis(1));
@@ -179,14 +187,14 @@ impl Mounted {
         mounted
     }
 
-    /// What the process has logged.
+    /// The log of the process.
     pub(crate) fn log(&self) -> String {
         let mut bytes = vec![0; usize::try_from(self.log.metadata().unwrap().len()).unwrap()];
         self.log.read_exact_at(&mut bytes, 0).unwrap();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// For whoever reads why a test failed; libtest shows it behind the assertion.
+    /// Shows the log of a failed test; libtest prints it behind the assertion.
     #[expect(clippy::print_stderr, reason = "shown with the test's own output")]
     fn show(&self) {
         let log = self.log();
@@ -198,7 +206,7 @@ impl Mounted {
         }
     }
 
-    /// A run whose mounts are all to have rings is told of those that have none. See `transport`.
+    /// Reports a mount without rings in a run that demands them. See `transport`.
     fn tell_fall_back(&self) {
         if std::env::var(TRANSPORT).as_deref() != Ok("io-uring") {
             return;
@@ -206,7 +214,7 @@ impl Mounted {
         let log = self.log();
         let mut lines = log.lines();
         if let Some(line) = lines.find(|line| line.contains(FALL_BACK)) {
-            // Past what libtest keeps to itself.
+            // Past the output that libtest captures.
             let mut stderr = io::stderr();
             writeln!(stderr, "{line}").unwrap();
         }
@@ -246,10 +254,10 @@ impl Mounted {
     }
 }
 
-/// Of the log of a mount whose test has failed.
+/// Lines of the log that a failed test shows.
 const LINES_SHOWN: usize = 20;
 const LINE_SHOWN: usize = 400;
-/// What a mount says that was to have rings and has none.
+/// The log line of a mount that should have rings and has none.
 pub(crate) const FALL_BACK: &str = "requests go through /dev/fuse";
 
 impl Drop for Mounted {
@@ -275,7 +283,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Waits for a child with a bound; a child that outlives it is killed and fails the test.
+/// Waits for a child with a bound. A child that outlives it is killed and fails the test.
 pub(crate) fn wait_for_exit(child: &mut Child, patience: Duration) -> ExitStatus {
     let start = Instant::now();
     loop {
@@ -291,7 +299,7 @@ pub(crate) fn wait_for_exit(child: &mut Child, patience: Duration) -> ExitStatus
     }
 }
 
-/// Waits until a rule holds back so many requests at once ([`Fault::Hold`]), and lets them go.
+/// Waits until a rule ([`Fault::Hold`]) holds so many requests, and releases them.
 ///
 /// [`Fault::Hold`]: mountpoint_client::testing::server::Fault::Hold
 #[track_caller]
@@ -303,7 +311,7 @@ pub(crate) fn release_when_in_flight(server: &Server, of: Operation, rule: RuleI
     assert!(came, "not {least} at once: {counters:?}");
 }
 
-/// Waits until something holds, and fails the test if it does not come to.
+/// Waits until a condition holds, and fails the test after a bound.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -313,7 +321,10 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Unmounts. A process that another test is just starting has this one's files open, until it runs its program.
+/// Unmounts, repeatedly while the mount is busy.
+///
+/// A child process that another test is starting inherits this test's open files until it runs its
+/// program.
 #[track_caller]
 pub(crate) fn unmount(directory: &Path) {
     wait_until("the end of its use", || {
@@ -325,7 +336,7 @@ pub(crate) fn unmount(directory: &Path) {
     });
 }
 
-/// Whether something is mounted at this directory.
+/// Whether a file system is mounted at this directory.
 pub(crate) fn is_mounted(directory: &Path) -> bool {
     // This thread may have a mount namespace of its own.
     let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
@@ -346,7 +357,7 @@ pub(crate) fn run(program: &str, args: &[&str]) -> Output {
     })
 }
 
-/// Runs a shell script and returns what it printed; a failure of the script fails the test.
+/// Runs a shell script and returns what it printed. A failure of the script fails the test.
 #[track_caller]
 pub(crate) fn shell(directory: &Path, script: &str) -> String {
     let output = Command::new("bash")
@@ -372,7 +383,7 @@ pub(crate) fn read(path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Writes `data` in pieces of 1 MiB and closes the file; the first error of either.
+/// Writes `data` in pieces of 1 MiB and closes the file. Returns the first error.
 pub(crate) fn write_and_close(mut file: File, data: &[u8]) -> io::Result<()> {
     let mut pieces = data.chunks(1 << 20);
     let written = pieces.try_for_each(|piece| file.write_all(piece));
@@ -380,7 +391,9 @@ pub(crate) fn write_and_close(mut file: File, data: &[u8]) -> io::Result<()> {
     written.and(closed)
 }
 
-/// Stores a file and forgets it: the first of a mount begins an upload, to see whether it may be stored. For tests that count.
+/// Stores a file and clears the log, for tests that count requests.
+///
+/// The first file of a mount begins an upload that proves the permission to write.
 pub(crate) fn store_the_first(server: &Server, mounted: &Mounted) {
     let aborts = || server.log().count(Operation::AbortMultipartUpload);
     let before = aborts();
@@ -395,7 +408,7 @@ pub(crate) fn put(server: &Server, key: &str, body: impl Into<Vec<u8>>) {
     server.store().put(BUCKET, key, body.into());
 }
 
-/// What is below `prefix` in the store: contents, by the rest of their keys.
+/// The objects below `prefix` in the store: contents, by the rest of their keys.
 pub(crate) fn below(server: &Server, bucket: &str, prefix: &str) -> BTreeMap<String, Vec<u8>> {
     let keys = server.store().keys(bucket);
     let names = keys.iter().filter_map(|key| key.strip_prefix(prefix));

@@ -1,5 +1,6 @@
-//! A mount with several network interfaces (`--bind`), each shaped: what it reads is spread over all of them, and goes
-//! on when one of them dies.
+//! A mount with several shaped network interfaces (`--bind`).
+//!
+//! Reads are spread over all interfaces, and continue when one of them dies.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -10,10 +11,10 @@ use mountpoint_client::testing::server::{Server, ServerOptions};
 use crate::harness::{ACCESS_KEY, BUCKET, HANG, Mounted, SECRET_KEY, wait_until};
 use crate::network_namespace::{Ways, run};
 
-/// Read at once, each from its beginning to its end.
+/// Files that are read at once, each from its beginning to its end.
 const FILES: u64 = 8;
 const FILE_LEN: u64 = 1 << 20;
-/// So slow that requests wait for the network, and which interface has the least to do makes a difference.
+/// A rate so low that the choice of the least loaded interface matters.
 const MBIT_PER_SECOND: u32 = 64;
 
 fn server(ways: &Ways) -> Server {
@@ -63,7 +64,7 @@ fn read_all(mounted: &Mounted) {
     });
 }
 
-/// Each carries its share, however many there are: as each is shaped, all together carry that much more.
+/// Each interface carries its share, so the total rate grows with their number.
 #[test]
 fn what_a_mount_reads_is_shared_by_all_interfaces() {
     let ways = Ways::new(2, 4);
@@ -71,7 +72,7 @@ fn what_a_mount_reads_is_shared_by_all_interfaces() {
     ways.shape(MBIT_PER_SECOND);
     for count in [1, 2, 4] {
         let mounted = mount(&ways, &server, count);
-        // The first makes the connections.
+        // The first round makes the connections.
         for _ in 0..2 {
             let used = ways.counted_by("tx_bytes", || read_all(&mounted));
             let all = FILES * FILE_LEN;
@@ -96,7 +97,7 @@ fn a_mount_reads_on_when_an_interface_dies_and_uses_it_again_when_it_lives() {
     let mounted = mount(&ways, &server, 2);
     assert_eq!(ways.used_by(|| read_all(&mounted)), [true, true]);
     run(&format!("ip link set {} down", ways.outer(0)));
-    // Those that meet the dead interface are sent again elsewhere.
+    // Requests on the dead interface are sent again elsewhere.
     read_all(&mounted);
     let started = Instant::now();
     for _ in 0..5 {

@@ -1,6 +1,8 @@
-//! The mount's process is killed at each request that changes an object, before the server has done it and after. Then: the
-//! object is as it was or as it was to be, or on a directory bucket a longer beginning of that; the next mount aborts what
-//! was left, touches nothing of others, and does the same work to its end.
+//! The mount's process is killed at each request that changes an object.
+//!
+//! The kill comes before the server has done the request, and after. Then the object is old or new
+//! as a whole, or on a directory bucket a longer prefix of the new one; the next mount aborts
+//! unfinished uploads, touches no other client's, and completes an equal piece of work.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -16,21 +18,21 @@ const MIB: usize = 1 << 20;
 const GENERAL: &str = harness::BUCKET;
 const DIRECTORY: &str = "killed--usw2-az1--x-s3";
 
-/// Somebody else's upload.
+/// The key of another client's upload.
 const OTHERS: &str = "others";
 
-/// What is done to a file.
+/// A change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// Opened without `O_TRUNC`, cut to nothing, and written.
+    /// The file is opened without `O_TRUNC`, cut to nothing, and written.
     CutLate,
-    /// Opened without `O_TRUNC` or `O_APPEND`, and written at its end.
+    /// The file is opened without `O_TRUNC` or `O_APPEND`, and written at its end.
     WriteLate,
     /// `O_APPEND`, to so many bytes.
     Append(usize),
     /// `copy_file_range` of another file into a new one, and a few bytes.
     Copy,
-    /// Synchronised, and gone on with.
+    /// The file is synchronised, and written further.
     GoOn,
     Touch,
 }
@@ -44,7 +46,7 @@ impl Work {
         }
     }
 
-    /// What the file may be on its way: it is synchronised.
+    /// The synchronised content, which the file may have in between.
     fn between(self) -> Option<Vec<u8>> {
         (self == Self::GoOn).then(|| vec![2; 6 * MIB])
     }
@@ -105,7 +107,7 @@ use Operation::{
     UploadPartCopy,
 };
 
-/// What each comes to on either kind of bucket: the requests that change something.
+/// The requests of each change that modify the bucket, on either kind of bucket.
 const WORKS: [(&str, Work, &[Operation]); 12] = [
     (GENERAL, Work::CutLate, UPLOAD),
     (GENERAL, Work::WriteLate, COPYING_UPLOAD),
@@ -123,12 +125,12 @@ const WORKS: [(&str, Work, &[Operation]); 12] = [
 const UPLOAD: &[Operation] = &[CreateMultipartUpload, UploadPart, CompleteMultipartUpload];
 const COPYING_UPLOAD: &[Operation] = &[UploadPartCopy, UploadPart, CompleteMultipartUpload];
 
-/// When the process is killed.
+/// The moment of the kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     /// The server has not begun the first such request.
     Before,
-    /// It has done it, its answer is lost, and the process asks again.
+    /// The server has done the request, its answer is lost, and the process retries.
     After,
     /// As `Before`, of the second such request.
     BeforeSecond,
@@ -137,12 +139,12 @@ enum When {
 const WHENS: [When; 3] = [When::Before, When::After, When::BeforeSecond];
 
 impl When {
-    /// Whether it makes a difference for this kind of request, of which there may be only one.
+    /// Whether the moment makes a difference for this request, which may occur only once.
     fn can_be(self, operation: Operation) -> bool {
         self != Self::BeforeSecond || matches!(operation, UploadPart | PutObject)
     }
 
-    /// Whether there is such a request. Behind what the server copies only a few bytes are sent: one part.
+    /// Whether the request exists. Behind a server-side copy only a few bytes are sent: one part.
     fn strikes(self, work: Work, operation: Operation) -> bool {
         (work, operation, self) != (Work::Copy, UploadPart, Self::BeforeSecond)
     }
@@ -169,7 +171,7 @@ fn a_kill_at_each_request_loses_nothing_and_leaves_nothing() {
         let state = tempfile::tempdir().unwrap();
         server.store().create_bucket(bucket);
         server.store().put(bucket, "source", vec![3; 11 * MIB]);
-        // An upload of another client's, as a mount leaves it that keeps no journal here.
+        // An upload of another client, which has no journal here.
         let others = leave_an_upload(&server, bucket);
         let mut mounted = mount(&server, bucket, state.path());
         for (_, work, operations) in WORKS.iter().filter(|(of, ..)| *of == bucket) {
@@ -183,7 +185,7 @@ fn a_kill_at_each_request_loses_nothing_and_leaves_nothing() {
                     let check = |what| check(&server, bucket, *work, &key, what);
                     check("killed");
                     mounted = mount(&server, bucket, state.path());
-                    // Whose beginning was not answered nobody knows.
+                    // No process knows the id of an upload whose creation was not answered.
                     let is_unknown = (*operation, when) == (CreateMultipartUpload, When::After);
                     wait_until("the abort of what was left", || {
                         let left = server.store().uploads(bucket);
@@ -192,7 +194,7 @@ fn a_kill_at_each_request_loses_nothing_and_leaves_nothing() {
                     let left = server.store().uploads(bucket);
                     assert!(left.contains(&others), "{key}: another's upload is gone");
                     check("mounted again");
-                    // What is there can be read, and the work be done.
+                    // The current object can be read, and the work be done again.
                     if let Some(object) = server.store().object(bucket, &key) {
                         assert!(read(&mounted.join(&key)) == object.bytes(), "{key}");
                     }
@@ -211,7 +213,9 @@ fn a_kill_at_each_request_loses_nothing_and_leaves_nothing() {
     }
 }
 
-/// Runs the work, and kills the process when its request hangs, or at the end where none does. Whether one did.
+/// Runs the work, and kills the process at a hanging request, else at the end.
+///
+/// Returns whether a request hung.
 fn kill_during(
     server: &Server,
     bucket: &str,
@@ -254,8 +258,10 @@ fn kill_during(
     is_stuck
 }
 
-/// The object is old or new as a whole; on a directory bucket it may be a beginning of the new one that is no shorter
-/// than the old one, if that was appended to.
+/// Checks that the object is old or new as a whole.
+///
+/// On a directory bucket it may be a prefix of the new one, no shorter than the old one after an
+/// append.
 #[track_caller]
 fn check(server: &Server, bucket: &str, work: Work, key: &str, what: &str) {
     let found = server.store().object(bucket, key);
@@ -279,7 +285,7 @@ fn check(server: &Server, bucket: &str, work: Work, key: &str, what: &str) {
     );
 }
 
-/// An upload of a client that has no journal: its part is there, and its process is killed.
+/// Leaves an upload of a killed client that has no journal, with one part.
 fn leave_an_upload(server: &Server, bucket: &str) -> (String, String) {
     let state = tempfile::tempdir().unwrap();
     let mut command = mount_s3();

@@ -1,5 +1,7 @@
-//! The mount's process is killed while it renames a directory of many files. Then: every object has its old name, its new one
-//! or both, whole; the same rename through the next mount finishes it; and nothing else is touched.
+//! The mount's process is killed while it renames a directory of many files.
+//!
+//! Then every object is whole and has its old name, its new one or both; an equal rename by the
+//! next mount finishes the work; and no other object is touched.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,13 +20,13 @@ const DIRECTORY: &str = "renamed--usw2-az1--x-s3";
 const MANY: usize = 1100;
 const FEW: usize = 60;
 
-/// Where the rename is when its process is killed.
+/// The state of the rename at the kill.
 struct Kill {
     bucket: &'static str,
     files: usize,
-    /// The request that gets no answer, and how many of its kind were answered before.
+    /// The unanswered request, and the number of answered ones of its kind.
     stuck: (Operation, u64),
-    /// That request is done before the kill, and not answered.
+    /// Whether the server has done that request before the kill.
     is_done: bool,
 }
 
@@ -76,7 +78,7 @@ fn mount(server: &Server, bucket: &str, state: &Path) -> Mounted {
     Mounted::start(command)
 }
 
-/// The name of a file below its directory, and what is in it.
+/// The name of a file below its directory, and its content.
 fn file(number: usize) -> (String, Vec<u8>) {
     let name = match number % 3 {
         0 => format!("file-{number:04}"),
@@ -121,11 +123,11 @@ fn a_kill_while_a_directory_is_renamed_loses_nothing_and_the_next_rename_finishe
             !left.is_empty() || kill.is_done,
             "{case}: it was killed before its end"
         );
-        // Both names of what was copied are seen, and the same rename goes on.
+        // Both names of a copied object are visible, and an equal rename resumes.
         let mounted = mount(&server, bucket, state.path());
         if !left.is_empty() {
             let (old, new) = (mounted.join(&old), mounted.join(&new));
-            // The mount may not have looked yet at what was left.
+            // The mount may not have read the old journal yet.
             let is_looking = |error: &io::Error| error.kind() == io::ErrorKind::DirectoryNotEmpty;
             let mut renamed = std::fs::rename(&old, &new);
             let start = Instant::now();
@@ -137,7 +139,7 @@ fn a_kill_while_a_directory_is_renamed_loses_nothing_and_the_next_rename_finishe
         }
         assert!(below(&server, bucket, &old_prefix).is_empty(), "{case}");
         assert!(below(&server, bucket, &new_prefix) == all, "{case}");
-        // Another rename is not taken for one that was begun.
+        // A different rename is not taken for the interrupted one.
         let refused = std::fs::rename(mounted.join("other"), mounted.join("full")).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::DirectoryNotEmpty);
         assert_eq!(below(&server, bucket, "other/").len(), 1);

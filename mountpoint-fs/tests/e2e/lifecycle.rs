@@ -1,4 +1,4 @@
-//! The process: how it starts, what the kernel sees of it, and how it ends.
+//! The process: its start, its appearance to the kernel, and its end.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -83,7 +83,7 @@ fn it_goes_into_the_background() {
         .trim()
         .parse()
         .unwrap();
-    // It keeps nothing in use of where it was started.
+    // The process keeps no reference to its working directory.
     let current = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap();
     assert_eq!(current, Path::new("/"));
     unmount(directory.path());
@@ -144,7 +144,9 @@ fn the_kernel_sees_max_background() {
     }
 }
 
-/// As a node does after the process was killed: the same command again. Directory and files work, also by a link.
+/// A node repeats the command after the process was killed.
+///
+/// Directory and files work, also by a link.
 #[test]
 fn what_a_killed_process_left_is_mounted_anew() {
     let server = server();
@@ -165,7 +167,7 @@ fn what_a_killed_process_left_is_mounted_anew() {
     };
     let again = start(&link);
     let content = read(&directory.join("file"));
-    // One that lives is in the way.
+    // A live mount blocks another one.
     let refused = start(&directory);
     let is_still_read = read(&directory.join("file"));
     run("umount", &["-l", directory.to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! What the log tells, and what it never does.
+//! Required and forbidden contents of the log.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,11 +12,11 @@ use crate::harness::{BUCKET, Mounted, SECRET_KEY, mount_s3, put, read, server, s
 const TOKEN: &str = "session-token-that-nobody-may-see";
 const CONTENT: &str = "content-that-nobody-may-see";
 const VALUE: &str = "value-that-nobody-may-see";
-/// A key of 32 bytes, and what its header has.
+/// A key of 32 bytes, and its form in the header.
 const CUSTOMER_KEY: &str = "0123456789abcdef0123456789ABCDEF";
 const CUSTOMER_KEY_BASE64: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlBQkNERUY=";
 
-/// How a byte string is shown by a careless `{:?}`.
+/// The output of a careless `{:?}` for a byte string.
 fn numbers(text: &str) -> String {
     let numbers: Vec<String> = text.bytes().take(8).map(|byte| byte.to_string()).collect();
     numbers.join(", ")
@@ -74,7 +74,7 @@ fn no_level_shows_contents_or_secrets() {
             check_absent(&log, secret, &what);
             check_absent(&log, &numbers(secret), &what);
         }
-        // Of signatures, keys and tokens only how long they are.
+        // The log has only the length of signatures, keys and tokens.
         for name in ["Signature=", "x-amz-security-token:", "customer-key:"] {
             for (at, _) in log.match_indices(name) {
                 let value = &log[at + name.len()..];
@@ -130,7 +130,7 @@ fn a_name_forges_no_line_of_the_terminal() {
     assert!(said.contains(r"/no/such\nmount-s3: all is well"), "{said}");
 }
 
-/// What stands together in lines of requests.
+/// Words that occur together in lines of requests.
 const LINES: [&[&str]; 5] = [
     &[
         "\"GetObject\"",
@@ -163,7 +163,7 @@ const LINES: [&[&str]; 5] = [
     ],
 ];
 
-/// How often each name comes.
+/// How often each name occurs.
 fn counted(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for name in names {
@@ -172,7 +172,7 @@ fn counted(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     counts
 }
 
-/// One line for each request that the server has seen.
+/// One line for each request at the server.
 #[test]
 fn debug_tells_of_each_request() {
     let server = server();
@@ -239,7 +239,7 @@ fn one_refused_write_is_one_warning() {
     file.sync_all().unwrap_err();
     nix::unistd::close(file).unwrap_err();
     assert_eq!(warnings(), 1, "{}", mounted.log());
-    // The same program again: one more.
+    // The second open causes a second warning.
     let file = File::options()
         .write(true)
         .open(mounted.join("old"))

@@ -1,4 +1,4 @@
-//! Another machine, as far as one test is concerned: mounts of its own, another user, another `/dev/fuse`.
+//! A simulated machine for one test: mounts of its own, another user, another `/dev/fuse`.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -13,7 +13,8 @@ use tempfile::TempDir;
 
 use crate::harness::{mount_s3, run};
 
-/// Runs `test` where mounts are nobody else's business, on a thread of its own; the programs it starts see the same.
+/// Runs `test` in a private mount namespace, on a thread of its own. Its child processes inherit
+/// it.
 pub(crate) fn in_private_namespace<T: Send>(test: impl FnOnce() -> T + Send) -> T {
     let outcome = std::thread::scope(|scope| {
         let private = scope.spawn(|| {
@@ -28,20 +29,21 @@ pub(crate) fn in_private_namespace<T: Send>(test: impl FnOnce() -> T + Send) -> 
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Removes the mounts of other tests from this namespace, where they would live on after their test has unmounted them:
-/// their processes would not end.
+/// Removes the mounts of other tests from this namespace.
+///
+/// There they would outlive the unmount by their test, and their processes would not end.
 fn forget_other_mounts() {
     let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     for line in mounts
         .lines()
         .filter(|line| line.contains(" - fuse.mount-s3 "))
     {
-        // It is gone already where its test has removed the directory.
+        // The mount is gone already if its test has removed the directory.
         umount2(line.split(' ').nth(4).unwrap(), MntFlags::MNT_DETACH).ok();
     }
 }
 
-/// Lays `from` over `to`, in a private namespace.
+/// Binds `from` over `to`, in a private namespace.
 pub(crate) fn bind(from: &Path, to: &str) {
     mount(Some(from), to, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
 }
@@ -57,7 +59,7 @@ pub(crate) fn fuse_device(directory: &Path, mode: u32) {
     bind(&node, "/dev/fuse");
 }
 
-/// Hides every device but those that any program needs, in a private namespace.
+/// Hides every device except those that any program needs, in a private namespace.
 pub(crate) fn bare_devices() {
     let none = None::<&str>;
     mount(Some("none"), "/dev", Some("tmpfs"), MsFlags::empty(), none).unwrap();
@@ -78,7 +80,7 @@ pub(crate) fn fuse_conf(directory: &Path, content: &str) {
 /// An ordinary user, with a directory to mount on.
 pub(crate) struct Somebody {
     pub(crate) user: User,
-    /// Everybody may go through it.
+    /// A directory that every user may traverse.
     root: TempDir,
 }
 
@@ -90,8 +92,8 @@ impl Somebody {
         // The user must be able to run the program wherever the checkout lies.
         let (built, program) = (env!("CARGO_BIN_EXE_mount-s3"), root.path().join("mount-s3"));
         if std::fs::hard_link(built, &program).is_err() {
-            // Not by this process: one that another test is just starting would have it open for writing, and then it
-            // cannot be run.
+            // Not copied by this process: a child that another test is starting would have it open
+            // for writing, which prevents its execution.
             let copied = run("cp", &[built, program.to_str().unwrap()]);
             assert!(copied.status.success(), "{copied:?}");
         }
@@ -107,12 +109,12 @@ impl Somebody {
         somebody
     }
 
-    /// Theirs, and empty.
+    /// The user's own empty directory.
     pub(crate) fn directory(&self) -> PathBuf {
         self.root.path().join("mnt")
     }
 
-    /// For files of the test.
+    /// Directory for files of the test.
     pub(crate) fn root(&self) -> &Path {
         self.root.path()
     }

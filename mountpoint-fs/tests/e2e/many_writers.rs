@@ -1,4 +1,6 @@
-//! Hundreds of files open for writing at once in little memory: who finds none waits, nobody fails, every byte is right.
+//! Hundreds of files open for writing at once in little memory.
+//!
+//! Writers wait for memory, no write fails, and every byte is right.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -21,7 +23,7 @@ fn mount(server: &Server) -> Mounted {
 
 fn close_all(files: Vec<File>) {
     for file in files {
-        close(file).expect("it is stored");
+        close(file).expect("the file is stored");
     }
 }
 
@@ -31,7 +33,7 @@ fn has_lived_within_the_target(mounted: &Mounted) {
     assert!(peak <= 512 * MIB as u64 + OVERHEAD, "{} MiB", peak >> 20);
 }
 
-/// One thread cannot be made to wait: nobody would give memory back.
+/// A single thread cannot be made to wait: no other thread would free memory.
 #[test]
 fn one_thread_writes_to_500_open_files_in_turn() {
     const LEN: usize = 700 * KIB;
@@ -46,7 +48,7 @@ fn one_thread_writes_to_500_open_files_in_turn() {
             file.write_all(piece).unwrap();
         }
     }
-    // Who waits in vain fails after a minute; nothing of this waited.
+    // A writer that waits in vain fails after a minute; none of these waited.
     assert!(since.elapsed() < Duration::from_secs(60));
     assert_eq!(
         server.store().keys(BUCKET).len(),
@@ -61,12 +63,12 @@ fn one_thread_writes_to_500_open_files_in_turn() {
     has_lived_within_the_target(&mounted);
 }
 
-/// As many threads as files, and readers beside them: they wait for each other, and all come to their end.
+/// As many threads as files, and readers beside them. They wait for each other, and all finish.
 #[test]
 fn threads_that_write_to_500_files_and_readers_all_end() {
     const READERS: usize = 8;
     let server = server();
-    // The store keeps them in memory, so most of them are small; the others have two parts.
+    // The store keeps the objects in memory, so most of them are small; the others have two parts.
     let len_of = |number| if number % 5 == 0 { 12 * MIB } else { 2 * MIB };
     let content = synthetic_bytes(4, 0..12 << 20);
     for number in 0..READERS {
@@ -92,12 +94,13 @@ fn threads_that_write_to_500_files_and_readers_all_end() {
             scope.spawn(move || {
                 let name = format!("new{number}");
                 let mut file = File::create(mounted.join(&name)).unwrap();
-                // Odd lengths: parts and writes do not end together. Long ones: they are in memory while they wait.
+                // Odd lengths: parts and writes do not end together. Long ones: they are in memory
+                // while they wait.
                 let len = if number % 2 == 0 { 300_000 } else { MIB };
                 for piece in content.chunks(len) {
                     file.write_all(piece).unwrap();
                 }
-                close(file).expect("it is stored");
+                close(file).expect("the file is stored");
                 let object = server.store().object(BUCKET, &name).unwrap();
                 assert!(object.bytes() == content, "{name}");
                 server.store().delete(BUCKET, &name);

@@ -1,4 +1,4 @@
-//! Memory: a mount lives within what it was given, however much is read at once; reads slow down instead.
+//! Memory: a mount stays within its limit, however much is read at once. Reads slow down instead.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use mountpoint_client::testing::server::{Server, synthetic_bytes};
 use crate::harness::{BUCKET, Mounted, mount_s3, server};
 
 const MIB: u64 = 1 << 20;
-/// What the process needs besides the data it holds: the program, its threads, the CRT, requests, connections.
+/// Memory of the process besides data: the program, its threads, the CRT, requests, connections.
 pub(crate) const OVERHEAD: u64 = 96 * MIB;
 
 /// A memory control group of this test, of either version; removed when the test ends.
@@ -43,7 +43,7 @@ impl MemoryGroup {
             "memory.max"
         };
         group.write(file, limit);
-        // With swap, the limit would be none.
+        // With swap, the limit would have no effect.
         let swap = if is_v1 {
             "memory.memsw.limit_in_bytes"
         } else {
@@ -102,19 +102,20 @@ impl MemoryGroup {
     }
 }
 
-/// Lets groups below `root` have limits of memory (version 2). In a container, `root` is a group with processes, which
-/// must be in one below for that.
+/// Enables memory limits in groups below `root` (version 2).
+///
+/// In a container `root` contains processes, which must move to a group below it first.
 fn delegate_memory(root: &Path) {
     let control = root.join("cgroup.subtree_control");
     if std::fs::write(&control, "+memory").is_ok() {
         return;
     }
     let leaf = root.join("mountpoint-test-others");
-    // It may be there from an earlier test.
+    // An earlier test may have left it.
     std::fs::create_dir(&leaf).ok();
     let processes = std::fs::read_to_string(root.join("cgroup.procs")).unwrap();
     for process in processes.lines() {
-        // Some end meanwhile.
+        // Some processes end meanwhile.
         std::fs::write(leaf.join("cgroup.procs"), process).ok();
     }
     std::fs::write(&control, "+memory").expect("the tests need a memory controller of their own");
@@ -122,12 +123,12 @@ fn delegate_memory(root: &Path) {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // The process has been waited for; if the test failed, it may be there still.
+        // The process has ended, but may still run after a failed test.
         std::fs::remove_dir(&self.directory).ok();
     }
 }
 
-/// Most memory that a process ever had, in bytes.
+/// The process's peak resident memory, in bytes.
 pub(crate) fn resident_peak(mounted: &Mounted) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", mounted.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -180,7 +181,8 @@ fn many_streams_in_a_small_control_group() {
     let mounted = group.mount(&server, &[]);
     read_all(&mounted, 64, &expected);
     assert_eq!(group.kills(), 0);
-    // Not the group's, which has the pages of the program only if nobody else has read it.
+    // The peak of the group is no use: it includes the program's pages only if no other process has
+    // read them.
     let peak = resident_peak(&mounted);
     assert!(peak <= 128 * MIB + OVERHEAD, "{} MiB", peak >> 20);
     drop(mounted);
@@ -194,7 +196,7 @@ fn a_thousand_streams_within_the_target() {
     let files: Vec<_> = (0..1000)
         .map(|number| File::open(mounted.join(&format!("file{number}"))).unwrap())
         .collect();
-    // In turn, so that each is in the middle of its stream while all others are read.
+    // In turn, so that each stream is half read while all others are read.
     for part in 0..4 {
         let range = part * (256 << 10)..(part + 1) * (256 << 10);
         let expected = &expected[range.clone()];
@@ -215,7 +217,7 @@ fn a_thousand_streams_within_the_target() {
     assert!(peak <= 512 * MIB + OVERHEAD, "{} MiB", peak >> 20);
 }
 
-/// Reads the beginning of 1,000 open files and writes 500 new ones, all at the same time.
+/// Reads the beginning of 1,000 open files while it writes 500 new ones.
 fn read_and_write_all(server: &Server, mounted: &Mounted) {
     let expected = objects(server, 1000, 4 * MIB);
     let barrier = Barrier::new(16 + WRITERS);
@@ -227,7 +229,7 @@ fn read_and_write_all(server: &Server, mounted: &Mounted) {
             scope.spawn(move || {
                 barrier.wait();
                 let mut buffer = vec![0; 256 << 10];
-                // In turn, so that each is in the middle of its stream while all others are read.
+                // In turn, so that each stream is half read while all others are read.
                 for part in expected[..1 << 20].chunks(buffer.len()).enumerate() {
                     let (index, part) = part;
                     for file in files {
@@ -245,7 +247,8 @@ fn read_and_write_all(server: &Server, mounted: &Mounted) {
                 file.write_all(&expected[..4096]).unwrap();
                 // From here on all of them hold a buffer.
                 barrier.wait();
-                // Long ones: the kernel hands over as much as it may, and that is in memory while it waits.
+                // Long ones: the kernel sends as much as it may, and that is in memory while it
+                // waits.
                 let len = if number % 2 == 0 { 64 << 10 } else { WRITTEN };
                 for part in expected[4096..WRITTEN].chunks(len) {
                     file.write_all(part).unwrap();
@@ -263,13 +266,13 @@ fn read_and_write_all(server: &Server, mounted: &Mounted) {
     }
 }
 
-/// Closes a file and tells how that went.
+/// Closes a file and returns the outcome.
 fn close(file: File) -> nix::Result<()> {
     nix::unistd::close(file.into_raw_fd())
 }
 
 const WRITERS: usize = 500;
-/// Bytes of each new file: together more than any of these mounts may hold for writers.
+/// Bytes of each new file. Together more than any of these mounts may hold for writers.
 const WRITTEN: usize = 1 << 20;
 
 #[test]
@@ -302,11 +305,11 @@ fn memory_of_one_size_serves_another() {
         let name = format!("small{number}");
         server.store().put_synthetic(BUCKET, &name, 64 << 10, 5);
     }
-    // Half of it is for data: what small files took must serve the large ones.
+    // Half of it is for data: memory of small files must serve the large ones afterwards.
     let group = MemoryGroup::new(160 * MIB);
     let mounted = group.mount(&server, &[]);
     for _ in 0..2 {
-        // Each holds a block of its size, together nearly all that the mount may hold.
+        // Each holds a block of its size, together nearly all memory that the mount may use.
         let open = |number| open_direct(&mounted, &format!("small{number}"));
         let files: Vec<_> = (0..SMALL).map(open).collect();
         for file in &files {

@@ -9,14 +9,15 @@ use crate::harness::{
     BUCKET, HANG, Mounted, PATIENCE, put, read, release_when_in_flight, server, shell,
 };
 
-/// What a script sent, by operation, after what it began has come to its end.
+/// The requests of a script by operation, after its background work has ended.
 #[track_caller]
 fn requests(server: &Server, mounted: &Mounted, script: &str) -> BTreeMap<&'static str, u64> {
     timed_requests(server, mounted, script).0
 }
 
-/// The same, and how often names may have had to be asked for again, because a slow machine took longer for the script
-/// than they are valid.
+/// The requests of a script, and the number of validities that it lasted.
+///
+/// A slow machine may need more than one, and then looks up names again.
 #[track_caller]
 fn timed_requests(
     server: &Server,
@@ -30,8 +31,9 @@ fn timed_requests(
     (sent(server), validities)
 }
 
-/// Whether `attempt`, with a new mount, comes to the `expected` requests. It is made again where a slow machine took longer
-/// than an answer is good for, and asked once more.
+/// Whether `attempt`, with a new mount, sends the `expected` requests.
+///
+/// The attempt is repeated where a slow machine outlasted the validity of an answer.
 #[track_caller]
 fn comes_to<const N: usize>(
     expected: [(&'static str, u64); N],
@@ -48,7 +50,7 @@ fn comes_to<const N: usize>(
     panic!("{found:?}, not {expected:?}");
 }
 
-/// Far more than a machine needs that is slow once in a while.
+/// Far more than a machine with occasional delays needs.
 const ATTEMPTS_MAX: usize = 30;
 
 fn sent(server: &Server) -> BTreeMap<&'static str, u64> {
@@ -94,13 +96,13 @@ fn a_path_is_found_and_read_with_two_requests() {
         (mounted, sent)
     };
     comes_to([("GET", 1), ("LIST", 1)], || cold().1);
-    // What is unchanged is not fetched again.
+    // An unchanged file is not fetched again.
     comes_to([("HEAD", 1)], || {
         requests(&server, &cold().0, "cat a/b/c.txt")
     });
 }
 
-/// More keys than one lookup shows are in front of the file at each level.
+/// At each level more keys precede the file than one lookup shows.
 #[test]
 fn a_path_in_a_large_tree_is_a_request_for_each_name() {
     let server = server();
@@ -115,7 +117,7 @@ fn a_path_in_a_large_tree_is_a_request_for_each_name() {
     });
 }
 
-/// The same, where the names begin others. The file's bytes come with the request that finds it.
+/// Names that begin other names. The file's bytes come with the request that finds it.
 #[test]
 fn a_path_among_names_like_its_own_is_four_requests() {
     let server = server();
@@ -125,7 +127,8 @@ fn a_path_among_names_like_its_own_is_four_requests() {
         put(&server, &format!("a/b/c.txt-{index}"), "x");
     }
     put(&server, "a/b/c.txt", "content");
-    // A look-up vouches for its open as long as it took: on a busy machine too long passes behind one that took nothing.
+    // A lookup is valid for its open as long as the lookup took: on a busy machine an instant
+    // lookup expires too soon.
     slow_down(&server, Duration::from_millis(20));
     comes_to([("GET", 1), ("LIST", 3)], || {
         let mounted = Mounted::unhedged(&server, &[]);
@@ -156,7 +159,7 @@ fn a_directory_of_2000_files_is_a_few_listings() {
             put(&server, &format!("many/f{index:04}"), "x");
         }
         let mounted = Mounted::new(&server, &[]);
-        // As far as the nearest region: what a listing said must still hold when its reader comes back.
+        // As far as the nearest region: a listing must still be valid when its reader comes back.
         slow_down(&server, Duration::from_millis(20));
         let (cold, validities) =
             timed_requests(&server, &mounted, &format!("{script} > /dev/null"));
@@ -166,18 +169,18 @@ fn a_directory_of_2000_files_is_a_few_listings() {
     }
 }
 
-/// Where nothing had to be asked for again by its name. That brings first bytes along.
+/// Checks a round without repeated lookups of single names, which fetch first bytes.
 #[track_caller]
 fn check_listings_alone(counts: &BTreeMap<&'static str, u64>, validities: u64) {
     let has_others = counts.keys().any(|name| *name != "LIST");
     assert!(!has_others || validities > 0, "{counts:?}");
 }
 
-/// Requests for a directory's names when their validity has ended: some by name, until it is clear that more are wanted.
+/// Requests for a directory's names after their validity: some lookups, then a listing.
 const AGAIN_MAX: u64 = 16;
 
-/// `du` goes through more than 10,000 files in the order of their inode numbers, and takes longer for it than names are
-/// valid.
+/// `du` outlasts the names' validity. It reads over 10,000 files in the order of their inode
+/// numbers.
 #[test]
 fn a_directory_of_12_000_files_is_listed_a_few_times() {
     let server = server();
@@ -187,7 +190,7 @@ fn a_directory_of_12_000_files_is_listed_a_few_times() {
     let mounted = Mounted::new(&server, &[]);
     let (cold, validities) = timed_requests(&server, &mounted, "du -s many > /dev/null");
     check_listings_alone(&cold, validities);
-    // Once to read it, and as often again as the names' validity ends.
+    // Once to read it, and again after each validity.
     let most = 32 + 2 * AGAIN_MAX * (1 + validities);
     assert!(total(&cold) <= most, "{cold:?}, {validities} s");
 }
@@ -199,7 +202,7 @@ fn absent_names_are_one_request() {
     let mounted = Mounted::new(&server, &[]);
     let absent = requests(&server, &mounted, "test ! -e absent");
     assert_eq!(absent, BTreeMap::from([("LIST", 1)]));
-    // And are asked for again: a new object is seen at once.
+    // The next lookup asks again: a new object is visible at once.
     let again = requests(&server, &mounted, "test ! -e absent");
     assert_eq!(again, BTreeMap::from([("LIST", 1)]));
     put(&server, "absent", "x");
@@ -216,7 +219,7 @@ fn known_small_files_are_a_get_each() {
             format!("content {index}"),
         );
     }
-    // The second time finds the pages in the kernel's cache, and asks whether they are right.
+    // The second round finds the pages in the kernel's cache, and asks whether they are valid.
     let script = "cat d/* | sort -u | wc -l | grep -q '^1$' || true; cat d/* > /dev/null";
     let attempt = || {
         let mounted = Mounted::unhedged(&server, &[]);
@@ -227,12 +230,12 @@ fn known_small_files_are_a_get_each() {
         assert!(lists <= most, "{sent:?}, {validities} s");
         (sent["GET"], sent["HEAD"], validities)
     };
-    // One each, and one each. A look-up of a name again brings first bytes along.
+    // One GET each, and one HEAD each. A repeated lookup of a name fetches first bytes.
     let is_as_expected = |(gets, heads, validities): (u64, u64, u64)| match validities {
         0 => (gets, heads) == (64, 64),
         _ => (64..=128).contains(&gets) && heads <= 64,
     };
-    // A machine without memory gives pages up before the second time.
+    // A machine short of memory evicts pages before the second round.
     let mut found = attempt();
     for _ in 1..ATTEMPTS_MAX {
         if is_as_expected(found) {
@@ -339,7 +342,7 @@ fn a_time_to_live_is_kept() {
     put(&server, "d/absent", "x");
     let script = "test $(stat -c %s d/a) = 3; test ! -e d/absent; cat d/a";
     assert_eq!(requests(&server, &mounted, script), BTreeMap::new());
-    // Reading past the cache sees the bucket.
+    // A read past the cache sees the bucket.
     shell(
         mounted.path(),
         "dd if=d/a iflag=direct status=none | grep three",
@@ -392,7 +395,7 @@ fn extended_attributes() {
     assert_eq!(shell(mounted.path(), one), "blue");
     assert!(dump("d/plain").contains("binary/octet-stream"));
     assert_eq!(dump("d"), "");
-    // Names alone are free.
+    // A list of attribute names alone sends no request.
     server.log().clear();
     shell(
         mounted.path(),

@@ -1,4 +1,4 @@
-//! Several processes and threads that read one file: what one has fetched serves the others.
+//! Several processes and threads that read one file share the fetched bytes.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,7 +15,7 @@ const SIZE: u64 = 64 * MIB;
 const SEED: u64 = 6;
 const READERS: usize = 8;
 
-/// A server with one large file, which takes a while to answer.
+/// A server with one large file and a delay before each answer.
 fn with_file() -> Server {
     let server = server();
     server.store().put_synthetic(BUCKET, "file", SIZE, SEED);
@@ -26,7 +26,9 @@ fn with_file() -> Server {
     server
 }
 
-/// The file was fetched once between all [`READERS`], but for what a reader that a busy machine has stopped finds gone.
+/// Checks that all [`READERS`] fetched the file once between them.
+///
+/// A reader that a busy machine has stopped may find some blocks gone.
 #[track_caller]
 fn assert_fetched_once(server: &Server) {
     let get = server.log().counters(Operation::GetObject);
@@ -34,7 +36,7 @@ fn assert_fetched_once(server: &Server) {
     assert!(range.contains(&get.bytes_sent), "{get:?}");
 }
 
-/// Reads all of it, and compares.
+/// Reads the whole file, and compares.
 fn read_all(path: &Path) {
     let mut file = File::open(path).unwrap();
     let mut checker = SyntheticChecker::new(SEED, 0);
@@ -64,7 +66,7 @@ fn processes_that_read_a_file_together_fetch_it_once() {
     read_all(&mounted.join("file"));
 }
 
-/// Without the page cache, which is what they would share otherwise.
+/// Without the page cache, which readers would share otherwise.
 #[test]
 fn readers_with_direct_replies_fetch_a_file_once_between_them() {
     let server = with_file();
@@ -74,7 +76,7 @@ fn readers_with_direct_replies_fetch_a_file_once_between_them() {
     std::thread::scope(|scope| {
         for _ in 0..READERS {
             scope.spawn(|| {
-                // All are open before anybody reads: who comes late to the first bytes finds them.
+                // All are open before the first read: a late reader finds the first bytes.
                 let held = File::open(&file).unwrap();
                 open.wait();
                 read_all(&file);
@@ -85,7 +87,7 @@ fn readers_with_direct_replies_fetch_a_file_once_between_them() {
     assert_fetched_once(&server);
 }
 
-/// One reads only the beginning, another has opened the file and reads nothing until it is killed.
+/// One reader stops after the first bytes, another is killed before it reads.
 #[test]
 fn who_stops_or_is_killed_hinders_nobody() {
     let server = with_file();
@@ -98,8 +100,8 @@ fn who_stops_or_is_killed_hinders_nobody() {
     let sums: Vec<_> = sums.lines().collect();
     assert_eq!((sums.len(), sums[0]), (2, sums[1]));
     read_all(&mounted.join("file"));
-    // Who is early or late enough shares nothing with the others, but nobody who reads needs a second time what they have:
-    // neither who stops, nor both sums, nor who comes last.
+    // Readers far apart share nothing, but no reader causes a second GET of its own bytes: neither
+    // the one that stops, nor the two checksums, nor the last one.
     let get = server.log().counters(Operation::GetObject);
     assert!((SIZE..=4 * SIZE).contains(&get.bytes_sent), "{get:?}");
 }

@@ -1,4 +1,4 @@
-//! S3 goes away and comes back: what the log of a mount says meanwhile.
+//! S3 goes away and comes back: the log of a mount meanwhile.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,7 +11,7 @@ const REFUSES: &str = "S3 has not answered anything for";
 const SENDS: &str = "requests are sent again";
 const ENDS: &str = "S3 answers again";
 
-/// A server with a file, at an address of its own, so that nobody else comes to listen there while it is away.
+/// A server with a file, at an address that no other process takes meanwhile.
 fn server_at(address: SocketAddr) -> std::io::Result<Server> {
     let credentials = Some((ACCESS_KEY.to_owned(), SECRET_KEY.to_owned()));
     let server = Server::start(ServerOptions {
@@ -28,7 +28,7 @@ fn server() -> Server {
     server_at(SocketAddr::from((Ipv4Addr::new(127, 0, 71, 7), 0))).unwrap()
 }
 
-/// Somebody reads the file, again and again where it cannot be read, until what `meanwhile` does has made it possible.
+/// Reads the file repeatedly until `meanwhile` has made that possible.
 fn while_reading(mounted: &Mounted, meanwhile: impl FnOnce()) {
     std::thread::scope(|scope| {
         let path = mounted.join("file");
@@ -77,7 +77,7 @@ fn a_server_that_is_stopped_and_started_again_is_told_of() {
     assert!(!mounted.log().contains(SECRET_KEY));
 }
 
-/// The kernel lets one program at a time make a file in a directory, so that each waits for those before it.
+/// The kernel serialises creations in a directory, so programs wait for each other.
 #[test]
 fn programs_behind_each_other_hear_of_a_silent_server_together() {
     let server = server();
@@ -96,7 +96,7 @@ fn programs_behind_each_other_hear_of_a_silent_server_together() {
     });
     let refuses = line(&mounted, REFUSES);
     assert!(refuses.contains(" WARN "), "{refuses}");
-    // One after the other, each tries twice within its minute.
+    // Each program in turn tries twice within its minute.
     let sent: u64 = [Operation::ListObjectsV2, Operation::HeadObject]
         .map(|operation| server.log().count(operation))
         .iter()

@@ -1,4 +1,5 @@
-//! The Debian package: built from this very binary, installed into a root of its own, and run there.
+//! The Debian package. Built from this very binary, installed into a root of its own, and run
+//! there.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -10,7 +11,7 @@ use crate::harness::{Mounted, is_mounted, put, run, script_in_namespace, server}
 
 const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging");
 
-/// Builds the package, without the compression that takes most of the time.
+/// Builds the package, without the compression, which takes most of the time.
 fn build(folder: &Path) -> String {
     let output = Command::new(format!("{PACKAGING}/deb.sh"))
         .arg(env!("CARGO_BIN_EXE_mount-s3"))
@@ -22,7 +23,7 @@ fn build(folder: &Path) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A root directory as Debian makes it, with the package installed and nothing else.
+/// A root directory as Debian makes it, with only this package installed.
 fn install(root: &Path, package: &str) {
     for directory in ["usr/sbin", "var/lib/dpkg/info", "var/lib/dpkg/updates"] {
         std::fs::create_dir_all(root.join(directory)).unwrap();
@@ -40,7 +41,7 @@ fn install(root: &Path, package: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Runs a script with this directory as its root, and with a few programs of the machine.
+/// Runs a script with this root directory and a few programs of the machine.
 fn in_root(root: &Path, script: &str) -> Output {
     let outside = format!(
         "cd {}
@@ -121,7 +122,7 @@ fn the_container_is_built_with_this_toolchain() {
     assert!(container.contains("mountpoint-fs/packaging/deb.sh"));
 }
 
-/// What the unit runs after the end of the process, as systemd would.
+/// Runs the unit's command for the end of the process, as systemd would.
 fn after_the_end(result: &str, directory: &Path) {
     let unit = std::fs::read_to_string(format!("{PACKAGING}/mount-s3@.service")).unwrap();
     let line = unit

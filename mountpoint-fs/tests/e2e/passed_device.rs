@@ -1,4 +1,5 @@
-//! `mount-s3 BUCKET /dev/fd/N`: a launcher with privileges opens and mounts, the program runs without any.
+//! `mount-s3 BUCKET /dev/fd/N`: a privileged launcher opens and mounts, the program needs no
+//! privileges.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -25,7 +26,7 @@ struct Launched {
     stderr: std::path::PathBuf,
 }
 
-/// What the launcher does: opens `/dev/fuse`, mounts with it.
+/// The launcher's part: opens `/dev/fuse` and mounts with it.
 fn open_and_mount(directory: &Path, somebody: &Somebody) -> OwnedFd {
     let device = File::options()
         .read(true)
@@ -50,7 +51,9 @@ fn open_and_mount(directory: &Path, somebody: &Somebody) -> OwnedFd {
     device.into()
 }
 
-/// The program with `device` as descriptor 7. It comes as standard input, so that no other test's child inherits it.
+/// The program with `device` as descriptor 7.
+///
+/// The device is passed as standard input, so that no other test's child inherits it.
 fn with_device(program: &Command, device: OwnedFd, somebody: &Somebody) -> Command {
     let mut command = somebody.command("bash");
     command
@@ -112,7 +115,7 @@ impl Launched {
 
 impl Drop for Launched {
     fn drop(&mut self) {
-        // What the launcher does at the end, and after a failed test.
+        // The launcher's part at the end, and after a failed test.
         umount2(&self.somebody.directory(), MntFlags::MNT_DETACH).ok();
         wait_for_exit(&mut self.process, PATIENCE);
     }
@@ -122,7 +125,7 @@ impl Drop for Launched {
 fn files_are_read_and_an_unmount_ends_it_with_0() {
     let server = server();
     put(&server, "dir/file", "hello");
-    // As the driver starts it.
+    // The arguments of the CSI driver.
     let args = ["--allow-other", "--user-agent-prefix", "s3-csi-driver/2.0"];
     let mut launched = Launched::new(&server, &args);
     let directory = launched.somebody.directory();
@@ -138,7 +141,8 @@ fn files_are_read_and_an_unmount_ends_it_with_0() {
     );
 }
 
-/// The launcher mounted for writing: new files are written, and the file system itself refuses what needs a flag.
+/// The launcher mounted for writing. New files are written, and the file system refuses changes
+/// without a flag.
 #[test]
 fn new_files_are_written_and_what_needs_a_flag_is_refused() {
     let server = server();
@@ -153,11 +157,12 @@ fn new_files_are_written_and_what_needs_a_flag_is_refused() {
     assert_eq!(std::fs::read(&file).unwrap(), b"hello");
     let log = launched.log();
     assert!(log.contains("--allow-overwrite"), "{log}");
-    // That is for the reason of a start that failed.
+    // Standard error is for the reason of a failed start.
     assert_eq!(std::fs::read_to_string(&launched.stderr).unwrap(), "");
 }
 
-/// The launcher mounted for writing: the process itself refuses every change, as the kernel does with `ro`.
+/// The launcher mounted for writing. The process itself refuses every change, as the kernel does
+/// with `ro`.
 #[test]
 fn nothing_is_changed_with_read_only() {
     let server = server();
@@ -198,7 +203,8 @@ fn nothing_is_changed_with_read_only() {
     assert_eq!(server.store().keys(BUCKET), ["dir/file"]);
 }
 
-/// The launcher mounted for everybody: who comes in is what the flags say, and without one the process's user alone.
+/// The launcher mounted for all users. The flags decide the access, by default the process's user
+/// alone.
 #[test]
 fn only_those_are_let_in_that_the_flags_name() {
     let server = server();
@@ -213,12 +219,13 @@ fn only_those_are_let_in_that_the_flags_name() {
         assert_eq!(std::fs::read(&file).is_ok(), root, "{args:?}");
         assert_eq!(Somebody::new("daemon").can_read(&file), other, "{args:?}");
         assert!(launched.somebody.can_read(&file), "{args:?}");
-        // Nor what the owner has made known to the kernel.
+        // Content that the owner has brought into the kernel's cache is refused, too.
         assert_eq!(std::fs::read(&file).is_ok(), root, "{args:?}");
     }
 }
 
-/// It cannot unmount: it ends all the same, within bounds, with requests in progress and without.
+/// The process cannot unmount: it ends nevertheless, within bounds, with requests in progress and
+/// without.
 #[test]
 fn sigterm_ends_it_although_it_cannot_unmount() {
     let server = server();
@@ -226,7 +233,7 @@ fn sigterm_ends_it_although_it_cannot_unmount() {
     for busy in [false, true] {
         let mut launched = Launched::new(&server, &["--allow-other"]);
         let file = launched.somebody.directory().join("file");
-        // Whichever of them it takes to open and to read.
+        // Whichever request the open and the read take.
         let rules = [
             Operation::HeadObject,
             Operation::ListObjectsV2,
@@ -248,8 +255,9 @@ fn sigterm_ends_it_although_it_cannot_unmount() {
         if let Some(mut reader) = reader {
             assert!(!wait_for_exit(&mut reader, PATIENCE).success());
         }
-        // The name is still there, and says so: whoever mounted unmounts. Over io_uring the kernel notices the end of
-        // the process a moment after it, and ends what it was asked in between with another error.
+        // The name still exists and shows the dead mount: the mounting process unmounts. Over
+        // io_uring the kernel notices the end of the process a moment later, and fails requests in
+        // between with another error.
         wait_until("the end of the connection", || {
             let error = std::fs::metadata(&file).unwrap_err();
             error.kind() == std::io::ErrorKind::NotConnected
@@ -258,7 +266,7 @@ fn sigterm_ends_it_although_it_cannot_unmount() {
     }
 }
 
-/// Who writes a file may close it first.
+/// A program that writes a file may close it first.
 #[test]
 fn sigterm_lets_a_file_be_closed_that_is_being_written() {
     let server = server();
@@ -273,14 +281,14 @@ fn sigterm_lets_a_file_be_closed_that_is_being_written() {
     nix::unistd::close(file).unwrap();
     let status = wait_for_exit(&mut launched.process, PATIENCE);
     assert_eq!(status.code(), Some(0));
-    // Not at the end of the time that it would have had.
+    // Not at the end of the drain time.
     let log = launched.log();
     assert!(!log.contains("open to the end"), "{log}");
     let stored = server.store().object(BUCKET, "new").unwrap();
     assert_eq!(stored.bytes(), "hello world");
 }
 
-/// In the background as well: the descriptor survives the fork, and the launcher's copy may be closed.
+/// In the background: the descriptor survives the fork, and the launcher may close its copy.
 #[test]
 fn it_goes_into_the_background() {
     let server = server();

@@ -1,4 +1,4 @@
-//! Real programs that write: what doc/SEMANTICS.md says of each, done.
+//! Real programs that write: each statement of doc/SEMANTICS.md about them is tried.
 
 use mountpoint_client::testing::server::Server;
 
@@ -75,7 +75,7 @@ fn cp_and_tar_keep_attributes_in_metadata() {
     }
 }
 
-/// What `rsync -X` and `cp -a` copy besides.
+/// Extended attributes, which `rsync -X` and `cp -a` copy.
 #[test]
 fn extended_attributes_are_copied_along() {
     let source = source();
@@ -130,7 +130,7 @@ fn databases_are_refused_clearly() {
         "! python3 -c 'import sqlite3; db = sqlite3.connect(\"db\"); db.execute(\"create table t (x)\"); db.commit()' 2> $S/said \
          && grep -q 'sqlite3.OperationalError' $S/said",
     );
-    // A journal that was synchronised before it was refused may stay; of the database there is nothing.
+    // A journal that was synchronised before its refusal may stay; the database leaves no object.
     let keys = server.store().keys(BUCKET);
     assert!(
         keys.iter()
@@ -140,7 +140,7 @@ fn databases_are_refused_clearly() {
     );
 }
 
-/// `tar` reads the list of what it has saved before it writes it, also where it is new and empty.
+/// `tar` reads its list of saved files before it writes it, even an empty one.
 #[test]
 fn tar_saves_what_has_changed_only() {
     let (_server, mounted) = mounted(&FLAGS);
@@ -167,7 +167,7 @@ fn rsync_sends_what_has_changed_only() {
     drop(server);
 }
 
-/// Editors: some write a new file and rename it, some cut the file that is there and write it.
+/// Editors: some rename a new file, some truncate and write the existing one.
 #[test]
 fn editors_replace_files() {
     let source = source();
@@ -199,7 +199,7 @@ fn editors_replace_files() {
     }
 }
 
-/// `tail -f` shows each line when it is synchronised, and the program that writes them goes on.
+/// `tail -f` shows each synchronised line, and the program that writes continues.
 #[test]
 fn a_log_is_followed_while_it_is_written() {
     let (server, mounted) = mounted(&[]);
@@ -326,7 +326,7 @@ fn archives_are_unpacked() {
     );
 }
 
-/// It cannot set times, which it says; that counts only where it is a directory's.
+/// The program cannot set times, which it reports; only a directory's time makes it fail.
 #[test]
 fn archives_are_unpacked_without_times() {
     let source = source();
@@ -346,7 +346,8 @@ fn archives_are_unpacked_without_times() {
 #[test]
 fn files_are_compressed_and_cut_into_pieces() {
     let source = source();
-    // Beside the file, which stays, without any flag; in its place, which removes it.
+    // Beside the original file, which stays, no flag is needed; in its place, which removes it, one
+    // is.
     for (flags, in_its_place) in [
         (
             &[][..],
@@ -385,7 +386,8 @@ fn rsync_copies_without_times_and_modes() {
     );
 }
 
-/// Linkers and assemblers go back in what they write; what they made elsewhere is copied, and runs.
+/// Linkers and assemblers write at earlier offsets. Files that they made elsewhere can be copied
+/// and run.
 #[test]
 fn compilers_are_refused_and_leave_nothing() {
     let source = source();
@@ -400,7 +402,8 @@ fn compilers_are_refused_and_leave_nothing() {
     assert_eq!(server.store().keys(BUCKET), ["x"]);
 }
 
-/// A pack that holds differences is read while it is written. One that holds none is not, as that of a first commit.
+/// A pack with deltas is read while it is written. One without deltas is not, as that of a first
+/// commit.
 #[test]
 fn git_clones_by_a_transport_what_holds_no_differences() {
     let source = source();

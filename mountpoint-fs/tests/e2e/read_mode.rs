@@ -1,4 +1,4 @@
-//! Which way replies to reads take, told by what is fetched again.
+//! The path of replies to reads, observed by repeated GETs.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -16,7 +16,8 @@ fn large() -> u64 {
     (memory / 32 + MIB).max(64 * MIB)
 }
 
-/// How often the byte at `offset` of an object was fetched. What the kernel reads ahead elsewhere may still come.
+/// How often the byte at `offset` of an object was fetched. The kernel's read-ahead elsewhere may
+/// still add GETs.
 fn fetches(server: &Server, key: &str, offset: u64) -> usize {
     let done = server
         .log()

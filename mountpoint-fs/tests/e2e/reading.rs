@@ -1,4 +1,4 @@
-//! Bytes and names: what an application sees is what is in the bucket.
+//! Bytes and names: an application sees the content of the bucket.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -197,7 +197,9 @@ print(zlib.crc32(m[4000000:4100000]), zlib.crc32(m[:]), len(m))'";
     assert_eq!(shell(mounted.path(), script), shell(local.path(), script));
 }
 
-/// A file that is opened for reading and writing can be mapped so; what is written there is refused, and nobody sees it.
+/// A file opened for reading and writing can be mapped for writing.
+///
+/// A write to the mapping is refused, and no reader sees it.
 #[test]
 fn what_is_written_to_a_mapping_is_refused_and_not_seen() {
     let server = server();
@@ -211,7 +213,8 @@ for end in m.flush, m.close, file.close:
     try: end()
     except OSError as error: print(error.errno)
 print(open(\"file\").read())'";
-    // With the flag the first change might have replaced the file: that it was refused is the file's error, for close, too.
+    // With the flag the first change might have replaced the file, so its refusal is the file's
+    // error, also for `close`.
     for (flags, seen) in [
         (&[][..], "9\nhello\n"),
         (&["--allow-overwrite"], "22\n22\nhello\n"),

@@ -1,4 +1,4 @@
-//! Calls that need a flag, or that S3 has no meaning for: what the application is told, and what the log says.
+//! Calls that need a flag, or that S3 does not support. The application's error, and the log.
 
 use crate::harness::{BUCKET, Mounted, put, server, shell};
 
@@ -19,7 +19,7 @@ except OSError as error:
     print(errno.errorcode[error.errno])
 ";
 
-/// Makes one call in the mount; how it ended, and what the log has of it.
+/// Makes one call in the mount. Returns its outcome and its lines in the log.
 fn call(mounted: &Mounted, code: &str) -> (String, String) {
     let before = mounted.log().len();
     let script = format!("python3 -c \"$CALL\" \"{code}\"");
@@ -34,7 +34,7 @@ fn call(mounted: &Mounted, code: &str) -> (String, String) {
     (said, mounted.log()[before..].to_owned())
 }
 
-/// The call, what it ends with, and what the log says of it; nothing where that is empty.
+/// The call, its outcome, and its text in the log. No text where that is empty.
 const WITHOUT_FLAGS: [(&str, &str, &str); 24] = [
     ("os.chmod('f', 0o600)", "EPERM", "--posix-metadata"),
     ("os.chmod('f', 0o644)", "done", ""),
@@ -202,7 +202,7 @@ fn a_read_only_mount_changes_nothing() {
     assert_eq!(server.store().keys(BUCKET), ["f"]);
 }
 
-/// What works is not warned of.
+/// Successful calls cause no warning.
 #[test]
 fn everyday_changes_leave_no_warning() {
     let server = server();

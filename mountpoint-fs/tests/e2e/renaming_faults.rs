@@ -1,5 +1,7 @@
-//! Faults at every request of a directory's rename: it says what it did, every object keeps one of its names, and the same
-//! rename again finishes it.
+//! Faults at every request of a directory's rename.
+//!
+//! The rename reports its outcome, every object keeps one of its names, and an equal rename
+//! finishes it.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +12,10 @@ use crate::harness::{self, Mounted, below, mount_s3};
 const GENERAL: &str = harness::BUCKET;
 const DIRECTORY: &str = "renamed--usw2-az1--x-s3";
 
-/// What is in a directory that is renamed.
+/// The files of a directory that is renamed.
 const FILES: [(&str, &[u8]); 3] = [("a", b"one"), ("s/b", b"two"), ("s/empty", b"")];
 
-/// What goes wrong, and whether nobody is to notice.
+/// The faults, and whether the rename must hide each.
 fn faults() -> Vec<(Fault, Option<u64>, bool)> {
     let error = |status, code| Fault::Error { status, code };
     let lost = Fault::ErrorAfterwards {
@@ -41,7 +43,7 @@ fn faults() -> Vec<(Fault, Option<u64>, bool)> {
 fn mount(server: &Server, bucket: &str) -> Mounted {
     let mut command = mount_s3();
     command.args([bucket, "--endpoint-url", &server.url()]);
-    // Without a memory of renames: what goes on goes on by what the bucket says.
+    // Without a journal of renames: a rename resumes by the content of the bucket.
     command.args(["--allow-rename", "--allow-overwrite"]);
     Mounted::start(command)
 }
@@ -83,7 +85,7 @@ fn every_fault_of_a_directory_rename_is_told_and_loses_nothing() {
     assert!(cases > 90, "{cases} cases are not all");
 }
 
-/// One case; `false` if the rename has fewer requests of that kind.
+/// Runs one case; `false` if the rename has fewer requests of that kind.
 fn check(
     server: &Server,
     (bucket, mounted): (&str, &Mounted),
@@ -101,7 +103,7 @@ fn check(
         let key = format!("{old}/{name}");
         server.store().put(bucket, &key, content.clone());
     }
-    // The kernel knows both names before anything goes wrong.
+    // The kernel knows both names before the first fault.
     std::fs::metadata(mounted.join(&old)).unwrap();
     std::fs::metadata(mounted.join(&new)).unwrap_err();
     let rule = server.faults().add(rule);

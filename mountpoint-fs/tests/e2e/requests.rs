@@ -23,9 +23,10 @@ fn fetched(server: &Server) -> (u64, u64) {
     (gets.bytes_sent, gets.requests)
 }
 
-/// Whether so many bytes were fetched since the log was cleared, each once.
+/// Checks that so many bytes were fetched since the log was cleared, each once.
 ///
-/// A GET that stands still for seconds, as on a machine that does, is given up, and another one asks for the rest.
+/// The client gives up a GET that stalls for seconds, as on a stalled machine, and another one asks
+/// for the rest.
 #[track_caller]
 fn check_fetched_once(server: &Server, bytes: u64) {
     fetched(server);
@@ -125,7 +126,7 @@ fn parallel_reads_of_one_descriptor_are_parallel_requests() {
                     .unwrap();
             });
         }
-        // On a machine that stands still, some are given up and sent again meanwhile.
+        // A stalled machine gives up some requests meanwhile and sends them again.
         release_when_in_flight(&server, Operation::GetObject, rule, 48);
     });
     check_fetched_once(&server, 64 * 64 * KIB);
@@ -146,7 +147,7 @@ fn backward_and_strided_reads_are_asked_for_ahead_and_exact() {
         for offset in first {
             file.read_exact_at(&mut buffer, *offset).unwrap();
         }
-        // By now the mount is sure where the reader goes.
+        // By now the mount has recognised the stride.
         let expected = (first.len() + STRIDE_RUNS_MAX) as u64 * 128 * KIB;
         let came = server
             .log()
@@ -172,7 +173,7 @@ fn heads_of_files_of_one_layout_are_asked_for_at_once_and_exact() {
             .store()
             .put_synthetic(BUCKET, &key, 16 * MIB, file + 1);
     }
-    // A store that is far, as soon as the first answer has come.
+    // The store is far, as soon as the first answer has come.
     server.faults().add(Rule::always(Fault::Latency {
         fixed: Duration::from_millis(20),
         jitter: Duration::ZERO,
@@ -195,8 +196,8 @@ fn heads_of_files_of_one_layout_are_asked_for_at_once_and_exact() {
         check_fetched_once(&server, 128 * KIB + 20 * 4 * KIB);
         in_flight.push(server.log().counters(Operation::GetObject).in_flight_max);
     }
-    // One at a time at first, beside the rest of the beginning. When the mount hears of the end of a file is the kernel's
-    // business.
+    // One at a time at first, beside the rest of the beginning. The kernel decides when the mount
+    // hears of the end of a file.
     assert!(in_flight.iter().any(|count| *count >= 5), "{in_flight:?}");
 }
 

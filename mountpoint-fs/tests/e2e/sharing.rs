@@ -1,4 +1,4 @@
-//! Who may use a mount, whose files they seem to be, and what is left when its process is killed.
+//! Permitted users of a mount, owners of its files, and a killed process.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
@@ -15,7 +15,7 @@ fn bucket_of<'a>(server_url: &'a str, command: &mut Command) {
     command.args::<[&'a str; 4], _>(args);
 }
 
-/// Mounted by root, in the background, at a directory that everybody can reach.
+/// Mounts as root, in the background, at a directory that every user can reach.
 fn mount_as_root(server: &Server, at: &Somebody, args: &[&str]) {
     let mut command = crate::harness::mount_s3();
     bucket_of(&server.url(), &mut command);
@@ -42,7 +42,9 @@ fn who_may_read_a_mount_of_root() {
     }
 }
 
-/// Neither what the kernel remembers nor a link is told to others; what they are handed open, they may use.
+/// Neither the kernel's cache nor a link opens the mount to other users.
+///
+/// They may use a file that was passed to them open.
 #[test]
 fn nobody_walks_into_a_mount_that_is_not_theirs() {
     let server = server();
@@ -60,7 +62,7 @@ fn nobody_walks_into_a_mount_that_is_not_theirs() {
     let link = at.directory().join("link");
     std::os::unix::fs::symlink("d/file", &link).unwrap();
     let mut seen = Vec::new();
-    // The kernel knows all of it now.
+    // The kernel's cache holds all of it now.
     assert_eq!(std::fs::read(&link).unwrap(), b"content");
     assert_eq!(std::fs::metadata(&file).unwrap().len(), 7);
     for (program, args) in [
@@ -115,7 +117,7 @@ fn who_may_read_a_mount_of_an_ordinary_user() {
                 std::fs::read(&file).is_ok(),
                 other.can_read(&file),
             );
-            // A process that another test is just starting has the file open, until it runs its program.
+            // A child that another test is starting has the file open, until it runs its program.
             wait_until("the end of its use", || {
                 let mut unmount = owner.command("fusermount3");
                 let unmounted = unmount.arg("-u").arg(owner.directory()).output().unwrap();
@@ -141,7 +143,7 @@ fn a_killed_process_unmounts_with_auto_unmount() {
     let (status, _) = mounted.signal(Signal::SIGKILL);
     assert!(!status.success());
     wait_until("the end of the mount", || !is_mounted(&directory));
-    // Left if it was still mounted when the handle of the test let go of it.
+    // The directory stays if it was still mounted when the test's handle was dropped.
     std::fs::remove_dir(&directory).ok();
 }
 

@@ -8,7 +8,8 @@ use nix::unistd::Pid;
 
 use crate::harness::{BUCKET, Mounted, put, run, server, wait_until};
 
-/// A timer, a profiler, a child that ends: no file system of a local disk lets programs see any of them.
+/// Timers, profilers, ended children. On a local disk no system call of a program shows their
+/// signals.
 #[test]
 fn calls_of_a_program_with_a_timer_do_not_fail() {
     let server = server();
@@ -25,7 +26,7 @@ fn calls_of_a_program_with_a_timer_do_not_fail() {
     for operation in Operation::ALL {
         server.faults().add(Rule::on(*operation, slow.clone()));
     }
-    // Through the C library: Python's own calls are repeated.
+    // Through the C library: Python repeats its own calls.
     let script = r#"
 import ctypes, os, signal, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -73,7 +74,9 @@ assert all(signals.values()), f"calls that got no signal: {signals}"
     );
 }
 
-/// Nobody answers its read. Its timer does not end that; what is to end the program does, behind the timer's signal too.
+/// No answer comes to the program's read.
+///
+/// A timer does not end the read; a fatal signal ends the program, even behind the timer's signal.
 #[test]
 fn a_program_with_a_timer_can_be_ended_while_it_reads() {
     let server = server();
@@ -111,7 +114,7 @@ os.read(os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), 1 << 20)
     server.faults().remove(held);
 }
 
-/// A close that takes its time while the program has a timer, and one whose program is killed.
+/// A slow close while the program has a timer, and one whose program is killed.
 #[test]
 fn a_close_is_ended_by_a_signal_only_if_that_ends_the_program() {
     let server = server();
@@ -142,7 +145,8 @@ assert ticks
     assert!(output.status.success(), "{output:?}");
     assert_eq!(server.store().keys(BUCKET), ["ticking"]);
 
-    // Nobody answers the next ones, and what has handled a signal can be killed as well as what has not.
+    // The next requests get no answer, and a program that has handled a signal can be killed as
+    // well as any other.
     let held = server
         .faults()
         .add(Rule::on(Operation::PutObject, Fault::Hold));
@@ -175,7 +179,7 @@ os.close(fd)
     server.faults().remove(held);
 }
 
-/// The signals that a process has not taken yet, as one that sleeps in the kernel.
+/// Pending signals of a process that sleeps in the kernel.
 fn pending_signals(process: Pid) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));

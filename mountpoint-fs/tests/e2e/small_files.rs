@@ -10,7 +10,7 @@ use mountpoint_fs::config::limits::{READER_IDLE, SIBLINGS_AHEAD_MAX};
 
 use crate::harness::{BUCKET, Mounted, read, release_when_in_flight, server, wait_until};
 
-/// One worker that lists a directory and reads its files in order, as most programs do.
+/// One worker lists a directory and reads its files in order, as usual.
 #[test]
 fn files_that_are_read_in_order_are_fetched_before_they_are_opened() {
     let server = server();
@@ -31,7 +31,7 @@ fn files_that_are_read_in_order_are_fetched_before_they_are_opened() {
     let start = Instant::now();
     let (first, rest) = paths.split_at(FILES / 2);
     first.iter().for_each(check);
-    // By now the mount is sure of the order.
+    // By now the mount has recognised the order.
     let ahead = first.len() + SIBLINGS_AHEAD_MAX;
     wait_until("the next files", || {
         let mut keys = answered(&server);
@@ -47,7 +47,7 @@ const FILES: usize = 500;
 const SIZE: u64 = 100 << 10;
 const WORKERS: usize = 16;
 
-/// The keys of GETs that were answered to their end, sorted.
+/// The keys of GETs with a complete answer, sorted.
 fn answered(server: &Server) -> Vec<String> {
     let gets = server.log().snapshot().into_iter();
     let answered = gets.filter(|get| get.operation == Operation::GetObject && get.complete);
@@ -56,8 +56,10 @@ fn answered(server: &Server) -> Vec<String> {
     keys
 }
 
-/// One GET for each of so many files, but for those that were given up because they were held for so long. On a machine so
-/// slow that what was fetched waited for its reader too long, it was given back and fetched again.
+/// Checks that each of so many files took one GET.
+///
+/// GETs that were given up because they were held for long do not count. On a very slow machine a
+/// fetched file is released before its read, and fetched again.
 #[track_caller]
 fn check_gets(server: &Server, files: usize, start: Instant) {
     let mut keys = answered(server);

@@ -1,4 +1,4 @@
-//! Where unfinished uploads are remembered: inside the mount itself, and shared with other hosts.
+//! The directory of unfinished uploads: inside the mount itself, and shared with other hosts.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -17,10 +17,10 @@ use crate::machine::{Somebody, fuse_device, in_private_namespace};
 
 const MIB: usize = 1 << 20;
 
-/// As long as two parts.
+/// Parts so small that the files of these tests have two.
 const PARTS: [&str; 2] = ["--write-part-size", "5242880"];
 
-/// What a user does who mounts over the own home, with no other flag: the state directory is below it.
+/// A user mounts over the home directory with no other flag. The state directory is below it.
 #[test]
 fn a_home_that_is_mounted_over_is_written_without_a_journal() {
     in_private_namespace(write_into_the_home);
@@ -55,7 +55,7 @@ fn write_into_the_home() {
     assert_eq!(server.store().keys(BUCKET), ["file"]);
 }
 
-/// A link that is made later: it is looked for before the directory is touched.
+/// A link that is made later: the mount checks it before it touches the directory.
 #[test]
 fn a_state_directory_that_comes_to_lie_in_the_mount_is_not_touched() {
     let server = server();
@@ -83,7 +83,7 @@ fn mount(server: &Server, state: &Path) -> Mounted {
     )
 }
 
-/// Where locks are local, that of a mount that lives on another host is free here.
+/// With local locks, the lock of another host's live mount is free here.
 #[test]
 fn the_uploads_of_another_host_are_left_alone_and_named() {
     let server = server();
@@ -120,7 +120,7 @@ fn the_uploads_of_another_host_are_left_alone_and_named() {
     });
     drop(next);
     assert_eq!(server.store().uploads(BUCKET).len(), 1);
-    // That host is up again, with the kernel that it had.
+    // The other host is up again, in its old boot.
     std::fs::write(&journal, text).unwrap();
     let next = mount(&server, state.path());
     wait_until("the abort", || server.store().uploads(BUCKET).is_empty());

@@ -1,4 +1,4 @@
-//! Requests that are late: a second one serves the read, at a bounded cost.
+//! Late requests: a second one serves the read, at a bounded cost.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -13,14 +13,14 @@ use mountpoint_fs::config::limits::HEDGE_BURST;
 use crate::harness::{BUCKET, Mounted, PATIENCE, server};
 
 const SIZE: u64 = 2 << 30;
-/// The least that is asked for of a file that is read here and there.
+/// Smallest range of a GET for random reads.
 const LEN: usize = 4096;
-/// Reads from which the mount learns what is usual, and saves up for second requests.
+/// Reads from which the mount learns normal latencies, and saves up for second requests.
 const LEARNING: u64 = 1000;
-/// Reads of which one of a hundred is never answered.
+/// Reads of which one in a hundred gets no answer.
 const READS: u64 = 1000;
 
-/// Places of a file, in no order, each once.
+/// Offsets of a file in no order, each once.
 fn places(turns: std::ops::Range<u64>) -> impl Iterator<Item = u64> {
     turns.map(|turn| ((turn + 1) * 389 % 4093) * (512 << 10))
 }
@@ -41,7 +41,7 @@ fn read(file: &File, offset: u64) {
     assert!(buffer.as_slice() == expected, "wrong bytes at {offset}");
 }
 
-/// The second of a hundred requests after the last of `hundreds` is never answered.
+/// Withholds the answer to the second of each hundred requests after the last of `hundreds`.
 fn never_answer(server: &Server, hundreds: u64) {
     let black_hole = Rule::on(Operation::GetObject, Fault::BlackHole).times(1);
     server.faults().add(Rule {
@@ -60,7 +60,7 @@ fn a_request_that_is_never_answered_holds_up_no_read() {
     (0..READS / 100).for_each(|hundreds| never_answer(&server, hundreds));
     places(LEARNING..LEARNING + READS).for_each(|offset| read(&file, offset));
 
-    // The client gives up what is never answered, and asks for it no more: the read has its bytes.
+    // The client gives up an unanswered GET and sends no more for it: the read has its bytes.
     let is_over = |gets: &OperationCounters| gets.in_flight == 0;
     let log = server.log();
     assert!(log.wait_until(Operation::GetObject, PATIENCE, is_over));
@@ -75,8 +75,8 @@ fn a_request_that_is_never_answered_holds_up_no_read() {
         answered.iter().any(is_instead)
     };
     let served = unanswered.iter().filter(|late| is_served_meanwhile(late));
-    // On a quiet machine all of them. A busy one gives up some itself, and spends some of what may be sent on reads that
-    // it made wait.
+    // On a quiet machine all of them. A busy one gives up some itself, and spends second requests
+    // on reads that it has delayed.
     assert!(served.count() * 2 > unanswered.len(), "{unanswered:?}");
     let (reads, sent) = (LEARNING + READS, gets.len() as u64);
     let again = u64::from(HEDGE_BURST) + unanswered.len() as u64;
@@ -99,7 +99,8 @@ fn a_body_that_stops_is_continued_by_another_request() {
         assert!(buffer == expected, "wrong bytes at {offset}");
     };
     places(0..300).for_each(&mut read);
-    // A busy machine may have spent what may be sent on reads that it made wait itself, and saves up again.
+    // A busy machine may have spent its second requests on reads that it has delayed, and saves up
+    // again.
     for round in 1..=ROUNDS_MAX {
         server.log().clear();
         let stop = Rule::on(Operation::GetObject, Fault::Stall(STOP)).times(1);
@@ -112,14 +113,14 @@ fn a_body_that_stops_is_continued_by_another_request() {
             return;
         }
     }
-    panic!("no other GET while the first one stood still");
+    panic!("no second GET was sent while the first one stalled");
 }
 
-/// Where a body stops that comes to no end.
+/// Offset where an incomplete body stops.
 const STOP: u64 = 100_000;
 const ROUNDS_MAX: u64 = 10;
 
-/// How many bytes a GET leaves out that asks for the rest of the one that stopped, before that was given up.
+/// The offset at which a GET continues the stalled one before its timeout.
 fn continued_meanwhile(server: &Server) -> Option<u64> {
     let is_over = |gets: &OperationCounters| gets.in_flight == 0;
     let log = server.log();
@@ -138,7 +139,9 @@ fn continued_meanwhile(server: &Server) -> Option<u64> {
     Some(rest.range.as_ref().unwrap().start - wanted.start)
 }
 
-/// One request of a hundred takes 2 s longer. Returns how many did, and how long the reads took, the shortest first.
+/// One request of a hundred takes 2 s longer.
+///
+/// Returns their number, and the durations of the reads, the shortest first.
 fn read_from_a_store_with_stragglers(server: &Server, file: &File) -> (u64, Vec<Duration>) {
     let (fixed, jitter) = (Duration::from_secs(2), Duration::ZERO);
     let delay = Rule::on(Operation::GetObject, Fault::Latency { fixed, jitter });
@@ -156,7 +159,7 @@ fn read_from_a_store_with_stragglers(server: &Server, file: &File) -> (u64, Vec<
         let worker = |number| {
             move || {
                 let places = places(number * READS..(number + 1) * READS);
-                // Others than those that the mount learned from.
+                // Other offsets than those that the mount learned from.
                 let times = places.map(|offset| timed(offset + LEN as u64));
                 times.collect::<Vec<_>>()
             }
@@ -187,13 +190,13 @@ fn the_tail_of_a_store_with_stragglers_is_cut() {
         times[times.len() * 999 / 1000],
     );
     assert!(delayed > reads / 200, "{delayed}");
-    // Those that were saved up, and as many that a machine which stands still gives up and sends again.
+    // Those that were saved up, and as many that a stalled machine gives up and sends again.
     assert!(
         sent <= reads + reads / 50 + 2 * u64::from(HEDGE_BURST),
         "{sent} requests for {reads} reads"
     );
-    // A quiet machine has one or two: where the second GET was late as well. A busy one spends some of what may be
-    // sent on reads that it made wait itself.
+    // A quiet machine has one or two: where the second GET was late as well. A busy one spends
+    // second requests on reads that it has delayed.
     let slow = times.iter().filter(|time| **time >= Duration::from_secs(2));
     assert!((slow.count() as u64) < delayed / 2, "{times:?}");
 }

@@ -1,4 +1,4 @@
-//! Everyday tools on a mount, on the embedded server and on one that this project did not write.
+//! Everyday tools on a mount, on the embedded server and on a foreign one.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,9 +1,8 @@
-//! FUSE over io_uring: tests of this suite once more, over rings; what is different with rings; and what happens where
-//! there are none.
+//! FUSE over io_uring: this suite's tests over rings, properties of rings, and fall-backs.
 //!
-//! The kernel offers rings while the module parameter `enable_uring` is on, to the whole machine. Tests that change it
-//! take turns and put it back. Where the kernel does not know the parameter, only the fall-backs can be tested; they
-//! are tested everywhere.
+//! The kernel offers rings while the module parameter `enable_uring` is on, to the whole machine.
+//! Tests that change it take turns and restore it. Where the kernel does not know the parameter,
+//! only the fall-backs can be tested; they are tested everywhere.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -18,14 +17,14 @@ use crate::harness::{
     BUCKET, FALL_BACK, HANG, Mounted, TRANSPORT, is_mounted, put, read, server, wait_until,
 };
 
-/// The module parameter, held by this test alone and put back when it ends.
+/// The module parameter, held by this test alone and restored at its end.
 struct Offer {
     parameter: Flock<File>,
     before: String,
 }
 
 impl Offer {
-    /// Sets it. `None` where the kernel does not know it.
+    /// Sets the parameter. `None` where the kernel does not know it.
     fn set(value: &str) -> Option<Self> {
         const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
         let file = match File::options().read(true).write(true).open(PARAMETER) {
@@ -65,7 +64,7 @@ fn mounted(server: &Server, transport: &str) -> Mounted {
     })
 }
 
-/// Threads of rings that a mount has.
+/// The number of ring threads of a mount.
 fn ring_threads(mounted: &Mounted) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", mounted.pid())).unwrap();
     let name = |task: std::io::Result<std::fs::DirEntry>| {
@@ -77,7 +76,7 @@ fn ring_threads(mounted: &Mounted) -> usize {
         .count()
 }
 
-/// The tests that say most about a transport, in a process of their own whose mounts all have rings.
+/// The tests that exercise a transport most, in a process whose mounts all have rings.
 #[test]
 fn other_tests_pass_over_io_uring() {
     const TESTS: [&str; 19] = [
@@ -101,7 +100,7 @@ fn other_tests_pass_over_io_uring() {
         "programs::cp_and_tar",
         "programs::python_writes",
     ];
-    // What they try is answers of S3, hundreds of times: no transport sees these.
+    // These try answers of S3 hundreds of times, independently of the transport.
     const SKIPPED: [&str; 4] = [
         "--skip",
         "every_fault_at_every_request",
@@ -127,14 +126,15 @@ fn other_tests_pass_over_io_uring() {
         output.status,
         what_failed(&stdout)
     );
-    // Neither did a filter of mine match nothing, nor did anything go another way.
+    // The filter matched tests, and no mount fell back.
     assert!(!stdout.contains("0 passed"), "{stdout}");
     let fell_back = stderr.contains(FALL_BACK);
     assert!(!fell_back, "{stderr}");
 }
 
-/// The names of failed tests and what they said, without the stacks and without those that passed: what a person reads at
-/// the end of a long run.
+/// The names and messages of failed tests, without stacks and without passed tests.
+///
+/// A person reads them at the end of a long run.
 fn what_failed(stdout: &str) -> String {
     let said = stdout.split("\nfailures:\n").nth(1).unwrap_or(stdout);
     let is_said = |line: &&str| {
@@ -153,7 +153,7 @@ fn what_failed(stdout: &str) -> String {
     lines[lines.len().saturating_sub(LINES_MAX)..].join("\n")
 }
 
-/// Of a failure within a failure: what was asserted, and what its mount logged.
+/// Lines of a nested failure: the assertion, and the log of its mount.
 const LINES_MAX: usize = 60;
 const LINE_MAX: usize = 400;
 
@@ -173,7 +173,7 @@ fn failures_are_told_in_few_lines() {
         "x".repeat(LINE_MAX)
     );
     assert_eq!(told, expected);
-    // Where nothing is known of it, the end of what was said.
+    // Without a known form, the end of the output.
     assert_eq!(what_failed("one\n\ntwo\n"), "one\ntwo");
 }
 
@@ -203,7 +203,7 @@ fn a_kernel_that_does_not_offer_rings_is_served_without() {
     assert!(log.contains("the kernel does not offer it"), "{log}");
 }
 
-/// As in a container whose filter of system calls has no io_uring, which is Docker's default.
+/// A container whose filter of system calls excludes io_uring, which is Docker's default.
 #[test]
 fn a_process_that_may_not_make_rings_is_served_without() {
     let server = server();
@@ -219,8 +219,9 @@ fn a_process_that_may_not_make_rings_is_served_without() {
     assert!(says_so, "{log}");
 }
 
-/// Runs a program that gets EPERM from `io_uring_setup`, number 425 on every architecture: load the number of the
-/// system call, compare, deny or allow.
+/// Runs a program that gets EPERM from `io_uring_setup`, number 425 on every architecture.
+///
+/// The filter loads the number of the system call, compares it, and denies or allows.
 const WITHOUT_IO_URING: &str = r"
 import ctypes, os, struct, sys
 program = b''.join(struct.pack('HBBI', *i) for i in [
@@ -233,7 +234,8 @@ assert libc.prctl(22, 2, filter, 0, 0) == 0, ctypes.get_errno()
 os.execv(sys.argv[1], sys.argv[1:])
 ";
 
-/// More requests than the cores have entries, and no answer to any: the mount ends all the same, and its users.
+/// More unanswered requests than the cores have entries. The mount ends nevertheless, and so do its
+/// readers.
 #[test]
 fn requests_that_wait_for_entries_end_with_the_mount() {
     let Some(_offer) = Offer::set("Y") else {
@@ -265,5 +267,5 @@ fn requests_that_wait_for_entries_end_with_the_mount() {
     assert!(!is_mounted(&path));
 }
 
-/// Twice as many as two cores have entries.
+/// Twice the number of entries of two cores.
 const READERS: u64 = 2048;

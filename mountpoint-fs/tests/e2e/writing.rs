@@ -22,7 +22,7 @@ fn pattern(len: usize) -> Vec<u8> {
 #[track_caller]
 fn check_stored(server: &Server, key: &str, content: &[u8]) {
     let object = server.store().object(BUCKET, key);
-    let object = object.unwrap_or_else(|| panic!("there is no {key}"));
+    let object = object.unwrap_or_else(|| panic!("the store has no {key}"));
     assert!(object.bytes() == content, "{key} has other bytes");
 }
 
@@ -47,7 +47,8 @@ fn a_small_file_is_one_request_after_its_look_up() {
     let server = server();
     let mounted = Mounted::new(&server, &[]);
     store_the_first(&server, &mounted);
-    // The first one that S3 was not asked about is sent once more, to see that the server keeps its condition.
+    // The first file without a lookup is sent once more, to prove that the server honours its
+    // condition.
     let (mut files, mut puts) = (0, 0);
     for len in [0, 1, 4096, 100_000, 5 * MIB] {
         let name = format!("file-{len}");
@@ -87,7 +88,7 @@ fn a_large_file_goes_out_in_parts_while_it_is_written() {
     let server = server();
     let mounted = Mounted::new(&server, &["--upload-checksums", "crc64nvme"]);
     store_the_first(&server, &mounted);
-    // Writes that do and that do not end where parts end, and a file of whole parts.
+    // Writes whose ends do and do not match those of parts, and a file of whole parts.
     for (len, write) in [(27 * MIB + 5, 1_000_003), (16 * MIB, MIB), (20 * MIB, 5000)] {
         let name = format!("file-{len}");
         let content = pattern(len);
@@ -96,7 +97,8 @@ fn a_large_file_goes_out_in_parts_while_it_is_written() {
         for piece in content.chunks(write) {
             file.write_all(piece).unwrap();
         }
-        // It is sent in the background: on a busy machine the server may not have heard of it yet.
+        // The part is sent in the background: on a busy machine the server may not have received it
+        // yet.
         wait_until("the upload", || {
             server.log().count(Operation::CreateMultipartUpload) == 1
         });
@@ -222,7 +224,7 @@ fn fsync_stores_and_the_file_goes_on() {
     let content = pattern(21 * MIB);
     let mut file = create(&mounted, "log");
     let mut end = 0;
-    // Within one part, into the second one, and on behind an upload that was completed.
+    // Within one part, into the second one, and further after a completed upload.
     for next in [10, 5000, 3 * MIB, 17 * MIB, 18 * MIB, content.len()] {
         for piece in content[end..next].chunks(MIB) {
             file.write_all(piece).unwrap();
@@ -264,7 +266,7 @@ fn two_hosts_that_write_one_file_leave_a_whole_one() {
         let name = format!("file-{len}");
         put(&server, &name, pattern(6 * MIB));
         let open = |how: &OpenOptions| [&one, &two].map(|it| how.open(it.join(&name)).unwrap());
-        // Whoever closes last has replaced it.
+        // The file of the last close has replaced the other.
         let [mut first, mut second] = open(OpenOptions::new().write(true).truncate(true));
         first.write_all(&pattern(len)).unwrap();
         second.write_all(&vec![7; len]).unwrap();
@@ -273,7 +275,7 @@ fn two_hosts_that_write_one_file_leave_a_whole_one() {
         second.sync_all().unwrap();
         drop((first, second));
         check_stored(&server, &name, &vec![7; len]);
-        // What somebody else has put behind its end is not lost.
+        // Bytes that another writer has appended are not lost.
         let [mut first, mut second] = open(OpenOptions::new().append(true));
         first.write_all(b"first").unwrap();
         second.write_all(b"second").unwrap();
@@ -288,7 +290,9 @@ fn two_hosts_that_write_one_file_leave_a_whole_one() {
     });
 }
 
-/// The answer of a conditional request is lost, and it is sent again: whoever writes hears of no conflict with himself.
+/// The answer of a conditional request is lost, and the request is sent again.
+///
+/// The writer does not see a conflict with itself.
 #[test]
 fn an_answer_that_is_lost_is_no_conflict() {
     let server = server();
@@ -341,7 +345,7 @@ fn one_thread_fills_many_large_files_in_turn() {
     let mounted = Mounted::new(&server, &["--memory-target", "512"]);
     let names: Vec<_> = (0..40).map(|index| format!("file-{index}")).collect();
     let content = pattern(6 * MIB);
-    // A part of each would take 360 MiB, and there are 256.
+    // A part of each would take 360 MiB, and the memory is 256.
     let files = names.iter().map(|name| {
         let mut file = create(&mounted, name);
         file.write_all(&content).unwrap();
@@ -354,7 +358,8 @@ fn one_thread_fills_many_large_files_in_turn() {
     }
 }
 
-/// A store that takes only parts of equal size, but for the last: all that a fixed part size sends are.
+/// A store that takes only parts of equal size, except the last one. A fixed part size makes such
+/// parts.
 #[test]
 fn parts_are_equally_large_where_their_size_is_given() {
     let server = Server::start(ServerOptions {
@@ -366,7 +371,7 @@ fn parts_are_equally_large_where_their_size_is_given() {
     // In bytes: 5 MiB.
     let fixed = ["--write-part-size", "5242880"];
     let mounted = Mounted::new(&server, &fixed);
-    // Writes that do not end with parts, and one that is longer than what is left.
+    // Writes whose ends do not match those of parts, and one that exceeds the rest of its part.
     let data = pattern(17 * MIB + 1);
     let mut file = create(&mounted, "file");
     for piece in data.chunks(999_983) {
@@ -378,7 +383,8 @@ fn parts_are_equally_large_where_their_size_is_given() {
     assert_eq!(object.parts().len(), 4);
     drop(mounted);
 
-    // Behind a copy of another size there are none: the file fails, stays as it was, and the log says why.
+    // Behind a copy of another size equal parts are impossible: the file fails, stays unchanged,
+    // and the log gives the reason.
     let logs = tempfile::tempdir().unwrap();
     let directory = logs.path().to_str().unwrap();
     let args = ["--allow-append", "--log-directory", directory];
@@ -402,7 +408,9 @@ fn parts_are_equally_large_where_their_size_is_given() {
     );
 }
 
-/// Programs that write asynchronously, as databases and fio do: the kernel cuts one write into many, and sends them at once.
+/// Programs that write asynchronously, as databases and fio do.
+///
+/// The kernel cuts one write into many, and sends them in parallel.
 #[test]
 fn asynchronous_writes_are_stored_as_they_were_written() {
     let server = server();
@@ -448,7 +456,7 @@ for number in range(6):
     assert!(output.status.success(), "{output:?}\n{}", mounted.log());
     for number in 0..6_u64 {
         let object = server.store().object(BUCKET, &format!("new{number}"));
-        let bytes = object.expect("it is stored").bytes();
+        let bytes = object.expect("the object is stored").bytes();
         assert_eq!(bytes.len(), 32 << 20, "new{number}");
         let mut pages = (0_u64..).step_by(4096).zip(bytes.chunks(4096));
         let is_right = |(at, page): (u64, &[u8])| {
@@ -458,7 +466,7 @@ for number in range(6):
     }
 }
 
-/// Shells ignore the error of a close: who may not write hears it from the first write.
+/// Shells ignore the error of a close. A writer without permission gets it from the first write.
 #[test]
 fn who_may_not_write_is_told_before_the_shell_says_that_all_is_well() {
     let server = server();
@@ -499,14 +507,14 @@ fn who_may_not_write_is_told_before_the_shell_says_that_all_is_well() {
         for rule in rules {
             server.faults().remove(rule);
         }
-        // As soon as it may, it writes; and once it has, nothing is asked.
+        // As soon as it has the permission, it writes; after the first file, S3 is not asked again.
         server.log().clear();
         for name in ["first", "second"] {
             shell(mounted.path(), &format!("echo hi > {name}"));
         }
         wait_until("the abort", || server.store().uploads(BUCKET).is_empty());
         let [puts, proofs @ ..] = uploads(&server);
-        // The server may be asked once more whether it keeps conditions.
+        // The mount may test once more whether the server honours conditions.
         assert!((2..=3).contains(&puts), "{puts}");
         assert_eq!(proofs, [1, 1, 0, 1]);
         for name in ["first", "second"] {

@@ -1,4 +1,4 @@
-//! How writing ends when it does not end well: processes that are told to end or are killed, applications that fork.
+//! Abnormal ends of writing: processes that are signalled or killed, applications that fork.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -23,8 +23,10 @@ fn mount(server: &Server, state: &Path) -> Mounted {
     Mounted::new(server, &["--state-directory", state])
 }
 
-/// The mount's process is killed at each stage of an upload. Then: no partial object, no lost finished one, and after the
-/// next mount no upload of ours, while those of others stay.
+/// The mount's process is killed at each stage of an upload.
+///
+/// Then there is no partial object, no completed one is lost, and the next mount aborts our uploads
+/// and no others.
 #[test]
 fn a_mount_that_is_killed_leaves_nothing_behind() {
     let server = server();
@@ -38,7 +40,7 @@ fn a_mount_that_is_killed_leaves_nothing_behind() {
         ("parts-there", 17 * MIB, None),
         ("completing", 17 * MIB, Some(complete)),
         ("stored", 17 * MIB, None),
-        // The last one: the server never lets go of a request that it does not answer.
+        // The last one: the server never completes a request that it does not answer.
         ("part-on-its-way", 9 * MIB, Some(Operation::UploadPart)),
     ] {
         let mounted = mount(&server, state.path());
@@ -126,7 +128,7 @@ fn sigterm_stores_what_was_closed_and_gives_up_what_was_not() {
     drop(open);
 }
 
-/// Kubernetes kills a process 30 s after it was told to end.
+/// Kubernetes kills a process 30 s after SIGTERM.
 #[test]
 fn sigterm_ends_a_mount_in_time_whose_upload_is_never_answered() {
     let server = server();
@@ -157,7 +159,7 @@ fn refuse_puts(server: &Server) {
     server.faults().add(Rule::on(Operation::PutObject, refused));
 }
 
-/// A close returns the error, whichever process's it is.
+/// A close returns the error, in whichever process.
 #[test]
 fn a_close_returns_the_error_after_a_fork() {
     let server = server();
@@ -202,7 +204,8 @@ for each in (fd, other):
     assert!(server.store().keys(BUCKET).is_empty());
 }
 
-/// The opener closes an existing file before anything was changed; its child changes it, and is told how that ended.
+/// The opener closes an existing file before any change. Its child changes it, and gets the
+/// outcome.
 #[test]
 fn a_child_that_changes_a_file_first_stores_it_and_is_told() {
     let server = server();
@@ -237,19 +240,20 @@ for flags in (os.O_WRONLY, os.O_RDWR):
         server.log().clear();
         let output = run("python3", &["-c", script, path.to_str().unwrap(), outcome]);
         assert!(output.status.success(), "{output:?}");
-        // By the time the children have ended.
+        // Both are stored when the children have ended.
         assert_eq!(server.log().count(Operation::PutObject), 2, "{outcome}");
     }
     let object = server.store().object(BUCKET, "old").unwrap();
     assert_eq!(object.bytes(), "new");
 }
 
-/// An empty file is stored by the close that is the last as far as can be seen; one that a shell moves is not.
+/// The last visible close stores an empty file. The close of a descriptor that a shell moves does
+/// not.
 #[test]
 fn an_empty_file_is_stored_by_its_close() {
     let server = server();
     put(&server, "old", "old");
-    // S3 is asked about each name, so none is sent once more to see what the server makes of it.
+    // The flags make S3 report each name, so that no file is sent twice to test the server.
     let flags = ["--allow-overwrite", "--negative-metadata-ttl", "minimal"];
     let mounted = Mounted::new(&server, &flags);
     let popen = r#"python3 -c "
@@ -282,7 +286,7 @@ assert child.returncode == 0
     ] {
         server.log().clear();
         shell(mounted.path(), script);
-        // By the time the program has ended: nobody has looked at the file.
+        // Stored at the end of the program, before any access to the file.
         assert_eq!(server.log().count(Operation::PutObject), puts, "{script}");
         let object = server.store().object(BUCKET, key).expect(script);
         assert_eq!(object.bytes(), content, "{script}");
@@ -308,7 +312,7 @@ fn the_close_of_an_empty_file_returns_the_error() {
     }
 }
 
-/// Who opens a file before its first byte is written does not make its writer fail.
+/// A reader that opens an unwritten file does not make its writer fail.
 #[test]
 fn a_reader_beside_a_shell_does_not_hinder_it() {
     let server = server();
@@ -318,7 +322,7 @@ fn a_reader_beside_a_shell_does_not_hinder_it() {
         "{ if head -c 1 log > /dev/null 2>&1; then exit 1; fi; echo one; /bin/echo two; } > log
          test \"$(cat log)\" = $'one\\ntwo'",
     );
-    // Its opener has closed it, and a child writes it: the reader has the empty file.
+    // The opener has closed the file, and a child writes it: the reader has the empty file.
     let script = r#"
 import errno, os, subprocess, sys, time
 path = sys.argv[1]
@@ -350,8 +354,9 @@ except OSError as error:
     assert_eq!(stored.bytes(), "one\ntwo\n");
 }
 
-/// The mount is killed while S3 copies what a file begins with: the old object stays, and the next mount aborts the
-/// upload.
+/// The mount is killed while S3 copies the beginning of a file.
+///
+/// The old object stays, and the next mount aborts the upload.
 #[test]
 fn a_mount_that_is_killed_while_it_appends_leaves_the_old_object() {
     let server = server();
@@ -376,7 +381,8 @@ fn a_mount_that_is_killed_while_it_appends_leaves_the_old_object() {
             .open(mounted.join("log"))
             .unwrap();
         std::thread::scope(|scope| {
-            // The write waits where it is the first of its mount to need a copy of what is there.
+            // The write waits if it is the mount's first one that needs a copy of the existing
+            // bytes.
             let closing = scope.spawn(move || {
                 let written = file.write_all(b"more");
                 written.and_then(|()| file.sync_all()).is_ok()
@@ -401,7 +407,7 @@ fn a_mount_that_is_killed_while_it_appends_leaves_the_old_object() {
     }
 }
 
-/// Seen from a mount in a PID namespace of its own, processes outside have no numbers: all look the same, and may be many.
+/// A mount in its own PID namespace cannot tell outside processes apart.
 #[test]
 fn processes_that_the_mount_cannot_see_share_no_file() {
     let server = server();
@@ -409,7 +415,8 @@ fn processes_that_the_mount_cannot_see_share_no_file() {
     let mounted = Mounted::behind(&server, &apart, |command| {
         command.arg("--allow-overwrite");
     });
-    // Any fork of this process would duplicate an open file and close the duplicate, which stores the file.
+    // Any fork of this process would duplicate an open file and close the duplicate, which stores
+    // the file.
     let script = "import errno, os, sys
 def open_to_replace():
     return os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -430,7 +437,7 @@ os.close(first)";
     assert!(output.status.success(), "{stderr}");
     let stored = server.store().object(BUCKET, "file").unwrap();
     assert_eq!(stored.bytes(), "of the first");
-    // It is closed: another may replace it now.
+    // The file is closed: another process may replace it now.
     std::fs::write(&path, "of the second").unwrap();
     let stored = server.store().object(BUCKET, "file").unwrap();
     assert_eq!(stored.bytes(), "of the second");
@@ -438,7 +445,8 @@ os.close(first)";
     assert!(mounted.unmount().success());
 }
 
-/// A reader that opens a log between two closes of a duplicate, or follows it, hinders nobody who goes on with it.
+/// A reader that opens or follows a log does not make its writer fail. It may open the log between
+/// two closes of a duplicate.
 #[test]
 fn a_reader_never_makes_a_writer_fail() {
     let server = server();
@@ -459,7 +467,7 @@ fn a_reader_never_makes_a_writer_fail() {
     );
     let stored = server.store().object(BUCKET, "log").unwrap();
     assert_eq!(stored.bytes(), "one\ntwo\n1\n2\n3\n4\n5\n");
-    // A write in the wrong place behind a synchronisation: what was stored stays, and the log does not say otherwise.
+    // A write at a wrong offset after a synchronisation: the stored bytes stay, and the log agrees.
     let mut file = File::create(mounted.join("synchronised")).unwrap();
     file.write_all(b"stored").unwrap();
     file.sync_all().unwrap();

@@ -1,4 +1,4 @@
-//! Faults at every request of what writes: whoever writes is told, or the object is there, whole and right.
+//! Faults at every request of a write. The writer gets an error, or the object is complete.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,15 +19,15 @@ use crate::harness::{BUCKET, Mounted, server, shell, wait_until, write_and_close
 
 const MIB: usize = 1 << 20;
 
-/// What is done to a key.
+/// A change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Workload {
     Small,
     Large,
-    /// Another object under the same name.
+    /// Another object under an existing name.
     Replace,
     ReplaceLarge,
-    /// Behind an object that S3 copies.
+    /// An append to an object that S3 copies.
     Append,
     /// `copy_file_range` of another object.
     Copy,
@@ -48,7 +48,7 @@ const WORKLOADS: [Workload; 9] = [
     Workload::Delete,
 ];
 
-/// Each fault strikes requests for this object, too.
+/// The key of the copy's source, at which faults strike, too.
 fn source_of(key: &str) -> String {
     format!("{key}-source")
 }
@@ -64,7 +64,7 @@ impl Workload {
         }
     }
 
-    /// What the object is in the end; `None` if there is none.
+    /// The final object; `None` if there is none.
     fn after(self) -> Option<Vec<u8>> {
         match self {
             Self::Small | Self::Replace => Some(vec![2; 1000]),
@@ -76,7 +76,7 @@ impl Workload {
         }
     }
 
-    /// Puts what is there before.
+    /// Stores the initial object.
     fn prepare(self, server: &Server, key: &str) {
         if let Some(old) = self.before() {
             server.store().put(BUCKET, key, old);
@@ -112,7 +112,7 @@ impl Workload {
     }
 }
 
-/// Long ago.
+/// A time long ago.
 const OLD: SystemTime = SystemTime::UNIX_EPOCH;
 
 /// Sets its times to now, without opening it.
@@ -136,7 +136,7 @@ fn mount_with(server: &Server, state: &Path, more: &[&str]) -> Mounted {
         "--allow-delete",
         "--allow-overwrite",
         "--allow-rename",
-        // What is to be replaced is put there just before.
+        // The object to replace is stored just before.
         "--negative-metadata-ttl",
         "minimal",
         // In bytes: 5 MiB.
@@ -153,7 +153,7 @@ fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
     let server = server();
     let state = tempfile::tempdir().unwrap();
     let mounted = mount(&server, state.path());
-    // A server that refuses its first copy of a part is taken for one that copies none.
+    // A server that refuses its first copy of a part is assumed to copy none.
     Workload::Append.prepare(&server, "copies");
     Workload::Append.run(&mounted, "copies").unwrap();
     let (mut unknown, mut cases) = (0, 0);
@@ -161,7 +161,7 @@ fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
         let mut faults = faults_of_writes();
         faults.extend(more_faults_of_writes());
         if matches!(workload, Workload::Rename | Workload::Delete) {
-            // Who says that there is nothing to delete is believed.
+            // An answer that the object does not exist is believed.
             faults.retain(|(fault, ..)| !matches!(fault, Fault::Error { status: 404, .. }));
         }
         let run = |key: &str| {
@@ -172,7 +172,8 @@ fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
         let name = format!("{workload:?}");
         cases += every_fault_at_every_request(&server, &name, faults, run, |key, is_ok, case| {
             check(&server, workload, key, is_ok, case);
-            // Where the answer to the beginning of an upload is lost, or a proxy begins two, nobody knows its id.
+            // If the answer to the creation of an upload is lost, or a proxy sends it twice, the
+            // mount does not know its id.
             let creates = server.log().count(Operation::CreateMultipartUpload);
             let is_twice = case.ends_with("Twice") && creates > 0;
             unknown += usize::from(creates > 1 || is_twice);
@@ -193,7 +194,8 @@ fn every_fault_at_every_request_of_a_write_is_told_or_overcome() {
     });
 }
 
-/// A conflict, or an error after the work was done: whoever writes hears nothing of it, and the log tells of what was done.
+/// A conflict, or an error after the work was done. The writer gets no error, and the log has a
+/// line.
 #[test]
 fn conflicts_and_answers_that_were_lost_are_overcome() {
     use Operation::{CompleteMultipartUpload, CopyObject, DeleteObject, PutObject};
@@ -229,7 +231,8 @@ fn conflicts_and_answers_that_were_lost_are_overcome() {
                 assert!(outcome.is_ok(), "{case}: {outcome:?}");
                 let has_struck = server.faults().remove(rule).unwrap() > 0;
                 check(&server, workload, &key, true, &case);
-                // What was to be new, or to be made from parts, was refused when it was sent again.
+                // Requests for new objects, or for objects made from parts, were refused at their
+                // repetition.
                 let is_new = operation == PutObject && workload == Workload::Small;
                 let is_refused = is_new || operation == CompleteMultipartUpload;
                 if has_struck && is_done && is_refused {
@@ -248,8 +251,10 @@ fn conflicts_and_answers_that_were_lost_are_overcome() {
     assert!(server.store().uploads(BUCKET).is_empty());
 }
 
-/// S3 may drop the upload that meets another request, and its parts with it: the application is not told that another client
-/// was first, unless the mount saw that before it completed the upload, as it does for new files.
+/// S3 may drop an upload that conflicts with another request, and its parts with it.
+///
+/// The application is not told that another client was first, unless the mount saw that before it
+/// completed the upload, as it does for new files.
 #[test]
 fn an_upload_that_a_conflict_ended_is_an_error_of_its_own() {
     let server = server();
@@ -265,7 +270,7 @@ fn an_upload_that_a_conflict_ended_is_an_error_of_its_own() {
                 ..Rule::on(complete, Fault::ConflictEndsUpload).times(1)
             });
             let file = File::create(mounted.join(&key)).unwrap();
-            // As large as what is to be stored, and of one part less.
+            // As large as the new object, and of one part less.
             let other = vec![9; 6 * MIB];
             if theirs {
                 server.store().put(BUCKET, &key, other.clone());
@@ -285,7 +290,7 @@ fn an_upload_that_a_conflict_ended_is_an_error_of_its_own() {
     assert!(server.store().uploads(BUCKET).is_empty());
 }
 
-/// Servers that go silent, answer with less than they announce, or take few requests a second.
+/// Servers that go silent, send less than they announce, or take few requests a second.
 #[test]
 fn silence_at_any_request_of_a_write_is_told_or_overcome() {
     let server = server();
@@ -318,7 +323,7 @@ fn silence_at_any_request_of_a_write_is_told_or_overcome() {
     assert!(cases.iter().sum::<usize>() > 40, "{cases:?} are not all");
 }
 
-/// What is waited for half a minute at most. Copies and the end of an upload may take S3 minutes, and are left them.
+/// Operations with a wait of half a minute at most. S3 may take minutes for copies and completions.
 const QUICK: [Operation; 5] = [
     Operation::HeadObject,
     Operation::CreateMultipartUpload,
@@ -327,7 +332,7 @@ const QUICK: [Operation; 5] = [
     Operation::DeleteObject,
 ];
 
-/// The bucket holds all or nothing of what was done; all of it if `is_ok`.
+/// Checks that the bucket holds all or nothing of the change. All of it if `is_ok`.
 #[track_caller]
 fn check(server: &Server, workload: Workload, key: &str, is_ok: bool, case: &str) {
     let content = |key: &str| Some(server.store().object(BUCKET, key)?.bytes().to_vec());
@@ -348,7 +353,9 @@ fn check(server: &Server, workload: Workload, key: &str, is_ok: bool, case: &str
     }
 }
 
-/// Nobody knows the id of an upload whose beginning was not answered: it stays, untouched, and the log says so.
+/// The id of an upload whose creation was not answered is unknown.
+///
+/// The upload stays, untouched, and the log has a line.
 #[test]
 fn an_upload_whose_beginning_was_not_answered_is_told_in_the_log() {
     let server = server();

@@ -1,4 +1,4 @@
-//! What new objects carry: what the server received and stored for small, large, appended and copied files.
+//! Headers of new objects, as received and stored: for small, large, appended and copied files.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use crate::harness::{BUCKET, Mounted, server};
 const MIB: usize = 1 << 20;
 const KEY: &str = "arn:aws:kms:us-east-1:111122223333:key/1";
 
-/// Writes a small file, a large one, one that was synchronised and went on, and goes on behind each; and renames one.
+/// Writes small, large and synchronised files, appends to each, and renames one.
 fn write(mounted: &Mounted) {
     for (name, len) in [("small.json", 10), ("large.json", 9 * MIB)] {
         std::fs::write(mounted.join(name), vec![1; len]).unwrap();
@@ -94,7 +94,7 @@ fn encryption_storage_class_and_content_type_are_on_every_object() {
         assert_eq!(setting(""), Some("aws:kms"), "{record:?}");
         assert_eq!(setting("-aws-kms-key-id"), Some(KEY), "{record:?}");
     }
-    // small and more; what shows that it may write, large, more, synced and more; copied.
+    // small and more; the proof of the permission, large, more, synced and more; copied.
     assert_eq!(seen, [2, 5, 1]);
 }
 
@@ -117,7 +117,7 @@ fn checksums_are_those_that_were_asked_for() {
             let stored = object.checksum().map(|(algorithm, _)| algorithm);
             match expected {
                 Some(expected) => assert_eq!(stored, Some(expected), "{flag:?} {key}"),
-                // S3 computes its own where it gets none.
+                // S3 computes its own checksum if the request has none.
                 None => assert_ne!(stored, Some("CRC32C"), "{flag:?} {key}"),
             }
         }

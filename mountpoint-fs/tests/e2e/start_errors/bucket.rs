@@ -1,4 +1,4 @@
-//! What a server says that does not let us in.
+//! Servers that refuse access.
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 

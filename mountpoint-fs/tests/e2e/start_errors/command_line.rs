@@ -1,4 +1,4 @@
-//! Command lines that cannot be meant.
+//! Invalid command lines.
 
 use super::{Row, Target, check_all};
 use crate::harness::BUCKET;

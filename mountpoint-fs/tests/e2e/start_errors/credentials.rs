@@ -1,4 +1,4 @@
-//! Credentials that are missing, wrong, or cannot be had.
+//! Credentials that are missing, wrong, or unavailable.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Variables that cannot be meant, and files that they name.
+//! Invalid variables, and the files that variables name.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;

@@ -1,4 +1,4 @@
-//! Machines that lack what a mount needs.
+//! Machines without the prerequisites of a mount.
 
 use std::path::Path;
 use std::process::Command;
@@ -112,7 +112,7 @@ fn no_permission_to_mount() {
     );
 }
 
-/// A control group that is smaller than what the command line asks for.
+/// A control group that is smaller than the command line's memory target.
 #[test]
 fn a_small_control_group() {
     let (server, target, root) = (server(), Target::new(), tempfile::tempdir().unwrap());

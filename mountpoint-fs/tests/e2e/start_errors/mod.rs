@@ -1,6 +1,8 @@
-//! Ways to start wrong: one clear message with what to do, the right exit code, no hang, no panic, no secret.
+//! Failed starts: one clear message with its remedy, and the right exit code. No start hangs,
+//! panics or prints a secret.
 //!
-//! Each table is a file, each row is run in the foreground and in the background, a few rows at a time.
+//! Each table is a file, each row is run in the foreground and in the background, a few rows at a
+//! time.
 
 #![expect(clippy::too_many_lines, reason = "tables are long")]
 
@@ -26,13 +28,13 @@ use parking_lot::Mutex;
 
 use crate::harness::{PATIENCE, SECRET_KEY, mount_s3, run, wait_for_exit};
 
-/// What must never be printed, whatever goes wrong.
+/// A secret that must never be printed.
 pub(super) const TOKEN: &str = "test-session-token";
 pub(super) const PROXY_PASSWORD: &str = "test-proxy-password";
 pub(super) const ENDPOINT_PASSWORD: &str = "test-endpoint-password";
 const SECRETS: [&str; 4] = [SECRET_KEY, TOKEN, PROXY_PASSWORD, ENDPOINT_PASSWORD];
 
-/// A way to start wrong.
+/// A start that must fail.
 pub(super) struct Row {
     what: String,
     args: Vec<OsString>,
@@ -43,7 +45,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// A start that ends with 1 and says this.
+    /// A start that ends with 1 and prints these texts.
     pub(super) fn new(what: &str, texts: &[&'static str]) -> Self {
         Self {
             what: what.to_owned(),
@@ -54,7 +56,7 @@ impl Row {
         }
     }
 
-    /// A command line that cannot be meant.
+    /// An invalid command line.
     pub(super) fn usage(what: &str, texts: &[&'static str]) -> Self {
         Self {
             code: 2,
@@ -68,7 +70,7 @@ impl Row {
         self
     }
 
-    /// One more variable; an empty one is as good as none.
+    /// One more variable; an empty one counts as none.
     pub(super) fn variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.variables.push((name.to_owned(), value.into()));
         self
@@ -80,9 +82,10 @@ pub(super) fn check_all(rows: &[Row]) {
     check_all_as(rows, mount_s3);
 }
 
-/// Runs rows, some at the same time, with what `program` makes. Every row is run, also after one that fails. That one is
-/// run again alone: a start has timeouts of its own, down to a second for a connection, and on a starved machine several
-/// starts at once are too slow for them.
+/// Runs all rows, some at the same time, with commands that `program` makes.
+///
+/// A failed row is run again alone: a start has timeouts of its own, down to a second for a
+/// connection, and on a starved machine several starts at once are too slow for them.
 pub(super) fn check_all_as(rows: &[Row], program: impl Fn() -> Command + Sync) {
     let is_right = |row: &Row| catch_unwind(AssertUnwindSafe(|| check(row, &program))).is_ok();
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -129,7 +132,7 @@ pub(super) fn check(row: &Row, program: &impl Fn() -> Command) {
                 "{shown}: {text:?} is not in: {stderr}"
             );
         }
-        // In the foreground the log comes there, and the reason goes where nothing else does.
+        // In the foreground the log goes to standard output, and the reason to standard error.
         assert!(foreground || stdout.is_empty(), "{shown}: {stdout}");
         for unwanted in ["panicked", "stack backtrace", "RUST_BACKTRACE"] {
             assert!(!stderr.contains(unwanted), "{shown}: {stderr}");
@@ -149,7 +152,9 @@ pub(super) fn check(row: &Row, program: &impl Fn() -> Command) {
     }
 }
 
-/// Exit code, output and messages of a start that must end, and is ended if it does not.
+/// Exit code, output and messages of a start that must end.
+///
+/// A start that does not end is killed.
 fn end_of(mut command: Command, shown: &str) -> (Option<i32>, String, String) {
     let root = tempfile::tempdir().unwrap();
     let (out, err) = (root.path().join("out"), root.path().join("err"));
@@ -162,7 +167,7 @@ fn end_of(mut command: Command, shown: &str) -> (Option<i32>, String, String) {
     let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
         if start.elapsed() > PATIENCE {
-            // One that mounted after all unmounts.
+            // A process that did mount unmounts at SIGTERM.
             kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).ok();
             wait_for_exit(&mut child, PATIENCE);
             panic!(
@@ -176,7 +181,7 @@ fn end_of(mut command: Command, shown: &str) -> (Option<i32>, String, String) {
     (child.wait().unwrap().code(), text(&out), text(&err))
 }
 
-/// A directory to mount at, which a start that went well after all is removed from.
+/// A directory to mount at; its drop unmounts a start that unexpectedly succeeded.
 pub(super) struct Target(tempfile::TempDir);
 
 impl Target {
@@ -197,5 +202,5 @@ impl Drop for Target {
     }
 }
 
-/// Rows that run at the same time; most of them wait, for a timeout or for each other.
+/// Rows that run at the same time. Most of them wait, for a timeout or for each other.
 const AT_ONCE: usize = 6;

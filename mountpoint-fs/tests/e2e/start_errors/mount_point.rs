@@ -52,7 +52,7 @@ fn directories() {
     ]);
 }
 
-/// One that serves, one that is stopped, one whose process is gone: none is touched, so none can hang the start.
+/// A mount that serves, a stopped one, and a dead one. The start touches none, so none can hang it.
 #[test]
 fn our_own_mounts() {
     let server = server();

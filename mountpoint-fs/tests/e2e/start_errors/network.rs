@@ -1,4 +1,4 @@
-//! Servers that cannot be reached, do not answer, are not what they should be, or are not trusted.
+//! Servers that cannot be reached, do not answer, are not S3, or are not trusted.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,8 @@ use super::{PROXY_PASSWORD, Row, Target, check_all};
 use crate::harness::{BUCKET, server};
 use crate::machine::{bind, in_private_namespace};
 
-// Made with openssl for these tests: for localhost, for another name, expired in 2020; the authority's key is gone.
+// Made with openssl for these tests: for localhost, for another name, expired in 2020; the
+// authority's key is gone.
 const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/data/ca.pem");
 const VALID: &[u8] = include_bytes!("../data/valid.pem");
 const OTHER_NAME: &[u8] = include_bytes!("../data/other-name.pem");
@@ -48,7 +49,7 @@ fn web_server() -> u16 {
     })
 }
 
-/// A server with TLS and this certificate. Nobody gets as far as asking for something.
+/// A server with TLS and this certificate. No client gets as far as a request.
 fn tls_server(certificate: &[u8]) -> u16 {
     let certificate = CertificateDer::from_pem_slice(certificate).unwrap();
     let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
@@ -150,7 +151,8 @@ fn networks() {
     ]);
 }
 
-/// The system's resolver waits for a quarter of a minute, and cannot be interrupted: nobody waits for it.
+/// The system's resolver waits for a quarter of a minute, and cannot be interrupted. The start does
+/// not wait for it.
 #[test]
 fn a_name_server_that_never_answers() {
     let (target, root) = (Target::new(), tempfile::tempdir().unwrap());
