@@ -100,16 +100,13 @@ struct Settings {
     /// The program that draws charts as PNG (benchmark/render); without it there are SVG files only
     #[arg(long, value_name = "PROGRAM")]
     render: Option<PathBuf>,
-    /// Also what the mounts' CPU time goes into (with perf, from Debian's linux-perf); with --document that
-    /// section alone is replaced
+    /// Also what the mounts' CPU time goes into (with perf, from Debian's linux-perf); with --document its
+    /// chart alone is replaced
     #[arg(long)]
     profile: bool,
-    /// Also put the tables between the markers of this document
+    /// Also replace the rows of what was measured in the tables of this document
     #[arg(long, value_name = "FILE")]
     document: Option<PathBuf>,
-    /// Put them all between the markers of this name there, instead of those of each group
-    #[arg(long, value_name = "NAME", requires = "document")]
-    section: Option<String>,
     /// What the report says instead of this command line, up to the name of the workload
     #[arg(long, value_name = "TEXT", hide = true)]
     command: Option<String>,

@@ -90,27 +90,8 @@ impl Report {
         Group::ALL.into_iter().filter(measured).collect()
     }
 
-    /// What goes into a document, with the names of its sections: one for each group, or all of it into `one`.
-    pub(crate) fn sections<'a>(&self, one: Option<&'a str>, path: &str) -> Vec<(&'a str, String)> {
-        if let Some(profiles) = self.profiles_section(path) {
-            // What runs under a profiler is slower: its tables stay in the results.
-            return vec![(one.unwrap_or("profiles"), profiles)];
-        }
-        let groups = self.groups().into_iter();
-        let Some(one) = one else {
-            return groups
-                .map(|group| (group.name(), self.section(group, path)))
-                .collect();
-        };
-        let all = groups.map(|group| {
-            let (title, section) = (group.title(), self.section(group, path));
-            format!("#### {title}\n\n{section}")
-        });
-        vec![(one, all.collect::<Vec<_>>().join("\n"))]
-    }
-
     /// Table and plots of a group, with what measures them again.
-    pub(crate) fn section(&self, group: Group, path: &str) -> String {
+    fn section(&self, group: Group, path: &str) -> String {
         let rows = self.rows.iter().filter(|row| row.group == group.name());
         let rows: Vec<_> = rows.collect();
         let mut text = table(group, &rows, &self.baseline);
@@ -139,7 +120,7 @@ impl Report {
     }
 
     /// What CPU time went into, as a table and a picture; `None` if nothing was profiled.
-    pub(crate) fn profiles_section(&self, path: &str) -> Option<String> {
+    fn profiles_section(&self, path: &str) -> Option<String> {
         self.profiles().next()?;
         let mut cells = vec![vec!["workload".to_owned(), "CPU".to_owned()]];
         cells[0].extend(Cause::ALL.map(|cause| cause.name().to_owned()));
@@ -175,6 +156,28 @@ impl Report {
         names.join(",")
     }
 
+    /// The day and the commits that were measured, and whether with half the data set.
+    pub(crate) fn run_short(&self) -> String {
+        let day: String = self.date.chars().take("2026-11-21".len()).collect();
+        let products = self.products();
+        let commits = products
+            .iter()
+            .map(|(_, version)| source::commit_of(version));
+        let mut commits: Vec<_> = commits.collect();
+        commits.dedup();
+        let half = if self.setup.quick { ", half" } else { "" };
+        format!("{day}, {}{half}", commits.join(", "))
+    }
+
+    /// Names and versions of the builds that were measured.
+    fn products(&self) -> Vec<(&str, &str)> {
+        let systems = self.systems.iter();
+        systems
+            .filter(|system| system.role == Role::Product)
+            .map(|system| (system.name.as_str(), system.version.as_str()))
+            .collect()
+    }
+
     /// When, where and how, in one line.
     pub(crate) fn circumstances_short(&self) -> String {
         let Machine {
@@ -183,13 +186,7 @@ impl Report {
             memory_gib,
             kernel,
         } = &self.machine;
-        let products = self
-            .systems
-            .iter()
-            .filter(|system| system.role == Role::Product)
-            .map(|system| (system.name.as_str(), system.version.as_str()));
-        let products: Vec<_> = products.collect();
-        let built = source::described(&products, self.checkout.as_ref());
+        let built = source::described(&self.products(), self.checkout.as_ref());
         let date: String = self.date.chars().take("2026-11-21".len()).collect();
         format!(
             "{date}, {built}; {cores} cores ({processor}), {memory_gib:.0} GiB, Linux {kernel}; {} rounds of {} s",
@@ -379,7 +376,7 @@ pub(crate) fn digits(value: f64) -> String {
 const DECIMALS_MAX: usize = 4;
 
 /// A Markdown table whose columns also line up as text.
-fn align(rows: &[Vec<String>]) -> String {
+pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         rows.iter()
             .map(|row| row[column].chars().count())

@@ -78,7 +78,7 @@ pub(crate) fn described(products: &[(&str, &str)], checkout: Option<&Checkout>) 
 }
 
 /// What stands in brackets at the end of a version.
-fn commit_of(version: &str) -> &str {
+pub(crate) fn commit_of(version: &str) -> &str {
     let inner = version.trim_end().strip_suffix(')');
     let commit = inner.and_then(|inner| Some(inner.rsplit_once('(')?.1));
     commit.unwrap_or("unknown")

@@ -87,7 +87,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     measure_all(settings, &systems, &workloads, &mut report)?;
     write(&report, settings, &folder)?;
     if let Some(document) = &settings.document {
-        put_into(document, &report, &folder, settings.section.as_deref())?;
+        put_into(document, &report, &folder)?;
     }
     say(&format!(
         "\n{}\nresults are in {}",
@@ -248,22 +248,19 @@ fn write(report: &Report, settings: &Settings, folder: &Path) -> Result<()> {
         folder.join("results.json"),
         serde_json::to_string_pretty(report)? + "\n",
     )?;
-    fs::write(folder.join("table.md"), report.markdown(""))?;
+    fs::write(folder.join(document::REPORT_FILE), report.markdown(""))?;
     plot::draw_all(report, folder, settings.render.as_deref())?;
     let newest = report.markdown(&format!("{}/", report.folder()));
     fs::write(settings.results.join("latest.md"), newest)?;
     Ok(())
 }
 
-/// Replaces the sections of the groups that were measured, or the one `section`, or that of the profiles.
-fn put_into(document: &Path, report: &Report, folder: &Path, section: Option<&str>) -> Result<()> {
+/// Puts the rows of the groups that were measured into a document, or the chart of the profiles.
+fn put_into(document: &Path, report: &Report, folder: &Path) -> Result<()> {
     let context = || document.display().to_string();
-    let mut text = fs::read_to_string(document).with_context(context)?;
+    let text = fs::read_to_string(document).with_context(context)?;
     // The document is one folder below the root of the repository, as the results are.
     let path = format!("../{}/", folder.display());
-    for (name, tables) in report.sections(section, &path) {
-        let dated = format!("{}.\n\n{tables}", report.circumstances_short());
-        text = document::replaced(&text, name, &dated).with_context(context)?;
-    }
+    let text = document::updated(&text, report, &path).with_context(context)?;
     fs::write(document, text).with_context(context)
 }
