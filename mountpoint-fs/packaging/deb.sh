@@ -41,7 +41,7 @@ doc=usr/share/doc/mountpoint-fs
 put 0644 "$here/my-data.conf" $doc/examples/my-data.conf
 put 0644 "$here/copyright" $doc/copyright
 put 0644 "$workspace/CHANGELOG.md" $doc/changelog
-for document in CONFIGURATION SEMANTICS TROUBLESHOOTING; do
+for document in CONFIGURATION PROGRAMS SEMANTICS TROUBLESHOOTING; do
   put 0644 "$workspace/doc/$document.md" "$doc/$document.md"
 done
 # The crates that are linked in, with their licences. It builds nothing.

@@ -1,4 +1,4 @@
-//! Libraries that write tables, tensors and arrays. Each statement of doc/SEMANTICS.md is tried,
+//! Libraries that write tables, tensors and arrays. Each statement of doc/PROGRAMS.md is tried,
 //! with its content.
 //!
 //! The libraries are Debian's Python packages and wheels, which `make test-programs` installs.

@@ -1,4 +1,4 @@
-//! Real programs that write: each statement of doc/SEMANTICS.md about them is tried.
+//! Real programs that write: each statement of doc/PROGRAMS.md about them is tried.
 
 use mountpoint_client::testing::server::Server;
 
