@@ -1,4 +1,4 @@
-//! What the server can do, as far as requests that change nothing tell.
+//! Features of the server, as requests without side effects show them.
 //!
 //! Pure: answers in, findings out.
 
@@ -8,7 +8,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 use super::error_text;
 use super::finding::{Area, Finding};
 
-/// How a range of an object came.
+/// The finding on a GET of a range.
 pub(super) fn range(outcome: &Result<(), ClientError>) -> Finding {
     const CHECK: &str = "range requests";
     match outcome {
@@ -17,17 +17,17 @@ pub(super) fn range(outcome: &Result<(), ClientError>) -> Finding {
             Area::Server,
             CHECK,
             error_text::what(error),
-            "files cannot be read over it: use a server, or a proxy, that keeps Range, Content-Range and ETag",
+            "files cannot be read through this server: use a server, or a proxy, that keeps Range, Content-Range and ETag",
         ),
         Err(error) => unknown(CHECK, error),
     }
 }
 
-/// What a GET of a version that does not exist was answered with.
+/// The finding on a GET of a version that does not exist.
 pub(super) fn if_match(outcome: &Result<(), ClientError>) -> Finding {
     const CHECK: &str = "conditional reads";
     match outcome {
-        // The client gives the status only where the server itself said no.
+        // The client gives the status only if the server itself refused.
         Err(error) if error.kind == ErrorKind::PreconditionFailed && error.status.is_some() => {
             Finding::ok(Area::Server, CHECK, "If-Match is honoured")
         }
@@ -46,7 +46,7 @@ fn ignored() -> Finding {
     )
 }
 
-/// A page of a listing, in the order the server sent it.
+/// The findings on a page of a listing, in the server's order.
 pub(super) fn listing(
     outcome: &Result<ListingShape, ClientError>,
     is_directory_bucket: bool,
@@ -84,7 +84,7 @@ pub(super) fn listing(
     vec![order, encoding]
 }
 
-/// Checksums that HeadObject named.
+/// The finding on checksums that HeadObject named.
 pub(super) fn checksums(key: &str, names: &[String]) -> Finding {
     let found = match names {
         [] => format!("none with '{key}'; this version verifies none when it reads"),
@@ -96,7 +96,9 @@ pub(super) fn checksums(key: &str, names: &[String]) -> Finding {
     Finding::ok(Area::Server, "checksums", found)
 }
 
-/// Never tried: a server that does not know `?renameObject` would empty the destination.
+/// The finding on RenameObject, which is never tried.
+///
+/// A server that does not know `?renameObject` would empty the destination.
 pub(super) fn rename(is_directory_bucket: bool) -> Finding {
     let found = if is_directory_bucket {
         "a directory bucket has RenameObject; this version does not write"

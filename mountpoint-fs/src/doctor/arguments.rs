@@ -1,6 +1,6 @@
-//! The command line of the doctor: that of a mount, with bucket and directory left to choice.
+//! The command line of the doctor: that of a mount, with optional bucket and directory.
 //!
-//! Made from the mount's own, so that it takes every flag that the mount takes.
+//! Made from the mount's command line, so that it takes every flag of a mount.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,32 +9,32 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, Parser as _
 
 use crate::cli::CliArgs;
 
-/// What to look at, and the flags to look at it with.
+/// The bucket and directory to examine, and the flags.
 #[derive(Clone, Debug)]
 pub(super) struct Arguments {
-    /// As given; `None` to look at the machine only.
+    /// The bucket as given; `None` to examine the machine only.
     pub(super) bucket: Option<String>,
-    /// As given.
+    /// The directory as given.
     pub(super) directory: Option<PathBuf>,
     /// Every flag that was given, in the mount's own order.
     pub(super) flags: Vec<Flag>,
     /// Print JSON.
     pub(super) is_json: bool,
-    /// What the mount makes of it; bucket and directory are stand-ins where none was given.
+    /// The mount's arguments; bucket and directory are placeholders where none was given.
     pub(super) mount: CliArgs,
 }
 
 /// A flag on a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Flag {
-    /// With its dashes.
+    /// The name with its dashes.
     pub(super) name: String,
     /// `None` for a switch.
     pub(super) value: Option<String>,
 }
 
 impl Arguments {
-    /// Parses what stands behind the word `doctor`.
+    /// Parses the arguments after the word `doctor`.
     pub(super) fn parse(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         let command = command();
         let named = std::iter::once(OsString::from(NAME)).chain(arguments);
@@ -69,7 +69,7 @@ pub(super) fn mount_arguments(bucket: &str, directory: &str, flags: &[Flag]) -> 
         .collect()
 }
 
-/// The bucket as the mount takes it: the words for helper commands are no buckets there.
+/// The bucket as the mount takes it. The names of helper commands need a URI there.
 fn mountable(bucket: &str) -> String {
     if HELPERS.contains(&bucket) {
         format!("s3://{bucket}")
@@ -101,7 +101,7 @@ fn command() -> Command {
         .arg(json)
 }
 
-/// The flags of the mount's that stand on the command line, with their values as they were written.
+/// The mount's flags on the command line, with their values as typed.
 fn flags_given(command: &Command, matches: &ArgMatches) -> Vec<Flag> {
     let mut flags = Vec::new();
     for arg in command.get_arguments() {
@@ -109,7 +109,7 @@ fn flags_given(command: &Command, matches: &ArgMatches) -> Vec<Flag> {
         let (Some(long), true) = (arg.get_long(), id != JSON) else {
             continue;
         };
-        // Helps and versions never get here.
+        // `--help` and `--version` never get here.
         let is_known = matches.try_contains_id(id).is_ok();
         let is_given =
             is_known && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
@@ -148,7 +148,7 @@ const NAME: &str = "mount-s3 doctor";
 const BUCKET: &str = "bucket";
 const DIRECTORY: &str = "directory";
 const JSON: &str = "json";
-/// Stands where no bucket was given; nothing is asked of it.
+/// Placeholder for a missing bucket; no request is sent for it.
 const STAND_IN: &str = "no-bucket";
 /// Words that `mount-s3` takes for commands.
 const HELPERS: [&str; 3] = ["doctor", "completions", "man"];
@@ -161,7 +161,7 @@ mod tests {
         Arguments::parse(line.split_whitespace().map(OsString::from).collect())
     }
 
-    /// What is understood, as the mount's command line.
+    /// Checks the parsed arguments, written as the mount's command line.
     #[track_caller]
     fn check(line: &str, expected: &str) {
         let arguments = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));

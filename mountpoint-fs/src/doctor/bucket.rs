@@ -1,4 +1,4 @@
-//! Is the bucket there, where, and what may be done with it?
+//! The bucket: its existence, region and permissions.
 //!
 //! Pure: answers in, findings out.
 
@@ -9,14 +9,14 @@ use mountpoint_client::types::BucketInfo;
 use super::error_text;
 use super::finding::{Area, Finding};
 
-/// How the region that requests are signed for was come by.
+/// The source of the region that requests are signed for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RegionSource {
-    /// By `--region` or a variable.
+    /// `--region` or a variable.
     Given,
-    /// By the AWS configuration, or it is the default.
+    /// The AWS configuration, or the default.
     Found,
-    /// By the server, which was asked with this one first.
+    /// The server's answer to a request with another region.
     Corrected { from: String, was_given: bool },
 }
 
@@ -52,7 +52,7 @@ pub(super) fn region(region: &str, source: &RegionSource) -> Finding {
     }
 }
 
-/// The proxy that requests go through, without its login.
+/// The finding on the proxy that requests go through, without its login.
 pub(super) fn proxy(proxy: Option<&str>) -> Finding {
     let found = match proxy {
         Some(proxy) => format!("{proxy}, by a variable"),
@@ -61,7 +61,7 @@ pub(super) fn proxy(proxy: Option<&str>) -> Finding {
     Finding::ok(Area::Bucket, "proxy", found)
 }
 
-/// Whether anything answers.
+/// The finding on the first answer.
 pub(super) fn reached(endpoint: &str, head: &AnswerHead) -> Finding {
     let server = match &head.server {
         Some(server) => format!(" ({server})"),
@@ -94,7 +94,7 @@ pub(super) fn not_reached(endpoint: &str, error: Option<&ClientError>, seconds: 
     }
 }
 
-/// HeadBucket is not needed for a mount; what it says helps.
+/// The finding on HeadBucket, which a mount does not need.
 pub(super) fn head_bucket(probe: &Probe<BucketInfo>) -> Finding {
     const CHECK: &str = "HeadBucket";
     match &probe.outcome {
@@ -108,7 +108,7 @@ pub(super) fn head_bucket(probe: &Probe<BucketInfo>) -> Finding {
     }
 }
 
-/// The request that a mount begins with decides.
+/// The finding on the first request of a mount, which decides.
 pub(super) fn list(prefix: &str, outcome: &Result<usize, ClientError>) -> Finding {
     const CHECK: &str = "ListObjectsV2";
     let place = match prefix {
@@ -131,7 +131,9 @@ pub(super) fn list(prefix: &str, outcome: &Result<usize, ClientError>) -> Findin
     }
 }
 
-/// HeadObject or GetObject: other objects may be allowed, so a refusal is a warning.
+/// The finding on HeadObject or GetObject.
+///
+/// A refusal is a warning: other objects may be allowed.
 pub(super) fn on_object(
     check: &'static str,
     key: &str,
@@ -148,7 +150,7 @@ pub(super) fn on_object(
     }
 }
 
-/// A check that has nothing to look at.
+/// The finding on a check without an object.
 pub(super) fn no_object(check: &'static str) -> Finding {
     Finding::ok(
         Area::Bucket,

@@ -2,7 +2,7 @@
 
 use super::finding::{Area, Finding};
 
-/// What the `Date` of an answer says. `is_signed` tells whether requests carry the time at all.
+/// The finding on the `Date` of an answer. `is_signed` means that requests contain the time.
 pub(super) fn judge(ahead_s: Option<i64>, is_signed: bool) -> Finding {
     const CHECK: &str = "clock";
     let Some(ahead_s) = ahead_s else {

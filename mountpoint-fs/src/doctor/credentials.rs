@@ -1,4 +1,4 @@
-//! Who asks, and where the credentials came from. Pure. Never shows a key.
+//! The credentials and their source. Pure. Never shows a key.
 
 use mountpoint_client::ClientError;
 use mountpoint_client::credentials::CredentialsMode;
@@ -8,7 +8,7 @@ use super::finding::{Area, Finding};
 
 const CHECK: &str = "credentials";
 
-/// Credentials that were found, or the lack of any need for them.
+/// The finding on existing or unneeded credentials.
 pub(super) fn found(mode: &CredentialsMode, source: Option<&str>) -> Finding {
     let found = match (mode, source) {
         (CredentialsMode::Unsigned, _) => "none: requests are not signed".to_owned(),
@@ -18,7 +18,7 @@ pub(super) fn found(mode: &CredentialsMode, source: Option<&str>) -> Finding {
     Finding::ok(Area::Credentials, CHECK, found)
 }
 
-/// No client, because there are no credentials.
+/// The finding on missing credentials, which prevent a client.
 pub(super) fn missing(error: &ClientError) -> Finding {
     Finding::error(
         Area::Credentials,
@@ -28,12 +28,12 @@ pub(super) fn missing(error: &ClientError) -> Finding {
     )
 }
 
-/// What provides them did not answer.
+/// The finding on a credentials provider that did not answer.
 pub(super) fn slow(seconds: u64) -> Finding {
     Finding::error(
         Area::Credentials,
         CHECK,
-        format!("none within {seconds} s: what provides them does not answer"),
+        format!("none within {seconds} s: their provider does not answer"),
         "check the profile's credential_process, the role, or the instance metadata (AWS_EC2_METADATA_DISABLED=true \
          skips it)",
     )

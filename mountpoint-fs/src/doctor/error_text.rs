@@ -1,8 +1,8 @@
-//! A client's error as a row: what happened, and what to do. Pure.
+//! A client's error as a row: the failure and its remedy. Pure.
 
 use mountpoint_client::{ClientError, ErrorKind};
 
-/// What happened, without the hint that goes into [`advice`].
+/// The failure, without the hint that goes into [`advice`].
 pub(super) fn what(error: &ClientError) -> String {
     let (what, hint) = parts(&error.message);
     let what = match (hint, has_own_advice(&error.kind)) {
@@ -15,12 +15,12 @@ pub(super) fn what(error: &ClientError) -> String {
     }
 }
 
-/// The client cannot know what a mount needs.
+/// Whether the doctor's advice is better. The client does not know the needs of a mount.
 fn has_own_advice(kind: &ErrorKind) -> bool {
     matches!(kind, ErrorKind::Denied | ErrorKind::NoSuchBucket)
 }
 
-/// What to do about it: the client's own hint, or that for the kind of error.
+/// The remedy: the client's own hint, or that for the kind of error.
 pub(super) fn advice(error: &ClientError) -> String {
     if let (_, Some(hint)) = parts(&error.message)
         && !has_own_advice(&error.kind)
@@ -59,7 +59,9 @@ pub(super) fn advice(error: &ClientError) -> String {
     }
 }
 
-/// A message and its hint: "what failed: why; what to do". What stands in brackets or between backticks is not cut.
+/// A message and its hint: "what failed: why; what to do".
+///
+/// Text in brackets or between backticks is not cut.
 pub(super) fn split_hint(message: &str) -> (&str, Option<&str>) {
     match ends_of_clauses(message).last() {
         Some(at) => (&message[..*at], Some(&message[at + CLAUSE_END.len()..])),
@@ -67,7 +69,7 @@ pub(super) fn split_hint(message: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The advice without what it says of flags that were given.
+/// The advice without clauses about flags that were given.
 pub(super) fn without_given(advice: &str, is_given: impl Fn(&str) -> bool) -> String {
     let mut kept = Vec::new();
     let mut from = 0;
@@ -89,7 +91,7 @@ pub(super) fn without_given(advice: &str, is_given: impl Fn(&str) -> bool) -> St
     }
 }
 
-/// Switches that advice may name, and what to say instead to those who gave them.
+/// Switches that advice may name, and the advice for users who gave them.
 const SWITCHES: [(&str, &str); 2] = [
     ("--force-path-style", ""),
     (
@@ -100,7 +102,7 @@ const SWITCHES: [(&str, &str); 2] = [
 
 const CLAUSE_END: &str = "; ";
 
-/// Where clauses end, but for those in brackets or between backticks.
+/// Ends of clauses, except those in brackets or between backticks.
 fn ends_of_clauses(text: &str) -> Vec<usize> {
     let (mut depth, mut is_code) = (0_usize, false);
     let mut ends = Vec::new();
@@ -116,7 +118,8 @@ fn ends_of_clauses(text: &str) -> Vec<usize> {
     ends
 }
 
-/// As [`split_hint`]; the client appends the number of its attempts to the whole, and it belongs to what failed.
+/// Splits like [`split_hint`], with the number of attempts moved to the failure. The client appends
+/// that number to the whole message.
 fn parts(message: &str) -> (String, Option<String>) {
     let (message, attempts) = match message.rfind(" (after ") {
         Some(at) if message.ends_with(" attempts)") => message.split_at(at),

@@ -2,27 +2,27 @@
 
 use serde::Serialize;
 
-/// What a check was about; rows of one area stand together.
+/// The area of a check; rows of one area stand together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Area {
     /// The command line and the environment.
     Flags,
-    /// The kernel, FUSE, and who may mount.
+    /// The kernel, FUSE, and the permission to mount.
     Kernel,
-    /// Where to mount.
+    /// The mount point.
     Directory,
-    /// What the process may use.
+    /// Limits of the process.
     Limits,
     /// Memory of the machine and the control group.
     Memory,
     /// Interfaces of this machine.
     Network,
-    /// Who asks.
+    /// The credentials.
     Credentials,
-    /// The bucket, and what may be done with it.
+    /// The bucket and its permissions.
     Bucket,
-    /// What the server can do.
+    /// Features of the server.
     Server,
 }
 
@@ -42,13 +42,13 @@ impl Area {
     }
 }
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
     /// Nothing to do.
     Ok,
-    /// The mount works, less well than it could; or needs the recommended flags.
+    /// The mount works below its potential, or needs the recommended flags.
     Warning,
     /// The bucket cannot be mounted.
     Error,
@@ -64,14 +64,14 @@ impl Level {
     }
 }
 
-/// What one check found, and what to do about it. Each text is one line.
+/// The finding of one check, and its remedy. Each text is one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) area: Area,
     pub(super) check: &'static str,
     pub(super) level: Level,
     pub(super) found: String,
-    /// Empty where there is nothing to do.
+    /// The remedy; empty where none is needed.
     pub(super) advice: String,
 }
 
@@ -115,21 +115,21 @@ impl Finding {
     }
 }
 
-/// Texts of servers and files may hold anything; a row holds one bounded line.
+/// Cuts a text to one bounded line: texts of servers and files may contain anything.
 fn one_line(text: &str) -> String {
     let line = text.chars().take(TEXT_CHARS_MAX);
     let line: String = line.map(|c| if c.is_control() { ' ' } else { c }).collect();
     line.trim().to_owned()
 }
 
-/// Longer texts are no help.
+/// Bound of a text: longer ones are no help.
 const TEXT_CHARS_MAX: usize = 600;
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    /// Checks one of the findings: its level, and what the row says.
+    /// Checks the level and the text of one of the findings.
     #[track_caller]
     pub(in crate::doctor) fn expect(findings: &[Finding], check: &str, level: Level, text: &str) {
         let finding = findings.iter().find(|finding| finding.check == check);

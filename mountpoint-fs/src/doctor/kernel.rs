@@ -14,12 +14,12 @@ pub(super) enum Device {
     Fails(String),
 }
 
-/// What `/proc` and `/sys` say; `None` for a file that is not there.
+/// Texts of `/proc` and `/sys`; `None` for a missing file.
 #[derive(Clone, Debug)]
 pub(super) struct KernelFacts {
     /// `/proc/sys/kernel/osrelease`.
     pub(super) release: Option<String>,
-    /// The kernel's build configuration, where it lies in `/boot`.
+    /// The kernel's build configuration, if it is in `/boot`.
     pub(super) build: Option<String>,
     pub(super) device: Device,
     pub(super) is_root: bool,
@@ -51,7 +51,7 @@ pub(super) fn judge(facts: &KernelFacts) -> Vec<Finding> {
 
 type Version = (u32, u32);
 
-/// `6.18.44-fc` is (6, 18).
+/// Parses a release: `6.18.44-fc` is (6, 18).
 fn parse_version(release: &str) -> Option<Version> {
     let mut numbers = release.trim().split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -202,9 +202,9 @@ fn number(text: &Option<String>) -> Option<u64> {
     text.as_deref()?.trim().parse().ok()
 }
 
-/// FUSE protocol 7.26, the oldest that the session speaks.
+/// FUSE protocol 7.26, the oldest that the session supports.
 const VERSION_MIN: Version = (4, 14);
-/// Reads of more than 128 KiB.
+/// The first version with reads of more than 128 KiB.
 const VERSION_MAX_PAGES: Version = (4, 20);
 const VERSION_PASSTHROUGH: Version = (6, 9);
 

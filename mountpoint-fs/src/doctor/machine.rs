@@ -1,6 +1,7 @@
 //! Facts about this machine, from files under `/proc`, `/sys` and `/etc`.
 //!
-//! Judges nothing. Changes nothing. What may hang is looked at by a thread that is given up after a time.
+//! Judges nothing. Changes nothing. A check that may hang runs on a thread that is abandoned after
+//! a time.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -84,7 +85,9 @@ pub(super) fn network(config: &MountConfig) -> NetworkFacts {
     }
 }
 
-/// What `look` finds, or `None` if it takes longer than `time_max`; the thread is left behind then.
+/// The result of `look`, or `None` if it takes longer than `time_max`.
+///
+/// The thread is then left behind.
 pub(super) fn bounded<T: Send + 'static>(
     time_max: Duration,
     look: impl FnOnce() -> T + Send + 'static,
@@ -93,14 +96,14 @@ pub(super) fn bounded<T: Send + 'static>(
     let thread = std::thread::Builder::new()
         .name("doctor-look".to_owned())
         .spawn(move || {
-            // Whoever waited may have given up.
+            // The receiver may have given up.
             sender.send(look()).ok();
         });
     thread.ok()?;
     found.recv_timeout(time_max).ok()
 }
 
-/// Opening the device makes no connection and changes nothing.
+/// Opens the device, which makes no connection and changes nothing.
 fn device() -> Device {
     match File::options().read(true).write(true).open("/dev/fuse") {
         Ok(_) => Device::Opens,
@@ -135,7 +138,7 @@ fn helper() -> Helper {
     }
 }
 
-/// Those of the groups around this process that are to be seen here, innermost first.
+/// The visible groups around this process, innermost first.
 fn groups(memberships: &str) -> Vec<Group> {
     let seen = memory_groups(memberships).into_iter().filter_map(|group| {
         Some(Group {
@@ -175,7 +178,7 @@ fn text(path: impl AsRef<Path>) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Where an ordinary user may make directories; `None` for root.
+/// A directory where an ordinary user may make directories; `None` for root.
 pub(super) fn home() -> Option<PathBuf> {
     let user = nix::unistd::User::from_uid(nix::unistd::geteuid());
     user.ok()
@@ -196,18 +199,18 @@ fn page_size() -> u32 {
         .unwrap_or(4096)
 }
 
-/// What the client plans for where nothing tells.
+/// The client's planned throughput without other information.
 const THROUGHPUT_DEFAULT_GBPS: f64 = 10.0;
-/// Where distributions put the helper.
+/// Paths of the helper in the distributions.
 const HELPER_PLACES: [&str; 3] = [
     "/usr/bin/fusermount3",
     "/bin/fusermount3",
     "/usr/local/bin/fusermount3",
 ];
 const SET_UID: u32 = 0o4000;
-/// The largest file that is read, a kernel's build configuration, has some 300 KiB.
+/// Bound of a file's size; a kernel's build configuration, the largest, has some 300 KiB.
 const FILE_LEN_MAX: u64 = 1 << 20;
-/// Container hosts have hundreds.
+/// Bound of interfaces; container hosts have hundreds.
 const INTERFACES_MAX: usize = 4096;
 
 #[cfg(test)]
@@ -220,7 +223,7 @@ mod tests {
         let hung = bounded(Duration::from_millis(10), move || wait.recv().is_ok());
         assert_eq!(hung, None);
         assert_eq!(bounded(Duration::from_secs(30), || 7), Some(7));
-        // A look that dies is one that does not answer.
+        // A check that panics counts as one that does not answer.
         let died: Option<()> = bounded(Duration::from_secs(30), || panic!("on purpose"));
         assert_eq!(died, None);
     }

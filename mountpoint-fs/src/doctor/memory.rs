@@ -1,4 +1,4 @@
-//! Memory of the machine and of the control groups this process is in, against what a mount would use.
+//! Memory of the machine and this process's control groups against a mount's needs.
 //!
 //! Pure: texts of `/proc` and of control groups in, findings out.
 
@@ -25,11 +25,11 @@ pub(super) struct MemoryFacts {
     pub(super) read_memory: u64,
 }
 
-/// What the memory allows.
+/// Findings on the memory.
 #[derive(Clone, Debug)]
 pub(super) struct MemoryVerdict {
     pub(super) findings: Vec<Finding>,
-    /// A value for `--memory-target`, in MiB, where the mount's own would not fit.
+    /// A value for `--memory-target`, in MiB, where the mount's default would not fit.
     pub(super) target_mib: Option<u64>,
 }
 
@@ -118,7 +118,7 @@ fn group_finding(limit: u64, group: &Group, wanted: u64, target_mib: Option<u64>
     Finding::warning(Area::Memory, CONTROL_GROUP, found, advice)
 }
 
-/// The most that `--memory-target` may be, if what the mount would take does not fit.
+/// The largest `--memory-target`, if the mount's memory does not fit.
 fn target_within(limit: u64, wanted: u64) -> Option<u64> {
     if limit >= wanted + PROCESS_MEMORY {
         return None;
@@ -127,7 +127,7 @@ fn target_within(limit: u64, wanted: u64) -> Option<u64> {
     (mib >= MEMORY_TARGET_MIB_MIN).then_some(mib)
 }
 
-/// A limit in bytes; `max`, and the huge number that v1 has instead, are none.
+/// A limit in bytes; `max`, and the huge number of v1, are none.
 fn limit(text: &str) -> Option<u64> {
     let bytes: u64 = text.trim().parse().ok()?;
     (bytes < LIMIT_NONE).then_some(bytes)
@@ -142,7 +142,7 @@ fn meminfo_bytes(meminfo: &str, name: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// With one digit behind the point, in the unit that fits.
+/// A size with one decimal, in the unit that fits.
 fn shown(bytes: u64) -> String {
     let (unit, name) = if bytes >= 1 << 30 {
         (1 << 30, "GiB")
@@ -157,11 +157,11 @@ fn shown(bytes: u64) -> String {
 }
 
 const CONTROL_GROUP: &str = "control group";
-/// What the process takes besides data: libraries, threads, inodes, buffers of requests.
+/// Memory of the process besides data: libraries, threads, inodes, buffers of requests.
 const PROCESS_MEMORY: u64 = 128 << 20;
 /// Smallest value that `--memory-target` takes, in MiB.
 const MEMORY_TARGET_MIB_MIN: u64 = 512;
-/// Limits from here on are none; v1 shows the largest multiple of a page instead of a word.
+/// Limits from here on are none. V1 shows the largest multiple of a page instead of a word.
 const LIMIT_NONE: u64 = 1 << 60;
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
-//! `mount-s3 doctor [BUCKET [DIRECTORY]]`: can this machine mount this bucket, and with which flags?
+//! `mount-s3 doctor [BUCKET [DIRECTORY]]`: can this machine mount this bucket, and with which
+//! flags?
 //!
-//! Each area of checks is a file with facts and a pure `judge` from facts to findings; `machine` and `server` gather
-//! the facts, from files under `/proc` and `/sys` and by requests that change nothing. `recommendation` makes the
-//! command line. Resolves flags as a mount does, but mounts nothing.
+//! Each area of checks is a file with facts and a pure `judge` from facts to findings; `machine`
+//! and `server` gather the facts, from files under `/proc` and `/sys` and by requests that change
+//! nothing. `recommendation` makes the command line. Resolves flags as a mount does, but mounts
+//! nothing.
 //!
-//! Invariant: no request that writes is ever sent; every step has a time limit, and the whole has one
-//! (`limits::DOCTOR_*`). Runs on the main thread of its own process.
+//! Invariant: no request that writes is ever sent; every step has a time limit, and the whole has
+//! one (`limits::DOCTOR_*`). Runs on the main thread of its own process.
 
 mod abilities;
 mod arguments;

@@ -8,21 +8,22 @@ use crate::fuse::{MountError, check_mount_point, is_dead_mount};
 
 const CHECK: &str = "mount point";
 
-/// What looking at a directory tells.
+/// The state of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Usable {
         is_empty: bool,
     },
     Missing,
-    /// A mount of this program whose process is gone.
+    /// A mount of this program whose process has ended.
     Dead,
     Unusable(String),
-    /// `/dev/fd/N`: whoever mounts has looked at it.
+    /// `/dev/fd/N`: the mounting process has checked the directory.
     Passed,
 }
 
-/// May wait for ever where a dead file system is on the way; the caller bounds it.
+/// Examines a directory. A dead file system in its path may block this for ever; the caller bounds
+/// it.
 pub(super) fn look(directory: &Path) -> State {
     if directory.starts_with("/dev/fd") {
         return State::Passed;
@@ -39,8 +40,10 @@ pub(super) fn look(directory: &Path) -> State {
     }
 }
 
-/// `is_given` tells that the user named the directory; `None` that looking did not end in time. One that nobody named
-/// does not stand against a mount.
+/// The finding on a directory; `None` as the state means that the check timed out.
+///
+/// `is_given` means that the user named the directory. A default directory does not prevent a
+/// mount.
 pub(super) fn judge(directory: &Path, state: Option<&State>, is_given: bool) -> Finding {
     let shown = directory.display();
     match state {
@@ -52,8 +55,8 @@ pub(super) fn judge(directory: &Path, state: Option<&State>, is_given: bool) -> 
         Some(State::Usable { is_empty: false }) => Finding::warning(
             Area::Directory,
             CHECK,
-            format!("{shown} is not empty: what lies there is hidden while the bucket is mounted"),
-            "choose an empty directory, unless that is meant",
+            format!("{shown} is not empty: its content is hidden while the bucket is mounted"),
+            "choose an empty directory, unless that is intended",
         ),
         Some(State::Dead) => Finding::warning(
             Area::Directory,
@@ -64,7 +67,7 @@ pub(super) fn judge(directory: &Path, state: Option<&State>, is_given: bool) -> 
         Some(State::Passed) => Finding::ok(
             Area::Directory,
             CHECK,
-            format!("{shown} is a descriptor that whoever mounts passes"),
+            format!("{shown} is a descriptor that the mounting process passes"),
         ),
         Some(State::Missing) if !is_given => Finding::ok(
             Area::Directory,

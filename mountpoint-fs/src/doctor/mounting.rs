@@ -1,4 +1,4 @@
-//! Who may mount: root by system call, others through `fusermount3`.
+//! The permission to mount: root by system call, other users through `fusermount3`.
 //!
 //! Pure: facts in, findings out.
 
@@ -9,7 +9,7 @@ use super::finding::{Area, Finding};
 pub(super) enum Helper {
     /// Not found in `PATH`.
     Missing,
-    /// What `fusermount3 -V` prints, and whether its file is set-uid root where it could be found.
+    /// The output of `fusermount3 -V`, and whether its file, if found, is set-uid root.
     Found {
         version: String,
         is_set_uid: Option<bool>,
@@ -25,7 +25,7 @@ pub(super) struct MountingFacts {
     pub(super) helper: Helper,
     /// `/etc/fuse.conf`, `None` without one.
     pub(super) fuse_conf: Option<String>,
-    /// Whether the flags ask for other users.
+    /// Whether the flags open the mount to other users.
     pub(super) wants_others: bool,
     pub(super) wants_auto_unmount: bool,
 }
@@ -102,7 +102,7 @@ fn other_users(facts: &MountingFacts) -> Finding {
         (false, true, _) => Finding::ok(
             Area::Kernel,
             CHECK,
-            "not set in /etc/fuse.conf; root needs it not",
+            "not set in /etc/fuse.conf; root does not need it",
         ),
         (false, false, false) => Finding::ok(
             Area::Kernel,
@@ -126,7 +126,7 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Bit 21 of the capabilities, as `linux/capability.h` numbers them.
+/// Bit 21 of the capabilities, as numbered in `linux/capability.h`.
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! The machine's network interfaces and their speed, against what the mount plans for.
+//! The machine's network interfaces and their speed, against the mount's planned throughput.
 //!
 //! Pure: texts of `/sys/class/net` and `/proc/net` in, findings out.
 
 use super::finding::{Area, Finding};
 
-/// An interface; each text as its file in `/sys/class/net/NAME` says, `None` where it cannot be read.
+/// An interface; each text is a file of `/sys/class/net/NAME`.
+///
+/// `None` where a file cannot be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) name: String,
@@ -29,11 +31,11 @@ pub(super) struct NetworkFacts {
     pub(super) target_gbps: f64,
 }
 
-/// What the network allows.
+/// Findings on the network.
 #[derive(Clone, Debug)]
 pub(super) struct NetworkVerdict {
     pub(super) findings: Vec<Finding>,
-    /// A value for `--maximum-throughput-gbps`, where the interfaces carry more than is planned for.
+    /// A value for `--maximum-throughput-gbps`, where the interfaces are faster than planned.
     pub(super) throughput_gbps: Option<u64>,
 }
 
@@ -78,7 +80,7 @@ fn interfaces(facts: &NetworkFacts) -> Finding {
     Finding::ok(Area::Network, CHECK, shown.join("; "))
 }
 
-/// `None` if the interface can be used.
+/// The finding on a bound interface; `None` if the interface can be used.
 fn bound(name: &str, interfaces: &[Interface]) -> Option<Finding> {
     const CHECK: &str = "--bind";
     let error = |found: String| {
@@ -146,7 +148,7 @@ impl Interface {
         self.kind.as_deref().map(str::trim) == Some(LOOPBACK)
     }
 
-    /// Tunnels and bridges have no notion of down and say "unknown".
+    /// Whether the interface is up. Tunnels and bridges have no such state and report "unknown".
     fn is_up(&self) -> bool {
         matches!(
             self.operstate.as_deref().map(str::trim),
@@ -174,7 +176,7 @@ impl Interface {
     }
 }
 
-/// What the interfaces in use carry together, in whole Gbit/s; `None` if one of them does not tell.
+/// The total speed of the interfaces in use, in whole Gbit/s. `None` if one does not report it.
 fn carried_gbps(facts: &NetworkFacts) -> Option<u64> {
     let used = if facts.bound.is_empty() {
         // The kernel takes one route.
@@ -206,7 +208,7 @@ fn default_interfaces(facts: &NetworkFacts) -> Vec<String> {
         let (destination, bits) = (fields.next()?, fields.next()?);
         let name = fields.next_back()?;
         let is_default = destination.bytes().all(|byte| byte == b'0') && bits == "00";
-        // The kernel keeps a reject route for everything on loopback.
+        // The kernel keeps a reject route for every address on loopback.
         (is_default && name != "lo").then(|| name.to_owned())
     });
     let mut names = Vec::new();
@@ -226,7 +228,7 @@ fn exceeds(carried: u64, target_gbps: f64) -> bool {
 
 /// `ARPHRD_LOOPBACK`.
 const LOOPBACK: &str = "772";
-/// Container hosts have hundreds.
+/// Bound of interfaces in a row; container hosts have hundreds.
 const INTERFACES_SHOWN_MAX: usize = 6;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One GET of a few bytes, on the way that every read takes.
+//! One GET of a few bytes, on the path of every read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,10 @@ use tokio::sync::oneshot;
 
 use crate::sync::Mutex;
 
-/// The bytes to ask for: not from the start where there are more, so that a server that ignores ranges is noticed.
+/// The range to ask for.
+///
+/// The range of a longer object does not begin at its start, so that a server that ignores ranges
+/// is noticed.
 pub(super) fn range_of(size: u64) -> Range<u64> {
     let start = u64::from(size > 1);
     start..size.min(start + RANGE_MAX)
@@ -23,7 +26,7 @@ pub(super) fn is_readable(object: &ObjectInfo) -> bool {
     object.size > 0 && (!is_archived || object.restored)
 }
 
-/// Asks for `range` of that version and throws the bytes away.
+/// Asks for `range` of that version and drops the bytes.
 pub(super) async fn get(
     client: &dyn ObjectClient,
     key: &Key,
@@ -55,7 +58,7 @@ pub(super) fn absent_version() -> ETag {
     ETag::from_header("\"00000000000000000000000000000000-doctor\"")
 }
 
-/// Ends the GET if nobody waits any longer; one that is done does not mind.
+/// Cancels the GET when its caller is dropped; a finished one is not affected.
 struct CancelOnDrop(Option<mountpoint_client::GetHandle>);
 
 impl Drop for CancelOnDrop {
@@ -66,7 +69,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Hands on how it ended. The lock is held for an instruction.
+/// Delivers the outcome. The lock is held for an instant.
 struct Finish(Mutex<Option<oneshot::Sender<Result<(), ClientError>>>>);
 
 impl GetObserver for Finish {
@@ -75,13 +78,13 @@ impl GetObserver for Finish {
     fn finished(&self, outcome: Result<GetOutput, ClientError>) {
         let sender = self.0.lock().take();
         if let Some(sender) = sender {
-            // Who asked may have given up.
+            // The receiver may have given up.
             sender.send(outcome.map(drop)).ok();
         }
     }
 }
 
-/// Enough to be a range, little enough to cost nothing.
+/// Length of the range: enough to be one, little enough to cost nothing.
 const RANGE_MAX: u64 = 4096;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the process may use: open files and locked memory.
+//! Limits of the process: open files and locked memory.
 //!
 //! Pure: the text of `/proc/self/limits` in, findings out.
 

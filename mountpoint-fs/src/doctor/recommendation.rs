@@ -1,4 +1,4 @@
-//! The command to mount with, and why. Pure.
+//! The recommended mount command and its reasons. Pure.
 
 use std::path::Path;
 
@@ -37,19 +37,19 @@ impl Change {
     }
 }
 
-/// What to run.
+/// The recommended command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Recommendation {
-    /// Before the mount, as for a shell; empty if there is nothing to prepare.
+    /// Commands before the mount, as for a shell; empty if there are none.
     pub(super) prepare: String,
     /// Program and arguments.
     pub(super) command: Vec<String>,
-    /// One for each flag that was not given.
+    /// One reason for each flag that was not given.
     pub(super) reasons: Vec<String>,
 }
 
 impl Recommendation {
-    /// The flags that were given, with the changes that the checks ask for.
+    /// The given flags, with the changes that the checks ask for.
     pub(super) fn new(bucket: &str, place: &Place<'_>, given: &[Flag], changes: &[Change]) -> Self {
         let mut flags: Vec<Flag> = given
             .iter()
@@ -85,14 +85,16 @@ impl Recommendation {
     }
 }
 
-/// Where to mount.
+/// The mount point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     pub(super) directory: &'a str,
     pub(super) is_missing: bool,
 }
 
-/// A directory to recommend where none was given: in `home`, where a user may make one; `None` for root.
+/// A directory to recommend where none was given.
+///
+/// The directory is in `home`, where a user may make one; `None` for root.
 pub(super) fn directory_for(bucket: &str, home: Option<&Path>) -> String {
     let name = bucket
         .rsplit([':', '/'])
@@ -102,7 +104,7 @@ pub(super) fn directory_for(bucket: &str, home: Option<&Path>) -> String {
     parent.join(name).display().to_string()
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = !word.is_empty()
         && word

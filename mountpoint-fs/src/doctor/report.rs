@@ -1,7 +1,7 @@
 //! Findings on the terminal, as they come, or as one JSON document at the end.
 //!
-//! Standard output has the report. On a terminal, standard error tells what is being looked at; elsewhere each row
-//! is printed when it is there, which is progress enough.
+//! Standard output has the report. On a terminal, standard error shows the current check; elsewhere
+//! each row is printed when it is complete, which is progress enough.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use crate::mount::safe_line;
 pub(super) struct Report {
     findings: Vec<Finding>,
     is_json: bool,
-    /// The flags of the command line: none of them is advised.
+    /// The flags of the command line: advice names none of them.
     pub(super) given: Vec<Flag>,
     /// Hidden where standard error is no terminal.
     progress: ProgressBar,
@@ -31,7 +31,7 @@ pub(super) struct Report {
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     version: &'static str,
-    /// Whether the recommended command would mount, as far as looking tells.
+    /// Whether the recommended command would mount, as far as can be checked.
     mountable: bool,
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ impl Report {
         }
     }
 
-    /// What is looked at now.
+    /// Shows the current check.
     pub(super) fn looking_at(&self, what: &str) {
         self.progress.set_message(what.to_owned());
     }
@@ -88,14 +88,14 @@ impl Report {
         }
     }
 
-    /// Whether nothing found stands against a mount.
+    /// Whether no finding prevents a mount.
     pub(super) fn is_mountable(&self) -> bool {
         self.findings
             .iter()
             .all(|finding| finding.level < Level::Error)
     }
 
-    /// Ends the report. The exit code says whether the bucket can be mounted.
+    /// Ends the report. The exit code tells whether the bucket can be mounted.
     pub(super) fn finish(self, recommendation: Option<&Recommendation>) -> ExitCode {
         let is_mountable = self.is_mountable();
         let text = if self.is_json {
@@ -106,7 +106,7 @@ impl Report {
                 recommendation,
             };
             serde_json::to_string_pretty(&document).unwrap_or_else(|error| {
-                // Strings and enums: there is nothing that could fail.
+                // Strings and enums cannot fail to serialise.
                 format!("{{\"error\": \"{error}\"}}")
             }) + "\n"
         } else {
@@ -149,14 +149,14 @@ impl Report {
 
     fn print(&self, text: &str) {
         self.progress.suspend(|| {
-            // Nobody is left to tell that telling failed.
+            // A failure to print cannot be reported.
             io::stdout().write_all(text.as_bytes()).ok();
             io::stdout().flush().ok();
         });
     }
 }
 
-/// `  ok       memory              20 GiB free`, with what to do on a line of its own.
+/// `  ok       memory              20 GiB free`, with the advice on a line of its own.
 fn row(finding: &Finding) -> String {
     let mut text = format!(
         "  {:<8} {:<20} {}\n",
@@ -171,7 +171,7 @@ fn row(finding: &Finding) -> String {
     text
 }
 
-/// Ten times a second looks alive.
+/// Ten updates a second look alive.
 const TICK: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

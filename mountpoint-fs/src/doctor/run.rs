@@ -12,14 +12,16 @@ use super::{kernel, machine, memory, mount_point, mounting, network, process_lim
 use crate::config::limits;
 use crate::mount::{Environment, MountConfig, is_syslog_there};
 
-/// Runs `mount-s3 doctor` with what stands behind that word. The exit code is 0 if the bucket can be mounted, or the
-/// machine can mount where no bucket is named; 1 if not; 2 when the command line is wrong.
+/// Runs `mount-s3 doctor` with the arguments after that word.
+///
+/// The exit code is 0 if the bucket can be mounted, or if no bucket is named and the machine can
+/// mount; 1 if not; 2 for a wrong command line.
 #[must_use]
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let arguments = match Arguments::parse(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Nobody is left to tell that telling failed.
+            // A failure to print cannot be reported.
             error.print().ok();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -56,7 +58,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     report.finish(Some(&recommendation))
 }
 
-/// Where a mount with these flags would log to.
+/// Examines the log destination of a mount with these flags.
 fn look_at_log(arguments: &Arguments, report: &mut Report) {
     let mount = &arguments.mount;
     let is_elsewhere =
@@ -71,7 +73,7 @@ fn look_at_log(arguments: &Arguments, report: &mut Report) {
     }
 }
 
-/// Returns the flags that suit the machine better.
+/// Examines the machine. Returns the flags that suit it better.
 fn look_at_machine(config: &MountConfig, report: &mut Report) -> Vec<Change> {
     report.looking_at("kernel");
     for warning in &config.warnings {
@@ -107,7 +109,7 @@ fn look_at_directory(arguments: &Arguments, directory: &str, report: &mut Report
     state
 }
 
-/// Returns the flags that the bucket needs.
+/// Examines the bucket. Returns the flags that it needs.
 fn look_at_bucket(config: &MountConfig, report: &mut Report) -> Vec<Change> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -128,7 +130,7 @@ fn look_at_bucket(config: &MountConfig, report: &mut Report) -> Vec<Change> {
     changes
 }
 
-/// The recommended command works wherever it is run, so it names what only a variable named here.
+/// The endpoint, if only a variable names it: the recommended command must work everywhere.
 fn endpoint_from_elsewhere(arguments: &Arguments, config: &MountConfig) -> Option<Change> {
     const FLAG: &str = "--endpoint-url";
     let url = config.client.endpoint_url.as_deref()?;

@@ -1,7 +1,7 @@
-//! Asks the server, step by step, and hands each answer to its judge. No request changes anything.
+//! Asks the server, step by step, and passes each answer to its judge. No request changes anything.
 //!
-//! A step that does not end in time is a finding, and so is the first one that nothing answers; then the rest is left
-//! out, so that a dead server costs the time of one step.
+//! A step that times out is a finding, and so is the first one without an answer; then the rest is
+//! left out, so that a dead server costs the time of one step.
 
 use std::future::Future;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::{abilities, bucket, clock, credentials, error_text, object};
 use crate::config::limits;
 use crate::mount::MountConfig;
 
-/// Looks at the bucket. Returns the flags that the given ones lack.
+/// Examines the bucket. Returns the flags that the given ones lack.
 pub(super) async fn check(config: &MountConfig, report: &mut Report) -> Vec<Change> {
     let mut options = config.client.clone();
     options.max_attempts = options.max_attempts.min(limits::DOCTOR_ATTEMPTS);
@@ -47,7 +47,7 @@ pub(super) async fn check(config: &MountConfig, report: &mut Report) -> Vec<Chan
     visit.changes
 }
 
-/// One look at a bucket.
+/// One examination of a bucket.
 struct Visit<'a> {
     prefix: &'a str,
     options: CrtClientOptions,
@@ -105,7 +105,7 @@ impl Visit<'_> {
         }
     }
 
-    /// The first answer, after corrections of region and addressing. `None` if nothing answers.
+    /// The first answer, after corrections of region and addressing. `None` without an answer.
     async fn reach(
         &mut self,
         mut client: CrtClient,
@@ -125,7 +125,7 @@ impl Visit<'_> {
             let second = step(limits::DOCTOR_STEP, other.probe_bucket()).await;
             let is_better = second.as_ref().is_some_and(|probe| probe.outcome.is_ok());
             if !corrected.is_certain && !is_better {
-                // A guess that was wrong: the first answer tells more.
+                // The guess was wrong: the first answer is more informative.
                 self.options = before;
                 break;
             }
@@ -150,7 +150,7 @@ impl Visit<'_> {
         }
     }
 
-    /// What to try next, after an answer that suggests it.
+    /// The correction that an answer suggests.
     fn correct(&self, client: &CrtClient, probe: Option<&Probe<BucketInfo>>) -> Option<Correction> {
         let error = match probe.map(|probe| &probe.outcome) {
             Some(Ok(_)) => return None,
@@ -211,7 +211,9 @@ impl Visit<'_> {
         report.add(bucket::head_bucket(probe));
     }
 
-    /// The request that a mount begins with, and a page to choose from. `None` if the bucket cannot be mounted.
+    /// The first request of a mount, and a page to choose objects from.
+    ///
+    /// `None` if the bucket cannot be mounted.
     async fn list(&self, client: &CrtClient, report: &mut Report) -> Option<Vec<ObjectInfo>> {
         let request = ListRequest {
             prefix: self.prefix.to_owned(),
@@ -226,7 +228,7 @@ impl Visit<'_> {
         outcome.ok()
     }
 
-    /// What else the server shows, with an object to look at if there is one.
+    /// Examines further features, with an object if there is one.
     async fn read(&self, client: &CrtClient, objects: &[ObjectInfo], report: &mut Report) {
         let object = objects.iter().find(|object| object::is_readable(object));
         let seen = match object {
@@ -237,7 +239,7 @@ impl Visit<'_> {
                 None
             }
         };
-        report.looking_at("the server's abilities");
+        report.looking_at("the server's features");
         let shape = client.probe_listing(self.prefix, OBJECTS_MAX);
         let shape = step(limits::DOCTOR_STEP, shape).await;
         let shape = shape.map_or_else(|| Err(slow("ListObjectsV2")), |probe| probe.outcome);
@@ -273,7 +275,7 @@ impl Visit<'_> {
         }
     }
 
-    /// What the server does with requests for an object.
+    /// Examines the server's answers to requests for an object.
     async fn tell_object(
         &self,
         client: &CrtClient,
@@ -295,21 +297,21 @@ impl Visit<'_> {
 /// Other settings to try.
 struct Correction {
     options: CrtClientOptions,
-    /// Where it is a region.
+    /// The new region, if the correction is one.
     region: Option<RegionSource>,
     change: Change,
-    /// The server said so; otherwise it is a guess.
+    /// The server named the correction; otherwise it is a guess.
     is_certain: bool,
 }
 
-/// What an object's requests showed.
+/// Results of requests for an object.
 struct Seen {
     /// `None` if HeadObject failed.
     checksums: Option<Vec<String>>,
     range: Result<(), ClientError>,
 }
 
-/// A few bytes of a version of an object.
+/// Reads a few bytes of a version of an object.
 async fn get(client: &CrtClient, object: &ObjectInfo, version: ETag) -> Result<(), ClientError> {
     let range = object::range_of(object.size);
     let get = object::get(client, &object.key, range, version);
@@ -317,7 +319,7 @@ async fn get(client: &CrtClient, object: &ObjectInfo, version: ETag) -> Result<(
     outcome.unwrap_or_else(|| Err(slow("GetObject")))
 }
 
-/// What `future` yields, if it does so in time.
+/// The output of `future`, if it is ready in time.
 async fn step<T>(time_max: Duration, future: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(time_max, future).await.ok()
 }
@@ -330,7 +332,7 @@ fn slow(request: &str) -> ClientError {
     )
 }
 
-/// Objects to look at: enough to see an order and to find one that can be read.
+/// Objects to list: enough to see an order and to find a readable one.
 const OBJECTS_MAX: u16 = 100;
-/// A region and a way of addressing.
+/// Bound of corrections: a region and a way of addressing.
 const CORRECTIONS_MAX: usize = 2;
