@@ -1,7 +1,7 @@
 //! chmod, chown, utimes and truncate.
 //!
-//! What S3 keeps by itself of a file is its size and when it was written. A change to what an attribute is already
-//! succeeds; one that cannot be kept fails and says which flag would keep it.
+//! S3 itself keeps a file's size and its time of writing. A change that leaves an attribute as it
+//! is succeeds; one that cannot be kept fails, and the error names the flag that would keep it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -63,8 +63,9 @@ impl FileSystem {
         self.attributes(ino).await
     }
 
-    /// `ftruncate` of a file that is being written, or that is empty: it is to have at least so many bytes. Returns whether
-    /// it was that; a stored file is cut by the server.
+    /// `ftruncate` of a written or empty file to at least its length. Returns whether it was that.
+    ///
+    /// The server cuts a stored file instead.
     async fn set_len(&self, change: &AttributeChange, len_now: u64) -> Result<bool, FsError> {
         let (Some(handle), Some(len)) = (change.handle, change.size) else {
             return Ok(false);
@@ -84,8 +85,9 @@ impl FileSystem {
         Ok(true)
     }
 
-    /// `fallocate` without flags: the file is to have `end` bytes at least. [`FsError::Unsupported`] for a file that is not
-    /// being written and not empty: nothing can be reserved.
+    /// `fallocate` without flags: extends the file to `end` bytes at least.
+    ///
+    /// [`FsError::Unsupported`] for a stored file with content: S3 cannot reserve space.
     pub async fn allocate(&self, handle: HandleNo, end: u64) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let ino = match (file.writing(), file.unchanged()) {
@@ -111,7 +113,8 @@ impl FileSystem {
         }
     }
 
-    /// With `--posix-metadata`: objects carry what is changed, and a directory's marker does.
+    /// Stores the attributes in metadata (`--posix-metadata`): of the object, or of a directory's
+    /// marker.
     async fn set_stored_attributes(
         &self,
         ino: InodeNo,
@@ -148,7 +151,8 @@ impl FileSystem {
             })?;
             return self.attributes(ino).await;
         }
-        // A file that is being written shows when it is written, and so does its object unless it is told otherwise.
+        // The object of a written file gets the time of its writing, unless an application sets
+        // another one.
         let told = PosixAttributes {
             mtime: posix
                 .mtime
@@ -173,7 +177,8 @@ impl FileSystem {
         self.attributes(ino).await
     }
 
-    /// Makes a symbolic link: an object whose bytes are `target`, and that says what it is.
+    /// Makes a symbolic link. An object with the bytes `target` and metadata that mark it as a
+    /// link.
     pub async fn symbolic_link(
         &self,
         directory: InodeNo,
@@ -208,7 +213,7 @@ impl FileSystem {
         change.made_file(version, carried)
     }
 
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     pub async fn read_link(&self, ino: InodeNo) -> Result<ReadData, FsError> {
         if self.attributes(ino).await?.kind != FileKind::SymbolicLink {
             return Err(FsError::InvalidArgument("not a symbolic link"));
@@ -216,8 +221,9 @@ impl FileSystem {
         self.read_small(ino, LINK_LEN_MAX).await
     }
 
-    /// A file that is being written shows the time that it is given until it is stored, as in mountpoint-s3; programs
-    /// that copy files set it before they close them.
+    /// Sets the time that a written file shows until it is stored, as in mountpoint-s3.
+    ///
+    /// Programs that copy files set it before they close them.
     async fn set_while_written(
         &self,
         ino: InodeNo,
@@ -247,7 +253,7 @@ fn cut_while_written() -> FsError {
     FsError::NotPermitted("a file cannot be cut while it is being written".to_owned())
 }
 
-/// Makes `change` in what an object says of itself. The time of the last access is nowhere kept.
+/// Applies `change` to the POSIX attributes of an object. The time of the last access is not kept.
 fn apply(change: &AttributeChange, now: SystemTime, posix: &mut PosixAttributes) {
     posix.mode = change.mode.or(posix.mode);
     posix.uid = change.uid.or(posix.uid);
@@ -266,14 +272,14 @@ fn apply(change: &AttributeChange, now: SystemTime, posix: &mut PosixAttributes)
     }
 }
 
-/// What a change comes to without attributes of our own.
+/// The effect of a change without stored attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
-    /// Everything is so already.
+    /// No change is needed.
     Nothing,
-    /// The time of the last change is to be now.
+    /// The time of the last change becomes now.
     Touch,
-    /// The file is to have only so many bytes.
+    /// The file is cut to so many bytes.
     Shorten(u64),
 }
 
@@ -305,7 +311,7 @@ impl Wanted {
             (None, None) => Ok(Self::Nothing),
             (Some(TimeChange::Now), _) if now.kind == FileKind::File => Ok(Self::Touch),
             (Some(time), _) if time.is(now.mtime) => Ok(Self::Nothing),
-            // The kernel shows the time of the last change for that of the last access.
+            // The kernel shows the time of the last change as that of the last access.
             (None, Some(time)) if time.is(now.mtime) => Ok(Self::Nothing),
             _ => Err(not_kept("the time")),
         }

@@ -1,14 +1,15 @@
-//! `copy_file_range`: bytes of one open file become bytes of another, on the server.
+//! `copy_file_range`: the server copies bytes of one open file to another.
 
 use super::FileSystem;
 use crate::operation::{FsError, HandleNo};
 use crate::write::Copied;
 
 impl FileSystem {
-    /// Copies up to `len` bytes from one place to another: handle and offset of each. How many were copied: none only at
-    /// the end of the file that is read.
+    /// Copies up to `len` bytes between two places, each a handle and an offset. Returns the number
+    /// copied.
     ///
-    /// [`FsError::Unsupported`] where they had better be read and written; the kernel then does so by itself.
+    /// The number is 0 only at the end of the source. [`FsError::Unsupported`] where reads and
+    /// writes are better; the kernel then does these by itself.
     pub async fn copy_range(
         &self,
         from: (HandleNo, u64),

@@ -1,8 +1,9 @@
-//! Reading a file that somebody goes on writing, after it was synchronised: a log and who follows it.
+//! Reading a file that is written further after a synchronisation, as by `tail -f`.
 //!
-//! What was synchronised is a whole object, and what follows are bytes behind it: so a reader may go from one version to the
-//! next and sees no byte change. It never sees more than the bucket holds. Its replies pass the page cache by, where the
-//! end of an older version would be a page with zeros behind it.
+//! The synchronised bytes are a whole object, and later bytes follow them: so a reader may move
+//! from one version to the next without seeing any byte change. The reader never sees more than the
+//! bucket holds. Its replies bypass the page cache, where the end of an older version would be a
+//! page filled up with zeros.
 
 use std::sync::Arc;
 
@@ -17,15 +18,17 @@ use crate::read::Reader;
 use crate::sync::Mutex;
 
 impl FileSystem {
-    /// What was stored of `ino` by a writer that has it open still and may go on: a reader that opens it now follows that. One
-    /// that `may_write` as well does so only where the writer has not closed it, because a follower never writes.
+    /// The state of `ino` for a follower, if its writer may continue to write.
+    ///
+    /// A reader that `may_write` follows only if the writer has not closed the file, because a
+    /// follower never writes.
     pub(super) fn synchronised(&self, ino: InodeNo, may_write: bool) -> Option<Arc<Progress>> {
         let open = self.writer(ino).filter(|open| open.was_flushed())?;
         let is_followed = open.writer.failure().is_none() && (!may_write || open.goes_on());
         is_followed.then(|| Arc::clone(open.writer.progress()))
     }
 
-    /// A handle that follows `ino`, from the newest version on, which `reader` reads.
+    /// A handle that follows `ino` from the newest version on, which `reader` reads.
     pub(super) fn followed(&self, ino: InodeNo, reader: Reader) -> Opened {
         let reader = Mutex::new(Arc::new(reader));
         Opened {
@@ -37,7 +40,7 @@ impl FileSystem {
         }
     }
 
-    /// Reads the newest version that is stored; it begins with the bytes of every older one.
+    /// Reads the newest stored version, which begins with the bytes of every older one.
     pub(super) async fn read_following(
         &self,
         ino: InodeNo,
@@ -52,7 +55,7 @@ impl FileSystem {
             let (_, _, end) = reader.version();
             if fills_cache && offset + u64::from(size) > end && self.namespace.is_being_written(ino)
             {
-                // A page of a mapping, which would stay as it is when the file has grown.
+                // The page of a mapping would not change when the file has grown.
                 return Err(FsError::Stale(
                     "the file is being written, and can be mapped when it is stored".to_owned(),
                 ));
@@ -61,7 +64,7 @@ impl FileSystem {
             if matches!(outcome, Err(FsError::Stale(_)))
                 && let Some(open) = self.writer(ino)
             {
-                // The bucket may have more already than its answers have told.
+                // The bucket may have newer bytes than its answers have reported.
                 open.writer.arrived().await;
             }
             let is_overtaken = || {
@@ -69,7 +72,8 @@ impl FileSystem {
                 newest.is_some_and(|newest| is_other(&reader, &newest))
             };
             match outcome {
-                // It was stored once more, or renamed, while this was read: the file is still what its name means.
+                // The file was stored again, or renamed, during the read: its name still means this
+                // file.
                 Err(error @ FsError::Stale(_)) if is_overtaken() => {
                     if tries_left == 0 {
                         return Err(error);
@@ -84,7 +88,7 @@ impl FileSystem {
         }
     }
 
-    /// What reads the newest version that is stored of `ino`.
+    /// The reader of the newest stored version of `ino`.
     fn newest_reader(&self, ino: InodeNo, known: &Mutex<Arc<Reader>>) -> Arc<Reader> {
         let newest = self.namespace.stored_version(ino);
         let mut known = known.lock();
@@ -96,7 +100,8 @@ impl FileSystem {
     }
 }
 
-/// Whether `reader` reads another object than this, or another version of it. A directory bucket's rename keeps the version.
+/// Whether `reader` reads another object or another version. A directory bucket's rename keeps the
+/// version.
 fn is_other(reader: &Reader, (key, version): &(Key, Version)) -> bool {
     let (its_key, its_etag, _) = reader.version();
     key != its_key || version.etag != *its_etag

@@ -1,8 +1,9 @@
-//! Files that are opened for writing without `O_TRUNC`: what their first change makes of them.
+//! Files opened for writing without `O_TRUNC`, and the effect of their first change.
 //!
-//! Until then the object, its readers and the bucket know nothing of the open. Cut to nothing the file is replaced as a
-//! whole, as with `O_TRUNC`; written at its end it is appended to, where that is allowed; anything else would replace
-//! parts of an object, which S3 cannot do, and is refused for good: nothing has changed then.
+//! Before that change the open affects neither the object nor its readers nor the bucket. A
+//! truncation to nothing replaces the whole file, as `O_TRUNC` does; a write at the end appends,
+//! where that is allowed; any other write would replace parts of an object, which S3 cannot do, so
+//! it is refused for good, and the object is unchanged.
 
 use std::sync::Arc;
 
@@ -15,8 +16,10 @@ use crate::operation::{AttributeChange, FsError, InodeNo, OpenOptions, Opened, W
 use crate::write::Writer;
 
 impl FileSystem {
-    /// Opens a file for reading and writing (`O_RDWR`): it is read until its first change, and only written from then on.
-    /// Where that is not allowed, it is only read.
+    /// Opens a file for reading and writing (`O_RDWR`).
+    ///
+    /// The file is read until its first change, and only written from then on. Where changes are
+    /// not allowed, it is only read.
     pub async fn open_for_both(
         &self,
         ino: InodeNo,
@@ -30,7 +33,7 @@ impl FileSystem {
         self.open_version(ino, options, late).await
     }
 
-    /// Opens a file for writing that its first change decides about.
+    /// Opens a file for writing, without a writer before the first change.
     pub(super) fn open_unchanged(&self, ino: InodeNo, opener: Opener) -> Result<Opened, FsError> {
         if self.namespace.is_being_written(ino) {
             let key = self.key_text(ino, None).unwrap_or_default();
@@ -46,7 +49,8 @@ impl FileSystem {
         })
     }
 
-    /// What writes an open file. If nothing was changed yet, a write at `offset` is the first change.
+    /// The writer of an open file. If the file is unchanged, a write at `offset` is its first
+    /// change.
     pub(super) async fn writer_at<'a>(
         &self,
         file: &'a OpenFile,
@@ -61,7 +65,7 @@ impl FileSystem {
             Ok(self.begun(late, writer, readers))
         };
         let begun = late.begin(begin).await;
-        // While the file is being renamed or removed nothing was changed, and it may be tried again.
+        // During a rename or removal of the file the write has no effect and may be retried.
         if let Err(error) = &begun
             && !matches!(error, FsError::Busy(_))
         {
@@ -70,7 +74,7 @@ impl FileSystem {
         begun
     }
 
-    /// A write was refused.
+    /// Notes a refused write.
     pub(super) fn refused(&self, file: &OpenFile) {
         if let OpenFile::Reading { ino, .. } = file {
             self.namespace.write_refused(*ino);
@@ -99,8 +103,9 @@ impl FileSystem {
         )))
     }
 
-    /// `ftruncate` to nothing as the first change of an open file: it is replaced by what is written from now on. Returns
-    /// whether it was that.
+    /// `ftruncate` to nothing as the first change of an open file. Returns whether it was that.
+    ///
+    /// The next writes replace the file.
     pub(super) async fn cut_unchanged(&self, change: &AttributeChange) -> Result<bool, FsError> {
         let (Some(handle), Some(0)) = (change.handle, change.size) else {
             return Ok(false);
@@ -120,7 +125,7 @@ impl FileSystem {
         Ok(true)
     }
 
-    /// A length other than nothing as the first change of an open file that is empty: it is written from now on.
+    /// A length above 0 as the first change of an empty open file. Its writer begins with that.
     pub(super) async fn begin_empty(
         &self,
         file: &OpenFile,
@@ -138,7 +143,7 @@ impl FileSystem {
         late.begin(begin).await.map(drop)
     }
 
-    /// `writer` writes the file that was opened as `late` from now on; what has read it reads no more.
+    /// Makes `writer` the writer of the deferred open `late`; its old reader ends.
     fn begun(&self, late: &LateWriter, writer: Arc<Writer>, readers: Readers) -> Arc<OpenWriter> {
         if readers == Readers::Itself {
             writer.opened_for_both();
@@ -148,7 +153,7 @@ impl FileSystem {
         self.new_writer(open)
     }
 
-    /// A descriptor of a file that nothing was changed of is closed.
+    /// Handles the close of a descriptor of an unchanged file.
     pub(super) fn closed_unchanged(&self, late: &LateWriter, closing: &dyn Closing) {
         let key = self.key_text(late.ino, None).unwrap_or_default();
         let name = key.rsplit_once('/').map_or(&*key, |(_, name)| name);
@@ -156,7 +161,7 @@ impl FileSystem {
     }
 }
 
-/// Who may read a file besides the handle that begins to write it.
+/// The other readers of a file when a handle begins to write it.
 fn readers_beside(file: &OpenFile) -> Readers {
     match file {
         OpenFile::Reading { .. } => Readers::Itself,

@@ -1,27 +1,27 @@
-//! What a mount may change: the one place that knows which flag allows what.
+//! The changes that a mount permits: the one place that maps flags to changes.
 //!
-//! Pure: settings and a change in, leave or refusal out. A refusal's text names the flag that would allow the change;
-//! `fuse::errno` says the errno, and the log gets the text.
+//! Pure: settings and a change in, permission or refusal out. A refusal's text names the flag that
+//! would allow the change; `fuse::errno` chooses the errno, and the log gets the text.
 
 use crate::config::WriteConfig;
 use crate::operation::FsError;
 
-/// A change that an application asks for.
+/// A change that an application requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A file that does not exist.
     Create,
-    /// An existing file, from its beginning.
+    /// An existing file is written from its beginning.
     Overwrite,
-    /// An existing file, behind its end.
+    /// An existing file is extended.
     Append,
     /// A directory that does not exist.
     MakeDirectory,
-    /// A file goes away.
+    /// A file is removed.
     Delete,
-    /// A directory goes away.
+    /// A directory is removed.
     RemoveDirectory,
-    /// A name becomes another one. What it replaces needs [`Change::Overwrite`] as well.
+    /// A name is changed. Replacing another file needs [`Change::Overwrite`] as well.
     Rename,
     /// Mode, owner, times or extended attributes of an existing file.
     Attributes,
@@ -56,7 +56,7 @@ const OVERWRITE: &str =
 const APPEND: &str = "an existing file is not appended to without --allow-changes, or --allow-append alone \
                       (or --incremental-upload on a directory bucket)";
 const DELETE: &str = "a file is not removed without --allow-changes, or --allow-delete alone";
-/// What is told of an attribute that S3 does not keep by itself.
+/// The refusal of an attribute that S3 does not keep by itself.
 pub(super) fn not_kept(attribute: &str) -> FsError {
     FsError::NotPermitted(format!(
         "{attribute} cannot be changed: S3 keeps none, and objects carry it only with --allow-changes, or \
@@ -64,7 +64,7 @@ pub(super) fn not_kept(attribute: &str) -> FsError {
     ))
 }
 
-/// What is told of the others.
+/// The refusal of other attributes.
 pub(super) const NO_EXTENDED_ATTRIBUTES: &str = "extended attributes are stored only with --allow-changes, or \
      --posix-metadata alone, and only those whose names begin with user.";
 

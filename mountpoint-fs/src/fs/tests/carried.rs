@@ -1,4 +1,4 @@
-//! What objects carry while they are written: modes, times and extended attributes, and that none is lost.
+//! Modes, times and extended attributes of written objects: none is lost.
 
 use std::time::{Duration, SystemTime};
 
@@ -111,12 +111,12 @@ fn a_new_file_is_stored_with_its_mode_in_the_request_that_stores_it() {
         assert_eq!(metadata(&mount, "f", "mtime"), None);
         let log = mount.bucket.take_log();
         assert_eq!(log.count(Operation::CopyObject), 0);
-        // Whether another host has made it, of one in parts.
+        // An object in parts needs a check whether another host has made it.
         let asks = usize::from(len > 5 * MIB);
         assert_eq!(log.count(Operation::HeadObject), asks);
         assert_eq!(mount.lookup(ROOT, "f").unwrap().attributes.mode, 0o750);
     }
-    // Without the flag nothing is stored of it.
+    // Without the flag no attribute is stored.
     let mount = mount(false);
     let (_, handle) = create(&mount, "f", 0o750);
     close(&mount, handle);
@@ -125,7 +125,7 @@ fn a_new_file_is_stored_with_its_mode_in_the_request_that_stores_it() {
 
 #[test]
 fn what_is_changed_while_a_file_is_written_is_stored_with_it() {
-    // Bytes before the change, bytes behind it, and copies of the object onto itself that it takes.
+    // Bytes written before the change and after it, and its copies of the object onto itself.
     for (before, behind, copies) in [
         (0, 0, 0),
         (10, 0, 0),
@@ -158,10 +158,10 @@ fn what_is_changed_while_a_file_is_written_is_stored_with_it() {
         close(&mount, handle);
         let case = format!("{before} + {behind}");
         assert_eq!(metadata(&mount, "f", "mode").unwrap(), "33152", "{case}");
-        // The last write is younger than the time that was set.
+        // The last write is newer than the set time.
         let time = (behind == 0).then(|| "1000000000".to_owned());
         assert_eq!(metadata(&mount, "f", "mtime"), time, "{case}");
-        // Who opens it asks S3 when it was stored, which is not the time that it was given.
+        // An open asks S3 for the time of storing, which is not the set time.
         let direct = OpenOptions {
             direct: true,
             ..READ
@@ -241,7 +241,8 @@ fn appending_keeps_what_the_object_carries() {
     }
 }
 
-/// A mount that may change everything and copies from 5 MiB on in parts, with `d/f` of `len` bytes. What that carries.
+/// A mount with `d/f` of `len` bytes, and that object's headers. Every change is permitted, and
+/// objects from 5 MiB on are copied in parts.
 fn mount_with_all_changes(len: usize) -> (Mount, ObjectHeaders) {
     let write = WriteConfig {
         allow_overwrite: true,
@@ -271,7 +272,7 @@ fn mount_with_all_changes(len: usize) -> (Mount, ObjectHeaders) {
     (mount, headers)
 }
 
-/// Its own encryption, a time of expiry, and where a website sends its readers: no change of a file loses them.
+/// No change of a file loses its encryption, expiry time or website redirection.
 #[test]
 fn nothing_that_an_object_carries_is_lost_by_a_change() {
     type Made = Result<(), FsError>;
@@ -401,7 +402,7 @@ fn extended_attributes_are_stored_as_s3fs_does() {
     remove(f, a).unwrap();
     assert!(matches!(remove(f, a), Err(FsError::NoAttribute)));
     assert_eq!((get(f, a), get(f, b).is_some()), (None, true));
-    // A directory's are in its marker, which is made.
+    // A directory's attributes are in its marker, which is created.
     let d = mount.walk("d");
     assert_eq!(get(d, a), None);
     set(d, a, b"4", SetMode::Any).unwrap();

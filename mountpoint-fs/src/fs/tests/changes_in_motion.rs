@@ -1,4 +1,6 @@
-//! Changes below a directory that are on their way when its rename begins: they are made before it, whatever the stage.
+//! Changes below a directory that are in flight when its rename begins.
+//!
+//! At whatever stage, they are completed before the rename.
 
 use super::changing::drive;
 use super::motion::walk;
@@ -7,7 +9,7 @@ use crate::operation::{AttributeChange, PosixAttributes, RenameMode, SetMode, St
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// A change of something below `d/s`.
+/// A change of an entry below `d/s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     MakeDirectory,
@@ -43,7 +45,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// With `--posix-metadata` and markers, over a bucket that answers when the test says so.
+    /// With `--posix-metadata` and markers, over a bucket that answers on the test's command.
     fn new() -> Self {
         let write = WriteConfig {
             allow_delete: true,
@@ -112,7 +114,7 @@ impl Tree {
         fs.set_attributes(ino, attributes).await.map(drop)
     }
 
-    /// Whether the bucket holds the tree below `e`, with the change if it was made, and nothing else.
+    /// Checks that the bucket holds only the tree below `e`, with the change if made.
     fn check(&self, change: Change, is_made: bool, case: &str) {
         let bucket = &self.mount.bucket;
         let mut expected = vec!["e/s/sub/", "e/s/x", "e/y"];
@@ -147,8 +149,10 @@ impl Tree {
     }
 }
 
-/// Whatever request of a change is on its way when the rename begins: the rename asks for nothing before the change is made,
-/// or the change is refused, because it had not begun. What was said to be made is moved.
+/// Any request of a change may be in flight when the rename begins.
+///
+/// The rename sends no request before the change is made, or the change is refused because it had
+/// not begun. A change that succeeded is moved.
 #[test]
 fn a_rename_waits_for_every_change_below_it() {
     for change in CHANGES {
@@ -198,8 +202,9 @@ fn a_rename_waits_for_every_change_below_it() {
     }
 }
 
-/// All that the rename asks for is answered at once, and what the change asks for as late as can be: what it asks last is
-/// about a name that is still there.
+/// The rename gets its answers at once, the change as late as possible.
+///
+/// The change's last request is about a name that still exists.
 #[test]
 fn a_rename_does_not_overtake_the_last_question_of_a_change() {
     for change in CHANGES {
@@ -235,8 +240,8 @@ fn a_rename_does_not_overtake_the_last_question_of_a_change() {
     }
 }
 
-/// What empties a directory below the one that is removed has emptied it in the bucket, and not told the names yet that the
-/// directory stays.
+/// A directory below the removed one is already empty in the bucket. The removal has not yet told
+/// the mount that that directory stays.
 #[test]
 fn a_directory_is_not_empty_while_something_below_is_being_removed() {
     let tree = Tree::new();
@@ -260,7 +265,7 @@ fn a_directory_is_not_empty_while_something_below_is_being_removed() {
     remove().unwrap();
 }
 
-/// The kernel does not let it happen. Who has had the marker deleted says so, whatever comes meanwhile.
+/// The kernel prevents this case. The call that has deleted the marker succeeds, whatever follows.
 #[test]
 fn a_directory_of_which_the_marker_is_deleted_is_removed() {
     let write = WriteConfig {

@@ -10,7 +10,7 @@ use crate::config::limits::FILE_TTL;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// A mount that may do everything.
+/// A mount that permits every change.
 pub(super) fn writable(keys: &[&str]) -> Mount {
     let write = WriteConfig {
         allow_delete: true,
@@ -40,7 +40,7 @@ pub(super) fn mkdir(mount: &Mount, directory: InodeNo, name: &str) -> Result<Ino
 #[test]
 fn removing_a_whole_directory_is_one_request_a_file_and_few_listings() {
     const FILES: usize = 2500;
-    // As the kernel does for `rm -r`: it looks up again what it was told longer ago than that is valid.
+    // The kernel does likewise for `rm -r`: it repeats lookups whose answers have expired.
     #[track_caller]
     fn check(each: Duration, lists_max: usize) {
         let keys: Vec<String> = (0..FILES).map(|number| format!("d/{number:05}")).collect();
@@ -105,7 +105,7 @@ fn nothing_is_deleted_without_the_flag() {
     let error = rmdir(&mount, ROOT, "d").unwrap_err();
     assert!(matches!(&error, FsError::NotPermitted(text) if text.contains("--allow-delete")));
     assert!(matches!(rmdir(&mount, ROOT, "e"), Err(FsError::NotEmpty)));
-    // A directory that only this mount knows is nobody's data.
+    // A directory that only this mount knows holds no other client's data.
     mkdir(&mount, ROOT, "n").unwrap();
     rmdir(&mount, ROOT, "n").unwrap();
     assert_eq!(mount.bucket.keys(), ["a", "d/", "e/f"]);
@@ -174,10 +174,10 @@ fn made_directories_are_there_and_leave_nothing_in_the_bucket() {
     // The kernel may forget them.
     mount.fs.forget(b, 2);
     assert_eq!(mount.names(a), ["b/"]);
-    // Somebody else's key makes it one like the others, and it is listed once.
+    // Another client's key makes it a normal directory, which is listed once.
     mount.bucket.put_object("a/b/x", "bytes");
     assert_eq!(mount.names(a), ["b/"]);
-    // A file of the same name is hidden by it.
+    // The directory hides a file of its name.
     mount.bucket.put_object("a", "bytes");
     mount.clock.advance(Duration::from_secs(60));
     assert_eq!(mount.walk("a"), a);
@@ -208,7 +208,7 @@ fn markers_are_made_and_removed() {
     rmdir(&mount, ROOT, "a").unwrap();
     assert_eq!(mount.bucket.keys(), ["p/x/"]);
     assert_eq!(mount.names(ROOT), ["x/"]);
-    // Somebody else was faster.
+    // Another client was faster.
     assert!(matches!(mount.lookup(ROOT, "y"), Err(FsError::NotFound)));
     mount.bucket.put_object("p/y/", "");
     assert!(matches!(mkdir(&mount, ROOT, "y"), Err(FsError::Exists)));
@@ -232,7 +232,8 @@ fn an_answer_from_before_a_change_is_not_believed() {
     let d = d.attributes.ino;
     drive(&mount, mount.fs.lookup(d, OsStr::new("a"))).unwrap();
 
-    // A listing and a look-up see the file, the file goes, and only then they are heard.
+    // A listing and a lookup see the file, the file is deleted, and only then their answers are
+    // read.
     mount.clock.advance(Duration::from_secs(2));
     let handle = now(mount.fs.open_directory(d)).unwrap();
     let mut sink = Sink::new(100);
@@ -288,7 +289,7 @@ fn what_was_opened_is_read_or_is_stale() {
     );
     now(mount.fs.read(read.handle, 0, 4, false)).unwrap();
     unlink(&mount, ROOT, "a").unwrap();
-    // What is held is still served; what is not is gone.
+    // Open files are still served; unopened ones are gone.
     assert_eq!(
         now(mount.fs.read(read.handle, 4, 100, false))
             .unwrap()
@@ -351,7 +352,7 @@ fn touch_and_truncate_make_a_new_version_of_the_same_inode() {
         assert_eq!(stored, b"content of a"[..usize::try_from(size).unwrap()]);
         assert_eq!(mount.walk("a"), a);
     }
-    // Without leave to replace, the bytes and the time stay.
+    // Without the flag to overwrite, bytes and time stay.
     let mount = Mount::immediate(&["a"]);
     let a = mount.walk("a");
     let error = now(mount.fs.set_attributes(a, touch)).unwrap_err();

@@ -1,4 +1,4 @@
-//! What a cold path costs: requests, and steps that have to wait for each other.
+//! The cost of a cold path: requests, and sequential steps.
 
 use std::pin::pin;
 
@@ -11,14 +11,14 @@ use crate::config::limits::{FRONT_FAILED_AGE, FRONT_LEN, LOOKUP_KEYS};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// A bucket whose requests are answered all at once when nothing can go on without one: a step.
+/// A bucket that answers all waiting requests together when no operation can proceed: a step.
 struct Steps {
     mount: Mount,
     steps: usize,
 }
 
 impl Steps {
-    /// Mounted as `mount-s3` does: with a look at the first keys.
+    /// Mounts as `mount-s3` does: with a listing of the first keys.
     fn new(options: SimOptions, keys: impl IntoIterator<Item = String>) -> Self {
         let options = SimOptions {
             time: Time::Manual,
@@ -65,7 +65,7 @@ impl Steps {
         })
     }
 
-    /// Opens and reads a file as `cat` does. Its bytes, steps and requests.
+    /// Opens and reads a file as `cat` does. Returns its bytes, steps and requests.
     fn cat(&mut self, path: &str) -> (Vec<u8>, usize, usize) {
         let fs = Arc::clone(&self.mount.fs);
         let ino = self.stat(path).unwrap();
@@ -90,7 +90,7 @@ fn directory_bucket() -> SimOptions {
     }
 }
 
-/// More keys than any look-up shows are in front of each name, or between its object and what is below it.
+/// Each name has more keys before it, or before its children, than any lookup shows.
 #[test]
 fn a_path_is_found_and_read_in_three_steps_whatever_is_beside_it() {
     let shapes: &[(&str, &[(&str, &str)])] = &[
@@ -146,7 +146,7 @@ fn a_path_in_a_small_bucket_is_a_listing_and_a_get() {
     assert_eq!((steps, requests), (2, 2));
 }
 
-/// A name that looks like a directory and is a file, or nothing.
+/// A name that looks like a directory and is a file, or does not exist.
 #[test]
 fn wrong_guesses_cost_a_request_once() {
     let keys = numbered("a/b/0", ".txt").chain(["a/b/README".to_owned()]);
@@ -160,14 +160,14 @@ fn wrong_guesses_cost_a_request_once() {
         let outcome = bucket.run(fs.lookup(b, OsStr::new(name)));
         (outcome.is_ok(), bucket.counts())
     };
-    // What is below it, then its first bytes.
+    // A listing below it, then its first bytes.
     assert_eq!(look(&mut bucket, "README"), (true, (2, 2)));
-    // From then on as if nothing were known of the directory.
+    // From then on as if the mount knew nothing of the directory.
     assert_eq!(look(&mut bucket, "LICENSE"), (false, (1, 1)));
     assert_eq!(look(&mut bucket, "none.txt"), (false, (1, 2)));
 }
 
-/// Nobody opens what is looked up: first bytes are not brought along for long.
+/// Lookups without opens stop fetching first bytes after a while.
 #[test]
 fn programs_that_only_stat_fetch_next_to_nothing() {
     let keys = numbered("d/", ".txt");
@@ -184,7 +184,7 @@ fn programs_that_only_stat_fetch_next_to_nothing() {
     assert_eq!((gets, log.records().len()), (2, 2 + 6));
 }
 
-/// The server cannot tell first bytes: it is asked once for a while.
+/// A server that cannot send first bytes is asked once in a while.
 #[test]
 fn first_bytes_that_cannot_be_had_are_not_asked_for_again() {
     let keys = numbered("d/", ".txt");
@@ -206,7 +206,7 @@ fn first_bytes_that_cannot_be_had_are_not_asked_for_again() {
     assert_eq!(look(&mut bucket, 1_006..1_010), 1);
 }
 
-/// Bytes that came along are of the version that is opened, or are not used.
+/// First bytes belong to the version that is opened, or are not used.
 #[test]
 fn first_bytes_are_of_the_version_that_is_opened() {
     let keys = numbered("d/", ".txt");
@@ -214,7 +214,7 @@ fn first_bytes_are_of_the_version_that_is_opened() {
     let fs = Arc::clone(&bucket.mount.fs);
     let ino = bucket.stat("d/1100.txt").unwrap();
     bucket.mount.bucket.put_object("d/1100.txt", "another");
-    // The look-up vouches for the first open alone, and not for long.
+    // The lookup is valid for the first open alone, and not for long.
     bucket
         .mount
         .clock

@@ -1,9 +1,9 @@
-//! Operations in the air together, in virtual time, against the history of the bucket.
+//! Parallel operations in virtual time, against the history of the bucket.
 //!
-//! Requests are answered in any order and may fail, operations are interrupted, the bucket changes meanwhile, and the
-//! kernel forgets when it likes. The model is what each path was, and when. An answer must have been true at a time
-//! that the promises of doc/SEMANTICS.md allow; an inode that the kernel knows must be known here; and when the kernel
-//! has forgotten everything, nothing may be left.
+//! Requests are answered in any order and may fail, operations are interrupted, the bucket changes
+//! meanwhile, and the kernel forgets at any time. The model is the history of each path. An answer
+//! must have been true at a time that doc/SEMANTICS.md allows; the table must have every inode that
+//! the kernel knows; and when the kernel has forgotten all inodes, the table must be empty.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::Pin;
@@ -25,7 +25,7 @@ enum Step {
     Attributes(usize),
     Open(usize),
     OpenDirectory(usize),
-    /// Goes on reading an open directory, so many entries.
+    /// Reads so many further entries of an open directory.
     Read(usize, usize),
     /// The next read of an open directory begins at its beginning.
     Rewind(usize),
@@ -46,7 +46,7 @@ enum Is {
     File(u64),
 }
 
-/// What an operation that ended brings.
+/// The outcome of an operation.
 enum Outcome {
     Found(Result<Entry, FsError>),
     Attributes(Result<Attributes, FsError>),
@@ -54,7 +54,7 @@ enum Outcome {
     Listed(Result<(), FsError>, Vec<DirectoryEntry>),
 }
 
-/// What an operation is about.
+/// The subject of an operation.
 #[derive(Clone, Debug)]
 enum About {
     Path(String),
@@ -67,7 +67,7 @@ struct Operation {
     about: About,
     future: BoxFuture<'static, Outcome>,
     began: Duration,
-    /// Changes that the bucket had seen when it began.
+    /// The number of the bucket's changes when it began.
     changes: usize,
 }
 
@@ -77,7 +77,7 @@ struct Reading {
     path: String,
     plus: bool,
     offset: u64,
-    /// Since when its listing may be.
+    /// The number of changes at the earliest start of its listing.
     changes: usize,
     names: Vec<(String, Is)>,
     is_seen: bool,
@@ -87,7 +87,7 @@ struct Reading {
 struct Model {
     mount: Mount,
     keys: BTreeMap<String, u64>,
-    /// What all paths were after each change, and when it was.
+    /// The state of all paths after each change, and its time.
     history: Vec<(Duration, BTreeMap<String, Is>)>,
     inodes: HashMap<InodeNo, (String, Is)>,
     counts: BTreeMap<InodeNo, u64>,
@@ -138,7 +138,7 @@ impl Model {
         self.history.push((self.mount.clock.now(), paths));
     }
 
-    /// What a path was at each time from `since` on, or after the change number `changes`, whichever is earlier.
+    /// All states of a path since a time or a change, whichever is earlier.
     fn was(&self, path: &str, since: Duration, changes: usize) -> Vec<Is> {
         let first_later = self.history.partition_point(|(at, _)| *at < since);
         let first = changes.min(first_later).saturating_sub(1);
@@ -148,11 +148,11 @@ impl Model {
             .collect()
     }
 
-    /// Whether an operation may say that a path is this.
+    /// Checks that an operation may report this state of a path.
     #[track_caller]
     fn check(&self, path: &str, is: Is, operation: &Operation) {
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        // That there is nothing is never older than the question.
+        // An absence is never older than the request.
         let age = match is {
             Is::Nothing => Duration::ZERO,
             _ if self.listed.contains(parent) => FILE_TTL + LISTING_AGE_MAX,
@@ -162,7 +162,8 @@ impl Model {
             Is::Nothing => self.was(path, Duration::MAX, operation.changes),
             _ => self.was(path, operation.began.saturating_sub(age), operation.changes),
         };
-        // Asked for as a directory while it was a file, and as a file when it was a directory.
+        // The path was looked up as a directory while it was a file, and as a file when it was a
+        // directory.
         let is_torn = is != Is::Directory
             && was.contains(&Is::Directory)
             && was.iter().any(|was| *was != Is::Directory);
@@ -172,7 +173,7 @@ impl Model {
         );
     }
 
-    /// The kernel is given an entry.
+    /// Records that the kernel got an entry.
     fn given(&mut self, path: &str, attributes: &Attributes) {
         let is = is(attributes);
         let known = self
@@ -271,7 +272,7 @@ impl Model {
 
     fn open_directory(&mut self, index: usize) {
         let (ino, path) = self.directory(index);
-        // Opening a directory waits for nothing.
+        // `opendir` does not wait.
         let handle = now(self.mount.fs.open_directory(ino)).unwrap();
         let reading = Reading {
             ino,
@@ -313,7 +314,8 @@ impl Model {
         let (offset, plus) = (reading.offset, reading.plus);
         if offset == 0 {
             reading.names.clear();
-            // Where nothing was seen yet there is nothing to rewind: what was asked for since `opendir` is good.
+            // Before the first entry a rewind has no effect: answers to requests since `opendir`
+            // are valid.
             if std::mem::take(&mut reading.is_seen) {
                 reading.changes = changes;
             }
@@ -343,7 +345,8 @@ impl Model {
 
     fn forget(&mut self, index: usize, count: u64) {
         let Some(ino) = self.known(index) else { return };
-        // Linux forgets an inode only when no operation of its is on the way and no handle is open on it.
+        // Linux forgets an inode only when none of its operations is in flight and no handle is
+        // open on it.
         let is_used = |operation: &Operation| match &operation.about {
             About::Inode(other) => *other == ino,
             About::Path(path) => path.starts_with(&self.inodes[&ino].0),
@@ -354,7 +357,7 @@ impl Model {
         {
             return;
         }
-        // What is below holds a directory in the kernel, also when its name is gone.
+        // A child keeps its directory in the kernel, even when the directory's name is gone.
         let below = format!("{}/", self.inodes[&ino].0);
         let mut others = self.counts.keys();
         let is_parent = others.any(|other| self.inodes[other].0.starts_with(&below));
@@ -378,7 +381,7 @@ impl Model {
         }
     }
 
-    /// Takes in what has ended. Each operation is polled, as whoever brings an answer would.
+    /// Polls each operation, as the thread that delivers an answer would, and records the outcomes.
     fn settle(&mut self) {
         let mut index = 0;
         while index < self.in_the_air.len() {
@@ -390,7 +393,7 @@ impl Model {
             let operation = self.in_the_air.swap_remove(index);
             self.is_done(&operation.about);
             self.ended(&operation, outcome);
-            // It may have brought what others wait for.
+            // Its end may have woken others.
             index = 0;
         }
     }
@@ -413,7 +416,7 @@ impl Model {
             (About::Inode(ino), Outcome::Opened(Ok(opened))) => {
                 let (path, is) = self.inodes[ino].clone();
                 let since = operation.began.saturating_sub(OPEN_FRESH_MAX);
-                // It may be shadowed by now; the version is the newest.
+                // A directory may hide it by now; the version is the newest.
                 let was = self.was(&path, since, operation.changes);
                 assert!(
                     was.contains(&is) || was.contains(&Is::Directory),
@@ -463,9 +466,9 @@ impl Model {
             }
             let child = join(&path, &entry.name);
             let is = is(&entry.entry.attributes);
-            // A listing is never older than what began it.
+            // A listing is never older than its request.
             let was = self.was(&child, Duration::MAX, changes);
-            // The known inode's version may be the newer one: it was asked for later.
+            // The known inode's version may be the newer one: its request was later.
             let is_newer = plus
                 && self
                     .inodes
@@ -488,7 +491,7 @@ impl Model {
         }
     }
 
-    /// What was there all the time has been listed.
+    /// Checks that every entry that existed all the time was listed.
     fn listed_all(&self, handle: HandleNo) {
         let reading = &self.directories[&handle];
         let names = self.history.iter().flat_map(|(_, paths)| paths.keys());
@@ -511,7 +514,7 @@ impl Model {
         }
     }
 
-    /// The kernel lets go of everything, in any order.
+    /// The kernel forgets all inodes, in any order.
     fn finish(mut self, order: &[usize]) {
         self.in_the_air.clear();
         let fs = Arc::clone(&self.mount.fs);
@@ -523,7 +526,7 @@ impl Model {
         }
         for index in order.iter().cycle() {
             let Some(ino) = self.known(*index) else { break };
-            // One lookup at a time, so that counts of several inodes go down together.
+            // One lookup at a time, so that the counts of several inodes decrease together.
             let left = self.counts.get_mut(&ino).unwrap();
             *left -= 1;
             if *left == 0 {
@@ -581,7 +584,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    // `PROPTEST_CASES=100000` asks for more.
+    // `PROPTEST_CASES=100000` runs more.
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 8 * ProptestConfig::default().cases, ..ProptestConfig::default() })]
 
     #[test]
@@ -602,10 +605,10 @@ fn a_lookup_that_joins_an_older_one_finds_what_was_written_between() {
     let lookup = || Box::pin(mount.fs.lookup(InodeNo::ROOT, OsStr::new("new")));
     let (mut older, mut younger) = (lookup(), lookup());
     waits(&mut older);
-    // S3 has answered; nobody has heard of it yet.
+    // S3 has answered; no operation has read the answer yet.
     mount.bucket.deliver_all();
     mount.bucket.put_object("new", "new");
-    // It hears the answer that is too old for it, and asks once more.
+    // The younger operation reads an answer that is too old for it, and asks once more.
     waits(&mut younger);
     mount.bucket.deliver_all();
     assert_eq!(now(younger).unwrap().attributes.size, 3);

@@ -1,4 +1,4 @@
-//! `copy_file_range`: what the server copies, what is read and written, and what the copy carries.
+//! `copy_file_range`: server-side copies, read and written bytes, and the headers of the copy.
 
 use mountpoint_client::types::{Key, ObjectHeaders};
 
@@ -23,12 +23,12 @@ struct Copying {
     written: Vec<u8>,
 }
 
-/// What is put into the new file, one after the other.
+/// Pieces of the new file, in order.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Bytes of the old file, copied if that can be.
+    /// Bytes of the old file, which the server copies.
     Copied(usize, usize),
-    /// Bytes of the old file, and it cannot be.
+    /// Bytes of the old file, which the server cannot copy.
     Refused(usize, usize),
     /// Other bytes.
     Write(usize),
@@ -94,7 +94,7 @@ impl Copying {
     }
 }
 
-/// Requests besides HEADs that `steps` and the close take, by their first letters: Get, Put, Copy, multipart.
+/// Checks the requests besides HEADs that `steps` and the close take.
 #[track_caller]
 fn check(size: usize, steps: &[Step], expected: &[(Operation, usize)]) {
     let mut copying = Copying::new(size);
@@ -157,13 +157,13 @@ fn ranges_become_parts() {
         &[Copied(0, 8 * MIB), Write(5 * MIB), Copied(0, 8 * MIB)],
         &multipart(2, 1),
     );
-    // Bytes that were not sent yet, and are enough for a part.
+    // Unsent bytes, enough for a part.
     check(
         12 * MIB,
         &[Copied(0, 8 * MIB), Write(9 * MIB), Refused(0, 8 * MIB)],
         &multipart(1, 2),
     );
-    // Nothing of the file, nothing behind its end.
+    // An empty range, at the end of the source.
     check(10, &[Copied(10, 5), Write(1)], &[(Operation::PutObject, 1)]);
 }
 
@@ -183,7 +183,7 @@ fn what_s3_takes_no_part_of_is_left_to_the_kernel() {
         &[Copied(0, 6 * MIB), Write(3), Refused(0, 8 * MIB)],
         &multipart(1, 1),
     );
-    // An upload with checksums has no copies in it.
+    // An upload with checksums contains no copies.
     check(
         12 * MIB,
         &[Write(10 * MIB), Refused(0, 8 * MIB)],
@@ -247,7 +247,7 @@ fn only_what_is_open_that_way_is_copied() {
         let copied = now(fs.copy_range(from, to, 5));
         assert!(matches!(copied, Err(FsError::OneWay(_))), "{copied:?}");
     }
-    // Not behind what was written.
+    // A copy behind the end of the written bytes is refused.
     let copied = now(fs.copy_range(from, (copying.to, 1), 6 << 20));
     assert!(matches!(copied, Err(FsError::Unsupported(_))), "{copied:?}");
     assert!(copying.mount.bucket.take_log().records().is_empty());

@@ -1,4 +1,4 @@
-//! Reading files that somebody goes on writing.
+//! Reading files that another handle continues to write.
 
 use super::writing::{create, write};
 use super::*;
@@ -7,7 +7,7 @@ use crate::operation::{RenameMode, Stop, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// A log that is synchronised after each line, and that somebody follows.
+/// A log that is synchronised after each line, and a reader that follows it.
 #[test]
 fn who_follows_a_file_reads_what_is_synchronised_and_hinders_nobody() {
     let mount = Mount::immediate(&[]);
@@ -23,7 +23,7 @@ fn who_follows_a_file_reads_what_is_synchronised_and_hinders_nobody() {
     assert_eq!(read(0, false).unwrap(), b"one\n");
     write(&mount, log, 4, b"two\n");
     assert_eq!(now(mount.fs.attributes(ino)).unwrap().size, 8);
-    // What the bucket does not hold is not read, and no page is filled with less than there will be.
+    // Unstored bytes are not read, and no page is filled before its bytes are stored.
     assert_eq!(read(4, false).unwrap(), b"");
     assert!(matches!(read(4, true), Err(FsError::Stale(_))));
     let another = now(mount.fs.open(ino, READ));
@@ -36,7 +36,7 @@ fn who_follows_a_file_reads_what_is_synchronised_and_hinders_nobody() {
     mount.fs.release(second.handle);
     now(mount.fs.flush(log, &OPENER)).unwrap();
     assert_eq!(read(2, false).unwrap(), b"e\ntwo\nthree\n");
-    // One descriptor was closed, and another may be open: who opens it now does not hinder that.
+    // One descriptor was closed, and another may be open: a new reader does not fail its writes.
     let third = now(mount.fs.open(ino, READ)).unwrap();
     assert!(third.grows && third.direct_io && !third.keep_cache);
     write(&mount, log, 14, b"four");
@@ -46,11 +46,11 @@ fn who_follows_a_file_reads_what_is_synchronised_and_hinders_nobody() {
     mount.fs.release(third.handle);
     mount.fs.release(log);
     assert_eq!(read(0, false).unwrap().len(), 18);
-    // The last one was closed: who opens it now may keep what it reads.
+    // The last one was closed: a new reader may keep its pages.
     let fourth = now(mount.fs.open(ino, READ)).unwrap();
     assert!(!fourth.grows);
     mount.fs.release(fourth.handle);
-    // Somebody else's object is not what is followed.
+    // Another client's object does not continue the followed one.
     mount.bucket.put_object("log", "another's");
     match read(8, false) {
         Ok(newer) => assert_eq!(newer, b"three\n"),
@@ -61,7 +61,8 @@ fn who_follows_a_file_reads_what_is_synchronised_and_hinders_nobody() {
     assert_eq!(mount.fs.inode_count(), 0);
 }
 
-/// The newest version is known before the reader hears of it: a read that finds its version replaced goes on in that.
+/// The mount knows the newest version before the reader does. A read that finds its version
+/// replaced continues there.
 #[test]
 fn who_follows_a_large_file_goes_on_in_its_next_version() {
     let mount = Mount::immediate(&[]);
@@ -88,7 +89,7 @@ fn who_follows_a_large_file_goes_on_in_its_next_version() {
     assert_eq!(mount.fs.inode_count(), 0);
 }
 
-/// Who is about to follow a file while another writer replaces it does not read on in that.
+/// A reader that begins to follow a file does not follow another writer's replacement.
 #[test]
 fn who_would_follow_a_writer_does_not_follow_the_next_one() {
     #[derive(Debug, PartialEq, Eq)]
@@ -122,7 +123,7 @@ fn who_would_follow_a_writer_does_not_follow_the_next_one() {
         store(log);
         let mut opening = Box::pin(mount.fs.open(ino, READ));
         waits(&mut opening);
-        // It is answered, and the answer is not looked at yet.
+        // The request is answered, and the answer is not read yet.
         mount.bucket.deliver_all();
         let truncate = WriteOptions {
             truncate: true,
@@ -159,7 +160,7 @@ fn who_would_follow_a_writer_does_not_follow_the_next_one() {
     }
 }
 
-/// A read that another version overtakes again and again gives up, and its file is still what its name means.
+/// A read that new versions overtake repeatedly gives up, and keeps its name valid.
 #[test]
 fn who_follows_a_file_that_is_stored_all_the_time_leaves_it_its_name() {
     let options = SimOptions {
@@ -196,7 +197,7 @@ fn who_follows_a_file_that_is_stored_all_the_time_leaves_it_its_name() {
     assert_eq!(now(reading).unwrap().len(), len);
 }
 
-/// A directory bucket's rename keeps the version: only the key is another one.
+/// A directory bucket's rename keeps the version: only the key changes.
 #[test]
 fn who_follows_a_file_reads_it_under_its_new_name() {
     for directory_bucket in [true, false] {

@@ -1,4 +1,4 @@
-//! Directories of many pages, in virtual time: each request takes 50 ms and the reader none.
+//! Directories of many pages, in virtual time. Each request takes 50 ms and the reader none.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use crate::config::limits::{LIST_AHEAD_PAGES_MAX, LIST_REQUESTS_MAX};
 
 const DELAY: Duration = Duration::from_millis(50);
 
-/// A mount whose requests take their time.
+/// A mount whose requests take virtual time.
 struct Virtual {
     mount: Mount,
     due: BTreeMap<RequestId, Duration>,
@@ -39,7 +39,7 @@ impl Virtual {
         }
     }
 
-    /// Runs an operation to its end; requests that it does not wait for stay in the air.
+    /// Runs an operation to its end. Requests that it does not wait for stay in flight.
     fn run<T>(&mut self, operation: impl Future<Output = T>) -> T {
         let mut operation = pin!(operation);
         loop {
@@ -64,7 +64,7 @@ impl Virtual {
         }
     }
 
-    /// All names of the root, `batch` at a time, and how long it took. Errors are tried again.
+    /// All names of the root, `batch` at a time, and the duration. Failed reads are repeated.
     fn list(&mut self, batch: usize) -> (Vec<String>, Duration) {
         let start = self.mount.clock.now();
         let fs = Arc::clone(&self.mount.fs);
@@ -104,7 +104,7 @@ fn a_large_directory_is_listed_many_times_faster_than_page_by_page() {
     assert!(lists <= 115, "{lists} requests");
     assert!(general.in_the_air_max <= LIST_REQUESTS_MAX);
 
-    // In a directory bucket there is no key to begin behind.
+    // A directory bucket has no key order to begin behind.
     let options = SimOptions {
         directory_bucket: true,
         ..SimOptions::default()
@@ -200,7 +200,7 @@ fn two_readers_of_a_large_directory_and_one_that_goes_back() {
     for turn in 0.. {
         let (offset, names) = &mut readers[usize::from(turn % 3 == 0)];
         let mut sink = Sink::new(700);
-        // Offset 0 would rewind under the other one.
+        // Offset 0 would rewind the other reader's listing.
         let from = if *offset == 0 && turn > 0 { 2 } else { *offset };
         mount
             .run(fs.read_directory(handle, from, false, &mut sink))
@@ -219,7 +219,7 @@ fn two_readers_of_a_large_directory_and_one_that_goes_back() {
         names.extend(shown(&sink.entries));
     }
     assert!(readers.iter().all(|(_, names)| *names == expected));
-    // `seekdir` to where `telldir` was, while keys come and go.
+    // `seekdir` to an earlier `telldir`, while keys appear and vanish.
     for (index, (offset, name)) in offsets.iter().enumerate().step_by(7) {
         mount
             .mount

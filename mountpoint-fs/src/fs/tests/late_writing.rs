@@ -1,9 +1,9 @@
-//! Files that are opened for writing without `O_TRUNC`, in the order of what is done with them first.
+//! Files opened for writing without `O_TRUNC`, by their first operations.
 
 use super::*;
 use crate::operation::{AttributeChange, WriteOptions};
 
-/// `a`, which may be replaced, and appended to if `append` says so.
+/// Mounts `a`, which may be replaced, and appended to if `append` is set.
 fn mount(append: bool) -> Mount {
     let write = WriteConfig {
         allow_overwrite: true,
@@ -17,7 +17,7 @@ fn mount(append: bool) -> Mount {
     Mount::with_write(options, "", &["a"], write)
 }
 
-/// How the file is opened.
+/// The mode of the open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     WriteOnly,
@@ -44,7 +44,7 @@ fn said<T>(future: impl Future<Output = Result<T, FsError>>) -> Result<T, String
     now(future).map_err(|error| format!("{error:?}"))
 }
 
-/// `ftruncate`: the size that it has then.
+/// `ftruncate`. Returns the size afterwards.
 fn cut(mount: &Mount, ino: InodeNo, handle: HandleNo, size: u64) -> Result<u64, String> {
     let change = AttributeChange {
         size: Some(size),
@@ -80,7 +80,7 @@ fn what_is_closed_unchanged_is_left_alone() {
         now(mount.fs.flush(handle, &OPENER)).unwrap();
         mount.fs.release(handle);
         assert_eq!(changes(&mount), 0, "{mode:?}");
-        // Nobody has it open any more.
+        // No handle is open.
         let (ino, handle) = (ino, open(&mount, mode).1);
         assert_eq!(cut(&mount, ino, handle, 0), Ok(0));
     }
@@ -96,7 +96,7 @@ fn cut_to_nothing_it_is_replaced_when_it_is_closed() {
         }
         assert_eq!(cut(&mount, ino, handle, 0), Ok(0));
         assert_eq!(content(&mount), BEFORE, "until it is closed");
-        // It has an end and nothing in front of it.
+        // The file is empty.
         assert!(
             now(mount.fs.read(handle, 0, 100, false))
                 .unwrap()
@@ -153,8 +153,9 @@ fn cut_to_fewer_bytes_s3_shortens_it_and_what_follows_is_its_end() {
     mount.fs.release(handle);
 }
 
-/// The opener gives the file to a child and closes it; the child makes the first change and ends. An opener that has moved
-/// its descriptor goes on.
+/// The opener gives the file to a child and closes it. The child makes the first change and ends.
+///
+/// An opener that has duplicated its descriptor continues to write.
 #[test]
 fn a_child_replaces_what_its_opener_has_closed_unchanged() {
     for mode in MODES {
@@ -196,7 +197,8 @@ fn a_child_replaces_what_its_opener_has_closed_unchanged() {
     }
 }
 
-/// The bytes at the end are appended, where that is allowed; what would replace others is refused for good.
+/// A write at the end appends, where that is allowed. A write of existing bytes is refused for
+/// good.
 #[test]
 fn a_first_write_at_the_end_appends_and_any_other_is_refused() {
     for mode in MODES {
@@ -280,7 +282,7 @@ fn of_two_that_opened_it_the_first_to_change_it_writes_it() {
     assert_eq!(content(&mount), b"second");
 }
 
-/// Somebody else's bytes are not lost.
+/// Another client's bytes are not lost.
 #[test]
 fn an_object_that_was_replaced_meanwhile_is_not_appended_to() {
     let mount = mount(true);

@@ -12,7 +12,7 @@ use crate::config::limits::{CROWD_LOOKUPS, FILE_TTL};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// `expected`: the kind and size in text, or the error's first word.
+/// The kind and size as a text, or the error's first word.
 fn told(outcome: Result<Entry, FsError>) -> String {
     match outcome {
         Ok(entry) if entry.attributes.kind == FileKind::Directory => "directory".to_owned(),
@@ -56,7 +56,7 @@ fn which_names_there_are() {
     check(&["a/"], "a", "directory");
     check(&["a/"], "a/b", "NotFound");
     check(&["a/", "a/b"], "a/b", "file 14");
-    // Hidden keys; what is in front of the hidden component is there.
+    // Hidden keys; the components before the hidden one exist.
     check(&["a//b"], "a", "directory");
     check(&["a//b"], "a/b", "NotFound");
     check(&["a/./b"], "a/b", "NotFound");
@@ -133,7 +133,7 @@ fn only_the_mounted_prefix_is_seen() {
     assert!(keys.iter().all(|key| key.starts_with("p/q/")), "{keys:?}");
 }
 
-/// Keys of what is in the air, with what asks for them.
+/// Keys of requests in flight, with their operations.
 fn asked(mount: &Mount) -> Vec<(Operation, String)> {
     let pending = mount.bucket.pending_requests();
     pending.into_iter().map(|r| (r.operation, r.key)).collect()
@@ -160,7 +160,7 @@ fn what_a_lookup_saw_below_answers_the_next_ones() {
     mount.walk("a/x");
     mount.walk("apple");
     assert_eq!(mount.requests(), (0, 1, 0));
-    // What was not there is asked for, each time.
+    // An absent name is looked up each time.
     let a = mount.walk("a");
     for _ in 0..2 {
         assert_eq!(told(mount.lookup(a, "new")), "NotFound");
@@ -169,7 +169,7 @@ fn what_a_lookup_saw_below_answers_the_next_ones() {
     mount.bucket.put_object("a/new", "new");
     assert_eq!(told(mount.lookup(a, "new")), "file 3");
     assert_eq!(mount.requests(), (0, 1, 0));
-    // It is valid as long as what it is about was.
+    // A listing is valid as long as its answer.
     mount.clock.advance(FILE_TTL - Duration::from_millis(1));
     assert_eq!(mount.lookup(a, "x").unwrap().ttl, Duration::from_millis(1));
     assert_eq!(mount.requests(), (0, 0, 0));
@@ -178,7 +178,7 @@ fn what_a_lookup_saw_below_answers_the_next_ones() {
     assert_eq!(mount.requests(), (0, 1, 0));
 }
 
-/// More keys are between the file `a` and what is below a directory `a` than a lookup asks for.
+/// Between `a` and the keys below `a/` are more keys than a lookup lists.
 #[test]
 fn a_crowded_name_is_two_requests() {
     let siblings: Vec<String> = (0..150).map(|number| format!("a-{number:03}/x")).collect();
@@ -269,7 +269,7 @@ fn errors_of_a_lookup() {
         let mount = Mount::immediate(&["a", "d/x"]);
         mount.bucket.fail_next(operation, 1, kind);
         assert_eq!(told(mount.lookup(ROOT, name)), expected);
-        // Nothing is remembered of it.
+        // The mount remembers nothing of it.
         assert_ne!(told(mount.lookup(ROOT, name)), expected);
     }
     let list = Operation::ListObjectsV2;
@@ -288,7 +288,7 @@ fn many_lookups_of_one_directory_become_a_listing_of_it() {
         .map(|key| Box::pin(mount.fs.lookup(ROOT, OsStr::new(key))))
         .collect();
     lookups.iter_mut().for_each(waits);
-    // All of them at once: a few names, and the directory for the others.
+    // All of them at once: a few single names, and the directory for the others.
     let names = usize::try_from(CROWD_LOOKUPS).unwrap();
     assert_eq!(asked(&mount).len(), names + 1);
     assert_eq!(asked(&mount)[names].1, "");
@@ -299,7 +299,7 @@ fn many_lookups_of_one_directory_become_a_listing_of_it() {
     assert_eq!(mount.fs.inode_count(), 200);
 }
 
-/// A name that is not there, looked up among many that are.
+/// An absent name, looked up among many existing ones.
 #[test]
 fn absence_is_told_by_a_listing_that_was_asked_for_it() {
     let keys: Vec<String> = (0..200).map(|number| format!("n{number:03}")).collect();
@@ -311,7 +311,7 @@ fn absence_is_told_by_a_listing_that_was_asked_for_it() {
     first.iter_mut().for_each(waits);
     let mut absent = lookup("absent");
     waits(&mut absent);
-    // It joins a listing that was under way, which may have missed it.
+    // It joins a listing in flight, which may have missed the name.
     mount.clock.advance(Duration::from_millis(1));
     let mut late = lookup("late");
     waits(&mut late);
@@ -347,7 +347,7 @@ fn identical_lookups_share_their_requests() {
         .collect();
     lookups.iter_mut().for_each(waits);
     assert_eq!(mount.bucket.pending_requests().len(), 1);
-    // The one that began drops out; the others do not notice.
+    // The lookup that began the request is dropped; the others do not notice.
     drop(lookups.remove(0));
     mount.bucket.deliver_all();
     let inos: Vec<InodeNo> = lookups
@@ -360,7 +360,7 @@ fn identical_lookups_share_their_requests() {
     mount.fs.forget(inos[0], 1);
     assert_eq!(mount.fs.inode_count(), 0);
     assert_eq!(mount.requests(), (0, 1, 0));
-    // Who comes later asks again.
+    // A later lookup asks again.
     waits(&mut Box::pin(mount.fs.lookup(ROOT, OsStr::new("a"))));
     assert_eq!(mount.requests(), (0, 1, 0));
 }
@@ -384,7 +384,7 @@ fn one_version_is_one_inode() {
         (0o644, 1, 10, 20)
     );
     assert_eq!(mount.lookup(ROOT, "a").unwrap().attributes, first);
-    // The same bytes again, at another time.
+    // Equal bytes, written at another time.
     mount.bucket.put_object("a", "content of a");
     let again = mount.lookup(ROOT, "a").unwrap().attributes;
     assert_eq!(again.ino, first.ino);
@@ -422,7 +422,7 @@ fn a_name_of_another_kind_is_another_inode() {
         now(mount.fs.attributes(directory.ino)),
         Err(FsError::Stale(_))
     ));
-    // The child keeps its parent until it goes.
+    // The child keeps its parent in the table.
     mount.fs.forget(directory.ino, 1);
     mount.clock.advance(FILE_TTL);
     assert!(matches!(
@@ -515,7 +515,7 @@ fn archived_objects_are_seen_but_not_readable() {
             _ => mount.fs.release(opened.unwrap().handle),
         }
     }
-    // A restored copy appears: the same version, and readable.
+    // A restored copy appears: an equal version, and readable.
     let cold = mount.lookup(ROOT, "cold").unwrap().attributes.ino;
     mount.bucket.insert(SimObject {
         restored: true,
@@ -525,7 +525,7 @@ fn archived_objects_are_seen_but_not_readable() {
     assert_eq!((restored.ino, restored.mode), (cold, 0o644));
 }
 
-/// A slow answer from before the object was replaced arrives after a fast one from behind it.
+/// A slow answer from before the replacement of an object arrives after a newer one.
 #[test]
 fn answers_that_overtake_each_other() {
     let mount = Mount::manual(&["a"]);
@@ -542,13 +542,13 @@ fn answers_that_overtake_each_other() {
     now(read).unwrap();
     let listed = sink.entries[2].entry.attributes;
     assert_eq!(listed.size, 3);
-    // What it says is not what is known by now, so it asks once more.
+    // Its answer contradicts newer knowledge, so it asks once more.
     waits(&mut slow);
     mount.bucket.deliver_all();
     assert_eq!(now(slow).unwrap().attributes, listed);
 }
 
-/// A listing that was asked for before a lookup and handed out after it.
+/// A listing that was requested before a lookup and returned after it.
 #[test]
 fn a_listing_makes_nothing_valid_that_it_contradicts() {
     for is_same in [true, false] {
@@ -574,7 +574,7 @@ fn a_listing_makes_nothing_valid_that_it_contradicts() {
         let left = if is_same { FILE_TTL } else { Duration::ZERO };
         assert_eq!(listed.ttl, left);
         mount.clock.advance(Duration::from_millis(700));
-        // From the page, or by asking.
+        // From the page, or by a request.
         let mut again = look();
         assert_eq!((&mut again).now_or_never().is_some(), is_same);
         let mut attributes = Box::pin(mount.fs.attributes(found.ino));
@@ -606,10 +606,10 @@ fn an_answer_of_two_requests_is_valid_from_the_first_on() {
     let ino = entry.attributes.ino;
     let left = now(mount.fs.attributes(ino)).unwrap().ttl;
     assert_eq!(left, FILE_TTL - millis(400));
-    // The version was heard at 100 ms: that is too long ago for an open.
+    // The version was received at 100 ms: too long ago for an open.
     waits(&mut Box::pin(mount.fs.open(ino, READ)));
 
-    // Who joins when the first of the answers is too old asks anew.
+    // A lookup that joins when the first of the answers is too old asks again.
     let mount = Mount::manual(&keys.iter().map(String::as_str).collect::<Vec<_>>());
     let look = || Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
     let mut first = look();

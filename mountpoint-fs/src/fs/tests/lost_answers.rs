@@ -1,5 +1,6 @@
-//! Changes whose answer was lost, and the bucket cannot be asked whether they were made: nobody is told that somebody else
-//! was first.
+//! Changes without an answer, in a bucket that does not tell their outcome.
+//!
+//! No application is told that another client was first.
 
 use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Fault, FaultRule, When};
@@ -13,7 +14,7 @@ const ROOT: InodeNo = InodeNo::ROOT;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     MakeDirectory,
-    /// Its marker looks as any other.
+    /// A marker, which looks like any other one.
     MakeMarker,
     SymbolicLink,
     Empty,
@@ -40,7 +41,7 @@ impl Change {
         Mount::with_write(options, "", &["f", "d/f"], write)
     }
 
-    /// `ino` is that of `f`.
+    /// Makes the change; `ino` is that of `f`.
     fn make(self, mount: &Mount, ino: InodeNo) -> Result<(), FsError> {
         let fs = &mount.fs;
         let (f, new) = (OsStr::new("f"), OsStr::new("new"));
@@ -70,7 +71,7 @@ impl Change {
 #[test]
 fn what_cannot_be_told_is_not_said_to_be_done_by_somebody_else() {
     use Change::*;
-    // What is sent again, and which of the questions behind it fails.
+    // The change, its repeated request, and the failing check after it.
     for (change, operation, asked) in [
         (MakeDirectory, Operation::PutObject, 1),
         (MakeMarker, Operation::PutObject, 1),

@@ -1,8 +1,9 @@
 //! Random operations against a model of the semantics.
 //!
-//! The model is a set of keys. What an operation answers must be true now, or have been true within the validity;
-//! the absence of a name, and `open`, must always be true now. Inode numbers must name one version of one path for ever, and when
-//! the kernel has forgotten everything nothing may be left.
+//! The model is a set of keys. An operation's answer must be true now, or have been true within the
+//! validity; the absence of a name, and `open`, must always be true now. Inode numbers must name
+//! one version of one path for ever, and when the kernel has forgotten all inodes the table must be
+//! empty.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -25,7 +26,7 @@ enum Step {
     Wait(u64),
 }
 
-/// What a name is, and for a file its size, which says its version here.
+/// The kind of a name. A file's size identifies its version here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
     Nothing,
@@ -36,9 +37,9 @@ enum Is {
 struct Model {
     mount: Mount,
     keys: BTreeMap<String, u64>,
-    /// What paths were, and when they ceased to be that.
+    /// Former states of paths, and the times of their ends.
     was: HashMap<String, Vec<(Is, Duration)>>,
-    /// Every inode number that was ever seen: path, and what it is.
+    /// Every inode number that was ever seen, with its path and state.
     inodes: HashMap<InodeNo, (String, Is)>,
     /// The kernel's lookup counts.
     counts: BTreeMap<InodeNo, u64>,
@@ -98,7 +99,7 @@ impl Model {
         self.truth(path) == answer || was
     }
 
-    /// `key` is about to change, and with it what the paths are that lead to it.
+    /// Records that `key` and the paths that lead to it are about to change.
     fn changes(&mut self, key: &str) {
         let now = self.mount.clock.now();
         let ends = key.match_indices('/').map(|(end, _)| end);
@@ -111,7 +112,7 @@ impl Model {
         }
     }
 
-    /// The kernel was given an entry.
+    /// Records that the kernel got an entry.
     fn given(&mut self, path: &str, entry: &Entry) {
         let attributes = entry.attributes;
         let is = match attributes.kind {
@@ -208,7 +209,7 @@ impl Model {
         }
     }
 
-    /// `open(2)`: the path is looked up; if the open says that it is stale, once more.
+    /// `open(2)`: the path is looked up, and again if the open returns a stale error.
     fn open(&mut self, path: &str) {
         for attempt in 0..2 {
             let Some(entry) = self.walk(path) else { return };
@@ -217,7 +218,7 @@ impl Model {
             }
             match now(self.mount.fs.open(entry.attributes.ino, READ)) {
                 Ok(opened) => {
-                    // In the bucket it may be shadowed by now, but the version is the newest.
+                    // A directory may hide it in the bucket by now, but the version is the newest.
                     let newest = self.keys.get(path).copied();
                     assert_eq!(newest, Some(entry.attributes.size), "{path}");
                     return self.open.push(opened.handle);
@@ -282,7 +283,7 @@ impl Model {
         }
     }
 
-    /// The kernel lets go of everything.
+    /// The kernel forgets all inodes.
     fn finish(mut self) {
         for handle in std::mem::take(&mut self.open) {
             self.mount.fs.release(handle);

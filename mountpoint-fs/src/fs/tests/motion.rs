@@ -1,4 +1,4 @@
-//! Names that a rename or a removal is taking away while others want to change what is below them.
+//! Changes below names that a rename or a removal is taking away.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +13,9 @@ use crate::operation::{AttributeChange, RenameMode, Stop, TimeChange, WriteOptio
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// A bucket that answers when the test says so, on a server that `knows_conditions`, with `keys` and a file that was
-/// synchronised and is open.
+/// A bucket that answers on the test's command, with `keys` and an open, synchronised file.
+///
+/// The server takes conditions if it `knows_conditions`.
 struct Synchronised {
     mount: Mount,
     handle: HandleNo,
@@ -69,8 +70,9 @@ fn content(mount: &Mount, key: &str) -> Option<Vec<u8>> {
     Some(mount.bucket.object(key)?.content.to_vec())
 }
 
-/// Whenever a writer wants to go on while its name, or that of a directory above it, is taken away: it is refused, may try
-/// again, and is told then that the name is gone. Nothing comes back under the old one.
+/// A writer whose name, or a parent's, is being taken away may retry.
+///
+/// The retry fails because the name is gone. The old name does not come back.
 #[test]
 fn a_synchronised_writer_that_goes_on_during_a_rename_brings_no_old_name_back() {
     for (keys, directory, from, old, new) in [
@@ -95,7 +97,7 @@ fn a_synchronised_writer_that_goes_on_during_a_rename_brings_no_old_name_back() 
                 }
                 let is_over = outcome.is_some();
                 let resumed = file.write(3, b"two");
-                // It closes while the rename goes on, and whatever it sends is answered last.
+                // The close runs during the rename, and its requests are answered last.
                 let storing = drive(mount, async {
                     let (renamed, stored) = futures::join!(
                         async {
@@ -133,7 +135,7 @@ fn a_synchronised_writer_that_goes_on_during_a_rename_brings_no_old_name_back() 
     }
 }
 
-/// A rename that fails hinders a writer no longer than it lasts.
+/// A failed rename blocks a writer no longer than it lasts.
 #[test]
 fn a_writer_goes_on_after_a_rename_that_failed() {
     for (directory, from, key) in [("", "log", "log"), ("d/s", "d", "d/s/log")] {
@@ -158,7 +160,7 @@ fn a_writer_goes_on_after_a_rename_that_failed() {
     }
 }
 
-/// Nor one that is to make its first change meanwhile.
+/// A failed rename blocks a first change no longer either.
 #[test]
 fn the_first_write_of_an_open_file_is_made_after_a_rename() {
     let file = Synchronised::new(&[], "", true);
@@ -184,7 +186,8 @@ fn the_first_write_of_an_open_file_is_made_after_a_rename() {
     assert_eq!(content(mount, "d/x"), None);
 }
 
-/// What would be made or changed below a directory that is renamed would stay under its old name, or come back.
+/// No change begins below a directory during its rename. Its object would stay under the old name,
+/// or come back.
 #[test]
 fn nothing_is_begun_below_a_directory_that_is_renamed() {
     let file = Synchronised::new(&["d/s/x", "other/y"], "d/s", true);
@@ -248,7 +251,7 @@ fn nothing_is_begun_below_a_directory_that_is_renamed() {
             "{what}: {refused:?}"
         );
     }
-    // Elsewhere everything goes on.
+    // Other directories are not affected.
     fs.create(other, name, how, Opener::UNSEEN).unwrap();
     drive(mount, fs.unlink(other, OsStr::new("y"))).unwrap();
     drive(mount, renaming).unwrap();
@@ -284,7 +287,7 @@ fn a_rename_waits_for_a_removal_below_it() {
     fs.release(file.handle);
 }
 
-/// Where something is being removed at every moment a rename has an end all the same: at a signal, or after its time.
+/// A rename below which removals never cease ends nevertheless. At a signal, or after its time.
 #[test]
 fn a_rename_waits_for_removals_until_a_signal_or_for_so_long() {
     let file = Synchronised::new(&["d/s/x", "d/s/y"], "d/s", true);
@@ -310,14 +313,14 @@ fn a_rename_waits_for_removals_until_a_signal_or_for_so_long() {
         matches!(outcome, Poll::Ready(Err(FsError::Interrupted))),
         "{outcome:?}"
     );
-    // One ends, another goes on.
+    // One removal ends, another continues.
     mount.clock.advance(RENAME_WAIT_MAX / 2);
     let pending = mount.bucket.pending_requests();
     mount.bucket.finish(pending[0].id);
     (&mut first).now_or_never().unwrap().unwrap();
     assert!(waits_on.was_woken());
     assert!(waits_on.poll(&mut renaming).is_pending());
-    // Nothing ends any more.
+    // No further removal ends.
     mount.clock.advance(RENAME_WAIT_MAX / 2);
     fs.give_back_idle();
     assert!(waits_on.was_woken());

@@ -1,4 +1,4 @@
-//! A directory that is renamed while somebody reads it, or looks a name up in it.
+//! A directory that is renamed during a read of it, or a lookup in it.
 
 use std::time::Duration;
 
@@ -36,7 +36,9 @@ impl Mount {
     }
 }
 
-/// It, or a directory above it, is renamed between two calls of `getdents`: no name is lost, but for those that were removed.
+/// The directory, or a parent, is renamed between two calls of `getdents`.
+///
+/// No name is lost, except removed ones.
 #[test]
 fn a_directory_that_is_read_is_renamed() {
     let keys: Vec<_> = (0..300).map(|number| format!("p/d/{number:03}")).collect();
@@ -74,7 +76,7 @@ fn a_directory_that_is_read_is_renamed() {
     }
 }
 
-/// A file that is replaced while its directory is read is there all the time.
+/// A file that is replaced while its directory is read is always listed.
 #[test]
 fn a_file_that_is_replaced_is_not_missed() {
     let mount = mount(Time::Immediate, &["d/a", "d/b", "d/c", "d/tmp"]);
@@ -96,7 +98,7 @@ fn a_file_that_is_replaced_is_not_missed() {
     );
 }
 
-/// A program that reads a directory slowly, while others change so much that some of it is forgotten, misses nothing.
+/// A slow reader of a directory misses nothing, although many changes evict some state.
 #[test]
 fn a_slow_reader_misses_nothing() {
     let mount = mount(Time::Immediate, &["d/a", "d/b", "d/c", "x", "y"]);
@@ -116,7 +118,7 @@ fn a_slow_reader_misses_nothing() {
     );
 }
 
-/// Who waits for an answer about a name, or a file, in a directory that is renamed meanwhile is told what it is there now.
+/// An operation that waits for a name in a renamed directory gets its new state.
 #[test]
 fn what_is_looked_up_in_a_directory_that_is_renamed_is_found() {
     let mount = mount(Time::Manual, &["d/a", "d/b"]);
@@ -133,7 +135,7 @@ fn what_is_looked_up_in_a_directory_that_is_renamed_is_found() {
     waits(&mut stat);
     mount.clock.advance(Duration::from_millis(1));
     mount.rename_to((ROOT, "d"), "e").unwrap();
-    // Somebody else makes another directory of the old name.
+    // Another client makes a new directory of the old name.
     mount.bucket.put_object("d/a", "theirs");
     mount.bucket.put_object("d/b", "theirs");
     let size = "content of d/a".len() as u64;
@@ -141,7 +143,7 @@ fn what_is_looked_up_in_a_directory_that_is_renamed_is_found() {
     assert_eq!(drive(&mount, stat).unwrap().size, size);
 }
 
-/// The same of a file that is renamed itself.
+/// An operation that waits for a file that is renamed itself finds it.
 #[test]
 fn a_file_that_is_renamed_is_still_there() {
     let mount = mount(Time::Manual, &["d/a"]);
@@ -157,7 +159,8 @@ fn a_file_that_is_renamed_is_still_there() {
     assert_eq!(drive(&mount, stat).unwrap().size, size);
 }
 
-/// A rename of a directory to an empty one that was made here stops halfway: what was moved is seen.
+/// A rename of a directory to an empty one that was made here stops halfway. Moved files are
+/// visible.
 #[test]
 fn what_half_a_rename_has_moved_is_seen() {
     let options = SimOptions::default();

@@ -1,5 +1,7 @@
-//! Every fault at every request of a change of names or attributes: what was said to be done is done, nothing is lost
-//! whatever was said, and the same change again comes to the same end.
+//! Every fault at every request of a change of names or attributes.
+//!
+//! A change that succeeded is done, nothing is lost whatever the answer, and an equal change again
+//! ends equally.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +49,7 @@ const CHANGES: [Change; 14] = [
     Change::RenameNatively,
 ];
 
-/// Keys and what they hold.
+/// Keys and their bytes.
 type Contents = BTreeMap<String, Vec<u8>>;
 
 impl Change {
@@ -123,7 +125,7 @@ impl Change {
         mount
     }
 
-    /// Looks up what the change is about, as the kernel does, and makes it.
+    /// Looks up the names of the change, as the kernel does, and makes it.
     fn make(self, mount: &Mount, inodes: &[Option<InodeNo>; 2]) -> Result<(), FsError> {
         let (fs, [f, d]) = (&mount.fs, *inodes);
         let (old, new) = (OsStr::new("f"), OsStr::new("g"));
@@ -161,14 +163,16 @@ impl Change {
         }
     }
 
-    /// Whether who repeats a change may be told this: that it was made, or that half of it was, and what is needed to go on.
+    /// Whether a repeated change may fail so.
+    ///
+    /// That is an error that tells that it was made, or that half of it was, and the remedy.
     fn may_be_told(self, error: &FsError, was_made: bool) -> bool {
         match self {
             Self::MakeDirectory | Self::SymbolicLink => {
                 was_made && matches!(error, FsError::Exists)
             }
             Self::Mode | Self::ModeOfDirectory | Self::Touch | Self::Shorten | Self::Empty => false,
-            // The copy of the first time is there, and without leave nothing is replaced.
+            // The copy of the first attempt exists, and without the flag nothing is replaced.
             Self::Rename if !was_made => matches!(error, FsError::NotPermitted(_)),
             // An object was gone when it was to be copied, and came back.
             Self::RenameDirectory if !was_made => matches!(error, FsError::NotEmpty),
@@ -193,7 +197,7 @@ fn contents(mount: &Mount) -> Contents {
     mount.bucket.keys().into_iter().map(content).collect()
 }
 
-/// Everything that there was is under one of its names, whole, as it was or as it is to be.
+/// Checks that every initial object is complete under one of its names, old or new.
 fn check_nothing_lost(change: Change, now: &Contents, case: &str) {
     let (before, after) = (change.before(), change.after());
     for (key, content) in now {
@@ -202,7 +206,7 @@ fn check_nothing_lost(change: Change, now: &Contents, case: &str) {
             .any(|all| all.get(key) == Some(content));
         assert!(is_known, "{case}: {key} holds something else");
     }
-    // What is under both names, or none, in either state is there.
+    // A key with two names or none exists in either state.
     for (key, content) in &before {
         if after.get(key) == Some(content) {
             assert_eq!(now.get(key), Some(content), "{case}: {key}");
@@ -220,7 +224,7 @@ fn check_nothing_lost(change: Change, now: &Contents, case: &str) {
     }
 }
 
-/// One case; `false` if the change takes fewer requests.
+/// Runs one case; `false` if the change takes fewer requests.
 fn check(change: Change, fault: &Fault, hit: u32, is_lasting: bool) -> bool {
     let case = format!("{change:?}, {fault:?} at {hit}, for ever: {is_lasting}");
     let mount = change.mount();
@@ -249,7 +253,7 @@ fn check(change: Change, fault: &Fault, hit: u32, is_lasting: bool) -> bool {
             check_nothing_lost(change, &there, &case);
         }
     }
-    // Again, as a user would: it was done, or it is done now.
+    // Again, as a user would: the change was done, or it is done now.
     mount.clock.advance(std::time::Duration::from_secs(60));
     let known = inodes(&mount);
     let was_made = there == change.after();
@@ -264,7 +268,7 @@ fn check(change: Change, fault: &Fault, hit: u32, is_lasting: bool) -> bool {
         }
     }
     let uploads = now(mount.bucket.list_uploads("")).unwrap().len();
-    // Only what was begun and not told of, or could not be ended, is left.
+    // Only an upload that was begun without an answer, or could not be aborted, may stay.
     let may_stay = is_lasting || matches!(fault, Fault::FailAfterwards(_) | Fault::Repeat);
     assert!(may_stay || uploads <= 1, "{case}: {uploads} uploads");
     was_hit
@@ -288,7 +292,7 @@ fn every_fault_at_every_request_of_a_change_loses_nothing() {
     for change in CHANGES {
         for fault in &faults {
             for is_lasting in [false, true] {
-                // Who says for ever that nothing is there is believed.
+                // A server that reports for ever that nothing exists is believed.
                 if is_lasting && *fault == Fault::Fail(ErrorKind::NotFound) {
                     continue;
                 }

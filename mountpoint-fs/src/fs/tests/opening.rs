@@ -22,7 +22,7 @@ fn an_open_behind_its_lookup_asks_nothing() {
     let opened = now(mount.fs.open(ino, READ)).unwrap();
     assert_eq!(mount.requests(), (0, 0, 0));
     assert!(!opened.keep_cache && !opened.direct_io);
-    // A lookup vouches for one open.
+    // A lookup is valid for one open.
     let direct = now(mount.fs.open(
         ino,
         OpenOptions {
@@ -31,13 +31,13 @@ fn an_open_behind_its_lookup_asks_nothing() {
         },
     ))
     .unwrap();
-    // What is read past the page cache is fetched, and the GET says whether it is the newest.
+    // A read past the page cache is fetched, and the GET proves its version the newest.
     assert_eq!(mount.requests(), (0, 0, 1));
     assert!(direct.direct_io);
     assert_ne!(opened.handle, direct.handle);
 }
 
-/// The kernel sends what a program wrote into a shared mapping; its pages then hold what no object does.
+/// The kernel sends writes to a shared mapping. Its pages then hold bytes of no object.
 #[test]
 fn pages_that_were_written_to_in_vain_are_not_kept() {
     let mount = Mount::immediate(&["a"]);
@@ -62,7 +62,7 @@ enum Overtaking {
     HasClosed,
 }
 
-/// What waits for S3, with all that S3 answers.
+/// Runs an operation that waits for S3, with all answers.
 #[track_caller]
 fn answered<T>(mount: &Mount, mut future: Answer<'_, T>) -> Result<T, FsError> {
     let ready = (&mut future).now_or_never();
@@ -70,8 +70,10 @@ fn answered<T>(mount: &Mount, mut future: Answer<'_, T>) -> Result<T, FsError> {
     ready.unwrap_or_else(|| now(future))
 }
 
-/// Between S3's answer to an open and what that makes of it the file may be written through this mount. The kernel's pages
-/// are of one version all the same: it asks again, and opens what there is.
+/// This mount may write the file while the answer to an open is in flight.
+///
+/// The kernel's pages are of one version nevertheless: the open asks again, and opens the current
+/// version.
 #[test]
 fn an_open_that_a_writer_has_overtaken_opens_what_was_written() {
     let large = usize::try_from(OPEN_FETCH_MAX + 1).unwrap();
@@ -97,7 +99,7 @@ fn an_open_that_a_writer_has_overtaken_opens_what_was_written() {
             let mut opening = Box::pin(mount.fs.open(ino, READ));
             waits(&mut opening);
             if writer != Overtaking::WasOpen {
-                // It is answered, and the answer is not looked at yet.
+                // The request is answered, and the answer is not read yet.
                 mount.bucket.deliver_all();
             }
             mount.clock.advance(Duration::from_millis(1));
@@ -120,7 +122,7 @@ fn an_open_that_a_writer_has_overtaken_opens_what_was_written() {
             let overtaken = now(opening);
             let mut was_opened = false;
             match (writer, &overtaken) {
-                // What a HEAD says is compared with what was written since.
+                // The answer of a HEAD is compared with the writes since.
                 (Overtaking::HasClosed, Ok(opened)) if len == large => {
                     was_opened = !opened.keep_cache;
                 }
@@ -136,7 +138,9 @@ fn an_open_that_a_writer_has_overtaken_opens_what_was_written() {
     }
 }
 
-/// Two opens one after the other read what was written; the kernel keeps its pages from the first one on, or from before it.
+/// Checks that two opens in succession read the new bytes.
+///
+/// The kernel keeps its pages from the first open on, or from before it.
 #[track_caller]
 fn reads_new(mount: &Mount, ino: InodeNo, was_opened: bool) {
     for keeps in [was_opened, true] {
@@ -147,7 +151,7 @@ fn reads_new(mount: &Mount, ino: InodeNo, was_opened: bool) {
     }
 }
 
-/// How long after its reply a lookup that took `took` vouches for an open.
+/// How long after its reply a lookup that took `took` is valid for an open.
 #[test]
 fn a_lookup_vouches_as_long_as_it_took() {
     #[track_caller]
@@ -177,7 +181,7 @@ fn a_lookup_vouches_as_long_as_it_took() {
     check(1000, max + 1, 1);
 }
 
-/// Who joins a lookup that others began may have missed what was written since.
+/// A lookup that joins another one may miss writes since that began.
 #[test]
 fn a_lookup_that_others_began_vouches_for_no_open() {
     for is_joined in [false, true] {
@@ -194,7 +198,7 @@ fn a_lookup_that_others_began_vouches_for_no_open() {
     }
 }
 
-/// A HEAD says which version it is, and nothing of a directory that has its name.
+/// A HEAD shows the version, and no directory of that name.
 #[test]
 fn an_open_hides_no_directory() {
     let mount = Mount::manual(&[]);
@@ -266,7 +270,7 @@ fn stat_and_listing_vouch_for_no_open() {
         12
     );
     assert_eq!(mount.requests(), (0, 0, 0));
-    // A lookup that was answered from the listing. The kernel has the pages of the first open.
+    // A lookup that a listing answered. The kernel has the pages of the first open.
     assert_eq!(mount.walk("a"), ino);
     assert_eq!(mount.requests(), (0, 0, 0));
     now(mount.fs.open(ino, READ)).unwrap();
@@ -318,7 +322,7 @@ fn attributes_that_are_trusted_open_a_file() {
     mount.bucket.put_object("a", "new");
     let opened = now(mount.fs.open(ino, READ)).unwrap();
     assert_eq!(mount.requests(), (0, 0, 0));
-    // Reading finds out, and from then on the name is asked for.
+    // The read notices the replacement, and from then on the name is looked up.
     assert!(matches!(
         now(mount.fs.read(opened.handle, 0, 1, true)),
         Err(FsError::Stale(_))
@@ -366,7 +370,7 @@ fn an_open_sees_the_newest_version() {
         change(&mount.bucket);
         let outcome = now(mount.fs.open(ino, READ));
         assert!(matches!(outcome, Err(FsError::Stale(_))), "{outcome:?}");
-        // What Linux does then.
+        // Linux then looks the name up again.
         let again = mount.lookup(ROOT, "a");
         assert_eq!(
             again

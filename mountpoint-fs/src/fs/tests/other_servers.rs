@@ -1,4 +1,5 @@
-//! Servers that do otherwise than S3: what they do not copy goes through this machine, and what they tell wrongly is named.
+//! Servers that differ from S3. Uncopied bytes go through this machine, and false answers are
+//! reported.
 
 use mountpoint_client::testing::sim::{Content, Fault, FaultRule, SimObject, When};
 use mountpoint_client::types::{ETag, Key};
@@ -13,7 +14,7 @@ const ROOT: InodeNo = InodeNo::ROOT;
 const MIB: usize = 1 << 20;
 const LEN: usize = 12 * MIB + 5;
 
-/// A mount that copies from 5 MiB on in parts, with `f`, whose bytes tell where they are.
+/// A mount with `f`, whose bytes encode their offsets. Objects from 5 MiB on are copied in parts.
 fn mount() -> (Mount, Vec<u8>) {
     mount_in(Time::Immediate)
 }
@@ -66,7 +67,7 @@ fn append(mount: &Mount, name: &str, bytes: &[u8]) {
         at + bytes.len() as u64
     );
     now(mount.fs.sync(opened.handle)).unwrap();
-    // It goes on behind what was stored.
+    // The write continues behind the stored bytes.
     now(mount
         .fs
         .write(opened.handle, at + bytes.len() as u64, bytes))
@@ -123,7 +124,7 @@ fn what_a_server_does_not_copy_is_read_and_sent() {
     }
 }
 
-/// The object is another one by the time that it is read.
+/// The object has another version when it is read.
 #[test]
 fn what_is_read_and_sent_is_the_version_that_was_opened() {
     let (mount, _) = mount();
@@ -146,7 +147,7 @@ fn what_is_read_and_sent_is_the_version_that_was_opened() {
     mount.fs.release(opened.handle);
 }
 
-/// Polls `operation` while the bucket answers, one request after the other, at most so many.
+/// Polls `operation` while the bucket answers `most` requests at most, one after the other.
 fn answered<T>(mount: &Mount, operation: impl Future<Output = T>, most: usize) -> Option<T> {
     let mut operation = Box::pin(operation);
     for _ in 0..most {
@@ -163,10 +164,10 @@ fn answered<T>(mount: &Mount, operation: impl Future<Output = T>, most: usize) -
     operation.as_mut().now_or_never()
 }
 
-/// A signal ends the write that waits for the copy of what the file begins with, after any number of requests.
+/// A signal ends a write that waits for a copy, after any number of requests.
 #[test]
 fn a_write_that_is_given_up_while_the_object_is_copied_leaves_all_of_it() {
-    // Read and sent it takes more requests, one like the other.
+    // A read and a send take more requests, all alike.
     for (is_copied, step) in [(true, 1), (false, 3)] {
         for goes_on in [true, false] {
             let mut most = 0;
@@ -240,7 +241,7 @@ fn a_directory_whose_marker_cannot_be_read_is_one() {
     assert_eq!(mount.names(d.ino), ["x"]);
 }
 
-/// s3proxy lists it without ETag, too.
+/// s3proxy lists the marker without ETag, too.
 #[test]
 fn a_directory_whose_marker_has_no_version_is_renamed() {
     let (mount, _) = mount();
@@ -256,7 +257,7 @@ fn a_directory_whose_marker_has_no_version_is_renamed() {
     assert_eq!(mount.bucket.keys(), ["e/", "e/s/", "e/s/x", "f"]);
 }
 
-/// versitygw refuses to copy it, and to remove a directory before what is in it.
+/// versitygw refuses to copy the marker, and to remove a directory before its entries.
 #[test]
 fn a_directory_whose_marker_is_not_copied_is_renamed() {
     let (mount, _) = mount();
@@ -272,7 +273,7 @@ fn a_directory_whose_marker_is_not_copied_is_renamed() {
     assert_eq!(mount.bucket.keys(), ["e/", "f"]);
 }
 
-/// A server may list `a%2Fb` for what it stored as `a/b`: nobody has written meanwhile.
+/// A server may list `a%2Fb` for the stored key `a/b`: no client has written meanwhile.
 #[test]
 fn a_key_that_the_server_changes_in_its_listing_is_named() {
     let (mount, _) = mount();

@@ -1,4 +1,4 @@
-//! Copies of an object onto itself, which change what it carries: whoever asks for one, it is the same.
+//! Copies of an object onto itself that change its headers, for all their callers.
 
 use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Fault, FaultRule, When};
@@ -11,14 +11,14 @@ use crate::operation::{AttributeChange, SetMode, TimeChange};
 const ROOT: InodeNo = InodeNo::ROOT;
 const MIB: usize = 1 << 20;
 
-/// What has an object copied onto itself.
+/// The operation that copies an object onto itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Touch,
-    /// Of an object that one request does not copy.
+    /// A touch of an object too large for one request.
     TouchInParts,
     Extended,
-    /// Attributes that a file was given when its upload had begun.
+    /// Attributes that a file got after its upload had begun.
     Late,
 }
 
@@ -127,7 +127,7 @@ fn a_copy_onto_itself_is_told_of_alike_whoever_asks_for_it() {
     }
 }
 
-/// Only a completion may have been answered to nobody: an upload that is gone before has become nothing.
+/// Only a completion may have lost its answer. An upload that is gone before it has become nothing.
 #[test]
 fn an_upload_that_vanished_before_its_end_is_no_copy() {
     let mount = Way::TouchInParts.mount();
@@ -145,7 +145,7 @@ fn an_upload_that_vanished_before_its_end_is_no_copy() {
     assert_eq!(mount.bucket.object("a").unwrap().etag, before);
 }
 
-/// It is asked once, by whichever needs it first.
+/// The server's lack is found once, by whichever operation needs it first.
 #[test]
 fn that_a_server_takes_no_conditions_of_copies_is_remembered() {
     for first in [Way::Extended, Way::Late] {
@@ -163,7 +163,7 @@ fn that_a_server_takes_no_conditions_of_copies_is_remembered() {
     }
 }
 
-/// The object is gone by the time it is looked at: the same for a descriptor as for a copy that finds nothing.
+/// The object is gone when the mount examines it. A descriptor and a copy see a stale object.
 #[test]
 fn what_was_deleted_by_others_is_stale() {
     for way in [Way::Touch, Way::Extended] {
@@ -190,12 +190,12 @@ fn what_was_deleted_by_others_is_stale() {
             matches!(outcome, Err(FsError::Stale(_))),
             "{way:?} {outcome:?}"
         );
-        // A path is looked up again then.
+        // The kernel then looks the path up again.
         assert!(matches!(mount.lookup(ROOT, "a"), Err(FsError::NotFound)));
     }
 }
 
-/// Who has the file open for writing goes on behind the copy, whichever way it is written.
+/// An open writer of the file continues behind the copy, in every way of writing.
 #[test]
 fn who_writes_a_file_that_was_touched_goes_on() {
     for (directory_bucket, incremental_upload) in [(false, false), (true, false), (true, true)] {

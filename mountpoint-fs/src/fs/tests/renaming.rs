@@ -31,7 +31,7 @@ pub(super) fn directory_bucket(keys: &[&str], write: WriteConfig) -> Mount {
     Mount::with_write(options, "", keys, write)
 }
 
-/// A bucket whose requests are answered when the test says so.
+/// A bucket that answers requests on the test's command.
 pub(super) fn manual(keys: &[&str], write: WriteConfig) -> Mount {
     let options = SimOptions {
         time: Time::Manual,
@@ -49,7 +49,7 @@ pub(super) fn pending(mount: &Mount, operation: Operation) -> usize {
     same.count()
 }
 
-/// Answers what `renaming` asks until it sends an `operation`.
+/// Answers the requests of `renaming` until it sends an `operation`.
 pub(super) fn go_on_to<T>(
     mount: &Mount,
     renaming: &mut (impl Future<Output = T> + Unpin),
@@ -92,7 +92,7 @@ fn a_file_moves_with_what_it_carries() {
     assert_eq!(mount.bucket.keys(), ["d/b", "d/x"]);
     assert_eq!(content(&mount, "d/b").unwrap(), "content of a");
     assert_eq!(mount.bucket.object("d/b").unwrap().headers, headers);
-    // The kernel goes on with the same inode.
+    // The kernel continues with this inode.
     assert_eq!(mount.lookup(d, "b").unwrap().attributes.ino, a);
     assert!(now(mount.fs.attributes(a)).is_ok());
     assert!(matches!(mount.lookup(ROOT, "a"), Err(FsError::NotFound)));
@@ -124,7 +124,7 @@ fn what_has_the_new_name_is_replaced_only_with_leave() {
     assert!(matches!(outcome, Err(FsError::IsADirectory)));
     let outcome = rename(&mount, (ROOT, "d"), (ROOT, "a"), Replace);
     assert!(matches!(outcome, Err(FsError::NotADirectory)));
-    // Somebody else makes the new name, unseen.
+    // Another client makes the new name, unnoticed.
     mount.bucket.put_object("c", "theirs");
     let error = rename(&mount, (ROOT, "a"), (ROOT, "c"), Replace).unwrap_err();
     assert!(matches!(&error, FsError::NotPermitted(text) if text.contains("--allow-overwrite")));
@@ -163,7 +163,7 @@ fn without_the_flag_the_application_copies_if_it_may_delete() {
         assert!(matches!(&error, FsError::NeedsCopy(text) if text.contains("--allow-rename")));
     }
     assert_eq!(mount.bucket.keys(), ["a", "d/x"]);
-    // What is in no bucket is renamed by nobody's leave.
+    // A directory that is in no bucket needs no flag for its rename.
     mkdir(&mount, ROOT, "m").unwrap();
     rename(&mount, (ROOT, "m"), (ROOT, "n"), Replace).unwrap();
     assert_eq!(mount.names(ROOT), ["a", "d/", "n/"]);
@@ -252,7 +252,7 @@ fn each_request_of_a_rename_may_fail_and_nothing_is_lost() {
     }
 }
 
-/// A copy in parts that can be neither completed nor aborted is aborted by the next mount.
+/// The next mount aborts a copy that can be neither completed nor aborted.
 #[test]
 fn a_copy_that_is_left_behind_is_aborted_by_the_next_mount() {
     let state = tempfile::tempdir().unwrap();

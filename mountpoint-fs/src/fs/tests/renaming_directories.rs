@@ -1,4 +1,4 @@
-//! Renaming a directory: what moves, what is in its way, and how it goes on after a failure.
+//! Renaming a directory: moved objects, obstacles, and the resumption after a failure.
 
 use std::time::Duration;
 
@@ -72,7 +72,9 @@ fn a_directory_of_a_directory_bucket_moves_object_by_object() {
     assert!(matches!(&error, FsError::NotPermitted(text) if text.contains("--allow-rename")));
 }
 
-/// Fails the nth request for every n; after each failure every object has a name, and the same rename again ends it.
+/// Fails the nth request for every n.
+///
+/// After each failure every object has a name, and an equal rename completes the work.
 #[test]
 fn a_directory_rename_that_fails_anywhere_goes_on_when_it_is_repeated() {
     const OBJECTS: usize = 1010;
@@ -110,14 +112,15 @@ fn a_directory_rename_that_fails_anywhere_goes_on_when_it_is_repeated() {
         assert_eq!(mount.bucket.keys().len(), OBJECTS, "request {nth}");
         assert!(mount.bucket.keys().iter().all(|key| key.starts_with("e/")));
     }
-    // Those behind the first failure that were in the air, too.
+    // Requests in flight behind the first failure are awaited, too.
     assert!(
         copied_twice <= COPIES_IN_FLIGHT_MAX,
         "{copied_twice}: only copies that failed are made again"
     );
 }
 
-/// A directory bucket's mount with a rename of `d` to `e` that stopped: `e` has an object that `d` has not.
+/// A directory bucket's mount with a rename of `d` to `e` that stopped. `e` has an object that `d`
+/// has not.
 fn half_renamed(kind: ErrorKind) -> Mount {
     let write = WriteConfig {
         allow_rename: true,
@@ -204,7 +207,7 @@ fn a_rename_goes_on_only_with_what_was_there_when_it_began() {
     }
 }
 
-/// Nothing was moved, so the new directory is somebody else's.
+/// No object was moved, so the new directory belongs to another client.
 #[test]
 fn a_rename_that_was_refused_at_once_has_not_begun() {
     for kind in [
@@ -283,7 +286,9 @@ fn a_file_that_was_closed_and_not_stored_moves_with_its_directory() {
     assert_eq!(mount.bucket.keys(), ["e/a", "e/new"]);
 }
 
-/// What an object carries was changed after a first attempt had copied it: its bytes are the same, and the copy is made again.
+/// The headers of an object were changed after a first attempt had copied it.
+///
+/// Its bytes are equal, and the copy is repeated.
 #[test]
 fn what_was_changed_since_it_was_copied_is_copied_again() {
     for is_half_deleted in [false, true] {

@@ -1,4 +1,4 @@
-//! Renames in which something fails or changes while they are under way.
+//! Renames with failures or changes in between.
 
 use std::pin::Pin;
 
@@ -16,12 +16,12 @@ const ROOT: InodeNo = InodeNo::ROOT;
 
 type Renaming<'a> = Pin<Box<dyn Future<Output = Result<(), FsError>> + 'a>>;
 
-/// The renaming of `d` to `e`, up to its first request `until`.
+/// The rename of `d` to `e`, up to its first request `until`.
 fn begun(mount: &Mount, until: Operation) -> Renaming<'_> {
     begun_to_stop(mount, until, Stop::never())
 }
 
-/// The same of one that may be asked to `stop`.
+/// A rename up to its first request `until`, with a `stop`.
 fn begun_to_stop(mount: &Mount, until: Operation, stop: Stop) -> Renaming<'_> {
     drive(mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
     let mut renaming: Renaming<'_> = Box::pin(async move {
@@ -64,7 +64,7 @@ fn what_was_gone_when_it_was_to_be_copied_is_not_deleted() {
     for (id, _) in waiting(&mount, Operation::CopyObject) {
         mount.bucket.finish(id);
     }
-    // The same version is back.
+    // The deleted version is back.
     mount.bucket.insert(gone);
     let outcome = drive(&mount, renaming);
     assert!(matches!(outcome, Err(FsError::Busy(_))), "{outcome:?}");
@@ -82,7 +82,7 @@ fn a_directory_rename_that_fails_ends_when_nothing_of_it_is_in_the_air() {
         let mount = by_hand(is_directory_bucket, &keys);
         let mut renaming = begun(&mount, operation);
         if is_directory_bucket {
-            // The first one shows that the bucket renames.
+            // The first request shows that the bucket can rename.
             mount.bucket.deliver_all();
             waits(&mut renaming);
         }
@@ -101,7 +101,7 @@ fn a_directory_rename_that_fails_ends_when_nothing_of_it_is_in_the_air() {
     }
 }
 
-/// Servers that delete no lists, or refuse each of a list, take thousands of requests for one list.
+/// Servers that delete no lists, or refuse their keys, need thousands of requests.
 #[test]
 fn a_directory_rename_hears_a_signal_while_it_deletes_one_by_one() {
     let keys: Vec<_> = (0..100).map(|number| format!("d/{number:03}")).collect();
@@ -123,14 +123,14 @@ fn a_directory_rename_hears_a_signal_while_it_deletes_one_by_one() {
     assert_eq!(left, keys.len() - sent);
 }
 
-/// A server that takes no versions in a list: what another host has written since it was copied stays.
+/// A server that takes no versions in a list. A newer version of another host stays.
 #[test]
 fn a_directory_rename_deletes_no_newer_version_where_a_list_is_refused() {
     for kind in [ErrorKind::Unsupported, ErrorKind::InvalidRequest] {
         for has_conditions in [true, false] {
             let mount = by_hand(false, &["d/a", "d/b"]);
             if !has_conditions {
-                // The check of each is a HEAD there.
+                // The check of each object is a HEAD there.
                 mount.bucket.add_fault(FaultRule {
                     operation: Some(Operation::DeleteObject),
                     when: When::Next(2),
@@ -149,8 +149,9 @@ fn a_directory_rename_deletes_no_newer_version_where_a_list_is_refused() {
     }
 }
 
-/// Nothing is there of an object that somebody removed meanwhile; of one that is there the server says something wrong, and
-/// the directory is not said to be missing.
+/// An object that another client has removed is gone. About an existing one the server is wrong.
+///
+/// In the second case the error does not claim that the directory is missing.
 #[test]
 fn an_object_that_a_native_rename_does_not_find() {
     for hit in [1, 2] {
@@ -279,7 +280,7 @@ fn a_directory_with_an_object_that_cannot_be_asked_for_stays_as_it_is() {
     assert_eq!(mount.bucket.keys(), ["e/a", "e/b\0c"]);
 }
 
-/// The kernel has pages of the version that it knows. A rename by a copy moves the version that is there.
+/// The kernel has pages of an old version. A rename by a copy moves the current one.
 #[test]
 fn a_version_that_others_wrote_is_moved_and_read_under_its_new_name() {
     for directory_bucket in [false, true] {
@@ -311,7 +312,7 @@ fn a_version_that_others_wrote_is_moved_and_read_under_its_new_name() {
         );
         let data = now(mount.fs.read(opened.handle, 0, 100, true)).unwrap();
         assert_eq!(data.to_vec(), b"theirs", "{directory_bucket}");
-        // Who has the old version open does not mix it with the new one.
+        // A handle on the old version does not mix it with the new one.
         let old = now(mount.fs.read(before.handle, 0, 100, true));
         if let Ok(old) = old {
             assert_eq!(old.to_vec(), b"content of a", "{directory_bucket}");
@@ -324,8 +325,10 @@ fn a_version_that_others_wrote_is_moved_and_read_under_its_new_name() {
     }
 }
 
-/// A daemon goes on with its log, which was renamed or removed: it is told at once, and neither name gets what is not its.
-/// Also where the server knows no conditions.
+/// A daemon continues to write its log, which was renamed or removed.
+///
+/// The daemon gets an error at once, and neither name gets wrong bytes, even where the server knows
+/// no conditions.
 #[test]
 fn who_writes_a_file_that_has_not_its_name_any_more_is_told() {
     #[derive(Clone, Copy, Debug)]
@@ -397,7 +400,7 @@ fn who_writes_a_file_that_has_not_its_name_any_more_is_told() {
     }
 }
 
-/// A server that deletes no lists of objects is asked for each.
+/// A server that deletes no lists of objects gets a request for each.
 #[test]
 fn a_directory_moves_on_a_server_that_deletes_no_lists() {
     for kind in [ErrorKind::Unsupported, ErrorKind::InvalidRequest] {
@@ -441,7 +444,7 @@ fn that_a_server_takes_no_conditions_is_seen_once() {
             let log = mount.bucket.take_log();
             assert_eq!(log.count(counted), copies, "{key} {whole_max}");
         }
-        // What is there by now is not replaced, whoever says so.
+        // A newer object is not replaced, whichever side refuses.
         mount.bucket.put_object("d", "mine");
         mount.walk("d");
         mount.bucket.put_object("e", "theirs");
@@ -458,7 +461,7 @@ fn that_a_server_takes_no_conditions_is_seen_once() {
     }
 }
 
-/// A server that refuses conditions of copies is asked first and then for a copy without one.
+/// A server that refuses conditions of copies gets a copy without one after a check.
 #[test]
 fn a_file_moves_on_a_server_that_takes_no_conditions_of_copies() {
     for (there, made_meanwhile, is_moved) in [

@@ -1,4 +1,4 @@
-//! What happens while a rename is on its way: others write, and signals come.
+//! Events during a rename: writes of other clients, and signals.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::operation::Stop;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// A mount that may rename, of a bucket with these keys, and that has looked the directory `d` up.
+/// A mount that may rename, with these keys, after a lookup of `d`.
 fn known_directory(keys: &[&str]) -> Mount {
     let write = WriteConfig {
         allow_rename: true,
@@ -41,7 +41,7 @@ fn what_others_write_meanwhile_stays() {
     assert_eq!(mount.bucket.keys(), ["d/b", "d/c", "e/a", "e/b"]);
 }
 
-/// Who writes the same bytes again may have them carry something else: that is not lost with the deletion of what was copied.
+/// A rewrite of equal bytes may change the headers. The deletion of the source must not lose them.
 #[test]
 fn the_same_bytes_that_others_write_meanwhile_stay() {
     let mount = known_directory(&["d/a", "d/b"]);
@@ -72,7 +72,7 @@ fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
     let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
     let stop = Stop::default();
     let mut renaming = Box::pin(mount.fs.rename(from, to, Replace, &stop));
-    // HEAD, COPY, and before the deletion somebody writes.
+    // HEAD, COPY, and a write before the deletion.
     for _ in 0..2 {
         waits(&mut renaming);
         mount.bucket.deliver_all();
@@ -84,7 +84,8 @@ fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
     assert_eq!(content(&mount, "b").unwrap(), "newest");
 }
 
-/// What somebody writes between the last listing and the deletion stays, where the server knows conditions of deletions.
+/// A write between the last listing and the deletion stays. The server must know conditions of
+/// deletions.
 #[test]
 fn what_is_written_just_before_the_deletion_stays() {
     let mount = known_directory(&["d/a", "d/b", "d/c"]);
@@ -97,7 +98,7 @@ fn what_is_written_just_before_the_deletion_stays() {
     assert!(matches!(outcome, Err(FsError::Busy(_))), "{outcome:?}");
     assert_eq!(mount.bucket.keys(), ["d/b", "e/a", "e/b", "e/c"]);
     assert_eq!(content(&mount, "d/b").unwrap(), "newer");
-    // A server that takes no versions in a list is given none.
+    // A server that takes no versions in a list gets none.
     assert!(mount.bucket.remove("d/b"));
     mount.bucket.put_object("d/x", "x");
     mount.clock.advance(Duration::from_secs(2));
@@ -130,7 +131,7 @@ fn a_rename_that_is_interrupted_ends_when_nothing_of_it_is_in_the_air() {
     go_on_to(&mount, &mut renaming, Operation::CopyObject);
     let sent = pending(&mount, Operation::CopyObject);
     stop.ask();
-    // It waits for what it has sent, and sends no more.
+    // The rename waits for its requests in flight, and sends no more.
     waits(&mut renaming);
     let outcome = drive(&mount, renaming);
     assert!(matches!(outcome, Err(FsError::Interrupted)), "{outcome:?}");
@@ -138,7 +139,7 @@ fn a_rename_that_is_interrupted_ends_when_nothing_of_it_is_in_the_air() {
     let now = mount.bucket.keys();
     assert_eq!(now.iter().filter(|key| key.starts_with("e/")).count(), sent);
     assert_eq!(now.len(), 100 + sent);
-    // The same rename again goes on.
+    // An equal rename resumes.
     drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
     drive(&mount, mount.fs.lookup(ROOT, OsStr::new("e"))).unwrap();
     let stop = Stop::never();

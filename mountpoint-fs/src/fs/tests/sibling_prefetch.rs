@@ -100,7 +100,7 @@ fn files_that_are_opened_in_order_are_fetched_before_and_once() {
     assert_eq!(mount.requests(), (0, 0, 300));
     let stats = mount.fs.sibling_prefetch();
     assert_eq!((stats.unread, stats.wasted), (0, 0));
-    // What the kernel may have pages of is not fetched again.
+    // Files whose pages the kernel may have are not fetched again.
     for ino in &files {
         let opened = mount.open_file(*ino);
         assert!(opened.keep_cache);
@@ -128,7 +128,7 @@ fn a_reader_of_the_fetched_waits_for_no_request() {
     let gets = mount.bucket.pending_gets();
     assert_eq!(gets.len(), 4);
     assert!(gets.iter().all(|get| get.priority == Priority::ReadAhead));
-    // It waits for a GET that is in the air, and sends none.
+    // The read waits for a GET in flight, and sends none.
     let opened = mount.open_file(files[4]);
     let sent = mount.gets();
     let mut read = Box::pin(mount.fs.read(opened.handle, 0, 1000, true));
@@ -139,7 +139,7 @@ fn a_reader_of_the_fetched_waits_for_no_request() {
     mount.bucket.deliver_all();
     let read = now(mount.fs.read(opened.handle, 0, 1000, true));
     assert_eq!(read.unwrap().len(), 1000);
-    // Each open asks for one or two more.
+    // Each open fetches one or two more.
     assert!((sent..=sent + 2).contains(&mount.gets()));
 }
 
@@ -155,13 +155,13 @@ fn a_pattern_that_ends_wastes_no_more_than_the_credit() {
     // 37 files of 1 MiB were opened in order.
     assert!(fetched_in_vain <= SIBLING_BUDGET + (40 << 20) / 8);
     assert!(fetched_in_vain >= SIBLING_BUDGET);
-    // Nobody comes: the memory is given back.
+    // No open follows: the memory is given back.
     mount.clock.advance(READER_IDLE);
     mount.fs.give_back_idle();
     let stats = mount.fs.sibling_prefetch();
     assert_eq!((stats.unread, stats.wasted), (0, fetched_in_vain));
     assert_eq!(mount.fs.reading.stats().budget_used, 0);
-    // Who comes later all the same fetches for itself.
+    // A later read fetches for itself.
     mount.cat(files[40], &content(40, size));
 }
 
@@ -171,10 +171,10 @@ fn what_was_replaced_since_is_told_as_ever() {
     for (number, ino) in files.iter().take(4).enumerate() {
         mount.cat(*ino, &content(number, 1000));
     }
-    // Fetched, then replaced: the version that is remembered is read, as --metadata-ttl says.
+    // Fetched, then replaced: the remembered version is read, as --metadata-ttl specifies.
     mount.bucket.put_object(&name(4), content(9, 1000));
     mount.cat(files[4], &content(4, 1000));
-    // Replaced, then fetched: whoever opens it is told.
+    // Replaced, then fetched: an open fails as stale.
     mount.bucket.put_object(&name(20), content(9, 1000));
     for (number, ino) in files.iter().enumerate().take(20).skip(5) {
         mount.cat(*ino, &content(number, 1000));
@@ -184,7 +184,7 @@ fn what_was_replaced_since_is_told_as_ever() {
     assert!(matches!(read, Err(FsError::Stale(_))), "{read:?}");
     mount.fs.release(opened.handle);
     mount.cat(mount.walk(&name(20)), &content(9, 1000));
-    // Whoever looks past the page cache asks for the newest, whatever was fetched.
+    // An open that bypasses the page cache asks for the newest version, whatever was fetched.
     mount.bucket.put_object(&name(21), content(9, 1000));
     let direct = OpenOptions {
         direct: true,

@@ -1,4 +1,4 @@
-//! Many threads, as many kernels' worth of operations at once.
+//! Many threads, each with the load of a kernel.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// One thread's share: every reference that it takes it gives back.
+/// One thread's share: the thread gives back every reference that it takes.
 fn work(mount: &Mount, seed: usize) {
     for round in 0..60 {
         let pick = (seed * 31 + round * 17) % 7;
@@ -37,7 +37,7 @@ fn work(mount: &Mount, seed: usize) {
             }
             mount.fs.forget(parent, 1);
         }
-        // Some drop out in the middle.
+        // Some operations are dropped in the middle.
         if let Some(Ok(entry)) = mount.fs.lookup(ROOT, OsStr::new("d")).now_or_never() {
             mount.fs.forget(entry.attributes.ino, 1);
         }

@@ -28,11 +28,11 @@ fn mount(ttl: Option<u64>, keys: impl IntoIterator<Item = String>) -> Mount {
     mount
 }
 
-/// Lists directories and all below them, each as soon as its names are known, which takes `pause`.
+/// Lists directories recursively, each as soon as its names are known, which takes `pause`.
 struct Walk<'a> {
     mount: &'a Mount,
     pause: Duration,
-    /// What it saw.
+    /// The listed names.
     seen: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl Walk<'_> {
                 self.seen.push(path);
                 continue;
             }
-            // The kernel looks up what it was told too long ago.
+            // The kernel looks up an expired name.
             if mount.clock.now() - listed_at >= entry.entry.ttl {
                 mount.lookup(directory, &entry.name).unwrap();
             }
@@ -61,13 +61,13 @@ impl Walk<'_> {
     }
 }
 
-/// What a walk from the root sees, and its LISTs. There are no other requests.
+/// The names of a walk from the root, and its LISTs. There are no other requests.
 #[track_caller]
 fn walked(mount: &Mount) -> (Vec<String>, usize) {
     walked_in(mount, Duration::from_micros(100))
 }
 
-/// The same, where each directory takes `pause`.
+/// The names and LISTs of a walk with a `pause` in each directory.
 #[track_caller]
 fn walked_in(mount: &Mount, pause: Duration) -> (Vec<String>, usize) {
     mount.requests();
@@ -113,7 +113,8 @@ fn a_tree_is_a_request_for_each_directory() {
     assert_eq!(lists, 1 + 1 + 200);
 }
 
-/// A walk that takes longer than names are valid: the directory that is walked is listed again for all that come next.
+/// A walk that outlasts the validity of names. Its directory is listed again for all remaining
+/// names.
 #[test]
 fn a_slow_walk_is_hardly_more() {
     for (pause_ms, again_max) in [(20, 5), (60, 13), (200, 50)] {
@@ -134,7 +135,7 @@ fn small_directories_are_listed_together_where_names_may_be_old() {
         assert_eq!(seen, all_of(&keys));
         // The root, and 1,500 keys in two pages, of which the first ends within a directory.
         assert!(lists <= 1 + 3, "{lists}");
-        // Once more: nothing is left of the first walk, and everything is asked for again.
+        // A second walk: nothing is left of the first one, and everything is listed again.
         mount.bucket.put_pattern("t/d50/new", 1, 0);
         let (seen, lists) = walked(&mount);
         assert!(seen.contains(&"t/d50/new".to_owned()));
@@ -142,7 +143,7 @@ fn small_directories_are_listed_together_where_names_may_be_old() {
     }
 }
 
-/// Where one page does not show a directory in full, hardly anything is sent in vain.
+/// Where one page does not show a whole directory, few LISTs are wasted.
 #[test]
 fn large_directories_are_listed_one_by_one() {
     let directories = 100;
@@ -157,14 +158,14 @@ fn large_directories_are_listed_one_by_one() {
     assert!(with <= without + 7, "{with} and {without}");
 }
 
-/// Trees of many shapes show the same names however they are listed.
+/// Trees of many shapes show equal names in every way of listing.
 #[test]
 fn shapes() {
     let many = |head: &str, tail: &str, count: usize| -> Vec<String> {
         (0..count).map(|n| format!("{head}{n:04}{tail}")).collect()
     };
     let shapes: [(&[Vec<String>], usize); 4] = [
-        // Files in front of, between and behind directories.
+        // Files before, between and behind directories.
         (
             &[
                 many("t/a", "", 700),
@@ -173,7 +174,7 @@ fn shapes() {
             ],
             8,
         ),
-        // Names of which others begin with.
+        // Names that other names begin with.
         (
             &[
                 many("a", "/x", 50),
@@ -205,7 +206,7 @@ fn shapes() {
     }
 }
 
-/// How old a directory may be that was listed before it was opened.
+/// The largest age of a directory that was listed before it was opened.
 #[test]
 fn what_was_listed_ahead_is_shown_once_and_not_for_long() {
     for (ttl, age_max) in [(5, Duration::from_secs(5)), (3_600, WALK_AGE_MAX)] {
@@ -227,7 +228,7 @@ fn what_was_listed_ahead_is_shown_once_and_not_for_long() {
     }
 }
 
-/// What a future says when all it asks for is answered.
+/// The output of a future whose requests are all answered.
 fn answered<T>(mount: &Mount, mut future: impl Future<Output = T> + Unpin) -> T {
     loop {
         if let Some(outcome) = (&mut future).now_or_never() {
@@ -237,7 +238,7 @@ fn answered<T>(mount: &Mount, mut future: impl Future<Output = T> + Unpin) -> T 
     }
 }
 
-/// A listing may be handed out after a lookup that was asked for later.
+/// A listing may be returned after a lookup that was requested later.
 #[test]
 fn what_was_found_is_not_absent_by_an_older_listing() {
     let names = NamesConfig {
@@ -263,7 +264,7 @@ fn what_was_found_is_not_absent_by_an_older_listing() {
     assert_eq!(answered(&mount, look()).unwrap().attributes.size, 3);
 }
 
-/// A reader that starts over sees the bucket as it is, and what this mount has changed is always seen.
+/// A reader that starts over sees the current bucket. Changes of this mount are always visible.
 #[test]
 fn what_was_listed_ahead_does_not_hide_changes_of_this_mount() {
     let keys = ["a/x", "b/x", "c/x"].map(str::to_owned);
@@ -288,8 +289,7 @@ fn what_was_listed_ahead_does_not_hide_changes_of_this_mount() {
     assert_eq!(mount.names(b), ["mine", "x"]);
 }
 
-/// A tool that stats names in a directory that was listed hears at once what is not there, if it was told that absence may
-/// be old.
+/// A listed directory answers stats of absent names, if absence may be old.
 #[test]
 fn absence_is_known_from_a_listing_where_it_may_be_old() {
     let keys: Vec<String> = (0..2_500).map(|n| format!("d/n{n:04}")).collect();
@@ -308,7 +308,7 @@ fn absence_is_known_from_a_listing_where_it_may_be_old() {
     assert_eq!(kept(&mount), Duration::from_secs(60));
     mount.clock.advance(Duration::from_secs(20));
     assert_eq!(kept(&mount), Duration::from_secs(40));
-    // What this mount makes is there.
+    // New files of this mount are visible.
     mount.clock.advance(Duration::from_millis(1));
     let options = crate::operation::WriteOptions::default();
     let (_, opened) = mount
@@ -318,7 +318,7 @@ fn absence_is_known_from_a_listing_where_it_may_be_old() {
     now(mount.fs.sync(opened.handle)).unwrap();
     mount.fs.release(opened.handle);
     assert!(!absent(&mount, "z").0);
-    // And what others made, when the listing is too old.
+    // New files of other clients are visible when the listing is too old.
     mount.bucket.put_object("d/y", "y");
     assert_eq!(absent(&mount, "y"), (true, 0));
     mount.clock.advance(Duration::from_secs(40));

@@ -108,7 +108,7 @@ fn what_failed_is_gone() {
     mount.fs.forget(ino, 1);
     assert_eq!(mount.fs.inode_count(), 0);
     mount.fs.writing.believe();
-    // A file that nobody closes well is given up with the mount.
+    // A file without a close is given up with the mount.
     let (_, handle) = create(&mount, ROOT, "open");
     write(&mount, handle, 0, b"x");
     now(mount.fs.drained());
@@ -157,7 +157,7 @@ fn the_kernel_drops_its_pages_when_a_file_has_been_written() {
     for round in 0..2 {
         write(&mount, handle, 5 * round, b"hello");
         now(mount.fs.flush(handle, &OPENER)).unwrap();
-        // While it may go on, the kernel has no pages of it.
+        // While its writer may continue, the kernel caches no pages of it.
         for _ in 0..2 {
             let opened = now(mount.fs.open(ino, READ)).unwrap();
             assert!(opened.direct_io && opened.grows && !opened.keep_cache);
@@ -202,8 +202,9 @@ fn a_child_that_ends_does_not_show_half_a_file() {
     mount.fs.release(handle);
 }
 
-/// Closes of a file that nothing was written to, and the objects of it that are stored then: at once, when something is
-/// written and closed, and when the kernel tells of the last close.
+/// Closes of a file without writes, and its stored objects at three times.
+///
+/// The times are: at once, after a write and a close, and at the kernel's release.
 #[test]
 fn an_empty_file_is_stored_by_the_close_that_may_be_the_last() {
     for (closes, at_once) in [
@@ -252,11 +253,11 @@ fn an_empty_file_is_stored_by_the_close_that_may_be_the_last() {
     }
 }
 
-/// Who opens a file before its first byte is written does not make its writer fail.
+/// A reader that opens an unwritten file does not make its writer fail.
 #[test]
 fn a_reader_does_not_hinder_the_writer_of_an_empty_file() {
     let mount = Mount::immediate(&[]);
-    // It can be seen that it is still open: it is being written.
+    // The mount can see that it is still open: it is being written.
     let (ino, handle) = create(&mount, ROOT, "moved");
     now(mount.fs.flush(handle, &MOVES)).unwrap();
     let refused = now(mount.fs.open(ino, READ));
@@ -266,7 +267,7 @@ fn a_reader_does_not_hinder_the_writer_of_an_empty_file() {
     mount.fs.release(handle);
     assert_eq!(content(&mount, "moved"), "hello");
 
-    // It cannot: a reader has the empty file, and follows what is written.
+    // The mount cannot see that: a reader has the empty file, and follows the writes.
     for reads_first in [false, true] {
         let name = format!("unseen-{reads_first}");
         let (ino, handle) = create(&mount, ROOT, &name);
@@ -292,7 +293,7 @@ fn a_reader_does_not_hinder_the_writer_of_an_empty_file() {
     }
 }
 
-/// The opener gives the file to a child and closes it; the child writes and ends.
+/// The opener gives the file to a child and closes it. The child writes and ends.
 #[test]
 fn a_child_writes_what_its_opener_has_closed() {
     let mount = Mount::immediate(&[]);
@@ -307,7 +308,7 @@ fn a_child_writes_what_its_opener_has_closed() {
     assert_eq!(content(&mount, "new"), "of a child");
     mount.fs.release(handle);
     assert_eq!(mount.bucket.take_log().records().len(), 1);
-    // Somebody else has replaced the empty file meanwhile: theirs stays.
+    // Another client has replaced the empty file meanwhile: its object stays.
     let (_, handle) = create(&mount, ROOT, "other");
     now(mount.fs.flush(handle, &OPENER)).unwrap();
     mount.bucket.put_object("other", "theirs");
@@ -318,7 +319,7 @@ fn a_child_writes_what_its_opener_has_closed() {
     assert_eq!(content(&mount, "other"), "theirs");
 }
 
-/// The same, where it cannot be seen whether the opener has another descriptor.
+/// The opener is not visible, so it may have another descriptor.
 #[test]
 fn a_child_stores_what_an_opener_out_of_sight_has_closed() {
     let mount = Mount::immediate(&[]);
@@ -366,7 +367,7 @@ fn a_process_may_open_a_file_twice_before_it_writes() {
     assert!(mount.fs.writers.lock().is_empty());
 }
 
-/// Of two handles of one process, the first that is closed does not end the other.
+/// The close of one of two handles of a process does not end the other.
 #[test]
 fn what_is_open_twice_is_stored_by_the_one_that_writes() {
     let mount = Mount::immediate(&[]);
@@ -388,7 +389,7 @@ fn what_is_open_twice_is_stored_by_the_one_that_writes() {
     assert_eq!(stored.to_vec(), b"bytes");
 }
 
-/// Processes of other PID namespaces all look the same, and may be as many.
+/// Processes of other PID namespaces look alike, and may be many.
 #[test]
 fn processes_out_of_sight_share_no_writer() {
     let options = SimOptions {
@@ -428,8 +429,9 @@ fn processes_out_of_sight_share_no_writer() {
     }
 }
 
-/// What another handle has stored in the place of a file that was closed is not written over by who goes on with that, also
-/// where the server takes no conditions.
+/// A writer does not overwrite another handle's object that has replaced its closed file.
+///
+/// That holds also where the server takes no conditions.
 #[test]
 fn who_goes_on_after_another_has_replaced_the_file_is_told_at_once() {
     let options = SimOptions {
@@ -457,7 +459,8 @@ fn who_goes_on_after_another_has_replaced_the_file_is_told_at_once() {
     assert_eq!(content(&mount, "new"), "of the second");
 }
 
-/// It goes on by a copy of what was stored, on the condition that it is still that: however the other change falls.
+/// The writer continues by a copy of its stored version. The copy fails if another client has
+/// replaced that version.
 #[test]
 fn a_large_file_that_somebody_else_changed_after_its_fsync_does_not_go_on() {
     const LEN: usize = 6 << 20;
@@ -505,7 +508,7 @@ fn a_large_file_that_somebody_else_changed_after_its_fsync_does_not_go_on() {
                 change();
                 write_all(handle, LEN, more)
             };
-            // Who waits for the copy is told at once; others by the next call.
+            // The write that waits for the copy fails at once; others fail at the next call.
             match written {
                 Ok(()) => assert!(copies_are_known || is_behind_the_copy, "{case}"),
                 Err(error) => assert!(matches!(error, FsError::Stale(_)), "{case}: {error}"),
