@@ -18,7 +18,7 @@ use crate::operation::{
     Entry, FileKind, FsError, HandleNo, InodeNo, Opened, PosixAttributes, Progress, WriteOptions,
 };
 use crate::read::Reader;
-use crate::write::{Beginning, HeldWrite, Stored, WriteObserver, Writer, background};
+use crate::write::{Adopts, Beginning, HeldWrite, Stored, WriteObserver, Writer, background};
 
 use super::file_system::FileSystem;
 use super::permission::{Change, permit};
@@ -48,6 +48,13 @@ impl FileSystem {
         if options.both {
             writer.opened_for_both();
         }
+        writer.may_adopt(match options {
+            WriteOptions {
+                exclusive: true, ..
+            } => Adopts::Nothing,
+            WriteOptions { truncate: true, .. } => Adopts::Empty,
+            WriteOptions { .. } => Adopts::Any,
+        });
         if let Some(posix) = self.posix_of_new(options.mode) {
             let mut headers = writer.headers();
             posix.store(FileKind::File, self.wall_now(), &mut headers.metadata);
@@ -58,13 +65,17 @@ impl FileSystem {
         Ok((entry, self.insert_writer(ino, writer, opener)))
     }
 
-    /// Makes an empty file, which is there when this returns.
+    /// Makes an empty file, which is there when this returns and nobody else has made.
     pub async fn make_file(
         &self,
         parent: InodeNo,
         name: &OsStr,
         options: WriteOptions,
     ) -> Result<Entry, FsError> {
+        let options = WriteOptions {
+            exclusive: true,
+            ..options
+        };
         let (entry, opened) = self.create(parent, name, options, Opener::UNSEEN)?;
         let outcome = self.sync(opened.handle).await;
         self.release(opened.handle);
@@ -539,6 +550,10 @@ impl WriteObserver for NamedFile {
         let etag = stored.etag.clone();
         self.namespace
             .grown(self.ino, &self.progress, stored.size, etag);
+    }
+
+    fn adopted(&self) {
+        self.namespace.gave_way(self.ino, &self.progress);
     }
 
     fn failed(&self, _: &FsError) {

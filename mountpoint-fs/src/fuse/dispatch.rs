@@ -506,6 +506,7 @@ fn write_options(flags: u32) -> WriteOptions {
     let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
     WriteOptions {
         truncate: is_set(libc::O_TRUNC),
+        exclusive: is_set(libc::O_EXCL),
         append: is_set(libc::O_APPEND),
         // O_SYNC includes O_DSYNC.
         synchronous: is_set(libc::O_DSYNC),

@@ -25,7 +25,7 @@ pub(super) struct Writing {
     progress: Option<Arc<Progress>>,
     /// What the version was that S3 has, as its writer said it; `None` if none of these handles stored it.
     stored_by: Option<Arc<Progress>>,
-    /// Its name was taken from it through this mount.
+    /// This mount took its name away, or the name means another host's file.
     is_gone: bool,
 }
 
@@ -164,6 +164,16 @@ impl InodeTable {
     /// The writer with `progress` has come to its end, if it is still the one.
     pub(super) fn ends(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
         self.table.lock().ends(ino, progress)
+    }
+
+    /// Ends the writer with `progress`; the name means another file, so the writer cannot go on.
+    pub(super) fn gives_way(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        let mut table = self.table.lock();
+        let is_its = table.ends(ino, progress);
+        if is_its {
+            table.take_name(ino);
+        }
+        is_its
     }
 
     pub(super) fn close_writer(&self, ino: InodeNo) {

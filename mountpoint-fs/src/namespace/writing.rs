@@ -75,8 +75,9 @@ impl Namespace {
     /// The file `ino`, which was stored, is written again by a writer that has it open. Who follows it does not hinder the
     /// writer, nor who reads it when it is empty: the kernel has no page of it.
     ///
-    /// [`FsError::Stale`] if the file is not `key` any more: it was renamed, removed or replaced through this mount. Its
-    /// writer would store it under a name that is not its own. [`FsError::Busy`] while that is being done.
+    /// [`FsError::Stale`] if the file is not `key` any more: this mount renamed, removed or
+    /// replaced it, or it gave way to another host's. Its writer would store it under a name that
+    /// is not its own. [`FsError::Busy`] while that is being done.
     pub fn resume_writing(
         &self,
         (ino, key): (InodeNo, &Key),
@@ -87,8 +88,8 @@ impl Namespace {
         let prefix = self.table.directory_prefix(view.parent)?;
         if self.table.is_gone(ino, progress) || names::file_key(&prefix, &view.name)? != *key {
             return Err(FsError::Stale(format!(
-                "{key} was renamed, removed or replaced since it was stored: what is written behind that is not stored; who \
-                 opens the file again can go on"
+                "{key} was renamed, removed or replaced since it was stored, or made by another host before: what is written \
+                 behind that is not stored; who opens the file again can go on"
             )));
         }
         at_rest.check(key)?;
@@ -134,6 +135,15 @@ impl Namespace {
     /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says, and the kernel is told.
     pub fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
         if self.table.ends(ino, progress) {
+            self.is_replaced(ino);
+        }
+    }
+
+    /// The name of `ino` means another host's object: its writer has written nothing.
+    ///
+    /// The writer with `progress` cannot go on, and the kernel is told to look the name up again.
+    pub fn gave_way(&self, ino: InodeNo, progress: &Arc<Progress>) {
+        if self.table.gives_way(ino, progress) {
             self.is_replaced(ino);
         }
     }

@@ -27,12 +27,7 @@ impl PosixAttributes {
     /// Parses `metadata`: names without the `x-amz-meta-` prefix, and values.
     #[must_use]
     pub fn of(metadata: &[(String, String)]) -> Self {
-        let value = |wanted: &str| {
-            let mut named = metadata
-                .iter()
-                .filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
-            named.next().map(|(_, value)| value.trim())
-        };
+        let value = |wanted| value(metadata, wanted);
         let mode = value(MODE).and_then(mode_of);
         Self {
             mode: mode.and_then(|mode| u16::try_from(mode & PERMISSIONS).ok()),
@@ -97,11 +92,40 @@ impl PosixAttributes {
         names.any(|name| name.eq_ignore_ascii_case(CTIME))
     }
 
+    /// Whether `metadata` differ from `before` in more than that the object was changed now.
+    #[must_use]
+    pub fn says_more(metadata: &[(String, String)], before: &[(String, String)]) -> bool {
+        let is_time = |name: &str| {
+            [MTIME, CTIME]
+                .iter()
+                .any(|it| name.eq_ignore_ascii_case(it))
+        };
+        let rest = |metadata: &[(String, String)]| {
+            let mut rest = metadata.to_vec();
+            rest.retain(|(name, _)| !is_time(name));
+            rest.sort_unstable();
+            rest
+        };
+        let is_touched = |metadata: &[(String, String)]| {
+            let (changed, written) = (value(metadata, CTIME), value(metadata, MTIME));
+            written.is_none() || written == changed
+        };
+        rest(metadata) != rest(before) || !is_touched(metadata)
+    }
+
     /// Removes the time from the metadata of an object that is written to. The stored time is
     /// outdated.
     pub fn forget_time(metadata: &mut Vec<(String, String)>) {
         metadata.retain(|(name, _)| !name.eq_ignore_ascii_case(MTIME));
     }
+}
+
+/// The value that `metadata` has under the name `wanted`.
+fn value<'a>(metadata: &'a [(String, String)], wanted: &str) -> Option<&'a str> {
+    let mut named = metadata
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    named.next().map(|(_, value)| value.trim())
 }
 
 /// Parses a mode: s3fs writes decimal, rclone octal, so 33188 and 100644 are equal.

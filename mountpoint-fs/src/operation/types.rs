@@ -114,6 +114,8 @@ pub struct OpenOptions {
 pub struct WriteOptions {
     /// `O_TRUNC`: the existing bytes are dropped.
     pub truncate: bool,
+    /// `O_EXCL`: an open that makes the file fails if the file exists.
+    pub exclusive: bool,
     /// `O_APPEND`: every write goes to the end of the file.
     pub append: bool,
     /// `O_SYNC` or `O_DSYNC`: a write returns when it is stored.

@@ -13,7 +13,8 @@ use super::background::{self, Settled};
 use super::copied::Copied;
 use super::front::{Front, Stage};
 use super::upload::Upload;
-use super::writer::{Stored, Writer};
+use super::whole::Adopts;
+use super::writer::{Outcome, Stored, Writer};
 use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX};
 use crate::mutate::copy::copies_nothing;
 use crate::operation::{FsError, PosixAttributes};
@@ -127,7 +128,15 @@ impl Writer {
             let settled = settled.clone();
             drop(settled.wait().await);
         }
-        change(&mut self.headers.lock())?;
+        {
+            let mut headers = self.headers.lock();
+            let before = headers.metadata.clone();
+            change(&mut headers)?;
+            if PosixAttributes::says_more(&headers.metadata, &before) {
+                // The other host's object does not have the attributes.
+                front.adopts = Adopts::Nothing;
+            }
+        }
         front.is_dressed_late |= front.upload.is_some();
         front.is_timed = true;
         Ok(matches!(front.stage, Stage::Open))
@@ -183,12 +192,12 @@ impl Writer {
         self.run(settled, async move {
             let stored = upload.complete(condition, old).await?;
             let Some(headers) = late else {
-                return Ok(stored);
+                return Ok(Outcome::Stored(stored));
             };
             let seen = (&stored.etag, stored.size);
             let redressed = context.mutator.replace_headers(&key, seen, headers).await;
             match redressed {
-                Ok(etag) => Ok(Stored { etag, ..stored }),
+                Ok(etag) => Ok(Outcome::Stored(Stored { etag, ..stored })),
                 Err(error) => {
                     // All bytes are there; what failed is to say so all the same.
                     observer.stored(&stored);

@@ -15,6 +15,7 @@ use super::growth::Growth;
 use super::memory::Lease;
 use super::shares::Ask;
 use super::upload::Upload;
+use super::whole::Adopts;
 use super::writer::Stored;
 use crate::config::limits::UPLOAD_PART_MIN;
 use crate::operation::FsError;
@@ -40,6 +41,8 @@ pub(super) struct Front {
     pub(super) is_for_both: bool,
     /// Whether this open has made the file.
     pub(super) is_new: bool,
+    /// Which object of another host stands for a new file without bytes.
+    pub(super) adopts: Adopts,
     /// Why a length could not be set, until bytes are written.
     pub(super) refused_len: Option<FsError>,
     /// The part that is being filled.

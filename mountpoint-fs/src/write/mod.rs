@@ -32,6 +32,7 @@ mod shortage;
 mod unasked;
 mod upload;
 mod waiting;
+mod whole;
 mod writer;
 
 #[cfg(test)]
@@ -57,4 +58,5 @@ pub use context::WriteContext;
 pub use copied::Copied;
 pub use memory::MemorySource;
 pub use waiting::HeldWrite;
+pub use whole::Adopts;
 pub use writer::{Beginning, Stored, WriteObserver, Writer};

@@ -33,6 +33,10 @@ impl WriteObserver for Told {
         self.0.lock().push(format!("stored {}", stored.size));
     }
 
+    fn adopted(&self) {
+        self.0.lock().push("adopted".to_owned());
+    }
+
     fn failed(&self, _: &FsError) {
         self.0.lock().push("failed".to_owned());
     }

@@ -21,7 +21,6 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::ahead::Ahead;
 use super::background::{self, Settled};
-use super::checksum::RunningChecksum;
 use super::context::WriteContext;
 use super::copied::Copied;
 use super::failure::Failure;
@@ -29,6 +28,7 @@ use super::front::{BlockBytes, Carry, Filling, Front, Need, Stage, Way};
 use super::growth::Growth;
 use super::memory::least;
 use super::upload::Upload;
+use super::whole::Adopts;
 use crate::config::limits::{UPLOAD_PART_MAX, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX};
 use crate::operation::{FsError, Progress};
 use crate::sync::Mutex;
@@ -40,6 +40,14 @@ pub struct Stored {
     pub etag: ETag,
     /// Its size in bytes.
     pub size: u64,
+}
+
+/// What became of a file that was to be stored.
+pub(super) enum Outcome {
+    /// The bucket holds it.
+    Stored(Stored),
+    /// Another host's object stands for the file.
+    Adopted(Stored),
 }
 
 /// How a file begins.
@@ -71,6 +79,8 @@ pub trait WriteObserver: Send + Sync {
     fn stored(&self, stored: &Stored);
     /// The bucket holds the beginning of the file, by parts that were appended to it; more is on its way or to come.
     fn grown(&self, _stored: &Stored) {}
+    /// Another host's object stands for the file: the observer refuses to resume its writer.
+    fn adopted(&self);
     /// The file failed for good.
     fn failed(&self, error: &FsError);
 }
@@ -105,8 +115,7 @@ impl Writer {
         let is_unasked = matches!(beginning, Beginning::NewUnasked);
         let is_new = is_unasked || matches!(beginning, Beginning::New);
         let takes_gaps = is_new || matches!(beginning, Beginning::Replace(_) | Beginning::Fill(_));
-        let (mut way, mut growth) = (context.way_of_new(), None);
-        let (mut end, mut replaced) = (0, None);
+        let (mut way, mut growth, mut end, mut replaced) = (context.way_of_new(), None, 0, None);
         let (condition, stage, base) = match beginning {
             Beginning::New | Beginning::NewUnasked => (PutCondition::Absent, Stage::Open, None),
             Beginning::Replace(old) => {
@@ -140,6 +149,7 @@ impl Writer {
             takes_gaps,
             is_for_both: false,
             is_new,
+            adopts: Adopts::Nothing,
             refused_len: None,
             filling: None,
             carry: None,
@@ -548,43 +558,16 @@ impl Writer {
             return Err(error);
         }
         self.check_whole(front)?;
+        let adopts = front.adopts_now();
         front.is_new = false;
-        let condition = front.condition.clone();
         let settled = Settled::new();
         if front.growth.is_some() {
             self.append_last(front);
             let growth = front.growth.as_ref().expect("there is one");
-            self.run(settled.clone(), growth.all());
+            let all = growth.all();
+            self.run(settled.clone(), async { all.await.map(Outcome::Stored) });
         } else if front.upload.is_none() && front.base.is_none() {
-            let (body, checksum) = match &front.filling {
-                // It stays, for the case that the file goes on.
-                Some(filling) => {
-                    let bytes = BlockBytes {
-                        block: filling.fill.block(),
-                        start: 0,
-                        end: filling.fill.filled(),
-                    };
-                    (Bytes::from_owner(bytes), filling.checksum)
-                }
-                None => {
-                    let checksum = RunningChecksum::new(self.context.config.checksum);
-                    (Bytes::new(), checksum)
-                }
-            };
-            let (context, key) = (Arc::clone(&self.context), self.key.clone());
-            let headers = self.headers();
-            let is_unasked = self.is_unasked && condition == PutCondition::Absent;
-            let sending = self.context.shortage.sending();
-            self.run(settled.clone(), async move {
-                let checksum = checksum.value();
-                let stored = if is_unasked {
-                    context.put_unasked(&key, body, checksum, headers).await
-                } else {
-                    context.put(&key, body, checksum, condition, headers).await
-                };
-                drop(sending);
-                stored
-            });
+            self.begin_whole(front, adopts, settled.clone());
         } else {
             self.upload(front, false);
             self.send_last_part(front);
@@ -606,23 +589,28 @@ impl Writer {
     pub(super) fn run(
         &self,
         settled: Settled<Result<Stored, FsError>>,
-        work: impl Future<Output = Result<Stored, FsError>> + Send + 'static,
+        work: impl Future<Output = Result<Outcome, FsError>> + Send + 'static,
     ) {
         let pending = self.context.begin();
         let (observer, failure) = (Arc::clone(&self.observer), Arc::clone(&self.failure));
         let (context, key) = (Arc::clone(&self.context), self.key.clone());
         background::run(async move {
-            let outcome = work.await;
-            match &outcome {
-                Ok(stored) => {
+            let outcome = match work.await {
+                Ok(Outcome::Stored(stored)) => {
                     context.permission.stored(&key);
-                    observer.stored(stored);
+                    observer.stored(&stored);
+                    Ok(stored)
+                }
+                Ok(Outcome::Adopted(there)) => {
+                    observer.adopted();
+                    Ok(there)
                 }
                 Err(error) => {
-                    context.permission.failed(&key, error);
-                    failure.set(error);
+                    context.permission.failed(&key, &error);
+                    failure.set(&error);
+                    Err(error)
                 }
-            }
+            };
             settled.settle(outcome);
             drop(pending);
         });

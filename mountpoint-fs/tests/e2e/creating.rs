@@ -2,13 +2,14 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 
-use crate::harness::{BUCKET, Mounted, put, server, shell, write_and_close};
+use crate::harness::{BUCKET, Mounted, put, run, server, shell, write_and_close};
 
 const CHANGES: &[&str] = &["--allow-overwrite", "--allow-delete"];
 
@@ -143,5 +144,59 @@ fn what_another_host_makes_is_seen_and_stays() {
         }
         let keys = server.store().keys(BUCKET);
         assert_eq!(keys.len(), 20 * 7);
+    }
+}
+
+/// Two hosts make one file: the one that writes nothing to it has the other's.
+#[test]
+fn a_file_that_another_host_makes_meanwhile_is_there() {
+    let server = server();
+    let (theirs, mine) = (Mounted::new(&server, &[]), Mounted::new(&server, &[]));
+    let open = |name, flags| {
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(libc::O_CREAT | flags);
+        options.open(mine.join(name)).expect(name)
+    };
+    for (name, flags, content, expected) in [
+        ("any", 0, "theirs", Ok(())),
+        ("cut-empty", libc::O_TRUNC, "", Ok(())),
+        ("cut", libc::O_TRUNC, "theirs", Err(libc::EEXIST)),
+        ("own", libc::O_EXCL, "theirs", Err(libc::EEXIST)),
+        ("own-empty", libc::O_EXCL, "", Err(libc::EEXIST)),
+    ] {
+        let file = open(name, flags);
+        fs::write(theirs.join(name), content).expect(name);
+        let closed = write_and_close(file, b"").map_err(|error| error.raw_os_error().unwrap());
+        assert_eq!(closed, expected, "{name}");
+        for mounted in [&theirs, &mine] {
+            let read = fs::read(mounted.join(name)).expect(name);
+            assert_eq!(read, content.as_bytes(), "{name}");
+        }
+    }
+    // It goes no further: its next bytes would take the place of the other's.
+    let mut file = open("synchronised", 0);
+    fs::write(theirs.join("synchronised"), "").unwrap();
+    file.sync_all().unwrap();
+    let written = file.write(b"mine").unwrap_err();
+    assert_eq!(written.raw_os_error(), Some(libc::ESTALE));
+    assert_eq!(fs::read(mine.join("synchronised")).unwrap(), b"");
+}
+
+/// `touch` where the mount believes for a minute that nothing is there.
+#[test]
+fn touch_of_a_name_that_is_believed_absent_succeeds() {
+    let server = server();
+    let theirs = Mounted::new(&server, &[]);
+    for flags in [&["--posix-metadata"][..], &[]] {
+        let believes = [flags, &["--negative-metadata-ttl", "60"]].concat();
+        let mine = Mounted::new(&server, &believes);
+        let name = format!("stamp{}", flags.len());
+        let path = mine.join(&name);
+        assert!(fs::metadata(&path).is_err(), "it is not there");
+        fs::write(theirs.join(&name), "theirs").unwrap();
+        let touched = run("touch", &[path.to_str().unwrap()]);
+        assert!(touched.status.success(), "{touched:?}");
+        assert_eq!(fs::read(&path).unwrap(), b"theirs");
+        assert_eq!(fs::metadata(&path).unwrap().len(), 6);
     }
 }

@@ -316,6 +316,86 @@ fn what_another_host_makes_meanwhile_stays() {
     }
 }
 
+/// `touch` of a file that another host has just made succeeds and changes nothing.
+///
+/// A write through the same handle would change the other host's object and fails.
+#[test]
+fn a_new_file_without_bytes_is_what_another_host_has_made() {
+    for is_proven in [false, true] {
+        let mount = mount(&["z"]);
+        if is_proven {
+            assert!(mount.lookup(ROOT, "b").is_err());
+            mount.make(ROOT, "b", 0);
+        }
+        assert!(mount.lookup(ROOT, "f").is_err());
+        mount.clock.advance(Duration::from_millis(100));
+        mount.bucket.put_object("f", "theirs");
+        let theirs = mount.bucket.object("f").unwrap();
+        let making = || now(mount.fs.lookup_for(ROOT, OsStr::new("f"), &Making));
+        assert!(matches!(making(), Err(FsError::NotFound)));
+        let (file, handle) = create(&mount, ROOT, "f");
+        now(mount.fs.flush(handle, &OPENER)).unwrap();
+        now(mount.fs.sync(handle)).unwrap();
+        let stale = mount.fs.take_stale_names().unwrap();
+        let told = stale.try_recv().expect("the kernel is told");
+        assert_eq!((told.directory, &*told.name), (ROOT, "f"));
+        // By the number that the kernel has, and by its name.
+        let read = now(mount.fs.open(file, READ));
+        assert!(matches!(read, Err(FsError::Stale(_))), "{read:?}");
+        let found = making().unwrap().attributes;
+        assert_eq!(found.size, 6);
+        assert_ne!(found.ino, file);
+        let opened = now(mount.fs.open(found.ino, READ)).unwrap();
+        let read = now(mount.fs.read(opened.handle, 0, 100, false)).unwrap();
+        assert_eq!(read.to_vec(), b"theirs");
+        mount.fs.release(opened.handle);
+        let written = now(mount.fs.write(handle, 0, b"mine"));
+        assert!(matches!(written, Err(FsError::Stale(_))), "{written:?}");
+        let closed = now(mount.fs.flush(handle, &OPENER));
+        assert!(matches!(closed, Err(FsError::Stale(_))), "{closed:?}");
+        mount.fs.release(handle);
+        let there = mount.bucket.object("f").unwrap();
+        assert_eq!(there.etag, theirs.etag);
+        mount.fs.forget(file, 1);
+    }
+}
+
+/// `O_EXCL` and `mknod` ask for a file of their own, `O_TRUNC` for one without bytes.
+#[test]
+fn who_asks_for_a_file_of_its_own_is_told_of_another_hosts() {
+    for (exclusive, truncate, theirs, is_told) in [
+        (false, false, "theirs", false),
+        (false, true, "", false),
+        (false, true, "theirs", true),
+        (true, false, "", true),
+        (true, true, "", true),
+    ] {
+        let mount = mount(&["z"]);
+        let options = WriteOptions {
+            exclusive,
+            truncate,
+            ..WriteOptions::default()
+        };
+        let created = mount
+            .fs
+            .create(ROOT, OsStr::new("f"), options, Opener::UNSEEN);
+        let handle = created.unwrap().1.handle;
+        mount.bucket.put_object("f", theirs);
+        let closed = now(mount.fs.flush(handle, &OPENER));
+        mount.fs.release(handle);
+        assert_eq!(closed.is_err(), is_told, "{options:?}: {closed:?}");
+        let is_exists = matches!(closed, Ok(()) | Err(FsError::Exists));
+        assert!(is_exists, "{options:?}: {closed:?}");
+        let there = mount.bucket.object("f").unwrap().content;
+        assert_eq!(there.to_vec(), theirs.as_bytes());
+    }
+    let mount = mount(&["z"]);
+    mount.bucket.put_object("f", "theirs");
+    let options = WriteOptions::default();
+    let made = now(mount.fs.make_file(ROOT, OsStr::new("f"), options));
+    assert!(matches!(made, Err(FsError::Exists)), "{made:?}");
+}
+
 /// Until the kernel tells that its last descriptor is closed, who opens it is sent to what the name means, not told of what
 /// others had to hear.
 #[test]

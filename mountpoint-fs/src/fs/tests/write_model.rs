@@ -92,6 +92,19 @@ enum How {
     Plain,
     Truncate,
     Append,
+    /// `O_EXCL`: the kernel opens nothing that is there.
+    Exclusive,
+}
+
+impl How {
+    fn options(self) -> WriteOptions {
+        WriteOptions {
+            truncate: self == Self::Truncate,
+            append: self == Self::Append,
+            exclusive: self == Self::Exclusive,
+            ..WriteOptions::default()
+        }
+    }
 }
 
 /// A file that is open for writing.
@@ -103,7 +116,10 @@ struct Open {
     name: &'static str,
     ino: InodeNo,
     handle: HandleNo,
+    how: How,
     content: Vec<u8>,
+    /// The file is another host's object: every later write must fail.
+    is_adopted: bool,
     /// It was opened without `O_TRUNC`, and its first change is to say what becomes of it.
     is_unchanged: bool,
     /// Bytes, or the file itself, that were not stored.
@@ -124,7 +140,9 @@ impl fmt::Debug for Open {
         };
         f.debug_struct("Open")
             .field("name", &self.name)
+            .field("how", &self.how)
             .field("content", &shown(&self.content))
+            .field("is_adopted", &self.is_adopted)
             .field("holds", &holds)
             .field("is_unchanged", &self.is_unchanged)
             .field("is_dirty", &self.is_dirty)
@@ -301,11 +319,7 @@ impl Model {
             process: self.opened,
             started: 1,
         };
-        let options = WriteOptions {
-            truncate: how == How::Truncate,
-            append: how == How::Append,
-            ..WriteOptions::default()
-        };
+        let options = how.options();
         let (ino, opened, content, condition) = match self.lookup(name) {
             Err(FsError::NotFound) => {
                 assert!(!self.truth.contains_key(name), "{name}");
@@ -319,6 +333,7 @@ impl Model {
                 (ino, opened, Vec::new(), Condition::Absent)
             }
             Err(error) => return assert!(self.is_told(&error), "{name}: {error}"),
+            Ok(_) if how == How::Exclusive => return,
             Ok(ino) => {
                 let known = self.truth.get(name).cloned();
                 match now(self.mount.fs.open_for_writing(ino, options, opener)) {
@@ -334,7 +349,9 @@ impl Model {
                                 (ino, opened, there.clone(), Condition::Holds(there))
                             }
                             // Of an empty file; of what it has become meanwhile nothing is lost.
-                            How::Plain => (ino, opened, Vec::new(), Condition::Holds(Vec::new())),
+                            How::Plain | How::Exclusive => {
+                                (ino, opened, Vec::new(), Condition::Holds(Vec::new()))
+                            }
                         }
                     }
                     Err(error) => {
@@ -357,7 +374,9 @@ impl Model {
             ino,
             is_unchanged: self.is_unchanged(opened.handle),
             handle: opened.handle,
+            how,
             content,
+            is_adopted: false,
             is_dirty,
             condition,
             was_written: false,
@@ -392,6 +411,19 @@ impl Model {
             Condition::Any => true,
             Condition::Holds(content) => there == Some(content),
         }
+    }
+
+    /// Whether another host's object stands for the file at `index`, which has no bytes.
+    fn adopts(&self, index: usize) -> bool {
+        let open = &self.open[index];
+        let is_blank = open.content.is_empty() && open.condition == Condition::Absent;
+        let there = self.truth.get(open.name);
+        let may_be = match open.how {
+            How::Exclusive => false,
+            How::Truncate => there.is_some_and(Vec::is_empty),
+            How::Plain | How::Append => there.is_some(),
+        };
+        open.is_dirty && is_blank && may_be
     }
 
     /// Whether the file at `index` goes on by a copy of an object that is not there any more: a write may say so.
@@ -502,6 +534,7 @@ impl Model {
         match written {
             Ok(()) => {
                 assert!(!open.has_failed, "a failure is final");
+                assert!(!open.is_adopted, "it is not its own");
                 open.content.extend_from_slice(data);
                 open.is_dirty = true;
             }
@@ -552,7 +585,8 @@ impl Model {
         open.was_written = true;
         match written {
             Ok(()) => {
-                assert!(!open.has_failed && !open.is_appending, "{open:?}");
+                let may_go_on = !open.has_failed && !open.is_appending && !open.is_adopted;
+                assert!(may_go_on, "{open:?}");
                 open.content.extend_from_slice(b"\0x");
                 open.is_dirty = true;
             }
@@ -573,12 +607,15 @@ impl Model {
     /// The file at `index` was to be stored, with this outcome.
     fn stored(&mut self, index: usize, outcome: Result<(), FsError>) {
         let would_store = self.would_store(index);
+        let adopts = self.adopts(index);
         let is_told = outcome.as_ref().is_err_and(|error| self.is_told(error));
         let open = &mut self.open[index];
         match outcome {
             Ok(()) => {
                 assert!(!open.has_failed, "a failure is final");
-                if open.is_dirty {
+                if adopts {
+                    (open.is_adopted, open.is_dirty) = (true, false);
+                } else if open.is_dirty {
                     // Where it is doubted whether a request was done, who has made the same bytes cannot be told.
                     let is_same = self.truth.get(open.name) == Some(&open.content);
                     let is_own = would_store || is_same && !self.told.is_empty();
@@ -591,7 +628,8 @@ impl Model {
             }
             Err(error) => {
                 let is_refusal = matches!(error, FsError::Exists | FsError::Stale(_));
-                let is_refused = open.is_dirty && !would_store && is_refusal;
+                let may_refuse = !would_store && (!adopts || !self.told.is_empty());
+                let is_refused = open.is_dirty && may_refuse && is_refusal;
                 let is_expected = open.has_failed || is_refused || is_told;
                 assert!(is_expected, "{} {would_store}: {error}", open.name);
                 open.has_failed = true;
@@ -744,7 +782,7 @@ impl Model {
 fn step() -> impl Strategy<Value = Step> {
     let name = || 0..NAMES.len();
     let handle = any::<usize>;
-    let how = prop::sample::select(vec![How::Plain, How::Truncate, How::Append]);
+    let how = prop::sample::select(vec![How::Plain, How::Truncate, How::Append, How::Exclusive]);
     let closer = prop::sample::select(vec![Closer::Opener, Closer::Child, Closer::Heir]);
     let others = prop::sample::select(vec![Others::Held, Others::None, Others::Unknown]);
     use Trouble::*;

@@ -52,6 +52,8 @@ enum How {
     Append,
     /// `O_RDWR`.
     Both,
+    /// `O_EXCL`: the kernel opens nothing that is there.
+    Exclusive,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +66,13 @@ fn step() -> impl Strategy<Value = Step> {
     let mount = || 0..2_usize;
     let name = || 0..NAMES.len();
     let any_of = any::<usize>;
-    let how = prop::sample::select(vec![How::Plain, How::Truncate, How::Append, How::Both]);
+    let how = prop::sample::select(vec![
+        How::Plain,
+        How::Truncate,
+        How::Append,
+        How::Both,
+        How::Exclusive,
+    ]);
     let len = || prop_oneof![12 => (1..9_usize).prop_map(Len::Small), 1 => Just(Len::Large)];
     let closer = prop::sample::select(vec![
         Closer::Opener,

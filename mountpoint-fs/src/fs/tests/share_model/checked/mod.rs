@@ -29,6 +29,9 @@ struct Open {
     name: &'static str,
     ino: InodeNo,
     handle: HandleNo,
+    how: How,
+    /// The file is another host's object: every later write must fail.
+    is_adopted: bool,
     /// All that it has taken, with what it goes on behind.
     content: Vec<u8>,
     /// What its object may replace.
@@ -174,7 +177,7 @@ impl Model {
                 };
                 let is_part = grows || (appends && open.is_behind);
                 let is_its = open.content == new || (is_part && open.content.starts_with(&new));
-                open.name == name && may_replace && is_its
+                open.name == name && may_replace && is_its && !open.is_adopted
             };
             let last = |open: &Open| Some((open.mount, open.handle)) != self.acting;
             let mut open: Vec<&mut Open> = self.open.iter_mut().collect();
@@ -286,6 +289,7 @@ impl Model {
         let options = WriteOptions {
             truncate: how == How::Truncate,
             append: how == How::Append,
+            exclusive: how == How::Exclusive,
             ..WriteOptions::default()
         };
         let found = self.lookup(mount, name);
@@ -299,10 +303,11 @@ impl Model {
                 (ino, opened, Replaces::Nothing, Vec::new())
             }
             Err(error) => return assert!(self.has_fault, "{name}: {error}"),
+            Ok(_) if how == How::Exclusive => return,
             Ok(ino) => {
                 let opened = match how {
                     How::Both => now(fs.open_for_both(ino, READ, options, opener)),
-                    How::Plain | How::Truncate | How::Append => {
+                    How::Plain | How::Truncate | How::Append | How::Exclusive => {
                         now(fs.open_for_writing(ino, options, opener))
                     }
                 };
@@ -316,7 +321,7 @@ impl Model {
                     How::Plain | How::Both if is_unchanged => {
                         (Replaces::Content(there.clone()), there)
                     }
-                    How::Plain => (Replaces::Content(Vec::new()), Vec::new()),
+                    How::Plain | How::Exclusive => (Replaces::Content(Vec::new()), Vec::new()),
                     How::Both => {
                         // It is only read: the file was synchronised, and is followed.
                         fs.release(opened.handle);
@@ -335,6 +340,8 @@ impl Model {
             name,
             ino,
             handle: opened.handle,
+            how,
+            is_adopted: false,
             is_dirty: !matches!(replaces, Replaces::Content(_)),
             content,
             is_behind: matches!(replaces, Replaces::Content(_)),
@@ -388,6 +395,7 @@ impl Model {
         match outcome {
             Ok(()) => {
                 assert!(is_placed && !has_failed, "{open:?}: a failure is final");
+                assert!(!open.is_adopted, "{open:?}: it is not its own");
                 if is_first {
                     let base = if at == 0 { Vec::new() } else { base };
                     // A file that was cut to nothing meanwhile begins with a gap of zeros.
@@ -444,10 +452,13 @@ impl Model {
     fn stored(&mut self, index: usize, before: &Open, outcome: Result<(), FsError>) {
         self.settle("a store");
         let open = &mut self.open[index];
+        let adopts = before.is_dirty && open.adopts(self.truth.get(open.name));
         match outcome {
             Ok(()) => {
                 assert!(!open.has_failed, "{open:?}: a failure is final");
-                if before.is_dirty {
+                if adopts {
+                    (open.is_adopted, open.is_dirty) = (true, false);
+                } else if before.is_dirty {
                     let there = self.truth.get(open.name);
                     assert!(there == Some(&open.content), "{}: it is lost", open.name);
                     open.is_dirty = false;
@@ -463,7 +474,7 @@ impl Model {
                 };
                 let is_same = is_as_meant && !before.was_retagged;
                 let must_store = is_same && open.content.len() < LARGE && before.is_dirty;
-                let may_fail = open.has_failed || self.has_fault || !must_store;
+                let may_fail = open.has_failed || self.has_fault || !(must_store || adopts);
                 assert!(may_fail, "{}: {error}", open.name);
                 open.has_failed = true;
             }
@@ -550,6 +561,16 @@ impl Model {
 }
 
 impl Open {
+    /// Whether the object that is `there`, which another host has made, stands for this file.
+    fn adopts(&self, there: Option<&Vec<u8>>) -> bool {
+        let may_be = match self.how {
+            How::Exclusive => false,
+            How::Truncate => there.is_some_and(Vec::is_empty),
+            How::Plain | How::Append | How::Both => there.is_some(),
+        };
+        may_be && self.content.is_empty() && self.replaces == Replaces::Nothing
+    }
+
     fn copy(&self) -> Self {
         Self {
             content: Vec::new(),
