@@ -41,35 +41,35 @@ pub struct CliArgs {
     #[arg(short, long)]
     pub foreground: bool,
 
-    /// Which bucket, and how it is addressed.
+    /// The bucket and its address.
     #[command(flatten)]
     pub bucket_flags: BucketFlags,
 
-    /// Who asks.
+    /// The credentials.
     #[command(flatten)]
     pub credentials: CredentialsFlags,
 
-    /// What the mount looks like, and who may use it.
+    /// The mount's appearance and its permitted users.
     #[command(flatten)]
     pub mount: MountFlags,
 
-    /// How long names are remembered.
+    /// The validity of names.
     #[command(flatten)]
     pub metadata: MetadataFlags,
 
-    /// How requests reach S3.
+    /// The client of S3.
     #[command(flatten)]
     pub client: ClientFlags,
 
-    /// What may be changed.
+    /// Permitted changes.
     #[command(flatten)]
     pub write: WriteFlags,
 
-    /// What is logged.
+    /// The log.
     #[command(flatten)]
     pub logging: LoggingFlags,
 
-    /// What has no effect yet.
+    /// Flags without effect in this version.
     #[command(flatten)]
     pub later: LaterFlags,
 

@@ -469,7 +469,7 @@ pub const SIBLING_RUNS_MAX: usize = 256;
 
 /// Initial number of bytes of siblings that may be fetched in vain.
 ///
-/// They are [`SIBLINGS_AHEAD_MAX`] files of 128 KiB.
+/// The number allows [`SIBLINGS_AHEAD_MAX`] files of 128 KiB.
 pub const SIBLING_BUDGET: u64 = 8 << 20;
 
 /// Largest number of such bytes, however many files were opened in order before.
@@ -708,7 +708,7 @@ pub const COPY_CALL_MAX: u64 = 5 << 30;
 
 /// Requests in flight of one rename, or of all files that are copied into.
 ///
-/// They are a directory's copies, or the parts of a copy.
+/// The requests are a directory's copies, or the parts of a copy.
 pub const COPIES_IN_FLIGHT_MAX: usize = 32;
 
 /// Attempts to rename a file whose object is replaced meanwhile.

@@ -1,8 +1,8 @@
-//! What objects carry besides their bytes, and how it is changed: extended attributes here, mode, owner and times with
-//! its help.
+//! Headers and metadata of objects, and their changes.
 //!
-//! A file that is being written tells its writer, and the change is sent with the file. The object of any other file is
-//! copied onto itself by the server; a directory's is the object that marks it.
+//! Extended attributes are changed here, mode, owner and times with the help of this module. A
+//! change of a file that is being written goes to its writer, which sends it with the file. The
+//! server copies the object of any other file onto itself; a directory's object is its marker.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl FileSystem {
         .map(drop)
     }
 
-    /// Leave to change the attribute `name`.
+    /// Checks the permission to change the attribute `name`.
     fn permit_extended<'a>(&self, name: &'a OsStr) -> Result<&'a str, FsError> {
         permit(&self.write, Change::Attributes)?;
         let name = name.to_str().unwrap_or_default();
@@ -97,14 +97,16 @@ impl FileSystem {
         Ok(name)
     }
 
-    /// What a file carries that is being written and that S3 does not have yet.
+    /// Extended attributes of a file that is being written, before S3 has them.
     fn written_attributes(&self, ino: InodeNo) -> Option<ExtendedAttributes> {
         self.namespace.progress(ino)?;
         let headers = self.writer(ino)?.writer.headers();
         Some(ExtendedAttributes::of(&headers.metadata))
     }
 
-    /// Changes what `ino` carries. `change` is made once. As long as what this gives back is held, a rename waits.
+    /// Changes the headers of `ino`. `change` is called once.
+    ///
+    /// A rename waits as long as the returned guard is held.
     pub(super) async fn change_carried(
         &self,
         ino: InodeNo,
@@ -128,7 +130,7 @@ impl FileSystem {
             if open.writer.dress(change).await? {
                 return Ok(None);
             }
-            // The bucket has it, as the writer knows.
+            // The bucket has the object, as the writer knows.
             let name = self.namespace.change_inode(ino)?;
             let mut object = self.object(&name).await?;
             object.headers = changed.expect("it was changed");
@@ -146,8 +148,10 @@ impl FileSystem {
         self.replace_headers(name, &object, None).await
     }
 
-    /// Makes the object carry what `object` says; who has the file `open` for writing goes on behind its new version. As long
-    /// as what this gives back is held, a rename waits.
+    /// Replaces the object's headers by those of `object`.
+    ///
+    /// An open writer of the file continues behind the new version. A rename waits as long as the
+    /// returned guard is held.
     pub(super) async fn replace_headers<'a>(
         &self,
         name: NameChange<'a>,
@@ -167,13 +171,15 @@ impl FileSystem {
         })
     }
 
-    /// The object that a change is about, in the version that the inode is.
+    /// The object of a change, in the version of the inode.
     pub(super) async fn object(&self, name: &NameChange<'_>) -> Result<ObjectDetails, FsError> {
         let (_, known) = name.file()?;
         self.describe_version(name.key(), known).await
     }
 
-    /// What a file is to carry that replaces `ino` as a whole: with `--posix-metadata` it stays the file that it was.
+    /// The headers of a file that replaces `ino` as a whole.
+    ///
+    /// With `--posix-metadata` the attributes of the old file are kept.
     pub(super) async fn headers_of_replaced(
         &self,
         ino: InodeNo,
@@ -185,7 +191,7 @@ impl FileSystem {
         Ok(details.map(|details| details.headers.clone()))
     }
 
-    /// What a file is to carry that goes on behind the end of `version`: what it carries now.
+    /// The headers of a file that is extended behind `version`: the current ones.
     pub(super) async fn headers_of_version(
         &self,
         key: &Key,
@@ -194,7 +200,7 @@ impl FileSystem {
         Ok(self.describe_version(key, version).await?.headers)
     }
 
-    /// All that S3 says of the object, if it is that version.
+    /// The object's details, if it has that version.
     pub(super) async fn describe_version(
         &self,
         key: &Key,
@@ -203,13 +209,13 @@ impl FileSystem {
         match self.mutator.describe(key).await {
             Ok(object) if version.is_same(&Version::from(&object.info)) => Ok(object),
             Ok(_) => Err(FsError::Stale(format!("{key} was replaced just now"))),
-            // Linux looks a path up once more then, and says that nothing is there.
+            // Linux then looks the path up once more, and reports that the file does not exist.
             Err(FsError::NotFound) => Err(FsError::Stale(format!("{key} was deleted just now"))),
             Err(error) => Err(error),
         }
     }
 
-    /// What a new file is, with the permission bits `mode`, if objects say so.
+    /// The POSIX attributes of a new file with permission bits `mode`, if stored.
     pub(super) fn posix_of_new(&self, mode: Option<u16>) -> Option<PosixAttributes> {
         self.write.posix_metadata.then_some(PosixAttributes {
             mode,
@@ -220,13 +226,13 @@ impl FileSystem {
         })
     }
 
-    /// What writes `ino`.
+    /// The writer of `ino`.
     pub(super) fn writer(&self, ino: InodeNo) -> Option<Arc<OpenWriter>> {
         self.writers.lock().get(&ino).map(Arc::clone)
     }
 }
 
-/// S3 stores no more, and would say so only when a file is stored.
+/// Checks S3's limit of metadata. S3 itself would report an excess only when a file is stored.
 fn check_len(headers: &ObjectHeaders) -> Result<(), FsError> {
     let pairs = headers.metadata.iter();
     let len: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();

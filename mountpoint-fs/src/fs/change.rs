@@ -1,7 +1,7 @@
 //! Operations that change names: unlink, rmdir, mkdir, rename.
 //!
-//! Each asks for leave, does it in the bucket, and tells the names. A future that is dropped while it waits may have
-//! changed the bucket; the names are asked for again then.
+//! Each checks its permission, changes the bucket, and updates the names. A future that is dropped
+//! while it waits may have changed the bucket; the names are then looked up again.
 
 use std::ffi::OsStr;
 
@@ -42,7 +42,8 @@ impl FileSystem {
         {
             return Err(FsError::NotEmpty);
         }
-        // What had emptied a directory below this one when S3 was asked has told the names by now, or is still in motion.
+        // A removal that had emptied a directory below this one has updated the names by now, or is
+        // still in flight.
         let may_remove = |has_marker| match (change.seems_empty(), has_marker) {
             (false, _) => Err(FsError::NotEmpty),
             (true, true) => permit(&self.write, Change::RemoveDirectory),
@@ -59,7 +60,8 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Makes a directory: an object that marks it, or one that this mount remembers until there is a file in it.
+    /// Makes a directory. A marker object, or an entry that this mount remembers until the
+    /// directory has a file.
     pub async fn make_directory(
         &self,
         directory: InodeNo,
@@ -73,7 +75,7 @@ impl FileSystem {
             return Err(FsError::Exists);
         }
         self.mutator.forget_renames_of(&prefix).await;
-        // The mode is kept at once: what `mkdtemp` makes is nobody else's.
+        // The mode is stored at once: a directory of `mkdtemp` belongs to its creator alone.
         let has_own_mode = self.write.posix_metadata && mode != self.dir_mode;
         let is_marked = self.mutator.makes_markers() || has_own_mode;
         if is_marked {
@@ -87,7 +89,7 @@ impl FileSystem {
         change.made_directory(!is_marked)
     }
 
-    /// What the marker of a new directory carries.
+    /// The headers of a new directory's marker.
     fn new_directory_headers(&self, mode: u16) -> ObjectHeaders {
         let mut headers = ObjectHeaders::default();
         if self.write.posix_metadata {
@@ -105,8 +107,10 @@ impl FileSystem {
         headers
     }
 
-    /// Gives a file or a directory another name. [`FsError::Interrupted`] if it was asked to `stop` before all was done;
-    /// what was sent has come to rest then.
+    /// Gives a file or a directory another name.
+    ///
+    /// [`FsError::Interrupted`] if `stop` was asked for before the end; then none of its requests
+    /// is in flight.
     pub async fn rename(
         &self,
         from: (InodeNo, &OsStr),
@@ -117,7 +121,7 @@ impl FileSystem {
         permit(&self.write, Change::Rename)?;
         self.finish_closed_name(from.0, from.1).await?;
         self.finish_closed_name(to.0, to.1).await?;
-        // Before it looks who writes there: nobody begins to from now on.
+        // Taken before the check for writers: no writer begins there from now on.
         let _taken = self.namespace.taken_by_rename(from, to, stop).await?;
         let from = self.namespace.change_in_motion(from.0, from.1)?;
         let to = self.namespace.change_in_motion(to.0, to.1)?;
@@ -133,7 +137,7 @@ impl FileSystem {
         }
     }
 
-    /// If a file of this name has been closed and is not stored yet, stores it.
+    /// Stores a file of this name that is closed and not stored yet.
     async fn finish_closed_name(&self, directory: InodeNo, name: &OsStr) -> Result<(), FsError> {
         match self.namespace.written_child(directory, name) {
             Some(ino) => self.finish_closed(ino).await,
@@ -163,7 +167,7 @@ impl FileSystem {
         let seen = (from.key(), &version.etag);
         let moved = self.mutator.rename(seen, to.key(), &target, stop).await;
         let moved = match moved {
-            // Somebody else has made it meanwhile.
+            // Another client has made it meanwhile.
             Err(FsError::Exists) if mode == RenameMode::Replace => {
                 may_replace?;
                 return Err(FsError::Exists);

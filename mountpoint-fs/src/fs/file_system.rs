@@ -1,8 +1,8 @@
 //! The operations of a mounted bucket.
 //!
-//! Each is a few lines: names are [`Namespace`]'s business, open files [`HandleTable`]'s, bytes [`Reader`]'s. Knows no
-//! FUSE message and no errno. Any future may be dropped while it waits: it has then changed nothing. Runs on whatever
-//! thread polls it and never blocks that thread.
+//! Each is a few lines: [`Namespace`] owns the names, [`HandleTable`] the open files, [`Reader`]
+//! the bytes. Knows no FUSE message and no errno. A future that is dropped while it waits has
+//! changed nothing. Runs on any thread that polls it and never blocks that thread.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -33,14 +33,16 @@ use crate::write::{MemorySource, WriteContext};
 /// Open files that are written, by inode: the newest open of each.
 pub(super) type Writers = HashMap<InodeNo, Arc<OpenWriter>>;
 
-/// A mounted bucket. Every operation may be called from any thread and never blocks it: what must wait for S3
-/// or memory is a future. Shared as `Arc<FileSystem>`.
+/// A mounted bucket. Shared as `Arc<FileSystem>`.
+///
+/// Every operation may be called from any thread and never blocks it: a wait for S3 or memory is a
+/// future.
 #[derive(Debug)]
 pub struct FileSystem {
     pub(super) namespace: Arc<Namespace>,
     pub(super) reading: Arc<ReadContext>,
     read_modes: Arc<ReadModes>,
-    /// Where files are opened as they were last known.
+    /// Set where files are opened as they were last known.
     sibling_prefetch: Option<SiblingPrefetch>,
     pub(super) writing: Arc<WriteContext>,
     pub(super) clock: Clock,
@@ -49,9 +51,9 @@ pub struct FileSystem {
     pub(super) writers: Arc<Mutex<Writers>>,
     pub(super) write: WriteConfig,
     pub(super) mutator: Arc<Mutator>,
-    /// Of new files and directories.
+    /// Owner of new files and directories.
     pub(super) owner: (u32, u32),
-    /// Of directories that say nothing else.
+    /// Default permission bits of directories.
     pub(super) dir_mode: u16,
     directories: HandleTable<OpenDirectory>,
 }
@@ -92,12 +94,13 @@ impl FileSystem {
         }
     }
 
-    /// Takes in what a listing of the mount's first keys said when it was made: what to ask first about their names.
+    /// Learns from the listing of the mount's first keys. The listing shows which request to try
+    /// first for their names.
     pub fn learn(&self, listed: &ListOutput) {
         self.namespace.learn(listed);
     }
 
-    /// Gives back memory that nobody has used for a while. To be called every
+    /// Gives back memory that was idle for a while. The caller repeats this every
     /// [`READER_IDLE`](crate::config::limits::READER_IDLE).
     pub fn give_back_idle(&self) {
         self.namespace.give_back_idle();
@@ -113,7 +116,8 @@ impl FileSystem {
         self.reading.stats().budget_peak
     }
 
-    /// Sends second GETs for those that are late, for as long as the file system lives. A task of a tokio runtime.
+    /// Sends second GETs for late ones, for as long as the file system lives. A task of a tokio
+    /// runtime.
     pub fn hedge(&self) -> impl Future<Output = ()> + Send + use<> {
         ReadContext::hedge(Arc::downgrade(&self.reading))
     }
@@ -128,7 +132,7 @@ impl FileSystem {
         self.lookup_for(parent, name, &Looking).await
     }
 
-    /// The same for a system call whose `purpose` may be another than to look.
+    /// Finds `name` for a system call whose `purpose` may be more than a lookup.
     pub async fn lookup_for(
         &self,
         parent: InodeNo,
@@ -138,7 +142,7 @@ impl FileSystem {
         self.namespace.lookup(parent, name, purpose).await
     }
 
-    /// How long the kernel may keep the absence of `name`, which [`FileSystem::lookup`] did not find just now.
+    /// How long the kernel may keep the absence of `name` after a lookup.
     #[must_use]
     pub fn negative_ttl(&self, parent: InodeNo, name: &OsStr) -> Duration {
         self.namespace.negative_ttl(parent, name)
@@ -149,9 +153,10 @@ impl FileSystem {
         self.namespace.forget(ino, count);
     }
 
-    /// stat data of an inode, asked for again when they are too old.
+    /// stat data of an inode, from S3 if they are too old.
     ///
-    /// [`FsError::NotFound`] if nothing has its name any more, [`FsError::Stale`] if its name means something else.
+    /// [`FsError::NotFound`] if the inode's name is gone, [`FsError::Stale`] if the name means
+    /// another object.
     pub async fn attributes(&self, ino: InodeNo) -> Result<Attributes, FsError> {
         self.namespace.attributes(ino).await
     }
@@ -162,22 +167,23 @@ impl FileSystem {
         self.namespace.is_open(ino)
     }
 
-    /// Opens a file for reading, at the version S3 has now.
+    /// Opens a file for reading, at the version that S3 has now.
     ///
-    /// [`FsError::Stale`] if that is another version than the inode's: the inode's name is to be looked up again, and
-    /// what that finds to be opened. Linux does so by itself when `open` says `ESTALE`.
+    /// [`FsError::Stale`] if that is another version than the inode's: the caller must look the
+    /// name up again, and open the result. Linux does so by itself after `ESTALE`.
     pub async fn open(&self, ino: InodeNo, options: OpenOptions) -> Result<Opened, FsError> {
         self.open_version(ino, options, None).await
     }
 
-    /// Opens a file for reading, and for what its first change makes of it, which is `late`'s.
+    /// Opens a file for reading, and with `late` for its first change.
     pub(super) async fn open_version(
         &self,
         ino: InodeNo,
         options: OpenOptions,
         late: Option<LateWriter>,
     ) -> Result<Opened, FsError> {
-        // What fails is gone, and is no business of who reads: the kernel looks the name up again.
+        // A failed file is gone, which is no error of the reader: the kernel looks the name up
+        // again.
         self.finish_closed(ino).await.ok();
         let followed = self.synchronised(ino, late.is_some());
         let is_direct = options.direct || followed.is_some();
@@ -226,16 +232,16 @@ impl FileSystem {
         Ok(Opened {
             handle,
             direct_io,
-            // An inode is one version of an object until it is written through this mount. Pages that the kernel has
-            // since an earlier open are of this version.
+            // An inode is one version of an object until this mount writes it. The kernel's pages
+            // of an earlier open are of this version.
             keep_cache: was_opened,
             flush,
             grows: false,
         })
     }
 
-    /// What reads a file that is opened. Bytes that were asked for before are of the version that is opened, but do not
-    /// say that this is the newest.
+    /// The reader of an opened file. Prefetched bytes are of the opened version, but do not prove
+    /// it the newest.
     fn reader(&self, opened: &OpenVersion) -> Reader {
         let OpenVersion {
             key,
@@ -254,7 +260,7 @@ impl FileSystem {
         })
     }
 
-    /// A file was opened: has those behind it fetched, if it is one of several that are opened in order.
+    /// Prefetches the siblings of a file, if files are opened in order.
     fn fetch_behind(&self, ino: InodeNo, opened: &OpenVersion) {
         let Some(sibling_prefetch) = &self.sibling_prefetch else {
             return;
@@ -272,8 +278,9 @@ impl FileSystem {
         });
     }
 
-    /// Reads up to `size` bytes; fewer only at the end of the file. `fills_cache` tells that the kernel asks for
-    /// pages, not an application for bytes.
+    /// Reads up to `size` bytes; fewer only at the end of the file.
+    ///
+    /// `fills_cache` means that the kernel asks for pages, not an application for bytes.
     pub async fn read(
         &self,
         handle: HandleNo,
@@ -294,7 +301,8 @@ impl FileSystem {
             watch.see(offset, size, fills_cache);
         }
         if reader.is_empty() && self.namespace.has_bytes(ino) {
-            // Less than was asked for would be the end of the file for the kernel, which may know of more by now.
+            // A short read would be the end of the file for the kernel, which may know of more
+            // bytes by now.
             return Err(FsError::Stale(
                 "the file was empty when it was opened, and was written since".to_owned(),
             ));
@@ -306,7 +314,7 @@ impl FileSystem {
         outcome
     }
 
-    /// All bytes of a file that has no more than `len_max`.
+    /// All bytes of a file of `len_max` bytes at most.
     pub(super) async fn read_small(&self, ino: InodeNo, len_max: u32) -> Result<ReadData, FsError> {
         let opened = self.namespace.open(ino, false).await?;
         let (etag, size) = (opened.version.etag, opened.version.size);
@@ -343,25 +351,25 @@ impl FileSystem {
         }
     }
 
-    /// Which key `ino`, or `name` in it, is about; for the log.
+    /// The key of `ino`, or of `name` in it, for the log.
     #[must_use]
     pub fn key_text(&self, ino: InodeNo, name: Option<&OsStr>) -> Option<String> {
         self.namespace.key_text(ino, name)
     }
 
-    /// Names that the kernel should be told to forget, as they become known. Can be taken once.
+    /// Names that the kernel should forget, as they become known. Can be taken once.
     #[must_use]
     pub fn take_stale_names(&self) -> Option<Receiver<StaleName>> {
         self.namespace.take_stale_names()
     }
 
-    /// Whether the kernel had better still forget this name: nobody has looked it up since.
+    /// Whether the kernel should still forget this name: no lookup has found it since.
     #[must_use]
     pub fn is_still_stale(&self, stale: &StaleName) -> bool {
         self.namespace.is_still_stale(stale)
     }
 
-    /// Some of the files that nobody uses, if there are more inodes than the mount wants to keep, and when to ask again.
+    /// Some unused files, if there are too many inodes, and the next call's time.
     #[must_use]
     pub fn surplus(&self) -> Surplus {
         self.namespace.surplus()
@@ -377,10 +385,13 @@ impl FileSystem {
         }))
     }
 
-    /// Offers entries from `offset` on to `sink` until it is full, the directory ends or more would have to be waited
-    /// for; `.` and `..` first. The directory has ended when nothing was added.
+    /// Offers entries from `offset` on to `sink`, `.` and `..` first.
     ///
-    /// With `plus`, each entry that the sink took (but `.` and `..`) raised its inode's lookup count by one.
+    /// Stops when the sink is full, the directory ends, or the next entry needs a wait. The
+    /// directory has ended when nothing was added.
+    ///
+    /// With `plus`, each entry that the sink took (but `.` and `..`) raised its inode's lookup
+    /// count by one.
     pub async fn read_directory(
         &self,
         handle: HandleNo,
@@ -401,12 +412,12 @@ impl FileSystem {
         }
     }
 
-    /// The kernel was told to read so many bytes ahead.
+    /// Notes the kernel's read-ahead in bytes.
     pub fn set_readahead(&self, bytes: u32) {
         self.read_modes.set_readahead(bytes);
     }
 
-    /// Size of the file system: as good as endless. Tools count bytes in 64 bits with a sign.
+    /// Size of the file system: practically endless. Tools count bytes in 64 bits with a sign.
     #[must_use]
     pub fn statfs(&self) -> StatFs {
         let name_len_max = u32::try_from(NAME_LEN_MAX).expect("255 fits");
@@ -417,19 +428,19 @@ impl FileSystem {
         }
     }
 
-    /// Pages of listings that are held ahead of their readers or in the air, of all open directories.
+    /// Listing pages ahead of their readers or in flight, of all open directories.
     #[must_use]
     pub fn listing_pages_ahead(&self) -> usize {
         self.namespace.listing_pages_ahead()
     }
 
-    /// How often a listing met a key that cannot be shown; the log names one of each directory.
+    /// How often a listing met a key that cannot be shown. The log names one of each directory.
     #[must_use]
     pub fn hidden_keys(&self) -> u64 {
         self.namespace.hidden_keys()
     }
 
-    /// What became of the files that were fetched before they were opened.
+    /// Statistics of the files that were fetched before they were opened.
     #[must_use]
     pub fn sibling_prefetch(&self) -> SiblingPrefetchStats {
         let sibling_prefetch = self.sibling_prefetch.as_ref();
@@ -438,14 +449,15 @@ impl FileSystem {
             .unwrap_or_default()
     }
 
-    /// How many inodes there are besides the root: those the kernel knows and those that are open.
+    /// Number of inodes besides the root. Those that the kernel knows and those that are open.
     #[must_use]
     pub fn inode_count(&self) -> usize {
         self.namespace.inode_count()
     }
 }
 
-/// The time that directories and new metadata show. Nothing is decided by it, so no test needs to own it.
+/// The time that directories and new metadata show. No decision depends on it, so tests need no
+/// control of it.
 #[expect(
     clippy::disallowed_methods,
     reason = "read once, at the start, to be shown to people"

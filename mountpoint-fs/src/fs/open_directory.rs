@@ -1,9 +1,9 @@
 //! A directory that is open for reading.
 //!
-//! Offsets that the kernel is given say where to continue: the page in the upper bits, the entry on it in the middle,
-//! and of the entry in front a few bits of its name in the lower ones, so that a page that was asked for again and has
-//! changed is continued at the same name. 0 is the beginning, 1 behind `.`, 2 behind `..`, which is in front of the
-//! first entry of page 0.
+//! An offset names the entry to continue at: the page in the upper bits, the entry of the page in
+//! the middle, and in the lower bits a hash of the name of the entry before it, so that a changed
+//! page is continued at the same name. 0 is the beginning, 1 behind `.`, 2 behind `..`, which
+//! precedes the first entry of page 0.
 
 use std::sync::Arc;
 
@@ -13,20 +13,24 @@ use crate::namespace::{Listed, Listing, Namespace, Page, Standing};
 use crate::operation::{DirectoryEntry, DirectorySink, Entry, FsError, InodeNo};
 use crate::sync::Mutex;
 
-/// One open of a directory. Its lock is H of the order H, I, T; it is the only one that is held while waiting, so
-/// two readers of one handle take turns.
+/// One open of a directory.
+///
+/// Its lock is H of the order H, I, T; no other lock is held while waiting, so two readers of one
+/// handle take turns.
 #[derive(Debug)]
 pub(super) struct OpenDirectory {
     pub(super) ino: InodeNo,
     pub(super) listing: AsyncMutex<Listing>,
-    /// What is being written in it, and behind how many pages it comes. A leaf.
+    /// The files being written in it, and the number of pages before theirs. A leaf.
     pub(super) written: Mutex<Option<(usize, Arc<Page>)>>,
 }
 
 impl OpenDirectory {
-    /// Offers entries from `offset` on until `sink` is full, the directory ends, or going on would mean waiting.
+    /// Offers entries to `sink` from `offset` on. Stops when the sink is full, the directory ends,
+    /// or the next entry needs a wait.
     ///
-    /// Waits only before the first entry is added: a future that is dropped has raised no lookup count.
+    /// Waits only before the first entry is added: a future that is dropped has raised no lookup
+    /// count.
     pub(super) async fn read(
         &self,
         namespace: &Namespace,
@@ -71,7 +75,9 @@ impl OpenDirectory {
         Ok(())
     }
 
-    /// A page behind the last one of the listing, with the new files that are being written: S3 does not know them yet.
+    /// A page behind the listing's last one, with new files that are being written.
+    ///
+    /// S3 does not know these files yet.
     fn written_page(
         &self,
         namespace: &Namespace,
@@ -103,7 +109,7 @@ struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    /// Adds `.` and `..` as far as they are behind `offset`; whether there is room for more.
+    /// Adds `.` and `..` as far as they are behind `offset`. Whether there is room for more.
     fn add_dots(&mut self, offset: u64) -> Result<bool, FsError> {
         let entries = self.namespace.dots(self.directory)?;
         for ((name, entry), next_offset) in [".", ".."].into_iter().zip(entries).zip(1..) {
@@ -160,12 +166,12 @@ impl Filler<'_> {
     }
 }
 
-/// A place in a listing: in front of an entry.
+/// A place in a listing: before an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Position {
     page: usize,
     index: usize,
-    /// Of the entry in front; see [`name_bits`].
+    /// Hash of the entry before it; see [`name_bits`].
     name: u64,
 }
 
@@ -178,7 +184,7 @@ impl Position {
         }
     }
 
-    /// Where it is on `page`, which may have changed.
+    /// Its index on `page`, which may have changed.
     fn index_on(self, page: &Page) -> usize {
         let entries = page.entries.iter();
         let is_same = |entry: &Listed| name_bits(&entry.name) == self.name;
@@ -193,7 +199,7 @@ impl Position {
         }
     }
 
-    /// Offsets of entries begin behind those of `.` and `..`: the page is counted from 1 there.
+    /// The offset. The page counts from 1, because offsets of `.` and `..` come first.
     fn offset(self) -> u64 {
         let page = (self.page as u64 + 1) << (INDEX_BITS + NAME_BITS);
         page | (self.index as u64) << NAME_BITS | self.name
@@ -216,7 +222,7 @@ impl Position {
     }
 }
 
-/// A few bits that two names of a page rarely have in common.
+/// A hash of a few bits, which two names of a page rarely share.
 fn name_bits(name: &str) -> u64 {
     // FNV-1a.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -225,10 +231,12 @@ fn name_bits(name: &str) -> u64 {
     (hash ^ hash >> 32) & ((1 << NAME_BITS) - 1)
 }
 
-/// The bits of an offset that say which entry of a page; see `LIST_PAGE_ENTRIES_MAX`.
+/// Bits of an offset that hold the entry's index on its page; see `LIST_PAGE_ENTRIES_MAX`.
 const INDEX_BITS: u32 = 20;
 
-/// The bits of an offset that are of a name. The rest, without the sign, is enough for 8 billion names.
+/// Bits of an offset that hold the name's hash.
+///
+/// The rest, without the sign, suffices for 8 billion names.
 const NAME_BITS: u32 = 20;
 
 const OFFSET_BEHIND_DOTS: u64 = 2;
@@ -290,7 +298,7 @@ mod tests {
             (&["b", "c"], 1),
             (&["b"], 1),
             (&[], 2),
-            // The name is gone: the place is what is left.
+            // The name is gone: only the index is left.
             (&["a", "c", "d"], 2),
         ] {
             assert_eq!(position.index_on(&page(names)), index, "{names:?}");

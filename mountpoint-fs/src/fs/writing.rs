@@ -1,7 +1,8 @@
 //! The operations of files that are being written.
 //!
-//! What a change needs is [`permit`]'s business, bytes are [`Writer`]'s, names are [`Namespace`]'s. A future that is
-//! dropped while it waits has changed nothing that the application could tell; what was begun goes on by itself.
+//! [`permit`] decides on permissions, [`Writer`] owns the bytes, [`Namespace`] the names. A future
+//! that is dropped while it waits has changed nothing visible to the application; work that was
+//! begun continues by itself.
 
 use std::ffi::OsStr;
 use std::io;
@@ -24,7 +25,7 @@ use super::file_system::FileSystem;
 use super::permission::{Change, permit};
 
 impl FileSystem {
-    /// Makes a file and opens it for writing. Nothing is sent: it appears when it is closed.
+    /// Creates a file and opens it for writing. No request is sent: its close stores the object.
     pub fn create(
         &self,
         parent: InodeNo,
@@ -120,8 +121,9 @@ impl FileSystem {
         Ok(self.insert_writer(ino, writer, opener))
     }
 
-    /// A second open by the process that has the file open already and has written nothing yet, if it is that: nothing is
-    /// there that it would replace.
+    /// A second open by the opener before the first write. No bytes exist that it would replace.
+    ///
+    /// `None` for any other open.
     fn share_blank(
         &self,
         ino: InodeNo,
@@ -136,7 +138,7 @@ impl FileSystem {
         Ok(open.share(opener).then(|| self.insert_handle(open)))
     }
 
-    /// Begins to write an existing file from its beginning: it is replaced, or it must be empty.
+    /// Begins to write an existing file from its beginning. It is replaced, or must be empty.
     pub(super) async fn begin_whole(
         &self,
         ino: InodeNo,
@@ -153,7 +155,7 @@ impl FileSystem {
             self.namespace.close_writer(ino);
             return Err(FsError::Stale(format!("{key} was written just now")));
         } else {
-            // Nothing is to be lost: what somebody else has written into the empty file meanwhile stays.
+            // No bytes may be lost: another client may have written to the empty file meanwhile.
             let Version { etag, size, .. } = version;
             Beginning::Fill(Stored { etag, size })
         };
@@ -168,14 +170,16 @@ impl FileSystem {
         Ok(writer)
     }
 
-    /// Begins to write behind the end of an existing file. What is there stays there; if it is too small to be a part of
-    /// an upload it is read now.
+    /// Begins to write behind the end of an existing file.
+    ///
+    /// Its bytes stay; if they are too few for a part of an upload, they are read now.
     pub(super) async fn begin_appending(
         &self,
         ino: InodeNo,
         readers: Readers,
     ) -> Result<Arc<Writer>, FsError> {
-        // What it does not prove to be the newest version is small: reading it will.
+        // An open without a proof of the newest version is only for small files, whose read proves
+        // it.
         let OpenVersion { key, version, .. } = self.namespace.open(ino, true).await?;
         if self.writing.appends() && version.size > 0 {
             let details = self.describe_version(&key, &version).await;
@@ -186,7 +190,7 @@ impl FileSystem {
             let algorithm = match details.checksum {
                 KeptChecksum::None => Some(None),
                 KeptChecksum::Of(algorithm) => Some(Some(algorithm)),
-                // What is appended would need a checksum that is not computed here.
+                // Appended bytes would need a checksum that is not computed here.
                 KeptChecksum::Other => None,
             };
             if let Some(algorithm) = algorithm {
@@ -220,7 +224,7 @@ impl FileSystem {
         let (context, its_progress) = (&self.writing, Arc::clone(&progress));
         let writer = Writer::new(context, key.clone(), beginning, its_progress, observer);
         writer.begin_with(headers);
-        // It waits for memory, and may be given up: the file is not being written yet.
+        // This waits for memory, and may be dropped: the file is not being written yet.
         for slice in content.iter().flatten() {
             writer.preload(slice).await?;
         }
@@ -228,7 +232,7 @@ impl FileSystem {
         Ok(writer)
     }
 
-    /// The same where the server appends to the object, which has a checksum of `algorithm`.
+    /// Begins to append where the server appends to the object, whose checksum is of `algorithm`.
     fn begin_growing(
         &self,
         ino: InodeNo,
@@ -250,7 +254,7 @@ impl FileSystem {
         ))
     }
 
-    /// The file `ino` is written from now on, behind the end of `version`.
+    /// Makes the file `ino` one that is written behind the end of `version`.
     fn begin_behind(
         &self,
         ino: InodeNo,
@@ -267,7 +271,7 @@ impl FileSystem {
         Err(FsError::Stale(format!("{key} was replaced just now")))
     }
 
-    /// The content of a small file, in pieces that a write may have.
+    /// The content of a small file, in pieces of a WRITE's size.
     async fn read_whole(
         &self,
         reader: &Reader,
@@ -277,7 +281,7 @@ impl FileSystem {
         let mut offset = 0;
         while offset < size {
             let data = reader.read(offset, READ_SIZE_MAX).await?;
-            // A copy of file data: it belongs to another budget than what is written.
+            // A copy of file data: it belongs to another budget than written bytes.
             let piece = data.to_vec();
             if piece.is_empty() {
                 return Err(FsError::Stale("the file is shorter than it was".to_owned()));
@@ -288,7 +292,7 @@ impl FileSystem {
         Ok(Some(pieces))
     }
 
-    /// Takes bytes if that needs no waiting; `None` if it does, and then nothing has changed.
+    /// Takes bytes if that needs no waiting; otherwise returns `None`, and nothing has changed.
     pub fn write_now(
         &self,
         handle: HandleNo,
@@ -314,24 +318,26 @@ impl FileSystem {
         }
     }
 
-    /// `thread` has `len` bytes to write, to whatever file.
+    /// Notes that `thread` has `len` bytes to write, to any file.
     pub fn thread_writes(&self, thread: u64, len: usize) {
         self.writing.thread_writes(thread, len);
     }
 
-    /// Keeps bytes that have to wait, in memory that is counted.
+    /// Keeps the bytes of a waiting WRITE, in memory that is counted.
     #[must_use]
     pub fn hold(&self, data: &[u8]) -> HeldWrite {
         self.writing.hold(data)
     }
 
-    /// Takes bytes, when there is memory for them, from who has written nothing else that has not arrived.
+    /// Takes bytes, when memory is free, from a program without other WRITEs in flight.
     pub async fn write(&self, handle: HandleNo, offset: u64, data: &[u8]) -> Result<(), FsError> {
         self.write_in_order(handle, offset, data, &|| false).await
     }
 
-    /// The same, behind what was written before and has not arrived, if that may be: `goes_on` is asked where bytes are
-    /// missing, and tells whether who writes may have sent more than this.
+    /// Takes bytes, after earlier WRITEs in flight.
+    ///
+    /// Where bytes are missing, `goes_on` is asked whether the program may have sent further
+    /// WRITEs.
     pub async fn write_in_order(
         &self,
         handle: HandleNo,
@@ -346,8 +352,9 @@ impl FileSystem {
         open.writer.write_in_order(offset, data, goes_on).await
     }
 
-    /// A descriptor of the file is closed. Returns when the bucket holds what was written, unless another descriptor
-    /// will be closed later.
+    /// Handles the close of a descriptor.
+    ///
+    /// Returns when the bucket holds the written bytes, unless another descriptor is still open.
     pub async fn flush(&self, handle: HandleNo, closing: &dyn Closing) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         if let Some(late) = file.unchanged() {
@@ -365,7 +372,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Returns when the bucket holds what was written.
+    /// Returns when the bucket holds the written bytes.
     pub async fn sync(&self, handle: HandleNo) -> Result<(), FsError> {
         let file = self.files.get(handle)?;
         let Ok(open) = file.writing() else {
@@ -375,7 +382,7 @@ impl FileSystem {
         open.writer.store().await.map(drop)
     }
 
-    /// The last descriptor of a handle is closed.
+    /// Handles the last close of a handle.
     pub(super) fn release_writer(&self, open: Arc<OpenWriter>) {
         if !open.released() {
             return;
@@ -395,8 +402,10 @@ impl FileSystem {
         });
     }
 
-    /// If the writer of `ino` has been closed, stores the file now: whoever opens it does not have to wait for the
-    /// kernel to tell of the last close. A writer that has failed was told so, and its name means again what S3 has.
+    /// Stores the file `ino` now if its writer has closed it.
+    ///
+    /// An open then need not wait until the kernel reports the last close. A failed writer was told
+    /// so, and the name means the object in S3 again.
     pub(super) async fn finish_closed(&self, ino: InodeNo) -> Result<(), FsError> {
         if let Some(open) = self.writer(ino)
             && open.was_flushed()
@@ -411,11 +420,12 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Stores what was closed below `directory`. An error if a file in it is being written:
-    /// its writer would store it under the old name.
+    /// Stores closed files below `directory`. An error if a file in it is being written.
+    ///
+    /// Its writer would store it under the old name.
     pub(super) async fn finish_closed_below(&self, directory: InodeNo) -> Result<(), FsError> {
         for (ino, _) in self.namespace.written_below(directory) {
-            // What fails is gone.
+            // A failed file is gone.
             self.finish_closed(ino).await.ok();
         }
         match self.namespace.written_below(directory).first() {
@@ -424,7 +434,7 @@ impl FileSystem {
         }
     }
 
-    /// From now on a thread writes down what the next mount must know, except in a directory that `is_unusable`.
+    /// Starts the journal's thread; it writes no journal in a directory that `is_unusable`.
     ///
     /// # Errors
     /// When the thread cannot be started.
@@ -435,17 +445,17 @@ impl FileSystem {
         self.mutator.journal().start(is_unusable)
     }
 
-    /// Has nobody wait for long until something is written down. A task of a tokio runtime.
+    /// Limits the wait for lines of the journal. A task of a tokio runtime.
     pub fn watch_journal(&self) -> impl Future<Output = ()> + Send + use<> {
         self.mutator.journal().watch()
     }
 
-    /// Aborts uploads that mounts of the same bucket left when they were killed.
+    /// Aborts uploads that killed mounts of this bucket left.
     pub async fn recover_uploads(&self) {
         self.writing.recover().await;
     }
 
-    /// Returns when every file that was closed is stored, or has failed. For the end of the mount.
+    /// Returns when every closed file is stored, or has failed. For the end of the mount.
     pub async fn drained(&self) {
         self.writing.drained().await;
     }
@@ -467,9 +477,9 @@ impl FileSystem {
                 open.writer.abandon(&ended).await;
             }
         });
-        // A file that something else has hold of keeps no upload from being aborted.
+        // A file whose lock is taken must not delay the abort of its upload.
         join(join_all(given_up), self.writing.abort_all()).await;
-        // What was begun meanwhile.
+        // Uploads that were begun meanwhile.
         self.writing.abort_all().await;
     }
 
@@ -481,7 +491,8 @@ impl FileSystem {
     fn insert_handle(&self, open: Arc<OpenWriter>) -> Opened {
         Opened {
             handle: self.files.insert(OpenFile::Writing(open)),
-            // Bytes go to the buffer once, not into the page cache first; nobody may read them before they are stored.
+            // Bytes go to the buffer once, not into the page cache first; unstored bytes cannot be
+            // read.
             direct_io: true,
             keep_cache: false,
             flush: true,
@@ -489,7 +500,7 @@ impl FileSystem {
         }
     }
 
-    /// What writes a file that is open from now on.
+    /// Registers the writer of an open file.
     pub(super) fn new_writer(&self, open: OpenWriter) -> Arc<OpenWriter> {
         let open = Arc::new(open);
         self.writers.lock().insert(open.ino, Arc::clone(&open));
@@ -514,7 +525,7 @@ impl FileSystem {
     }
 }
 
-/// What streaming writes cannot do.
+/// Refuses options that streaming writes cannot fulfil.
 pub(super) fn check_options(options: WriteOptions) -> Result<(), FsError> {
     if options.synchronous {
         return Err(FsError::NotSequential(
@@ -525,11 +536,11 @@ pub(super) fn check_options(options: WriteOptions) -> Result<(), FsError> {
     Ok(())
 }
 
-/// A file's name, which has to know what becomes of the file.
+/// A file's name, which follows the states of the file's upload.
 struct NamedFile {
     namespace: Arc<Namespace>,
     ino: InodeNo,
-    /// Where its writer stores it.
+    /// The key of the object.
     key: Key,
     progress: Arc<Progress>,
 }

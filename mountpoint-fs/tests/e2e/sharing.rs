@@ -44,7 +44,7 @@ fn who_may_read_a_mount_of_root() {
 
 /// Neither the kernel's cache nor a link opens the mount to other users.
 ///
-/// They may use a file that was passed to them open.
+/// Other users may use a file that was passed to them open.
 #[test]
 fn nobody_walks_into_a_mount_that_is_not_theirs() {
     let server = server();

@@ -128,7 +128,7 @@ fn lookups_behind_a_plain_listing_ask_nothing() {
         assert_eq!(mount.lookup(directory, name).unwrap().attributes.size, 18);
     }
     assert_eq!(mount.requests(), (0, 0, 0));
-    // A name that was not listed may have been created since.
+    // An unlisted name may have been created since.
     mount.bucket.put_object("d/new", "new");
     assert_eq!(mount.lookup(directory, "new").unwrap().attributes.size, 3);
     assert_eq!(mount.requests(), (0, 1, 0));
@@ -178,7 +178,7 @@ fn the_next_page_is_asked_for_ahead_and_nothing_is_waited_for_in_the_middle() {
     assert_eq!(mount.requests(), (0, 1, 0));
     assert!(mount.bucket.finish(mount.bucket.pending_requests()[0].id));
     now(read).unwrap();
-    // The first page alone, although there was room; the second is in the air.
+    // The first page alone, although there was room; the second is in flight.
     assert_eq!(
         sink.entries.len(),
         1001,
@@ -186,7 +186,7 @@ fn the_next_page_is_asked_for_ahead_and_nothing_is_waited_for_in_the_middle() {
     );
     assert_eq!(mount.requests(), (0, 1, 0));
 
-    // A reader that is interrupted while it waits loses nothing and asks for nothing twice.
+    // A reader that is interrupted while it waits loses nothing and repeats no request.
     let offset = sink.entries[1000].next_offset;
     let mut sink = Sink::new(5000);
     let mut read = Box::pin(mount.fs.read_directory(handle, offset, true, &mut sink));
@@ -293,7 +293,7 @@ fn a_directory_shadows_the_file_of_its_name_also_across_pages() {
             mount.lookup(ROOT, "a").unwrap().attributes.kind,
             FileKind::Directory
         );
-        // Going back to a page shows what it showed.
+        // A return to a page shows its old content.
         let rest = mount.list_from(handle, entries[2150].next_offset, batch, false);
         assert_eq!(shown(&rest), names[2149..]);
         mount.fs.release_directory(handle);
@@ -316,7 +316,8 @@ fn an_error_is_returned_once_and_the_listing_goes_on() {
         let mut failures = 0;
         loop {
             if names.len() >= failing * 900 && failures == 0 {
-                // Hits the next page that is asked for: each is when the one in front of it is first read from.
+                // Strikes at the next requested page: each is requested at the first read of the
+                // one before it.
                 mount
                     .bucket
                     .fail_next(Operation::ListObjectsV2, 1, ErrorKind::Transient);

@@ -1,4 +1,4 @@
-//! The file system's operations over a simulated bucket, without a kernel: what they answer and what they ask S3.
+//! The file system's operations over a simulated bucket, without a kernel: answers and S3 requests.
 
 mod carried;
 mod changes_in_motion;
@@ -53,7 +53,7 @@ const READ: OpenOptions = OpenOptions {
     process: 0,
 };
 
-/// Who closes a file, as a test says it.
+/// The process that closes a file, as set by a test.
 struct Closes(Closer, Others);
 
 impl Closing for Closes {
@@ -68,14 +68,14 @@ impl Closing for Closes {
 
 /// The opener closes its last descriptor.
 const OPENER: Closes = Closes(Closer::Opener, Others::None);
-/// The opener moves its descriptor, and closes the first one.
+/// The opener duplicates its descriptor, and closes the first one.
 const MOVES: Closes = Closes(Closer::Opener, Others::Held);
-/// Whether the opener moves it or closes it cannot be seen.
+/// The test hides whether the opener duplicates or closes its descriptor.
 const UNSEEN: Closes = Closes(Closer::Opener, Others::Unknown);
 /// A child of the opener ends.
 const CHILD: Closes = Closes(Closer::Child, Others::None);
 
-/// A mounted bucket, time and requests in the hand of the test.
+/// A mounted bucket whose time and requests the test controls.
 struct Mount {
     bucket: Arc<SimClient>,
     clock: Clock,
@@ -88,7 +88,7 @@ impl Mount {
         Self::new(Time::Immediate, "", keys)
     }
 
-    /// A bucket that answers when the test says so.
+    /// A bucket that answers on the test's command.
     fn manual(keys: &[&str]) -> Self {
         Self::new(Time::Manual, "", keys)
     }
@@ -109,7 +109,7 @@ impl Mount {
         Self::with_all(options, names, write, prefix, keys)
     }
 
-    /// A mount that may change things.
+    /// A mount that permits changes.
     fn with_write(options: SimOptions, prefix: &str, keys: &[&str], write: WriteConfig) -> Self {
         Self::with_all(options, NamesConfig::default(), write, prefix, keys)
     }
@@ -163,7 +163,8 @@ impl Mount {
             config,
             clock.clone(),
         ));
-        // Else the first file of each would begin an upload, to see whether it may be stored.
+        // Otherwise the first file of each would begin an upload that proves the permission to
+        // write.
         fs.writing.believe();
         Self { bucket, clock, fs }
     }
@@ -182,7 +183,7 @@ impl Mount {
         })
     }
 
-    /// All of a directory, `batch` entries at a time.
+    /// All entries of a directory, `batch` at a time.
     #[track_caller]
     fn list(&self, handle: HandleNo, batch: usize, plus: bool) -> Vec<DirectoryEntry> {
         self.list_from(handle, 0, batch, plus)
@@ -256,7 +257,7 @@ impl DirectorySink for Sink {
     }
 }
 
-/// What a future that does not wait returns.
+/// The output of a future that does not wait.
 #[track_caller]
 fn now<T>(future: impl Future<Output = T>) -> T {
     future

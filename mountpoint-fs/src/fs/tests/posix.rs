@@ -101,7 +101,7 @@ fn what_s3fs_stored_is_shown() {
         (plain.kind, plain.mode, plain.uid),
         (FileKind::File, 0o644, 10)
     );
-    // A listing does not know: nothing of it is handed out as attributes.
+    // A listing does not contain metadata, so no attributes are returned from it.
     let handle = now(mount.fs.open_directory(d.ino)).unwrap();
     for entry in mount.list(handle, 10, true) {
         let ino = entry.entry.attributes.ino;
@@ -158,7 +158,7 @@ fn changes_are_stored_and_leave_the_rest() {
     let after = mount.bucket.object("f").unwrap();
     assert_eq!(after.headers.content_type, before.headers.content_type);
     assert_eq!(after.content.to_vec(), before.content.to_vec());
-    // Shortening keeps all of it.
+    // Shortening keeps all attributes.
     let size = AttributeChange {
         size: Some(2),
         ..NONE
@@ -166,11 +166,11 @@ fn changes_are_stored_and_leave_the_rest() {
     let shown = set(&mount, f, size).unwrap();
     assert_eq!((shown.size, shown.mode, shown.uid), (2, 0o640, 3));
     assert_eq!(metadata(&mount, "f", "owner").unwrap(), "me");
-    // What changes nothing asks for nothing.
+    // A change without effect sends no request.
     mount.requests();
     set(&mount, f, mode).unwrap();
     assert_eq!(mount.requests().2, 0);
-    // Another mount sees the same.
+    // Another mount sees equal attributes.
     now(mount.fs.rename(
         (ROOT, OsStr::new("f")),
         (ROOT, OsStr::new("g")),
@@ -182,7 +182,7 @@ fn changes_are_stored_and_leave_the_rest() {
     assert_eq!(mount.lookup(ROOT, "g").unwrap().attributes.uid, 3);
 }
 
-/// What a file was is likely to be what it is: its object is asked while the listing is under way.
+/// A known file probably is one still. Its object is requested while the listing is in flight.
 #[test]
 fn a_known_file_is_looked_up_in_one_step() {
     let mount = Mount::with_write(
@@ -267,7 +267,7 @@ fn directories_carry_theirs_in_a_marker() {
         assert_eq!(metadata(&mount, key, "mode").unwrap(), "16872");
         assert_eq!(mount.lookup(ROOT, name).unwrap().attributes, shown);
     }
-    // Its mode is kept at once, but for the one that it would have anyway.
+    // A mode that differs from the default is stored at once.
     for (name, mode, keys) in [("p", 0o700, 1), ("q", 0o755, 0)] {
         let before = mount.bucket.keys().len();
         let made = now(mount.fs.make_directory(ROOT, OsStr::new(name), mode)).unwrap();
