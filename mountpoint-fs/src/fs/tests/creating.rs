@@ -1,4 +1,4 @@
-//! What is known of names that are made: what was made here is never absent.
+//! The mount's knowledge of created names: a name created here is never absent.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::operation::{Purpose, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// A file that is made, and stored with what it holds.
+/// Creates a file, and stores it with its bytes.
 fn made(mount: &Mount, directory: InodeNo, name: &str) -> InodeNo {
     let (ino, handle) = create(mount, directory, name);
     write(mount, handle, 0, b"new");
@@ -21,15 +21,16 @@ fn made(mount: &Mount, directory: InodeNo, name: &str) -> InodeNo {
     ino
 }
 
-/// The kernel forgets a directory and looks it up again: its inode is another one, and the pages that were listed are the
-/// same.
+/// The kernel forgets a directory and looks it up again.
+///
+/// The directory gets a new inode, and the listed pages stay.
 #[test]
 fn what_was_made_here_is_there_when_its_directory_is_forgotten() {
     let names = NamesConfig {
         negative_ttl: Duration::from_secs(60),
         ..NamesConfig::default()
     };
-    // More than the look-up of their directory shows.
+    // More than the lookup of their directory shows.
     let keys: Vec<String> = (0..150).map(|number| format!("d/a{number:03}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let mount = Mount::with_names(names, &keys);
@@ -45,7 +46,8 @@ fn what_was_made_here_is_there_when_its_directory_is_forgotten() {
     assert_eq!(entry.attributes.size, 3);
 }
 
-/// The same of a listing that is in the air meanwhile, and of a file that was removed.
+/// A removed file stays absent when its directory is forgotten. That holds even with a listing in
+/// flight.
 #[test]
 fn what_was_removed_here_is_gone_when_its_directory_is_forgotten() {
     let options = SimOptions {
@@ -74,7 +76,7 @@ fn what_was_removed_here_is_gone_when_its_directory_is_forgotten() {
     };
     let directory = found(ROOT, "d").unwrap();
     let file = found(directory, "a").unwrap();
-    // Listed by somebody whose descriptor keeps the page, and not the inode.
+    // Listed through a descriptor that keeps the page, and not the inode.
     let handle = now(mount.fs.open_directory(directory)).unwrap();
     let mut sink = Sink::new(9);
     let mut read = Box::pin(mount.fs.read_directory(handle, 0, false, &mut sink));
@@ -93,7 +95,7 @@ fn what_was_removed_here_is_gone_when_its_directory_is_forgotten() {
     assert!(found(again, "b").is_some());
 }
 
-/// Who makes a file, or knows that S3 has to be asked.
+/// The purpose of a lookup before a creation.
 struct Making;
 
 impl Purpose for Making {
@@ -102,7 +104,7 @@ impl Purpose for Making {
     }
 }
 
-/// A mount that writes and deletes, whose bucket answers at once; the test says how long things take.
+/// A mount that writes and deletes, whose bucket answers at once. The test controls the clock.
 fn mount(keys: &[&str]) -> Mount {
     with(NamesConfig::default(), keys)
 }
@@ -119,7 +121,7 @@ fn with(names: NamesConfig, keys: &[&str]) -> Mount {
 }
 
 impl Mount {
-    /// What the kernel does when a program opens a new file: looks it up, and makes it.
+    /// A program opens a new file: the kernel looks it up and creates it.
     fn open_new(&self, directory: InodeNo, name: &str) -> HandleNo {
         let found = now(self.fs.lookup_for(directory, OsStr::new(name), &Making));
         assert!(matches!(found, Err(FsError::NotFound)), "{name}: {found:?}");
@@ -129,7 +131,7 @@ impl Mount {
         handle
     }
 
-    /// The same, to its end, which takes `millis` by the clock.
+    /// Creates a file and closes it, which takes `millis` by the clock.
     fn make(&self, directory: InodeNo, name: &str, millis: u64) {
         let handle = self.open_new(directory, name);
         now(self.fs.sync(handle)).unwrap();
@@ -146,8 +148,9 @@ impl Mount {
     }
 }
 
-/// Two names are asked for by themselves; the third asks what is around it, and once a second that is asked again. The first
-/// file that S3 was not asked about is asked about before it is stored, and is sent twice.
+/// Two names are looked up singly. The third lookup lists its neighbours, and again once a second.
+///
+/// The first file without a lookup is looked up before it is stored, and is sent twice.
 #[test]
 fn files_that_are_made_one_after_the_other_take_a_request_each() {
     for keys in [&[][..], &["d/a", "d/b"], &["d/z/1", "d/z/2"]] {
@@ -176,13 +179,13 @@ fn names_in_any_order_are_known_as_well() {
         number = number * 377 % 100_003;
         mount.make(ROOT, &format!("{number:06}"), 20);
     }
-    // Each second some lists of what is around a name, later one of the whole directory.
+    // Each second some LISTs of a name's neighbours, later one of the whole directory.
     let (lists, puts, others) = mount.lists_and_puts();
     assert!(lists < 100, "{lists}");
     assert_eq!((puts, others), (501, 1));
 }
 
-/// A directory of many files, where a name says nothing of the next one: no more is asked than for the names, but for a few.
+/// A large directory where a name does not predict the next one. Few more LISTs than names.
 #[test]
 fn a_large_directory_is_not_listed_for_names_that_are_far_apart() {
     let mount = mount(&[]);
@@ -199,7 +202,7 @@ fn a_large_directory_is_not_listed_for_names_that_are_far_apart() {
     let log = mount.bucket.take_log();
     let lists = log.count(Operation::ListObjectsV2);
     assert!(lists <= 106, "{lists}");
-    // Names in order are another matter.
+    // Names in order are predictable.
     for number in 0..100 {
         mount.make(directory, &format!("a{number:03}"), 10);
     }
@@ -208,7 +211,7 @@ fn a_large_directory_is_not_listed_for_names_that_are_far_apart() {
     assert_eq!(puts, 100);
 }
 
-/// A directory that was made here was nothing before: what it was looked up for tells that.
+/// A directory that was created here was absent before, as its lookup has shown.
 #[test]
 fn a_new_directory_is_known_to_be_empty() {
     let mount = mount(&["d/a"]);
@@ -226,7 +229,7 @@ fn a_new_directory_is_known_to_be_empty() {
         let expected = if is_first { (0, 4, 1) } else { (0, 3, 0) };
         assert_eq!(mount.lists_and_puts(), expected, "{name}");
     }
-    // Somebody else was faster, and wrote into it.
+    // Another client was faster, and wrote into it.
     assert!(mount.lookup(ROOT, "e").is_err());
     mount.clock.advance(Duration::from_millis(1));
     mount.bucket.put_object("e/x", "theirs");
@@ -239,7 +242,7 @@ fn a_new_directory_is_known_to_be_empty() {
     );
 }
 
-/// `cp` asks for the name before it makes the file.
+/// `cp` looks the name up before it creates the file.
 #[test]
 fn a_name_that_was_just_absent_is_not_asked_for_again() {
     let mount = mount(&["z"]);
@@ -262,7 +265,7 @@ fn a_name_that_was_just_absent_is_not_asked_for_again() {
     }
 }
 
-/// Who only looks is told what S3 says now, whatever is known and whoever makes files there.
+/// A plain lookup asks S3, whatever is known and whatever files are created there.
 #[test]
 fn who_only_looks_asks() {
     let mount = mount(&[]);
@@ -286,7 +289,7 @@ fn who_only_looks_asks() {
     );
 }
 
-/// What another host makes within the second is not seen by who makes the same file, and not replaced either.
+/// Another host's new file, unseen by an equal creation for a second, is not replaced.
 #[test]
 fn what_another_host_makes_meanwhile_stays() {
     for is_proven in [false, true] {
@@ -308,7 +311,7 @@ fn what_another_host_makes_meanwhile_stays() {
             mount.bucket.object(key).unwrap().content.to_vec(),
             b"theirs"
         );
-        // From then on it is there.
+        // From then on the file is visible.
         let found = now(mount
             .fs
             .lookup_for(directory, OsStr::new("theirs"), &Making));
@@ -339,7 +342,7 @@ fn a_new_file_without_bytes_is_what_another_host_has_made() {
         let stale = mount.fs.take_stale_names().unwrap();
         let told = stale.try_recv().expect("the kernel is told");
         assert_eq!((told.directory, &*told.name), (ROOT, "f"));
-        // By the number that the kernel has, and by its name.
+        // By the kernel's inode number, and by the name.
         let read = now(mount.fs.open(file, READ));
         assert!(matches!(read, Err(FsError::Stale(_))), "{read:?}");
         let found = making().unwrap().attributes;
@@ -360,7 +363,7 @@ fn a_new_file_without_bytes_is_what_another_host_has_made() {
     }
 }
 
-/// `O_EXCL` and `mknod` ask for a file of their own, `O_TRUNC` for one without bytes.
+/// `O_EXCL` and `mknod` need a file of their own, `O_TRUNC` one without bytes.
 #[test]
 fn who_asks_for_a_file_of_its_own_is_told_of_another_hosts() {
     for (exclusive, truncate, theirs, is_told) in [
@@ -396,8 +399,9 @@ fn who_asks_for_a_file_of_its_own_is_told_of_another_hosts() {
     assert!(matches!(made, Err(FsError::Exists)), "{made:?}");
 }
 
-/// Until the kernel tells that its last descriptor is closed, who opens it is sent to what the name means, not told of what
-/// others had to hear.
+/// Before the kernel's release an open of a failed file gets the name's new meaning.
+///
+/// The error is for the openers of the failed file alone.
 #[test]
 fn a_file_that_could_not_be_stored_is_not_opened_any_more() {
     let mount = mount(&[]);
@@ -418,7 +422,7 @@ fn a_file_that_could_not_be_stored_is_not_opened_any_more() {
     assert_eq!(mount.lookup(ROOT, "theirs").unwrap().attributes.size, 6);
 }
 
-/// What this mount removes, and what it could not store, is asked for again.
+/// Names that this mount has removed, or could not store, are looked up again.
 #[test]
 fn changes_of_this_mount_keep_what_is_known_true() {
     let mount = mount(&["d/a"]);
@@ -447,7 +451,9 @@ fn changes_of_this_mount_keep_what_is_known_true() {
     assert_eq!(mount.lists_and_puts().0, 1);
 }
 
-/// `--negative-metadata-ttl minimal`: absence is never remembered. Nor is it in a bucket without an order of keys.
+/// `--negative-metadata-ttl minimal`: absence is never remembered.
+///
+/// Absence is not remembered in a bucket without an order of keys either.
 #[test]
 fn can_be_switched_off() {
     let off = NamesConfig {
@@ -471,7 +477,7 @@ fn can_be_switched_off() {
     }
 }
 
-/// With `--posix-metadata` as well, although no listing tells what objects carry.
+/// With `--posix-metadata` as well, although no listing shows metadata.
 #[test]
 fn files_with_posix_metadata_take_a_request_each() {
     let write = WriteConfig {
@@ -488,12 +494,12 @@ fn files_with_posix_metadata_take_a_request_each() {
     let (lists, puts, others) = mount.lists_and_puts();
     assert!(lists <= 5, "{lists}");
     assert_eq!((puts, others), (51, 1));
-    // What such a listing shows is asked for what it carries.
+    // An entry of such a listing needs a HEAD for its metadata.
     assert!(mount.lookup(directory, "a").is_ok());
     assert_eq!(mount.lists_and_puts(), (1, 0, 1));
 }
 
-/// A large file is asked for when it is completed, also where the server is known to keep the condition of small ones.
+/// A large file's completion has a condition, even on a server proven by small ones.
 #[test]
 fn a_large_file_replaces_nothing() {
     for is_proven in [false, true] {
@@ -522,7 +528,7 @@ fn a_large_file_replaces_nothing() {
     }
 }
 
-/// A directory bucket lists directories only: it is asked for the object.
+/// A directory bucket lists directories only, so the object is looked up.
 #[test]
 fn a_directory_bucket_that_remembers_absence_takes_new_files() {
     let options = SimOptions {
@@ -547,7 +553,7 @@ fn a_directory_bucket_that_remembers_absence_takes_new_files() {
     );
 }
 
-/// Who may write and list, but not read, makes files as well.
+/// A mount without the permission to read creates files as well.
 #[test]
 fn who_may_not_read_asks_by_listing() {
     let mount = mount(&["z"]);
@@ -572,7 +578,7 @@ fn who_may_not_read_asks_by_listing() {
             assert!(matches!(outcome, Err(FsError::Exists)), "{outcome:?}");
             assert_eq!(mount.lists_and_puts(), (1, 0, 1));
         } else {
-            // It is the PUT that is denied.
+            // The PUT is denied.
             assert!(outcome.is_err());
             assert_eq!(mount.lists_and_puts(), (1, 1, 1));
         }
@@ -580,7 +586,7 @@ fn who_may_not_read_asks_by_listing() {
     }
 }
 
-/// That a file is sent twice proves nothing if the server was busy then: the next one is sent twice as well.
+/// A busy server's answer to the second PUT proves nothing. The next file is sent twice as well.
 #[test]
 fn a_proof_that_was_interrupted_is_made_again() {
     let mount = mount(&["z"]);
@@ -599,7 +605,7 @@ fn a_proof_that_was_interrupted_is_made_again() {
     }
 }
 
-/// What the kernel is told of an absence that was remembered is as old as that.
+/// The kernel keeps a remembered absence for the rest of its validity.
 #[test]
 fn a_remembered_absence_is_kept_for_what_is_left() {
     let names = NamesConfig {
@@ -616,10 +622,12 @@ fn a_remembered_absence_is_kept_for_what_is_left() {
     assert_eq!(left(), Duration::from_millis(59_100));
 }
 
-/// How a mount hears of what is in a directory, which it returns.
+/// A way for a mount to learn a directory's entries. Returns the directory.
 type Tell = fn(&Mount) -> InodeNo;
 
-/// An object without an ETag is not shown, and nothing is made in its place, however it was heard of.
+/// An object without an ETag is hidden, and no file is created in its place.
+///
+/// That holds however the mount has learnt of the object.
 #[test]
 fn nothing_is_made_in_the_place_of_an_object_without_an_etag() {
     let (nested, at_root) = (format!("d/f{}", Key::NO_ETAG), format!("f{}", Key::NO_ETAG));
@@ -629,7 +637,7 @@ fn nothing_is_made_in_the_place_of_an_object_without_an_etag() {
             assert!(matches!(looked, Err(FsError::NotFound)), "{looked:?}");
             ROOT
         }),
-        // By the look-up of its directory.
+        // By the lookup of its directory.
         (&nested, |mount| mount.walk("d")),
         (&nested, |mount| {
             let directory = mount.walk("d");
@@ -649,7 +657,7 @@ fn nothing_is_made_in_the_place_of_an_object_without_an_etag() {
             matches!(&refused, Err(FsError::NotPermitted(text)) if text.contains("ETag")),
             "{key:?}: {refused:?}"
         );
-        // Somebody else has removed it, and S3 says so.
+        // Another client has removed the object, and S3 reports that.
         mount.bucket.remove(key);
         mount.clock.advance(Duration::from_secs(2));
         let looked = mount.lookup(directory, "f");

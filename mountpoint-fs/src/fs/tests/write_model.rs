@@ -1,8 +1,9 @@
-//! Random writing, in the mount and behind its back, against a model of the semantics.
+//! Random writes, in the mount and by other clients, against a model of the semantics.
 //!
-//! What must hold after each step: an object has the bytes of a whole version, as they were when a file was stored or as
-//! somebody else made it; what succeeded is stored; what somebody else made meanwhile is replaced only by who asked for
-//! that; a failure is final. At the end nothing is left: no name, no inode, no memory, no upload.
+//! After each step an object must have the bytes of a whole version, as a file stored them or
+//! another client wrote them; successful files are stored; another client's new object is replaced
+//! only by an open that asks for that; a failure is final. At the end nothing may be left: no name,
+//! no inode, no memory, no upload.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,16 +21,16 @@ const ROOT: InodeNo = InodeNo::ROOT;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Opens for writing, as `open(2)` does: looks up, creates what is not there.
+    /// Opens for writing, as `open(2)` does: looks up, and creates a missing file.
     Open(usize, How),
     Write(usize, u8),
-    /// Writes of more than a part, as large as the kernel sends them.
+    /// Writes of more than a part, each as large as the kernel sends them.
     WriteMuch(usize),
-    /// A write that goes back, or is the first and leaves a gap.
+    /// A write at an earlier offset, or a first one that leaves a gap.
     Misplaced(usize),
     /// A write that leaves a gap of one byte.
     Gap(usize),
-    /// `ftruncate` to nothing of a file that was not changed since it was opened.
+    /// `ftruncate` to nothing of a file that is unchanged since its open.
     Cut(usize),
     Sync(usize),
     Close(usize, Closer, Others),
@@ -39,11 +40,11 @@ enum Step {
     Rename(usize, usize),
     Theirs(usize, u8),
     TheirDelete(usize),
-    /// The next request of this kind meets this.
+    /// The fault of the next request of this kind.
     Trouble(Operation, Trouble),
 }
 
-/// What a request meets.
+/// A fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     Denied,
@@ -51,13 +52,13 @@ enum Trouble {
     Busy,
     /// 409 for as long as the client tries.
     Contested,
-    /// It is done, and its answer is lost: it is sent again.
+    /// The request is done, and its answer is lost: it is sent again.
     Lost,
-    /// The same where the answer is 409.
+    /// The request is done, and its answer is lost to a 409.
     LostToConflict,
-    /// It is done, and all that is answered is 503.
+    /// The request is done, and every answer is 503.
     DoneAndBusy,
-    /// 409, and its upload is gone.
+    /// 409, and the upload is gone.
     UploadEnds,
 }
 
@@ -74,7 +75,8 @@ impl Trouble {
         }
     }
 
-    /// What the application may be told of it. Where an answer was lost that is nothing, unless the bucket cannot be asked.
+    /// Errors that the application may get. After a lost answer none, unless the bucket cannot be
+    /// asked.
     fn told(self) -> &'static [ErrorKind] {
         match self {
             Self::Denied => &[ErrorKind::Denied],
@@ -92,7 +94,7 @@ enum How {
     Plain,
     Truncate,
     Append,
-    /// `O_EXCL`: the kernel opens nothing that is there.
+    /// `O_EXCL`: the kernel opens no existing file.
     Exclusive,
 }
 
@@ -120,13 +122,13 @@ struct Open {
     content: Vec<u8>,
     /// The file is another host's object: every later write must fail.
     is_adopted: bool,
-    /// It was opened without `O_TRUNC`, and its first change is to say what becomes of it.
+    /// The file was opened without `O_TRUNC`, and its first change decides the way of writing.
     is_unchanged: bool,
-    /// Bytes, or the file itself, that were not stored.
+    /// Bytes, or the file itself, that are not stored.
     is_dirty: bool,
-    /// What the bucket must hold when it is stored.
+    /// The required state of the bucket when it is stored.
     condition: Condition,
-    /// It goes on behind what the object had.
+    /// The file extends the object.
     is_appending: bool,
     was_written: bool,
     has_failed: bool,
@@ -153,7 +155,7 @@ impl fmt::Debug for Open {
     }
 }
 
-/// How many bytes, and the first ones.
+/// The number of bytes, and the first ones.
 fn shown(content: &[u8]) -> (usize, &[u8]) {
     (content.len(), &content[..content.len().min(8)])
 }
@@ -170,9 +172,9 @@ struct Model {
     truth: BTreeMap<&'static str, Vec<u8>>,
     open: Vec<Open>,
     lookups: BTreeMap<InodeNo, u64>,
-    /// Which handle has stored a name last.
+    /// The handle that has stored a name last.
     stored_by: BTreeMap<&'static str, HandleNo>,
-    /// What the application may be told of the requests that have met trouble, or will.
+    /// Errors that the application may get of requests with faults, past or future.
     told: Vec<ErrorKind>,
     written: u8,
     opened: u32,
@@ -210,7 +212,7 @@ impl Model {
         NAMES.into_iter().filter_map(content).collect()
     }
 
-    /// Nothing but what the model knows has changed.
+    /// Checks that the bucket has changed only as the model knows.
     fn check(&self, what: &str) {
         let actual = self.actual();
         for name in NAMES {
@@ -283,7 +285,7 @@ impl Model {
         }
     }
 
-    /// Whether the application may be told this of a request that has met trouble.
+    /// Whether the application may get this error of a request with a fault.
     fn is_told(&self, error: &FsError) -> bool {
         match error {
             FsError::Denied(_) => self.told.contains(&ErrorKind::Denied),
@@ -292,7 +294,9 @@ impl Model {
         }
     }
 
-    /// The file at `index` has failed: the bucket may hold it all the same, if nobody could tell.
+    /// Records that the file at `index` has failed.
+    ///
+    /// The bucket may hold it nevertheless, if its outcome is unknown.
     fn may_be_stored(&mut self, index: usize) {
         let would_store = self.would_store(index);
         let open = &self.open[index];
@@ -313,7 +317,7 @@ impl Model {
     }
 
     fn open(&mut self, name: &'static str, how: How) {
-        // Each by another process: one process may open what is empty twice.
+        // Each by another process: one process may open an empty file twice.
         self.opened += 1;
         let opener = Opener {
             process: self.opened,
@@ -338,7 +342,7 @@ impl Model {
                 let known = self.truth.get(name).cloned();
                 match now(self.mount.fs.open_for_writing(ino, options, opener)) {
                     Ok(opened) => {
-                        // A writer that was closed has stored its file first.
+                        // A closed writer has stored its file first.
                         self.others_stored(name);
                         let there = self.truth.get(name).cloned().or(known);
                         let there = there.unwrap_or_default();
@@ -348,7 +352,7 @@ impl Model {
                             How::Plain if self.is_unchanged(opened.handle) => {
                                 (ino, opened, there.clone(), Condition::Holds(there))
                             }
-                            // Of an empty file; of what it has become meanwhile nothing is lost.
+                            // The file is empty; bytes that it has got meanwhile are not lost.
                             How::Plain | How::Exclusive => {
                                 (ino, opened, Vec::new(), Condition::Holds(Vec::new()))
                             }
@@ -385,7 +389,8 @@ impl Model {
         self.check("an open");
     }
 
-    /// Files that were closed may have been stored by what somebody else did with their names, or may have failed.
+    /// Records that closed files may have been stored or may have failed. Other operations on their
+    /// names store them.
     fn others_stored(&mut self, name: &str) {
         for index in 0..self.open.len() {
             let open = &mut self.open[index];
@@ -426,7 +431,8 @@ impl Model {
         open.is_dirty && is_blank && may_be
     }
 
-    /// Whether the file at `index` goes on by a copy of an object that is not there any more: a write may say so.
+    /// Whether the file at `index` continues by a copy of an object that is gone. A write may
+    /// report that.
     fn copies_what_is_gone(&self, index: usize) -> bool {
         let is_copied = match &self.open[index].condition {
             Condition::Holds(content) => content.len() as u64 >= UPLOAD_PART_MIN,
@@ -445,14 +451,15 @@ impl Model {
             .is_some()
     }
 
-    /// The first write of a file that was opened without `O_TRUNC`: it goes behind what is there, or changes nothing.
+    /// The first write of a file that was opened without `O_TRUNC`. An append, or no change.
     fn write_first(&mut self, index: usize, offset: u64, data: &[u8]) {
         let open = &self.open[index];
         let (name, handle) = (open.name, open.handle);
         let is_alone = self.open.iter().filter(|open| open.name == name).count() == 1;
         let is_end = offset == open.content.len() as u64 && offset > 0;
         let is_as_opened = self.truth.get(name) == Some(&open.content);
-        // What others have just written is known a second later: until then its end is another one.
+        // The mount learns of other clients' writes within a second: until then its end of the file
+        // is outdated.
         let is_known_end =
             || now(self.mount.fs.attributes(open.ino)).is_ok_and(|it| it.size == offset);
         let must_succeed = is_alone
@@ -506,7 +513,7 @@ impl Model {
         self.others_stored(name);
         let is_unchanged = self.is_unchanged(handle);
         let open = &mut self.open[index];
-        // Not if it was empty.
+        // Not if the file was empty.
         if outcome.is_ok() && !is_unchanged {
             assert!(!open.has_failed, "a failure is final");
             open.is_unchanged = false;
@@ -539,7 +546,7 @@ impl Model {
                 open.is_dirty = true;
             }
             Err(_) if is_told => open.has_failed = true,
-            // It failed, another writes it, or has stored it since.
+            // The file failed, another one writes it, or another one has stored it since.
             Err(error) => {
                 let is_read = matches!(error, FsError::NotPermitted(_));
                 let is_another = self.stored_by.get(open.name) != Some(&open.handle);
@@ -604,7 +611,7 @@ impl Model {
         self.check("a write behind a gap");
     }
 
-    /// The file at `index` was to be stored, with this outcome.
+    /// Records the outcome of storing the file at `index`.
     fn stored(&mut self, index: usize, outcome: Result<(), FsError>) {
         let would_store = self.would_store(index);
         let adopts = self.adopts(index);
@@ -616,7 +623,7 @@ impl Model {
                 if adopts {
                     (open.is_adopted, open.is_dirty) = (true, false);
                 } else if open.is_dirty {
-                    // Where it is doubted whether a request was done, who has made the same bytes cannot be told.
+                    // In doubt about a request, the writer of equal bytes cannot be known.
                     let is_same = self.truth.get(open.name) == Some(&open.content);
                     let is_own = would_store || is_same && !self.told.is_empty();
                     assert!(is_own, "{open:?} has replaced what is not its own");
@@ -721,7 +728,7 @@ impl Model {
             self.others_stored(name);
         } else {
             self.truth.remove(name);
-            // Whoever still writes it does not bring it back.
+            // Its other writers do not bring the file back.
             for open in self.open.extract_if(.., |open| open.name == name) {
                 self.mount.fs.release(open.handle);
             }
@@ -733,7 +740,7 @@ impl Model {
         for name in [from, to] {
             self.lookup(name).ok();
         }
-        // Whoever writes has to be done: what becomes of open writers is another test's.
+        // No writer may be open: another test covers open writers.
         if from == to || self.is_open(from) || self.is_open(to) {
             return;
         }
@@ -751,7 +758,7 @@ impl Model {
                 let is_there = self.truth.contains_key(from);
                 let is_expected = self.is_told(&error) || !is_there;
                 assert!(is_expected, "{from} to {to}: {error}");
-                // A copy whose original could not be deleted stays.
+                // A copy stays if its source could not be deleted.
                 if let Some(content) = self.truth.get(from).cloned()
                     && self.actual().get(to) == Some(&content)
                 {
@@ -797,7 +804,7 @@ fn step() -> impl Strategy<Value = Step> {
         UploadEnds,
     ];
     let troubles = prop_oneof![
-        // An empty upload of which the beginning was not answered would stay.
+        // An empty upload whose creation was not answered would stay.
         prop::sample::select(vec![
             Operation::HeadObject,
             Operation::GetObject,
@@ -838,7 +845,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same with files of several parts, which the server copies when they go on.
+/// Steps with files of several parts, which the server copies when they are extended.
 fn large_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => step(),

@@ -1,10 +1,11 @@
-//! Two mounts of one bucket that write, append, copy, rename, cut and read at random, while requests fail, answers are lost
-//! and somebody else changes the objects.
+//! Two mounts of one bucket under random operations, failing requests, lost answers and other
+//! clients.
 //!
-//! What must hold after each step: an object changes only as the step allows, to all that some file has taken (or, where
-//! parts are appended, to a longer beginning of it), and never over what its writer did not mean to replace; what was said
-//! to be stored is stored; a failure is final; who reads sees one version, the newest at its open, also in the pages that
-//! the kernel was told to keep. `PROPTEST_CASES` says how many runs there are.
+//! After each step an object may have changed only as the step allows, to all bytes that a file has
+//! taken (or, where parts are appended, to a longer prefix of them), and never over an object that
+//! its writer did not mean to replace; bytes that were reported as stored are stored; a failure is
+//! final; a reader sees one version, the newest at its open, also in the pages that the kernel may
+//! keep. `PROPTEST_CASES` sets the number of runs.
 
 mod checked;
 
@@ -19,7 +20,8 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// By a process on this mount, as `open(2)` does: looked up, and made if it is not there.
+    /// A process on this mount opens a file, as `open(2)` does. Looks it up, and creates a missing
+    /// one.
     Open(usize, usize, How),
     Write(usize, Len),
     Misplaced(usize),
@@ -37,7 +39,7 @@ enum Step {
     Touch(usize, usize),
     Truncate(usize, usize, usize),
     Unlink(usize, usize),
-    /// Of names that are looked up before, or that the kernel has still.
+    /// Renames names that are looked up before, or that the kernel still has.
     Rename(usize, usize, usize, bool),
     Theirs(usize, Len),
     TheirDelete(usize),
@@ -52,7 +54,7 @@ enum How {
     Append,
     /// `O_RDWR`.
     Both,
-    /// `O_EXCL`: the kernel opens nothing that is there.
+    /// `O_EXCL`: the kernel opens no existing file.
     Exclusive,
 }
 
@@ -126,7 +128,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (name(), len()).prop_map(|(name, len)| Step::Theirs(name, len)),
         1 => name().prop_map(Step::TheirDelete),
         2 => (operations, faults).prop_map(|(operation, fault)| {
-            // That an object is gone which is not is no failure but a lie.
+            // An answer that an existing object is gone is a lie, not a failure.
             let is_lie = matches!(operation, Operation::DeleteObject | Operation::RenameObject)
                 && fault == Fault::Fail(ErrorKind::NotFound);
             let denied = Fault::Fail(ErrorKind::Denied);
@@ -151,7 +153,7 @@ proptest! {
     }
 }
 
-/// The steps by which bytes that are stored and still being written become others: no fault, nobody else.
+/// Steps that cut stored and unstored bytes, without faults and other clients.
 fn cutting_step() -> impl Strategy<Value = Step> {
     let mount = || 0..2_usize;
     let name = || 0..2_usize;

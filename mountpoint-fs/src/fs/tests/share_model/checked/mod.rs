@@ -1,4 +1,4 @@
-//! What two mounts of one bucket may have made of it, kept up from step to step.
+//! The possible states of one bucket under two mounts, updated with every step.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::operation::{AttributeChange, Opened, RenameMode, Stop, TimeChange, Wr
 mod names;
 
 const ROOT: InodeNo = InodeNo::ROOT;
-/// A part of an upload, and more: the rest is behind it.
+/// A part of an upload, and a rest.
 const LARGE: usize = (5 << 20) + 3;
 const PIECE: usize = 1 << 20;
 const PIECE_LEN: u32 = 1 << 20;
@@ -32,18 +32,18 @@ struct Open {
     how: How,
     /// The file is another host's object: every later write must fail.
     is_adopted: bool,
-    /// All that it has taken, with what it goes on behind.
+    /// All bytes that the file has taken, with the ones that it extends.
     content: Vec<u8>,
-    /// What its object may replace.
+    /// The state that its object may replace.
     replaces: Replaces,
     is_unchanged: bool,
-    /// There is something to store.
+    /// The file has unstored bytes.
     is_dirty: bool,
     was_written: bool,
     has_failed: bool,
-    /// It was opened or begun to append.
+    /// The file was opened or begun to append.
     is_behind: bool,
-    /// Its object got another tag without another content: what was made of parts, when it is copied.
+    /// Its object got another tag for equal content. A copy of an object in parts gets one.
     was_retagged: bool,
 }
 
@@ -61,7 +61,7 @@ struct Held {
     ino: InodeNo,
     opened: Opened,
     content: Vec<u8>,
-    /// Its file was cut through its mount: it has no more bytes than that.
+    /// Its mount has cut the file, so it has no further bytes.
     was_cut: bool,
 }
 
@@ -71,21 +71,21 @@ struct Held {
 )]
 pub(super) struct Model {
     mounts: [Mount; 2],
-    /// Whether parts are appended, and to new files as well.
+    /// Whether parts are appended, to new files as well.
     appends: bool,
     grows: bool,
     truth: BTreeMap<&'static str, Vec<u8>>,
     open: Vec<Open>,
     held: Vec<Held>,
-    /// What the kernel has of each inode.
+    /// The kernel's pages of each inode.
     pages: BTreeMap<(usize, InodeNo), Vec<u8>>,
     lookups: BTreeMap<(usize, InodeNo), u64>,
     has_fault: bool,
-    /// An upload may be left: its abort failed, or the answer to its beginning was lost.
+    /// An upload may be left. Its abort failed, or the answer to its creation was lost.
     may_leave: bool,
     written: u8,
     opened: u32,
-    /// The file that the step is about: others may have taken the same bytes, if these are none.
+    /// The file of the current step. Other files may have taken equal bytes, if these are none.
     acting: Option<(usize, HandleNo)>,
 }
 
@@ -158,7 +158,7 @@ impl Model {
         Some(index)
     }
 
-    /// Takes in what has changed: each change must be what a file that is open may have stored.
+    /// Checks the changes of the bucket: each must be the content of an open file.
     #[track_caller]
     fn settle(&mut self, what: &str) {
         for name in NAMES {
@@ -200,7 +200,7 @@ impl Model {
         }
     }
 
-    /// The object `name` may have become `new` by this step, or be as it was.
+    /// Records that the object `name` may become `new` in this step, or stay.
     fn may_become(&mut self, name: &'static str, new: Option<Vec<u8>>) {
         if self.actual(name) == new {
             match new {
@@ -323,7 +323,7 @@ impl Model {
                     }
                     How::Plain | How::Exclusive => (Replaces::Content(Vec::new()), Vec::new()),
                     How::Both => {
-                        // It is only read: the file was synchronised, and is followed.
+                        // The file is only read: it was synchronised, and is followed.
                         fs.release(opened.handle);
                         return;
                     }
@@ -364,7 +364,7 @@ impl Model {
         }
     }
 
-    /// A write that goes back. One ahead of the end would leave a gap, which is filled.
+    /// A write at an earlier offset. One beyond the end would leave a gap, which is filled.
     fn misplaced(&mut self, index: usize) {
         let Some(index) = self.index(index) else {
             return;
@@ -380,7 +380,7 @@ impl Model {
         let fs = Arc::clone(&self.mounts[mount].fs);
         let is_first = open.is_unchanged;
         let before = open.content.clone();
-        // What it becomes if all is taken: the bucket may have the beginning of it before the answer.
+        // The content if all bytes are taken: the bucket may have a prefix of it before the answer.
         let is_placed = at == before.len();
         let has_failed = open.has_failed;
         let base = self.truth.get(name).cloned().unwrap_or_default();
@@ -447,7 +447,7 @@ impl Model {
         }
     }
 
-    /// The file at `index` was to be stored, with this outcome.
+    /// Records the outcome of storing the file at `index`.
     #[track_caller]
     fn stored(&mut self, index: usize, before: &Open, outcome: Result<(), FsError>) {
         self.settle("a store");
@@ -561,7 +561,7 @@ impl Model {
 }
 
 impl Open {
-    /// Whether the object that is `there`, which another host has made, stands for this file.
+    /// Whether the object `there`, which another host has made, stands for this file.
     fn adopts(&self, there: Option<&Vec<u8>>) -> bool {
         let may_be = match self.how {
             How::Exclusive => false,

@@ -1,4 +1,4 @@
-//! Files that are read, and names that are changed.
+//! Reads of files, and changes of names.
 
 use super::*;
 
@@ -54,13 +54,14 @@ impl Model {
         None
     }
 
-    /// Reads all of a file that is open, through the kernel's pages. Whether that succeeded.
+    /// Reads a whole open file, through the kernel's pages. Returns whether that succeeded.
     pub(super) fn read_held(&mut self, held: &mut Held) -> bool {
         let fs = Arc::clone(&self.mounts[held.mount].fs);
         let page = (held.mount, held.ino);
         let is_cached = !held.opened.direct_io;
         let data = match self.pages.get(&page).filter(|_| is_cached) {
-            // Who reads an empty file hinders no writer: the kernel has the new bytes for both, when they were read.
+            // A reader of an empty file does not fail its writer: the kernel has the new bytes for
+            // both, once they were read.
             Some(pages) if held.content.is_empty() && !pages.is_empty() => return true,
             Some(pages) => pages.clone(),
             None => {
@@ -141,7 +142,7 @@ impl Model {
         self.note_tag(name, tag.as_ref());
     }
 
-    /// The object's tag may be another than `before` now.
+    /// Records that the object's tag may differ from `before` now.
     fn note_tag(&mut self, name: &str, before: Option<&ETag>) {
         let is_other = self.tag(name).as_ref() != before;
         let opens = self.open.iter_mut().filter(|open| open.name == name);
@@ -176,7 +177,7 @@ impl Model {
             held.was_cut |= (held.mount, held.ino) == (mount, ino);
         }
         match outcome {
-            // The kernel does.
+            // The kernel truncates its pages likewise.
             Ok(_) => {
                 self.pages
                     .entry((mount, ino))
