@@ -9,26 +9,9 @@
 //!
 //! Runs on whatever thread polls it.
 
-mod absences;
-mod attributes;
-mod behind;
 mod change;
-mod changes;
-mod crowd;
-mod enumerating;
-mod extended;
-mod finding;
-mod fronts;
-mod guess;
-mod hidden;
-mod inode;
-mod inode_table;
-mod joined;
-mod key_scale;
+mod inodes;
 mod listing;
-mod lookup;
-mod making;
-mod motion;
 mod names;
 #[expect(
     clippy::module_inception,
@@ -36,27 +19,13 @@ mod names;
 )]
 mod namespace;
 mod open;
-mod packed;
-mod page;
-mod ranges;
-mod recent;
-mod shards;
-mod subtree;
-mod surplus;
-mod table_changes;
-mod table_writing;
+mod resolve;
 mod version;
-mod walk;
-mod writing;
+mod xattrs;
 
-pub use attributes::AttributeStyle;
-pub use behind::FileBehind;
-pub use change::NameChange;
-pub use enumerating::Standing;
-pub use listing::{AheadBudget, Listing};
-pub use motion::InMotion;
+pub use change::{Created, InMotion, NameChange, Readers, being_written};
+pub use inodes::AttributeStyle;
+pub use listing::{AheadBudget, FileBehind, Listed, Listing, Page, Standing};
 pub use namespace::Namespace;
 pub use open::{FileOpened, OpenVersion, Proof};
-pub use page::{Listed, Page};
 pub use version::{Found, Version};
-pub use writing::{Created, Readers, being_written};

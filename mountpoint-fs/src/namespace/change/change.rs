@@ -1,0 +1,421 @@
+//! Changes made through this mount, told to the names.
+//!
+//! A [`NameChange`] is made before the request that changes a name. Whatever becomes of the request, even if nobody
+//! waits for its answer, nothing that S3 was asked for before is believed of that name afterwards.
+
+use std::ffi::OsStr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::future::select;
+use mountpoint_client::types::Key;
+
+use super::key_locks::{AtRest, InMotion, Moving};
+use super::written::being_written;
+use crate::config::limits::RENAME_WAIT_MAX;
+use crate::namespace::inodes::{Moment, Observed};
+use crate::namespace::listing::News;
+use crate::namespace::names;
+use crate::namespace::namespace::Namespace;
+use crate::namespace::version::{Found, Version};
+use crate::operation::{Entry, FsError, InodeNo, PosixAttributes, Stop};
+
+/// Where a name is.
+#[derive(Debug)]
+struct Place {
+    directory: InodeNo,
+    /// The directory's prefix.
+    prefix: String,
+    name: Arc<str>,
+    /// The key of a file of this name.
+    key: Key,
+}
+
+/// A name that is about to be changed.
+#[derive(Debug)]
+pub struct NameChange<'a> {
+    namespace: &'a Namespace,
+    place: Place,
+    known: Option<(InodeNo, Found)>,
+    /// Ends after the names were told of the change, or later if it is taken; a rename has its own, of both names.
+    motion: Option<InMotion<'a>>,
+    is_open: bool,
+}
+
+impl Namespace {
+    /// The name `name` in `directory`, to be changed in its place. A rename of it, or of a directory above, waits until the
+    /// change is over. [`FsError::Busy`] if it is being taken away.
+    pub fn change(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
+        self.begin_change((directory, name), Moving::Change, self.motions.hold())
+    }
+
+    /// The name `name` in `directory`, to be removed. A rename of it, or of a directory above, waits until that is over.
+    /// [`FsError::Busy`] if a rename is in the way.
+    pub fn removal(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
+        self.begin_change((directory, name), Moving::Removal, self.motions.hold())
+    }
+
+    /// The name that `ino` has, to be changed in its place. [`FsError::Stale`] if it has none any more.
+    pub fn change_inode(&self, ino: InodeNo) -> Result<NameChange<'_>, FsError> {
+        let at_rest = self.motions.hold();
+        let view = self.table.view(ino)?;
+        if !view.is_attached {
+            return Err(FsError::Stale(format!(
+                "{} was replaced or deleted",
+                view.name
+            )));
+        }
+        let name = OsStr::new(&*view.name);
+        self.begin_change((view.parent, name), Moving::Change, at_rest)
+    }
+
+    fn begin_change<'a>(
+        &'a self,
+        name: (InodeNo, &OsStr),
+        what: Moving,
+        at_rest: AtRest<'a>,
+    ) -> Result<NameChange<'a>, FsError> {
+        let place = self.place_of(name)?;
+        let motion = at_rest.begin(vec![place.key.clone()], what)?;
+        let motion = motion.expect("only a rename waits");
+        self.change_at(place, Some(motion))
+    }
+
+    /// Two names that a rename is about to take away. It waits for what is being changed or removed below them, unless it is
+    /// asked to `stop`; [`FsError::Busy`] if another rename is in the way, or if there was something at every moment for so
+    /// long.
+    pub async fn taken_by_rename(
+        &self,
+        from: (InodeNo, &OsStr),
+        to: (InodeNo, &OsStr),
+        stop: &Stop,
+    ) -> Result<InMotion<'_>, FsError> {
+        let begun = self.clock.now();
+        loop {
+            let (ended, asked) = (pin!(self.motions.ended()), pin!(stop.asked()));
+            if let Some(taken) = self.try_to_take(from, to)? {
+                return Ok(taken);
+            }
+            stop.check()?;
+            if self.clock.now().saturating_sub(begun) >= RENAME_WAIT_MAX {
+                return Err(FsError::Busy(format!(
+                    "{}: for {} s something was being changed or removed there, or below it: try again when that is done",
+                    self.place_of(from)?.key,
+                    RENAME_WAIT_MAX.as_secs()
+                )));
+            }
+            select(ended, asked).await;
+        }
+    }
+
+    fn try_to_take(
+        &self,
+        from: (InodeNo, &OsStr),
+        to: (InodeNo, &OsStr),
+    ) -> Result<Option<InMotion<'_>>, FsError> {
+        let at_rest = self.motions.hold();
+        let keys = vec![self.place_of(from)?.key, self.place_of(to)?.key];
+        at_rest.begin(keys, Moving::Rename)
+    }
+
+    fn place_of(&self, (directory, name): (InodeNo, &OsStr)) -> Result<Place, FsError> {
+        let name = names::parse(name)?;
+        let prefix = self.table.directory_prefix(directory)?;
+        Ok(Place {
+            directory,
+            key: names::file_key(&prefix, name)?,
+            prefix,
+            name: Arc::from(name),
+        })
+    }
+
+    /// The name `name` in `directory`, to be changed by who holds it in motion.
+    pub fn change_in_motion(
+        &self,
+        directory: InodeNo,
+        name: &OsStr,
+    ) -> Result<NameChange<'_>, FsError> {
+        self.change_at(self.place_of((directory, name))?, None)
+    }
+
+    fn change_at<'a>(
+        &'a self,
+        place: Place,
+        motion: Option<InMotion<'a>>,
+    ) -> Result<NameChange<'a>, FsError> {
+        let known = match self.table.child(place.directory, &place.name) {
+            Some(ino) => {
+                let view = self.table.view(ino)?;
+                if view.is_written {
+                    return Err(being_written(&place.name));
+                }
+                Some((ino, view.found))
+            }
+            None => None,
+        };
+        Ok(NameChange {
+            namespace: self,
+            place,
+            known,
+            motion,
+            is_open: true,
+        })
+    }
+
+    /// The object of `ino` says this of itself, or will when it is stored.
+    pub fn carries(&self, ino: InodeNo, posix: PosixAttributes) {
+        self.table.set_posix(ino, Some(posix));
+    }
+
+    /// Which key `ino` is about, for the log; that of `name` in it, if there is one. `None` if it is not known any more.
+    #[must_use]
+    pub fn key_text(&self, ino: InodeNo, name: Option<&OsStr>) -> Option<String> {
+        let mut key = if ino == InodeNo::ROOT {
+            self.table.directory_prefix(ino).ok()?
+        } else {
+            let view = self.table.view(ino).ok()?;
+            let mut key = self.table.directory_prefix(view.parent).ok()?.to_string();
+            key.push_str(&view.name);
+            if view.found == Found::Directory {
+                key.push('/');
+            }
+            key
+        };
+        if let Some(name) = name {
+            key.push_str(&name.to_string_lossy());
+        }
+        Some(key)
+    }
+
+    /// The name of `ino`, its parent's number and its key.
+    pub fn prefix_of(&self, ino: InodeNo) -> Result<String, FsError> {
+        self.table.directory_prefix(ino)
+    }
+
+    /// Directories in `directory` that no key need say are there.
+    #[must_use]
+    pub fn kept_children(&self, directory: InodeNo) -> Vec<Arc<str>> {
+        self.table.kept_children(directory)
+    }
+}
+
+impl<'a> NameChange<'a> {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.place.name
+    }
+
+    /// The key of a file of this name.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.place.key
+    }
+
+    /// The prefix of a directory of this name.
+    pub fn prefix(&self) -> Result<String, FsError> {
+        names::directory_prefix(&self.place.key).ok_or(FsError::NameTooLong)
+    }
+
+    /// What the name was last known to be.
+    #[must_use]
+    pub fn known(&self) -> Option<&(InodeNo, Found)> {
+        self.known.as_ref()
+    }
+
+    /// The file of this name, or why it is none.
+    pub fn file(&self) -> Result<(InodeNo, &Version), FsError> {
+        match &self.known {
+            Some((ino, Found::File(version))) => Ok((*ino, version)),
+            Some((_, Found::Directory)) => Err(FsError::IsADirectory),
+            None => Err(FsError::NotFound),
+        }
+    }
+
+    /// Whether nothing is known to be in a directory of this name that no key need say is there: a directory that is kept,
+    /// or a change in progress below it.
+    #[must_use]
+    pub fn seems_empty(&self) -> bool {
+        let is_still = self
+            .namespace
+            .motions
+            .hold()
+            .is_still_below(&self.place.key);
+        is_still && !self.has_kept_children()
+    }
+
+    /// `key` is in the directory of this name, which was to be removed. Tells the log if who removes a whole tree cannot have
+    /// seen it: it was hidden by a directory of its name, which this mount has removed.
+    pub fn tell_of_unseen(&self, key: &str) {
+        let namespace = self.namespace;
+        let Ok(prefix) = self.prefix() else {
+            return;
+        };
+        let is_file = |name: &&str| !name.is_empty() && !name.contains('/');
+        let Some(name) = key.strip_prefix(&prefix).filter(is_file) else {
+            return;
+        };
+        // A file that the mount knows was made or seen through it.
+        let is_known = (self.known.as_ref())
+            .is_some_and(|(ino, _)| namespace.table.child(*ino, name).is_some());
+        let is_hidden = !is_known && namespace.changes.has(key);
+        if is_hidden && namespace.hidden.is_news(News::Unseen, &prefix) {
+            tracing::warn!(
+                "{prefix} is not removed: {key} was hidden by a directory of its name until that was removed, or was made \
+                 since; it is a file now, which the same `rm -r` again removes"
+            );
+        }
+    }
+
+    /// Whether a directory of this name holds directories that no key need say are there.
+    #[must_use]
+    pub fn has_kept_children(&self) -> bool {
+        self.known
+            .as_ref()
+            .is_some_and(|(ino, _)| !self.namespace.table.kept_children(*ino).is_empty())
+    }
+
+    /// Nothing has the name any more. The directory stays, as on any other file system.
+    pub fn removed(mut self) {
+        let namespace = self.namespace;
+        self.settle();
+        namespace.table.keep(self.place.directory);
+        if let Some((ino, _)) = self.known {
+            namespace.table.take_name(ino);
+        }
+    }
+
+    /// The name is a directory now: one that a key says is there, or one that is kept.
+    pub fn made_directory(mut self, is_kept: bool) -> Result<Entry, FsError> {
+        let namespace = self.namespace;
+        namespace.nothing_below(&self.place.prefix, &self.place.name, &self.place.key);
+        self.settle();
+        let now = namespace.clock.now();
+        let observed = namespace.observed(now, now);
+        let ino = namespace.table.make_directory(
+            self.place.directory,
+            &self.place.name,
+            observed,
+            is_kept,
+        )?;
+        Ok(namespace.entry(ino, &Found::Directory, namespace.config.ttl))
+    }
+
+    /// The name is a file now, which one request has stored as `version`, and which says of itself what it is.
+    pub fn made_file(
+        mut self,
+        version: Version,
+        carried: PosixAttributes,
+    ) -> Result<Entry, FsError> {
+        self.settle();
+        let namespace = self.namespace;
+        let now = namespace.clock.now();
+        let (found, observed) = (Found::File(version), namespace.observed(now, now));
+        let admitted =
+            namespace
+                .table
+                .admit(self.place.directory, &self.place.name, &found, observed)?;
+        namespace.table.set_posix(admitted.ino, Some(carried));
+        Ok(namespace.entry(admitted.ino, &admitted.found, namespace.config.ttl))
+    }
+
+    /// What had the name has the name `to` now. `version` is that of a file under its new name.
+    pub fn moved(
+        mut self,
+        mut to: NameChange<'_>,
+        version: Option<Version>,
+    ) -> Result<(), FsError> {
+        let (ino, _) = self.known.clone().ok_or(FsError::NotFound)?;
+        self.settle();
+        to.settle();
+        let namespace = self.namespace;
+        if version.is_none() {
+            self.settle_below();
+            to.settle_below();
+        }
+        let version = version.as_ref().map(|version| (version, self.unseen()));
+        namespace.table.keep(self.place.directory);
+        namespace
+            .table
+            .rename(ino, to.place.directory, &to.place.name, version)
+    }
+
+    /// A file that had the name has the name `to` now, in a version that somebody else had written: what is known of it, and
+    /// the pages that the kernel has, are of another one.
+    pub fn moved_unseen(mut self, mut to: NameChange<'_>) {
+        self.settle();
+        to.settle();
+        let namespace = self.namespace;
+        namespace.table.keep(self.place.directory);
+        for (ino, _) in self.known.iter().chain(&to.known) {
+            namespace.table.take_name(*ino);
+        }
+    }
+
+    /// The file has another version now: its bytes are the same as far as both have any. A rename waits for what this gives
+    /// back: who tells its caller what the file is now asks S3, under the name that it has.
+    pub fn replaced_in_place(mut self, version: Version) -> Result<Option<InMotion<'a>>, FsError> {
+        let (ino, _) = self.file()?;
+        self.settle();
+        self.namespace.table.replace(ino, &version, self.unseen())?;
+        Ok(self.motion.take())
+    }
+
+    /// The name is another object's now, or the object that marks the directory says something else: whoever asks about it
+    /// asks S3. A rename waits for what this gives back, as behind [`Self::replaced_in_place`].
+    #[must_use]
+    pub fn changed(mut self) -> Option<InMotion<'a>> {
+        self.settle();
+        if let Some((ino, _)) = &self.known {
+            self.namespace.table.invalidate(*ino);
+        }
+        self.motion.take()
+    }
+
+    /// When the server says that a new version was written is not known yet: the next who asks is told.
+    fn unseen(&self) -> Observed {
+        let now = self.namespace.clock.now().into();
+        Observed {
+            asked: now,
+            valid_until: now,
+            fresh_until: Moment::START,
+        }
+    }
+
+    /// From now on older answers are not believed.
+    fn settle(&mut self) {
+        self.is_open = false;
+        let namespace = self.namespace;
+        namespace
+            .changes
+            .record(self.place.key.as_str(), namespace.clock.now());
+        namespace
+            .recent
+            .changed(&self.place.prefix, &self.place.name);
+        namespace.details.forget(&self.place.key);
+    }
+
+    /// The same of all that is below a directory of this name.
+    fn settle_below(&self) {
+        let directory = format!("{}/", self.place.key);
+        let namespace = self.namespace;
+        namespace.changes.record(&directory, namespace.clock.now());
+        namespace.recent.forget_below(&directory);
+    }
+}
+
+impl Drop for NameChange<'_> {
+    /// Nobody knows what became of the change: the next who asks about the name asks S3.
+    fn drop(&mut self) {
+        if self.is_open {
+            self.settle();
+            // A rename of a directory that stopped halfway has moved some of what is below both names.
+            if !matches!(self.known, Some((_, Found::File(_)))) {
+                self.settle_below();
+            }
+            if let Some((ino, _)) = self.known {
+                self.namespace.table.invalidate(ino);
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Names that are being changed, until the bucket has done it.
+//!
+//! A rename is many requests where it is a copy. What would be written, made, changed or removed meanwhile under the old
+//! name, or below it, would come back there, or under the new one, or be lost, after its application was told that all was
+//! well. So it is not begun: whoever wants to is refused and may try again. A rename itself waits for changes and removals,
+//! which are few requests each.
+//!
+//! Knows keys only. The lock is taken before T. Who begins something holds it from the moment when the table says which key
+//! a name has until that is in motion, or the table says that the file is written: a rename tells the table before it comes
+//! to rest, and looks at it after it has said what it takes. So it sees what has begun, or what begins is refused, and
+//! nothing begins under a key that is a name's no more.
+
+use mountpoint_client::types::Key;
+use parking_lot::MutexGuard;
+use tokio::sync::Notify;
+
+use crate::operation::FsError;
+use crate::sync::Mutex;
+
+/// What is in motion: one entry for each change, each removal and each rename in progress.
+#[derive(Debug, Default)]
+pub(in crate::namespace) struct Motions {
+    state: Mutex<State>,
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    motions: Vec<Motion>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Motion {
+    number: u64,
+    keys: Vec<Key>,
+    what: Moving,
+}
+
+/// Why a name is in motion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::namespace) enum Moving {
+    /// It is made, or what has it is changed in its place, or is a directory that is removed if it is empty.
+    Change,
+    /// A removal takes it away.
+    Removal,
+    /// A rename takes it away: its old and its new name.
+    Rename,
+}
+
+/// Names in motion, until it is dropped.
+#[derive(Debug)]
+pub struct InMotion<'a> {
+    motions: &'a Motions,
+    number: u64,
+}
+
+/// Nothing is set in motion by anybody else as long as this is held.
+#[derive(Debug)]
+pub(in crate::namespace) struct AtRest<'a> {
+    motions: &'a Motions,
+    state: MutexGuard<'a, State>,
+}
+
+impl Motions {
+    /// Keeps everything at rest that is so.
+    pub(in crate::namespace) fn hold(&self) -> AtRest<'_> {
+        AtRest {
+            motions: self,
+            state: self.state.lock(),
+        }
+    }
+
+    /// Returns when something has come to rest since this was called, or whoever waits was reminded.
+    pub(in crate::namespace) fn ended(&self) -> impl Future<Output = ()> + Send + '_ {
+        self.ended.notified()
+    }
+
+    /// Who waits looks again.
+    pub(in crate::namespace) fn remind(&self) {
+        self.ended.notify_waiters();
+    }
+}
+
+impl<'a> AtRest<'a> {
+    /// `keys` are in motion from now on; `None` if that must wait for what is in progress.
+    /// [`FsError::Busy`] if something is in the way that may take longer.
+    pub(in crate::namespace) fn begin(
+        mut self,
+        keys: Vec<Key>,
+        what: Moving,
+    ) -> Result<Option<InMotion<'a>>, FsError> {
+        let mut waits = false;
+        for other in &self.state.motions {
+            match what.beside(other.what, &keys, &other.keys) {
+                Beside::Goes => {}
+                Beside::Waits => waits = true,
+                Beside::Refused => return Err(other.refuse(&keys[0])),
+            }
+        }
+        if waits {
+            return Ok(None);
+        }
+        self.state.last += 1;
+        let number = self.state.last;
+        self.state.motions.push(Motion { number, keys, what });
+        let motions = self.motions;
+        Ok(Some(InMotion { motions, number }))
+    }
+
+    /// [`FsError::Busy`] if `key`, or a directory that it is in, is being taken away.
+    pub(in crate::namespace) fn check(&self, key: &Key) -> Result<(), FsError> {
+        let takes = |motion: &&Motion| {
+            motion.what != Moving::Change && motion.keys.iter().any(|taken| is_within(key, taken))
+        };
+        let taken = self.state.motions.iter().find(takes);
+        taken.map_or(Ok(()), |motion| Err(motion.refuse(key)))
+    }
+
+    /// Whether nothing below the directory `key` is in motion.
+    pub(in crate::namespace) fn is_still_below(&self, key: &Key) -> bool {
+        let mut keys = self.state.motions.iter().flat_map(|motion| &motion.keys);
+        !keys.any(|moving| moving != key && is_within(moving, key))
+    }
+}
+
+/// What becomes of one motion beside another that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Goes,
+    Waits,
+    Refused,
+}
+
+impl Moving {
+    /// What becomes of this motion of `keys` beside `other` of `others`, which has begun.
+    fn beside(self, other: Self, keys: &[Key], others: &[Key]) -> Beside {
+        let any = |relation: fn(&Key, &Key) -> bool| {
+            keys.iter()
+                .any(|key| others.iter().any(|other| relation(key, other)))
+        };
+        let is_below = || any(is_within);
+        let is_above = || any(|key, other| is_within(other, key));
+        match (self, other) {
+            // What a directory's own object says is no matter of what is moved below it.
+            (Self::Change, Self::Rename | Self::Removal) if is_below() => Beside::Refused,
+            (Self::Removal | Self::Rename, Self::Rename) if is_below() || is_above() => {
+                Beside::Refused
+            }
+            (Self::Rename, Self::Change) if is_above() => Beside::Waits,
+            (Self::Rename, Self::Removal) if is_below() || is_above() => Beside::Waits,
+            _ => Beside::Goes,
+        }
+    }
+}
+
+impl Motion {
+    fn refuse(&self, key: &Key) -> FsError {
+        let what = match self.what {
+            Moving::Change => "changed",
+            Moving::Removal => "removed",
+            Moving::Rename => "renamed",
+        };
+        let of = &self.keys[0];
+        FsError::Busy(format!(
+            "{key}: {of} is being {what} through this mount: try again when that is done"
+        ))
+    }
+}
+
+impl Drop for InMotion<'_> {
+    fn drop(&mut self) {
+        let mut state = self.motions.state.lock();
+        state.motions.retain(|it| it.number != self.number);
+        drop(state);
+        self.motions.ended.notify_waiters();
+    }
+}
+
+/// Whether `key` is `name`, or below the directory of that name.
+fn is_within(key: &Key, name: &Key) -> bool {
+    let rest = key.as_str().strip_prefix(name.as_str());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(names: &[&str]) -> Vec<Key> {
+        names.iter().map(|name| Key::parse(name).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_in_the_way_of_what() {
+        use Beside::{Goes, Refused, Waits};
+        use Moving::{Change, Removal, Rename};
+        for (first, what, second, then, outcome) in [
+            (&["d"][..], Rename, &["d"][..], Rename, Refused),
+            (&["d", "e"], Rename, &["x", "e/y"], Rename, Refused),
+            (&["d/s"], Rename, &["d"], Rename, Refused),
+            (&["d"], Rename, &["d/s"], Removal, Refused),
+            (&["d/s"], Removal, &["d"], Rename, Waits),
+            (&["d"], Removal, &["d/s", "x"], Rename, Waits),
+            (&["d/s"], Removal, &["d"], Removal, Goes),
+            (&["d"], Rename, &["d2", "dd/d"], Rename, Goes),
+            (&["d/s"], Change, &["d"], Rename, Waits),
+            (&["d"], Change, &["d"], Rename, Waits),
+            (&["d"], Change, &["x", "d/s"], Rename, Goes),
+            (&["d2", "x"], Change, &["d"], Rename, Goes),
+            (&["d"], Rename, &["d/s"], Change, Refused),
+            (&["x", "d"], Rename, &["d"], Change, Refused),
+            (&["d/s"], Rename, &["d"], Change, Goes),
+            (&["d"], Removal, &["d"], Change, Refused),
+            (&["d"], Change, &["d"], Removal, Goes),
+            (&["d"], Change, &["d"], Change, Goes),
+        ] {
+            let motions = Motions::default();
+            let held = motions.hold().begin(keys(first), what).unwrap();
+            let begun = match motions.hold().begin(keys(second), then) {
+                Ok(Some(_)) => Goes,
+                Ok(None) => Waits,
+                Err(FsError::Busy(_)) => Refused,
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!(begun, outcome, "{first:?} {what:?} {second:?} {then:?}");
+            drop(held);
+            let again = motions.hold().begin(keys(second), then);
+            assert!(again.unwrap().is_some());
+            assert!(motions.state.lock().motions.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_below_a_name_in_motion_is_not_at_rest() {
+        let motions = Motions::default();
+        let keys = keys(&["a/b", "c"]);
+        let held = motions.hold().begin(keys, Moving::Rename).unwrap();
+        for (key, is_at_rest) in [
+            ("a/b", false),
+            ("a/b/x", false),
+            ("c/x/y", false),
+            ("a", true),
+            ("a/bc", true),
+            ("x/a/b", true),
+        ] {
+            let key = Key::parse(key).unwrap();
+            let checked = motions.hold().check(&key);
+            assert_eq!(checked.is_ok(), is_at_rest, "{key}");
+        }
+        drop(held);
+        assert!(motions.hold().check(&Key::parse("a/b").unwrap()).is_ok());
+    }
+
+    #[test]
+    fn what_is_above_a_name_in_motion_is_not_still() {
+        let motions = Motions::default();
+        let held = motions.hold().begin(keys(&["a/b/c"]), Moving::Change);
+        let held = held.unwrap();
+        for (key, is_still) in [
+            ("a", false),
+            ("a/b", false),
+            ("a/b/c", true),
+            ("a/b/c/d", true),
+            ("a/bb", true),
+        ] {
+            let key = Key::parse(key).unwrap();
+            assert_eq!(motions.hold().is_still_below(&key), is_still, "{key}");
+        }
+        // Who changes a name keeps nobody from writing it.
+        assert!(motions.hold().check(&keys(&["a/b/c"])[0]).is_ok());
+        drop(held);
+        assert!(motions.hold().is_still_below(&keys(&["a"])[0]));
+    }
+}

@@ -1,0 +1,278 @@
+//! Files that are being written: names that mean something before S3 has it.
+//!
+//! From `create` or `begin_writing` until it is stored, an inode is what its writer says ([`Progress`]), whatever S3
+//! says of its name: answers about it change nothing. Then it is the version that was stored. Readers and a writer
+//! exclude each other, so the kernel's pages of an inode are never of two versions; who follows a writer has no pages.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use mountpoint_client::types::{ETag, Key};
+
+use crate::namespace::inodes::written;
+use crate::namespace::inodes::{Moment, Observed};
+use crate::namespace::listing::page::{Listed, Page};
+use crate::namespace::names;
+use crate::namespace::namespace::{Namespace, replaced};
+use crate::namespace::version::{Found, Version};
+use crate::operation::{Entry, FsError, InodeNo, Progress};
+
+impl Namespace {
+    /// Makes `name` in `parent` a file that is being written, opened by its writer; its lookup count is one.
+    pub fn create(
+        &self,
+        parent: InodeNo,
+        name: &OsStr,
+        progress: &Arc<Progress>,
+    ) -> Result<Created, FsError> {
+        let name = names::parse(name)?;
+        let at_rest = self.motions.hold();
+        let prefix = self.table.directory_prefix(parent)?;
+        let key = names::file_key(&prefix, name)?;
+        at_rest.check(&key)?;
+        self.hidden.check(&key)?;
+        let observed = self.seen_now();
+        let made = self
+            .table
+            .create_written(parent, name, progress, observed)?;
+        drop(at_rest);
+        let now = self.clock.now();
+        self.changes.record(key.as_str(), now);
+        self.crowds.made(&prefix, now);
+        Ok(Created {
+            entry: self.entry(made.ino, &made.found, self.config.ttl),
+            is_unasked: self.is_unasked(&key),
+            key,
+        })
+    }
+
+    /// The file `ino` is written from now on, opened by its writer. Returns its key and the version it had.
+    ///
+    /// [`FsError::NotPermitted`] if somebody reads or writes it, [`FsError::Stale`] if its name means something else,
+    /// [`FsError::Busy`] if that is being taken away.
+    pub fn begin_writing(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        readers: Readers,
+    ) -> Result<(Key, Version), FsError> {
+        let at_rest = self.motions.hold();
+        let view = self.table.view(ino)?;
+        let Found::File(version) = view.found else {
+            return Err(FsError::IsADirectory);
+        };
+        if !view.is_attached {
+            return Err(replaced(&view.name));
+        }
+        let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
+        at_rest.check(&key)?;
+        self.table.begin_writing(ino, progress, readers)?;
+        self.table.count_writer(ino);
+        Ok((key, version))
+    }
+
+    /// The file `ino`, which was stored, is written again by a writer that has it open. Who follows it does not hinder the
+    /// writer, nor who reads it when it is empty: the kernel has no page of it.
+    ///
+    /// [`FsError::Stale`] if the file is not `key` any more: this mount renamed, removed or
+    /// replaced it, or it gave way to another host's. Its writer would store it under a name that
+    /// is not its own. [`FsError::Busy`] while that is being done.
+    pub fn resume_writing(
+        &self,
+        (ino, key): (InodeNo, &Key),
+        progress: &Arc<Progress>,
+    ) -> Result<(), FsError> {
+        let at_rest = self.motions.hold();
+        let view = self.table.view(ino)?;
+        let prefix = self.table.directory_prefix(view.parent)?;
+        if self.table.is_gone(ino, progress) || names::file_key(&prefix, &view.name)? != *key {
+            return Err(FsError::Stale(format!(
+                "{key} was renamed, removed or replaced since it was stored, or made by another host before: what is written \
+                 behind that is not stored; who opens the file again can go on"
+            )));
+        }
+        at_rest.check(key)?;
+        self.table.begin_writing(ino, progress, Readers::Followers)
+    }
+
+    /// A write of the file `ino`, which is only read, was refused. If it came from a mapping, the kernel keeps the page as it
+    /// was written: whoever opens the file next is to see the object.
+    pub fn write_refused(&self, ino: InodeNo) {
+        self.table.drop_pages(ino);
+    }
+
+    /// Whether the file `ino` has bytes now, as its writer says it, or S3.
+    #[must_use]
+    pub fn has_bytes(&self, ino: InodeNo) -> bool {
+        let view = self.table.view(ino);
+        view.is_ok_and(|view| matches!(view.found, Found::File(version) if version.size > 0))
+    }
+
+    /// S3 has the file `ino`, as its writer with `progress` wrote it.
+    pub fn stored(&self, ino: InodeNo, progress: &Arc<Progress>, size: u64, etag: ETag) {
+        let observed = self.seen_now();
+        self.table
+            .stored(ino, progress, &written(progress, size, etag), observed);
+        if let Ok(view) = self.table.view(ino)
+            && let Ok(prefix) = self.table.directory_prefix(view.parent)
+        {
+            self.recent.changed(&prefix, &view.name);
+            if let Ok(key) = names::file_key(&prefix, &view.name) {
+                self.changes.record(key.as_str(), self.clock.now());
+                self.details.forget(&key);
+            }
+        }
+    }
+
+    /// S3 has the beginning of the file `ino`, which its writer with `progress` goes on with.
+    pub fn grown(&self, ino: InodeNo, progress: &Arc<Progress>, size: u64, etag: ETag) {
+        let observed = self.seen_now();
+        self.table
+            .grown(ino, progress, &written(progress, size, etag), observed);
+    }
+
+    /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says, and the kernel is told.
+    pub fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
+        if self.table.ends(ino, progress) {
+            self.is_replaced(ino);
+        }
+    }
+
+    /// The name of `ino` means another host's object: its writer has written nothing.
+    ///
+    /// The writer with `progress` cannot go on, and the kernel is told to look the name up again.
+    pub fn gave_way(&self, ino: InodeNo, progress: &Arc<Progress>) {
+        if self.table.gives_way(ino, progress) {
+            self.is_replaced(ino);
+        }
+    }
+
+    /// The writer with `progress` is done with `ino` and has changed nothing.
+    pub fn unchanged(&self, ino: InodeNo, progress: &Arc<Progress>) {
+        self.table.ends(ino, progress);
+    }
+
+    /// A handle that was open for writing was closed.
+    pub fn close_writer(&self, ino: InodeNo) {
+        self.table.close_writer(ino);
+    }
+
+    /// A handle was opened that follows what the writer of `ino` with `progress` stores. `false`, and then it was not, if
+    /// the file is not open for writing any more.
+    ///
+    /// [`FsError::NotPermitted`] if another writer replaces the file, [`FsError::Stale`] if one has: what was opened is no
+    /// beginning of what that stores.
+    pub fn opened_following(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+    ) -> Result<bool, FsError> {
+        self.table.open_following(ino, progress)
+    }
+
+    /// A handle that followed a writer of `ino` was closed.
+    pub fn close_following(&self, ino: InodeNo) {
+        self.table.close_following(ino);
+    }
+
+    /// The version of the file `ino` that was stored last, whatever is being written to it.
+    #[must_use]
+    pub fn stored_version(&self, ino: InodeNo) -> Option<(Key, Version)> {
+        let view = self.table.view(ino).ok()?;
+        let prefix = self.table.directory_prefix(view.parent).ok()?;
+        let key = names::file_key(&prefix, &view.name).ok()?;
+        self.table.stored_version(ino).map(|version| (key, version))
+    }
+
+    /// Whether `ino` has an open handle.
+    #[must_use]
+    pub fn is_open(&self, ino: InodeNo) -> bool {
+        let view = self.table.view(ino);
+        view.is_ok_and(|view| view.openers > 0 || view.is_written)
+    }
+
+    /// Whether the file `ino` is being written, and S3 does not have it yet.
+    #[must_use]
+    pub fn is_being_written(&self, ino: InodeNo) -> bool {
+        self.table.is_being_written(ino)
+    }
+
+    /// What is being written of the file `ino`.
+    #[must_use]
+    pub fn progress(&self, ino: InodeNo) -> Option<Arc<Progress>> {
+        self.table.progress(ino)
+    }
+
+    /// The file `name` in `directory`, if it is being written.
+    #[must_use]
+    pub fn written_child(&self, directory: InodeNo, name: &OsStr) -> Option<InodeNo> {
+        let ino = self.table.child(directory, name.to_str()?)?;
+        self.is_being_written(ino).then_some(ino)
+    }
+
+    /// The files below `directory` that are being written, with their names.
+    #[must_use]
+    pub fn written_below(&self, directory: InodeNo) -> Vec<(InodeNo, String)> {
+        self.table.written_below(directory)
+    }
+
+    /// The new files in `directory` that are being written, as a page of a listing; `None` if there are none.
+    #[must_use]
+    pub fn written_page(&self, directory: InodeNo) -> Option<Page> {
+        let names = self.table.written_names(directory);
+        let entries = names.into_iter().map(|name| Listed {
+            name,
+            found: Found::File(Version {
+                size: 0,
+                etag: ETag::from_header(""),
+                mtime: SystemTime::UNIX_EPOCH,
+                is_archived: false,
+            }),
+            is_certain: false,
+        });
+        let page = Page::some(entries.collect(), self.clock.now());
+        (!page.entries.is_empty()).then_some(page)
+    }
+
+    /// An answer that was asked for now, that vouches for no open.
+    fn seen_now(&self) -> Observed {
+        let now = self.clock.now();
+        Observed {
+            asked: now.into(),
+            valid_until: (now + self.config.ttl).into(),
+            fresh_until: Moment::START,
+        }
+    }
+}
+
+/// A file that was made and is to be written.
+#[derive(Debug)]
+pub struct Created {
+    /// Its inode.
+    pub entry: Entry,
+    /// Its object.
+    pub key: Key,
+    /// Whether S3 was not asked about the name just before: it is to be asked before the file is stored, unless it refuses by
+    /// itself to replace an object.
+    pub is_unasked: bool,
+}
+
+/// Who may have a file open for reading when it begins to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// Nobody.
+    None,
+    /// Only the handle that begins to write. Its opener is to be given back when that has succeeded.
+    Itself,
+    /// Those that follow what its writer stores, and those of an empty file.
+    Followers,
+}
+
+/// Why a file that is being written cannot be had.
+#[must_use]
+pub fn being_written(name: &str) -> FsError {
+    FsError::NotPermitted(format!(
+        "{name} is being written: it can be opened, removed and renamed when its writer has closed it"
+    ))
+}

@@ -1,0 +1,102 @@
+//! stat data of inodes.
+
+use std::time::{Duration, SystemTime};
+
+use crate::config::FsConfig;
+use crate::namespace::version::{Found, Version};
+use crate::operation::{Attributes, FileKind, InodeNo};
+
+/// What all inodes of a mount have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct AttributeStyle {
+    uid: u32,
+    gid: u32,
+    dir_mode: u16,
+    file_mode: u16,
+    /// S3 keeps no times of prefixes: every directory shows the time of the mount.
+    mounted: SystemTime,
+}
+
+impl AttributeStyle {
+    /// The style that `config` asks for, of a mount made at `mounted`.
+    #[must_use]
+    pub fn new(config: &FsConfig, mounted: SystemTime) -> Self {
+        let FsConfig {
+            uid,
+            gid,
+            dir_mode,
+            file_mode,
+            ..
+        } = *config;
+        Self {
+            uid,
+            gid,
+            dir_mode,
+            file_mode,
+            mounted,
+        }
+    }
+
+    /// Attributes of `ino`, which is `found`, valid for `ttl`.
+    pub(in crate::namespace) fn of(
+        &self,
+        ino: InodeNo,
+        found: &Found,
+        ttl: Duration,
+    ) -> Attributes {
+        match found {
+            Found::Directory => self.directory(ino, ttl),
+            Found::File(version) => self.file(ino, version, ttl),
+        }
+    }
+
+    /// Attributes of a directory.
+    pub(in crate::namespace) fn directory(&self, ino: InodeNo, ttl: Duration) -> Attributes {
+        let Self {
+            uid,
+            gid,
+            dir_mode: mode,
+            mounted: mtime,
+            ..
+        } = *self;
+        Attributes {
+            ino,
+            kind: FileKind::Directory,
+            size: 0,
+            mtime,
+            mode,
+            nlink: 2,
+            uid,
+            gid,
+            ttl,
+        }
+    }
+
+    /// Attributes of a file. An archived one shows in `ls -l` that nobody can read it.
+    pub(in crate::namespace) fn file(
+        &self,
+        ino: InodeNo,
+        version: &Version,
+        ttl: Duration,
+    ) -> Attributes {
+        let Self {
+            uid,
+            gid,
+            file_mode,
+            ..
+        } = *self;
+        let mode = if version.is_archived { 0 } else { file_mode };
+        let Version { size, mtime, .. } = *version;
+        Attributes {
+            ino,
+            kind: FileKind::File,
+            size,
+            mtime,
+            mode,
+            nlink: 1,
+            uid,
+            gid,
+            ttl,
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! What changes made through this mount do to the table of inodes.
+//!
+//! A directory may be *kept*: it was made here, or what was in it was removed through this mount. It is there although
+//! no key says so, until it is removed or the mount ends; and so are the directories that it is in.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::inode::{Body, Inode, Moment, Observed};
+use super::packed_version::PackedVersion;
+use super::table::{Admitted, InodeTable, Table};
+use crate::config::limits::KEPT_DIRECTORIES_MAX;
+use crate::namespace::version::{Found, Version};
+use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
+
+/// Which directories are kept.
+#[derive(Debug, Default)]
+pub(in crate::namespace) struct Kept {
+    /// How many are kept themselves.
+    count: usize,
+    /// Of each directory with kept ones below it, the names in it that lead to them.
+    below: HashMap<InodeNo, BTreeSet<InodeNo>>,
+}
+
+impl InodeTable {
+    /// What the object of `ino` says of itself; of a file that is being written all but the time, which its writer says.
+    pub(in crate::namespace) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
+        let table = self.table.lock();
+        let mut posix = table.posix(ino)?;
+        if table.is_written(ino) {
+            posix.mtime = None;
+        }
+        Some(posix)
+    }
+
+    /// The object of `ino` says this of itself. Dropped with the inode.
+    pub(in crate::namespace) fn set_posix(&self, ino: InodeNo, posix: Option<PosixAttributes>) {
+        let mut table = self.table.lock();
+        let posix = posix.filter(|_| table.inode(ino).is_ok());
+        table.set_posix(ino, posix);
+    }
+
+    /// The directory `ino` is there whatever S3 says, unless there are too many of those.
+    pub(in crate::namespace) fn keep(&self, ino: InodeNo) {
+        self.table.lock().keep(ino);
+    }
+
+    /// S3 says by now that the directory is there.
+    pub(in crate::namespace) fn unkeep(&self, ino: InodeNo) {
+        let mut table = self.table.lock();
+        table.unkeep(ino);
+        table.drop_unused(ino);
+    }
+
+    /// Whether a directory is there whatever S3 says: it is kept, or one below it is.
+    pub(in crate::namespace) fn is_kept(&self, ino: InodeNo) -> bool {
+        self.table.lock().is_kept(ino)
+    }
+
+    /// The directories in `directory` that are there whatever S3 says, in order of name.
+    pub(in crate::namespace) fn kept_children(&self, directory: InodeNo) -> Vec<Arc<str>> {
+        let table = self.table.lock();
+        let kept = table.kept.below.get(&directory).into_iter().flatten();
+        let mut names: Vec<Arc<str>> = kept
+            .filter_map(|ino| Some(Arc::from(&*table.inode(*ino).ok()?.name)))
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// A kept directory for the kernel: raises its lookup count by one.
+    pub(in crate::namespace) fn admit_kept(&self, ino: InodeNo) -> Result<Admitted, FsError> {
+        let mut table = self.table.lock();
+        let inode = table.inode_mut(ino)?;
+        inode.lookups += 1;
+        let found = inode.found();
+        Ok(Admitted { ino, found })
+    }
+
+    /// Gives `ino` another name; what had that name is detached. `version` replaces a file's: the bytes are the same,
+    /// their tag need not be.
+    pub(in crate::namespace) fn rename(
+        &self,
+        ino: InodeNo,
+        directory: InodeNo,
+        name: &str,
+        version: Option<(&Version, Observed)>,
+    ) -> Result<(), FsError> {
+        let mut table = self.table.lock();
+        if table.inode(directory)?.kind() != FileKind::Directory {
+            return Err(FsError::NotADirectory);
+        }
+        if let Some(replaced) = table.child(directory, name) {
+            if replaced == ino {
+                return Ok(());
+            }
+            table.take_name(replaced);
+        }
+        let inode = table.inode(ino)?;
+        let (old_directory, old_name) = (inode.parent, inode.name.clone());
+        table.unlink_kept(ino);
+        table.unname(old_directory, &old_name, ino);
+        let inode = table.inode_mut(ino)?;
+        inode.parent = directory;
+        inode.name = Box::from(name);
+        if let (Body::File(known), Some((version, observed))) = (&mut inode.body, version) {
+            *known = PackedVersion::pack(version);
+            inode.observed = observed;
+        }
+        table.name(directory, name, ino);
+        if table.is_kept(ino) {
+            table.link_kept(ino);
+        }
+        table.drop_unused(old_directory);
+        Ok(())
+    }
+
+    /// The file `ino` has another version, whose bytes are the same as far as both have any.
+    pub(in crate::namespace) fn replace(
+        &self,
+        ino: InodeNo,
+        version: &Version,
+        observed: Observed,
+    ) -> Result<(), FsError> {
+        let mut table = self.table.lock();
+        let inode = table.inode_mut(ino)?;
+        inode.observed = observed;
+        match &mut inode.body {
+            Body::File(known) => {
+                *known = PackedVersion::pack(version);
+                Ok(())
+            }
+            Body::Directory { .. } => Err(FsError::IsADirectory),
+        }
+    }
+
+    /// The name of `ino` was taken from it through this mount.
+    pub(in crate::namespace) fn take_name(&self, ino: InodeNo) {
+        self.table.lock().take_name(ino);
+    }
+
+    /// What is known of `ino` is not valid any more.
+    pub(in crate::namespace) fn invalidate(&self, ino: InodeNo) {
+        if let Ok(inode) = self.table.lock().inode_mut(ino) {
+            inode.observed.valid_until = Moment::START;
+            inode.observed.fresh_until = Moment::START;
+        }
+    }
+
+    /// The directory `name`, made by this mount, with a lookup count of one.
+    pub(in crate::namespace) fn make_directory(
+        &self,
+        directory: InodeNo,
+        name: &str,
+        observed: Observed,
+        is_kept: bool,
+    ) -> Result<InodeNo, FsError> {
+        let mut table = self.table.lock();
+        if table.inode(directory)?.kind() != FileKind::Directory {
+            return Err(FsError::NotADirectory);
+        }
+        if table.child(directory, name).is_some() {
+            return Err(FsError::Exists);
+        }
+        if is_kept && table.kept.count >= KEPT_DIRECTORIES_MAX {
+            return Err(FsError::NoSpace(format!(
+                "{KEPT_DIRECTORIES_MAX} empty directories are remembered already; --directory-markers stores them \
+                 in the bucket"
+            )));
+        }
+        let ino = table.create(directory, name, &Found::Directory, observed);
+        table.inode_mut(ino)?.lookups = 1;
+        if is_kept {
+            table.keep(ino);
+        }
+        Ok(ino)
+    }
+}
+
+impl Table {
+    fn keep(&mut self, ino: InodeNo) {
+        let is_full = self.kept.count >= KEPT_DIRECTORIES_MAX;
+        match self.inode_mut(ino) {
+            Ok(inode) if !inode.is_kept && !is_full && ino != InodeNo::ROOT => {
+                inode.is_kept = true;
+                self.kept.count += 1;
+                self.link_kept(ino);
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    fn unkeep(&mut self, ino: InodeNo) {
+        if let Ok(inode) = self.inode_mut(ino)
+            && std::mem::replace(&mut inode.is_kept, false)
+        {
+            self.kept.count -= 1;
+            if !self.is_kept(ino) {
+                self.unlink_kept(ino);
+            }
+        }
+    }
+
+    /// Neither `ino` nor any directory below it is kept any more.
+    pub(in crate::namespace) fn unkeep_all(&mut self, ino: InodeNo) {
+        if !self.is_kept(ino) {
+            return;
+        }
+        self.unlink_kept(ino);
+        let mut to_visit = vec![ino];
+        while let Some(current) = to_visit.pop() {
+            to_visit.extend(self.kept.below.remove(&current).into_iter().flatten());
+            if let Ok(inode) = self.inode_mut(current)
+                && std::mem::replace(&mut inode.is_kept, false)
+            {
+                self.kept.count -= 1;
+                if current != ino {
+                    self.drop_unused(current);
+                }
+            }
+        }
+    }
+
+    fn is_kept(&self, ino: InodeNo) -> bool {
+        self.kept.below.contains_key(&ino) || self.inode(ino).is_ok_and(|inode| inode.is_kept)
+    }
+
+    /// Every directory that `ino` is in leads to it.
+    fn link_kept(&mut self, mut ino: InodeNo) {
+        while ino != InodeNo::ROOT {
+            let Ok(&Inode { parent, .. }) = self.inode(ino) else {
+                return;
+            };
+            if !self.kept.below.entry(parent).or_default().insert(ino) {
+                return;
+            }
+            ino = parent;
+        }
+    }
+
+    /// The directories that `ino` is in do not lead to it, and are not there for its sake.
+    fn unlink_kept(&mut self, mut ino: InodeNo) {
+        while ino != InodeNo::ROOT {
+            let Ok(&Inode { parent, .. }) = self.inode(ino) else {
+                return;
+            };
+            let Some(leading) = self.kept.below.get_mut(&parent) else {
+                return;
+            };
+            leading.remove(&ino);
+            if !leading.is_empty() {
+                return;
+            }
+            self.kept.below.remove(&parent);
+            if self.is_kept(parent) {
+                return;
+            }
+            ino = parent;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use mountpoint_client::types::ETag;
+
+    use super::*;
+
+    const ROOT: InodeNo = InodeNo::ROOT;
+    const SEEN: Observed = Observed {
+        asked: Moment::START,
+        valid_until: Moment::START,
+        fresh_until: Moment::START,
+    };
+
+    fn version(etag: &str) -> Version {
+        Version {
+            size: 1,
+            etag: ETag::from_header(etag),
+            mtime: SystemTime::UNIX_EPOCH,
+            is_archived: false,
+        }
+    }
+
+    fn file(table: &InodeTable, directory: InodeNo, name: &str) -> InodeNo {
+        let found = Found::File(version(name));
+        let view = table.admit(directory, name, &found, SEEN);
+        view.unwrap().ino
+    }
+
+    fn directory(table: &InodeTable, parent: InodeNo, name: &str) -> InodeNo {
+        table.make_directory(parent, name, SEEN, true).unwrap()
+    }
+
+    #[test]
+    fn kept_directories_stay_without_the_kernel_until_they_are_detached() {
+        let table = InodeTable::new(String::new());
+        let a = directory(&table, ROOT, "a");
+        let b = directory(&table, a, "b");
+        table.forget(a, 1);
+        table.forget(b, 1);
+        assert_eq!(table.len(), 2);
+        table.unkeep(a);
+        assert!(table.is_kept(a), "b is below it");
+        assert_eq!(table.kept_children(ROOT), [Arc::from("a")]);
+        assert_eq!(table.kept_children(a), [Arc::from("b")]);
+        table.detach(b);
+        assert_eq!(table.len(), 0);
+        assert!(!table.is_kept(a));
+        assert!(table.table.lock().kept.below.is_empty());
+        assert_eq!(table.table.lock().kept.count, 0);
+    }
+
+    #[test]
+    fn a_renamed_inode_takes_what_is_below_it_along() {
+        let table = InodeTable::new("p/".to_owned());
+        let (a, z) = (directory(&table, ROOT, "a"), directory(&table, ROOT, "z"));
+        let b = directory(&table, a, "b");
+        let f = file(&table, b, "f");
+        let replaced = file(&table, z, "c");
+        let e = directory(&table, b, "e");
+        table.rename(b, z, "c", None).unwrap();
+        assert!(table.is_kept(z));
+        assert_eq!(table.kept_children(z), [Arc::from("c")]);
+        assert!(table.kept_children(a).is_empty());
+        table.forget(e, 1);
+        table.detach(e);
+        assert_eq!(table.directory_prefix(b).unwrap(), "p/z/c/");
+        assert_eq!(table.view(f).unwrap().parent, b);
+        assert!(!table.view(replaced).unwrap().is_attached);
+        assert_eq!(table.child(a, "b"), None);
+        assert_eq!(table.child(z, "c"), Some(b));
+        let other = version("other");
+        let moved = Some((&other, SEEN));
+        table.rename(f, a, "g", moved).unwrap();
+        assert_eq!(table.view(f).unwrap().found, Found::File(version("other")));
+        assert_eq!(table.child(a, "g"), Some(f));
+        table.rename(f, a, "g", None).unwrap();
+        assert!(table.view(f).unwrap().is_attached);
+    }
+}

@@ -1,0 +1,166 @@
+//! What is named when there are too many inodes, how much of the table each call looks at, and when it is asked again.
+
+use std::time::SystemTime;
+
+use mountpoint_client::types::ETag;
+
+use super::*;
+use crate::config::limits::INODES_MAX_LEAST;
+use crate::namespace::inodes::inode::{Moment, Observed};
+use crate::namespace::inodes::writers::Writing;
+use crate::namespace::version::{Found, Version};
+use crate::operation::InodeNo;
+
+const ROOT: InodeNo = InodeNo::ROOT;
+
+fn version() -> Version {
+    Version {
+        size: 1,
+        etag: ETag::from_header("1"),
+        mtime: SystemTime::UNIX_EPOCH,
+        is_archived: false,
+    }
+}
+
+/// A name in the root, valid until so many seconds.
+fn admit(table: &InodeTable, name: &str, found: &Found, valid_until: u64) -> InodeNo {
+    let observed = Observed {
+        asked: Moment::START,
+        valid_until: Duration::from_secs(valid_until).into(),
+        fresh_until: Moment::START,
+    };
+    table.admit(ROOT, name, found, observed).unwrap().ino
+}
+
+/// A table of files; the number of each is its name and until when it is valid.
+fn files(count: u64) -> InodeTable {
+    let table = InodeTable::new(String::new());
+    for number in 0..count {
+        admit(&table, &number.to_string(), &Found::File(version()), number);
+    }
+    table
+}
+
+/// Asks for what there is too much until that is to be paused. The kernel forgets what it `forgets`.
+fn sweep(
+    table: &InodeTable,
+    max: usize,
+    forgets: impl Fn(&str) -> bool,
+) -> (Vec<String>, Duration) {
+    let mut all = Vec::new();
+    loop {
+        let Surplus { names, pause } = table.surplus(max);
+        assert!(names.len() <= SURPLUS_LOOK, "{} in one call", names.len());
+        for StaleName { directory, name } in names {
+            let ino = table.child(directory, &name).expect("it means a file");
+            if forgets(&name) {
+                table.forget(ino, 1);
+            }
+            all.push(name.to_string());
+        }
+        if pause > Duration::ZERO {
+            all.sort();
+            return (all, pause);
+        }
+    }
+}
+
+#[test]
+fn only_files_that_nobody_uses_are_named() {
+    let table = InodeTable::new(String::new());
+    let file = Found::File(version());
+    admit(&table, "directory", &Found::Directory, 0);
+    let open = admit(&table, "open", &file, 0);
+    table.open_file(open, &version(), true).unwrap();
+    let written = admit(&table, "written", &file, 0);
+    let mut locked = table.table.lock();
+    locked.writing.insert(written, Writing::default());
+    drop(locked);
+    let replaced = admit(&table, "replaced", &file, 0);
+    table.detach(replaced);
+    let forgotten = admit(&table, "forgotten", &file, 0);
+    table.open_file(forgotten, &version(), true).unwrap();
+    table.forget(forgotten, 1);
+    admit(&table, "idle", &file, 0);
+    admit(&table, "other", &file, 9);
+    assert_eq!(sweep(&table, 0, |_| false).0, ["idle", "other"]);
+    assert!(sweep(&table, 9, |_| false).0.is_empty());
+    // What was detached and is looked up again is another file.
+    admit(&table, "replaced", &file, 0);
+    let (names, _) = sweep(&table, 0, |_| true);
+    assert_eq!(names, ["idle", "other", "replaced"]);
+    assert_eq!(table.len(), 5);
+}
+
+#[test]
+fn each_call_looks_at_few_and_all_calls_together_bring_them_down() {
+    let (count, max) = (20_000, 8);
+    let table = files(count);
+    let (names, pause) = sweep(&table, max, |_| true);
+    assert_eq!(table.len(), max - max / 8);
+    assert_eq!(names.len() + table.len(), 20_000);
+    // It goes on until they are few, and then begins only when there are too many.
+    assert_eq!(pause, SURPLUS_PAUSE_MIN);
+    admit(&table, "a", &Found::File(version()), 0);
+    assert!(sweep(&table, max, |_| true).0.is_empty());
+    admit(&table, "b", &Found::File(version()), 0);
+    assert_eq!(sweep(&table, max, |_| true).0.len(), 2);
+}
+
+#[test]
+fn what_is_valid_for_the_shortest_time_goes_first() {
+    let (count, max) = (20_000, 19_000);
+    let table = files(count);
+    let (names, _) = sweep(&table, max, |_| true);
+    assert_eq!(table.len(), max - max / 8);
+    for name in names {
+        let number: u64 = name.parse().unwrap();
+        assert!(number < count / 2, "{number} went before half of them");
+    }
+}
+
+#[test]
+fn what_the_kernel_does_not_forget_is_not_named_again_and_again() {
+    let table = files(5_000);
+    let (names, pause) = sweep(&table, 100, |_| false);
+    assert_eq!((names.len(), pause), (5_000, SURPLUS_PERIOD));
+    // A second later it may be otherwise.
+    let (names, pause) = sweep(&table, 100, |name| name.ends_with('7'));
+    assert_eq!((names.len(), pause), (5_000, SURPLUS_PERIOD));
+    let (names, _) = sweep(&table, 100, |_| true);
+    assert_eq!((names.len(), table.len()), (4_412, 88));
+}
+
+#[test]
+fn there_are_never_many_too_many_before_it_is_looked() {
+    let (max, fastest) = (INODES_MAX_LEAST, INODES_PER_SECOND_MAX);
+    for (len, expected) in [
+        (0, 1000),
+        (max / 2, 1000),
+        (max - 100_000, 200),
+        (max - 1, 20),
+        (max, 20),
+        (2 * max, 20),
+    ] {
+        let pause = pause(len, max);
+        assert_eq!(pause, Duration::from_millis(expected), "{len}");
+        let made = fastest * usize::try_from(pause.as_millis()).unwrap() / 1000;
+        assert!((len + made).saturating_sub(len.max(max)) <= max / 100);
+    }
+}
+
+#[test]
+fn how_many_of_those_that_were_met_are_named() {
+    for (idle, surplus, len, expected) in [
+        (0, 100, 1000, 0),
+        (100, 0, 1000, 0),
+        (100, 125, 1000, 25),
+        (100, 400, 1000, 80),
+        (100, 800, 1000, 100),
+        (100, 7, 1000, 7),
+        (1, 1, 1_000_000, 1),
+    ] {
+        let quota = quota(idle, surplus, len);
+        assert_eq!(quota, expected, "{idle} idle, {surplus} of {len} too many");
+    }
+}

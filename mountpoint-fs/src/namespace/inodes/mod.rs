@@ -1,0 +1,16 @@
+//! The inodes that the kernel knows: their numbers, their versions, and who writes them.
+//!
+//! `table` is the only owner of lookup counts; the other files are its parts. Nothing here asks S3.
+
+mod attributes;
+mod changes;
+pub(super) mod eviction;
+mod inode;
+mod packed_version;
+mod sharded_table;
+pub(super) mod table;
+mod writers;
+
+pub use attributes::AttributeStyle;
+pub(super) use inode::{Moment, Observed};
+pub(super) use writers::written;

@@ -1,0 +1,386 @@
+//! What the table of inodes knows of files that are being written: what [`writing`](crate::namespace::change::written) tells it.
+//!
+//! Of each such file how many handles write and follow it, and, until S3 has all of it, what its writer says.
+
+use std::sync::Arc;
+
+use mountpoint_client::types::ETag;
+
+use super::inode::{Body, Inode, Moment, Observed};
+use super::packed_version::PackedVersion;
+use super::table::{Admitted, InodeTable, Table};
+use crate::namespace::change::{Readers, being_written};
+use crate::namespace::namespace::replaced;
+use crate::namespace::version::{Found, Version};
+use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes, Progress};
+
+/// A file that is open for writing.
+#[derive(Debug, Default)]
+pub(in crate::namespace) struct Writing {
+    /// Handles open for writing.
+    handles: u32,
+    /// Handles open for reading that follow what is stored of it.
+    followers: u32,
+    /// While S3 does not have all of it.
+    progress: Option<Arc<Progress>>,
+    /// What the version was that S3 has, as its writer said it; `None` if none of these handles stored it.
+    stored_by: Option<Arc<Progress>>,
+    /// This mount took its name away, or the name means another host's file.
+    is_gone: bool,
+}
+
+impl InodeTable {
+    /// The inode that `name` in `directory` means, if it is being written; its lookup count rises by one.
+    pub(in crate::namespace) fn admit_written(
+        &self,
+        directory: InodeNo,
+        name: &str,
+    ) -> Result<Option<Admitted>, FsError> {
+        let mut table = self.table.lock();
+        if table.writing.is_empty() {
+            return Ok(None);
+        }
+        let Some(ino) = table
+            .child(directory, name)
+            .filter(|ino| table.is_written(*ino))
+        else {
+            return Ok(None);
+        };
+        table.inode_mut(ino)?.lookups += 1;
+        table.admitted(ino).map(Some)
+    }
+
+    pub(in crate::namespace) fn create_written(
+        &self,
+        directory: InodeNo,
+        name: &str,
+        progress: &Arc<Progress>,
+        observed: Observed,
+    ) -> Result<Admitted, FsError> {
+        let mut table = self.table.lock();
+        if table.inode(directory)?.kind() != FileKind::Directory {
+            return Err(FsError::NotADirectory);
+        }
+        if let Some(known) = table.child(directory, name) {
+            if table.is_written(known) {
+                return Err(being_written(name));
+            }
+            table.detach(known);
+        }
+        let ino = table.create(directory, name, &version_of(progress), observed);
+        table.inode_mut(ino)?.lookups += 1;
+        let progress = Some(Arc::clone(progress));
+        table.writing.insert(
+            ino,
+            Writing {
+                handles: 1,
+                progress,
+                ..Writing::default()
+            },
+        );
+        table.admitted(ino)
+    }
+
+    pub(in crate::namespace) fn begin_writing(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        readers: Readers,
+    ) -> Result<(), FsError> {
+        let mut table = self.table.lock();
+        if table.is_written_with(ino, progress) {
+            return Ok(());
+        }
+        let inode = table.inode(ino)?;
+        if table.is_written(ino) {
+            return Err(being_written(&inode.name));
+        }
+        let is_empty = || matches!(inode.found(), Found::File(version) if version.size == 0);
+        let may_be_read = match readers {
+            Readers::None => inode.openers == 0,
+            Readers::Itself => inode.openers <= 1,
+            Readers::Followers => {
+                let writing = table.writing.get(&ino);
+                let followers = writing.map_or(0, |writing| writing.followers);
+                inode.openers <= followers || is_empty()
+            }
+        };
+        if !may_be_read {
+            return Err(FsError::NotPermitted(format!(
+                "{} is open for reading: it can be written when it is closed",
+                inode.name
+            )));
+        }
+        table.writing.entry(ino).or_default().progress = Some(Arc::clone(progress));
+        Ok(())
+    }
+
+    /// Whether the name of `ino` was taken from it through this mount, or another writer than that with `progress` has stored
+    /// the file since.
+    pub(in crate::namespace) fn is_gone(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        let table = self.table.lock();
+        let Some(writing) = table.writing.get(&ino) else {
+            return false;
+        };
+        let stored_by = writing.stored_by.as_ref();
+        writing.is_gone || stored_by.is_some_and(|it| !Arc::ptr_eq(it, progress))
+    }
+
+    pub(in crate::namespace) fn count_writer(&self, ino: InodeNo) {
+        let mut table = self.table.lock();
+        table.writing.entry(ino).or_default().handles += 1;
+    }
+
+    pub(in crate::namespace) fn stored(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        version: &Version,
+        observed: Observed,
+    ) {
+        let mut table = self.table.lock();
+        if table.ends(ino, progress) {
+            table.set_version(ino, progress, version, observed);
+            if let Some(posix) = table.posix(ino) {
+                let mtime = progress.set_time();
+                table.set_posix(ino, Some(PosixAttributes { mtime, ..posix }));
+            }
+        }
+    }
+
+    pub(in crate::namespace) fn grown(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        version: &Version,
+        observed: Observed,
+    ) {
+        let mut table = self.table.lock();
+        if table.is_written_with(ino, progress) {
+            table.set_version(ino, progress, version, observed);
+        }
+    }
+
+    /// The writer with `progress` has come to its end, if it is still the one.
+    pub(in crate::namespace) fn ends(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        self.table.lock().ends(ino, progress)
+    }
+
+    /// Ends the writer with `progress`; the name means another file, so the writer cannot go on.
+    pub(in crate::namespace) fn gives_way(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        let mut table = self.table.lock();
+        let is_its = table.ends(ino, progress);
+        if is_its {
+            table.take_name(ino);
+        }
+        is_its
+    }
+
+    pub(in crate::namespace) fn close_writer(&self, ino: InodeNo) {
+        let mut table = self.table.lock();
+        let Some(writing) = table.writing.get_mut(&ino) else {
+            return;
+        };
+        assert!(
+            writing.handles > 0,
+            "{ino:?} is closed more often than it was opened"
+        );
+        writing.handles -= 1;
+        if writing.handles == 0 {
+            table.writing.remove(&ino);
+            table.drop_unused(ino);
+        }
+    }
+
+    /// A handle was opened that follows the writer with `progress`, as [`crate::namespace::Namespace::opened_following`] says.
+    pub(in crate::namespace) fn open_following(
+        &self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+    ) -> Result<bool, FsError> {
+        let mut table = self.table.lock();
+        let Some(writing) = table.writing.get(&ino) else {
+            return Ok(false);
+        };
+        let name = &table.inode(ino)?.name;
+        let is_its = |of: &Arc<Progress>| Arc::ptr_eq(of, progress);
+        if !writing.progress.as_ref().is_none_or(is_its) {
+            return Err(being_written(name));
+        }
+        if !writing.stored_by.as_ref().is_some_and(is_its) {
+            return Err(replaced(name));
+        }
+        table.writing.entry(ino).or_default().followers += 1;
+        table.inode_mut(ino)?.openers += 1;
+        Ok(true)
+    }
+
+    /// A handle that followed a writer of `ino` was closed.
+    pub(in crate::namespace) fn close_following(&self, ino: InodeNo) {
+        // The writer may have been closed before.
+        if let Some(writing) = self.table.lock().writing.get_mut(&ino) {
+            writing.followers = writing.followers.saturating_sub(1);
+        }
+        self.close(ino);
+    }
+
+    /// The version of the file `ino` that was stored last, whatever is being written to it.
+    pub(in crate::namespace) fn stored_version(&self, ino: InodeNo) -> Option<Version> {
+        match self.table.lock().inode(ino).ok()?.found() {
+            Found::File(version) => Some(version),
+            Found::Directory => None,
+        }
+    }
+
+    /// Whether `ino` is being written, and S3 does not have all of it.
+    pub(in crate::namespace) fn is_being_written(&self, ino: InodeNo) -> bool {
+        self.table.lock().is_written(ino)
+    }
+
+    /// What is being written of the file `ino`.
+    pub(in crate::namespace) fn progress(&self, ino: InodeNo) -> Option<Arc<Progress>> {
+        self.table.lock().progress(ino).map(Arc::clone)
+    }
+
+    /// The name of `directory` is gone, said an answer that was asked for at `asked`.
+    pub(in crate::namespace) fn detach_unless_newer(
+        &self,
+        directory: InodeNo,
+        name: &str,
+        asked: Moment,
+    ) {
+        let mut table = self.table.lock();
+        let Some(ino) = table.child(directory, name) else {
+            return;
+        };
+        let is_newer = |inode: &Inode| inode.observed.asked > asked;
+        if !table.is_written(ino) && !table.inode(ino).is_ok_and(is_newer) {
+            table.detach(ino);
+        }
+    }
+
+    pub(in crate::namespace) fn written_below(&self, directory: InodeNo) -> Vec<(InodeNo, String)> {
+        let table = self.table.lock();
+        let is_below = |mut ino: InodeNo| {
+            while let Ok(inode) = table.inode(ino) {
+                if inode.parent == directory {
+                    return true;
+                }
+                if inode.parent == InodeNo::ROOT {
+                    return false;
+                }
+                ino = inode.parent;
+            }
+            false
+        };
+        let named = |(ino, writing): (&InodeNo, &Writing)| {
+            writing.progress.as_ref()?;
+            let inode = table.inode(*ino).ok()?;
+            let is_there = table.child(inode.parent, &inode.name) == Some(*ino);
+            (is_there && is_below(*ino)).then(|| (*ino, inode.name.to_string()))
+        };
+        table.writing.iter().filter_map(named).collect()
+    }
+
+    pub(in crate::namespace) fn written_names(&self, directory: InodeNo) -> Vec<Arc<str>> {
+        let table = self.table.lock();
+        let name_of = |(ino, writing): (&InodeNo, &Writing)| {
+            writing.progress.as_ref()?;
+            let inode = table.inode(*ino).ok()?;
+            let is_new = match inode.found() {
+                Found::File(version) => version.etag.as_str().is_empty(),
+                Found::Directory => false,
+            };
+            let is_there = table.child(directory, &inode.name) == Some(*ino);
+            (is_new && is_there).then(|| Arc::from(&*inode.name))
+        };
+        let mut names: Vec<_> = table.writing.iter().filter_map(name_of).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Table {
+    /// Whether `ino` is being written, and S3 does not have all of it.
+    pub(in crate::namespace) fn is_written(&self, ino: InodeNo) -> bool {
+        self.progress(ino).is_some()
+    }
+
+    fn progress(&self, ino: InodeNo) -> Option<&Arc<Progress>> {
+        self.writing.get(&ino)?.progress.as_ref()
+    }
+
+    /// What `inode` is, as its writer says it, or S3.
+    pub(in crate::namespace) fn found(&self, inode: &Inode) -> Found {
+        match self.progress(inode.ino) {
+            Some(progress) => version_of(progress),
+            None => inode.found(),
+        }
+    }
+
+    /// The bucket holds `version` of the file `ino`, as its writer with `progress` knows.
+    fn set_version(
+        &mut self,
+        ino: InodeNo,
+        progress: &Arc<Progress>,
+        version: &Version,
+        observed: Observed,
+    ) {
+        if let Some(writing) = self.writing.get_mut(&ino) {
+            writing.stored_by = Some(Arc::clone(progress));
+        }
+        if let Ok(inode) = self.inode_mut(ino) {
+            inode.body = Body::File(PackedVersion::pack(version));
+            inode.observed = observed;
+            // What the kernel has of it is another version, and not as long.
+            inode.was_opened = false;
+        }
+    }
+
+    /// The name of `ino` means something else, or nothing, through this mount: who has the file open for writing cannot go on.
+    pub(in crate::namespace) fn take_name(&mut self, ino: InodeNo) {
+        if let Some(writing) = self.writing.get_mut(&ino) {
+            writing.is_gone = true;
+        }
+        self.detach(ino);
+    }
+
+    /// Counts one more that follows the writer of `ino`, if there is one that has stored it and may go on.
+    pub(in crate::namespace) fn follows(&mut self, ino: InodeNo) -> bool {
+        let writing = self.writing.get_mut(&ino);
+        let Some(writing) = writing.filter(|it| it.stored_by.is_some()) else {
+            return false;
+        };
+        writing.followers += 1;
+        true
+    }
+
+    fn is_written_with(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        self.progress(ino)
+            .is_some_and(|written| Arc::ptr_eq(written, progress))
+    }
+
+    /// The writer with `progress` has come to its end, if it is still the one.
+    fn ends(&mut self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
+        let is_its = self.is_written_with(ino, progress);
+        if is_its && let Some(writing) = self.writing.get_mut(&ino) {
+            writing.progress = None;
+        }
+        is_its
+    }
+}
+
+/// A file as its writer says it: S3 has no version of it.
+fn version_of(progress: &Progress) -> Found {
+    Found::File(written(progress, progress.size(), ETag::from_header("")))
+}
+
+/// The version of a file that its writer has written, as far as `size`.
+pub(in crate::namespace) fn written(progress: &Progress, size: u64, etag: ETag) -> Version {
+    Version {
+        size,
+        etag,
+        mtime: progress.mtime(),
+        is_archived: false,
+    }
+}

@@ -1,0 +1,320 @@
+//! Pages of listings that still answer lookups.
+//!
+//! `find` and `du` read a directory to its end and look at the entries afterwards; what a lookup found below its name
+//! answers the lookups that come next. What was just told of a name is valid for a while, whether the kernel kept it or
+//! not. Presence is answered; a name that is on no page may have been created since, and whether that matters is for others to
+//! say. `open` never trusts a page.
+//!
+//! Knows nothing of inodes; bounded by [`RECENT_PAGES_MAX`] and [`RECENT_NAMES_MAX`].
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::limits::{RECENT_NAMES_MAX, RECENT_PAGES_MAX};
+use crate::namespace::inodes::Moment;
+use crate::namespace::listing::page::{Listed, Page, Place};
+use crate::namespace::resolve::Siblings;
+use crate::namespace::version::Found;
+use crate::sync::Mutex;
+
+/// The pages. The lock guards them alone and no other is taken under it.
+#[derive(Debug, Default)]
+pub(in crate::namespace) struct RecentPages(Mutex<Pages>);
+
+#[derive(Debug, Default)]
+struct Pages {
+    /// By age: the first is the oldest.
+    pages: BTreeMap<u64, Recent>,
+    last: u64,
+    /// The pages of each directory, by its prefix; the last is the youngest.
+    directories: HashMap<Arc<str>, Vec<u64>>,
+    /// Names on all pages.
+    names: usize,
+}
+
+#[derive(Debug)]
+struct Recent {
+    directory: Arc<str>,
+    page: Arc<Page>,
+    valid_until: Moment,
+    /// Names on the page that this mount has changed since: what it says of them is not true any more.
+    changed: HashSet<Arc<str>>,
+}
+
+impl Recent {
+    /// What the page says of `name`, unless that was changed since.
+    fn find(&self, name: &str) -> Option<&Listed> {
+        let listed = self.page.find(name)?;
+        (!self.changed.contains(name)).then_some(listed)
+    }
+}
+
+/// A name on a page.
+#[derive(Debug)]
+pub(in crate::namespace) struct RecentEntry {
+    pub(in crate::namespace) listed: Listed,
+    pub(in crate::namespace) asked: Moment,
+    pub(in crate::namespace) valid_until: Moment,
+}
+
+impl RecentPages {
+    /// Entries of `page` of the directory whose prefix is `directory` were just handed out and are valid for a while.
+    pub(in crate::namespace) fn delivered(
+        &self,
+        directory: &str,
+        page: &Arc<Page>,
+        now: Moment,
+        valid_until: Moment,
+    ) {
+        if page.entries.is_empty() && !page.tells_absence() {
+            return;
+        }
+        let mut pages = self.0.lock();
+        if let Some(known) = pages.known(directory, page) {
+            known.valid_until = valid_until;
+            return;
+        }
+        pages.make_room(page.entries.len(), now);
+        pages.insert(Recent {
+            directory: Arc::from(directory),
+            page: Arc::clone(page),
+            valid_until,
+            changed: HashSet::new(),
+        });
+    }
+
+    /// What `name` was last said to be, if that is still valid and certain.
+    pub(in crate::namespace) fn find(
+        &self,
+        directory: &str,
+        name: &str,
+        now: Moment,
+    ) -> Option<RecentEntry> {
+        let pages = self.0.lock();
+        let numbers = pages.directories.get(directory)?;
+        let valid = numbers
+            .iter()
+            .filter_map(|number| pages.pages.get(number))
+            .filter(|recent| recent.valid_until > now);
+        // The page that was asked for last need not have been handed out last.
+        let (recent, listed) = valid
+            .filter_map(|recent| Some((recent, recent.find(name)?)))
+            .max_by_key(|(recent, _)| recent.page.asked)?;
+        listed.is_certain.then(|| RecentEntry {
+            listed: listed.clone(),
+            asked: recent.page.asked.into(),
+            valid_until: recent.valid_until,
+        })
+    }
+
+    /// The files behind `name`, in order of name, as far as valid pages show them: at most `count`.
+    pub(in crate::namespace) fn behind(
+        &self,
+        directory: &str,
+        name: &str,
+        now: Moment,
+        count: usize,
+    ) -> Vec<RecentEntry> {
+        let pages = self.0.lock();
+        let numbers = pages.directories.get(directory).into_iter().flatten().rev();
+        let valid: Vec<&Recent> = numbers
+            .filter_map(|number| pages.pages.get(number))
+            .filter(|recent| recent.valid_until > now)
+            .collect();
+        let mut found: Vec<RecentEntry> = Vec::new();
+        let mut last = name;
+        while found.len() < count {
+            let next = valid.iter().filter_map(|recent| {
+                let entries = &recent.page.entries;
+                let from = entries.partition_point(|entry| *entry.name <= *last);
+                entries.get(from).map(|entry| (&entry.name, *recent, from))
+            });
+            // Of equal names that of the youngest page.
+            let Some((_, recent, from)) = next.min_by_key(|(name, ..)| *name) else {
+                break;
+            };
+            let entries = &recent.page.entries[from..];
+            let is_file = |listed: &&Listed| matches!(listed.found, Found::File(_));
+            let files = entries.iter().filter(is_file).take(count - found.len());
+            found.extend(files.map(|listed| RecentEntry {
+                listed: listed.clone(),
+                asked: recent.page.asked.into(),
+                valid_until: recent.valid_until,
+            }));
+            last = entries.last().map_or(last, |entry| &entry.name);
+        }
+        found
+    }
+
+    /// When it was asked for that `name` is not there, if that is said by a page alone or by all pages of the youngest listing,
+    /// not longer than `age_max` ago, and no page has it.
+    pub(in crate::namespace) fn absent(
+        &self,
+        directory: &str,
+        name: &str,
+        now: Moment,
+        age_max: Duration,
+    ) -> Option<Duration> {
+        let pages = self.0.lock();
+        if pages.have(directory, name) {
+            return None;
+        }
+        let alone = pages
+            .of(directory)
+            .filter(|recent| recent.page.is_without(name))
+            .map(|recent| recent.page.asked)
+            .max();
+        let asked = alone.max(pages.listed_whole(directory))?;
+        (now.since_start().saturating_sub(asked) < age_max).then_some(asked)
+    }
+
+    /// What is known of the names beside `name`, valid or not: of all of them, if a page has them.
+    pub(in crate::namespace) fn siblings(&self, directory: &str, name: &str) -> Option<Siblings> {
+        let pages = self.0.lock();
+        let numbers = pages.directories.get(directory)?;
+        let mut known = numbers
+            .iter()
+            .rev()
+            .filter_map(|number| pages.pages.get(number));
+        let is_whole = |recent: &&Recent| recent.page.is_whole();
+        let chosen = known.clone().find(is_whole).or_else(|| known.next())?;
+        Some(Siblings::of(&chosen.page, name))
+    }
+
+    /// `name` was seen to be something else: no page that has it is right any more.
+    pub(in crate::namespace) fn distrust(&self, directory: &str, name: &str) {
+        let mut pages = self.0.lock();
+        let numbers = pages.directories.get(directory).cloned();
+        for number in numbers.unwrap_or_default() {
+            if pages
+                .pages
+                .get(&number)
+                .is_some_and(|recent| recent.page.find(name).is_some())
+            {
+                pages.remove(number);
+            }
+        }
+    }
+
+    /// This mount has changed `name`: no page is right any more about it, and all are about the other names.
+    pub(in crate::namespace) fn changed(&self, directory: &str, name: &str) {
+        let mut pages = self.0.lock();
+        let numbers = pages.directories.get(directory).cloned();
+        for number in numbers.unwrap_or_default() {
+            if let Some(recent) = pages.pages.get_mut(&number)
+                && let Some(listed) = recent.page.find(name)
+            {
+                recent.changed.insert(Arc::clone(&listed.name));
+            }
+        }
+    }
+
+    /// Drops the pages of the directory whose prefix is `prefix`, and of those below it.
+    pub(in crate::namespace) fn forget_below(&self, prefix: &str) {
+        let mut pages = self.0.lock();
+        let below = pages.pages.iter();
+        let below: Vec<u64> = below
+            .filter(|(_, recent)| recent.directory.starts_with(prefix))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in below {
+            pages.remove(number);
+        }
+    }
+
+    /// Drops what is valid no more.
+    pub(in crate::namespace) fn expire(&self, now: Moment) {
+        let mut pages = self.0.lock();
+        let expired: Vec<u64> = pages
+            .pages
+            .iter()
+            .filter(|(_, recent)| recent.valid_until <= now)
+            .map(|(number, _)| *number)
+            .collect();
+        for number in expired {
+            pages.remove(number);
+        }
+    }
+}
+
+impl Pages {
+    /// The pages of a directory, the oldest first.
+    fn of(&self, directory: &str) -> impl Iterator<Item = &Recent> {
+        let numbers = self.directories.get(directory).into_iter().flatten();
+        numbers.filter_map(|number| self.pages.get(number))
+    }
+
+    /// Whether a page of the directory has `name`.
+    fn have(&self, directory: &str, name: &str) -> bool {
+        self.of(directory)
+            .any(|recent| recent.page.find(name).is_some())
+    }
+
+    /// When the first page was asked for of the youngest listing that came to its end, if all pages of it are here.
+    fn listed_whole(&self, directory: &str) -> Option<Duration> {
+        let listed = || {
+            self.of(directory)
+                .filter_map(|recent| Some((recent.page.place()?, recent.page.asked)))
+        };
+        let (end, _) = listed()
+            .filter(|(place, _)| place.is_last)
+            .max_by_key(|(place, _)| place.listing)?;
+        let is_of_it = |place: &Place| place.listing == end.listing;
+        let parts = listed().filter(|(place, _)| is_of_it(place));
+        let (mut count, mut asked) = (0, Duration::MAX);
+        for (_, part_asked) in parts {
+            count += 1;
+            asked = asked.min(part_asked);
+        }
+        (count == end.number + 1).then_some(asked)
+    }
+
+    fn known(&mut self, directory: &str, page: &Arc<Page>) -> Option<&mut Recent> {
+        let numbers = self.directories.get(directory)?;
+        let number = *numbers.iter().rev().find(|number| {
+            self.pages
+                .get(number)
+                .is_some_and(|recent| Arc::ptr_eq(&recent.page, page))
+        })?;
+        self.pages.get_mut(&number)
+    }
+
+    /// Makes room for a page of so many names: what is expired goes first, then what is oldest.
+    fn make_room(&mut self, names: usize, now: Moment) {
+        while let Some((number, oldest)) = self.pages.first_key_value() {
+            let is_full = self.pages.len() >= RECENT_PAGES_MAX
+                || self.names.saturating_add(names) > RECENT_NAMES_MAX;
+            if !is_full && oldest.valid_until > now {
+                return;
+            }
+            let number = *number;
+            self.remove(number);
+        }
+    }
+
+    fn insert(&mut self, recent: Recent) {
+        self.last += 1;
+        let number = self.last;
+        self.names += recent.page.entries.len();
+        let numbers = self.directories.entry(Arc::clone(&recent.directory));
+        numbers.or_default().push(number);
+        self.pages.insert(number, recent);
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(recent) = self.pages.remove(&number) else {
+            return;
+        };
+        self.names -= recent.page.entries.len();
+        if let Some(numbers) = self.directories.get_mut(&recent.directory) {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                self.directories.remove(&recent.directory);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+//! Directories as S3 lists them: pages, merged in order, several key ranges at once.
+//!
+//! [`Listing`] enumerates one directory; `key_ranges` and `interpolation` (pure) say where to ask next; `cache` keeps pages
+//! that still answer lookups. Keys that no name can show are counted in `unrepresentable`.
+
+pub(super) mod cache;
+mod enumerate;
+mod interpolation;
+mod key_ranges;
+#[expect(
+    clippy::module_inception,
+    reason = "the file is named after the type it defines"
+)]
+mod listing;
+pub(super) mod page;
+mod siblings;
+mod tree_walk;
+mod unrepresentable;
+
+pub use enumerate::Standing;
+pub use listing::{AheadBudget, Listing};
+pub use page::{Listed, Page};
+pub use siblings::FileBehind;
+pub(super) use tree_walk::Walks;
+pub(super) use unrepresentable::{HiddenKeys, News, without_etag};

@@ -1,0 +1,181 @@
+//! Keys that cannot be shown: counted, and told of once for each directory.
+//!
+//! Which they are is decided in [`names`]. They never keep their neighbours from being shown.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mountpoint_client::types::{Key, ListOutput};
+
+use crate::config::limits::HIDDEN_DIRECTORIES_MAX;
+use crate::namespace::names::{self, Hidden};
+use crate::operation::FsError;
+use crate::sync::Mutex;
+
+/// What was seen of them so far. Each lock guards its set alone.
+#[derive(Debug, Default)]
+pub(in crate::namespace) struct HiddenKeys {
+    count: AtomicU64,
+    /// Directories, by their prefixes, that the log has a line about, and which.
+    told: Mutex<HashSet<(News, String)>>,
+    /// Keys of objects that were listed without an ETag: they are there, and no file is made in their place.
+    without_etag: Mutex<HashSet<String>>,
+}
+
+/// What the log is told of a directory, of each at most once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::namespace) enum News {
+    /// Keys in it cannot be shown.
+    Hidden,
+    /// It could not be removed, because of what nobody could see in it before.
+    Unseen,
+}
+
+/// The hidden keys of one answer.
+#[derive(Debug, PartialEq, Eq)]
+struct Summary<'a> {
+    count: u64,
+    example: &'a str,
+    why: Hidden,
+}
+
+impl HiddenKeys {
+    /// Looks through what was `listed` of the directory `prefix`.
+    pub(in crate::namespace) fn note(&self, prefix: &str, listed: &ListOutput) {
+        let Some(Summary {
+            count,
+            example,
+            why,
+        }) = summary(prefix, listed)
+        else {
+            return;
+        };
+        let keys = without_etag(listed);
+        keys.iter().for_each(|key| self.found(key, true));
+        self.count.fetch_add(count, Ordering::Relaxed);
+        if self.is_news(News::Hidden, prefix) {
+            tracing::warn!(
+                "{count} keys or more under {prefix:?} cannot be shown, such as {example:?}, which has {why}; the others \
+                 of the directory are there. Copy such an object to another key to see it"
+            );
+        }
+    }
+
+    /// `key` was looked up, and the objects `without_etag` were seen.
+    pub(in crate::namespace) fn looked_up(&self, key: &Key, without_etag: &[String]) {
+        self.found(key.as_str(), false);
+        without_etag.iter().for_each(|key| self.found(key, true));
+    }
+
+    /// `key` is that of an object without an ETag, or is not.
+    fn found(&self, key: &str, has_none: bool) {
+        let mut known = self.without_etag.lock();
+        if !has_none {
+            known.remove(key);
+        } else if known.len() < WITHOUT_ETAG_MAX {
+            known.insert(key.to_owned());
+        }
+    }
+
+    /// An error if `key` is that of an object that is there and cannot be shown.
+    pub(in crate::namespace) fn check(&self, key: &Key) -> Result<(), FsError> {
+        if self.without_etag.lock().contains(key.as_str()) {
+            return Err(FsError::NotPermitted(format!(
+                "{key} is there, and is not shown because the server lists it without an ETag: nothing is put in its place"
+            )));
+        }
+        Ok(())
+    }
+
+    /// How often a listing met one.
+    pub(in crate::namespace) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether the log is to have this line about the directory `prefix`; it has one from now on.
+    pub(in crate::namespace) fn is_news(&self, what: News, prefix: &str) -> bool {
+        let mut told = self.told.lock();
+        told.len() < HIDDEN_DIRECTORIES_MAX && told.insert((what, prefix.to_owned()))
+    }
+}
+
+/// The keys of objects that the client shows without an ETag.
+pub(in crate::namespace) fn without_etag(listed: &ListOutput) -> Vec<String> {
+    let shown = listed.objects.iter().map(|object| object.key.as_str());
+    let keys = shown.filter_map(|shown| shown.strip_suffix(Key::NO_ETAG));
+    keys.map(str::to_owned).collect()
+}
+
+/// Keys without an ETag that are remembered, about 4 MiB at the longest. What is not remembered is refused later, by the
+/// condition of its upload or by the question before that.
+const WITHOUT_ETAG_MAX: usize = 4_096;
+
+fn summary<'a>(prefix: &str, listed: &'a ListOutput) -> Option<Summary<'a>> {
+    let objects = listed.objects.iter().map(|object| object.key.as_str());
+    let keys = objects.chain(listed.common_prefixes.iter().map(String::as_str));
+    let mut hidden = keys.filter_map(|key| Some((key, names::hidden(prefix, key)?)));
+    let (example, why) = hidden.next()?;
+    Some(Summary {
+        count: 1 + hidden.count() as u64,
+        example: example.strip_suffix(Key::NO_ETAG).unwrap_or(example),
+        why,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(common_prefixes: &[&str]) -> ListOutput {
+        ListOutput {
+            common_prefixes: common_prefixes
+                .iter()
+                .map(|key| (*key).to_owned())
+                .collect(),
+            ..ListOutput::default()
+        }
+    }
+
+    #[test]
+    fn hidden_keys_of_an_answer() {
+        assert_eq!(summary("d/", &listed(&["d/a/", "d/b/"])), None);
+        let expected = Summary {
+            count: 2,
+            example: "d//",
+            why: Hidden::Empty,
+        };
+        let some = listed(&["d/", "d/a/", "d//", "d/../"]);
+        assert_eq!(summary("d/", &some), Some(expected));
+    }
+
+    #[test]
+    fn what_has_no_etag_is_remembered_until_it_is_looked_up() {
+        let hidden = HiddenKeys::default();
+        let key = |number: usize| Key::parse(&format!("d/f{number}")).unwrap();
+        for number in 0..2 * WITHOUT_ETAG_MAX {
+            hidden.found(key(number).as_str(), true);
+        }
+        assert_eq!(hidden.without_etag.lock().len(), WITHOUT_ETAG_MAX);
+        assert!(hidden.check(&key(1)).is_err());
+        hidden.found("d/f1", false);
+        assert!(hidden.check(&key(1)).is_ok());
+        assert!(hidden.check(&key(2)).is_err());
+    }
+
+    #[test]
+    fn each_directory_is_told_of_once() {
+        let hidden = HiddenKeys::default();
+        hidden.note("d/", &listed(&["d//"]));
+        hidden.note("d/", &listed(&["d//", "d/./"]));
+        assert_eq!(hidden.count(), 3);
+        assert!(!hidden.is_news(News::Hidden, "d/"));
+        assert!(hidden.is_news(News::Hidden, "e/"));
+        // That is another line.
+        assert!(hidden.is_news(News::Unseen, "d/"));
+        assert!(!hidden.is_news(News::Unseen, "d/"));
+        for number in 0..2 * HIDDEN_DIRECTORIES_MAX {
+            hidden.is_news(News::Hidden, &number.to_string());
+        }
+        assert_eq!(hidden.told.lock().len(), HIDDEN_DIRECTORIES_MAX);
+    }
+}

@@ -1,0 +1,208 @@
+//! First bytes of files, which came with the request that found them, until their `open` takes them.
+//!
+//! The kernel does not say why it looks a name up. Whether it is worth to have its first bytes come along is learned:
+//! [`Eagerness`] spends a credit for each and gets it back, with one more, when an `open` takes them.
+//!
+//! Bounded by [`FRONTS_MAX`]; bytes that nobody takes go with the next ones, or when they are too old.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use mountpoint_client::types::ETag;
+
+use crate::config::limits::{FRONT_CREDIT, FRONT_CREDIT_MAX, FRONT_FAILED_AGE, FRONTS_MAX};
+use crate::namespace::inodes::Moment;
+use crate::operation::InodeNo;
+use crate::sync::Mutex;
+
+/// What lookups brought along. The lock guards them alone and no other is taken under it.
+#[derive(Debug, Default)]
+pub(in crate::namespace) struct Fronts(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    /// The oldest is the first.
+    fronts: VecDeque<Kept>,
+    eagerness: Eagerness,
+    /// Until when none are asked for, because they could not be had.
+    failed_until: Option<Moment>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    ino: InodeNo,
+    etag: ETag,
+    bytes: Bytes,
+    until: Moment,
+}
+
+impl Held {
+    fn can_be_had(&self, now: Moment) -> bool {
+        self.failed_until.is_none_or(|until| until <= now)
+    }
+}
+
+impl Fronts {
+    /// Whether a lookup had better bring the first bytes along. It is to be asked once for each that does.
+    pub(in crate::namespace) fn spend(&self, now: Moment) -> bool {
+        let mut held = self.0.lock();
+        held.can_be_had(now) && held.eagerness.spend()
+    }
+
+    /// Whether [`Fronts::spend`] would say so.
+    pub(in crate::namespace) fn are_worth_it(&self, now: Moment) -> bool {
+        let held = self.0.lock();
+        held.can_be_had(now) && held.eagerness.is_worth_it()
+    }
+
+    /// A lookup asked for first bytes and could not have them: some servers do not know how. None asks for a while.
+    pub(in crate::namespace) fn failed(&self, now: Moment) {
+        self.0.lock().failed_until = Some((now.since_start() + FRONT_FAILED_AGE).into());
+    }
+
+    /// A lookup has brought `bytes` of the version `etag` of `ino` along.
+    pub(in crate::namespace) fn keep(
+        &self,
+        ino: InodeNo,
+        etag: &ETag,
+        bytes: &Bytes,
+        until: Moment,
+    ) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut held = self.0.lock();
+        held.fronts.retain(|kept| kept.ino != ino);
+        if held.fronts.len() == FRONTS_MAX {
+            held.fronts.pop_front();
+        }
+        held.fronts.push_back(Kept {
+            ino,
+            etag: etag.clone(),
+            bytes: bytes.clone(),
+            until,
+        });
+    }
+
+    /// An `open` of `ino`, which its lookup vouched for if `is_fresh`, takes what is there of the version `etag`.
+    pub(in crate::namespace) fn take(
+        &self,
+        ino: InodeNo,
+        etag: &ETag,
+        is_fresh: bool,
+    ) -> Option<Bytes> {
+        let mut held = self.0.lock();
+        let index = held.fronts.iter().position(|kept| kept.ino == ino);
+        let kept = index.and_then(|index| held.fronts.remove(index));
+        let kept = kept.filter(|kept| kept.etag == *etag);
+        if is_fresh || kept.is_some() {
+            held.eagerness.earn();
+        }
+        kept.map(|kept| kept.bytes)
+    }
+
+    /// Drops what nobody has taken in time.
+    pub(in crate::namespace) fn expire(&self, now: Moment) {
+        self.0.lock().fronts.retain(|kept| kept.until > now);
+    }
+}
+
+/// Whether lookups are followed by opens.
+#[derive(Debug)]
+struct Eagerness {
+    credit: u8,
+}
+
+impl Default for Eagerness {
+    fn default() -> Self {
+        Self {
+            credit: FRONT_CREDIT,
+        }
+    }
+}
+
+impl Eagerness {
+    fn is_worth_it(&self) -> bool {
+        self.credit > 0
+    }
+
+    fn spend(&mut self) -> bool {
+        let is_worth_it = self.is_worth_it();
+        self.credit = self.credit.saturating_sub(1);
+        is_worth_it
+    }
+
+    /// A file was opened as soon as it was found.
+    fn earn(&mut self) {
+        self.credit = (self.credit + 2).min(FRONT_CREDIT_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn etag() -> ETag {
+        ETag::from_header("\"e\"")
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Duration::from_secs(seconds).into()
+    }
+
+    #[test]
+    fn bytes_are_taken_once_by_the_version_they_are_of() {
+        let fronts = Fronts::default();
+        let keep = || fronts.keep(InodeNo(7), &etag(), &Bytes::from_static(b"x"), at(1));
+        keep();
+        assert_eq!(fronts.take(InodeNo(8), &etag(), true), None);
+        let taken = fronts.take(InodeNo(7), &etag(), true);
+        assert_eq!(taken.as_deref(), Some(&b"x"[..]));
+        assert_eq!(fronts.take(InodeNo(7), &etag(), true), None);
+        keep();
+        let other = ETag::from_header("\"f\"");
+        assert_eq!(fronts.take(InodeNo(7), &other, true), None);
+        assert_eq!(fronts.take(InodeNo(7), &etag(), true), None);
+        keep();
+        fronts.expire(at(1));
+        assert_eq!(fronts.take(InodeNo(7), &etag(), true), None);
+    }
+
+    #[test]
+    fn where_they_cannot_be_had_they_are_not_asked_for() {
+        let fronts = Fronts::default();
+        assert!(fronts.spend(at(0)));
+        fronts.failed(at(1));
+        let later = at(1 + FRONT_FAILED_AGE.as_secs());
+        for (now, expected) in [(at(1), false), (at(60), false), (later, true)] {
+            assert_eq!(fronts.are_worth_it(now), expected);
+            assert_eq!(fronts.spend(now), expected);
+        }
+    }
+
+    #[test]
+    fn they_are_bounded() {
+        let fronts = Fronts::default();
+        for number in 0..3 * FRONTS_MAX as u64 {
+            fronts.keep(InodeNo(number), &etag(), &Bytes::from_static(b"x"), at(1));
+        }
+        assert_eq!(fronts.0.lock().fronts.len(), FRONTS_MAX);
+        assert_eq!(fronts.take(InodeNo(0), &etag(), false), None);
+    }
+
+    /// `s`: a lookup brings bytes along; `-`: it would not; `o`: an open follows a lookup.
+    #[test]
+    fn lookups_that_no_open_follows_bring_nothing_along() {
+        for steps in ["ss-----", "sososososs", "ss--oss-", "oooooooooossssssss-"] {
+            let mut eagerness = Eagerness::default();
+            for (index, step) in steps.chars().enumerate() {
+                match step {
+                    'o' => eagerness.earn(),
+                    step => assert_eq!(eagerness.spend(), step == 's', "{steps} at {index}"),
+                }
+            }
+        }
+    }
+}

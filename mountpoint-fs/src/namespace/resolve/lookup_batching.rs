@@ -1,0 +1,369 @@
+//! When a directory is listed although only some of its names were asked for.
+//!
+//! A program that knows its files' names (a loader with a manifest, `git status`, many processes at once) looks at one
+//! after the other; each name that the kernel has not heard of is a request. After a few of them the directory is
+//! listed instead: one request for the name in question and up to 999 others. Where that turns out to answer few of
+//! the lookups that follow (random names of a huge directory), it is done ever less often.
+//!
+//! [`Crowd`] is pure. [`Crowds`] keeps one for each directory, and is bounded by [`CROWDS_MAX`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::limits::{CROWD_LOOKUPS, CROWD_LOOKUPS_MAX, CROWDS_MAX, FILE_TTL, MAKER_RUN};
+use crate::sync::Mutex;
+
+/// How a name is to be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::namespace) enum Ask {
+    /// The name alone.
+    Name,
+    /// The directory, from its first name on.
+    Directory,
+    /// The directory from about this name on: it has more names than one page of a listing.
+    DirectoryFromName,
+    /// A few names from about this one on: files are made there, and it is of use to know what is absent.
+    Around,
+}
+
+/// What is likely to be looked up behind a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::namespace) enum Expected {
+    /// Nobody knows.
+    Anything,
+    /// The other names of the directory, which is walked.
+    Others,
+    /// New names: a file is made of this one, as of those before it.
+    New,
+}
+
+/// All crowds. The lock guards the map and the crowds in it; no other is taken under it.
+#[derive(Debug, Default)]
+pub(in crate::namespace) struct Crowds(Mutex<HashMap<Arc<str>, Crowd>>);
+
+impl Crowds {
+    /// A lookup in the directory `prefix` was answered without a request.
+    pub(in crate::namespace) fn hit(&self, prefix: &str, now: Duration) {
+        if let Some(crowd) = self.0.lock().get_mut(prefix) {
+            crowd.hit(now);
+        }
+    }
+
+    /// A lookup in the directory `prefix` needs a request: which one? `expected` tells what is likely to come behind it.
+    pub(in crate::namespace) fn miss(
+        &self,
+        prefix: &str,
+        expected: Expected,
+        now: Duration,
+    ) -> Ask {
+        self.with(prefix, now, |crowd| crowd.miss(expected, now))
+    }
+
+    /// A file was made in the directory `prefix`, of the name that was looked up there last.
+    pub(in crate::namespace) fn made(&self, prefix: &str, now: Duration) {
+        self.with(prefix, now, |crowd| crowd.made(now));
+    }
+
+    /// Whether files are being made in the directory `prefix`, one after the other.
+    pub(in crate::namespace) fn is_making(&self, prefix: &str, now: Duration) -> bool {
+        let crowds = self.0.lock();
+        let is_making = |crowd: &Crowd| crowd.is_making() && !crowd.is_over(now);
+        crowds.get(prefix).is_some_and(is_making)
+    }
+
+    /// Does something with the crowd of the directory `prefix`, which is a new one if there is none.
+    fn with<T>(&self, prefix: &str, now: Duration, with: impl FnOnce(&mut Crowd) -> T) -> T {
+        let mut crowds = self.0.lock();
+        if let Some(crowd) = crowds.get_mut(prefix) {
+            return with(crowd);
+        }
+        if crowds.len() >= CROWDS_MAX {
+            crowds.retain(|_, crowd| !crowd.is_over(now));
+            if crowds.len() >= CROWDS_MAX {
+                crowds.clear();
+            }
+        }
+        let crowd = crowds.entry(Arc::from(prefix));
+        with(crowd.or_insert_with(|| Crowd::new(now)))
+    }
+
+    /// A name of the directory `prefix` was taken for a directory: it was one, or not.
+    pub(in crate::namespace) fn guessed(&self, prefix: &str, was_right: bool) {
+        if let Some(crowd) = self.0.lock().get_mut(prefix) {
+            crowd.was_wrong = !was_right;
+        }
+    }
+
+    /// Whether the last name of the directory `prefix` that was taken for a directory was none.
+    pub(in crate::namespace) fn was_wrong(&self, prefix: &str) -> bool {
+        self.0
+            .lock()
+            .get(prefix)
+            .is_some_and(|crowd| crowd.was_wrong)
+    }
+
+    /// The directory `prefix` turned out to have more names than a page of a listing.
+    pub(in crate::namespace) fn is_large(&self, prefix: &str) {
+        if let Some(crowd) = self.0.lock().get_mut(prefix) {
+            crowd.is_large = true;
+        }
+    }
+}
+
+/// Lookups of one directory's names.
+#[derive(Debug)]
+struct Crowd {
+    /// Lookups that needed a request, since the directory was last listed for them.
+    misses: u32,
+    /// Lookups that were answered by what was known, since then.
+    hits: u32,
+    /// Misses after which the directory is listed.
+    patience: u32,
+    /// What was listed last, if anything was.
+    listed: Option<Extent>,
+    is_large: bool,
+    /// The last name that was taken for a directory was none.
+    was_wrong: bool,
+    run: Run,
+    /// When the last lookup came.
+    last: Duration,
+}
+
+/// What was listed of a directory for its lookups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// A few names around one.
+    Around,
+    /// All names, or as many as there are in a page.
+    Page,
+}
+
+/// Files that are made one after the other.
+#[derive(Debug, Default)]
+struct Run {
+    /// How many were, with nothing looked up between them but their names.
+    made: u32,
+    /// A name was looked up, and no file was made since.
+    is_open: bool,
+}
+
+impl Crowd {
+    fn new(now: Duration) -> Self {
+        Self {
+            misses: 0,
+            hits: 0,
+            patience: CROWD_LOOKUPS,
+            listed: None,
+            is_large: false,
+            was_wrong: false,
+            run: Run::default(),
+            last: now,
+        }
+    }
+
+    fn hit(&mut self, now: Duration) {
+        self.begin_if_over(now);
+        self.hits = self.hits.saturating_add(1);
+    }
+
+    fn made(&mut self, now: Duration) {
+        self.begin_if_over(now);
+        self.run.made = self.run.made.saturating_add(1);
+        self.run.is_open = false;
+    }
+
+    fn is_making(&self) -> bool {
+        self.run.made >= MAKER_RUN
+    }
+
+    /// Whether the lookups have become so slow that no listing would answer two of them.
+    fn is_over(&self, now: Duration) -> bool {
+        now.saturating_sub(self.last) > FILE_TTL
+    }
+
+    fn begin_if_over(&mut self, now: Duration) {
+        if self.is_over(now) {
+            *self = Self {
+                is_large: self.is_large,
+                was_wrong: self.was_wrong,
+                ..Self::new(now)
+            };
+        }
+        self.last = self.last.max(now);
+    }
+
+    fn miss(&mut self, expected: Expected, now: Duration) -> Ask {
+        self.begin_if_over(now);
+        self.misses = self.misses.saturating_add(1);
+        if std::mem::replace(&mut self.run.is_open, true) {
+            self.run.made = 0;
+        }
+        let is_new = expected == Expected::New && self.is_making();
+        if is_new && (self.listed.is_none() || self.hits >= MAKER_RUN) {
+            // What was of use last is it again.
+            return match self.listed {
+                Some(Extent::Page) => self.directory(),
+                Some(Extent::Around) | None => self.ask(Extent::Around),
+            };
+        }
+        let was_listed = self.listed.is_some();
+        if expected == Expected::Others && (!was_listed || self.hits > 0) {
+            return self.directory();
+        }
+        let was_of_use = was_listed && self.hits >= CROWD_LOOKUPS;
+        if !was_of_use && self.misses <= self.patience {
+            return Ask::Name;
+        }
+        if was_of_use {
+            self.patience = CROWD_LOOKUPS;
+        } else if was_listed {
+            self.patience = (self.patience * 4).min(CROWD_LOOKUPS_MAX);
+        }
+        self.directory()
+    }
+
+    fn directory(&mut self) -> Ask {
+        self.ask(Extent::Page)
+    }
+
+    fn ask(&mut self, extent: Extent) -> Ask {
+        self.listed = Some(extent);
+        (self.misses, self.hits) = (0, 0);
+        match extent {
+            Extent::Around => Ask::Around,
+            Extent::Page if self.is_large => Ask::DirectoryFromName,
+            Extent::Page => Ask::Directory,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each step is a miss `n`, which asks for the name, as one does that only looks, `l`; `D` for the directory, `F` from the name on or `A` around it, or of a
+    /// walk `W` for the directory and `w` for the name; `m` makes a file; `h` hits; `L` learns that the directory is large; `.` waits, `,` half as long as
+    /// makes it over.
+    #[track_caller]
+    fn check(steps: &str) {
+        let mut now = Duration::ZERO;
+        let mut crowd = Crowd::new(now);
+        for (index, step) in steps.chars().enumerate() {
+            match step {
+                'h' => crowd.hit(now),
+                'm' => crowd.made(now),
+                'L' => crowd.is_large = true,
+                '.' => now += FILE_TTL * 2,
+                ',' => now += FILE_TTL / 2,
+                miss => {
+                    let expected = match miss {
+                        'n' => Ask::Name,
+                        'D' | 'W' => Ask::Directory,
+                        'w' | 'l' => Ask::Name,
+                        'A' => Ask::Around,
+                        _ => Ask::DirectoryFromName,
+                    };
+                    let behind = match step {
+                        'w' | 'W' => Expected::Others,
+                        'l' => Expected::Anything,
+                        _ => Expected::New,
+                    };
+                    assert_eq!(crowd.miss(behind, now), expected, "{steps} at {index}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_few_names_are_asked_for_alone() {
+        check("nnnnnnnn");
+        check("nnnnnnnn.nnnnnnnn");
+    }
+
+    #[test]
+    fn the_next_one_asks_for_the_directory() {
+        check("nnnnnnnnD");
+        check("nnnnnnnnLF");
+    }
+
+    #[test]
+    fn a_walk_asks_for_the_directory() {
+        check("WhWhhhWn");
+        // Until that turns out to be of no use.
+        check("WwwwwhW");
+    }
+
+    #[test]
+    fn a_listing_that_was_of_use_is_followed_by_the_next() {
+        check("nnnnnnnnDLhhhhhhhhFhhhhhhhhF");
+        check("nnnnnnnnDLhhhhhhhhFhhhhhhhnnnnnnn");
+        // Also when it answers for as long as it is valid.
+        check("nnnnnnnnDLhhhh,hhhh,h,Fhhhhhhhh,,,n");
+        // What was of no use is no reason for those who come later, whatever they begin with.
+        check("nnnnnnnnDnnnnnnnnDnnnnnnnnn.hhnnnnnnnnD");
+    }
+
+    #[test]
+    fn one_that_was_not_is_rarer_than_the_last() {
+        let eight = "n".repeat(8);
+        let many = "n".repeat(32);
+        check(&format!(
+            "{eight}D{eight}D{many}Dhhh{many}{many}{many}{many}D"
+        ));
+    }
+
+    #[test]
+    fn who_makes_files_is_told_what_is_absent() {
+        // The third one asks around, and so does the next that was not covered, if that was of use.
+        check("nmnmAmhmhmAmhmhmhmA");
+        check("nmnmllnmnmA");
+        check("nmnmlnmnmA");
+        // Not if the names are asked for only, or if they are made slowly.
+        check("nnnmnmAm");
+        check("nmnnmnmAm");
+        check("nm.nm.nm.nm.nm.nm");
+        // In a directory where it is of no use it is done ever less often.
+        check("nmnmAmnmnmnmnmnmnmnmnmDmnmnmnmnmnmnmnmnmn");
+        check("nmnmAmLnmnmnmnmnmnmnmnmFm");
+        // A listing of the whole directory that was of use is followed by another one.
+        check("nmnmAmnmnmnmnmnmnmnmnmDmhmhmhmDmhmhmLFm");
+    }
+
+    #[test]
+    fn nobody_makes_files_any_more_when_it_is_over() {
+        let crowds = Crowds::default();
+        for _ in 0..MAKER_RUN {
+            assert!(!crowds.is_making("d/", Duration::ZERO));
+            crowds.miss("d/", Expected::New, Duration::ZERO);
+            crowds.made("d/", Duration::ZERO);
+        }
+        assert!(crowds.is_making("d/", FILE_TTL));
+        assert!(!crowds.is_making("d/", FILE_TTL + Duration::from_nanos(1)));
+        assert!(!crowds.is_making("e/", Duration::ZERO));
+    }
+
+    #[test]
+    fn a_wrong_guess_is_remembered_until_a_right_one() {
+        let crowds = Crowds::default();
+        crowds.miss("d/", Expected::Anything, Duration::ZERO);
+        assert!(!crowds.was_wrong("d/"));
+        crowds.guessed("d/", false);
+        crowds.miss("d/", Expected::Anything, FILE_TTL * 9);
+        assert!(crowds.was_wrong("d/"));
+        crowds.guessed("d/", true);
+        assert!(!crowds.was_wrong("d/"));
+    }
+
+    #[test]
+    fn directories_are_bounded() {
+        let crowds = Crowds::default();
+        for number in 0..3 * CROWDS_MAX {
+            crowds.miss(&number.to_string(), Expected::Anything, Duration::ZERO);
+        }
+        assert!(crowds.0.lock().len() <= CROWDS_MAX);
+        crowds.hit("nobody", Duration::ZERO);
+        crowds.guessed("nobody", false);
+        assert!(!crowds.was_wrong("nobody"));
+    }
+}

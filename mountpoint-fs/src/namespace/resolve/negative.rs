@@ -1,0 +1,131 @@
+//! Names that were just said to be absent, one by one, and on what strength.
+//!
+//! A name is looked up, and then something is made of it: a directory, of which is known then that S3 has nothing below it,
+//! or a file, which is to be looked for once more if S3 was not asked about it. What listings tell of many names is in
+//! [`recent`](crate::namespace::listing::cache).
+//!
+//! Knows nothing of inodes, of what this mount changes or of who asks. Bounded by [`ABSENT_NAMES_MAX`].
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::limits::ABSENT_NAMES_MAX;
+use crate::sync::Mutex;
+
+/// The names, by key. The lock guards them alone and no other is taken under it.
+#[derive(Debug, Default)]
+pub(in crate::namespace) struct Absences(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    by_key: HashMap<Arc<str>, Absence>,
+    /// Oldest first. A key that was told of again is here more than once, and not more often than there is room.
+    in_order: VecDeque<Arc<str>>,
+    /// One was dropped that was remembered.
+    has_dropped_remembered: bool,
+}
+
+/// That there is neither an object of a key nor anything below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::namespace) struct Absence {
+    /// When S3 was asked, on the mount's clock.
+    pub(in crate::namespace) asked: Duration,
+    /// Whether it was asked before the question came up: it was remembered.
+    pub(in crate::namespace) is_remembered: bool,
+}
+
+impl Absence {
+    /// S3 has just been asked.
+    pub(in crate::namespace) fn asked(asked: Duration) -> Self {
+        Self {
+            asked,
+            is_remembered: false,
+        }
+    }
+}
+
+impl Absences {
+    /// Somebody is told that nothing has `key`.
+    pub(in crate::namespace) fn told(&self, key: &str, absence: Absence) {
+        let mut table = self.0.lock();
+        if let Some(known) = table.by_key.get_mut(key) {
+            *known = absence;
+            return;
+        }
+        if table.in_order.len() >= ABSENT_NAMES_MAX
+            && let Some(oldest) = table.in_order.pop_front()
+        {
+            let dropped = table.by_key.remove(&oldest);
+            table.has_dropped_remembered |= dropped.is_some_and(|it| it.is_remembered);
+        }
+        let key: Arc<str> = Arc::from(key);
+        table.by_key.insert(Arc::clone(&key), absence);
+        table.in_order.push_back(key);
+    }
+
+    /// What was told of `key` last, if that is still known.
+    pub(in crate::namespace) fn of(&self, key: &str) -> Option<Absence> {
+        self.0.lock().by_key.get(key).copied()
+    }
+
+    /// Whether somebody may have been told of `key` what was remembered, and nothing was asked since.
+    pub(in crate::namespace) fn may_be_remembered(&self, key: &str) -> bool {
+        let table = self.0.lock();
+        let known = table.by_key.get(key);
+        known.map_or(table.has_dropped_remembered, |known| known.is_remembered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(seconds: u64) -> Absence {
+        Absence {
+            asked: Duration::from_secs(seconds),
+            is_remembered: seconds > 5,
+        }
+    }
+
+    #[test]
+    fn the_last_word_counts() {
+        let absences = Absences::default();
+        assert_eq!(absences.of("d/a"), None);
+        absences.told("d/a", asked(1));
+        absences.told("d/b", asked(2));
+        absences.told("d/a", asked(9));
+        assert_eq!(absences.of("d/a"), Some(asked(9)));
+        assert_eq!(absences.of("d/b"), Some(asked(2)));
+        assert_eq!(absences.of("d/"), None);
+    }
+
+    #[test]
+    fn is_bounded_and_forgets_the_oldest() {
+        let absences = Absences::default();
+        for number in 0..2 * ABSENT_NAMES_MAX {
+            absences.told(&number.to_string(), asked(1));
+            absences.told(&number.to_string(), asked(2));
+        }
+        let table = absences.0.lock();
+        assert_eq!(table.in_order.len(), ABSENT_NAMES_MAX);
+        assert_eq!(table.by_key.len(), ABSENT_NAMES_MAX);
+        drop(table);
+        assert_eq!(absences.of("0"), None);
+        assert!(!absences.may_be_remembered("0"), "none was");
+        assert_eq!(absences.of(&ABSENT_NAMES_MAX.to_string()), Some(asked(2)));
+    }
+
+    #[test]
+    fn what_was_remembered_and_dropped_may_be_any() {
+        let absences = Absences::default();
+        absences.told("remembered", asked(9));
+        assert!(absences.may_be_remembered("remembered"));
+        for number in 0..ABSENT_NAMES_MAX {
+            assert!(!absences.may_be_remembered("nobody asked"));
+            absences.told(&number.to_string(), asked(1));
+        }
+        assert!(absences.may_be_remembered("remembered"));
+        assert!(!absences.may_be_remembered("1"), "S3 was asked");
+    }
+}

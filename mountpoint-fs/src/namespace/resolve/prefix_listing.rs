@@ -1,0 +1,389 @@
+//! What one LIST tells of a name and of everything below it.
+//!
+//! Pure. Keys come in order, so all keys up to the last one that was listed are known: whatever is not among them is
+//! not there. From the last key on nothing is known, unless the listing is complete.
+//!
+//! Invariant: what is said to be a file for certain has no key below it, as a directory shadows the file of its name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mountpoint_client::types::{ListOutput, ObjectInfo};
+
+use crate::namespace::listing::page::{Listed, Page, Span};
+use crate::namespace::names;
+use crate::namespace::version::{Found, Version};
+
+/// A listing of all keys that begin with something, down to a delimiter if there is one.
+#[derive(Debug)]
+pub(in crate::namespace) struct Subtree<'a> {
+    /// What all listed keys begin with.
+    prefix: &'a str,
+    objects: &'a [ObjectInfo],
+    common_prefixes: &'a [String],
+    /// Up to which key all are known; `None` if all are.
+    end: Option<&'a str>,
+}
+
+/// What a name is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::namespace) enum Verdict {
+    /// This, or nothing.
+    Certain(Option<Found>),
+    /// This, or nothing, unless there is a directory of that name.
+    UnlessDirectory(Option<Found>),
+}
+
+/// Names of one directory, in byte order.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::namespace) struct Below {
+    pub(in crate::namespace) prefix: Arc<str>,
+    pub(in crate::namespace) entries: Vec<Listed>,
+    /// Whether these are all keys of the directory: none is behind the end, and none is hidden.
+    pub(in crate::namespace) is_whole: bool,
+}
+
+impl Below {
+    /// As a page of an answer that was asked for at `asked`.
+    pub(in crate::namespace) fn page(self, asked: Duration) -> Page {
+        if self.is_whole {
+            Page::whole(self.entries, asked)
+        } else {
+            Page::some(self.entries, asked)
+        }
+    }
+}
+
+impl<'a> Subtree<'a> {
+    /// What was `listed` of the keys that begin with `prefix`, by a bucket that lists in the order of keys or in none.
+    pub(in crate::namespace) fn new(
+        prefix: &'a str,
+        listed: &'a ListOutput,
+        is_ordered: bool,
+    ) -> Self {
+        let objects = &listed.objects[..];
+        let common_prefixes = &listed.common_prefixes[..];
+        let is_sorted = is_ordered
+            && objects.is_sorted_by(|a, b| a.key < b.key)
+            && common_prefixes.is_sorted_by(|a, b| a < b);
+        let last_object = objects.last().map(|last| last.key.as_str());
+        let last = last_object.max(common_prefixes.last().map(String::as_str));
+        let is_complete = listed.continuation_token.is_none();
+        Self {
+            prefix,
+            objects,
+            common_prefixes,
+            // Where the order makes no sense, nothing is known but what is there.
+            end: (!is_complete).then_some(last.filter(|_| is_sorted).unwrap_or_default()),
+        }
+    }
+
+    /// What the object `key`, whose prefix as a directory is `directory`, is.
+    pub(in crate::namespace) fn verdict(&self, key: &str, directory: Option<&str>) -> Verdict {
+        let is_below = |key: &str| directory.is_some_and(|directory| key.starts_with(directory));
+        let mut objects = self.objects.iter().map(|object| object.key.as_str());
+        if objects.any(is_below) || self.common_prefixes.iter().any(|key| is_below(key)) {
+            return Verdict::Certain(Some(Found::Directory));
+        }
+        let object = self
+            .objects
+            .iter()
+            .find(|object| object.key.as_str() == key);
+        let file = object.map(|object| Found::File(Version::from(object)));
+        match directory {
+            Some(directory) if !self.knows(directory) => Verdict::UnlessDirectory(file),
+            _ => Verdict::Certain(file),
+        }
+    }
+
+    /// The names that are seen in `directory` and below it, by directory.
+    pub(in crate::namespace) fn below(&self, directory: &str) -> Vec<Below> {
+        let mut directories = Directories::new();
+        // Those that have keys which cannot be shown.
+        let mut hiding = BTreeSet::new();
+        for key in self.common_prefixes {
+            if let Err(own) = add_directories(&mut directories, directory, key) {
+                hiding.extend(own);
+            }
+        }
+        for object in self.objects {
+            let key = object.key.as_str();
+            let (own, name) = match add_directories(&mut directories, directory, key) {
+                Ok(found) => found,
+                Err(own) => {
+                    hiding.extend(own);
+                    continue;
+                }
+            };
+            if !name.is_empty() && !names::is_visible(name) {
+                hiding.insert(own);
+            }
+            if names::is_visible(name) {
+                let version = Version::from(object);
+                let is_certain = !version.is_archived && self.knows(&format!("{key}/"));
+                let names = directories.entry(own).or_default();
+                names
+                    .entry(name)
+                    .or_insert_with(|| listed(name, Found::File(version), is_certain));
+            }
+        }
+        let below = directories.into_iter().map(|(prefix, names)| Below {
+            prefix: Arc::from(prefix),
+            entries: names.into_values().collect(),
+            is_whole: prefix.starts_with(self.prefix)
+                && self.knows_all_of(prefix)
+                && !hiding.contains(prefix),
+        });
+        below.collect()
+    }
+
+    /// Which keys of `directory` are known, if the listing begins behind `low`. Both are relative to it.
+    pub(in crate::namespace) fn span(&self, directory: &str, low: Option<&str>) -> Span {
+        let relative = |end: &'a str| end.strip_prefix(directory).unwrap_or_default();
+        Span {
+            low: low.map(Arc::from),
+            high: self.end.map(|end| Arc::from(relative(end))),
+        }
+    }
+
+    /// Whether all keys that begin with `prefix` are known, as far as it takes to say that there are none.
+    fn knows(&self, prefix: &str) -> bool {
+        self.end.is_none_or(|end| end >= prefix)
+    }
+
+    /// Whether all keys in the directory `prefix` are known, if the listing begins in front of it.
+    fn knows_all_of(&self, prefix: &str) -> bool {
+        self.end
+            .is_none_or(|end| end >= prefix && !end.starts_with(prefix))
+    }
+}
+
+type Directories<'a> = BTreeMap<&'a str, BTreeMap<&'a str, Listed>>;
+
+/// Adds the directories on the way from `directory` to `key`. Returns the prefix of the last of them, and what is behind
+/// it. The error is the directory that does not show it; `None` if the key is not below `directory`.
+fn add_directories<'a>(
+    directories: &mut Directories<'a>,
+    directory: &str,
+    key: &'a str,
+) -> Result<(&'a str, &'a str), Option<&'a str>> {
+    let mut rest = key.strip_prefix(directory).ok_or(None)?;
+    loop {
+        let own = &key[..key.len() - rest.len()];
+        let Some((name, behind)) = rest.split_once('/') else {
+            return Ok((own, rest));
+        };
+        if !names::is_visible(name) {
+            return Err(Some(own));
+        }
+        let names = directories.entry(own).or_default();
+        names.insert(name, listed(name, Found::Directory, true));
+        rest = behind;
+    }
+}
+
+fn listed(name: &str, found: Found, is_certain: bool) -> Listed {
+    Listed {
+        name: Arc::from(name),
+        found,
+        is_certain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use mountpoint_client::types::{ETag, Key};
+
+    use super::*;
+
+    fn output(keys: &[&str], is_last: bool) -> ListOutput {
+        let object = |key: &&str| ObjectInfo {
+            key: Key::parse(key).unwrap(),
+            size: 1,
+            etag: ETag::from_header("\"e\""),
+            last_modified: SystemTime::UNIX_EPOCH,
+            storage_class: key.contains("cold").then(|| "GLACIER".to_owned()),
+            restored: false,
+        };
+        ListOutput {
+            objects: keys.iter().map(object).collect(),
+            continuation_token: (!is_last).then(|| "more".to_owned()),
+            ..ListOutput::default()
+        }
+    }
+
+    #[test]
+    fn what_a_name_is() {
+        #[track_caller]
+        fn check(keys: &[&str], is_last: bool, expected: &str) {
+            let listed = output(keys, is_last);
+            let show = |found: Option<Found>| match found {
+                None => "nothing",
+                Some(Found::Directory) => "directory",
+                Some(Found::File(_)) => "file",
+            };
+            let told = match Subtree::new("d/a", &listed, true).verdict("d/a", Some("d/a/")) {
+                Verdict::Certain(found) => show(found).to_owned(),
+                Verdict::UnlessDirectory(found) => format!("{}?", show(found)),
+            };
+            assert_eq!(told, expected, "{keys:?} {is_last}");
+        }
+        check(&[], true, "nothing");
+        check(&["d/a"], true, "file");
+        check(&["d/a", "d/a-b", "d/a.c"], true, "file");
+        check(&["d/a-b", "d/ab"], true, "nothing");
+        check(&["d/a/"], true, "directory");
+        check(&["d/a", "d/a-b", "d/a/x"], true, "directory");
+        check(&["d/a//"], true, "directory");
+        // There are more keys.
+        check(&["d/a"], false, "file?");
+        check(&["d/a", "d/a-b"], false, "file?");
+        check(&["d/a-b/c"], false, "nothing?");
+        check(&["d/a", "d/a0"], false, "file");
+        check(&["d/a-b", "d/ab"], false, "nothing");
+        check(&["d/a", "d/a/x"], false, "directory");
+        check(&[], false, "nothing?");
+        // A server that lists in another order, or twice.
+        check(&["d/a", "d/z", "d/b"], false, "file?");
+        check(&["d/a", "d/a", "d/b"], false, "file?");
+        check(&["d/z", "d/a/x"], false, "directory");
+    }
+
+    #[test]
+    fn without_an_order_only_what_is_there_is_known() {
+        let verdict = |keys: &[&str], is_last| {
+            let listed = output(keys, is_last);
+            Subtree::new("d/", &listed, false).verdict("d/a", Some("d/a/"))
+        };
+        assert_eq!(
+            verdict(&["d/b", "d/c"], false),
+            Verdict::UnlessDirectory(None)
+        );
+        assert_eq!(verdict(&["d/c", "d/b"], true), Verdict::Certain(None));
+        let listed = output(&["d/b", "d/c"], false);
+        let below = Subtree::new("d/", &listed, false).below("d/");
+        assert!(below[0].entries.iter().all(|entry| !entry.is_certain));
+    }
+
+    #[test]
+    fn nothing_is_below_the_longest_key() {
+        let key = "k".repeat(1024);
+        let listed = output(&[&key], false);
+        let verdict = Subtree::new(&key, &listed, true).verdict(&key, None);
+        assert!(matches!(verdict, Verdict::Certain(Some(Found::File(_)))));
+    }
+
+    #[test]
+    fn a_listing_with_a_delimiter() {
+        let mut listed = output(&["d/a", "d/b"], false);
+        listed.common_prefixes = vec!["d/a/".to_owned(), "d/c/".to_owned()];
+        let subtree = Subtree::new("d/", &listed, true);
+        let verdict = |key: &str| subtree.verdict(key, Some(&format!("{key}/")));
+        assert_eq!(verdict("d/a"), Verdict::Certain(Some(Found::Directory)));
+        assert_eq!(verdict("d/d"), Verdict::UnlessDirectory(None));
+        assert_eq!(verdict("d/0"), Verdict::Certain(None));
+        let below = subtree.below("d/");
+        let told: Vec<_> = below[0]
+            .entries
+            .iter()
+            .map(|entry| {
+                (
+                    &*entry.name,
+                    entry.found == Found::Directory,
+                    entry.is_certain,
+                )
+            })
+            .collect();
+        let expected = [("a", true, true), ("b", false, true), ("c", true, true)];
+        assert_eq!((below.len(), told), (1, expected.to_vec()));
+    }
+
+    #[test]
+    fn what_is_below() {
+        #[track_caller]
+        fn check(keys: &[&str], is_last: bool, expected: &[(&str, &str)]) {
+            let listed = output(keys, is_last);
+            let show = |entry: &Listed| {
+                let kind = match entry.found {
+                    Found::Directory => "/",
+                    Found::File(_) => "",
+                };
+                let doubt = if entry.is_certain { "" } else { "?" };
+                format!("{}{kind}{doubt}", entry.name)
+            };
+            let below = Subtree::new("d/", &listed, true).below("d/");
+            let told: Vec<(&str, String)> = below
+                .iter()
+                .map(|below| {
+                    let names: Vec<String> = below.entries.iter().map(show).collect();
+                    (&*below.prefix, names.join(" "))
+                })
+                .collect();
+            let told: Vec<(&str, &str)> = told
+                .iter()
+                .map(|(prefix, names)| (*prefix, names.as_str()))
+                .collect();
+            assert_eq!(told, expected, "{keys:?} {is_last}");
+        }
+        check(&[], true, &[]);
+        check(&["d/a"], true, &[("d/", "a")]);
+        check(
+            &["d/a/b/c", "d/a/x", "d/ab"],
+            true,
+            &[("d/", "a/ ab"), ("d/a/", "b/ x"), ("d/a/b/", "c")],
+        );
+        // A directory shadows a file, whichever comes first.
+        check(
+            &["d/a", "d/a-b", "d/a/x"],
+            true,
+            &[("d/", "a/ a-b"), ("d/a/", "x")],
+        );
+        // What may yet be shadowed, or restored, is not certain.
+        check(&["d/a", "d/a-b"], false, &[("d/", "a? a-b?")]);
+        check(&["d/a", "d/b"], false, &[("d/", "a b?")]);
+        check(&["d/cold", "d/z"], true, &[("d/", "cold? z")]);
+        // Hidden keys, and what is in front of what hides them.
+        check(
+            &["d/", "d//x", "d/./x", "d/a/../x", "d/b//", "d/c/", "e"],
+            true,
+            &[("d/", "a/ b/ c/")],
+        );
+    }
+
+    #[test]
+    fn which_directories_are_whole() {
+        #[track_caller]
+        fn check(prefix: &str, keys: &[&str], is_last: bool, whole: &[&str]) {
+            let listed = output(keys, is_last);
+            let below = Subtree::new(prefix, &listed, true).below("d/");
+            let told: Vec<&str> = below
+                .iter()
+                .filter(|below| below.is_whole)
+                .map(|below| &*below.prefix)
+                .collect();
+            assert_eq!(told, whole, "{prefix} {keys:?} {is_last}");
+        }
+        check("d/", &["d/a/x", "d/b"], true, &["d/", "d/a/"]);
+        check("d/", &["d/a/x", "d/b"], false, &["d/a/"]);
+        check(
+            "d/",
+            &["d/a/x", "d/b/c/x", "d/b/y"],
+            false,
+            &["d/a/", "d/b/c/"],
+        );
+        // Only names that begin with `a` were asked for.
+        check("d/a", &["d/a/x", "d/ab"], true, &["d/a/"]);
+        check("d/a/", &["d/a/x", "d/a/y"], false, &[]);
+        check("d/a/", &["d/a/x", "d/a/y"], true, &["d/a/"]);
+        // Keys that cannot be shown are to be told of.
+        check(
+            "d/",
+            &["d/a//x", "d/a/y", "d/b/c/x"],
+            true,
+            &["d/", "d/b/", "d/b/c/"],
+        );
+    }
+}

@@ -1,0 +1,343 @@
+//! What S3 knows of a name: the requests behind a lookup.
+//!
+//! One LIST of all keys that begin with the name's key says whether it is an object, a directory or nothing, and as a
+//! rule shows what is below a directory too. Where more keys come between the object and what is below it (`a-1/…`
+//! between `a` and `a/…`) than the request asks for, a second one settles it. So what is likely to be a directory is
+//! asked for by what is below it, and what is likely to be a file by its first bytes and what would be below it, both at
+//! once: that takes one step, whatever else there is. See [`Plan`]. A directory bucket lists whole directories only.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{Either, join, select};
+use mountpoint_client::types::{Front, Key, ListOutput, ListRequest, ObjectDetails, ObjectInfo};
+use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
+
+use super::prefix_listing::{Below, Subtree, Verdict};
+use super::strategy::Plan;
+use crate::clock::Clock;
+use crate::config::limits::{FRONT_LEN, LOOKUP_KEYS};
+use crate::namespace::listing::without_etag;
+use crate::namespace::names;
+use crate::namespace::version::{Found, Version};
+use crate::operation::{FsError, PosixAttributes};
+
+/// S3's answer about one name.
+#[derive(Clone, Debug)]
+pub(in crate::namespace) struct Answer {
+    /// What it is; `None` if nothing has this name.
+    pub(in crate::namespace) found: Option<Found>,
+    /// What its object says of itself, where objects are asked.
+    pub(in crate::namespace) posix: Option<PosixAttributes>,
+    /// When it was asked for, on the mount's clock. What was found was true then or later.
+    pub(in crate::namespace) asked: Duration,
+    /// When the first of the answers came that it rests on. It is as old as that one, however long the others took.
+    pub(in crate::namespace) heard: Duration,
+    /// Until when the next open may rely on the version that was found; `None` where it was asked for others' sake.
+    pub(in crate::namespace) fresh_until: Option<Duration>,
+    /// The first bytes of the file, if they came along.
+    pub(in crate::namespace) front: Option<Bytes>,
+}
+
+/// What is called so, and the names that were seen on the way.
+#[derive(Debug)]
+pub(in crate::namespace) struct Seen {
+    pub(in crate::namespace) found: Option<Found>,
+    /// Keys of objects that were seen on the way and cannot be shown, because they have no ETag.
+    pub(in crate::namespace) without_etag: Vec<String>,
+    pub(in crate::namespace) below: Vec<Below>,
+    /// The first bytes of the file, if they came along.
+    pub(in crate::namespace) front: Option<Bytes>,
+    /// Whether they were asked for and could not be had.
+    pub(in crate::namespace) front_failed: bool,
+    /// When the first of the answers came that this rests on.
+    pub(in crate::namespace) heard: Duration,
+    /// When the answer came that has the version of the file.
+    pub(in crate::namespace) version_heard: Duration,
+}
+
+/// Asks what `key` is, which is a name of the directory whose prefix is `directory`. `wants_front` tells that the first
+/// bytes of a file are wanted that turns up where a directory was looked for.
+pub(in crate::namespace) async fn find(
+    client: &Arc<dyn ObjectClient>,
+    clock: &Clock,
+    directory: &str,
+    key: &Key,
+    plan: Plan,
+    wants_front: impl FnOnce() -> bool,
+) -> Result<Seen, FsError> {
+    let is_ordered = client.lists_in_order();
+    let Some(own) = names::directory_prefix(key) else {
+        // Nothing can be below it.
+        return object(client, clock, directory, key).await;
+    };
+    match plan {
+        Plan::Directory => {
+            let listed = client.list(keys_from(&own)).await?;
+            let heard = clock.now();
+            if let Some(seen) = directory_of(&listed, &own, is_ordered, heard) {
+                return Ok(seen);
+            }
+            if !wants_front() {
+                let seen = object(client, clock, directory, key).await?;
+                return Ok(seen.heard_at(heard));
+            }
+            let front = client.front(key, FRONT_LEN).await;
+            let front_heard = clock.now();
+            let seen = front_of(client, clock, directory, key, front, front_heard).await?;
+            Ok(seen.heard_at(heard))
+        }
+        Plan::File => {
+            let (listing, front) = (client.list(keys_from(&own)), client.front(key, FRONT_LEN));
+            let (heard, front_heard, front) = match select(listing, front).await {
+                Either::Left((listed, front)) => {
+                    let heard = clock.now();
+                    if let Some(seen) = directory_of(&listed?, &own, is_ordered, heard) {
+                        return Ok(seen);
+                    }
+                    let front = front.await;
+                    (heard, clock.now(), front)
+                }
+                Either::Right((front, listing)) => {
+                    let heard = clock.now();
+                    let listed = listing.await?;
+                    if let Some(seen) = directory_of(&listed, &own, is_ordered, clock.now()) {
+                        return Ok(seen);
+                    }
+                    (heard, heard, front)
+                }
+            };
+            let seen = front_of(client, clock, directory, key, front, front_heard).await?;
+            Ok(seen.heard_at(heard))
+        }
+        Plan::Name if is_ordered => find_by_name(client, clock, directory, key, Some(&own)).await,
+        Plan::Name => find_in_directory_bucket(client, clock, key, own).await,
+    }
+}
+
+/// Finds out with the keys that begin with the name, and what is below it where they are too many: keys that begin with
+/// `own`, of which there are none without it.
+async fn find_by_name(
+    client: &Arc<dyn ObjectClient>,
+    clock: &Clock,
+    directory: &str,
+    key: &Key,
+    own: Option<&str>,
+) -> Result<Seen, FsError> {
+    let listed = client.list(keys_from(key.as_str())).await?;
+    let heard = clock.now();
+    let subtree = Subtree::new(key.as_str(), &listed, true);
+    let below = subtree.below(directory);
+    let (found, unless_directory) = match subtree.verdict(key.as_str(), own) {
+        Verdict::Certain(found) => (found, None),
+        Verdict::UnlessDirectory(found) => (found, own),
+    };
+    if let Some(own) = unless_directory {
+        let listed = client.list(keys_from(own)).await?;
+        if let Some(seen) = directory_of(&listed, own, true, clock.now()) {
+            return Ok(seen);
+        }
+    }
+    let found = restored(client, key, found).await?;
+    Ok(Seen {
+        without_etag: without_etag(&listed),
+        below,
+        ..Seen::only(found, heard)
+    })
+}
+
+/// What is called `key`, which is no directory.
+async fn object(
+    client: &Arc<dyn ObjectClient>,
+    clock: &Clock,
+    directory: &str,
+    key: &Key,
+) -> Result<Seen, FsError> {
+    if !client.lists_in_order() {
+        let found = file(client.head(key).await)?;
+        return Ok(Seen::only(found, clock.now()));
+    }
+    find_by_name(client, clock, directory, key, None).await
+}
+
+/// The same, by its first bytes, whose answer came at `heard`. Where they cannot be had (it is archived, or may be listed only) it is listed.
+async fn front_of(
+    client: &Arc<dyn ObjectClient>,
+    clock: &Clock,
+    directory: &str,
+    key: &Key,
+    front: Result<Front, ClientError>,
+    heard: Duration,
+) -> Result<Seen, FsError> {
+    match front {
+        Ok(Front { info, bytes }) => {
+            let found = Some(Found::File(Version::from(&info)));
+            Ok(Seen {
+                front: Some(bytes),
+                ..Seen::only(found, heard)
+            })
+        }
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(Seen::only(None, heard)),
+        Err(_) => {
+            let seen = object(client, clock, directory, key).await?;
+            Ok(Seen {
+                front_failed: true,
+                ..seen
+            })
+        }
+    }
+}
+
+/// A listing does not say whether an archived object has been restored; a HEAD does.
+async fn restored(
+    client: &Arc<dyn ObjectClient>,
+    key: &Key,
+    found: Option<Found>,
+) -> Result<Option<Found>, FsError> {
+    match found {
+        Some(Found::File(version)) if version.is_archived => file(client.head(key).await),
+        found => Ok(found),
+    }
+}
+
+/// What was `found`, and what the object carries that is asked at the same time, if one is. A directory's is of no use.
+pub(in crate::namespace) async fn together(
+    clock: &Clock,
+    found: impl Future<Output = Result<Seen, FsError>>,
+    described: Option<Pending<ObjectDetails>>,
+) -> Result<(Seen, Option<Described>), FsError> {
+    let Some(described) = described else {
+        return Ok((found.await?, None));
+    };
+    let described = async { (described.await, clock.now()) };
+    let (seen, (described, heard)) = join(found, described).await;
+    let mut seen = seen?;
+    seen.heard = seen.heard.min(heard);
+    seen.version_heard = seen.version_heard.min(heard);
+    let is_file = matches!(seen.found, Some(Found::File(_)));
+    Ok((seen, is_file.then_some(described)))
+}
+
+type Described = Result<ObjectDetails, ClientError>;
+
+/// What the object of a file, or the marker of a directory, carries; with the newest version of the file. `described` is
+/// the file's, if it was asked for before.
+pub(in crate::namespace) async fn carried(
+    client: &Arc<dyn ObjectClient>,
+    key: &Key,
+    found: Option<Found>,
+    described: Option<Described>,
+) -> Result<(Option<Found>, Option<PosixAttributes>), FsError> {
+    let (object, is_directory) = match &found {
+        None => return Ok((None, None)),
+        Some(Found::File(_)) => (Some(key.clone()), false),
+        Some(Found::Directory) => {
+            let marker = names::directory_prefix(key);
+            (marker.and_then(|marker| Key::parse(&marker)), true)
+        }
+    };
+    let Some(object) = object else {
+        return Ok((found, None));
+    };
+    let described = match described {
+        Some(described) => described,
+        None => client.head_details(&object).await,
+    };
+    match described {
+        Ok(described) => {
+            let posix = PosixAttributes::of(&described.headers.metadata);
+            let found = if is_directory {
+                Found::Directory
+            } else {
+                Found::File(Version::from(&described.info))
+            };
+            Ok((Some(found), Some(posix)))
+        }
+        // The listing shows the directory. Some servers give the object that marks it no ETag.
+        Err(error) if is_directory && error.kind == ErrorKind::InvalidResponse => Ok((found, None)),
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            Ok((found.filter(|_| is_directory), None))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A directory wins, so the answer is certain as soon as the listing shows one, and never before the listing has come.
+async fn find_in_directory_bucket(
+    client: &Arc<dyn ObjectClient>,
+    clock: &Clock,
+    key: &Key,
+    own: String,
+) -> Result<Seen, FsError> {
+    match select(client.list(keys_from(&own)), client.head(key)).await {
+        Either::Left((listed, head)) => {
+            let heard = clock.now();
+            match directory_of(&listed?, &own, false, heard) {
+                Some(seen) => Ok(seen),
+                None => Ok(Seen::only(file(head.await)?, heard)),
+            }
+        }
+        Either::Right((head, listing)) => {
+            let heard = clock.now();
+            let listed = listing.await?;
+            match directory_of(&listed, &own, false, clock.now()) {
+                Some(seen) => Ok(seen),
+                None => Ok(Seen::only(file(head)?, heard)),
+            }
+        }
+    }
+}
+
+/// The directory `prefix`, if any key begins with it, also one that is hidden.
+fn directory_of(
+    listed: &ListOutput,
+    prefix: &str,
+    is_ordered: bool,
+    heard: Duration,
+) -> Option<Seen> {
+    has_any(listed).then(|| Seen {
+        below: Subtree::new(prefix, listed, is_ordered).below(prefix),
+        without_etag: without_etag(listed),
+        ..Seen::only(Some(Found::Directory), heard)
+    })
+}
+
+fn has_any(listed: &ListOutput) -> bool {
+    !listed.objects.is_empty() || !listed.common_prefixes.is_empty()
+}
+
+fn keys_from(prefix: &str) -> ListRequest {
+    ListRequest {
+        prefix: prefix.to_owned(),
+        max_keys: Some(LOOKUP_KEYS),
+        ..ListRequest::default()
+    }
+}
+
+fn file(head: Result<ObjectInfo, ClientError>) -> Result<Option<Found>, FsError> {
+    match head {
+        Ok(info) => Ok(Some(Found::File(Version::from(&info)))),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Seen {
+    fn only(found: Option<Found>, heard: Duration) -> Self {
+        Self {
+            found,
+            without_etag: Vec::new(),
+            below: Vec::new(),
+            front: None,
+            front_failed: false,
+            heard,
+            version_heard: heard,
+        }
+    }
+
+    /// The same, and it also rests on an answer that came at `heard`, before.
+    fn heard_at(self, heard: Duration) -> Self {
+        Self { heard, ..self }
+    }
+}

@@ -1,0 +1,310 @@
+//! Extended attributes: what S3 knows of an object besides its bytes, as `user.s3.…` of files, read-only; and with
+//! `--posix-metadata` those that objects carry, of files and directories.
+//!
+//! Every file has the same five of the first kind, so that listing them (which `ls -l` does for each file) asks S3 nothing. User metadata
+//! are one attribute in JSON, and each of them an attribute that is not listed. All but the ETag come from one HEAD.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use mountpoint_client::ErrorKind;
+use mountpoint_client::types::{Key, ObjectDetails};
+
+use super::names;
+use super::namespace::Namespace;
+use super::version::Found;
+use crate::config::limits::DETAILS_MAX;
+use crate::namespace::inodes::Moment;
+use crate::operation::{ExtendedAttributes, FsError, InodeNo};
+use crate::sync::Mutex;
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExtendedAttribute<'a> {
+    ETag,
+    ContentType,
+    StorageClass,
+    VersionId,
+    /// All user metadata.
+    Metadata,
+    /// One of the user metadata.
+    OneOfMetadata(&'a str),
+}
+
+/// The names that are listed, each with a NUL byte behind it.
+pub(super) const LISTED: &[u8] =
+    b"user.s3.etag\0user.s3.content_type\0user.s3.storage_class\0user.s3.version_id\0user.s3.metadata\0";
+
+impl Namespace {
+    /// The extended attribute `name` of `ino`; `None` if it has none of that name.
+    pub async fn extended_attribute(
+        &self,
+        ino: InodeNo,
+        name: &OsStr,
+    ) -> Result<Option<Vec<u8>>, FsError> {
+        let view = self.table.view(ino)?;
+        let attribute = ExtendedAttribute::parse(name);
+        match (view.found, attribute, name.to_str()) {
+            (Found::File(version), Some(ExtendedAttribute::ETag), _) => {
+                Ok(Some(version.etag.as_str().as_bytes().to_vec()))
+            }
+            (Found::File(_), Some(attribute), _) => {
+                let details = self.details(ino).await?.ok_or(FsError::NotFound)?;
+                Ok(attribute.value(&details))
+            }
+            (_, None, Some(name)) if self.is_posix => {
+                let carried = self.carried(ino).await?;
+                Ok(carried.get(name).map(<[u8]>::to_vec))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The names of the extended attributes of `ino`, each with a NUL byte behind it.
+    pub async fn extended_attributes(&self, ino: InodeNo) -> Result<Vec<u8>, FsError> {
+        if self.is_posix {
+            // Programs that copy a file set what is listed of it, which the others would refuse.
+            let carried = self.carried(ino).await?;
+            let names = carried.names().flat_map(|name| name.bytes().chain([0]));
+            return Ok(names.collect());
+        }
+        Ok(match self.table.view(ino)?.found {
+            Found::File(_) => LISTED.to_vec(),
+            Found::Directory => Vec::new(),
+        })
+    }
+
+    /// The extended attributes that the object of `ino` carries.
+    async fn carried(&self, ino: InodeNo) -> Result<ExtendedAttributes, FsError> {
+        let details = self.details(ino).await?;
+        Ok(details.map_or_else(ExtendedAttributes::default, |details| {
+            ExtendedAttributes::of(&details.headers.metadata)
+        }))
+    }
+
+    /// What the object of a file is and carries, or of a directory the object that marks it; `None` if there is none.
+    pub async fn details(&self, ino: InodeNo) -> Result<Option<Arc<ObjectDetails>>, FsError> {
+        if ino == InodeNo::ROOT {
+            return Ok(None);
+        }
+        let view = self.table.view(ino)?;
+        let key = names::file_key(&self.table.directory_prefix(view.parent)?, &view.name)?;
+        let (key, is_file) = match view.found {
+            Found::File(_) => (Some(key), true),
+            Found::Directory => {
+                let marker = names::directory_prefix(&key);
+                (marker.and_then(|marker| Key::parse(&marker)), false)
+            }
+        };
+        let Some(key) = key else {
+            return Ok(None);
+        };
+        if let Some(details) = self.details.find(&key, self.clock.now().into()) {
+            return Ok(Some(details));
+        }
+        let begin = || {
+            let head = self.client.head_details(&key);
+            async move { head.await.map(Arc::new) }
+        };
+        match self.heads.join(key.clone(), begin).await {
+            Ok(details) => {
+                let valid_until = (self.clock.now() + self.config.ttl).into();
+                self.details.add(&key, &details, valid_until);
+                Ok(Some(details))
+            }
+            Err(error)
+                if !is_file
+                    && matches!(error.kind, ErrorKind::NotFound | ErrorKind::InvalidResponse) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl<'a> ExtendedAttribute<'a> {
+    /// The attribute of that name, if there may be one.
+    pub(super) fn parse(name: &'a OsStr) -> Option<Self> {
+        Some(match name.to_str()?.strip_prefix("user.s3.")? {
+            "etag" => Self::ETag,
+            "content_type" => Self::ContentType,
+            "storage_class" => Self::StorageClass,
+            "version_id" => Self::VersionId,
+            "metadata" => Self::Metadata,
+            name => Self::OneOfMetadata(name.strip_prefix("metadata.")?),
+        })
+    }
+
+    /// Its value; `None` if the object does not have it.
+    pub(super) fn value(self, details: &ObjectDetails) -> Option<Vec<u8>> {
+        let headers = &details.headers;
+        let text = |value: &Option<String>, absent: &str| {
+            value.as_deref().unwrap_or(absent).as_bytes().to_vec()
+        };
+        Some(match self {
+            Self::ETag => details.info.etag.as_str().as_bytes().to_vec(),
+            Self::ContentType => text(&headers.content_type, "binary/octet-stream"),
+            Self::StorageClass => text(&headers.storage_class, "STANDARD"),
+            // What S3 calls the version of an object in a bucket without versions.
+            Self::VersionId => text(&details.version_id, "null"),
+            Self::Metadata => {
+                let metadata = headers.metadata.iter();
+                let metadata: BTreeMap<&str, &str> = metadata
+                    .map(|(name, value)| (name.as_str(), value.as_str()))
+                    .collect();
+                serde_json::to_vec(&metadata).ok()?
+            }
+            Self::OneOfMetadata(wanted) => {
+                let mut metadata = headers.metadata.iter();
+                let (_, value) = metadata.find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
+                value.as_bytes().to_vec()
+            }
+        })
+    }
+}
+
+/// What the last HEADs for extended attributes said: who asks for one, asks for the others next. The lock guards the list
+/// alone.
+#[derive(Debug, Default)]
+pub(super) struct RecentDetails(Mutex<VecDeque<Recent>>);
+
+#[derive(Debug)]
+struct Recent {
+    key: Key,
+    details: Arc<ObjectDetails>,
+    valid_until: Moment,
+}
+
+impl RecentDetails {
+    pub(super) fn find(&self, key: &Key, now: Moment) -> Option<Arc<ObjectDetails>> {
+        let recent = self.0.lock();
+        let known = recent
+            .iter()
+            .find(|recent| recent.key == *key && recent.valid_until > now)?;
+        Some(Arc::clone(&known.details))
+    }
+
+    /// The object `key` may be another one by now, and so may the one that marks a directory of this name.
+    pub(super) fn forget(&self, key: &Key) {
+        let is_its = |known: &Key| {
+            let known = known.as_str();
+            known.strip_suffix('/').unwrap_or(known) == key.as_str()
+        };
+        self.0.lock().retain(|recent| !is_its(&recent.key));
+    }
+
+    pub(super) fn add(&self, key: &Key, details: &Arc<ObjectDetails>, valid_until: Moment) {
+        let mut recent = self.0.lock();
+        recent.retain(|recent| recent.key != *key);
+        if recent.len() == DETAILS_MAX {
+            recent.pop_front();
+        }
+        recent.push_back(Recent {
+            key: key.clone(),
+            details: Arc::clone(details),
+            valid_until,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use mountpoint_client::types::{ETag, KeptChecksum, ObjectHeaders, ObjectInfo};
+
+    use super::*;
+
+    fn details(key: &str) -> ObjectDetails {
+        ObjectDetails {
+            info: ObjectInfo {
+                key: Key::parse(key).unwrap(),
+                size: 1,
+                etag: ETag::from_header("\"e\""),
+                last_modified: SystemTime::UNIX_EPOCH,
+                storage_class: None,
+                restored: false,
+            },
+            headers: ObjectHeaders::default(),
+            version_id: None,
+            checksum: KeptChecksum::None,
+            whole: None,
+        }
+    }
+
+    #[test]
+    fn names_and_values() {
+        let plain = details("k");
+        let mut rich = details("k");
+        rich.headers = ObjectHeaders {
+            content_type: Some("text/plain".to_owned()),
+            storage_class: Some("GLACIER".to_owned()),
+            metadata: vec![
+                ("b".to_owned(), "2 \"two\"".to_owned()),
+                ("Colour".to_owned(), "blue".to_owned()),
+            ],
+            ..ObjectHeaders::default()
+        };
+        rich.version_id = Some("v1".to_owned());
+        for (name, of_plain, of_rich) in [
+            ("user.s3.etag", Some("\"e\""), Some("\"e\"")),
+            (
+                "user.s3.content_type",
+                Some("binary/octet-stream"),
+                Some("text/plain"),
+            ),
+            ("user.s3.storage_class", Some("STANDARD"), Some("GLACIER")),
+            ("user.s3.version_id", Some("null"), Some("v1")),
+            (
+                "user.s3.metadata",
+                Some("{}"),
+                Some(r#"{"Colour":"blue","b":"2 \"two\""}"#),
+            ),
+            ("user.s3.metadata.colour", None, Some("blue")),
+            ("user.s3.metadata.none", None, None),
+            ("user.s3.size", None, None),
+            ("user.s3.", None, None),
+            ("user.etag", None, None),
+            ("security.capability", None, None),
+        ] {
+            let value = |details: &ObjectDetails| {
+                let value = ExtendedAttribute::parse(OsStr::new(name))?.value(details)?;
+                Some(String::from_utf8(value).unwrap())
+            };
+            assert_eq!(value(&plain).as_deref(), of_plain, "{name}");
+            assert_eq!(value(&rich).as_deref(), of_rich, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_listed_name_has_a_value() {
+        let details = details("k");
+        let names = LISTED.split(|byte| *byte == 0);
+        let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+        assert_eq!(names.len(), 5);
+        for name in names {
+            let name = OsStr::new(std::str::from_utf8(name).unwrap());
+            let attribute = ExtendedAttribute::parse(name).unwrap();
+            assert!(attribute.value(&details).is_some());
+        }
+    }
+
+    #[test]
+    fn the_last_are_remembered_for_a_while() {
+        let at = |seconds| Moment::from(Duration::from_secs(seconds));
+        let recent = RecentDetails::default();
+        for number in 0..=DETAILS_MAX {
+            let details = Arc::new(details(&number.to_string()));
+            recent.add(&details.info.key, &details, at(2));
+        }
+        let find = |number: usize, now| {
+            let key = Key::parse(&number.to_string()).unwrap();
+            recent.find(&key, at(now)).is_some()
+        };
+        assert!(!find(0, 1), "it had to go");
+        assert!(find(1, 1) && find(DETAILS_MAX, 1));
+        assert!(!find(1, 2), "too old");
+    }
+}
