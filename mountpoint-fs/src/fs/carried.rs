@@ -13,7 +13,7 @@ use super::FileSystem;
 use super::permission::{Change, NO_EXTENDED_ATTRIBUTES, permit};
 use crate::config::limits::METADATA_LEN_MAX;
 use crate::handle::OpenWriter;
-use crate::namespace::{InMotion, NameChange, Version};
+use crate::namespace::{KeyLockGuard, NameChange, Version};
 use crate::operation::{ExtendedAttributes, FileKind, FsError, InodeNo, PosixAttributes, SetMode};
 
 impl FileSystem {
@@ -111,7 +111,7 @@ impl FileSystem {
         &self,
         ino: InodeNo,
         change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
-    ) -> Result<Option<InMotion<'_>>, FsError> {
+    ) -> Result<Option<KeyLockGuard<'_>>, FsError> {
         if ino == InodeNo::ROOT {
             return Err(FsError::NotPermitted(
                 "the attributes of the mounted directory itself are set by --dir-mode, --uid and --gid".to_owned(),
@@ -157,7 +157,7 @@ impl FileSystem {
         name: NameChange<'a>,
         object: &ObjectDetails,
         open: Option<&OpenWriter>,
-    ) -> Result<Option<InMotion<'a>>, FsError> {
+    ) -> Result<Option<KeyLockGuard<'a>>, FsError> {
         let (info, headers) = (&object.info, object.headers.clone());
         let seen = (&info.etag, info.size);
         let etag = self.mutator.replace_headers(&info.key, seen, headers);

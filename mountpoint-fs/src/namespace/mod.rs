@@ -23,9 +23,9 @@ mod resolve;
 mod version;
 mod xattrs;
 
-pub use change::{Created, InMotion, NameChange, Readers, being_written};
+pub use change::{Created, KeyLockGuard, NameChange, Readers, being_written};
 pub use inodes::AttributeStyle;
-pub use listing::{AheadBudget, FileBehind, Listed, Listing, Page, Standing};
+pub use listing::{AheadBudget, Listed, Listing, NextSibling, Page, Standing};
 pub use namespace::Namespace;
 pub use open::{FileOpened, OpenVersion, Proof};
 pub use version::{Found, Version};

@@ -10,7 +10,7 @@
 //! two versions. When `open` notices, it says [`FsError::Stale`]; Linux then looks the path up again, trusting
 //! nothing, and opens what it finds. The application sees none of this.
 //!
-//! Holds no lock of its own: the table, the recent pages, the crowds and the joins have theirs, one taken at a time.
+//! Holds no lock of its own: the table, the caches and the shared requests have theirs, one taken at a time.
 
 use std::ffi::OsStr;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -27,8 +27,8 @@ use super::xattrs::RecentDetails;
 use crate::clock::Clock;
 use crate::config::limits::{FRONT_AGE_MAX, LISTING_AGE_MAX, STALE_NAMES_MAX};
 use crate::config::{FsConfig, NamesConfig};
-use crate::namespace::change::Changes;
-use crate::namespace::change::Motions;
+use crate::namespace::change::KeyLocks;
+use crate::namespace::change::LocalChanges;
 use crate::namespace::change::being_written;
 use crate::namespace::inodes::AttributeStyle;
 use crate::namespace::inodes::table::{InodeTable, View};
@@ -37,16 +37,16 @@ use crate::namespace::listing::AheadBudget;
 use crate::namespace::listing::HiddenKeys;
 use crate::namespace::listing::Standing;
 use crate::namespace::listing::Walks;
-use crate::namespace::listing::cache::{RecentEntry, RecentPages};
+use crate::namespace::listing::cache::{ListingCache, RecentEntry};
 use crate::namespace::listing::page::{Listed, Page};
 use crate::namespace::resolve::Answer;
-use crate::namespace::resolve::Crowds;
-use crate::namespace::resolve::Fronts;
+use crate::namespace::resolve::CreateIntent;
+use crate::namespace::resolve::FirstBytesCache;
 use crate::namespace::resolve::Gathering;
-use crate::namespace::resolve::Joins;
-use crate::namespace::resolve::Makes;
+use crate::namespace::resolve::LookupBatching;
+use crate::namespace::resolve::SingleFlight;
 use crate::namespace::resolve::Subtree;
-use crate::namespace::resolve::{Absence, Absences};
+use crate::namespace::resolve::{Absence, NegativeCache};
 use crate::operation::{Attributes, Entry, FsError, InodeNo, Purpose, StaleName, Surplus};
 use crate::sync::Mutex;
 
@@ -60,27 +60,27 @@ pub struct Namespace {
     /// Whether objects are asked what they say of themselves (`--posix-metadata`).
     pub(super) is_posix: bool,
     pub(super) table: InodeTable,
-    pub(super) recent: Arc<RecentPages>,
-    pub(super) changes: Changes,
-    pub(super) absences: Absences,
-    pub(super) motions: Motions,
-    pub(super) crowds: Arc<Crowds>,
-    pub(super) fronts: Arc<Fronts>,
+    pub(super) recent: Arc<ListingCache>,
+    pub(super) local_changes: LocalChanges,
+    pub(super) negative: NegativeCache,
+    pub(super) key_locks: KeyLocks,
+    pub(super) lookup_batching: Arc<LookupBatching>,
+    pub(super) first_bytes: Arc<FirstBytesCache>,
     /// What was seen of the root when the mount was made.
     pub(super) root_at_start: OnceLock<Page>,
-    pub(super) lookups: Joins<Key, Result<Answer, FsError>>,
+    pub(super) lookups: SingleFlight<Key, Result<Answer, FsError>>,
     stale_names: SyncSender<StaleName>,
     /// Until somebody takes it.
     stale_names_taker: Mutex<Option<Receiver<StaleName>>>,
     pub(super) hidden: Arc<HiddenKeys>,
     pub(super) details: RecentDetails,
-    pub(super) heads: Joins<Key, Result<Arc<ObjectDetails>, ClientError>>,
+    pub(super) heads: SingleFlight<Key, Result<Arc<ObjectDetails>, ClientError>>,
     /// Listings that lookups wait for, by the directory's prefix.
-    pub(super) gatherings: Joins<Arc<str>, Result<Gathering, FsError>>,
+    pub(super) gatherings: SingleFlight<Arc<str>, Result<Gathering, FsError>>,
     pub(super) listing_ahead: AheadBudget,
     pub(super) walks: Arc<Walks>,
     /// Listings ahead of walks, by the prefix of the directory that is walked.
-    pub(super) walk_lists: Joins<Arc<str>, ()>,
+    pub(super) walk_lists: SingleFlight<Arc<str>, ()>,
 }
 
 impl Namespace {
@@ -103,20 +103,20 @@ impl Namespace {
             is_posix: config.write.posix_metadata,
             table: InodeTable::new(config.prefix.clone()),
             recent: Arc::default(),
-            changes: Changes::new(config.names.ttl),
-            absences: Absences::default(),
-            motions: Motions::default(),
-            crowds: Arc::default(),
-            fronts: Arc::default(),
+            local_changes: LocalChanges::new(config.names.ttl),
+            negative: NegativeCache::default(),
+            key_locks: KeyLocks::default(),
+            lookup_batching: Arc::default(),
+            first_bytes: Arc::default(),
             root_at_start: OnceLock::new(),
             listing_ahead: AheadBudget::default(),
             walks: Arc::default(),
-            walk_lists: Joins::new(),
-            lookups: Joins::new(),
+            walk_lists: SingleFlight::new(),
+            lookups: SingleFlight::new(),
             hidden: Arc::default(),
             details: RecentDetails::default(),
-            heads: Joins::new(),
-            gatherings: Joins::new(),
+            heads: SingleFlight::new(),
+            gatherings: SingleFlight::new(),
         }
     }
 
@@ -147,7 +147,7 @@ impl Namespace {
         }
         let prefix: Arc<str> = Arc::from(self.table.directory_prefix(parent)?);
         if let Some(recent) = self.recently(parent, &prefix, name) {
-            self.crowds.hit(&prefix, self.clock.now());
+            self.lookup_batching.hit(&prefix, self.clock.now());
             return self.admit_recent(parent, &recent);
         }
         let remembered = |asked| Absence {
@@ -157,20 +157,20 @@ impl Namespace {
         if let Some(asked) = self.recently_absent(parent, &prefix, name) {
             return self.absent(parent, &prefix, name, remembered(asked));
         }
-        let makes = &mut Makes::new(purpose, name);
+        let makes = &mut CreateIntent::new(purpose, name);
         if let Some(asked) = self.absent_for_maker(parent, &prefix, name, makes).await {
-            self.crowds.hit(&prefix, self.clock.now());
+            self.lookup_batching.hit(&prefix, self.clock.now());
             return self.absent(parent, &prefix, name, remembered(asked));
         }
         if let Some(gathering) = self.gather(&prefix, name, makes).await?
             && !self.is_moved(parent, &prefix)
         {
             if let Some(recent) = self.recently(parent, &prefix, name) {
-                self.crowds.hit(&prefix, self.clock.now());
+                self.lookup_batching.hit(&prefix, self.clock.now());
                 return self.admit_recent(parent, &recent);
             }
             let Gathering { page, is_own } = gathering;
-            let is_newest = !self.changes.outdate(&prefix, name, page.asked);
+            let is_newest = !self.local_changes.invalidates(&prefix, name, page.asked);
             if is_own && is_newest && page.is_without(name) {
                 return self.absent(parent, &prefix, name, Absence::asked(page.asked));
             }
@@ -195,7 +195,8 @@ impl Namespace {
         self.table.set_posix(admitted.ino, posix);
         if let (Some(bytes), Found::File(version)) = (front, &found) {
             let until = (self.clock.now() + FRONT_AGE_MAX).into();
-            self.fronts.keep(admitted.ino, &version.etag, &bytes, until);
+            self.first_bytes
+                .keep(admitted.ino, &version.etag, &bytes, until);
         }
         let left = observed.valid_until.left(self.now());
         Ok(self.entry(admitted.ino, &admitted.found, left))
@@ -324,7 +325,7 @@ impl Namespace {
                 "{key} is archived; restore it to read it"
             )));
         }
-        let front = self.fronts.take(ino, &version.etag, is_fresh);
+        let front = self.first_bytes.take(ino, &version.etag, is_fresh);
         Ok(OpenVersion {
             key,
             front: front.filter(|_| proof == Proof::Known),
@@ -454,7 +455,7 @@ impl Namespace {
         self.entry(ino, &listed.found, Duration::ZERO)
     }
 
-    /// Pages of listings that are held ahead of their readers or in the air.
+    /// Pages of listings that are held ahead of their readers or in flight.
     #[must_use]
     pub fn listing_pages_ahead(&self) -> usize {
         self.listing_ahead.pages()
@@ -487,9 +488,9 @@ impl Namespace {
     /// Gives back memory that nobody needs any more.
     pub fn give_back_idle(&self) {
         self.recent.expire(self.now());
-        self.fronts.expire(self.now());
+        self.first_bytes.expire(self.now());
         self.walks.expire(self.clock.now());
-        self.motions.remind();
+        self.key_locks.remind();
     }
 
     pub(super) fn now(&self) -> Moment {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::future::select;
 use mountpoint_client::types::Key;
 
-use super::key_locks::{AtRest, InMotion, Moving};
+use super::key_locks::{AtRest, KeyLockGuard, Moving};
 use super::written::being_written;
 use crate::config::limits::RENAME_WAIT_MAX;
 use crate::namespace::inodes::{Moment, Observed};
@@ -38,7 +38,7 @@ pub struct NameChange<'a> {
     place: Place,
     known: Option<(InodeNo, Found)>,
     /// Ends after the names were told of the change, or later if it is taken; a rename has its own, of both names.
-    motion: Option<InMotion<'a>>,
+    motion: Option<KeyLockGuard<'a>>,
     is_open: bool,
 }
 
@@ -46,18 +46,18 @@ impl Namespace {
     /// The name `name` in `directory`, to be changed in its place. A rename of it, or of a directory above, waits until the
     /// change is over. [`FsError::Busy`] if it is being taken away.
     pub fn change(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
-        self.begin_change((directory, name), Moving::Change, self.motions.hold())
+        self.begin_change((directory, name), Moving::Change, self.key_locks.hold())
     }
 
     /// The name `name` in `directory`, to be removed. A rename of it, or of a directory above, waits until that is over.
     /// [`FsError::Busy`] if a rename is in the way.
     pub fn removal(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
-        self.begin_change((directory, name), Moving::Removal, self.motions.hold())
+        self.begin_change((directory, name), Moving::Removal, self.key_locks.hold())
     }
 
     /// The name that `ino` has, to be changed in its place. [`FsError::Stale`] if it has none any more.
     pub fn change_inode(&self, ino: InodeNo) -> Result<NameChange<'_>, FsError> {
-        let at_rest = self.motions.hold();
+        let at_rest = self.key_locks.hold();
         let view = self.table.view(ino)?;
         if !view.is_attached {
             return Err(FsError::Stale(format!(
@@ -89,10 +89,10 @@ impl Namespace {
         from: (InodeNo, &OsStr),
         to: (InodeNo, &OsStr),
         stop: &Stop,
-    ) -> Result<InMotion<'_>, FsError> {
+    ) -> Result<KeyLockGuard<'_>, FsError> {
         let begun = self.clock.now();
         loop {
-            let (ended, asked) = (pin!(self.motions.ended()), pin!(stop.asked()));
+            let (ended, asked) = (pin!(self.key_locks.ended()), pin!(stop.asked()));
             if let Some(taken) = self.try_to_take(from, to)? {
                 return Ok(taken);
             }
@@ -112,8 +112,8 @@ impl Namespace {
         &self,
         from: (InodeNo, &OsStr),
         to: (InodeNo, &OsStr),
-    ) -> Result<Option<InMotion<'_>>, FsError> {
-        let at_rest = self.motions.hold();
+    ) -> Result<Option<KeyLockGuard<'_>>, FsError> {
+        let at_rest = self.key_locks.hold();
         let keys = vec![self.place_of(from)?.key, self.place_of(to)?.key];
         at_rest.begin(keys, Moving::Rename)
     }
@@ -141,7 +141,7 @@ impl Namespace {
     fn change_at<'a>(
         &'a self,
         place: Place,
-        motion: Option<InMotion<'a>>,
+        motion: Option<KeyLockGuard<'a>>,
     ) -> Result<NameChange<'a>, FsError> {
         let known = match self.table.child(place.directory, &place.name) {
             Some(ino) => {
@@ -238,7 +238,7 @@ impl<'a> NameChange<'a> {
     pub fn seems_empty(&self) -> bool {
         let is_still = self
             .namespace
-            .motions
+            .key_locks
             .hold()
             .is_still_below(&self.place.key);
         is_still && !self.has_kept_children()
@@ -258,7 +258,7 @@ impl<'a> NameChange<'a> {
         // A file that the mount knows was made or seen through it.
         let is_known = (self.known.as_ref())
             .is_some_and(|(ino, _)| namespace.table.child(*ino, name).is_some());
-        let is_hidden = !is_known && namespace.changes.has(key);
+        let is_hidden = !is_known && namespace.local_changes.has(key);
         if is_hidden && namespace.hidden.is_news(News::Unseen, &prefix) {
             tracing::warn!(
                 "{prefix} is not removed: {key} was hidden by a directory of its name until that was removed, or was made \
@@ -354,7 +354,10 @@ impl<'a> NameChange<'a> {
 
     /// The file has another version now: its bytes are the same as far as both have any. A rename waits for what this gives
     /// back: who tells its caller what the file is now asks S3, under the name that it has.
-    pub fn replaced_in_place(mut self, version: Version) -> Result<Option<InMotion<'a>>, FsError> {
+    pub fn replaced_in_place(
+        mut self,
+        version: Version,
+    ) -> Result<Option<KeyLockGuard<'a>>, FsError> {
         let (ino, _) = self.file()?;
         self.settle();
         self.namespace.table.replace(ino, &version, self.unseen())?;
@@ -364,7 +367,7 @@ impl<'a> NameChange<'a> {
     /// The name is another object's now, or the object that marks the directory says something else: whoever asks about it
     /// asks S3. A rename waits for what this gives back, as behind [`Self::replaced_in_place`].
     #[must_use]
-    pub fn changed(mut self) -> Option<InMotion<'a>> {
+    pub fn changed(mut self) -> Option<KeyLockGuard<'a>> {
         self.settle();
         if let Some((ino, _)) = &self.known {
             self.namespace.table.invalidate(*ino);
@@ -387,7 +390,7 @@ impl<'a> NameChange<'a> {
         self.is_open = false;
         let namespace = self.namespace;
         namespace
-            .changes
+            .local_changes
             .record(self.place.key.as_str(), namespace.clock.now());
         namespace
             .recent
@@ -399,7 +402,9 @@ impl<'a> NameChange<'a> {
     fn settle_below(&self) {
         let directory = format!("{}/", self.place.key);
         let namespace = self.namespace;
-        namespace.changes.record(&directory, namespace.clock.now());
+        namespace
+            .local_changes
+            .record(&directory, namespace.clock.now());
         namespace.recent.forget_below(&directory);
     }
 }

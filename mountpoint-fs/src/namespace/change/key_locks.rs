@@ -19,19 +19,19 @@ use crate::sync::Mutex;
 
 /// What is in motion: one entry for each change, each removal and each rename in progress.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct Motions {
+pub(in crate::namespace) struct KeyLocks {
     state: Mutex<State>,
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    motions: Vec<Motion>,
+    locks: Vec<KeyLock>,
     last: u64,
 }
 
 #[derive(Debug)]
-struct Motion {
+struct KeyLock {
     number: u64,
     keys: Vec<Key>,
     what: Moving,
@@ -50,23 +50,23 @@ pub(in crate::namespace) enum Moving {
 
 /// Names in motion, until it is dropped.
 #[derive(Debug)]
-pub struct InMotion<'a> {
-    motions: &'a Motions,
+pub struct KeyLockGuard<'a> {
+    locks: &'a KeyLocks,
     number: u64,
 }
 
 /// Nothing is set in motion by anybody else as long as this is held.
 #[derive(Debug)]
 pub(in crate::namespace) struct AtRest<'a> {
-    motions: &'a Motions,
+    locks: &'a KeyLocks,
     state: MutexGuard<'a, State>,
 }
 
-impl Motions {
+impl KeyLocks {
     /// Keeps everything at rest that is so.
     pub(in crate::namespace) fn hold(&self) -> AtRest<'_> {
         AtRest {
-            motions: self,
+            locks: self,
             state: self.state.lock(),
         }
     }
@@ -89,9 +89,9 @@ impl<'a> AtRest<'a> {
         mut self,
         keys: Vec<Key>,
         what: Moving,
-    ) -> Result<Option<InMotion<'a>>, FsError> {
+    ) -> Result<Option<KeyLockGuard<'a>>, FsError> {
         let mut waits = false;
-        for other in &self.state.motions {
+        for other in &self.state.locks {
             match what.beside(other.what, &keys, &other.keys) {
                 Beside::Goes => {}
                 Beside::Waits => waits = true,
@@ -103,23 +103,23 @@ impl<'a> AtRest<'a> {
         }
         self.state.last += 1;
         let number = self.state.last;
-        self.state.motions.push(Motion { number, keys, what });
-        let motions = self.motions;
-        Ok(Some(InMotion { motions, number }))
+        self.state.locks.push(KeyLock { number, keys, what });
+        let locks = self.locks;
+        Ok(Some(KeyLockGuard { locks, number }))
     }
 
     /// [`FsError::Busy`] if `key`, or a directory that it is in, is being taken away.
     pub(in crate::namespace) fn check(&self, key: &Key) -> Result<(), FsError> {
-        let takes = |motion: &&Motion| {
+        let takes = |motion: &&KeyLock| {
             motion.what != Moving::Change && motion.keys.iter().any(|taken| is_within(key, taken))
         };
-        let taken = self.state.motions.iter().find(takes);
+        let taken = self.state.locks.iter().find(takes);
         taken.map_or(Ok(()), |motion| Err(motion.refuse(key)))
     }
 
     /// Whether nothing below the directory `key` is in motion.
     pub(in crate::namespace) fn is_still_below(&self, key: &Key) -> bool {
-        let mut keys = self.state.motions.iter().flat_map(|motion| &motion.keys);
+        let mut keys = self.state.locks.iter().flat_map(|motion| &motion.keys);
         !keys.any(|moving| moving != key && is_within(moving, key))
     }
 }
@@ -154,7 +154,7 @@ impl Moving {
     }
 }
 
-impl Motion {
+impl KeyLock {
     fn refuse(&self, key: &Key) -> FsError {
         let what = match self.what {
             Moving::Change => "changed",
@@ -168,12 +168,12 @@ impl Motion {
     }
 }
 
-impl Drop for InMotion<'_> {
+impl Drop for KeyLockGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.motions.state.lock();
-        state.motions.retain(|it| it.number != self.number);
+        let mut state = self.locks.state.lock();
+        state.locks.retain(|it| it.number != self.number);
         drop(state);
-        self.motions.ended.notify_waiters();
+        self.locks.ended.notify_waiters();
     }
 }
 
@@ -215,9 +215,9 @@ mod tests {
             (&["d"], Change, &["d"], Removal, Goes),
             (&["d"], Change, &["d"], Change, Goes),
         ] {
-            let motions = Motions::default();
-            let held = motions.hold().begin(keys(first), what).unwrap();
-            let begun = match motions.hold().begin(keys(second), then) {
+            let locks = KeyLocks::default();
+            let held = locks.hold().begin(keys(first), what).unwrap();
+            let begun = match locks.hold().begin(keys(second), then) {
                 Ok(Some(_)) => Goes,
                 Ok(None) => Waits,
                 Err(FsError::Busy(_)) => Refused,
@@ -225,17 +225,17 @@ mod tests {
             };
             assert_eq!(begun, outcome, "{first:?} {what:?} {second:?} {then:?}");
             drop(held);
-            let again = motions.hold().begin(keys(second), then);
+            let again = locks.hold().begin(keys(second), then);
             assert!(again.unwrap().is_some());
-            assert!(motions.state.lock().motions.is_empty());
+            assert!(locks.state.lock().locks.is_empty());
         }
     }
 
     #[test]
     fn what_is_below_a_name_in_motion_is_not_at_rest() {
-        let motions = Motions::default();
+        let locks = KeyLocks::default();
         let keys = keys(&["a/b", "c"]);
-        let held = motions.hold().begin(keys, Moving::Rename).unwrap();
+        let held = locks.hold().begin(keys, Moving::Rename).unwrap();
         for (key, is_at_rest) in [
             ("a/b", false),
             ("a/b/x", false),
@@ -245,17 +245,17 @@ mod tests {
             ("x/a/b", true),
         ] {
             let key = Key::parse(key).unwrap();
-            let checked = motions.hold().check(&key);
+            let checked = locks.hold().check(&key);
             assert_eq!(checked.is_ok(), is_at_rest, "{key}");
         }
         drop(held);
-        assert!(motions.hold().check(&Key::parse("a/b").unwrap()).is_ok());
+        assert!(locks.hold().check(&Key::parse("a/b").unwrap()).is_ok());
     }
 
     #[test]
     fn what_is_above_a_name_in_motion_is_not_still() {
-        let motions = Motions::default();
-        let held = motions.hold().begin(keys(&["a/b/c"]), Moving::Change);
+        let locks = KeyLocks::default();
+        let held = locks.hold().begin(keys(&["a/b/c"]), Moving::Change);
         let held = held.unwrap();
         for (key, is_still) in [
             ("a", false),
@@ -265,11 +265,11 @@ mod tests {
             ("a/bb", true),
         ] {
             let key = Key::parse(key).unwrap();
-            assert_eq!(motions.hold().is_still_below(&key), is_still, "{key}");
+            assert_eq!(locks.hold().is_still_below(&key), is_still, "{key}");
         }
         // Who changes a name keeps nobody from writing it.
-        assert!(motions.hold().check(&keys(&["a/b/c"])[0]).is_ok());
+        assert!(locks.hold().check(&keys(&["a/b/c"])[0]).is_ok());
         drop(held);
-        assert!(motions.hold().is_still_below(&keys(&["a"])[0]));
+        assert!(locks.hold().is_still_below(&keys(&["a"])[0]));
     }
 }

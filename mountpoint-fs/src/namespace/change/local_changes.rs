@@ -1,6 +1,6 @@
 //! Keys that this mount has changed, and when: an answer that S3 was asked for before that is not believed.
 //!
-//! A look-up or a page of a listing may be in the air while a file is removed, made or renamed. What it says was true
+//! A look-up or a page of a listing may be in flight while a file is removed, made or renamed. What it says was true
 //! when it was asked for and is not any more.
 //!
 //! By key, as pages of listings are: a page may be younger than the inode of its directory, which the kernel forgets and
@@ -20,7 +20,7 @@ use crate::sync::Mutex;
 
 /// The changes. The lock guards them alone and no other is taken under it.
 #[derive(Debug)]
-pub(in crate::namespace) struct Changes {
+pub(in crate::namespace) struct LocalChanges {
     /// The latest change, on the mount's clock in nanoseconds: most answers are newer and need no lock.
     latest: AtomicU64,
     age_max: Duration,
@@ -37,7 +37,7 @@ struct Table {
     dropped: Option<Duration>,
 }
 
-impl Changes {
+impl LocalChanges {
     /// For names that are answered for `ttl` at most.
     pub(in crate::namespace) fn new(ttl: Duration) -> Self {
         Self {
@@ -70,13 +70,18 @@ impl Changes {
     }
 
     /// Whether anything may have been changed since `asked`.
-    pub(in crate::namespace) fn outdate_all(&self, asked: Duration) -> bool {
+    pub(in crate::namespace) fn invalidates_all(&self, asked: Duration) -> bool {
         nanos(asked) < self.latest.load(Ordering::Acquire)
     }
 
     /// Whether what S3 said of `name` in the directory `prefix`, when it was asked at `asked`, may have been changed since.
-    pub(in crate::namespace) fn outdate(&self, prefix: &str, name: &str, asked: Duration) -> bool {
-        if !self.outdate_all(asked) {
+    pub(in crate::namespace) fn invalidates(
+        &self,
+        prefix: &str,
+        name: &str,
+        asked: Duration,
+    ) -> bool {
+        if !self.invalidates_all(asked) {
             return false;
         }
         let key = [prefix, name].concat();
@@ -100,13 +105,13 @@ impl Changes {
     }
 
     /// The same for an answer whose age is kept as a moment.
-    pub(in crate::namespace) fn outdate_moment(
+    pub(in crate::namespace) fn invalidates_moment(
         &self,
         prefix: &str,
         name: &str,
         asked: Moment,
     ) -> bool {
-        self.outdate(prefix, name, asked.since_start())
+        self.invalidates(prefix, name, asked.since_start())
     }
 }
 
@@ -140,25 +145,25 @@ mod tests {
 
     #[test]
     fn what_was_asked_before_a_change_is_outdated() {
-        let changes = Changes::new(Duration::ZERO);
+        let changes = LocalChanges::new(Duration::ZERO);
         changes.record("d/a", at(5));
-        assert!(changes.outdate("d/", "a", at(4)));
-        assert!(changes.outdate_moment("d/", "a", at(4).into()));
-        assert!(!changes.outdate("d/", "a", at(5)));
-        assert!(!changes.outdate_moment("d/", "a", at(5).into()));
-        assert!(!changes.outdate("d/", "b", at(4)));
-        assert!(!changes.outdate("d/a/", "b", at(4)));
-        assert!(changes.outdate_all(at(4)));
-        assert!(!changes.outdate_all(at(5)));
-        assert!(!changes.outdate("e/", "a", at(4)));
-        assert!(!changes.outdate("", "a", at(4)));
+        assert!(changes.invalidates("d/", "a", at(4)));
+        assert!(changes.invalidates_moment("d/", "a", at(4).into()));
+        assert!(!changes.invalidates("d/", "a", at(5)));
+        assert!(!changes.invalidates_moment("d/", "a", at(5).into()));
+        assert!(!changes.invalidates("d/", "b", at(4)));
+        assert!(!changes.invalidates("d/a/", "b", at(4)));
+        assert!(changes.invalidates_all(at(4)));
+        assert!(!changes.invalidates_all(at(5)));
+        assert!(!changes.invalidates("e/", "a", at(4)));
+        assert!(!changes.invalidates("", "a", at(4)));
         changes.record("d/a", at(6));
-        assert!(changes.outdate("d/", "a", at(5)));
+        assert!(changes.invalidates("d/", "a", at(5)));
     }
 
     #[test]
     fn a_changed_directory_outdates_what_is_below_it() {
-        let changes = Changes::new(Duration::ZERO);
+        let changes = LocalChanges::new(Duration::ZERO);
         changes.record("p/d/", at(5));
         for (prefix, name, expected) in [
             ("p/d/", "a", true),
@@ -170,11 +175,11 @@ mod tests {
             ("d/", "a", false),
         ] {
             assert_eq!(
-                changes.outdate(prefix, name, at(4)),
+                changes.invalidates(prefix, name, at(4)),
                 expected,
                 "{prefix}{name}"
             );
-            assert!(!changes.outdate(prefix, name, at(5)), "{prefix}{name}");
+            assert!(!changes.invalidates(prefix, name, at(5)), "{prefix}{name}");
             assert!(!changes.is_changed(prefix, name, at(4)), "{prefix}{name}");
         }
         changes.record("p/d/a", at(5));
@@ -184,7 +189,7 @@ mod tests {
 
     #[test]
     fn is_bounded_and_forgets_on_the_safe_side() {
-        let changes = Changes::new(Duration::ZERO);
+        let changes = LocalChanges::new(Duration::ZERO);
         changes.record("old", at(1));
         let later = at(2) + CHANGED_NAMES_AGE_MIN;
         for number in 0..2 * CHANGED_NAMES_MAX {
@@ -192,9 +197,9 @@ mod tests {
         }
         assert_eq!(changes.changes.lock().in_order.len(), CHANGED_NAMES_MAX);
         assert_eq!(changes.changes.lock().by_key.len(), CHANGED_NAMES_MAX);
-        assert!(changes.outdate("", "old", at(0)));
-        assert!(changes.outdate("", "0", at(1)));
+        assert!(changes.invalidates("", "old", at(0)));
+        assert!(changes.invalidates("", "0", at(1)));
         assert!(!changes.is_changed("", "0", at(1)), "it is not known");
-        assert!(!changes.outdate("", "0", later));
+        assert!(!changes.invalidates("", "0", later));
     }
 }

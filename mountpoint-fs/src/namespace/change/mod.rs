@@ -13,7 +13,7 @@ mod local_changes;
 mod written;
 
 pub use change::NameChange;
-pub use key_locks::InMotion;
-pub(super) use key_locks::Motions;
-pub(super) use local_changes::Changes;
+pub use key_locks::KeyLockGuard;
+pub(super) use key_locks::KeyLocks;
+pub(super) use local_changes::LocalChanges;
 pub use written::{Created, Readers, being_written};

@@ -27,7 +27,7 @@ impl Namespace {
         progress: &Arc<Progress>,
     ) -> Result<Created, FsError> {
         let name = names::parse(name)?;
-        let at_rest = self.motions.hold();
+        let at_rest = self.key_locks.hold();
         let prefix = self.table.directory_prefix(parent)?;
         let key = names::file_key(&prefix, name)?;
         at_rest.check(&key)?;
@@ -38,8 +38,8 @@ impl Namespace {
             .create_written(parent, name, progress, observed)?;
         drop(at_rest);
         let now = self.clock.now();
-        self.changes.record(key.as_str(), now);
-        self.crowds.made(&prefix, now);
+        self.local_changes.record(key.as_str(), now);
+        self.lookup_batching.made(&prefix, now);
         Ok(Created {
             entry: self.entry(made.ino, &made.found, self.config.ttl),
             is_unasked: self.is_unasked(&key),
@@ -57,7 +57,7 @@ impl Namespace {
         progress: &Arc<Progress>,
         readers: Readers,
     ) -> Result<(Key, Version), FsError> {
-        let at_rest = self.motions.hold();
+        let at_rest = self.key_locks.hold();
         let view = self.table.view(ino)?;
         let Found::File(version) = view.found else {
             return Err(FsError::IsADirectory);
@@ -83,7 +83,7 @@ impl Namespace {
         (ino, key): (InodeNo, &Key),
         progress: &Arc<Progress>,
     ) -> Result<(), FsError> {
-        let at_rest = self.motions.hold();
+        let at_rest = self.key_locks.hold();
         let view = self.table.view(ino)?;
         let prefix = self.table.directory_prefix(view.parent)?;
         if self.table.is_gone(ino, progress) || names::file_key(&prefix, &view.name)? != *key {
@@ -119,7 +119,7 @@ impl Namespace {
         {
             self.recent.changed(&prefix, &view.name);
             if let Ok(key) = names::file_key(&prefix, &view.name) {
-                self.changes.record(key.as_str(), self.clock.now());
+                self.local_changes.record(key.as_str(), self.clock.now());
                 self.details.forget(&key);
             }
         }

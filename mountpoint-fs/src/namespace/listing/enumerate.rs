@@ -37,16 +37,16 @@ impl Namespace {
         listed: &Listed,
         page: &Page,
     ) -> Standing {
-        if !self.changes.outdate_all(page.asked) {
+        if !self.local_changes.invalidates_all(page.asked) {
             return Standing::AsListed;
         }
         let name = &*listed.name;
         let prefix = self.table.directory_prefix(directory);
         let moved_to = prefix.ok().filter(|prefix| prefix != listed_in);
-        if moved_to.is_none() && !self.changes.outdate(listed_in, name, page.asked) {
+        if moved_to.is_none() && !self.local_changes.invalidates(listed_in, name, page.asked) {
             return Standing::AsListed;
         }
-        let is_changed = |prefix: &str| self.changes.is_changed(prefix, name, page.asked);
+        let is_changed = |prefix: &str| self.local_changes.is_changed(prefix, name, page.asked);
         let is_changed = is_changed(listed_in) || moved_to.as_deref().is_some_and(is_changed);
         if is_changed && self.table.child(directory, name).is_none() {
             Standing::Changed
@@ -93,7 +93,7 @@ impl Namespace {
     fn take_ahead(&self, prefix: &str) -> Option<Arc<Page>> {
         let now = self.clock.now();
         let page = self.walks.take(prefix, now, self.config.ttl)?;
-        (!self.changes.outdate_all(page.asked)).then_some(page)
+        (!self.local_changes.invalidates_all(page.asked)).then_some(page)
     }
 
     /// Lists the directory `parent` and all below it, from its subdirectory `first` on, as far as one page goes.

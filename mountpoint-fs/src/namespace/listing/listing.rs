@@ -11,7 +11,7 @@
 //! keys (directory buckets), page `k` is always asked for with the same token.
 //!
 //! Not shared: an open directory's lock is around it. A future of it may be dropped at any await: the requests stay
-//! in the air and the next call waits for the same.
+//! in flight and the next call waits for the same.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -42,7 +42,7 @@ pub struct Listing {
     number: ListingNo,
     /// What has not been read yet.
     ranges: Ranges,
-    in_the_air: Vec<InTheAir>,
+    in_flight: Vec<InFlight>,
     /// How to ask again for each page that was read.
     starts: Vec<Start>,
     /// Files of the last page that was read that the next one may shadow; see [`merge`].
@@ -74,7 +74,7 @@ struct Start {
 }
 
 /// A request for the next page of a range.
-struct InTheAir {
+struct InFlight {
     range: RangeId,
     from: From,
     asked: Duration,
@@ -110,7 +110,7 @@ impl Listing {
                 hidden: Arc::clone(hidden),
             },
             number: ListingNo::next(),
-            in_the_air: Vec::new(),
+            in_flight: Vec::new(),
             starts: Vec::new(),
             held_back: Vec::new(),
             ready: None,
@@ -122,12 +122,12 @@ impl Listing {
     }
 
     /// Starts over: pages read from now on show the bucket as it is now. A first page that nobody has seen yet
-    /// stays in the air.
+    /// stays in flight.
     pub fn rewind(&mut self) {
         if !self.starts.is_empty() {
             self.number = ListingNo::next();
             self.ranges = Ranges::new(self.source.client.lists_in_order());
-            self.in_the_air.clear();
+            self.in_flight.clear();
             self.starts.clear();
             self.held_back.clear();
             self.held.clear();
@@ -284,13 +284,13 @@ impl Listing {
     /// comes to next; others are asked for again when the reader gets there.
     fn pump(&mut self, context: &mut Context<'_>) -> Result<(), FsError> {
         let mut index = 0;
-        while index < self.in_the_air.len() {
-            let polled = self.in_the_air[index].answer.poll_unpin(context);
+        while index < self.in_flight.len() {
+            let polled = self.in_flight[index].answer.poll_unpin(context);
             let Poll::Ready(answer) = polled else {
                 index += 1;
                 continue;
             };
-            let request = self.in_the_air.swap_remove(index);
+            let request = self.in_flight.swap_remove(index);
             self.take_in(request, answer)?;
             index = 0;
         }
@@ -302,7 +302,7 @@ impl Listing {
             let (asked, mut answer) = self.source.ask(&from);
             // A client may begin with the first poll.
             let polled = answer.poll_unpin(context);
-            let request = InTheAir {
+            let request = InFlight {
                 range,
                 from,
                 asked,
@@ -310,17 +310,17 @@ impl Listing {
             };
             match polled {
                 Poll::Ready(answer) => self.take_in(request, answer)?,
-                Poll::Pending => self.in_the_air.push(request),
+                Poll::Pending => self.in_flight.push(request),
             }
         }
     }
 
     fn take_in(
         &mut self,
-        request: InTheAir,
+        request: InFlight,
         answer: Result<ListOutput, ClientError>,
     ) -> Result<(), FsError> {
-        let InTheAir {
+        let InFlight {
             range, from, asked, ..
         } = request;
         let is_awaited = self.ranges.is_awaited(range);
@@ -339,7 +339,7 @@ impl Listing {
             }
             tracing::debug!("listing ahead failed: {error}");
         }
-        self.in_the_air
+        self.in_flight
             .retain(|request| self.ranges.has(request.range));
         Ok(())
     }
@@ -492,7 +492,7 @@ impl AheadBudget {
         }
     }
 
-    /// Pages that are held ahead or in the air now.
+    /// Pages that are held ahead or in flight now.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.0.load(Ordering::Relaxed)
@@ -522,10 +522,10 @@ impl fmt::Debug for Listing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "Listing({:?}, {} pages read, {} requests in the air)",
+            "Listing({:?}, {} pages read, {} requests in flight)",
             self.source.prefix,
             self.starts.len(),
-            self.in_the_air.len()
+            self.in_flight.len()
         )
     }
 }

@@ -20,6 +20,6 @@ mod unrepresentable;
 pub use enumerate::Standing;
 pub use listing::{AheadBudget, Listing};
 pub use page::{Listed, Page};
-pub use siblings::FileBehind;
+pub use siblings::NextSibling;
 pub(super) use tree_walk::Walks;
 pub(super) use unrepresentable::{HiddenKeys, News, without_etag};

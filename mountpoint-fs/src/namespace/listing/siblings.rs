@@ -11,7 +11,7 @@ use crate::operation::InodeNo;
 
 /// A file that a listing shows behind another.
 #[derive(Clone, Debug)]
-pub struct FileBehind {
+pub struct NextSibling {
     /// Its name.
     pub name: Arc<str>,
     /// Its object.
@@ -26,7 +26,7 @@ impl Namespace {
     /// The files behind `name` in the directory of the file `ino`, in order of name: at most `count`. Fewer where
     /// no listing that is valid shows more. Asks nobody.
     #[must_use]
-    pub fn files_behind(&self, ino: InodeNo, name: &str, count: usize) -> Vec<FileBehind> {
+    pub fn files_behind(&self, ino: InodeNo, name: &str, count: usize) -> Vec<NextSibling> {
         let Ok(view) = self.table.view(ino) else {
             return Vec::new();
         };
@@ -41,9 +41,11 @@ impl Namespace {
             };
             let name = entry.listed.name;
             let key = names::file_key(&prefix, &name).ok()?;
-            let is_changed = self.changes.outdate_moment(&prefix, &name, entry.asked);
+            let is_changed = self
+                .local_changes
+                .invalidates_moment(&prefix, &name, entry.asked);
             let is_unread = !is_changed && self.table.is_unread(view.parent, &name, &version);
-            Some(FileBehind {
+            Some(NextSibling {
                 is_unread: is_unread && !version.is_archived,
                 name,
                 key,

@@ -267,7 +267,7 @@ mod tests {
         assert_eq!((state.names, state.in_order.len()), (0, 0));
     }
 
-    /// It was in the air while the directory was listed by itself.
+    /// It was in flight while the directory was listed by itself.
     #[test]
     fn a_directory_gets_no_older() {
         let walks = Walks::default();

@@ -19,13 +19,13 @@ use crate::namespace::namespace::Namespace;
 use crate::operation::{InodeNo, Purpose};
 
 /// Whether the call that looks a name up is to make a file of it: found out once, and only if that matters.
-pub(in crate::namespace) struct Makes<'a> {
+pub(in crate::namespace) struct CreateIntent<'a> {
     purpose: &'a dyn Purpose,
     name: &'a str,
     known: Option<bool>,
 }
 
-impl<'a> Makes<'a> {
+impl<'a> CreateIntent<'a> {
     pub(in crate::namespace) fn new(purpose: &'a dyn Purpose, name: &'a str) -> Self {
         Self {
             purpose,
@@ -50,7 +50,7 @@ impl Namespace {
         parent: InodeNo,
         prefix: &str,
         name: &str,
-        makes: &mut Makes<'_>,
+        makes: &mut CreateIntent<'_>,
     ) -> Option<Duration> {
         self.known_absent(parent, prefix, name)?;
         if !makes.is_so().await || self.is_moved(parent, prefix) {
@@ -69,21 +69,21 @@ impl Namespace {
         let key = names::file_key(prefix, name).ok()?;
         let listed = self.recent.absent(prefix, name, self.now(), age_max);
         let asked = listed.max(self.told_absent(&key))?;
-        let is_outdated = self.changes.outdate(prefix, name, asked)
+        let is_outdated = self.local_changes.invalidates(prefix, name, asked)
             || self.table.is_known_since(parent, name, asked.into());
         (!is_outdated).then_some(asked)
     }
 
     /// When S3 was asked that knew nothing of `key` alone, if that is not too old for who makes something of it.
     fn told_absent(&self, key: &Key) -> Option<Duration> {
-        let Absence { asked, .. } = self.absences.of(key.as_str())?;
+        let Absence { asked, .. } = self.negative.of(key.as_str())?;
         let age = self.clock.now().saturating_sub(asked);
         (age < self.config.maker_ttl).then_some(asked)
     }
 
     /// Whether who makes the file `key` was told that it is absent without S3 being asked then.
     pub(in crate::namespace) fn is_unasked(&self, key: &Key) -> bool {
-        self.absences.may_be_remembered(key.as_str())
+        self.negative.may_be_remembered(key.as_str())
     }
 
     /// A directory is made of `key`, which is a name of the directory `prefix`: where nothing was, nothing is below it.
@@ -92,7 +92,7 @@ impl Namespace {
         else {
             return;
         };
-        if !self.changes.outdate(prefix, name, asked) {
+        if !self.local_changes.invalidates(prefix, name, asked) {
             let page = Arc::new(Page::whole(Vec::new(), asked));
             let valid_until = (asked + self.config.ttl).into();
             self.recent

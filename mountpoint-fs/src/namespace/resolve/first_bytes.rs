@@ -17,12 +17,12 @@ use crate::sync::Mutex;
 
 /// What lookups brought along. The lock guards them alone and no other is taken under it.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct Fronts(Mutex<Held>);
+pub(in crate::namespace) struct FirstBytesCache(Mutex<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
     /// The oldest is the first.
-    fronts: VecDeque<Kept>,
+    first_bytes: VecDeque<Kept>,
     eagerness: Eagerness,
     /// Until when none are asked for, because they could not be had.
     failed_until: Option<Moment>,
@@ -42,14 +42,14 @@ impl Held {
     }
 }
 
-impl Fronts {
+impl FirstBytesCache {
     /// Whether a lookup had better bring the first bytes along. It is to be asked once for each that does.
     pub(in crate::namespace) fn spend(&self, now: Moment) -> bool {
         let mut held = self.0.lock();
         held.can_be_had(now) && held.eagerness.spend()
     }
 
-    /// Whether [`Fronts::spend`] would say so.
+    /// Whether [`FirstBytesCache::spend`] would say so.
     pub(in crate::namespace) fn are_worth_it(&self, now: Moment) -> bool {
         let held = self.0.lock();
         held.can_be_had(now) && held.eagerness.is_worth_it()
@@ -72,11 +72,11 @@ impl Fronts {
             return;
         }
         let mut held = self.0.lock();
-        held.fronts.retain(|kept| kept.ino != ino);
-        if held.fronts.len() == FRONTS_MAX {
-            held.fronts.pop_front();
+        held.first_bytes.retain(|kept| kept.ino != ino);
+        if held.first_bytes.len() == FRONTS_MAX {
+            held.first_bytes.pop_front();
         }
-        held.fronts.push_back(Kept {
+        held.first_bytes.push_back(Kept {
             ino,
             etag: etag.clone(),
             bytes: bytes.clone(),
@@ -92,8 +92,8 @@ impl Fronts {
         is_fresh: bool,
     ) -> Option<Bytes> {
         let mut held = self.0.lock();
-        let index = held.fronts.iter().position(|kept| kept.ino == ino);
-        let kept = index.and_then(|index| held.fronts.remove(index));
+        let index = held.first_bytes.iter().position(|kept| kept.ino == ino);
+        let kept = index.and_then(|index| held.first_bytes.remove(index));
         let kept = kept.filter(|kept| kept.etag == *etag);
         if is_fresh || kept.is_some() {
             held.eagerness.earn();
@@ -103,7 +103,7 @@ impl Fronts {
 
     /// Drops what nobody has taken in time.
     pub(in crate::namespace) fn expire(&self, now: Moment) {
-        self.0.lock().fronts.retain(|kept| kept.until > now);
+        self.0.lock().first_bytes.retain(|kept| kept.until > now);
     }
 }
 
@@ -154,42 +154,42 @@ mod tests {
 
     #[test]
     fn bytes_are_taken_once_by_the_version_they_are_of() {
-        let fronts = Fronts::default();
-        let keep = || fronts.keep(InodeNo(7), &etag(), &Bytes::from_static(b"x"), at(1));
+        let first_bytes = FirstBytesCache::default();
+        let keep = || first_bytes.keep(InodeNo(7), &etag(), &Bytes::from_static(b"x"), at(1));
         keep();
-        assert_eq!(fronts.take(InodeNo(8), &etag(), true), None);
-        let taken = fronts.take(InodeNo(7), &etag(), true);
+        assert_eq!(first_bytes.take(InodeNo(8), &etag(), true), None);
+        let taken = first_bytes.take(InodeNo(7), &etag(), true);
         assert_eq!(taken.as_deref(), Some(&b"x"[..]));
-        assert_eq!(fronts.take(InodeNo(7), &etag(), true), None);
+        assert_eq!(first_bytes.take(InodeNo(7), &etag(), true), None);
         keep();
         let other = ETag::from_header("\"f\"");
-        assert_eq!(fronts.take(InodeNo(7), &other, true), None);
-        assert_eq!(fronts.take(InodeNo(7), &etag(), true), None);
+        assert_eq!(first_bytes.take(InodeNo(7), &other, true), None);
+        assert_eq!(first_bytes.take(InodeNo(7), &etag(), true), None);
         keep();
-        fronts.expire(at(1));
-        assert_eq!(fronts.take(InodeNo(7), &etag(), true), None);
+        first_bytes.expire(at(1));
+        assert_eq!(first_bytes.take(InodeNo(7), &etag(), true), None);
     }
 
     #[test]
     fn where_they_cannot_be_had_they_are_not_asked_for() {
-        let fronts = Fronts::default();
-        assert!(fronts.spend(at(0)));
-        fronts.failed(at(1));
+        let first_bytes = FirstBytesCache::default();
+        assert!(first_bytes.spend(at(0)));
+        first_bytes.failed(at(1));
         let later = at(1 + FRONT_FAILED_AGE.as_secs());
         for (now, expected) in [(at(1), false), (at(60), false), (later, true)] {
-            assert_eq!(fronts.are_worth_it(now), expected);
-            assert_eq!(fronts.spend(now), expected);
+            assert_eq!(first_bytes.are_worth_it(now), expected);
+            assert_eq!(first_bytes.spend(now), expected);
         }
     }
 
     #[test]
     fn they_are_bounded() {
-        let fronts = Fronts::default();
+        let first_bytes = FirstBytesCache::default();
         for number in 0..3 * FRONTS_MAX as u64 {
-            fronts.keep(InodeNo(number), &etag(), &Bytes::from_static(b"x"), at(1));
+            first_bytes.keep(InodeNo(number), &etag(), &Bytes::from_static(b"x"), at(1));
         }
-        assert_eq!(fronts.0.lock().fronts.len(), FRONTS_MAX);
-        assert_eq!(fronts.take(InodeNo(0), &etag(), false), None);
+        assert_eq!(first_bytes.0.lock().first_bytes.len(), FRONTS_MAX);
+        assert_eq!(first_bytes.take(InodeNo(0), &etag(), false), None);
     }
 
     /// `s`: a lookup brings bytes along; `-`: it would not; `o`: an open follows a lookup.

@@ -5,7 +5,7 @@
 //! listed instead: one request for the name in question and up to 999 others. Where that turns out to answer few of
 //! the lookups that follow (random names of a huge directory), it is done ever less often.
 //!
-//! [`Crowd`] is pure. [`Crowds`] keeps one for each directory, and is bounded by [`CROWDS_MAX`].
+//! [`DirectoryLookups`] is pure. [`LookupBatching`] keeps one for each directory, and is bounded by [`CROWDS_MAX`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ pub(in crate::namespace) enum Expected {
     New,
 }
 
-/// All crowds. The lock guards the map and the crowds in it; no other is taken under it.
+/// One entry for each directory. The lock guards the map and what is in it; no other is taken under it.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct Crowds(Mutex<HashMap<Arc<str>, Crowd>>);
+pub(in crate::namespace) struct LookupBatching(Mutex<HashMap<Arc<str>, DirectoryLookups>>);
 
-impl Crowds {
+impl LookupBatching {
     /// A lookup in the directory `prefix` was answered without a request.
     pub(in crate::namespace) fn hit(&self, prefix: &str, now: Duration) {
         if let Some(crowd) = self.0.lock().get_mut(prefix) {
@@ -67,25 +67,30 @@ impl Crowds {
 
     /// Whether files are being made in the directory `prefix`, one after the other.
     pub(in crate::namespace) fn is_making(&self, prefix: &str, now: Duration) -> bool {
-        let crowds = self.0.lock();
-        let is_making = |crowd: &Crowd| crowd.is_making() && !crowd.is_over(now);
-        crowds.get(prefix).is_some_and(is_making)
+        let directories = self.0.lock();
+        let is_making = |crowd: &DirectoryLookups| crowd.is_making() && !crowd.is_over(now);
+        directories.get(prefix).is_some_and(is_making)
     }
 
     /// Does something with the crowd of the directory `prefix`, which is a new one if there is none.
-    fn with<T>(&self, prefix: &str, now: Duration, with: impl FnOnce(&mut Crowd) -> T) -> T {
-        let mut crowds = self.0.lock();
-        if let Some(crowd) = crowds.get_mut(prefix) {
+    fn with<T>(
+        &self,
+        prefix: &str,
+        now: Duration,
+        with: impl FnOnce(&mut DirectoryLookups) -> T,
+    ) -> T {
+        let mut directories = self.0.lock();
+        if let Some(crowd) = directories.get_mut(prefix) {
             return with(crowd);
         }
-        if crowds.len() >= CROWDS_MAX {
-            crowds.retain(|_, crowd| !crowd.is_over(now));
-            if crowds.len() >= CROWDS_MAX {
-                crowds.clear();
+        if directories.len() >= CROWDS_MAX {
+            directories.retain(|_, crowd| !crowd.is_over(now));
+            if directories.len() >= CROWDS_MAX {
+                directories.clear();
             }
         }
-        let crowd = crowds.entry(Arc::from(prefix));
-        with(crowd.or_insert_with(|| Crowd::new(now)))
+        let crowd = directories.entry(Arc::from(prefix));
+        with(crowd.or_insert_with(|| DirectoryLookups::new(now)))
     }
 
     /// A name of the directory `prefix` was taken for a directory: it was one, or not.
@@ -113,7 +118,7 @@ impl Crowds {
 
 /// Lookups of one directory's names.
 #[derive(Debug)]
-struct Crowd {
+struct DirectoryLookups {
     /// Lookups that needed a request, since the directory was last listed for them.
     misses: u32,
     /// Lookups that were answered by what was known, since then.
@@ -148,7 +153,7 @@ struct Run {
     is_open: bool,
 }
 
-impl Crowd {
+impl DirectoryLookups {
     fn new(now: Duration) -> Self {
         Self {
             misses: 0,
@@ -248,7 +253,7 @@ mod tests {
     #[track_caller]
     fn check(steps: &str) {
         let mut now = Duration::ZERO;
-        let mut crowd = Crowd::new(now);
+        let mut crowd = DirectoryLookups::new(now);
         for (index, step) in steps.chars().enumerate() {
             match step {
                 'h' => crowd.hit(now),
@@ -332,38 +337,38 @@ mod tests {
 
     #[test]
     fn nobody_makes_files_any_more_when_it_is_over() {
-        let crowds = Crowds::default();
+        let lookup_batching = LookupBatching::default();
         for _ in 0..MAKER_RUN {
-            assert!(!crowds.is_making("d/", Duration::ZERO));
-            crowds.miss("d/", Expected::New, Duration::ZERO);
-            crowds.made("d/", Duration::ZERO);
+            assert!(!lookup_batching.is_making("d/", Duration::ZERO));
+            lookup_batching.miss("d/", Expected::New, Duration::ZERO);
+            lookup_batching.made("d/", Duration::ZERO);
         }
-        assert!(crowds.is_making("d/", FILE_TTL));
-        assert!(!crowds.is_making("d/", FILE_TTL + Duration::from_nanos(1)));
-        assert!(!crowds.is_making("e/", Duration::ZERO));
+        assert!(lookup_batching.is_making("d/", FILE_TTL));
+        assert!(!lookup_batching.is_making("d/", FILE_TTL + Duration::from_nanos(1)));
+        assert!(!lookup_batching.is_making("e/", Duration::ZERO));
     }
 
     #[test]
     fn a_wrong_guess_is_remembered_until_a_right_one() {
-        let crowds = Crowds::default();
-        crowds.miss("d/", Expected::Anything, Duration::ZERO);
-        assert!(!crowds.was_wrong("d/"));
-        crowds.guessed("d/", false);
-        crowds.miss("d/", Expected::Anything, FILE_TTL * 9);
-        assert!(crowds.was_wrong("d/"));
-        crowds.guessed("d/", true);
-        assert!(!crowds.was_wrong("d/"));
+        let lookup_batching = LookupBatching::default();
+        lookup_batching.miss("d/", Expected::Anything, Duration::ZERO);
+        assert!(!lookup_batching.was_wrong("d/"));
+        lookup_batching.guessed("d/", false);
+        lookup_batching.miss("d/", Expected::Anything, FILE_TTL * 9);
+        assert!(lookup_batching.was_wrong("d/"));
+        lookup_batching.guessed("d/", true);
+        assert!(!lookup_batching.was_wrong("d/"));
     }
 
     #[test]
     fn directories_are_bounded() {
-        let crowds = Crowds::default();
+        let lookup_batching = LookupBatching::default();
         for number in 0..3 * CROWDS_MAX {
-            crowds.miss(&number.to_string(), Expected::Anything, Duration::ZERO);
+            lookup_batching.miss(&number.to_string(), Expected::Anything, Duration::ZERO);
         }
-        assert!(crowds.0.lock().len() <= CROWDS_MAX);
-        crowds.hit("nobody", Duration::ZERO);
-        crowds.guessed("nobody", false);
-        assert!(!crowds.was_wrong("nobody"));
+        assert!(lookup_batching.0.lock().len() <= CROWDS_MAX);
+        lookup_batching.hit("nobody", Duration::ZERO);
+        lookup_batching.guessed("nobody", false);
+        assert!(!lookup_batching.was_wrong("nobody"));
     }
 }

@@ -17,12 +17,12 @@ mod resolve;
 mod single_flight;
 mod strategy;
 
-pub(super) use create_intent::Makes;
-pub(super) use first_bytes::Fronts;
-pub(super) use lookup_batching::Crowds;
-pub(super) use negative::{Absence, Absences};
+pub(super) use create_intent::CreateIntent;
+pub(super) use first_bytes::FirstBytesCache;
+pub(super) use lookup_batching::LookupBatching;
+pub(super) use negative::{Absence, NegativeCache};
 pub(super) use prefix_listing::Subtree;
 pub(super) use probe::Answer;
 pub(super) use resolve::Gathering;
-pub(super) use single_flight::Joins;
+pub(super) use single_flight::SingleFlight;
 pub(super) use strategy::Siblings;

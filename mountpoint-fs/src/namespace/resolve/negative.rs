@@ -15,7 +15,7 @@ use crate::sync::Mutex;
 
 /// The names, by key. The lock guards them alone and no other is taken under it.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct Absences(Mutex<Table>);
+pub(in crate::namespace) struct NegativeCache(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -45,7 +45,7 @@ impl Absence {
     }
 }
 
-impl Absences {
+impl NegativeCache {
     /// Somebody is told that nothing has `key`.
     pub(in crate::namespace) fn told(&self, key: &str, absence: Absence) {
         let mut table = self.0.lock();
@@ -90,42 +90,42 @@ mod tests {
 
     #[test]
     fn the_last_word_counts() {
-        let absences = Absences::default();
-        assert_eq!(absences.of("d/a"), None);
-        absences.told("d/a", asked(1));
-        absences.told("d/b", asked(2));
-        absences.told("d/a", asked(9));
-        assert_eq!(absences.of("d/a"), Some(asked(9)));
-        assert_eq!(absences.of("d/b"), Some(asked(2)));
-        assert_eq!(absences.of("d/"), None);
+        let negative = NegativeCache::default();
+        assert_eq!(negative.of("d/a"), None);
+        negative.told("d/a", asked(1));
+        negative.told("d/b", asked(2));
+        negative.told("d/a", asked(9));
+        assert_eq!(negative.of("d/a"), Some(asked(9)));
+        assert_eq!(negative.of("d/b"), Some(asked(2)));
+        assert_eq!(negative.of("d/"), None);
     }
 
     #[test]
     fn is_bounded_and_forgets_the_oldest() {
-        let absences = Absences::default();
+        let negative = NegativeCache::default();
         for number in 0..2 * ABSENT_NAMES_MAX {
-            absences.told(&number.to_string(), asked(1));
-            absences.told(&number.to_string(), asked(2));
+            negative.told(&number.to_string(), asked(1));
+            negative.told(&number.to_string(), asked(2));
         }
-        let table = absences.0.lock();
+        let table = negative.0.lock();
         assert_eq!(table.in_order.len(), ABSENT_NAMES_MAX);
         assert_eq!(table.by_key.len(), ABSENT_NAMES_MAX);
         drop(table);
-        assert_eq!(absences.of("0"), None);
-        assert!(!absences.may_be_remembered("0"), "none was");
-        assert_eq!(absences.of(&ABSENT_NAMES_MAX.to_string()), Some(asked(2)));
+        assert_eq!(negative.of("0"), None);
+        assert!(!negative.may_be_remembered("0"), "none was");
+        assert_eq!(negative.of(&ABSENT_NAMES_MAX.to_string()), Some(asked(2)));
     }
 
     #[test]
     fn what_was_remembered_and_dropped_may_be_any() {
-        let absences = Absences::default();
-        absences.told("remembered", asked(9));
-        assert!(absences.may_be_remembered("remembered"));
+        let negative = NegativeCache::default();
+        negative.told("remembered", asked(9));
+        assert!(negative.may_be_remembered("remembered"));
         for number in 0..ABSENT_NAMES_MAX {
-            assert!(!absences.may_be_remembered("nobody asked"));
-            absences.told(&number.to_string(), asked(1));
+            assert!(!negative.may_be_remembered("nobody asked"));
+            negative.told(&number.to_string(), asked(1));
         }
-        assert!(absences.may_be_remembered("remembered"));
-        assert!(!absences.may_be_remembered("1"), "S3 was asked");
+        assert!(negative.may_be_remembered("remembered"));
+        assert!(!negative.may_be_remembered("1"), "S3 was asked");
     }
 }

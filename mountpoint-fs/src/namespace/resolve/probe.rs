@@ -4,7 +4,7 @@
 //! rule shows what is below a directory too. Where more keys come between the object and what is below it (`a-1/…`
 //! between `a` and `a/…`) than the request asks for, a second one settles it. So what is likely to be a directory is
 //! asked for by what is below it, and what is likely to be a file by its first bytes and what would be below it, both at
-//! once: that takes one step, whatever else there is. See [`Plan`]. A directory bucket lists whole directories only.
+//! once: that takes one step, whatever else there is. See [`ProbeStrategy`]. A directory bucket lists whole directories only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use mountpoint_client::types::{Front, Key, ListOutput, ListRequest, ObjectDetail
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient, Pending};
 
 use super::prefix_listing::{Below, Subtree, Verdict};
-use super::strategy::Plan;
+use super::strategy::ProbeStrategy;
 use crate::clock::Clock;
 use crate::config::limits::{FRONT_LEN, LOOKUP_KEYS};
 use crate::namespace::listing::without_etag;
@@ -64,7 +64,7 @@ pub(in crate::namespace) async fn find(
     clock: &Clock,
     directory: &str,
     key: &Key,
-    plan: Plan,
+    plan: ProbeStrategy,
     wants_front: impl FnOnce() -> bool,
 ) -> Result<Seen, FsError> {
     let is_ordered = client.lists_in_order();
@@ -73,7 +73,7 @@ pub(in crate::namespace) async fn find(
         return object(client, clock, directory, key).await;
     };
     match plan {
-        Plan::Directory => {
+        ProbeStrategy::Directory => {
             let listed = client.list(keys_from(&own)).await?;
             let heard = clock.now();
             if let Some(seen) = directory_of(&listed, &own, is_ordered, heard) {
@@ -88,7 +88,7 @@ pub(in crate::namespace) async fn find(
             let seen = front_of(client, clock, directory, key, front, front_heard).await?;
             Ok(seen.heard_at(heard))
         }
-        Plan::File => {
+        ProbeStrategy::File => {
             let (listing, front) = (client.list(keys_from(&own)), client.front(key, FRONT_LEN));
             let (heard, front_heard, front) = match select(listing, front).await {
                 Either::Left((listed, front)) => {
@@ -111,8 +111,10 @@ pub(in crate::namespace) async fn find(
             let seen = front_of(client, clock, directory, key, front, front_heard).await?;
             Ok(seen.heard_at(heard))
         }
-        Plan::Name if is_ordered => find_by_name(client, clock, directory, key, Some(&own)).await,
-        Plan::Name => find_in_directory_bucket(client, clock, key, own).await,
+        ProbeStrategy::Name if is_ordered => {
+            find_by_name(client, clock, directory, key, Some(&own)).await
+        }
+        ProbeStrategy::Name => find_in_directory_bucket(client, clock, key, own).await,
     }
 }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use mountpoint_client::types::ListRequest;
 
-use super::create_intent::Makes;
+use super::create_intent::CreateIntent;
 use super::lookup_batching::{Ask, Expected};
 use super::negative::Absence;
 use super::prefix_listing::Subtree;
 use super::probe::{self, Answer};
-use super::strategy::{Plan, Siblings};
+use super::strategy::{ProbeStrategy, Siblings};
 use crate::config::limits::{LIST_PAGE_KEYS, LOOKUP_KEYS, OPEN_FRESH_MAX};
 use crate::namespace::listing::cache::RecentEntry;
 use crate::namespace::listing::page::Page;
@@ -35,14 +35,15 @@ impl Namespace {
     /// What else the answer tells is kept for other lookups.
     async fn find(&self, parent: InodeNo, prefix: &str, name: &str) -> Result<Answer, FsError> {
         let key = names::file_key(prefix, name)?;
-        let is_in_the_air = self.lookups.is_in_the_air(&key);
-        let (plan, wants_front) = if is_in_the_air {
-            (Plan::Name, false)
+        let is_in_flight = self.lookups.is_in_flight(&key);
+        let (plan, wants_front) = if is_in_flight {
+            (ProbeStrategy::Name, false)
         } else {
             self.plan(parent, prefix, name)
         };
         let begin = || {
-            let (crowds, fronts) = (Arc::clone(&self.crowds), Arc::clone(&self.fronts));
+            let lookup_batching = Arc::clone(&self.lookup_batching);
+            let first_bytes = Arc::clone(&self.first_bytes);
             let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
             let (recent, ttl) = (Arc::clone(&self.recent), self.config.ttl);
             let (key, prefix) = (key.clone(), prefix.to_owned());
@@ -50,19 +51,19 @@ impl Namespace {
             let was_file = is_posix && self.table.child_kind(parent, name) == Some(FileKind::File);
             async move {
                 let asked = clock.now();
-                let spend = || wants_front && fronts.spend(clock.now().into());
-                let found = lookup::find(&client, &clock, &prefix, &key, plan, spend);
+                let spend = || wants_front && first_bytes.spend(clock.now().into());
+                let found = probe::find(&client, &clock, &prefix, &key, plan, spend);
                 let described = was_file.then(|| client.head_details(&key));
-                let (seen, described) = lookup::together(&clock, found, described).await?;
+                let (seen, described) = probe::together(&clock, found, described).await?;
                 if seen.front_failed {
-                    fronts.failed(clock.now().into());
+                    first_bytes.failed(clock.now().into());
                 }
                 hidden.looked_up(&key, &seen.without_etag);
-                if seen.found == Some(Found::Directory) || plan == Plan::Directory {
-                    crowds.guessed(&prefix, seen.found == Some(Found::Directory));
+                if seen.found == Some(Found::Directory) || plan == ProbeStrategy::Directory {
+                    lookup_batching.guessed(&prefix, seen.found == Some(Found::Directory));
                 }
                 let (found, posix) = if is_posix {
-                    lookup::carried(&client, &key, seen.found, described).await?
+                    probe::carried(&client, &key, seen.found, described).await?
                 } else {
                     (seen.found, None)
                 };
@@ -102,13 +103,13 @@ impl Namespace {
         if is_own || is_valid {
             return Ok(answer);
         }
-        // Others had asked before: what was written since is not in the answer. Whatever is in the air now is younger.
+        // Others had asked before: what was written since is not in the answer. Whatever is in flight now is younger.
         self.lookups.join(key.clone(), begin).await
     }
 
     /// What to ask first about `name`, and whether first bytes are wanted of a file that it turns out to be. Nothing that
     /// is known already is fetched: the kernel may have it.
-    fn plan(&self, parent: InodeNo, prefix: &str, name: &str) -> (Plan, bool) {
+    fn plan(&self, parent: InodeNo, prefix: &str, name: &str) -> (ProbeStrategy, bool) {
         let at_start = self.root_at_start.get();
         let at_start = at_start.filter(|_| parent == InodeNo::ROOT);
         let at_start = at_start.map(|page| Siblings::of(page, name));
@@ -119,24 +120,24 @@ impl Namespace {
             .or(recent)
             .or(at_start);
         let Some(siblings) = siblings else {
-            return (Plan::Name, false);
+            return (ProbeStrategy::Name, false);
         };
-        if self.crowds.is_making(prefix, self.clock.now()) {
+        if self.lookup_batching.is_making(prefix, self.clock.now()) {
             // It is probably nothing.
-            return (Plan::Name, false);
+            return (ProbeStrategy::Name, false);
         }
         match self.table.child_kind(parent, name) {
-            Some(FileKind::Directory) if !siblings.are_all() => (Plan::Directory, false),
-            Some(_) => (Plan::Name, false),
+            Some(FileKind::Directory) if !siblings.are_all() => (ProbeStrategy::Directory, false),
+            Some(_) => (ProbeStrategy::Name, false),
             None => {
                 // Who has just listed the directory asks what its names are, and opens what is known.
                 let was_listed = self.walks.was_listed(prefix, self.clock.now());
                 let wants_front =
-                    !self.is_posix && !was_listed && self.fronts.are_worth_it(self.now());
-                let was_wrong = self.crowds.was_wrong(prefix);
+                    !self.is_posix && !was_listed && self.first_bytes.are_worth_it(self.now());
+                let was_wrong = self.lookup_batching.was_wrong(prefix);
                 let plan = siblings.plan(name, was_wrong, wants_front);
-                if plan == Plan::File && !self.fronts.spend(self.now()) {
-                    return (Plan::Name, false);
+                if plan == ProbeStrategy::File && !self.first_bytes.spend(self.now()) {
+                    return (ProbeStrategy::Name, false);
                 }
                 (plan, wants_front)
             }
@@ -149,23 +150,23 @@ impl Namespace {
         &self,
         prefix: &Arc<str>,
         name: &str,
-        makes: &mut Makes<'_>,
+        makes: &mut CreateIntent<'_>,
     ) -> Result<Option<Gathering>, FsError> {
-        let is_making = self.crowds.is_making(prefix, self.clock.now());
+        let is_making = self.lookup_batching.is_making(prefix, self.clock.now());
         let makes = is_making && makes.is_so().await;
         if self.is_posix && !makes {
             return Ok(None);
         }
-        let is_asked = self.lookups.is_in_the_air(&names::file_key(prefix, name)?);
+        let is_asked = self.lookups.is_in_flight(&names::file_key(prefix, name)?);
         if is_asked || !self.client.lists_in_order() {
             return Ok(None);
         }
         let began = self.clock.now();
-        let is_in_the_air = self.gatherings.is_in_the_air(&**prefix);
+        let is_in_flight = self.gatherings.is_in_flight(&**prefix);
         let mut stem = name.chars();
         stem.next_back();
         let stem = stem.as_str();
-        let (behind, keys) = if is_in_the_air {
+        let (behind, keys) = if is_in_flight {
             (None, LIST_PAGE_KEYS)
         } else {
             let expected = if makes {
@@ -175,14 +176,14 @@ impl Namespace {
             } else {
                 Expected::Anything
             };
-            match self.crowds.miss(prefix, expected, began) {
+            match self.lookup_batching.miss(prefix, expected, began) {
                 Ask::Name => return Ok(None),
                 Ask::Directory => (None, LIST_PAGE_KEYS),
                 Ask::DirectoryFromName => (Some(stem), LIST_PAGE_KEYS),
                 Ask::Around => (Some(stem), LOOKUP_KEYS),
             }
         };
-        let is_begun = !is_in_the_air;
+        let is_begun = !is_in_flight;
         let begin = || self.list_for_lookups(Arc::clone(prefix), behind.map(str::to_owned), keys);
         match self.gatherings.join(Arc::clone(prefix), begin).await {
             Ok(mut gathering) => {
@@ -202,7 +203,8 @@ impl Namespace {
         keys: u16,
     ) -> impl Future<Output = Result<Gathering, FsError>> + Send + 'static {
         let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
-        let (recent, crowds) = (Arc::clone(&self.recent), Arc::clone(&self.crowds));
+        let (recent, lookup_batching) =
+            (Arc::clone(&self.recent), Arc::clone(&self.lookup_batching));
         let (ttl, hidden) = (self.config.ttl, Arc::clone(&self.hidden));
         async move {
             let asked = clock.now();
@@ -217,7 +219,7 @@ impl Namespace {
             hidden.note(&prefix, &listed);
             let is_last = listed.continuation_token.is_none();
             if !is_last && behind.is_none() {
-                crowds.is_large(&prefix);
+                lookup_batching.is_large(&prefix);
             }
             let subtree = Subtree::new(&prefix, &listed, true);
             let mut below = subtree.below(&prefix);
@@ -249,7 +251,7 @@ impl Namespace {
             let is_contradicted =
                 |found: &Found| self.table.contradicts(parent, name, found, asked.into());
             if self.is_moved(parent, &prefix)
-                || self.changes.outdate(&prefix, name, asked)
+                || self.local_changes.invalidates(&prefix, name, asked)
                 || answer.found.as_ref().is_some_and(is_contradicted)
             {
                 continue;
@@ -283,7 +285,9 @@ impl Namespace {
             return None;
         }
         let recent = self.recent.find(prefix, name, self.now())?;
-        let is_outdated = self.changes.outdate_moment(prefix, name, recent.asked)
+        let is_outdated = self
+            .local_changes
+            .invalidates_moment(prefix, name, recent.asked)
             || self
                 .table
                 .contradicts(parent, name, &recent.listed.found, recent.asked);
@@ -303,7 +307,7 @@ impl Namespace {
             return None;
         }
         let asked = self.recent.absent(prefix, name, self.now(), age_max)?;
-        let is_outdated = self.changes.outdate(prefix, name, asked)
+        let is_outdated = self.local_changes.invalidates(prefix, name, asked)
             || self.table.is_known_since(parent, name, asked.into());
         (!is_outdated).then_some(asked)
     }
@@ -317,7 +321,7 @@ impl Namespace {
             let prefix = self.table.directory_prefix(parent)?;
             names::file_key(&prefix, name)
         });
-        let told = key.ok().and_then(|key| self.absences.of(key.as_str()));
+        let told = key.ok().and_then(|key| self.negative.of(key.as_str()));
         match told {
             Some(Absence {
                 asked,
@@ -356,7 +360,7 @@ impl Namespace {
     ) -> Result<Entry, FsError> {
         let Some(ino) = self.gone(parent, prefix, name, absence.asked) else {
             let key = names::file_key(prefix, name)?;
-            self.absences.told(key.as_str(), absence);
+            self.negative.told(key.as_str(), absence);
             return Err(FsError::NotFound);
         };
         let kept = self.table.admit_kept(ino)?;

@@ -16,24 +16,24 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::sync::Mutex;
 
-/// What is in the air, by what it is about. The lock guards the map only.
-pub(in crate::namespace) struct Joins<K, T> {
-    flights: Mutex<HashMap<K, InTheAir<T>>>,
+/// What is in flight, by what it is about. The lock guards the map only.
+pub(in crate::namespace) struct SingleFlight<K, T> {
+    flights: Mutex<HashMap<K, InFlight<T>>>,
 }
 
-struct InTheAir<T> {
-    flight: Weak<Flight<T>>,
+struct InFlight<T> {
+    flight: Weak<SharedFuture<T>>,
     waiters: usize,
 }
 
-impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Joins<K, T> {
+impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> SingleFlight<K, T> {
     pub(in crate::namespace) fn new() -> Self {
         Self {
             flights: Mutex::new(HashMap::new()),
         }
     }
 
-    /// Waits for the flight about `key` that is in the air; starts `begin` if there is none.
+    /// Waits for the request about `key` that is in flight; starts `begin` if there is none.
     pub(in crate::namespace) async fn join<F>(&self, key: K, begin: impl FnOnce() -> F) -> T
     where
         F: Future<Output = T> + Send + 'static,
@@ -47,12 +47,12 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Joins<K, T> {
                 *waiters += 1;
                 flight
             } else {
-                let flight = Arc::new(Flight::new(begin()));
-                let in_the_air = InTheAir {
+                let flight = Arc::new(SharedFuture::new(begin()));
+                let in_flight = InFlight {
                     flight: Arc::downgrade(&flight),
                     waiters: 1,
                 };
-                flights.insert(key.clone(), in_the_air);
+                flights.insert(key.clone(), in_flight);
                 flight
             }
         };
@@ -65,8 +65,8 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Joins<K, T> {
         waiter.await
     }
 
-    /// Whether a flight about `key` is in the air.
-    pub(in crate::namespace) fn is_in_the_air<Q>(&self, key: &Q) -> bool
+    /// Whether a request about `key` is in flight.
+    pub(in crate::namespace) fn is_in_flight<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
@@ -74,21 +74,21 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Joins<K, T> {
         self.flights.lock().contains_key(key)
     }
 
-    /// How many flights are in the air.
+    /// How many requests are in flight.
     #[cfg(test)]
     pub(in crate::namespace) fn len(&self) -> usize {
         self.flights.lock().len()
     }
 }
 
-impl<K, T> fmt::Debug for Joins<K, T> {
+impl<K, T> fmt::Debug for SingleFlight<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Joins({})", self.flights.lock().len())
+        write!(f, "SingleFlight({})", self.flights.lock().len())
     }
 }
 
-/// A future in the air. Its lock guards the state, never a poll and never a wake-up.
-struct Flight<T> {
+/// A future in flight. Its lock guards the state, never a poll and never a wake-up.
+struct SharedFuture<T> {
     state: Mutex<State<T>>,
 }
 
@@ -106,7 +106,7 @@ enum Work<T> {
     Landed(T),
 }
 
-impl<T: Clone + Send + 'static> Flight<T> {
+impl<T: Clone + Send + 'static> SharedFuture<T> {
     fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         let work = Work::Waiting(Box::pin(future));
         Self {
@@ -161,7 +161,7 @@ impl<T: Clone + Send + 'static> Flight<T> {
 }
 
 /// Wakes every waiter of a flight. Weak, because the future that is woken by it belongs to the flight.
-struct Alarm<T>(Weak<Flight<T>>);
+struct Alarm<T>(Weak<SharedFuture<T>>);
 
 impl<T: Send + 'static> Wake for Alarm<T> {
     fn wake(self: Arc<Self>) {
@@ -182,9 +182,9 @@ impl<T: Send + 'static> Wake for Alarm<T> {
 
 /// One of those who wait for a flight.
 struct Waiter<'a, K: Clone + Eq + Hash, T: Clone> {
-    joins: &'a Joins<K, T>,
+    joins: &'a SingleFlight<K, T>,
     key: K,
-    flight: Arc<Flight<T>>,
+    flight: Arc<SharedFuture<T>>,
     waker: Option<u64>,
 }
 
@@ -204,7 +204,7 @@ impl<K: Clone + Eq + Hash + Unpin, T: Clone + Send + 'static> Future for Waiter<
 
 impl<K: Clone + Eq + Hash, T: Clone> Waiter<'_, K, T> {
     /// Takes the flight out of the map if it is there and `is_over` says so.
-    fn leave(&self, is_over: impl FnOnce(&mut InTheAir<T>) -> bool) {
+    fn leave(&self, is_over: impl FnOnce(&mut InFlight<T>) -> bool) {
         let mut flights = self.joins.flights.lock();
         if let Some(known) = flights.get_mut(&self.key)
             && known.flight.as_ptr() == Arc::as_ptr(&self.flight)
@@ -254,11 +254,11 @@ mod tests {
 
     #[test]
     fn identical_ones_run_once_and_all_get_the_answer() {
-        let joins = Joins::<u8, u32>::new();
+        let joins = SingleFlight::<u8, u32>::new();
         let (answer, asked) = oneshot::channel();
         let mut first = Box::pin(joins.join(7, || async { asked.await.unwrap() }));
         assert!(poll(&mut first).is_pending());
-        let mut second = Box::pin(joins.join(7, || -> Ready<u32> { panic!("it is in the air") }));
+        let mut second = Box::pin(joins.join(7, || -> Ready<u32> { panic!("it is in flight") }));
         let mut other = Box::pin(joins.join(8, pending));
         assert!(poll(&mut second).is_pending());
         assert!(poll(&mut other).is_pending());
@@ -273,11 +273,11 @@ mod tests {
 
     #[test]
     fn the_others_carry_on_when_the_one_that_polled_drops_out() {
-        let joins = Joins::<u8, u32>::new();
+        let joins = SingleFlight::<u8, u32>::new();
         let (answer, asked) = oneshot::channel();
         let mut first = Box::pin(joins.join(7, || async { asked.await.unwrap() }));
         assert!(poll(&mut first).is_pending());
-        let mut second = Box::pin(joins.join(7, || -> Ready<u32> { panic!("it is in the air") }));
+        let mut second = Box::pin(joins.join(7, || -> Ready<u32> { panic!("it is in flight") }));
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(Arc::clone(&bell));
         assert!(
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_flight_that_nobody_waits_for_is_dropped() {
-        let joins = Joins::<u8, u32>::new();
+        let joins = SingleFlight::<u8, u32>::new();
         let (answer, asked) = oneshot::channel();
         let mut only = Box::pin(joins.join(7, || async { asked.await.unwrap() }));
         assert!(poll(&mut only).is_pending());
@@ -324,7 +324,7 @@ mod tests {
                 }
             }
         }
-        let joins = Arc::new(Joins::<u8, u32>::new());
+        let joins = Arc::new(SingleFlight::<u8, u32>::new());
         let (answer, asked) = oneshot::channel();
         let asked = Arc::new(Mutex::new(Some(asked)));
         let parked: Vec<_> = (0..3)
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn many_threads_join_and_drop_out() {
-        let joins = Arc::new(Joins::<u8, u32>::new());
+        let joins = Arc::new(SingleFlight::<u8, u32>::new());
         std::thread::scope(|scope| {
             for thread in 0..8 {
                 let joins = Arc::clone(&joins);

@@ -10,7 +10,7 @@ use crate::namespace::version::Found;
 
 /// What is sent first to find out what a name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::namespace) enum Plan {
+pub(in crate::namespace) enum ProbeStrategy {
     /// The keys that begin with it. Enough in a directory that is small, or not known.
     Name,
     /// What is below it: it is likely to be a directory.
@@ -70,9 +70,9 @@ impl Siblings {
         name: &str,
         was_wrong: bool,
         is_worth_a_front: bool,
-    ) -> Plan {
+    ) -> ProbeStrategy {
         if self.are_all {
-            return Plan::Name;
+            return ProbeStrategy::Name;
         }
         let ends = has_ending(name);
         let kinds = if ends {
@@ -86,10 +86,10 @@ impl Siblings {
             (true, true) | (false, false) => !ends,
         };
         match is_directory {
-            true if was_wrong => Plan::Name,
-            true => Plan::Directory,
-            false if is_worth_a_front => Plan::File,
-            false => Plan::Name,
+            true if was_wrong => ProbeStrategy::Name,
+            true => ProbeStrategy::Directory,
+            false if is_worth_a_front => ProbeStrategy::File,
+            false => ProbeStrategy::Name,
         }
     }
 }
@@ -169,13 +169,13 @@ mod tests {
     #[test]
     fn what_is_asked_first() {
         #[track_caller]
-        fn check(beside: &str, name: &str, expected: [Plan; 3]) {
+        fn check(beside: &str, name: &str, expected: [ProbeStrategy; 3]) {
             let siblings = siblings(beside, name);
             let told = [(false, true), (false, false), (true, true)]
                 .map(|(was_wrong, front)| siblings.plan(name, was_wrong, front));
             assert_eq!(told, expected, "{name} beside {beside}");
         }
-        use Plan::{Directory, File, Name};
+        use ProbeStrategy::{Directory, File, Name};
         // All that there is was seen: one LIST settles anything.
         check("", "a", [Name; 3]);
         check("a/ b.txt", "c", [Name; 3]);

@@ -19,7 +19,7 @@ use crate::operation::{FileKind, StaleName, Surplus};
 
 /// How far the search is.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct Sweep {
+pub(in crate::namespace) struct Eviction {
     /// Whether there were too many inodes, and there are not few enough yet.
     is_on: bool,
     next: Place,
@@ -29,7 +29,7 @@ pub(in crate::namespace) struct Sweep {
     dropped_before: u64,
 }
 
-impl Sweep {
+impl Eviction {
     /// By how many inodes there are too many: an eighth of `max` more than that, so that it is worth beginning.
     fn surplus(&mut self, len: usize, max: usize) -> usize {
         let enough = max - max / 8;
@@ -76,7 +76,7 @@ impl InodeTable {
     pub(in crate::namespace) fn surplus(&self, max: usize) -> Surplus {
         let mut table = self.table.lock();
         let len = table.len();
-        let surplus = table.sweep.surplus(len, max);
+        let surplus = table.eviction.surplus(len, max);
         if surplus == 0 {
             return Surplus {
                 names: Vec::new(),
@@ -84,11 +84,13 @@ impl InodeTable {
             };
         }
         let mut idle = Vec::new();
-        let next = table.inodes.look(table.sweep.next, SURPLUS_LOOK, |inode| {
-            if table.is_idle(inode) {
-                idle.push(&**inode);
-            }
-        });
+        let next = table
+            .inodes
+            .look(table.eviction.next, SURPLUS_LOOK, |inode| {
+                if table.is_idle(inode) {
+                    idle.push(&**inode);
+                }
+            });
         let count = quota(idle.len(), surplus, len);
         if let Some(last) = count.checked_sub(1) {
             idle.select_nth_unstable_by_key(last, |inode| inode.observed.valid_until);
@@ -104,7 +106,7 @@ impl InodeTable {
             })
             .collect();
         let dropped = table.dropped;
-        let pause = table.sweep.go_on(next, names.len(), dropped);
+        let pause = table.eviction.go_on(next, names.len(), dropped);
         Surplus { names, pause }
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::namespace::change::being_written;
 use crate::namespace::inodes::changes::Kept;
-use crate::namespace::inodes::eviction::Sweep;
+use crate::namespace::inodes::eviction::Eviction;
 use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
 use crate::namespace::inodes::sharded_table::Shards;
 use crate::namespace::inodes::writers::Writing;
@@ -49,7 +49,7 @@ pub(in crate::namespace) struct Table {
     /// Files that are open for writing. Few: beside the inodes, of which there are many.
     pub(in crate::namespace) writing: HashMap<InodeNo, Writing>,
     /// Where it is looked for files to forget.
-    pub(in crate::namespace) sweep: Sweep,
+    pub(in crate::namespace) eviction: Eviction,
     /// Inodes that were dropped.
     pub(in crate::namespace) dropped: u64,
 }
@@ -93,7 +93,7 @@ impl InodeTable {
             kept: Kept::default(),
             posix: Shards::new(),
             writing: HashMap::new(),
-            sweep: Sweep::default(),
+            eviction: Eviction::default(),
             dropped: 0,
         };
         table.insert(Inode::new(

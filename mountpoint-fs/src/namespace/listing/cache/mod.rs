@@ -20,7 +20,7 @@ use crate::sync::Mutex;
 
 /// The pages. The lock guards them alone and no other is taken under it.
 #[derive(Debug, Default)]
-pub(in crate::namespace) struct RecentPages(Mutex<Pages>);
+pub(in crate::namespace) struct ListingCache(Mutex<Pages>);
 
 #[derive(Debug, Default)]
 struct Pages {
@@ -58,7 +58,7 @@ pub(in crate::namespace) struct RecentEntry {
     pub(in crate::namespace) valid_until: Moment,
 }
 
-impl RecentPages {
+impl ListingCache {
     /// Entries of `page` of the directory whose prefix is `directory` were just handed out and are valid for a while.
     pub(in crate::namespace) fn delivered(
         &self,

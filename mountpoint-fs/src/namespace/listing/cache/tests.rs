@@ -40,7 +40,7 @@ fn at(seconds: u64) -> Moment {
 
 #[test]
 fn answers_what_is_there_and_valid() {
-    let recent = RecentPages::default();
+    let recent = ListingCache::default();
     recent.delivered(D, &page(&["a", "b", "u"]), at(0), at(1));
     assert_eq!(recent.find(D, "a", at(0)).unwrap().valid_until, at(1));
     assert!(recent.find(D, "c", at(0)).is_none());
@@ -51,7 +51,7 @@ fn answers_what_is_there_and_valid() {
 
 #[test]
 fn the_page_that_was_asked_for_last_says_it() {
-    let recent = RecentPages::default();
+    let recent = ListingCache::default();
     let second = Duration::from_secs(1);
     let asked = |asked: u32| pages(&[&["a"]], asked * second).remove(0);
     for page in [asked(1), asked(3), asked(2)] {
@@ -63,7 +63,7 @@ fn the_page_that_was_asked_for_last_says_it() {
 #[test]
 fn absence_is_told_by_all_pages_of_a_young_listing() {
     let second = Duration::from_secs(1);
-    let recent = RecentPages::default();
+    let recent = ListingCache::default();
     let absent = |name, now| recent.absent(D, name, at(now), 10 * second);
     let listed = pages(&[&["a"], &["c"]], second);
     recent.delivered(D, &listed[0], at(1), at(60));
@@ -87,7 +87,7 @@ fn absence_is_told_by_all_pages_of_a_young_listing() {
 #[test]
 fn absence_is_told_by_a_page_of_names_around() {
     let second = Duration::from_secs(1);
-    let recent = RecentPages::default();
+    let recent = ListingCache::default();
     let absent = |name, now| recent.absent(D, name, at(now), 10 * second);
     let entries = |names| page(names).entries.clone();
     let around = Span {
@@ -119,7 +119,7 @@ fn absence_is_told_by_a_page_of_names_around() {
 
 #[test]
 fn delivering_again_makes_it_valid_again_and_distrust_ends_it() {
-    let recent = RecentPages::default();
+    let recent = ListingCache::default();
     let (first, second) = (page(&["a", "b"]), page(&["a", "c"]));
     recent.delivered(D, &first, at(0), at(1));
     recent.delivered(D, &first, at(1), at(2));
@@ -135,7 +135,7 @@ fn delivering_again_makes_it_valid_again_and_distrust_ends_it() {
 #[test]
 fn a_change_is_about_one_name() {
     let second = Duration::from_secs(1);
-    let recent = RecentPages::default();
+    let recent = ListingCache::default();
     let before = pages(&[&["a", "b"]], second).remove(0);
     recent.delivered(D, &before, at(1), at(9));
     recent.delivered("e/", &page(&["a"]), at(1), at(9));
@@ -170,7 +170,7 @@ fn files_behind_a_name_come_in_order_from_page_to_page() {
         let asked = Duration::ZERO;
         Arc::new(Page::some(entries, asked))
     };
-    let recent = RecentPages::default();
+    let recent = ListingCache::default();
     recent.delivered(D, &files(&["d", "e"]), at(0), at(3));
     recent.delivered(D, &files(&["a", "b", "c"]), at(0), at(2));
     recent.delivered(D, &page(&["f"]), at(0), at(3));
@@ -189,7 +189,7 @@ fn files_behind_a_name_come_in_order_from_page_to_page() {
 
 #[test]
 fn is_bounded() {
-    let recent = RecentPages::default();
+    let recent = ListingCache::default();
     let count = || {
         let pages = recent.0.lock();
         let names: usize = pages.pages.values().map(|one| one.page.entries.len()).sum();

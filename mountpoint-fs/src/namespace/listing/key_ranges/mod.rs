@@ -109,7 +109,7 @@ struct KeyRange {
 #[derive(Debug)]
 enum Next {
     Ask(From),
-    InTheAir,
+    InFlight,
     Done,
 }
 
@@ -191,10 +191,10 @@ impl Ranges {
             .is_some_and(|front| front.id == id && front.parts.is_empty())
     }
 
-    /// Pages that have come or are in the air.
+    /// Pages that have come or are in flight.
     pub(in crate::namespace) fn pages_ahead(&self) -> usize {
         let parts: usize = self.ranges.iter().map(|range| range.parts.len()).sum();
-        parts + self.in_the_air()
+        parts + self.in_flight()
     }
 
     /// Keys that were listed and could not be used.
@@ -202,7 +202,7 @@ impl Ranges {
         self.keys_wasted
     }
 
-    /// What to ask for now, which is then in the air. With `may_go_ahead` also what the reader does not wait for.
+    /// What to ask for now, which is then in flight. With `may_go_ahead` also what the reader does not wait for.
     pub(in crate::namespace) fn next_request(
         &mut self,
         may_go_ahead: bool,
@@ -214,7 +214,7 @@ impl Ranges {
             LIST_AHEAD_PAGES_MAX.min(requests_max * AHEAD_PER_REQUEST)
         };
         let has_room =
-            may_go_ahead && self.in_the_air() < requests_max && self.pages_ahead() < ahead_max;
+            may_go_ahead && self.in_flight() < requests_max && self.pages_ahead() < ahead_max;
         let front = self.ranges.front().map(|front| front.id);
         for range in &mut self.ranges {
             let is_awaited = Some(range.id) == front && range.parts.is_empty();
@@ -304,12 +304,12 @@ impl Ranges {
         self.answers = 0;
     }
 
-    fn in_the_air(&self) -> usize {
-        let is_in_the_air = |range: &&KeyRange| matches!(range.next, Next::InTheAir);
-        self.ranges.iter().filter(is_in_the_air).count()
+    fn in_flight(&self) -> usize {
+        let is_in_flight = |range: &&KeyRange| matches!(range.next, Next::InFlight);
+        self.ranges.iter().filter(is_in_flight).count()
     }
 
-    /// Requests that may be in the air: one for a few pages, then one more for each two that were taken, and fewer
+    /// Requests that may be in flight: one for a few pages, then one more for each two that were taken, and fewer
     /// for what was wasted.
     fn requests_now(&self) -> usize {
         let earned = self.taken.saturating_sub(PAGES_IN_SERIES - 1).div_ceil(2);
@@ -380,7 +380,7 @@ impl Ranges {
                     return;
                 }
                 _ => {
-                    if matches!(behind.next, Next::InTheAir) {
+                    if matches!(behind.next, Next::InFlight) {
                         self.keys_wasted += usize::from(LIST_PAGE_KEYS);
                     }
                     let high = behind.high.take();
@@ -498,9 +498,9 @@ impl KeyRange {
         if !matches!(self.next, Next::Ask(_)) {
             return None;
         }
-        match std::mem::replace(&mut self.next, Next::InTheAir) {
+        match std::mem::replace(&mut self.next, Next::InFlight) {
             Next::Ask(from) => Some(from),
-            Next::InTheAir | Next::Done => None,
+            Next::InFlight | Next::Done => None,
         }
     }
 }
@@ -514,7 +514,7 @@ const RANGE_PAGES: f64 = 1.9;
 const SPLIT_PAGES_MIN: f64 = 4.0;
 /// Pages that one page of wasted keys costs: of four requests at most about one is for nothing.
 const WASTE_COST: usize = 2;
-/// Pages that may be held for each request that may be in the air: two are a range, the third one waits for the
+/// Pages that may be held for each request that may be in flight: two are a range, the third one waits for the
 /// reader.
 const AHEAD_PER_REQUEST: usize = 3;
 

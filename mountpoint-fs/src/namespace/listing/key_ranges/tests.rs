@@ -7,9 +7,9 @@ use mountpoint_client::types::{ETag, Key, ListOutput, ObjectInfo};
 use proptest::prelude::*;
 
 use super::*;
-use crate::names;
-use crate::page::merge;
-use crate::version::Found;
+use crate::namespace::listing::page::merge;
+use crate::namespace::names;
+use crate::namespace::version::Found;
 
 /// Keys of one directory, listed `page_len` at a time.
 struct Server {
@@ -67,13 +67,13 @@ type Shown = BTreeMap<String, bool>;
 /// Lists all. `pick` chooses which request is answered next, whether it fails, and may change the bucket.
 fn list(server: &mut Server, mut pick: impl FnMut(&mut Server, usize) -> (usize, bool)) -> Shown {
     let mut ranges = Ranges::new(true);
-    let (mut in_the_air, mut shown, mut held_back) = (Vec::new(), Shown::new(), Vec::new());
+    let (mut in_flight, mut shown, mut held_back) = (Vec::new(), Shown::new(), Vec::new());
     let mut last: Option<Option<Arc<str>>> = None;
     loop {
         while let Some(request) = ranges.next_request(true) {
-            in_the_air.push(request);
+            in_flight.push(request);
         }
-        assert!(in_the_air.len() <= LIST_REQUESTS_MAX);
+        assert!(in_flight.len() <= LIST_REQUESTS_MAX);
         assert!(ranges.pages_ahead() <= LIST_AHEAD_PAGES_MAX);
         while let Some(part) = ranges.take() {
             let Extent::Keys { low, high } = &part.extent else {
@@ -97,11 +97,11 @@ fn list(server: &mut Server, mut pick: impl FnMut(&mut Server, usize) -> (usize,
             assert!(held_back.is_empty());
             return shown;
         }
-        if in_the_air.is_empty() {
+        if in_flight.is_empty() {
             continue;
         }
-        let (index, fails) = pick(server, in_the_air.len());
-        let (id, from) = in_the_air.remove(index);
+        let (index, fails) = pick(server, in_flight.len());
+        let (id, from) = in_flight.remove(index);
         if fails {
             ranges.slow_down();
             ranges.failed(id, from);
@@ -109,7 +109,7 @@ fn list(server: &mut Server, mut pick: impl FnMut(&mut Server, usize) -> (usize,
             let batch = Batch::of("", server.list(&from));
             ranges.arrived(id, from, batch, Duration::ZERO).unwrap();
         }
-        in_the_air.retain(|(id, _)| ranges.has(*id));
+        in_flight.retain(|(id, _)| ranges.has(*id));
     }
 }
 
@@ -183,7 +183,7 @@ fn rounds(names: impl Iterator<Item = String>, page_len: usize) -> (usize, usize
         requests: 0,
     };
     let (mut rounds, mut left) = (0, 0);
-    // The oldest request is answered first: a round is all that were in the air when it began.
+    // The oldest request is answered first: a round is all that were in flight when it began.
     let shown = list(&mut server, |_, count| {
         if left == 0 {
             (rounds, left) = (rounds + 1, count);
