@@ -11,6 +11,7 @@ mod latency;
 mod patterns;
 mod planner;
 mod proven_window;
+mod ranges;
 #[cfg(test)]
 pub(super) mod tests;
 mod window;

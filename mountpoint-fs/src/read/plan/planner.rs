@@ -10,14 +10,15 @@ use std::mem;
 use std::ops::Range;
 
 use super::access::{Access, Bounds};
-use super::block_map::{BlockMap, without};
+use super::block_map::BlockMap;
 use super::history::{AccessHistory, StreamFit};
 use super::latency::StoreDistance;
 use super::patterns::RunLengthPredictor;
 use super::patterns::SparseScan;
 use super::patterns::Stride;
+use super::ranges::{apart, cut, end_of_cut, join};
 use super::window::{Window, runs_ahead};
-use crate::config::limits::{FIRST_RANGE, LAYOUT_AHEAD_BYTES_MAX, READ_SIZE_MAX, SMALL_FILE_MAX};
+use crate::config::limits::{FIRST_RANGE, LAYOUT_AHEAD_BYTES_MAX, SMALL_FILE_MAX};
 use crate::read::layout::{AccessKind, KnownLayout, LayoutPrefetch};
 
 /// What a reader does, and what the planner knows of its past.
@@ -518,65 +519,6 @@ fn is_short_rest(rest: &Range<u64>, access: &Access, bounds: &Bounds<'_>) -> boo
         && distance.is_some_and(StoreDistance::is_remote)
         && rest.end - rest.start <= SMALL_FILE_MAX.min(bounds.window_max)
 }
-
-/// Where a read that the kernel has cut likely ends. It cuts at so many pages of the application's buffer, so that what
-/// does not begin with a page loses less than a page of the largest read to a second one.
-fn end_of_cut(range: &Range<u64>, size: u64) -> Option<u64> {
-    let len = range.end - range.start;
-    let is_cut =
-        READ_SIZE_MAX as u64 - PAGE < len && len < READ_SIZE_MAX as u64 && range.end < size;
-    let end = range.end.next_multiple_of(PAGE).min(size);
-    (is_cut && range.end < end).then_some(end)
-}
-
-/// `ranges` without what overlaps another or is asked for already, cut at multiples of `part`.
-fn apart(
-    ranges: impl Iterator<Item = Range<u64>>,
-    mut asked: Vec<Range<u64>>,
-    part: u64,
-) -> Vec<Range<u64>> {
-    asked.sort_unstable_by_key(|range| range.start);
-    let mut rests = Vec::new();
-    for range in ranges {
-        for rest in without(range, asked.clone().into_iter()) {
-            rests.extend(cut(rest.clone(), part));
-            let place = asked.partition_point(|before| before.start < rest.start);
-            asked.insert(place, rest);
-        }
-    }
-    rests
-}
-
-/// Cuts a range at multiples of `part`. A last piece shorter than a quarter of a part stays with the one before.
-pub(in crate::read) fn cut(range: Range<u64>, part: u64) -> impl Iterator<Item = Range<u64>> {
-    let mut from = range.start;
-    std::iter::from_fn(move || {
-        if from >= range.end {
-            return None;
-        }
-        let mut until = (from / part + 1) * part;
-        if range.end < until + part / 4 {
-            until = range.end;
-        }
-        let piece = from..until;
-        from = until;
-        Some(piece)
-    })
-}
-
-/// Lets the read's own GET run on over the next part if that is short: one request instead of two.
-fn join(demand: &mut [Range<u64>], ahead: &mut Vec<Range<u64>>, read_end: u64, join_max: u64) {
-    let (Some(last), Some(next)) = (demand.last_mut(), ahead.first()) else {
-        return;
-    };
-    if last.end == read_end && next.start == read_end && next.end - last.start <= join_max {
-        last.end = next.end;
-        ahead.remove(0);
-    }
-}
-
-/// Bytes of a page of the application's memory, the smallest that there are.
-const PAGE: u64 = 4 << 10;
 
 /// Parts that a read which has its bytes already may send for: one is what it consumed, the other catches up.
 const PARTS_PER_HIT_MAX: u64 = 2;

@@ -14,8 +14,9 @@ use mountpoint_client::types::Key;
 use super::access::{Access, Bounds};
 use super::block_map::BlockMap;
 use super::latency::MinLatencies;
-use super::planner::{Planner, ReadPlan, cut};
+use super::planner::{Planner, ReadPlan};
 use super::proven_window::ProvenWindow;
+use super::ranges::cut;
 use crate::config::limits::{EXTENTS_MAX, STREAMS_MAX, STRIDE_RUNS_MAX};
 use crate::read::layout::LayoutCache;
 
@@ -439,7 +440,7 @@ fn heads_of_archive_members_are_read_through_where_the_store_is_far() {
             "{distance:?}: {} fetched",
             model.fetched
         );
-        // What was scanned is not kept.
+        // What was skipped is not kept.
         let held = model.blocks.overlapping(0..offset - 4 * MIB).count();
         assert!(held <= 16, "{held} blocks are held");
     }
