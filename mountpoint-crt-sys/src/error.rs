@@ -7,7 +7,7 @@ use sys::{
     aws_auth_errors as auth, aws_http_errors as http, aws_io_errors as io, aws_s3_errors as s3,
 };
 
-use crate::ffi::static_text;
+use crate::c_string::static_text;
 
 /// An error of the CRT with its name ("AWS_IO_SOCKET_CONNECTION_REFUSED") and text, or one of this crate.
 #[derive(Clone, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 //! Knows no particular C type's meaning. Invariant: a [`Handle`] owns one reference and gives it back once.
 
 use std::cell::Cell;
-use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::slice;
@@ -102,20 +101,6 @@ pub(crate) unsafe fn bytes_at<'a>(start: *const u8, len: usize) -> &'a [u8] {
     }
     // SAFETY: the caller's contract; a cursor with a length has an address.
     unsafe { slice::from_raw_parts(start, len) }
-}
-
-/// A string that the C library keeps for ever.
-///
-/// # Safety
-///
-/// `text` is null or points to a terminated string that lives as long as the process.
-pub(crate) unsafe fn static_text(text: *const libc::c_char) -> &'static str {
-    if text.is_null() {
-        return "";
-    }
-    // SAFETY: the caller's contract.
-    let text: &'static CStr = unsafe { CStr::from_ptr(text) };
-    text.to_str().unwrap_or("")
 }
 
 /// Turns a C result into a Rust one.

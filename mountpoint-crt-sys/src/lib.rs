@@ -8,6 +8,7 @@
 mod allocator;
 mod auth;
 pub mod block;
+mod c_string;
 mod connection;
 mod error;
 mod ffi;

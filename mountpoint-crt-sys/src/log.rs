@@ -14,7 +14,8 @@ use sys::aws_log_level as level;
 use sys::logging_shim::{aws_crt_s3_rs_logging_shim_log_fn_trampoline, try_init};
 use tracing::level_filters::LevelFilter;
 
-use crate::ffi::{bytes_at, guard, static_text};
+use crate::c_string::static_text;
+use crate::ffi::{bytes_at, guard};
 
 static VTABLE: sys::aws_logger_vtable = sys::aws_logger_vtable {
     log: Some(aws_crt_s3_rs_logging_shim_log_fn_trampoline),

@@ -6,7 +6,8 @@
 use anyhow::{Result, ensure};
 
 use super::plot::{Chart, PROFILES_FILE};
-use super::report::{Report, align, digits};
+use super::digits::digits;
+use super::report::{Report, align};
 use super::summary::{Row, Summary};
 use crate::system::catalog::Role;
 use crate::workload::Group;

@@ -6,8 +6,9 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::digits::digits;
 use super::machine::Machine;
-use super::plot::{Chart, PROFILES_FILE};
+use super::plot::{Chart, Figures, PROFILES_FILE};
 use super::source;
 use super::source::Checkout;
 use super::summary::{Row, Summary};
@@ -82,6 +83,16 @@ impl Report {
             let _infallible = write!(text, "\n## What CPU time goes into, in %\n\n{profiles}");
         }
         text
+    }
+
+    /// What the pictures of this run show.
+    pub(crate) fn figures(&self) -> Figures<'_> {
+        Figures {
+            rows: &self.rows,
+            profiles: self.profiles().collect(),
+            circumstances: self.circumstances_short(),
+            command: &self.command,
+        }
     }
 
     /// The groups that were measured.
@@ -356,25 +367,6 @@ fn duration(microseconds: Option<f64>) -> String {
     }
 }
 
-/// Three significant digits, and all digits of a whole number.
-pub(crate) fn digits(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a logarithm of an f64 is below 400"
-    )]
-    let magnitude = value.abs().log10().floor() as i32;
-    let decimals = usize::try_from(2 - magnitude)
-        .unwrap_or(0)
-        .min(DECIMALS_MAX);
-    format!("{value:.decimals$}")
-}
-
-/// Of a figure in a table; smaller ones are noise.
-const DECIMALS_MAX: usize = 4;
-
 /// A Markdown table whose columns also line up as text.
 pub(crate) fn align(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
@@ -403,22 +395,6 @@ pub(crate) fn align(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn three_digits_are_enough() {
-        let cases = [
-            (0.0, "0"),
-            (0.001234, "0.0012"),
-            (0.317, "0.317"),
-            (2.768, "2.77"),
-            (31.41, "31.4"),
-            (999.96, "1000"),
-            (1234.5, "1234"),
-        ];
-        for (value, expected) in cases {
-            assert_eq!(digits(value), expected);
-        }
-    }
 
     #[test]
     fn durations_have_a_fitting_unit() {

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use super::measurement::Measurement;
 use crate::profile::Shares;
-use crate::run::measure::Measurement;
 use crate::system::catalog::{Role, System};
 use crate::workload::{Unit, Workload};
 

@@ -11,12 +11,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde::Serialize;
 
 use crate::engine::{self, Outcome, until_ok};
 use crate::limit::Found;
 use crate::process;
-use crate::profile::{Profile, Shares};
+use crate::profile::Profile;
+use crate::results::measurement::Measurement;
 use crate::server::{Requests, Servers};
 use crate::system::catalog::{Role, System};
 use crate::system::mount::{Mounted, kill_now};
@@ -28,32 +28,6 @@ const GRACE: Duration = Duration::from_secs(180);
 const PREPARE_TIME_MAX: Duration = Duration::from_secs(300);
 /// How long after the last close what was written may take to be in the bucket.
 const UPLOAD_TIME_MAX: Duration = Duration::from_secs(60);
-
-/// What one run used and did.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Measurement {
-    /// In the workload's unit.
-    pub(crate) value: f64,
-    pub(crate) elapsed_s: f64,
-    pub(crate) operations: u64,
-    /// Bytes that were read, or written.
-    pub(crate) bytes: u64,
-    /// Of one read, file or open; not there for commands.
-    pub(crate) latency_p50_us: Option<f64>,
-    pub(crate) latency_p99_us: Option<f64>,
-    pub(crate) latency_p999_us: Option<f64>,
-    /// CPU time of the system under test.
-    pub(crate) mount_cpu_s: f64,
-    /// The same and that of the reader, and of the server unless it is a given one.
-    pub(crate) total_cpu_s: f64,
-    /// Most memory the system had resident since it started.
-    pub(crate) memory_peak_bytes: u64,
-    /// `None` where the server does not count them.
-    pub(crate) requests: Option<Requests>,
-    /// Of the mount, if it was wanted.
-    #[serde(skip)]
-    pub(crate) profile: Option<Shares>,
-}
 
 /// What every measurement of a run needs.
 #[derive(Debug)]

@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::measure::{Bench, Measurement};
+use super::measure::Bench;
 use super::progress::Progress;
 use crate::clock;
 use crate::dataset::Dataset;
+use crate::results::digits::digits;
+use crate::results::document;
 use crate::results::machine::Machine;
-use crate::results::report::{Report, Version, digits, iso};
+use crate::results::measurement::Measurement;
+use crate::results::report::{Report, Version, iso};
 use crate::results::source::Checkout;
 use crate::results::summary::{Row, compare};
-use crate::results::{document, plot};
 use crate::server::Servers;
 use crate::system::catalog::{Role, System};
 use crate::workload::{self, Workload};
@@ -249,7 +251,9 @@ fn write(report: &Report, settings: &Settings, folder: &Path) -> Result<()> {
         serde_json::to_string_pretty(report)? + "\n",
     )?;
     fs::write(folder.join(document::REPORT_FILE), report.markdown(""))?;
-    plot::draw_all(report, folder, settings.render.as_deref())?;
+    report
+        .figures()
+        .draw_all(folder, settings.render.as_deref())?;
     let newest = report.markdown(&format!("{}/", report.folder()));
     fs::write(settings.results.join("latest.md"), newest)?;
     Ok(())

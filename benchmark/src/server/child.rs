@@ -6,11 +6,12 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::given::GivenStore;
 use super::own::OwnStore;
-use super::setup::{Requests, Setup};
+use super::setup::Setup;
+use super::store::Store;
 use super::{BEHAVE, CHECK, CLEAR, COUNT, REMOVE};
-use crate::dataset::{Dataset, FileSet};
+use crate::dataset::Dataset;
 use crate::store_client::StoreClient;
-use crate::workload::{self, Conditions};
+use crate::workload;
 
 /// What the child is told.
 #[derive(Clone, Debug, clap::Args)]
@@ -20,18 +21,6 @@ pub(crate) struct Needs {
     /// Names of the workloads whose objects a given server must hold; the embedded one holds all
     #[arg(long, value_delimiter = ',')]
     workload: Vec<String>,
-}
-
-/// A server that holds the objects.
-pub(super) trait Store {
-    fn url(&self) -> String;
-    fn clear(&self);
-    /// `None` if it does not count.
-    fn requests(&self) -> Option<Requests>;
-    fn behave(&self, conditions: Conditions) -> Result<()>;
-    /// The first object that is not what was written is an error.
-    fn check(&self, files: FileSet) -> Result<()>;
-    fn remove_written(&self) -> Result<()>;
 }
 
 /// Serves the data set until standard input ends.
@@ -76,9 +65,4 @@ fn answer(store: &dyn Store, data: &Dataset, line: &str) -> Result<String> {
         other => bail!("unknown request {other:?}"),
     }
     Ok(question.to_owned())
-}
-
-/// A key that makes the directory of what is written, for those who do not see it without.
-pub(super) fn written_marker() -> String {
-    format!("{}/keep", crate::dataset::WRITTEN)
 }

@@ -14,8 +14,8 @@ use mountpoint_client::ObjectClient;
 use mountpoint_client::testing::server::{SyntheticChecker, synthetic_bytes};
 use mountpoint_client::types::{ListRequest, ObjectHeaders, PartNumber, PutCondition, Upload};
 
-use super::child::{Store, written_marker};
 use super::setup::Requests;
+use super::store::{Store, written_marker};
 use crate::dataset::{FileSet, MIB, WRITTEN};
 use crate::store_client::{StoreClient, get, parse_key, put};
 use crate::workload::Conditions;

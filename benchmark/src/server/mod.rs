@@ -11,6 +11,7 @@ mod network;
 mod own;
 mod process;
 mod setup;
+mod store;
 
 pub(crate) use child::{Needs, serve};
 pub(crate) use process::{ServerProcess, Servers};

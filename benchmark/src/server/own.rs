@@ -8,8 +8,8 @@ use mountpoint_client::testing::server::{
     Fault, LogMode, Operation, PartTags, Rule, Server, ServerOptions, SyntheticChecker,
 };
 
-use super::child::{Store, written_marker};
 use super::setup::{Access, Requests, Setup};
+use super::store::{Store, written_marker};
 use crate::dataset::{BUCKET, Dataset, FileSet, WRITTEN};
 use crate::workload::Conditions;
 

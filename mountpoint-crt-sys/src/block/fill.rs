@@ -8,7 +8,7 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::pool::Pooled;
+use super::recycler::Pooled;
 
 /// The right to fill a block; there is one for each block. Dropping it ends the filling.
 pub struct BlockFill {

@@ -11,6 +11,7 @@
 mod fill;
 mod memory;
 mod pool;
+mod recycler;
 
 pub use fill::{Block, BlockFill};
 pub use pool::BlockPool;

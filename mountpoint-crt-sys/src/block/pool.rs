@@ -1,74 +1,37 @@
-//! The pool: hands out blocks and keeps the memory of dropped ones.
-//!
-//! Memory comes in size classes, four for each doubling, so that a block wastes at most a quarter of its length;
-//! up to 64 KiB the allocator serves. Idle memory is bounded; beyond the bound, what has been idle longest goes. The
-//! allocator is told to give its own back when a bound's worth of small blocks is no longer used.
-//!
-//! One lock guards the idle lists. It is held for a push or a pop, never for a system call.
+//! The pool: hands out blocks, whose memory is recycled.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use parking_lot::Mutex;
+use std::sync::atomic::Ordering;
 
 use super::fill::BlockFill;
-use super::memory::{self, Memory, SMALL_MAX};
+use super::recycler::{Class, Recycler};
 
 /// Hands out blocks and keeps the memory of dropped ones for the next, up to a bound. Clones share the memory.
 #[derive(Clone)]
 pub struct BlockPool {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    idle: Mutex<Idle>,
-    idle_max: usize,
-    in_use: AtomicUsize,
-    /// Bytes of small blocks in use, and the most since the allocator last gave memory back.
-    small: AtomicUsize,
-    small_peak: AtomicUsize,
-}
-
-/// Idle memory by class, oldest first.
-struct Idle {
-    classes: Vec<VecDeque<(u64, Memory)>>,
-    bytes: usize,
-    /// Counts returns; tells what has been idle longest.
-    clock: u64,
+    recycler: Arc<Recycler>,
 }
 
 impl BlockPool {
     /// A pool that keeps at most `idle_max` bytes of memory that no block uses.
     #[must_use]
     pub fn new(idle_max: usize) -> Self {
-        let idle = Mutex::new(Idle {
-            classes: Vec::new(),
-            bytes: 0,
-            clock: 0,
-        });
         Self {
-            shared: Arc::new(Shared {
-                idle,
-                idle_max,
-                in_use: AtomicUsize::new(0),
-                small: AtomicUsize::new(0),
-                small_peak: AtomicUsize::new(0),
-            }),
+            recycler: Arc::new(Recycler::new(idle_max)),
         }
     }
 
     /// A block of exactly `len` bytes, none of them valid yet. Aborts the process when the system has no memory.
     #[must_use]
     pub fn allocate(&self, len: usize) -> BlockFill {
-        BlockFill::new(self.memory(len), len, None)
+        BlockFill::new(self.recycler.memory(len), len, None)
     }
 
     /// The same, with a `guard` that is dropped when the block's memory goes back: a share of a budget, say.
     #[must_use]
     pub fn allocate_guarded(&self, len: usize, guard: impl Send + Sync + 'static) -> BlockFill {
-        BlockFill::new(self.memory(len), len, Some(Box::new(guard)))
+        BlockFill::new(self.recycler.memory(len), len, Some(Box::new(guard)))
     }
 
     /// Bytes of memory that a block of `len` bytes gets.
@@ -77,40 +40,21 @@ impl BlockPool {
         Class::of(len).size
     }
 
-    fn memory(&self, len: usize) -> Pooled {
-        let class = Class::of(len);
-        let memory = self
-            .shared
-            .take(class)
-            .unwrap_or_else(|| Memory::new(class.size));
-        self.shared.count(&memory);
-        Pooled {
-            memory: Some(memory),
-            pool: Arc::clone(&self.shared),
-        }
-    }
-
     /// Bytes of memory kept for the next blocks.
     #[must_use]
     pub fn idle_bytes(&self) -> usize {
-        self.shared.idle.lock().bytes
+        self.recycler.idle_bytes()
     }
 
     /// Bytes of memory behind the blocks that are alive; a little more than the sum of their lengths.
     #[must_use]
     pub fn bytes_in_use(&self) -> usize {
-        self.shared.in_use.load(Ordering::Relaxed)
+        self.recycler.in_use.load(Ordering::Relaxed)
     }
 
     /// Gives all idle memory back to the system.
     pub fn trim(&self) {
-        let idle = {
-            let mut idle = self.shared.idle.lock();
-            idle.bytes = 0;
-            std::mem::take(&mut idle.classes)
-        };
-        drop(idle);
-        self.shared.give_back_small(0);
+        self.recycler.trim();
     }
 }
 
@@ -119,192 +63,7 @@ impl fmt::Debug for BlockPool {
         f.debug_struct("BlockPool")
             .field("in_use", &self.bytes_in_use())
             .field("idle", &self.idle_bytes())
-            .field("idle_max", &self.shared.idle_max)
+            .field("idle_max", &self.recycler.idle_max)
             .finish()
     }
 }
-
-impl Shared {
-    fn take(&self, class: Class) -> Option<Memory> {
-        let index = class.index?;
-        let mut idle = self.idle.lock();
-        let (_, memory) = idle.classes.get_mut(index)?.pop_back()?;
-        idle.bytes -= memory.size();
-        Some(memory)
-    }
-
-    fn count(&self, memory: &Memory) {
-        let size = memory.size();
-        self.in_use.fetch_add(size, Ordering::Relaxed);
-        if size <= SMALL_MAX {
-            let small = self.small.fetch_add(size, Ordering::Relaxed) + size;
-            self.small_peak.fetch_max(small, Ordering::Relaxed);
-        }
-    }
-
-    fn put_back(&self, memory: Memory) {
-        let size = memory.size();
-        self.in_use.fetch_sub(size, Ordering::Relaxed);
-        let Some(index) = Class::of(size).index else {
-            drop(memory);
-            self.small.fetch_sub(size, Ordering::Relaxed);
-            self.give_back_small(self.idle_max.max(GIVE_BACK_MIN));
-            return;
-        };
-        if memory.size() > self.idle_max {
-            return;
-        }
-        let mut surplus = Vec::new();
-        {
-            let mut idle = self.idle.lock();
-            idle.push(index, memory);
-            while idle.bytes > self.idle_max {
-                surplus.extend(idle.pop_oldest());
-            }
-        }
-        drop(surplus);
-    }
-}
-
-impl Shared {
-    /// Has the allocator give memory back if more than `kept` bytes of small blocks came back since it last did: it
-    /// keeps what was freed, and blocks of other sizes cannot use it.
-    fn give_back_small(&self, kept: usize) {
-        let peak = self.small_peak.load(Ordering::Relaxed);
-        let small = self.small.load(Ordering::Relaxed);
-        let is_due = peak.saturating_sub(small) > kept;
-        // One of those who meet here does it.
-        if is_due
-            && self
-                .small_peak
-                .compare_exchange(peak, small, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-        {
-            memory::trim_allocator();
-        }
-    }
-}
-
-impl Idle {
-    fn push(&mut self, index: usize, memory: Memory) {
-        if self.classes.len() <= index {
-            self.classes.resize_with(index + 1, VecDeque::new);
-        }
-        self.clock += 1;
-        self.bytes += memory.size();
-        self.classes[index].push_back((self.clock, memory));
-    }
-
-    fn pop_oldest(&mut self) -> Option<Memory> {
-        let age = |class: &VecDeque<(u64, Memory)>| class.front().map(|(age, _)| *age);
-        let oldest = self
-            .classes
-            .iter_mut()
-            .filter(|class| !class.is_empty())
-            .min_by_key(|class| age(class))?;
-        let (_, memory) = oldest.pop_front()?;
-        self.bytes -= memory.size();
-        Some(memory)
-    }
-}
-
-/// Memory that returns to its pool when dropped.
-pub(super) struct Pooled {
-    memory: Option<Memory>,
-    pool: Arc<Shared>,
-}
-
-impl Pooled {
-    pub(super) fn memory(&self) -> &Memory {
-        self.memory.as_ref().expect("taken only by drop")
-    }
-
-    /// Makes it long enough for `len` bytes, of which the first `filled` stay. They are copied only if they are few: out of
-    /// small memory, or into idle memory, which was touched before and is faster than new pages.
-    pub(super) fn grow(&mut self, len: usize, filled: usize) {
-        let class = Class::of(len);
-        let memory = self.memory.as_mut().expect("taken only by drop");
-        let size = memory.size();
-        if class.size <= size {
-            return;
-        }
-        let is_cheap = size <= SMALL_MAX || filled <= COPY_MAX;
-        let idle = is_cheap.then(|| self.pool.take(class)).flatten();
-        if idle.is_none() && size > SMALL_MAX && memory.grow(class.size) {
-            let more = class.size - size;
-            self.pool.in_use.fetch_add(more, Ordering::Relaxed);
-            return;
-        }
-        let mut larger = idle.unwrap_or_else(|| Memory::new(class.size));
-        larger.copy_from(memory, filled);
-        self.pool.count(&larger);
-        let smaller = std::mem::replace(memory, larger);
-        self.pool.put_back(smaller);
-    }
-
-    /// Gives back what is behind `len` bytes. They are copied only if they are few.
-    pub(super) fn shrink(&mut self, len: usize) {
-        let class = Class::of(len);
-        let memory = self.memory.as_mut().expect("taken only by drop");
-        let size = memory.size();
-        if class.size >= size {
-            return;
-        }
-        if class.size > SMALL_MAX {
-            memory.cut(class.size);
-            let less = size - class.size;
-            self.pool.in_use.fetch_sub(less, Ordering::Relaxed);
-            return;
-        }
-        let mut smaller = Memory::new(class.size);
-        smaller.copy_from(memory, len);
-        self.pool.count(&smaller);
-        let larger = std::mem::replace(memory, smaller);
-        self.pool.put_back(larger);
-    }
-}
-
-impl Drop for Pooled {
-    fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            self.pool.put_back(memory);
-        }
-    }
-}
-
-/// How much memory a block of some length gets, and which idle list serves it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Class {
-    pub(super) size: usize,
-    /// None: not kept.
-    pub(super) index: Option<usize>,
-}
-
-impl Class {
-    /// Sizes between two powers of two.
-    const STEPS: usize = 4;
-
-    pub(super) fn of(len: usize) -> Self {
-        if len <= SMALL_MAX {
-            return Self {
-                size: len,
-                index: None,
-            };
-        }
-        let power = (len - 1).ilog2();
-        let floor = 1_usize << power;
-        let step = floor / Self::STEPS;
-        let steps = (len - floor).div_ceil(step);
-        let doublings = (power - SMALL_MAX.ilog2()) as usize;
-        Self {
-            size: floor + steps * step,
-            index: Some(doublings * Self::STEPS + steps - 1),
-        }
-    }
-}
-
-/// Up to here a copy into memory that was touched before is cheaper than new pages.
-const COPY_MAX: usize = 1 << 20;
-
-/// Less is not worth a walk through all that the allocator holds.
-const GIVE_BACK_MIN: usize = 8 << 20;

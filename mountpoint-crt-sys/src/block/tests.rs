@@ -1,7 +1,8 @@
 use std::thread;
 
 use super::memory::SMALL_MAX;
-use super::pool::{BlockPool, Class};
+use super::pool::BlockPool;
+use super::recycler::Class;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;

@@ -4,8 +4,8 @@ use anyhow::Result;
 use plotters::style::RGBColor;
 
 use super::svg::{DARK, GREY, Picture, WHITE, words};
-use crate::profile::Cause;
-use crate::results::report::Report;
+use crate::profile::{Cause, Shares};
+use crate::results::summary::Row;
 
 /// Its name in a folder of results.
 pub(crate) const FILE: &str = "profiles.svg";
@@ -22,8 +22,7 @@ const LEGEND_COLUMNS: usize = 7;
 const NUMBER_MIN: f64 = 24.0;
 
 /// The picture as SVG; `None` if nothing was profiled.
-pub(super) fn draw(report: &Report) -> Result<Option<String>> {
-    let profiled: Vec<_> = report.profiles().collect();
+pub(super) fn draw(profiled: &[(&Row, &Shares)], circumstances: &str) -> Result<Option<String>> {
     if profiled.is_empty() {
         return Ok(None);
     }
@@ -38,11 +37,7 @@ pub(super) fn draw(report: &Report) -> Result<Option<String>> {
         "What the mount's CPU time goes into, in %",
         words(17.0, DARK),
     )?;
-    picture.text(
-        (MARGIN, 43.0),
-        &report.circumstances_short(),
-        words(12.0, GREY),
-    )?;
+    picture.text((MARGIN, 43.0), circumstances, words(12.0, GREY))?;
     for (index, cause) in Cause::ALL.into_iter().enumerate() {
         let x = MARGIN + LEGEND_WIDTH * (index % LEGEND_COLUMNS) as f64;
         let y = 56.0 + 18.0 * (index / LEGEND_COLUMNS) as f64;

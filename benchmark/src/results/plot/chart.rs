@@ -4,7 +4,7 @@ use anyhow::Result;
 use plotters::style::RGBColor;
 
 use super::svg::{Anchor, DARK, GREY, Picture, Point, Style, WHITE, words};
-use crate::results::report::{Report, digits};
+use crate::results::digits::digits;
 use crate::results::summary::{Row, Summary};
 use crate::system::catalog::Role;
 use crate::workload::Group;
@@ -145,9 +145,9 @@ impl Chart {
     }
 
     /// The chart as SVG.
-    pub(crate) fn draw(self, report: &Report) -> Result<String> {
-        let panels = self.panels(&report.rows);
-        let systems: Vec<&str> = systems(&report.rows);
+    pub(crate) fn draw(self, rows: &[Row], circumstances: &str, command: &str) -> Result<String> {
+        let panels = self.panels(rows);
+        let systems: Vec<&str> = systems(rows);
         let heights: Vec<f64> = panels
             .chunks(COLUMNS)
             .map(|line| line.iter().map(|panel| height(panel)).fold(0.0, f64::max))
@@ -155,11 +155,14 @@ impl Chart {
         let columns = panels.len().clamp(2, COLUMNS) as f64;
         let width = 2.0 * MARGIN + columns * PANEL_WIDTH + (columns - 1.0) * PANEL_GAP;
         let body: f64 = heights.iter().map(|height| height + PANEL_GAP).sum();
-        let command = lines(&report.command_for(self.group.name()), width - 2.0 * MARGIN);
+        let command = lines(
+            &format!("{command}{}", self.group.name()),
+            width - 2.0 * MARGIN,
+        );
         let foot = FOOT + COMMAND_LINE * command.len() as f64;
         let mut text = String::new();
         let mut picture = Picture::new(&mut text, width, HEAD + body + foot)?;
-        self.draw_head(&mut picture, report, &systems)?;
+        self.draw_head(&mut picture, (rows, circumstances), &systems)?;
         let mut top = HEAD;
         for (line, height) in panels.chunks(COLUMNS).zip(&heights) {
             let mut left = MARGIN;
@@ -177,20 +180,21 @@ impl Chart {
         Ok(text)
     }
 
-    fn draw_head(self, picture: &mut Picture<'_>, report: &Report, systems: &[&str]) -> Result<()> {
+    fn draw_head(
+        self,
+        picture: &mut Picture<'_>,
+        (rows, circumstances): (&[Row], &str),
+        systems: &[&str],
+    ) -> Result<()> {
         picture.text((MARGIN, 26.0), &self.title(), bold(19.0))?;
-        let circumstances = report.circumstances_short();
-        picture.text((MARGIN, 49.0), &circumstances, words(12.0, GREY))?;
+        picture.text((MARGIN, 49.0), circumstances, words(12.0, GREY))?;
         let mut x = MARGIN;
         for (system, colour) in systems.iter().zip(COLOURS.iter().cycle()) {
             picture.rectangle((x, 65.0), (12.0, 12.0), *colour)?;
             picture.text((x + 17.0, 71.0), system, words(13.0, DARK))?;
             x += 40.0 + 7.4 * system.chars().count() as f64;
         }
-        let of_group = report
-            .rows
-            .iter()
-            .filter(|row| row.group == self.group.name());
+        let of_group = rows.iter().filter(|row| row.group == self.group.name());
         let mut summaries = of_group.filter_map(|row| row.summary.as_ref());
         if self.kind.name == "speed" && summaries.any(|summary| summary.limit.is_some()) {
             picture.dashes(x + 6.0, (62.0, 80.0), DARK)?;

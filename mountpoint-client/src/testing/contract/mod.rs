@@ -9,6 +9,7 @@
 
 mod bucket;
 mod capabilities;
+mod case;
 mod cases;
 mod report;
 mod wait;
@@ -18,4 +19,5 @@ mod tests;
 
 pub use bucket::{Bucket, Failure, Subject};
 pub use capabilities::{Capabilities, Capability, Gap, Server};
-pub use report::{Case, CaseReport, Report, Verdict, cases, run_all, run_case};
+pub use case::Case;
+pub use report::{CaseReport, Report, Verdict, cases, run_all, run_case};

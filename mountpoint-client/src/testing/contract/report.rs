@@ -4,62 +4,10 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
-use super::bucket::{Bucket, Failure, Subject};
+use super::bucket::{Bucket, Subject};
 use super::capabilities::{Capabilities, Capability};
+use super::case::Case;
 use super::cases::all;
-
-/// One behaviour of S3.
-#[derive(Clone, Copy, Debug)]
-pub struct Case {
-    /// Unique; also the last part of the prefix below which it writes.
-    pub name: &'static str,
-    /// It is skipped where one of these is lacking.
-    pub needs: &'static [Capability],
-    /// It is about the lack of this, and skipped where it is there.
-    pub lacks: Option<Capability>,
-    /// The behaviour.
-    pub run: fn(&Bucket) -> Result<(), Failure>,
-}
-
-impl Case {
-    pub(super) const fn new(name: &'static str, run: fn(&Bucket) -> Result<(), Failure>) -> Self {
-        Self {
-            name,
-            needs: &[],
-            lacks: None,
-            run,
-        }
-    }
-
-    pub(super) const fn needs(mut self, needs: &'static [Capability]) -> Self {
-        self.needs = needs;
-        self
-    }
-
-    pub(super) const fn lacks(mut self, lacks: Capability) -> Self {
-        self.lacks = Some(lacks);
-        self
-    }
-
-    /// Why it is not run, if it is not.
-    fn skipped_for(&self, capabilities: &Capabilities) -> Option<Verdict> {
-        let gap = self
-            .needs
-            .iter()
-            .find_map(|needed| capabilities.gap(*needed));
-        if let Some(gap) = gap {
-            return Some(Verdict::Skipped {
-                capability: gap.capability,
-                reason: gap.reason,
-            });
-        }
-        let capability = self.lacks.filter(|lacking| capabilities.has(*lacking))?;
-        Some(Verdict::Skipped {
-            capability,
-            reason: "about a server that lacks it",
-        })
-    }
-}
 
 /// How one case went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +105,7 @@ pub fn run_all(make: impl Fn() -> Subject) -> Report {
 /// Runs one case. A case that panics has failed.
 #[must_use]
 pub fn run_case(case: &Case, subject: Subject) -> Verdict {
-    if let Some(skipped) = case.skipped_for(&subject.capabilities) {
+    if let Some(skipped) = skipped_for(case, &subject.capabilities) {
         return skipped;
     }
     let bucket = Bucket::new(subject, case.name);
@@ -166,4 +114,23 @@ pub fn run_case(case: &Case, subject: Subject) -> Verdict {
         Ok(Err(failure)) => Verdict::Failed(failure.to_string()),
         Err(_) => Verdict::Failed("it panicked".to_owned()),
     }
+}
+
+/// Why it is not run, if it is not.
+fn skipped_for(case: &Case, capabilities: &Capabilities) -> Option<Verdict> {
+    let gap = case
+        .needs
+        .iter()
+        .find_map(|needed| capabilities.gap(*needed));
+    if let Some(gap) = gap {
+        return Some(Verdict::Skipped {
+            capability: gap.capability,
+            reason: gap.reason,
+        });
+    }
+    let capability = case.lacks.filter(|lacking| capabilities.has(*lacking))?;
+    Some(Verdict::Skipped {
+        capability,
+        reason: "about a server that lacks it",
+    })
 }

@@ -16,15 +16,17 @@ mod connections;
 mod embedded;
 mod http;
 mod operation;
+mod options;
 mod service;
 mod store;
 #[cfg(test)]
 mod tests;
 
-pub use embedded::{PartSizes, PartTags, Server, ServerOptions};
+pub use embedded::Server;
 pub use http::faults::{Fault, Faults, Rule, RuleId};
 pub use http::request_log::{LogMode, OperationCounters, RequestLog, RequestRecord};
 pub use operation::Operation;
+pub use options::{PartSizes, PartTags, ServerOptions};
 pub use store::buckets::Store;
 pub use store::object::{Encryption, Headers, Object, Restore};
 pub use store::synthetic::{PERIOD, SyntheticChecker, SyntheticMismatch, synthetic_bytes};

@@ -1,6 +1,6 @@
-//! [`SimClient`]: requests go past the desk (log, faults, queue) to the store, now or later.
+//! [`SimClient`]: a request passes log, faults and queue, and then reaches the store, now or later.
 //!
-//! Locks: the desk's and the store's, never both at once, and neither while anybody is called back.
+//! Locks: `in_flight` and `store`, never both at once, and neither during a callback.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,10 +16,8 @@ use crate::object_client::Pending;
 use crate::types::{GetRequest, Key};
 use crate::{ClientError, ErrorKind, GetHandle, GetObserver};
 
-use super::faults::FaultPlan;
-use super::faults::{Fault, FaultRule, When};
-use super::get_operation::{Flight, Step};
-use super::manual::{Answer, Queued, RequestId};
+use super::faults::{Fault, FaultPlan, FaultRule, When};
+use super::in_flight::{Admission, Answer, GetOperation, InFlight, Queued, Shared, Step};
 use super::options::{SimOptions, Time};
 use super::request_log::{Operation, RequestLog, RequestRecord};
 use super::seeded_numbers::SeededNumbers;
@@ -37,65 +35,11 @@ pub struct SimClient {
     pub(super) shared: Arc<Shared>,
 }
 
-pub(super) struct Shared {
-    pub(super) options: SimOptions,
-    pub(super) store: Mutex<Store>,
-    pub(super) desk: Mutex<Desk>,
-    /// What [`ObjectClient::is_throttled`](crate::ObjectClient::is_throttled) says.
-    pub(super) is_throttled: AtomicBool,
-    timer: Option<Timer>,
-}
-
-/// What all requests pass.
-pub(super) struct Desk {
-    pub(super) log: RequestLog,
-    /// GETs that have not ended.
-    pub(super) gets: BTreeMap<RequestId, Arc<Flight>>,
-    /// Other requests that wait for the test.
-    pub(super) queued: BTreeMap<RequestId, Queued>,
-    faults: FaultPlan,
-    latencies: SeededNumbers,
-    requests: u64,
-    gets_max: usize,
-}
-
-/// What the desk says of a new request.
-struct Admission {
-    id: RequestId,
-    record: u64,
-    latency: Duration,
-    fault: Option<Fault>,
-}
-
-impl Desk {
-    pub(super) fn end_get(&mut self, id: RequestId) {
-        self.gets.remove(&id);
-    }
-
-    fn admit(&mut self, record: RequestRecord, options: &SimOptions) -> Admission {
-        self.requests += 1;
-        let spread = options.latency.end.saturating_sub(options.latency.start);
-        let spread_ns = u64::try_from(spread.as_nanos()).unwrap_or(u64::MAX);
-        let mut latency =
-            options.latency.start + Duration::from_nanos(self.latencies.below(spread_ns));
-        let fault = self.faults.decide(record.operation);
-        if let Some(Fault::Delay(delay)) = fault {
-            latency += delay;
-        }
-        Admission {
-            id: RequestId(self.requests),
-            record: self.log.push(record),
-            latency,
-            fault,
-        }
-    }
-}
-
 impl SimClient {
     /// An empty bucket.
     #[must_use]
     pub fn new(options: SimOptions) -> Self {
-        let desk = Desk {
+        let in_flight = InFlight {
             log: RequestLog::default(),
             gets: BTreeMap::new(),
             queued: BTreeMap::new(),
@@ -106,7 +50,7 @@ impl SimClient {
         };
         let shared = Shared {
             store: Mutex::new(Store::new(&options)),
-            desk: Mutex::new(desk),
+            in_flight: Mutex::new(in_flight),
             is_throttled: AtomicBool::new(false),
             timer: (options.time == Time::Threaded).then(Timer::start),
             options,
@@ -160,7 +104,7 @@ impl SimClient {
 
     /// One more thing that goes wrong.
     pub fn add_fault(&self, rule: FaultRule) {
-        self.shared.desk.lock().faults.add(rule);
+        self.shared.in_flight.lock().faults.add(rule);
     }
 
     /// The next `count` requests of `operation` fail.
@@ -175,19 +119,19 @@ impl SimClient {
 
     /// Nothing goes wrong any more.
     pub fn clear_faults(&self) {
-        self.shared.desk.lock().faults.clear();
+        self.shared.in_flight.lock().faults.clear();
     }
 
     /// The requests since the last call, which empties the log.
     #[must_use]
     pub fn take_log(&self) -> RequestLog {
-        self.shared.desk.lock().log.take()
+        self.shared.in_flight.lock().log.take()
     }
 
     /// The requests since the last [`SimClient::take_log`].
     #[must_use]
     pub fn log(&self) -> RequestLog {
-        self.shared.desk.lock().log.clone()
+        self.shared.in_flight.lock().log.clone()
     }
 
     /// From now on the server is said to ask for fewer requests, or no longer.
@@ -200,13 +144,13 @@ impl SimClient {
     /// GETs that have not ended.
     #[must_use]
     pub fn gets_in_flight(&self) -> usize {
-        self.shared.desk.lock().gets.len()
+        self.shared.in_flight.lock().gets.len()
     }
 
-    /// Most GETs that were in flight at once, since the start.
+    /// Most GETs that were in operation at once, since the start.
     #[must_use]
     pub fn gets_in_flight_max(&self) -> usize {
-        self.shared.desk.lock().gets_max
+        self.shared.in_flight.lock().gets_max
     }
 
     fn write(&self, key: &str, content: Content) -> SimObject {
@@ -229,30 +173,31 @@ impl SimClient {
             ..RequestRecord::new(Operation::GetObject, request.key.as_str())
         };
         let record = record.with_range(request.range.clone());
-        let mut desk = self.shared.desk.lock();
+        let mut in_flight = self.shared.in_flight.lock();
         let Admission {
             id,
             record,
             latency,
             fault,
-        } = desk.admit(record, &self.shared.options);
+        } = in_flight.admit(record, &self.shared.options);
         let stop_after = match fault {
             Some(Fault::StopAfter(bytes)) => Some(bytes),
             _ => None,
         };
         let shared = Arc::clone(&self.shared);
-        let flight = Flight::new(shared, (id, record), request, into, observer, stop_after);
-        let flight = Arc::new(flight);
-        desk.gets.insert(id, Arc::clone(&flight));
-        desk.gets_max = desk.gets_max.max(desk.gets.len());
-        drop(desk);
-        flight.observer.sent_over(0);
-        let cancelled = Arc::downgrade(&flight);
-        self.shared.launch(flight, latency, fault);
+        let operation =
+            GetOperation::new(shared, (id, record), request, into, observer, stop_after);
+        let operation = Arc::new(operation);
+        in_flight.gets.insert(id, Arc::clone(&operation));
+        in_flight.gets_max = in_flight.gets_max.max(in_flight.gets.len());
+        drop(in_flight);
+        operation.observer.sent_over(0);
+        let cancelled = Arc::downgrade(&operation);
+        self.shared.launch(operation, latency, fault);
         GetHandle::new(move || {
-            if let Some(flight) = cancelled.upgrade() {
-                let what = format!("GET of {} was cancelled", flight.request.key);
-                flight.fail(ClientError::new(ErrorKind::Cancelled, what));
+            if let Some(operation) = cancelled.upgrade() {
+                let what = format!("GET of {} was cancelled", operation.request.key);
+                operation.fail(ClientError::new(ErrorKind::Cancelled, what));
             }
         })
     }
@@ -266,7 +211,11 @@ impl SimClient {
         let (operation, key) = (record.operation, record.key.clone());
         let Admission {
             id, latency, fault, ..
-        } = self.shared.desk.lock().admit(record, &self.shared.options);
+        } = self
+            .shared
+            .in_flight
+            .lock()
+            .admit(record, &self.shared.options);
         let shared = Arc::clone(&self.shared);
         let what = format!("{operation:?} {key}");
         let its_key = key.clone();
@@ -321,7 +270,7 @@ impl SimClient {
                     key,
                     answer,
                 };
-                self.shared.desk.lock().queued.insert(id, queued);
+                self.shared.in_flight.lock().queued.insert(id, queued);
             }
         }
         Box::pin(async move { receiver.await.unwrap_or_else(|_| Err(dropped())) })
@@ -330,17 +279,22 @@ impl SimClient {
 
 impl Shared {
     /// Sends a GET on its way.
-    fn launch(self: &Arc<Self>, flight: Arc<Flight>, latency: Duration, fault: Option<Fault>) {
+    fn launch(
+        self: &Arc<Self>,
+        operation: Arc<GetOperation>,
+        latency: Duration,
+        fault: Option<Fault>,
+    ) {
         let failure = match fault {
             Some(Fault::Fail(kind) | Fault::FailAfterwards(kind)) => {
-                Some(injected(kind, flight.request.key.as_str()))
+                Some(injected(kind, operation.request.key.as_str()))
             }
             _ => None,
         };
         match (&self.timer, failure) {
             (Some(timer), failure) => {
                 let shared = Arc::clone(self);
-                let of_job = Arc::clone(&flight);
+                let of_job = Arc::clone(&operation);
                 let job = Box::new(move || match failure {
                     Some(error) => {
                         of_job.fail(error);
@@ -348,42 +302,42 @@ impl Shared {
                     None => shared.stream(of_job),
                 });
                 if timer.schedule(latency, job).is_err() {
-                    flight.fail(injected(ErrorKind::Throttled, "too many requests wait"));
+                    operation.fail(injected(ErrorKind::Throttled, "too many requests wait"));
                 }
             }
             (None, Some(error)) => {
-                flight.fail(error);
+                operation.fail(error);
             }
             (None, None) if self.options.time == Time::Immediate => {
-                flight.step(Step::Finish);
+                operation.step(Step::Finish);
             }
             (None, None) => {}
         }
     }
 
     /// One piece of a GET in real time; comes back for the next one.
-    fn stream(self: Arc<Self>, flight: Arc<Flight>) {
+    fn stream(self: Arc<Self>, operation: Arc<GetOperation>) {
         let Some(throughput) = self.options.throughput else {
-            flight.step(Step::Finish);
+            operation.step(Step::Finish);
             return;
         };
-        let bytes_left = flight.bytes_left();
+        let bytes_left = operation.bytes_left();
         if bytes_left <= PIECE_LEN {
-            flight.step(Step::Finish);
+            operation.step(Step::Finish);
             return;
         }
-        if !flight.step(Step::Publish(PIECE_LEN)) {
+        if !operation.step(Step::Publish(PIECE_LEN)) {
             return;
         }
         let Some(timer) = &self.timer else { return };
         let pause = Duration::from_nanos(PIECE_LEN * 1_000_000_000 / throughput.max(1));
-        let next = Arc::clone(&flight);
+        let next = Arc::clone(&operation);
         let shared = Arc::clone(&self);
         if timer
             .schedule(pause, Box::new(move || shared.stream(next)))
             .is_err()
         {
-            flight.fail(injected(ErrorKind::Throttled, "too many requests wait"));
+            operation.fail(injected(ErrorKind::Throttled, "too many requests wait"));
         }
     }
 }
@@ -396,14 +350,14 @@ impl Drop for SimClient {
             return;
         }
         let (gets, queued) = {
-            let mut desk = self.shared.desk.lock();
+            let mut in_flight = self.shared.in_flight.lock();
             (
-                std::mem::take(&mut desk.gets),
-                std::mem::take(&mut desk.queued),
+                std::mem::take(&mut in_flight.gets),
+                std::mem::take(&mut in_flight.queued),
             )
         };
-        for flight in gets.into_values() {
-            flight.fail(dropped());
+        for operation in gets.into_values() {
+            operation.fail(dropped());
         }
         drop(queued);
     }

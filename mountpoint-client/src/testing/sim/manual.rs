@@ -11,17 +11,13 @@ use crate::ErrorKind;
 use crate::types::Priority;
 
 use super::client::SimClient;
-use super::get_operation::{Flight, Step};
+use super::in_flight::{GetOperation, RequestId, Step};
 use super::request_log::Operation;
 use super::store::check::injected;
 
 /// Requests that [`SimClient::deliver_all`] ends at most, so that a reader that never stops asking fails a test
 /// and does not hang it.
 const DELIVER_ALL_MAX: usize = 1 << 16;
-
-/// Names a request that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub(super) u64);
 
 /// A GET that waits.
 #[derive(Clone, Debug)]
@@ -49,27 +45,24 @@ pub struct PendingRequest {
     pub key: String,
 }
 
-/// A request that waits, and how to answer it.
-pub(super) struct Queued {
-    pub(super) operation: Operation,
-    pub(super) key: String,
-    pub(super) answer: Answer,
-}
-
-/// Does the work and tells the waiter; or fails instead of working.
-pub(super) type Answer = Box<dyn FnOnce(Option<ErrorKind>) + Send>;
-
 impl SimClient {
     /// The GETs that have not ended, oldest first.
     #[must_use]
     pub fn pending_gets(&self) -> Vec<PendingGet> {
-        let flights: Vec<_> = self.shared.desk.lock().gets.values().cloned().collect();
-        let pending = flights.iter().map(|flight| PendingGet {
-            id: flight.id,
-            key: flight.request.key.as_str().to_owned(),
-            range: flight.request.range.clone(),
-            priority: flight.request.priority,
-            bytes_left: flight.bytes_left(),
+        let gets: Vec<_> = self
+            .shared
+            .in_flight
+            .lock()
+            .gets
+            .values()
+            .cloned()
+            .collect();
+        let pending = gets.iter().map(|operation| PendingGet {
+            id: operation.id,
+            key: operation.request.key.as_str().to_owned(),
+            range: operation.request.range.clone(),
+            priority: operation.request.priority,
+            bytes_left: operation.bytes_left(),
         });
         pending.collect()
     }
@@ -77,8 +70,8 @@ impl SimClient {
     /// The requests other than GETs that wait for an answer, oldest first.
     #[must_use]
     pub fn pending_requests(&self) -> Vec<PendingRequest> {
-        let desk = self.shared.desk.lock();
-        let pending = desk.queued.iter().map(|(id, queued)| PendingRequest {
+        let in_flight = self.shared.in_flight.lock();
+        let pending = in_flight.queued.iter().map(|(id, queued)| PendingRequest {
             id: *id,
             operation: queued.operation,
             key: queued.key.clone(),
@@ -90,22 +83,22 @@ impl SimClient {
     /// it does fail it where S3 would (missing key, other version). With 0 bytes only that is decided.
     /// `false` if no such GET waits.
     pub fn deliver(&self, id: RequestId, bytes: u64) -> bool {
-        self.flight(id)
-            .is_some_and(|flight| flight.step(Step::Publish(bytes)))
+        self.operation(id)
+            .is_some_and(|operation| operation.step(Step::Publish(bytes)))
     }
 
     /// Publishes the rest of a GET and finishes it, or answers another request. `false` if none such waits.
     pub fn finish(&self, id: RequestId) -> bool {
-        if let Some(flight) = self.flight(id) {
-            return flight.step(Step::Finish);
+        if let Some(operation) = self.operation(id) {
+            return operation.step(Step::Finish);
         }
         self.answer(id, None)
     }
 
     /// Fails a request; it has had no effect. `false` if no such request waits.
     pub fn fail(&self, id: RequestId, kind: ErrorKind) -> bool {
-        if let Some(flight) = self.flight(id) {
-            return flight.fail(injected(kind, flight.request.key.as_str()));
+        if let Some(operation) = self.operation(id) {
+            return operation.fail(injected(kind, operation.request.key.as_str()));
         }
         self.answer(id, Some(kind))
     }
@@ -126,18 +119,18 @@ impl SimClient {
     }
 
     fn oldest(&self) -> Option<RequestId> {
-        let desk = self.shared.desk.lock();
-        let get = desk.gets.keys().next();
-        let request = desk.queued.keys().next();
+        let in_flight = self.shared.in_flight.lock();
+        let get = in_flight.gets.keys().next();
+        let request = in_flight.queued.keys().next();
         get.into_iter().chain(request).min().copied()
     }
 
-    fn flight(&self, id: RequestId) -> Option<Arc<Flight>> {
-        self.shared.desk.lock().gets.get(&id).cloned()
+    fn operation(&self, id: RequestId) -> Option<Arc<GetOperation>> {
+        self.shared.in_flight.lock().gets.get(&id).cloned()
     }
 
     fn answer(&self, id: RequestId, failure: Option<ErrorKind>) -> bool {
-        let queued = self.shared.desk.lock().queued.remove(&id);
+        let queued = self.shared.in_flight.lock().queued.remove(&id);
         match queued {
             Some(queued) => {
                 (queued.answer)(failure);

@@ -10,7 +10,7 @@
 
 mod client;
 mod faults;
-mod get_operation;
+mod in_flight;
 mod manual;
 mod options;
 mod request_log;
@@ -24,7 +24,8 @@ mod tests;
 
 pub use client::SimClient;
 pub use faults::{Fault, FaultRule, When};
-pub use manual::{PendingGet, PendingRequest, RequestId};
+pub use in_flight::RequestId;
+pub use manual::{PendingGet, PendingRequest};
 pub use options::{SimOptions, Time};
 pub use request_log::{Operation, RequestLog, RequestRecord};
 pub use store::content::{Content, pattern_bytes};

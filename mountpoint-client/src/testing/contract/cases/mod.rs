@@ -12,7 +12,7 @@ mod multipart_refused;
 mod names;
 mod put;
 
-use super::Case;
+use super::case::Case;
 
 /// All of them, in the order in which a report shows them.
 pub(super) fn all() -> Vec<Case> {

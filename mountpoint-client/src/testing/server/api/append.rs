@@ -7,12 +7,12 @@ use s3s::dto;
 use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 
-use super::express::is_directory_bucket;
-use super::multipart::hash;
 use super::objects::{quirks, write_conditions};
 use super::receive::{Claims, Received, receive};
-use crate::testing::server::store::buckets::{Bucket, Store};
-use crate::testing::server::store::checksum::{Checksum, combined, given_checksums, set_checksum};
+use crate::testing::server::store::buckets::{Bucket, Store, is_directory_bucket};
+use crate::testing::server::store::checksum::{
+    Checksum, combined, given_checksums, hash, set_checksum,
+};
 use crate::testing::server::store::conditions::WriteConditions;
 use crate::testing::server::store::object::{Extra, Object, Tag};
 

@@ -11,15 +11,16 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use super::multipart::{Part, check_part_number, hash};
+use super::multipart::check_part_number;
 use super::objects::{encryption_of, forget_encryption, headers_of, quirks};
 use crate::testing::server::clock;
 use crate::testing::server::store::buckets::Store;
-use crate::testing::server::store::checksum::{Algorithm, Checksum, set_checksum};
+use crate::testing::server::store::checksum::{Algorithm, Checksum, hash, set_checksum};
 use crate::testing::server::store::conditions::{ReadConditions, WriteConditions};
 use crate::testing::server::store::content::Content;
 use crate::testing::server::store::object::{Extra, Object, Tag};
 use crate::testing::server::store::synthetic;
+use crate::testing::server::store::upload::Part;
 
 /// Largest source of one copy (S3's API reference).
 const COPY_SIZE_MAX: u64 = 5 << 30;

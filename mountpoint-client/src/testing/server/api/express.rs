@@ -21,13 +21,8 @@ use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 use crate::testing::server::clock;
 use crate::testing::server::http::head::{Head, percent_decode};
 use crate::testing::server::operation::Operation;
-use crate::testing::server::store::buckets::Store;
+use crate::testing::server::store::buckets::{Store, is_directory_bucket};
 use crate::testing::server::store::conditions::WriteConditions;
-
-/// Whether the bucket of this name is a directory bucket.
-pub(crate) fn is_directory_bucket(bucket: &str) -> bool {
-    bucket.ends_with("--x-s3")
-}
 
 /// The sessions that a server has opened.
 #[derive(Debug)]

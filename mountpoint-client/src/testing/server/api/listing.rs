@@ -15,10 +15,10 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, dto, s3_error};
 
-use super::express::{is_directory_bucket, listing_order};
+use super::express::listing_order;
 use super::objects::quirks;
 use crate::testing::server::http::faults::Quirks;
-use crate::testing::server::store::buckets::Store;
+use crate::testing::server::store::buckets::{Store, is_directory_bucket};
 use crate::testing::server::store::object::{Object, Restore};
 
 /// Most entries of a page (S3's API reference).

@@ -10,9 +10,9 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::listing::{encode, is_encoded};
-use super::multipart::{Part, Upload, checksum_type};
 use crate::testing::server::store::buckets::Store;
 use crate::testing::server::store::checksum::set_checksum;
+use crate::testing::server::store::upload::{Part, Upload, checksum_type};
 
 /// Most entries of a page of parts or uploads (S3's API reference).
 const PAGE_LEN_MAX: i32 = 1000;

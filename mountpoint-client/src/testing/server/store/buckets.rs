@@ -13,15 +13,15 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
+use s3s::S3Result;
 
-use super::checksum::Algorithm;
+use super::checksum::{Algorithm, hash};
 use super::content::Content;
 use super::object::{Extra, Headers, Object, Restore, Tag};
 use super::synthetic;
-use crate::testing::server::api::express::is_directory_bucket;
-use crate::testing::server::api::multipart::{Upload, hash};
+use super::upload::{Upload, no_such_upload};
 use crate::testing::server::clock;
-use crate::testing::server::embedded::{PartSizes, PartTags, ServerOptions};
+use crate::testing::server::options::{PartSizes, PartTags, ServerOptions};
 
 /// Buckets in memory.
 pub struct Store {
@@ -41,6 +41,27 @@ pub(crate) struct Bucket {
     pub(crate) objects: RwLock<BTreeMap<Box<str>, Arc<Object>>>,
     /// By key and upload id, in listing order.
     pub(crate) uploads: Mutex<BTreeMap<(String, String), Upload>>,
+}
+
+/// Whether the bucket of this name is a directory bucket.
+pub(crate) fn is_directory_bucket(bucket: &str) -> bool {
+    bucket.ends_with("--x-s3")
+}
+
+impl Bucket {
+    /// Reads or changes an upload in progress.
+    pub(crate) fn with_upload<T>(
+        &self,
+        key: &str,
+        id: &str,
+        f: impl FnOnce(&mut Upload) -> T,
+    ) -> S3Result<T> {
+        let mut uploads = self.uploads.lock();
+        let upload = uploads
+            .get_mut(&(key.to_owned(), id.to_owned()))
+            .ok_or_else(no_such_upload)?;
+        Ok(f(upload))
+    }
 }
 
 impl Store {

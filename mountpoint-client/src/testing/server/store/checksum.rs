@@ -7,6 +7,8 @@ use s3s::checksum::ChecksumHasher;
 use s3s::dto::ChecksumType;
 use s3s::{S3Result, s3_error};
 
+use super::content::Content;
+
 /// A checksum algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
@@ -251,6 +253,13 @@ macro_rules! given_checksums {
 }
 
 pub(crate) use {given_checksums, set_checksum};
+
+/// The checksum of all bytes.
+pub(crate) fn hash(algorithm: Algorithm, content: &Content) -> Checksum {
+    let mut hasher = Hasher::new(algorithm);
+    content.pieces().for_each(|piece| hasher.update(&piece));
+    hasher.finish()
+}
 
 #[cfg(test)]
 mod tests {

@@ -7,3 +7,4 @@ pub(super) mod content;
 pub(super) mod gather;
 pub(super) mod object;
 pub(super) mod synthetic;
+pub(super) mod upload;

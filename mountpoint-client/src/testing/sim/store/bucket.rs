@@ -20,9 +20,9 @@ use super::check::{
     no_such_key, refuse,
 };
 use super::content::Content;
-use super::multipart::Uploads;
 use super::object::SimObject;
 use super::object::time_of_write;
+use super::uploads::Uploads;
 use crate::testing::sim::options::SimOptions;
 
 /// Keys in one DeleteObjects request.

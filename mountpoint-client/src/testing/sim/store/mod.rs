@@ -6,3 +6,4 @@ pub(super) mod content;
 mod listing;
 mod multipart;
 pub(super) mod object;
+mod uploads;

@@ -1,4 +1,4 @@
-//! Multipart uploads.
+//! Operations of multipart uploads.
 //!
 //! Invariant: an upload is there from create until a successful complete or an abort; a refused complete
 //! leaves it as it was.
@@ -15,48 +15,11 @@ use crate::{ClientError, ErrorKind};
 
 use super::bucket::Store;
 use super::check::{check_headers, check_write, crc32c, refuse};
-use super::content::Content;
-use super::content::multipart_etag;
+use super::content::{Content, multipart_etag};
+use super::uploads::{OpenUpload, StoredPart, place};
 
-/// Smallest part that is not the last (S3 user guide, "multipart upload limits").
-const PART_LEN_MIN: u64 = 5 << 20;
-
-/// Highest part number (same page).
+/// Highest part number (S3 user guide, "multipart upload limits").
 const PART_NUMBER_MAX: u16 = 10_000;
-
-/// All uploads in progress, by key and then by the order of their making.
-#[derive(Debug, Default)]
-pub(crate) struct Uploads {
-    open: BTreeMap<(Vec<u8>, String), OpenUpload>,
-    made: u64,
-}
-
-#[derive(Debug)]
-struct OpenUpload {
-    upload: Upload,
-    headers: ObjectHeaders,
-    checksum: Option<ChecksumAlgorithm>,
-    parts: BTreeMap<PartNumber, StoredPart>,
-}
-
-#[derive(Debug)]
-struct StoredPart {
-    content: Content,
-    part: Part,
-}
-
-impl Uploads {
-    /// Ends every upload of `key`.
-    pub(crate) fn forget(&mut self, key: &str) {
-        self.open.retain(|_, open| open.upload.key.as_str() != key);
-    }
-
-    fn find(&mut self, upload: &Upload) -> Result<&mut OpenUpload, ClientError> {
-        self.open
-            .get_mut(&place(upload))
-            .ok_or_else(|| refuse(ErrorKind::NoSuchUpload, "NoSuchUpload", &upload.upload_id))
-    }
-}
 
 impl Store {
     pub(crate) fn create_upload(
@@ -184,51 +147,6 @@ impl Store {
             .cloned()
             .collect()
     }
-}
-
-impl OpenUpload {
-    /// The contents of the parts that the caller names, if S3 would make an object of them.
-    fn assemble(&self, parts: &[Part]) -> Result<Vec<Content>, ClientError> {
-        let invalid = |code, what: &str| Err(refuse(ErrorKind::InvalidRequest, code, what));
-        if parts.is_empty() {
-            return invalid(
-                "MalformedXML",
-                "an upload is completed with at least one part",
-            );
-        }
-        if !parts.is_sorted_by(|a, b| a.number < b.number) {
-            return invalid("InvalidPartOrder", "parts are named in ascending order");
-        }
-        let mut contents = Vec::with_capacity(parts.len());
-        for (at, named) in parts.iter().enumerate() {
-            let what = format!("part {}", named.number.0);
-            let Some(stored) = self.parts.get(&named.number) else {
-                return invalid("InvalidPart", &what);
-            };
-            if !stored.part.etag.matches(&named.etag) {
-                return invalid("InvalidPart", &what);
-            }
-            if named.checksum.is_none() && self.checksum == Some(ChecksumAlgorithm::Crc32c) {
-                // The object's checksum is made of these.
-                return invalid("InvalidRequest", "each part is named with its checksum");
-            }
-            if named.checksum.is_some() && named.checksum != stored.part.checksum {
-                return invalid("InvalidPart", &what);
-            }
-            if at + 1 < parts.len() && stored.part.size < PART_LEN_MIN {
-                return invalid("EntityTooSmall", &what);
-            }
-            contents.push(stored.content.clone());
-        }
-        Ok(contents)
-    }
-}
-
-fn place(upload: &Upload) -> (Vec<u8>, String) {
-    (
-        upload.key.as_str().as_bytes().to_vec(),
-        upload.upload_id.clone(),
-    )
 }
 
 fn algorithm(checksum: Checksum) -> ChecksumAlgorithm {

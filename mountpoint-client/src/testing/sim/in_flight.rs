@@ -1,11 +1,14 @@
-//! A GET in flight.
+//! Requests in operation: the admission of each one, and the life of a GET.
 //!
-//! The version is chosen at the first step, as a server does when a request arrives, and kept to the end.
+//! A GET's version is chosen at its first step, as a server does when a request arrives, and kept to the end.
 //!
 //! Invariant: `finished` is called exactly once and last, also when a cancel meets a step on another thread:
-//! the step that runs then reports the cancel. Runs on the thread of whoever steps or ends it.
+//! the step that runs then reports the cancel. An operation runs on the thread that steps or ends it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use mountpoint_crt_sys::block::BlockFill;
 use parking_lot::Mutex;
@@ -13,10 +16,82 @@ use parking_lot::Mutex;
 use crate::types::{GetOutput, GetRequest};
 use crate::{ClientError, ErrorKind, GetObserver};
 
-use super::client::Shared;
-use super::manual::RequestId;
+use super::faults::{Fault, FaultPlan};
+use super::options::SimOptions;
+use super::request_log::{Operation, RequestLog, RequestRecord};
+use super::seeded_numbers::SeededNumbers;
+use super::store::bucket::Store;
 use super::store::check::{injected, refuse};
 use super::store::content::Content;
+use super::timer::Timer;
+
+/// Names a request that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub(super) u64);
+
+/// A request that waits, and how to answer it.
+pub(super) struct Queued {
+    pub(super) operation: Operation,
+    pub(super) key: String,
+    pub(super) answer: Answer,
+}
+
+/// Does the work and tells the waiter; or fails instead of working.
+pub(super) type Answer = Box<dyn FnOnce(Option<ErrorKind>) + Send>;
+
+pub(super) struct Shared {
+    pub(super) options: SimOptions,
+    pub(super) store: Mutex<Store>,
+    pub(super) in_flight: Mutex<InFlight>,
+    /// What [`ObjectClient::is_throttled`](crate::ObjectClient::is_throttled) says.
+    pub(super) is_throttled: AtomicBool,
+    pub(super) timer: Option<Timer>,
+}
+
+/// What all requests pass.
+pub(super) struct InFlight {
+    pub(super) log: RequestLog,
+    /// GETs that have not ended.
+    pub(super) gets: BTreeMap<RequestId, Arc<GetOperation>>,
+    /// Other requests that wait for the test.
+    pub(super) queued: BTreeMap<RequestId, Queued>,
+    pub(super) faults: FaultPlan,
+    pub(super) latencies: SeededNumbers,
+    pub(super) requests: u64,
+    pub(super) gets_max: usize,
+}
+
+/// The number, delay and fault of a new request.
+pub(super) struct Admission {
+    pub(super) id: RequestId,
+    pub(super) record: u64,
+    pub(super) latency: Duration,
+    pub(super) fault: Option<Fault>,
+}
+
+impl InFlight {
+    pub(super) fn end_get(&mut self, id: RequestId) {
+        self.gets.remove(&id);
+    }
+
+    pub(super) fn admit(&mut self, record: RequestRecord, options: &SimOptions) -> Admission {
+        self.requests += 1;
+        let spread = options.latency.end.saturating_sub(options.latency.start);
+        let spread_ns = u64::try_from(spread.as_nanos()).unwrap_or(u64::MAX);
+        let mut latency =
+            options.latency.start + Duration::from_nanos(self.latencies.below(spread_ns));
+        let fault = self.faults.decide(record.operation);
+        if let Some(Fault::Delay(delay)) = fault {
+            latency += delay;
+        }
+        Admission {
+            id: RequestId(self.requests),
+            record: self.log.push(record),
+            latency,
+            fault,
+        }
+    }
+}
 
 type Outcome = Result<GetOutput, ClientError>;
 
@@ -29,17 +104,17 @@ pub(super) enum Step {
     Finish,
 }
 
-pub(super) struct Flight {
+pub(super) struct GetOperation {
     pub(super) id: RequestId,
     pub(super) request: GetRequest,
     /// Its number in the request log.
     pub(super) record: u64,
     shared: Arc<Shared>,
     pub(super) observer: Arc<dyn GetObserver>,
-    state: Mutex<State>,
+    state: Mutex<GetState>,
 }
 
-enum State {
+enum GetState {
     Open(Progress),
     /// A thread is in a step; what was decided meanwhile is said by that thread.
     Stepping(Option<Outcome>),
@@ -54,7 +129,7 @@ struct Progress {
     stop_after: Option<u64>,
 }
 
-impl Flight {
+impl GetOperation {
     pub(super) fn new(
         shared: Arc<Shared>,
         (id, record): (RequestId, u64),
@@ -75,15 +150,15 @@ impl Flight {
             record,
             shared,
             observer,
-            state: Mutex::new(State::Open(progress)),
+            state: Mutex::new(GetState::Open(progress)),
         }
     }
 
     /// Bytes that are not published yet; 0 once it has ended.
     pub(super) fn bytes_left(&self) -> u64 {
         match &*self.state.lock() {
-            State::Open(progress) => progress.bytes_left(),
-            State::Stepping(_) | State::Ended => 0,
+            GetState::Open(progress) => progress.bytes_left(),
+            GetState::Stepping(_) | GetState::Ended => 0,
         }
     }
 
@@ -100,9 +175,9 @@ impl Flight {
             self.observer.progressed();
         }
         let mut state = self.state.lock();
-        let decided = match std::mem::replace(&mut *state, State::Ended) {
-            State::Stepping(decided) => decided,
-            State::Open(_) | State::Ended => None,
+        let decided = match std::mem::replace(&mut *state, GetState::Ended) {
+            GetState::Stepping(decided) => decided,
+            GetState::Open(_) | GetState::Ended => None,
         };
         let outcome = match outcome {
             Ok(None) => decided,
@@ -110,7 +185,7 @@ impl Flight {
             Err(error) => Some(Err(error)),
         };
         match outcome {
-            None => *state = State::Open(progress),
+            None => *state = GetState::Open(progress),
             Some(outcome) => {
                 drop(state);
                 drop(progress);
@@ -123,14 +198,14 @@ impl Flight {
     /// Ends it with an error, unless it has ended. `false` if it had.
     pub(super) fn fail(&self, error: ClientError) -> bool {
         let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Ended) {
-            State::Ended => false,
-            State::Stepping(decided) => {
+        match std::mem::replace(&mut *state, GetState::Ended) {
+            GetState::Ended => false,
+            GetState::Stepping(decided) => {
                 let is_first = decided.is_none();
-                *state = State::Stepping(Some(decided.unwrap_or(Err(error))));
+                *state = GetState::Stepping(Some(decided.unwrap_or(Err(error))));
                 is_first
             }
-            State::Open(progress) => {
+            GetState::Open(progress) => {
                 drop(state);
                 drop(progress);
                 self.report(Err(error));
@@ -142,8 +217,8 @@ impl Flight {
     /// Takes the progress out, so that no lock is held while bytes are copied and the observer is told.
     fn begin_step(&self) -> Option<Progress> {
         let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Stepping(None)) {
-            State::Open(progress) => Some(progress),
+        match std::mem::replace(&mut *state, GetState::Stepping(None)) {
+            GetState::Open(progress) => Some(progress),
             other => {
                 *state = other;
                 None
@@ -198,7 +273,11 @@ impl Flight {
             progress.into.append(piece);
         });
         progress.sent += bytes;
-        self.shared.desk.lock().log.add_bytes(self.record, bytes);
+        self.shared
+            .in_flight
+            .lock()
+            .log
+            .add_bytes(self.record, bytes);
         if is_stopped {
             let what = format!("{} stopped after {} bytes", self.request.key, progress.sent);
             return Err(injected(ErrorKind::Transient, &what));
@@ -207,7 +286,7 @@ impl Flight {
     }
 
     fn report(&self, outcome: Outcome) {
-        self.shared.desk.lock().end_get(self.id);
+        self.shared.in_flight.lock().end_get(self.id);
         self.observer.finished(outcome);
     }
 }
