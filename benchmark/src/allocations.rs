@@ -1,8 +1,8 @@
-//! What writing a file costs the allocator, and how much memory its data takes.
+//! Allocations of a file that is written, and the memory that its data takes.
 //!
 //! The file system in this process, over a bucket in memory: a file is made, written, closed and stored by this thread, so
-//! what the allocator is asked for meanwhile is the file's, with what the simulated bucket needs for itself and its copy. Buffers above 64 KiB
-//! are mapped and not allocated; they are seen in what is held of the memory for data.
+//! all allocations meanwhile are the file's, with those of the simulated bucket for itself and its copy. Buffers above 64 KiB
+//! are mapped and not allocated; they are seen in the memory that is held for data.
 
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
@@ -22,7 +22,7 @@ const SIZES: [usize; 3] = [1 << 10, 64 << 10, 1 << 20];
 /// One write, as `cp` makes it.
 const WRITE: usize = 128 << 10;
 
-/// What one file of 1 KiB may have the allocator give in all, in bytes.
+/// Most bytes that one file of 1 KiB may allocate in all.
 const SMALL_MAX: u64 = 20_000;
 
 struct Cost {

@@ -58,12 +58,12 @@ impl FileSet {
         self.seed + index
     }
 
-    /// What a file holds at `offset`.
+    /// The bytes of a file at `offset`.
     pub(crate) fn content(&self, index: u64, offset: u64, len: u64) -> Vec<u8> {
         synthetic_bytes(self.seed(index), offset..(offset + len).min(self.size))
     }
 
-    /// The same files, but only the first `count`.
+    /// The first `count` of these files.
     pub(crate) fn first(self, count: u64) -> Self {
         assert!(count <= self.count, "{} has fewer files", self.prefix);
         Self { count, ..self }
@@ -99,16 +99,16 @@ pub(crate) struct Dataset {
     pub(crate) archives: FileSet,
     /// Weights of a model, in shards.
     pub(crate) tensors: FileSet,
-    /// What is listed or walked where each request takes time: fewer, so that slow peers end.
+    /// Files that are listed or walked where each request takes time: fewer, so that slow peers end.
     pub(crate) listed_far: FileSet,
     pub(crate) tree_far: FileSet,
-    /// What is written. The bucket holds none of it.
+    /// Files that workloads write. The bucket holds none of them.
     pub(crate) written_large: FileSet,
     pub(crate) written_four: FileSet,
     pub(crate) written_small: FileSet,
     pub(crate) written_tree: FileSet,
     pub(crate) written_checkpoint: FileSet,
-    /// What PyTorch loads. Put there when it is wanted, and not synthetic; the size is that of its tensors.
+    /// The checkpoint that PyTorch loads: not synthetic, stored only for its workload. The size is that of its tensors.
     pub(crate) checkpoint: FileSet,
 }
 

@@ -1,4 +1,4 @@
-//! What a process has used, from `/proc`.
+//! CPU time and memory of a process, from `/proc`.
 
 use std::fs;
 use std::time::Duration;

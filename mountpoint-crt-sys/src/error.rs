@@ -1,4 +1,4 @@
-//! Errors of the C library, sorted by what a caller does next.
+//! Errors of the C library, sorted by the caller's next action.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ pub struct CrtError(Cause);
 #[derive(Clone, PartialEq, Eq)]
 enum Cause {
     Crt(i32),
-    Own(Own),
+    Own(OwnError),
 }
 
 /// Errors that this crate finds, not the CRT.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Own {
+pub(crate) enum OwnError {
     /// The handler refused the response head.
     Refused,
     /// A handler panicked.
@@ -38,7 +38,7 @@ pub(crate) enum Own {
     CaBundle,
 }
 
-/// What an error means for the caller.
+/// The meaning of an error for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The caller cancelled the request.
@@ -98,7 +98,7 @@ impl CrtError {
         }
     }
 
-    /// What happened, in words.
+    /// The error's text.
     #[must_use]
     pub fn text(&self) -> &'static str {
         match self.0 {
@@ -112,27 +112,27 @@ impl CrtError {
         }
     }
 
-    /// What the error means for the caller.
+    /// The meaning of the error for the caller.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self.0 {
             Cause::Crt(code) => kind_of(code),
-            Cause::Own(Own::Refused) => ErrorKind::Refused,
-            Cause::Own(Own::LargeBody | Own::LargeHead) => ErrorKind::Response,
-            Cause::Own(Own::ShortBody) => ErrorKind::Connection,
-            Cause::Own(Own::CaBundle) => ErrorKind::Tls,
+            Cause::Own(OwnError::Refused) => ErrorKind::Refused,
+            Cause::Own(OwnError::LargeBody | OwnError::LargeHead) => ErrorKind::Response,
+            Cause::Own(OwnError::ShortBody) => ErrorKind::Connection,
+            Cause::Own(OwnError::CaBundle) => ErrorKind::Tls,
             Cause::Own(_) => ErrorKind::Other,
         }
     }
 }
 
-impl From<Own> for CrtError {
-    fn from(own: Own) -> Self {
+impl From<OwnError> for CrtError {
+    fn from(own: OwnError) -> Self {
         Self(Cause::Own(own))
     }
 }
 
-impl Own {
+impl OwnError {
     fn name_and_text(self) -> (&'static str, &'static str) {
         match self {
             Self::Refused => ("REFUSED", "The answer was refused."),
@@ -258,7 +258,7 @@ fn kind_of(code: i32) -> ErrorKind {
     match code {
         CANCELLED => ErrorKind::Cancelled,
         AUTH_FIRST..=AUTH_LAST => ErrorKind::Credentials,
-        // What is left of these two libraries is about connections that work no longer.
+        // The other errors of these two libraries are about connections that no longer work.
         HTTP_FIRST..=HTTP_LAST | IO_FIRST..=IO_LAST => ErrorKind::Connection,
         _ => ErrorKind::Other,
     }
@@ -296,6 +296,9 @@ mod tests {
         check(s3::AWS_ERROR_S3_SLOW_DOWN as i32, ErrorKind::Response);
         check(s3::AWS_ERROR_S3_CANCELED as i32, ErrorKind::Cancelled);
         check(1, ErrorKind::Other);
-        assert_eq!(CrtError::from(Own::ShortBody).kind(), ErrorKind::Connection);
+        assert_eq!(
+            CrtError::from(OwnError::ShortBody).kind(),
+            ErrorKind::Connection
+        );
     }
 }

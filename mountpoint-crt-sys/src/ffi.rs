@@ -1,4 +1,4 @@
-//! Small safe covers over what every C call needs: byte cursors, owned handles, panics kept out of C.
+//! Small safe covers over the basics of every C call: byte cursors, owned handles, panics kept out of C.
 //!
 //! Knows no particular C type's meaning. Invariant: a [`Handle`] owns one reference and gives it back once.
 

@@ -85,8 +85,8 @@ unsafe extern "C" fn level_wanted(
     subject: sys::aws_log_subject_t,
 ) -> level::Type {
     if LevelFilter::current() < LevelFilter::DEBUG {
-        // C asks several times for each piece of data: no filter is asked for what most likely nobody wants. What is
-        // written is filtered again.
+        // C asks several times for each piece of data: no filter is consulted for subjects that are most likely off. Lines
+        // that are written are filtered again.
         return if subject == TLS {
             level::AWS_LL_WARN
         } else {

@@ -25,8 +25,8 @@ use crate::log;
 /// more than this gains nothing.
 const FRAGMENT_SIZE: usize = 512 << 10;
 
-/// The same under TLS, whose records have up to 16 KiB: each that is written takes a message of this size until the
-/// socket has it, and those that the pool lacks are allocated. 512 KiB costs a fifth more CPU time when writing; reading
+/// Fragment size under TLS, whose records have up to 16 KiB: each record that is written takes a message of this size
+/// until the socket has it, and messages that the pool lacks are allocated. 512 KiB costs a fifth more CPU time when writing; reading
 /// costs the same from 32 KiB on.
 const FRAGMENT_SIZE_TLS: usize = 64 << 10;
 
@@ -47,7 +47,7 @@ pub struct RuntimeOptions {
     /// Counts the memory that the C library holds, for [`Runtime::native_bytes`]. Costs an atomic operation for
     /// each allocation, and leaks a few bytes for each runtime.
     pub count_memory: bool,
-    /// Whether what is moved is encrypted, which decides in what pieces. The first runtime of the process says.
+    /// Whether connections are encrypted, which decides the fragment size. The first runtime of the process decides for all.
     pub is_tls: bool,
 }
 

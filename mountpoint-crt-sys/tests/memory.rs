@@ -1,4 +1,4 @@
-//! Memory that blocks no longer use. In a program of its own: what is measured is the whole process.
+//! Memory that blocks no longer use. In a program of its own: the test measures the whole process.
 
 #![cfg(target_env = "gnu")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

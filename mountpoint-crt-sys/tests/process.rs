@@ -1,4 +1,4 @@
-//! What needs a process of its own, with one thread to begin with: forking, and exiting with work under way.
+//! Tests that need a process of their own, with one thread to begin with: forking, and exiting with work under way.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::exit, reason = "the test is about exits")]

@@ -30,7 +30,7 @@ use crate::workload::{Action, Descriptors, Mode, Pattern};
 pub(crate) use outcome::{Outcome, Tally};
 pub(crate) use write::until_ok;
 
-/// Makes what `action` needs besides the mount.
+/// Makes the files that `action` needs besides the mount.
 pub(crate) fn prepare(action: Action, scratch: &Path) -> Result<()> {
     if let Action::Untar { files } = action {
         write::archive(scratch, files)?;
@@ -98,7 +98,7 @@ pub(crate) fn run(action: Action, root: &Path, scratch: &Path, limit: Duration) 
     Ok(tally.outcome(clock.elapsed()))
 }
 
-/// Compares a few blocks of what a mount shows with what the bucket holds.
+/// Compares a few blocks of a mounted file with the bucket's content.
 pub(crate) fn verify(root: &Path, files: FileSet) -> Result<()> {
     let len = (64 * KIB).min(files.size);
     let mut random = StdRng::seed_from_u64(files.size);

@@ -1,4 +1,4 @@
-//! What a workload did and how long it took.
+//! The outcome of a workload: its operations, bytes and time.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ pub(crate) struct Outcome {
     /// Reads, files, or entries listed.
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
-    /// Of one operation; not there for commands.
+    /// Latencies of one operation; none for commands.
     pub(crate) latency_p50: Option<Duration>,
     pub(crate) latency_p99: Option<Duration>,
     /// Not there either for `fio` and scripts, which do not tell it.
     pub(crate) latency_p999: Option<Duration>,
 }
 
-/// What one thread did, or several.
+/// The operations and bytes of one thread, or of several.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
-    /// Of each operation; empty for commands.
+    /// Latency of each operation; empty for commands.
     pub(crate) latency: Histogram,
 }
 

@@ -59,7 +59,7 @@ pub(super) fn make(scratch: &Path, files: FileSet, script: Script) -> Result<Opt
     Ok(Some(path))
 }
 
-/// Runs a source with what `script` imports, and returns what it prints.
+/// Runs a source with the imports of `script`, and returns its output.
 fn execute(job: &Job, script: Script, source: &str) -> Result<Vec<u8>> {
     let mut child = Command::new(interpreter(script)?)
         .args(["-c", &format!("{COMMON}\n{source}")])
@@ -80,7 +80,7 @@ fn execute(job: &Job, script: Script, source: &str) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// The first Python that has what the script imports: Debian's torch is not seen by another Python in front of it.
+/// The first Python that has the script's imports: Debian's torch is not seen by another Python in front of it.
 fn interpreter(script: Script) -> Result<&'static str> {
     if !script.needs_torch() {
         return Ok("python3");
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Those that need PyTorch are read by a Python that may have none.
+    /// Scripts that need PyTorch are parsed by a Python that may lack it.
     #[test]
     fn scripts_with_torch_are_python() {
         let torch = [Script::TorchLoader, Script::TorchLoad];

@@ -140,7 +140,7 @@ pub(crate) fn until_ok(
 ) -> Result<Duration> {
     let started = Stopwatch::start();
     if operation().is_ok() {
-        // What is there at once has cost no time, but the question has.
+        // A result that is there at once has cost no time; the question has.
         return Ok(Duration::ZERO);
     }
     loop {

@@ -35,7 +35,7 @@ pub(crate) struct ClientLimit {
     quick: bool,
 }
 
-/// What the child tells its parent.
+/// The child's report to its parent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) outcome: Outcome,
@@ -43,7 +43,7 @@ pub(crate) struct Found {
     pub(crate) memory_peak_bytes: u64,
 }
 
-/// Bytes of one GET of a sequential workload, and how many there are in flight: what moves data fastest here.
+/// Bytes of one GET of a sequential workload, and their number in flight: the fastest combination here.
 const PART: u64 = MIB;
 const SEQUENTIAL_DEPTH_MIN: u64 = 16;
 
@@ -52,7 +52,7 @@ pub(crate) fn takes(action: Action) -> bool {
     Gets::of(action).is_some()
 }
 
-/// Carries the workload out and says what was found.
+/// Carries the workload out and returns its figures.
 pub(crate) fn run(options: &ClientLimit) -> Result<Found> {
     let all = workload::all(&Dataset::new(options.quick));
     let workload = all

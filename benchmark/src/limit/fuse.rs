@@ -1,6 +1,6 @@
 //! FUSE with no store behind it: our own session and file system over a client that answers at once.
 //!
-//! What it leaves out is the network. Each byte is still copied once into a block, as a socket would; the bytes are
+//! The network is left out. Each byte is still copied once into a block, as a socket would; the bytes are
 //! not those of the benchmark's bucket.
 
 use std::path::PathBuf;

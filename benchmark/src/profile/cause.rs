@@ -1,4 +1,4 @@
-//! What a sample of CPU time was spent for, by the functions that were running. Pure.
+//! The cause of each sample of CPU time, by the functions that were running. Pure.
 //!
 //! Samples in the kernel are told apart by the system call or fault that led there, samples outside by the function
 //! itself. Names of functions are facts of Linux 6, glibc, the CRT and Rust's symbols; one that is not known here counts
@@ -6,17 +6,17 @@
 
 use serde::Serialize;
 
-/// What CPU time is spent for.
+/// A cause of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Cause {
     /// Answers are handed to the kernel, the copy to the reader's pages included.
     Reply,
-    /// Requests are taken from the kernel, the copy of what is written included.
+    /// Requests are taken from the kernel, the copy of written data included.
     Take,
     /// Sockets are read.
     Receive,
-    /// Sockets are written, what the network does for it in the same thread included.
+    /// Sockets are written, the network's work in the same thread included.
     Send,
     /// Threads fall asleep, wake others and are woken.
     Sleep,
@@ -73,7 +73,7 @@ impl Cause {
         }
     }
 
-    /// Of a sample in the kernel, with the functions that were running, the innermost first.
+    /// The cause of a sample in the kernel, with the functions that were running, the innermost first.
     pub(super) fn in_kernel(functions: &[&str]) -> Self {
         let kernel = IN_KERNEL.iter().find(|(_, names)| {
             let known = |function: &&str| names.iter().any(|name| function.starts_with(name));
@@ -82,7 +82,7 @@ impl Cause {
         kernel.map_or(Self::Kernel, |(cause, _)| *cause)
     }
 
-    /// Of a sample outside the kernel.
+    /// The cause of a sample outside the kernel.
     pub(super) fn outside(function: &str) -> Self {
         let plain = function.trim_start_matches(['_', '<', '&']);
         let own = OUTSIDE.iter().find(|(_, begins, holds)| {
@@ -93,7 +93,7 @@ impl Cause {
     }
 }
 
-/// Beginnings of kernel functions, the first cause that fits counts: who wakes another while it sends, wakes.
+/// Beginnings of kernel functions. The first cause that fits counts: a thread that wakes another while it sends, wakes.
 const IN_KERNEL: [(Cause, &[&str]); 6] = [
     (
         Cause::Sleep,
@@ -270,7 +270,7 @@ mod tests {
             ("crc64fast_nvme::pclmulqdq::update", Cause::Digest),
             ("tokio::runtime::task::harness::poll", Cause::Library),
             ("<mountpoint_fs::read::reader::Reader>::read", Cause::Own),
-            ("mountpoint_crt_sys::socket::read", Cause::Own),
+            ("mountpoint_crt_sys::connection::socket::read", Cause::Own),
         ];
         for (function, expected) in cases {
             assert_eq!(Cause::outside(function), expected, "{function}");

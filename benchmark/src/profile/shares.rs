@@ -16,7 +16,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Of what `perf script -F comm,ip,sym,dso` wrote: for each sample a line with its thread, then its functions, the
+    /// Parses the output of `perf script -F comm,ip,sym,dso`: for each sample a line with its thread, then its functions, the
     /// innermost first, then an empty line.
     pub(super) fn of(script: &str) -> Self {
         let mut shares = Self::default();
@@ -120,7 +120,7 @@ fn is_hash(part: &str) -> bool {
     digits.len() == 16 && digits.chars().all(|c| c.is_ascii_hexdigit())
 }
 
-/// Of a function's path, from its end.
+/// Segments of a function's path, from its end.
 const PARTS_MAX: usize = 3;
 const NAME_LENGTH_MAX: usize = 48;
 

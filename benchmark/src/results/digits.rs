@@ -16,7 +16,7 @@ pub(crate) fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Of a figure in a table; smaller ones are noise.
+/// Decimals of a figure in a table; smaller ones are noise.
 const DECIMALS_MAX: usize = 4;
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 
 use anyhow::{Result, ensure};
 
-use super::plot::{Chart, PROFILES_FILE};
 use super::digits::digits;
+use super::plot::{Chart, PROFILES_FILE};
 use super::report::{Report, align};
 use super::summary::{Row, Summary};
 use crate::system::catalog::Role;

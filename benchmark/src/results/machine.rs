@@ -1,4 +1,4 @@
-//! Where a run took place.
+//! The machine that a run took place on.
 
 use std::fs;
 use std::thread;

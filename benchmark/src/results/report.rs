@@ -23,12 +23,12 @@ pub(crate) struct Report {
     /// ISO 8601, UTC.
     pub(crate) date: String,
     pub(crate) machine: Machine,
-    /// The working tree; the programs that were measured say themselves what they were built from.
+    /// The working tree; the measured programs name the source that they were built from.
     pub(crate) checkout: Option<Checkout>,
     pub(crate) systems: Vec<Version>,
     /// The system that the others are compared with.
     pub(crate) baseline: String,
-    /// What was run, up to the name of the workload.
+    /// The command line of the run, up to the name of the workload.
     pub(crate) command: String,
     /// The workloads that were asked for, as they were written.
     pub(crate) workloads: String,
@@ -39,7 +39,7 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
 }
 
-/// A system under test and what it says of itself.
+/// A system under test and the version that it prints.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Version {
     pub(crate) name: String,
@@ -62,7 +62,7 @@ impl Report {
         format!("{}-{}", minutes.replace(':', ""), self.machine.slug())
     }
 
-    /// What measures a workload or a group again.
+    /// The command that measures a workload or a group again.
     pub(crate) fn command_for(&self, workload: &str) -> String {
         format!("{}{workload}", self.command)
     }
@@ -85,7 +85,7 @@ impl Report {
         text
     }
 
-    /// What the pictures of this run show.
+    /// The figures for the pictures of this run.
     pub(crate) fn figures(&self) -> Figures<'_> {
         Figures {
             rows: &self.rows,
@@ -101,7 +101,7 @@ impl Report {
         Group::ALL.into_iter().filter(measured).collect()
     }
 
-    /// Table and plots of a group, with what measures them again.
+    /// Table and plots of a group, with the command that measures them again.
     fn section(&self, group: Group, path: &str) -> String {
         let rows = self.rows.iter().filter(|row| row.group == group.name());
         let rows: Vec<_> = rows.collect();
@@ -123,14 +123,14 @@ impl Report {
         text
     }
 
-    /// The rows whose mounts were profiled and took enough CPU time for shares of it, with what was found.
+    /// The rows whose mounts were profiled and took enough CPU time for shares of it, with their shares.
     pub(crate) fn profiles(&self) -> impl Iterator<Item = (&Row, &Shares)> {
         let rows = self.rows.iter();
         rows.filter_map(|row| Some((row, row.profile.as_ref()?)))
             .filter(|(_, shares)| shares.samples >= SAMPLES_MIN)
     }
 
-    /// What CPU time went into, as a table and a picture; `None` if nothing was profiled.
+    /// The causes of CPU time, as a table and a picture; `None` if nothing was profiled.
     fn profiles_section(&self, path: &str) -> Option<String> {
         self.profiles().next()?;
         let mut cells = vec![vec!["workload".to_owned(), "CPU".to_owned()]];
@@ -231,13 +231,13 @@ impl Report {
     }
 }
 
-/// Of a profile that is shown: with fewer, shares are chance.
+/// Samples that a profile needs to be shown: with fewer, shares are chance.
 const SAMPLES_MIN: u64 = 50;
 
-/// Of a profile in a table.
+/// Functions that a table names of a profile.
 const FUNCTIONS_MAX: usize = 3;
 
-/// What costs more for each GB is small: its costs are those of its operations.
+/// Workloads that cost more for each GB have small files: their costs are told for each operation.
 const PER_GB_MAX: f64 = 10.0;
 
 /// The mount's CPU time for each GB, or for each operation.
@@ -308,7 +308,7 @@ fn table(group: Group, rows: &[&Row], baseline: &str) -> String {
     align(&cells)
 }
 
-/// What an error says last, without what would end a cell.
+/// The last clause of an error, without characters that would end a cell.
 fn one_cell(error: Option<&str>) -> String {
     let error = error.unwrap_or("unknown");
     let cause = error.rsplit(": ").next().unwrap_or(error);

@@ -1,11 +1,11 @@
-//! Which source the measured programs were built from. Knows what they print and what git says, not how they are
-//! started.
+//! The source that the measured programs were built from. Knows the programs' versions and git's answers, not how
+//! the programs are started.
 
 use std::process::Command;
 
 use serde::Serialize;
 
-/// The working tree that the benchmark runs in, which need not be what was built.
+/// The working tree that the benchmark runs in, which need not be the source that was built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Checkout {
     pub(crate) commit: String,
@@ -31,7 +31,7 @@ impl Checkout {
     }
 }
 
-/// What a run writes itself, and texts: no program differs for them.
+/// Files that a run writes itself, and texts: no program differs for them.
 const NOT_BUILT: [&str; 3] = [
     ":/",
     ":(top,exclude)benchmark/results",
@@ -77,7 +77,7 @@ pub(crate) fn described(products: &[(&str, &str)], checkout: Option<&Checkout>) 
     }
 }
 
-/// What stands in brackets at the end of a version.
+/// The text in brackets at the end of a version.
 pub(crate) fn commit_of(version: &str) -> &str {
     let inner = version.trim_end().strip_suffix(')');
     let commit = inner.and_then(|inner| Some(inner.rsplit_once('(')?.1));

@@ -16,13 +16,13 @@ pub(crate) struct Row {
     pub(crate) description: String,
     pub(crate) system: String,
     pub(crate) role: Role,
-    /// What measures this row again.
+    /// The command that measures this row again.
     pub(crate) command: String,
     /// `None` if a round failed.
     pub(crate) summary: Option<Summary>,
     /// Why it failed.
     pub(crate) error: Option<String>,
-    /// What its CPU time went into, of all rounds.
+    /// The causes of its CPU time, over all rounds.
     pub(crate) profile: Option<Shares>,
     pub(crate) rounds: Vec<Measurement>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Summary {
     pub(crate) value_max: f64,
     /// How many times as good as the first peer; set by [`compare`].
     pub(crate) advantage: Option<f64>,
-    /// What FUSE and client allow together; set by [`compare`].
+    /// The limit of FUSE and client together; set by [`compare`].
     pub(crate) limit: Option<f64>,
     /// The part of it that this row reaches.
     pub(crate) limit_share: Option<f64>,
@@ -90,7 +90,7 @@ impl Row {
 }
 
 impl Row {
-    /// What tells its system from the product.
+    /// The mark that tells its system from the product.
     pub(crate) fn mark(&self) -> &str {
         if self.role == Role::Product {
             ""
@@ -163,8 +163,8 @@ pub(crate) fn compare(rows: &mut [Row], unit: Unit, baseline: &str, cores: usize
     }
 }
 
-/// What FUSE and client allow together: the lower of what each reaches alone, or what `cores` have time for if every
-/// byte or operation costs what it costs in both.
+/// The limit of FUSE and client together: the lower of their figures alone, or the rate that `cores` have time for if every
+/// byte or operation has the cost of both.
 fn limit(rows: &[Row], unit: Unit, cores: usize) -> Option<f64> {
     let of = |role: Role| {
         let row = rows.iter().find(|row| row.role == role);

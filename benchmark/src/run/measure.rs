@@ -1,7 +1,7 @@
 //! One measurement: one system carries out one workload on a fresh mount.
 //!
-//! Invariant: what is counted begins after the mount is there and ends with the last read, before anything
-//! is checked or unmounted. A system that hangs is killed, so a run always ends.
+//! Invariant: counting begins when the mount is there and ends with the last read, before files are checked
+//! and the mount is removed. A system that hangs is killed, so a run always ends.
 
 use std::fs;
 use std::path::Path;
@@ -24,12 +24,12 @@ use crate::workload::{Action, Conditions, Unit, Workload};
 
 /// How much longer than its limit a workload may take before the system under test is killed.
 const GRACE: Duration = Duration::from_secs(180);
-/// How long what comes before a workload may take, read to its end.
+/// Time limit of the preparation before a workload.
 const PREPARE_TIME_MAX: Duration = Duration::from_secs(300);
-/// How long after the last close what was written may take to be in the bucket.
+/// Time limit after the last close for written files to reach the bucket.
 const UPLOAD_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// What every measurement of a run needs.
+/// The means of every measurement of a run.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
     pub(crate) servers: Servers,
@@ -82,7 +82,7 @@ impl Bench<'_> {
         let files = workload.action.files();
         let server = self.servers.behind(workload.link)?;
         if workload.action.writes() {
-            // What is not in the bucket when the last file was closed is not written yet.
+            // A file that is not in the bucket after the last close is not written yet.
             outcome.elapsed += until_ok(UPLOAD_TIME_MAX, || server.check(files))?;
         }
         let after = CpuTimes::now(&mounted, server_pid)?;
@@ -161,7 +161,7 @@ impl Bench<'_> {
 #[derive(Clone, Copy, Debug)]
 struct CpuTimes {
     mount: Duration,
-    /// The same and that of the server and of this process with the children it waited for.
+    /// CPU time of the mount, the server, and this process with the children that it waited for.
     total: Duration,
 }
 
@@ -181,7 +181,7 @@ fn cpu_time_of(server_pid: Option<u32>) -> Result<Duration> {
     server_pid.map_or(Ok(Duration::ZERO), process::cpu_time)
 }
 
-/// What a run used.
+/// The resources that a run used.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     mount_cpu: Duration,

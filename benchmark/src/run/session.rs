@@ -146,7 +146,7 @@ fn baseline(settings: &Settings, systems: &[System]) -> String {
     name.unwrap_or(&systems[0].name).to_owned()
 }
 
-/// What measures again, up to the name of the workload.
+/// The command line that measures again, up to the name of the workload.
 fn command(settings: &Settings) -> String {
     if let Some(command) = &settings.command {
         return format!("{command} WORKLOAD=");

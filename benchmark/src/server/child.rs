@@ -13,7 +13,7 @@ use crate::dataset::Dataset;
 use crate::store_client::StoreClient;
 use crate::workload;
 
-/// What the child is told.
+/// The command line of the child.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Needs {
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! A server whose address is given: the objects are put there once, and stay.
 //!
 //! Invariant: nothing is overwritten or deleted that a run has not put there itself. An object of another size under
-//! a key that a run needs, or objects below the folder for what is written that no run has marked, end it.
+//! a key that a run needs, or objects below the folder for written files that no run has marked, end the run.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ use crate::workload::Conditions;
 
 /// Larger objects are put in parts of this size: 10,000 of them are more than any object has.
 const PART: u64 = 16 * MIB;
-/// What was written is read back in ranges of this size, the most that our client takes in one GET.
+/// Written objects are read back in ranges of this size, the most that our client takes in one GET.
 const RANGE: u64 = 8 * MIB;
 /// Requests in flight while objects are put there, checked or removed: enough for a server in the same region.
 const IN_FLIGHT_MAX: usize = 8;
@@ -35,7 +35,7 @@ pub(super) struct GivenStore {
 }
 
 impl GivenStore {
-    /// Puts what is missing of `sets` into the bucket.
+    /// Puts the missing objects of `sets` into the bucket.
     pub(super) fn prepare(url: &str, store: StoreClient, sets: &[FileSet]) -> Result<Self> {
         let this = Self {
             url: url.to_owned(),
@@ -189,7 +189,7 @@ fn content(set: &FileSet, index: u64, start: u64, end: u64) -> Bytes {
     Bytes::from(synthetic_bytes(set.seed(index), start..end))
 }
 
-/// By parts. What fails is aborted, so nothing is left that costs.
+/// Puts an object by parts. An upload that fails is aborted, so that no part is left that costs.
 async fn put_large(client: &Arc<dyn ObjectClient>, set: &FileSet, index: u64) -> Result<()> {
     let key = parse_key(&set.key(index))?;
     let upload = client
@@ -221,7 +221,7 @@ async fn put_parts(
     Ok(())
 }
 
-/// Makes sure that the folder for what is written is a run's own.
+/// Makes sure that the folder for written files is a run's own.
 async fn mark(client: &Arc<dyn ObjectClient>) -> Result<()> {
     let marker = written_marker();
     let sizes = sizes_below(client, WRITTEN).await?;

@@ -1,7 +1,7 @@
 //! The S3 server that a run measures on: the embedded one, or one whose address is given.
 //!
 //! Either is looked after by a child process. The embedded server runs in it, so that its CPU time can be told from
-//! the client's; for a given one it puts the objects there and compares what was written. [`serve`] is the child: it
+//! the client's; for a given one it puts the objects there and compares the written ones. [`serve`] is the child: it
 //! prints the server's address, answers each line of standard input with a line, and ends with its input, so it never
 //! outlives its parent. [`ServerProcess`] is the parent's side.
 
@@ -23,7 +23,7 @@ const CLEAR: &str = "clear";
 const COUNT: &str = "count";
 /// Sets how it behaves; the conditions follow.
 const BEHAVE: &str = "behave";
-/// Compares what was written with what should have been; the number of the set follows.
+/// Compares the written objects with their expected content; the number of the set follows.
 const CHECK: &str = "check";
-/// Removes what was written.
+/// Removes the written objects.
 const REMOVE: &str = "remove";

@@ -18,7 +18,7 @@ use crate::workload::{Conditions, Link, Workload};
 const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What is written stays in the server's memory, which would cost more to touch first than to receive: one heap, of huge
+/// Written objects stay in the server's memory, which would cost more to touch first than to receive: one heap, of huge
 /// pages, that is never given back, for pieces up to the most that the C library allows.
 const ALLOCATOR: &str = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=33554432:\
      glibc.malloc.trim_threshold=68719476736";
@@ -79,7 +79,7 @@ fn start_if<T>(place: &mut Option<T>, start: impl FnOnce() -> Result<T>) -> Resu
     Ok(place.insert(started))
 }
 
-/// What a server's process is started with.
+/// The settings that a server's process is started with.
 #[derive(Debug)]
 struct Start {
     setup: Setup,
@@ -185,14 +185,14 @@ impl ServerProcess {
         Ok(())
     }
 
-    /// Says what is wrong with the files of a set that were written.
+    /// The first difference of the written files of a set.
     pub(crate) fn check(&mut self, files: FileSet) -> Result<()> {
         let answer = self.ask(&format!("{CHECK} {}", files.seed(0)))?;
         ensure!(answer == CHECK, "{answer}");
         Ok(())
     }
 
-    /// Removes what was written.
+    /// Removes the written objects.
     pub(crate) fn remove_written(&mut self) -> Result<()> {
         let answer = self.ask(REMOVE)?;
         ensure!(answer == REMOVE, "the server answered {answer:?}");

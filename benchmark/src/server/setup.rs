@@ -1,4 +1,4 @@
-//! What a run is told about its server, and what it learns from it.
+//! The settings of a run's server, and the answers that a run gets from it.
 
 use std::env;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::dataset::BUCKET;
 use crate::workload::{Conditions, Workload};
 
-/// What the server was asked for since the counters were cleared.
+/// Requests to the server since the counters were cleared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Requests {
     pub(crate) gets: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Requests {
     pub(crate) bytes: u64,
 }
 
-/// What a server holds and how it behaves.
+/// The content and the behaviour of a server.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub(crate) struct Setup {
     /// Half the files, half their size
@@ -83,7 +83,7 @@ impl Setup {
     }
 }
 
-/// Who asks the server, and where it says to be.
+/// Credentials for the server, and the region that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) key_id: String,
@@ -94,7 +94,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// What the embedded server expects.
+    /// The credentials that the embedded server expects.
     pub(crate) fn embedded() -> Self {
         Self {
             key_id: "benchmark-key-id".to_owned(),
@@ -104,7 +104,7 @@ impl Access {
         }
     }
 
-    /// What the environment holds, for a server whose address is given.
+    /// The environment's credentials, for a server whose address is given.
     pub(crate) fn of_environment() -> Result<Self> {
         Ok(Self {
             key_id: variable("AWS_ACCESS_KEY_ID")?,

@@ -1,4 +1,4 @@
-//! What the child process asks of a server, whether embedded or given.
+//! The child process's view of a server, embedded or given.
 
 use anyhow::Result;
 
@@ -13,12 +13,12 @@ pub(super) trait Store {
     /// `None` if it does not count.
     fn requests(&self) -> Option<Requests>;
     fn behave(&self, conditions: Conditions) -> Result<()>;
-    /// The first object that is not what was written is an error.
+    /// The first object that differs from its expected content is an error.
     fn check(&self, files: FileSet) -> Result<()>;
     fn remove_written(&self) -> Result<()>;
 }
 
-/// A key that makes the directory of what is written, for those who do not see it without.
+/// A key that makes the directory of written files, for systems that do not see it without.
 pub(super) fn written_marker() -> String {
     format!("{}/keep", crate::dataset::WRITTEN)
 }

@@ -14,7 +14,7 @@ use crate::workload::Workload;
 /// Name of the product in tables.
 pub(crate) const PRODUCT: &str = "mount-s3";
 
-/// What a system is in a comparison.
+/// The role of a system in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
@@ -26,13 +26,13 @@ pub(crate) enum Role {
     ClientLimit,
 }
 
-/// Where the bucket is, and how to get there.
+/// Where the bucket is, and how to reach it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address<'a> {
     pub(crate) url: &'a str,
     pub(crate) bucket: &'a str,
     pub(crate) access: &'a Access,
-    /// Empty for whatever the kernel chooses.
+    /// Empty: the kernel chooses.
     pub(crate) interfaces: &'a [String],
 }
 
@@ -53,11 +53,11 @@ pub(crate) struct System {
     pub(crate) name: String,
     pub(crate) role: Role,
     program: PathBuf,
-    /// `{bucket}`, `{directory}` and `{url}` stand for what they say.
+    /// `{bucket}`, `{directory}` and `{url}` are placeholders.
     arguments: &'static [&'static str],
-    /// What the command line adds to them.
+    /// Arguments that the command line adds.
     extra: Vec<String>,
-    /// What the command line adds to its environment.
+    /// Variables that the command line adds.
     variables: Vec<(String, String)>,
     /// Arguments that make it print its version.
     version: &'static [&'static str],
@@ -188,7 +188,7 @@ impl System {
         }
     }
 
-    /// The same system, once for each value of a variable.
+    /// This system once for each value of a variable.
     pub(crate) fn sweep(&self, variable: &str, values: &str) -> Vec<Self> {
         let values = values.split(',').filter(|value| !value.is_empty());
         let systems = values.map(|value| {
@@ -257,7 +257,7 @@ impl System {
         command
     }
 
-    /// The first line of what it says about its version, and whether it could be started at all.
+    /// The first line that the system prints about its version, and whether it could be started at all.
     pub(crate) fn version(&self) -> Result<String> {
         let output = match Command::new(&self.program).args(self.version).output() {
             Ok(output) => output,
@@ -276,7 +276,7 @@ fn variable(word: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && name.chars().all(is_name)).then_some((name, value))
 }
 
-/// What this machine's user may have set for other buckets.
+/// Variables that this machine's user may have set for other buckets.
 const NOT_INHERITED: [&str; 11] = [
     "AWS_DEFAULT_REGION",
     "AWS_ENDPOINT_URL",
@@ -291,7 +291,7 @@ const NOT_INHERITED: [&str; 11] = [
     "AWS_CONFIG_FILE",
 ];
 
-/// And what belongs to the person's own server, if that is measured.
+/// Variables of the user's own server, if that is measured.
 const OF_A_GIVEN_SERVER: [&str; 2] = ["AWS_CA_BUNDLE", "AWS_SESSION_TOKEN"];
 
 /// Every system gets server and credentials through its environment.

@@ -1,9 +1,9 @@
-//! What programs do with files: tables, weights, archives, folders of images, a loader's workers.
+//! Files as programs use them: tables, weights, archives, folders of images, a loader's workers.
 
 use super::{Action, Conditions, Group, Script, Unit, Workload};
 use crate::dataset::{Dataset, FileSet};
 
-/// The same, with time before each answer.
+/// `workload` with 20 ms before each answer.
 fn at_20_ms(workload: Workload) -> Workload {
     Workload {
         conditions: Some(Conditions::latency_ms(20)),

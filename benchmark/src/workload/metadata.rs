@@ -1,4 +1,4 @@
-//! Names and attributes, at several latencies. What counts first is how many requests they cost.
+//! Names and attributes, at several latencies. The first cost is the number of requests.
 
 use super::{Action, Conditions, Group, Script, Unit, Workload};
 use crate::dataset::{Dataset, FileSet};

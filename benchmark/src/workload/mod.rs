@@ -1,4 +1,4 @@
-//! What is measured: tables of workloads. Knows how none of them is carried out.
+//! Tables of the workloads that are measured. Knows how none of them is carried out.
 
 mod application;
 mod cached;
@@ -20,13 +20,13 @@ use crate::dataset::{Dataset, FileSet};
 pub(crate) struct Workload {
     pub(crate) name: String,
     pub(crate) group: Group,
-    /// What is done first and not measured.
+    /// An action that comes first and is not measured.
     pub(crate) before: Option<Action>,
     pub(crate) action: Action,
     pub(crate) unit: Unit,
-    /// How the server behaves; `None` for what the command line says.
+    /// How the server behaves; `None`: as the command line says.
     pub(crate) conditions: Option<Conditions>,
-    /// What lies between; `None` for the loopback interface.
+    /// The network between client and server; `None` for the loopback interface.
     pub(crate) link: Option<Link>,
     /// One sentence for the report.
     pub(crate) description: String,
@@ -59,7 +59,7 @@ impl Workload {
 pub(crate) struct Conditions {
     /// Time before each answer.
     pub(crate) latency_ms: u64,
-    /// Of each answer's body; 0 for no limit.
+    /// Bandwidth of each answer's body; 0 for no limit.
     pub(crate) bandwidth_mbps: u64,
     /// Some answers come much later.
     pub(crate) late: Option<Late>,
@@ -103,7 +103,7 @@ pub(crate) enum Group {
     Network,
     /// A store as far away, and answers as wide, as those of Amazon S3.
     S3,
-    /// The same, where some answers are late.
+    /// An S3-like store where some answers are late.
     Tail,
 }
 
@@ -225,13 +225,13 @@ impl Action {
         matches!(self, Self::Script { script, .. } if script.maker().is_some())
     }
 
-    /// Whether it makes its files, instead of reading what is there.
+    /// Whether the action makes its files, instead of reading present ones.
     pub(crate) fn writes(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Untar { .. })
     }
 }
 
-/// What `fio` is told.
+/// The settings of `fio`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FioJob {
     /// `libaio`, `io_uring`, `mmap`.
@@ -303,7 +303,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// What it adds to a workload's name.
+    /// The mode's part of a workload's name.
     fn suffix(self) -> &'static str {
         match self {
             Self::Buffered => "",
@@ -335,7 +335,7 @@ pub(crate) enum Unit {
     FilesPerSecond,
     /// Median of the operations' durations.
     Milliseconds,
-    /// What 999 of 1,000 operations take at most.
+    /// The time that 999 of 1,000 operations take at most.
     MillisecondsP999,
     /// The whole workload.
     MillisecondsInAll,

@@ -23,7 +23,7 @@ const ENGINE_DEPTHS: [(u64, u64); 5] = [
     (128 * KIB, 16),
     (MIB, 8),
 ];
-/// With [`LATENCY_MS`] at the server, what counts is how many requests are in flight.
+/// With [`LATENCY_MS`] at the server, the number of requests in flight decides.
 const LATENCY_DEPTHS: [u64; 4] = [1, 16, 64, 128];
 const LATENCY_MS: u64 = 20;
 

@@ -1,4 +1,4 @@
-//! Files written. What the server then holds is compared byte for byte.
+//! Files written. The objects in the server are then compared byte for byte.
 
 use super::{Action, Conditions, Group, Mode, Unit, Workload};
 use crate::dataset::{Dataset, FileSet, MIB};

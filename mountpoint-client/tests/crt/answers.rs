@@ -1,5 +1,5 @@
 //! Requests that change something and are answered with a conflict, with an error after the work, or for the second time:
-//! what the client says of them, and what the embedded server holds.
+//! the client's errors, and the content of the embedded server.
 
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -13,7 +13,7 @@ use crate::support::{Fixture, key};
 
 const BUCKET: &str = "bucket";
 
-/// What changes the object `k`.
+/// Requests that change the object `k`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Put,
@@ -70,7 +70,7 @@ impl Change {
     }
 }
 
-/// What came of it: the error, whether an answer was lost, whether a conflict was met, whether it may have been sent twice.
+/// The outcome: the error, whether an answer was lost, whether a conflict was met, whether it may have been sent twice.
 type Outcome = Result<(), (ErrorKind, bool, bool, bool)>;
 
 #[track_caller]

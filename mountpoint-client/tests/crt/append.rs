@@ -1,4 +1,4 @@
-//! What is appended to an object of a directory bucket, as the embedded server sees it.
+//! Appends to objects of a directory bucket, as the embedded server sees them.
 
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -101,7 +101,7 @@ fn an_object_has_so_many_parts() {
     assert_eq!(content(&server), b"0123456789abcabc");
 }
 
-/// It has destroyed the object by then; that it goes on unnoticed would be worse.
+/// The server has destroyed the object by then; an append that goes on unnoticed would be worse.
 #[test]
 fn a_server_that_ignores_the_offset_is_found_out() {
     let (server, fixture, version) = bucket(ServerOptions::default());

@@ -21,7 +21,7 @@ use mountpoint_client::{
 
 use crate::support::{Fixture, key};
 
-/// What a copy carries that carries what its source does.
+/// Headers of a copy that takes all headers of its source.
 fn same() -> CopyHeaders {
     CopyHeaders::Same(ObjectHeaders::default())
 }
@@ -88,7 +88,7 @@ fn one_of_each(fixture: &Fixture) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// What each operation carried of a setting, once for each.
+/// The headers of a setting that each operation carried, once for each.
 fn carried<'a>(
     records: &'a [RequestRecord],
     setting: &str,
@@ -249,7 +249,7 @@ fn nothing_is_replaced_where_the_server_does_not_encrypt() {
     assert!(server.store().uploads(BUCKET).is_empty());
 }
 
-/// What S3 does not take from the source of a copy goes with the request; `--sse` goes before an object's own encryption.
+/// Headers that S3 does not take from the source of a copy go with the request; `--sse` goes before an object's own encryption.
 #[test]
 fn an_object_keeps_what_it_carries_through_copies_and_uploads() {
     let own = KmsEncryption {

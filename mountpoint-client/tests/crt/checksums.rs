@@ -84,7 +84,7 @@ fn flipped_bytes_of_a_whole_object_are_shown_to_nobody() {
     check_refusal(&server, &error);
 }
 
-/// The kernel asks for pieces of what it could not have as a whole.
+/// The kernel asks for pieces of a range that it could not have as a whole.
 #[test]
 fn no_piece_of_a_version_that_came_wrong_is_shown_until_it_comes_right() {
     let (server, fixture) = server_and_client();

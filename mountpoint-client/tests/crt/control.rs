@@ -1,6 +1,6 @@
 //! Everything but GET of `CrtClient`, against canned answers.
 
-/// What a copy carries that carries what its source does.
+/// Headers of a copy that takes all headers of its source.
 fn same() -> CopyHeaders {
     CopyHeaders::Same(ObjectHeaders::default())
 }
@@ -277,7 +277,7 @@ fn a_listing_without_an_end_is_refused() {
     }
 }
 
-/// A server closes connections that idle; whoever comes next hears nothing of it.
+/// A server closes connections that idle; the next request hears nothing of it.
 #[test]
 fn closed_connections_are_made_anew() {
     let server = Server::start(|_, _| Reply::new(200).body(LISTING).cut(LISTING.len()));
@@ -307,7 +307,7 @@ fn a_broken_listing_is_an_error() {
     }
 }
 
-/// What a HEAD's status means.
+/// The meaning of a HEAD's status.
 #[track_caller]
 fn check_head(reply: Reply, of_object: &ErrorKind, of_bucket: &ErrorKind) {
     let server = Server::start(move |_, _| reply.clone());

@@ -162,7 +162,7 @@ fn a_retry_asks_for_the_version_of_the_first_answer() {
     assert_eq!(requests[1].header("if-match"), Some(ETAG));
 }
 
-/// One wrong answer: what becomes of it, after how many requests.
+/// One wrong answer: its outcome, after how many requests.
 #[track_caller]
 fn check(
     if_match: Option<&str>,

@@ -11,7 +11,7 @@ use crate::support::{Fixture, Reply, Server, key};
 /// Longer than the CRT keeps connections by itself, shorter than we do.
 const BREAK: Duration = Duration::from_secs(7);
 
-/// What is read, what is written and what is asked has a connection each, whatever the pause between requests.
+/// Reads, writes and control requests keep a connection each, whatever the pause between requests.
 #[test]
 fn requests_after_a_break_go_over_the_connections_of_those_before() {
     let server = Server::start(|request, _| match request.method.as_str() {

@@ -1,4 +1,4 @@
-//! What S3-like servers answer otherwise than S3 does, as the embedded server's fault rules imitate it.
+//! Answers of S3-like servers that differ from S3's, as the embedded server's fault rules imitate them.
 
 use bytes::Bytes;
 use futures::executor::block_on;

@@ -1,4 +1,4 @@
-//! A scripted HTTP server on loopback, and what else the tests of `CrtClient` share.
+//! A scripted HTTP server on loopback, and helpers that the tests of `CrtClient` share.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

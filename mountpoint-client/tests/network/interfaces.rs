@@ -7,9 +7,9 @@ use mountpoint_client::testing::server::Server;
 
 use crate::support::bucket::{BUCKET, check_error, connect, options, server, server_at};
 use crate::support::child::{Child, HANG, Setting};
-use crate::support::network_namespace::{Ways, run};
+use crate::support::network_namespace::{NetworkPaths, run};
 
-impl Ways {
+impl NetworkPaths {
     fn server(&self) -> Server {
         server_at(&format!("{}:0", self.address))
     }
@@ -30,7 +30,7 @@ impl Ways {
 
 #[test]
 fn requests_are_spread_and_a_dead_interface_is_left_out_until_it_lives() {
-    let ways = Ways::new(0, 2);
+    let ways = NetworkPaths::new(0, 2);
     let server = ways.server();
     let mut child = ways.child(&server, 2);
     for command in ["get", "head", "put"] {
@@ -73,7 +73,7 @@ fn requests_are_spread_and_a_dead_interface_is_left_out_until_it_lives() {
 /// Each carries its share, however many there are: as each is shaped, all together carry that much more.
 #[test]
 fn what_is_read_is_shared_evenly_by_all_interfaces() {
-    let ways = Ways::new(1, 4);
+    let ways = NetworkPaths::new(1, 4);
     let server = ways.server();
     server.store().put_synthetic(BUCKET, "large", LARGE, 1);
     ways.shape(MBIT_PER_SECOND);
@@ -114,7 +114,7 @@ fn an_interface_that_does_not_exist_is_refused_with_those_that_do() {
     connect(options).unwrap().use_all().unwrap();
 }
 
-/// What is read over shaped interfaces: at [`MBIT_PER_SECOND`] over one of them about a second.
+/// Size of an object that is read over shaped interfaces: at [`MBIT_PER_SECOND`] over one of them about a second.
 const LARGE: u64 = 4 << 20;
 /// So slow that the processor is never the limit.
 const MBIT_PER_SECOND: u32 = 32;

@@ -1,4 +1,4 @@
-//! Proxies: what goes through them, in which form, and what goes around them.
+//! Proxies: which requests go through them, in which form, and which go around them.
 
 use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::network::ProxySettings;
@@ -6,8 +6,8 @@ use mountpoint_client::testing::server::Operation;
 use mountpoint_client::{CrtClientOptions, ErrorKind};
 
 use crate::support::bucket::{check_error, connect, options, server};
-use crate::support::proxy_server::{Asked, Behaviour, ProxyServer};
-use crate::tls::{AUTHORITY, Front};
+use crate::support::proxy_server::{Behaviour, ProxyRequest, ProxyServer};
+use crate::tls::{AUTHORITY, TlsFront};
 
 fn unsigned(endpoint: &str, proxy: &str, no_proxy: &str) -> CrtClientOptions {
     let mut options = options(endpoint);
@@ -16,7 +16,7 @@ fn unsigned(endpoint: &str, proxy: &str, no_proxy: &str) -> CrtClientOptions {
     options
 }
 
-fn targets(asked: &[Asked], method: &str) -> Vec<String> {
+fn targets(asked: &[ProxyRequest], method: &str) -> Vec<String> {
     let matching = asked.iter().filter(|asked| asked.method == method);
     matching.map(|asked| asked.target.clone()).collect()
 }
@@ -51,7 +51,7 @@ fn http_is_forwarded_in_absolute_form() {
 #[test]
 fn https_is_tunnelled() {
     let server = server();
-    let front = Front::of(server.address());
+    let front = TlsFront::of(server.address());
     let proxy = ProxyServer::start(Behaviour::ForwardTo(front.address()));
     let mut options = unsigned("https://localhost:4433", &proxy.url(), "");
     options.ca_bundle = Some(AUTHORITY.to_vec());
@@ -85,7 +85,7 @@ fn excluded_hosts_are_reached_directly() {
 #[test]
 fn the_proxy_gets_its_login_and_nobody_else() {
     let server = server();
-    let front = Front::of(server.address());
+    let front = TlsFront::of(server.address());
     // Base64 of `me:p@ss`.
     let login = Some("Basic bWU6cEBzcw==".to_owned());
     let over_tls = ("https://localhost:4433", front.address());
@@ -110,12 +110,12 @@ fn the_proxy_gets_its_login_and_nobody_else() {
 #[test]
 fn a_proxy_may_speak_tls_itself() {
     let server = server();
-    let front = Front::of(server.address());
+    let front = TlsFront::of(server.address());
     let over_tls = ("https://localhost:4433", front.address());
     let plain = ("http://s3.test:9000", server.address());
     for (endpoint, target) in [over_tls, plain] {
         let proxy = ProxyServer::start(Behaviour::ForwardTo(target));
-        let front_of_proxy = Front::of(proxy.address());
+        let front_of_proxy = TlsFront::of(proxy.address());
         let url = format!("https://localhost:{}", front_of_proxy.port());
         let mut options = unsigned(endpoint, &url, "");
         options.ca_bundle = Some(AUTHORITY.to_vec());

@@ -1,4 +1,4 @@
-//! TLS with a private authority: who has its certificate gets through on both ways, who has not is told what to do.
+//! TLS with a private authority: a client that has its certificate gets through; the error of one that has not names the remedy.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ pub(crate) const AUTHORITY: &[u8] =
     include_bytes!("../../../mountpoint-crt-sys/src/tests/data/ca.pem");
 
 /// TLS in front of a server.
-pub(crate) struct Front {
+pub(crate) struct TlsFront {
     address: SocketAddr,
     _runtime: Runtime,
 }
 
-impl Front {
+impl TlsFront {
     pub(crate) fn of(server: SocketAddr) -> Self {
         let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
         let key = PrivateKeyDer::from_pem_slice(PRIVATE_KEY).unwrap();
@@ -75,9 +75,9 @@ fn client(endpoint: &str, ca_bundle: Option<&[u8]>) -> Connected {
     connect(options).unwrap()
 }
 
-fn front() -> (Server, Front) {
+fn front() -> (Server, TlsFront) {
     let server = server();
-    let front = Front::of(server.address());
+    let front = TlsFront::of(server.address());
     (server, front)
 }
 

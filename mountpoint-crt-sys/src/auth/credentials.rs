@@ -125,7 +125,7 @@ pub(crate) fn anonymous(
     unsafe { Handle::own(raw) }
 }
 
-/// What the C provider's user data points to.
+/// The target of the C provider's user data.
 struct Delegate {
     allocator: Allocator,
     source: Arc<dyn CredentialsSource>,

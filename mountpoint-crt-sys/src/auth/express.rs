@@ -40,7 +40,7 @@ static VTABLE: Vtable = Vtable {
     destroy,
 };
 
-/// The factory that a client's config wants. The client owns what it makes.
+/// The factory that a client's config wants. The client owns the providers that it makes.
 pub(crate) unsafe extern "C" fn new_provider(
     allocator: *mut sys::aws_allocator,
     _: *mut sys::aws_s3_client,

@@ -1,6 +1,6 @@
 //! How the C library signs requests.
 //!
-//! Knows algorithms and scopes; asks nobody for keys, it only tells C whom to ask.
+//! Knows algorithms and scopes; asks for no keys, only tells C the provider to ask.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub enum Signing {
     /// AWS Signature Version 4 with the keys of an S3 Express session, whose token has a header of its own.
     S3Express {
         region: String,
-        /// Of session keys, which have a token.
+        /// The token of session keys.
         source: Arc<dyn CredentialsSource>,
     },
 }
@@ -55,7 +55,7 @@ impl fmt::Debug for Signing {
     }
 }
 
-/// What the CRT signs with: a provider, and the settings that refer to it.
+/// The CRT's means to sign: a provider, and the settings that refer to it.
 pub(crate) struct Signer<'a> {
     provider: Handle<sys::aws_credentials_provider>,
     algorithm: algorithm,

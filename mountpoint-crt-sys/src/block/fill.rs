@@ -13,7 +13,7 @@ use super::recycler::Pooled;
 /// The right to fill a block; there is one for each block. Dropping it ends the filling.
 pub struct BlockFill {
     block: Block,
-    /// Bytes that are filled, while readers are shown nothing of them.
+    /// Bytes that are filled, while they are hidden from readers.
     withheld: Option<usize>,
 }
 
@@ -30,7 +30,7 @@ struct Inner {
     valid: AtomicUsize,
 }
 
-/// Whatever is to live exactly as long as a block's memory.
+/// A value that lives exactly as long as a block's memory.
 pub(super) type Guard = Box<dyn Any + Send + Sync>;
 
 /// The unfilled rest of a block, for the C library to write. Keeps the memory alive, publishes nothing.
@@ -73,25 +73,25 @@ impl BlockFill {
         self.withheld.unwrap_or_else(|| self.block.valid())
     }
 
-    /// Whether readers see nothing of what is filled now.
+    /// Whether bytes that are filled now are hidden from readers.
     #[must_use]
     pub fn is_withheld(&self) -> bool {
         self.withheld.is_some()
     }
 
-    /// Shows readers nothing of what is filled from now on, until it is [released](Self::release).
+    /// Hides bytes that are filled from now on from readers, until they are [released](Self::release).
     pub fn withhold(&mut self) {
         self.withheld = Some(self.filled());
     }
 
-    /// Shows readers what was withheld.
+    /// Shows readers the withheld bytes.
     pub fn release(&mut self) {
         if let Some(filled) = self.withheld.take() {
             self.block.0.valid.store(filled, Ordering::Release);
         }
     }
 
-    /// Forgets what was withheld: it is to be filled again.
+    /// Forgets the withheld bytes: they are to be filled again.
     pub fn discard(&mut self) {
         if self.withheld.is_some() {
             self.withheld = Some(self.block.valid());
@@ -101,7 +101,7 @@ impl BlockFill {
     /// All bytes filled so far, whether readers see them or not.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: they are written, and nobody writes there while `self` is borrowed: who fills further writes behind them.
+        // SAFETY: they are written, and nobody writes there while `self` is borrowed: further filling writes behind them.
         unsafe { slice::from_raw_parts(self.block.at(0).as_ptr(), self.filled()) }
     }
 

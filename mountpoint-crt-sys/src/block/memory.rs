@@ -14,7 +14,7 @@ const PAGE: usize = 4 << 10;
 /// From this size on, memory is aligned for huge pages and asks for them.
 const HUGE: usize = 2 << 20;
 
-/// Owned memory. Its bytes start uninitialised or with whatever an earlier block left.
+/// Owned memory. Its bytes start uninitialised or with the content of an earlier block.
 #[derive(Debug)]
 pub(super) struct Memory {
     start: NonNull<u8>,
@@ -118,7 +118,7 @@ impl Drop for Memory {
     }
 }
 
-/// Has the allocator return to the system what nobody uses. Takes about a millisecond for each 100 MB that it holds.
+/// Has the allocator return unused memory to the system. Takes about a millisecond for each 100 MB that it holds.
 pub(super) fn trim_allocator() {
     #[cfg(target_env = "gnu")]
     // SAFETY: needs nothing and may be called at any time, on any thread.

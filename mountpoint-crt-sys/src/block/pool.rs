@@ -28,7 +28,7 @@ impl BlockPool {
         BlockFill::new(self.recycler.memory(len), len, None)
     }
 
-    /// The same, with a `guard` that is dropped when the block's memory goes back: a share of a budget, say.
+    /// A block with a `guard` that is dropped when its memory goes back: a share of a budget, say.
     #[must_use]
     pub fn allocate_guarded(&self, len: usize, guard: impl Send + Sync + 'static) -> BlockFill {
         BlockFill::new(self.recycler.memory(len), len, Some(Box::new(guard)))

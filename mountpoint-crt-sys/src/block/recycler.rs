@@ -1,7 +1,7 @@
 //! Memory of dropped blocks, kept for the next ones.
 //!
 //! Memory comes in size classes, four for each doubling, so that a block wastes at most a quarter of its length;
-//! up to 64 KiB the allocator serves. Idle memory is bounded; beyond the bound, what has been idle longest goes. The
+//! up to 64 KiB the allocator serves. Idle memory is bounded; beyond the bound, the memory that has been idle longest goes. The
 //! allocator is told to give its own back when a bound's worth of small blocks is no longer used.
 //!
 //! One lock guards the idle lists. It is held for a push or a pop, never for a system call.
@@ -28,7 +28,7 @@ pub(super) struct Recycler {
 struct Idle {
     classes: Vec<VecDeque<(u64, Memory)>>,
     bytes: usize,
-    /// Counts returns; tells what has been idle longest.
+    /// Counts returns; orders idle memory by age.
     clock: u64,
 }
 
@@ -121,7 +121,7 @@ impl Recycler {
         let peak = self.small_peak.load(Ordering::Relaxed);
         let small = self.small.load(Ordering::Relaxed);
         let is_due = peak.saturating_sub(small) > kept;
-        // One of those who meet here does it.
+        // One of the threads that meet here does it.
         if is_due
             && self
                 .small_peak
@@ -167,7 +167,7 @@ impl Pooled {
         self.memory.as_ref().expect("taken only by drop")
     }
 
-    /// Makes it long enough for `len` bytes, of which the first `filled` stay. They are copied only if they are few: out of
+    /// Makes the memory long enough for `len` bytes, of which the first `filled` stay. They are copied only if they are few: out of
     /// small memory, or into idle memory, which was touched before and is faster than new pages.
     pub(super) fn grow(&mut self, len: usize, filled: usize) {
         let class = Class::of(len);
@@ -190,7 +190,7 @@ impl Pooled {
         self.pool.put_back(smaller);
     }
 
-    /// Gives back what is behind `len` bytes. They are copied only if they are few.
+    /// Gives back the memory behind `len` bytes. They are copied only if they are few.
     pub(super) fn shrink(&mut self, len: usize) {
         let class = Class::of(len);
         let memory = self.memory.as_mut().expect("taken only by drop");

@@ -4,7 +4,7 @@ use mountpoint_s3_crt_sys as sys;
 
 use crate::CrtError;
 use crate::allocator::Allocator;
-use crate::error::Own;
+use crate::error::OwnError;
 use crate::ffi::{check, cursor};
 
 /// A scheme and an authority, parsed by C.
@@ -21,7 +21,7 @@ unsafe impl Sync for Endpoint {}
 
 impl Endpoint {
     pub(crate) fn new(allocator: Allocator, endpoint: &str) -> Result<Self, CrtError> {
-        let (authority, is_tls) = split(endpoint).ok_or(Own::Endpoint)?;
+        let (authority, is_tls) = split(endpoint).ok_or(OwnError::Endpoint)?;
         let scheme = if is_tls { "https" } else { "http" };
         let text = format!("{scheme}://{authority}");
         let mut uri = Box::new(sys::aws_uri::default());

@@ -1,4 +1,4 @@
-//! A bound for what the C library keeps of an answer before it tells of anything: a line of its head.
+//! A bound for the bytes of an answer that the C library keeps before its first callback: a line of the head.
 //!
 //! C collects a line until its end, however long it is. So the table of functions of a connection's HTTP handler is
 //! replaced by a copy whose `process_read_message` counts the bytes that have come since C last told of something, and ends
@@ -26,15 +26,15 @@ type Read = unsafe extern "C" fn(
 ) -> libc::c_int;
 type Destroy = unsafe extern "C" fn(*mut Handler);
 
-/// What hangs behind an HTTP handler.
+/// The data behind an HTTP handler.
 #[repr(C)]
 struct Limit {
-    /// What the handler points to. First, so that the one leads to the other.
+    /// The target of the handler's pointer. First, so that it leads to the whole.
     table: Table,
     original: *mut Table,
     read: Read,
     destroy: Destroy,
-    /// Bytes that have come since C told of something.
+    /// Bytes that have come since C's last callback.
     untold: AtomicUsize,
 }
 
@@ -80,7 +80,7 @@ pub(crate) unsafe fn install(connection: *mut sys::aws_http_connection) {
     place.store(limit.cast::<Table>(), Ordering::Release);
 }
 
-/// C has told of something that came over this connection.
+/// C has made a callback for bytes of this connection.
 ///
 /// # Safety
 ///

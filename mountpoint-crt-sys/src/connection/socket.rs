@@ -68,17 +68,17 @@ unsafe extern "C" {
     fn aws_socket_handler_get_socket(handler: *const sys::aws_channel_handler) -> *const Socket;
 }
 
-/// What hangs behind a socket: its table, and where bytes belong.
+/// The data behind a socket: its table, and the destination of its bytes.
 #[repr(C)]
 pub(crate) struct Link {
-    /// What the socket points to. First, so that the one leads to the other.
+    /// The target of the socket's pointer. First, so that it leads to the whole.
     table: Table,
     original: *const Table,
     channel: *const sys::aws_channel,
     read: Read,
     write: Write,
     cleanup: Cleanup,
-    place: Mutex<Place>,
+    state: Mutex<TransferState>,
 }
 
 // SAFETY: used on one thread until the clean-up; what changes is behind a lock.
@@ -87,7 +87,7 @@ unsafe impl Send for Link {}
 unsafe impl Sync for Link {}
 
 #[derive(Default)]
-struct Place {
+struct TransferState {
     /// Where the next bytes of the answer's body belong.
     target: Option<Target>,
     /// Bytes of the answer's body that are to come, if its head says so.
@@ -143,7 +143,7 @@ pub(crate) unsafe fn link<'a>(connection: *mut sys::aws_http_connection) -> Opti
         read: read_of_c,
         write: write_of_c,
         cleanup: cleanup_of_c,
-        place: Mutex::default(),
+        state: Mutex::default(),
     }));
     // SAFETY: nobody else uses the socket at this time; its `cleanup` takes the link back.
     unsafe { (*socket).table = link.cast::<Table>() };
@@ -216,44 +216,44 @@ unsafe fn link_of(socket: *mut Socket) -> *const Link {
 impl Link {
     /// The head of an answer has come, with a body of so many bytes, if it says so.
     pub(crate) fn answer_begins(&self, body_len: Option<u64>) {
-        let mut place = self.place.lock();
-        place.body_left = body_len;
-        place.is_long = body_len.is_some_and(|len| len >= LONG_ANSWER);
+        let mut state = self.state.lock();
+        state.body_left = body_len;
+        state.is_long = body_len.is_some_and(|len| len >= LONG_ANSWER);
     }
 
     /// A piece of an answer's body has come; what is left of it belongs into the `room` bytes at `start`.
     ///
     /// # Safety
     ///
-    /// They are the caller's, and stay so until the next call of this or of [`Self::expect_nothing`].
+    /// `room` bytes at `start` are the caller's, and stay so until the next call of this or of [`Self::expect_nothing`].
     pub(crate) unsafe fn expect(&self, arrived: usize, start: *mut u8, room: usize) {
-        let mut place = self.place.lock();
-        let left = place
+        let mut state = self.state.lock();
+        let left = state
             .body_left
             .map(|left| left - (arrived as u64).min(left));
-        place.body_left = left;
+        state.body_left = left;
         let len = usize::try_from(left.unwrap_or(0))
             .unwrap_or(usize::MAX)
             .min(room);
-        place.target = NonNull::new(start)
+        state.target = NonNull::new(start)
             .filter(|_| len > 0)
             .map(|start| Target { start, len });
     }
 
     /// The answer is over.
     pub(crate) fn expect_nothing(&self) {
-        let mut place = self.place.lock();
-        place.target = None;
-        place.body_left = None;
+        let mut state = self.state.lock();
+        state.target = None;
+        state.body_left = None;
     }
 
     /// Lets the message whose buffer has `at` be written with `bytes` there. False if they must be copied.
     pub(crate) fn leave_out(&self, at: *mut u8, bytes: Bytes) -> bool {
-        let mut place = self.place.lock();
-        if place.outgoing.is_some() {
+        let mut state = self.state.lock();
+        if state.outgoing.is_some() {
             return false;
         }
-        place.outgoing = Some(Outgoing { at, bytes });
+        state.outgoing = Some(Outgoing { at, bytes });
         true
     }
 }
@@ -268,7 +268,7 @@ unsafe extern "C" fn cleanup(socket: *mut Socket) {
     unsafe { (*socket).table = original };
     // SAFETY: C's call.
     unsafe { cleanup(socket) };
-    // SAFETY: the socket's reference, which nobody has any more.
+    // SAFETY: the socket's reference, which the socket has given up.
     let link = unsafe { Arc::from_raw(link) };
     guard(|| drop(link));
 }
@@ -287,11 +287,11 @@ unsafe extern "C" fn read(
     // SAFETY: as above.
     let buffer = unsafe { &mut *buffer };
     let (target, is_long) = {
-        let place = this.place.lock();
-        let target = place
+        let state = this.state.lock();
+        let target = state
             .target
-            .filter(|_| place.lent.is_none() && buffer.len == 0);
-        (target, place.is_long && place.body_left.is_none())
+            .filter(|_| state.lent.is_none() && buffer.len == 0);
+        (target, state.is_long && state.body_left.is_none())
     };
     let Some((target, message)) = target.zip(message) else {
         let capacity = if is_long {
@@ -316,7 +316,7 @@ unsafe extern "C" fn read(
     if result == sys::AWS_OP_SUCCESS && into.len > 0 {
         #[cfg(test)]
         moved::note(into.buffer, into.len);
-        this.place.lock().lent = NonNull::new(buffer.buffer);
+        this.state.lock().lent = NonNull::new(buffer.buffer);
         buffer.buffer = into.buffer;
         buffer.len = into.len;
         // SAFETY: the socket has a reference.
@@ -367,7 +367,7 @@ unsafe extern "C" fn release_message(
     if !link.is_null() {
         // SAFETY: the reference that `read` has put there.
         let link = unsafe { Arc::from_raw(link.cast_const().cast::<Link>()) };
-        if let Some(own) = link.place.lock().lent.take() {
+        if let Some(own) = link.state.lock().lent.take() {
             this.message_data.buffer = own.as_ptr();
         }
     }
@@ -396,7 +396,7 @@ unsafe extern "C" fn write(
     let link = unsafe { link_of(socket) };
     // SAFETY: alive as long as the socket.
     let this = unsafe { &*link };
-    let Some(outgoing) = this.place.lock().outgoing.take() else {
+    let Some(outgoing) = this.state.lock().outgoing.take() else {
         // SAFETY: C's call.
         return unsafe { (this.write)(socket, data, written, user_data) };
     };
@@ -441,7 +441,7 @@ unsafe extern "C" fn write(
     result
 }
 
-/// How much of a message is in it; None if what was left out is not its end.
+/// How much of a message is in it; None if the part left out is not its end.
 fn head_len(data: &sys::aws_byte_cursor, outgoing: &Outgoing) -> Option<usize> {
     let head_len = outgoing.at.addr().checked_sub(data.ptr.addr())?;
     (head_len.checked_add(outgoing.bytes.len()) == Some(data.len)).then_some(head_len)
@@ -469,7 +469,7 @@ unsafe extern "C" fn body_written(
     }
 }
 
-/// What was read to where it belongs and written from where it lay.
+/// Counters of bytes that were read to their destination and written from their place.
 #[cfg(test)]
 pub(crate) mod moved {
     use parking_lot::Mutex;

@@ -9,7 +9,7 @@ use mountpoint_s3_crt_sys as sys;
 
 use crate::CrtError;
 use crate::allocator::Allocator;
-use crate::error::Own;
+use crate::error::OwnError;
 use crate::ffi::{Handle, check, cursor};
 
 /// Whom TLS trusts.
@@ -33,7 +33,7 @@ impl TlsConnectionOptions {
             options
                 .ca_bundle
                 .as_ref()
-                .map_or(error, |_| Own::CaBundle.into())
+                .map_or(error, |_| OwnError::CaBundle.into())
         })?;
         let mut connection = sys::aws_tls_connection_options::default();
         // SAFETY: fills an empty struct; takes its own reference of the context.
@@ -44,7 +44,7 @@ impl TlsConnectionOptions {
         Ok(Self(connection))
     }
 
-    /// The same with the name that the server's certificate must be for.
+    /// Sets the name that the server's certificate must be for.
     pub(crate) fn named(mut self, allocator: Allocator, name: &str) -> Result<Self, CrtError> {
         let name = cursor(name.as_bytes());
         // SAFETY: filled by `new`; copies the name.

@@ -1,13 +1,13 @@
-//! The memory of a ring's entries: address space for all, pages only for what was touched.
+//! The memory of a ring's entries: address space for all, pages only where they were touched.
 
 use std::io;
 use std::ptr::{self, NonNull};
 
 /// Room before each payload, for headers: the largest page there is, so that payloads begin with a page. Only its end
 /// is used.
-pub(super) const FRONT: usize = 64 << 10;
+pub(super) const HEAD_SPACE: usize = 64 << 10;
 
-/// One mapping with the entries one after the other, each a front and a payload.
+/// One mapping with the entries one after the other, each a head and a payload.
 #[derive(Debug)]
 pub(super) struct Memory {
     start: NonNull<u8>,
@@ -22,10 +22,10 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Memory of `entries` entries with payloads of `payload_len` bytes, a multiple of [`FRONT`].
+    /// Memory of `entries` entries with payloads of `payload_len` bytes, a multiple of [`HEAD_SPACE`].
     pub(super) fn new(entries: usize, payload_len: usize) -> io::Result<Self> {
-        assert!(entries > 0 && payload_len > 0 && payload_len.is_multiple_of(FRONT));
-        let size = entries * (FRONT + payload_len);
+        assert!(entries > 0 && payload_len > 0 && payload_len.is_multiple_of(HEAD_SPACE));
+        let size = entries * (HEAD_SPACE + payload_len);
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new anonymous mapping at an address that the kernel chooses touches no memory of ours.
@@ -53,9 +53,9 @@ impl Memory {
         self.page_len
     }
 
-    /// Length of an entry: its front and its payload.
+    /// Length of an entry: its head and its payload.
     pub(super) fn entry_len(&self) -> usize {
-        FRONT + self.payload_len
+        HEAD_SPACE + self.payload_len
     }
 
     /// Where entry `index` begins.
@@ -68,13 +68,13 @@ impl Memory {
     /// Gives the pages of an entry's payload back, but for the first `kept` bytes; they read as zeros from now on.
     ///
     /// # Safety
-    /// Nobody else may touch the payload meanwhile, nor need what was in it.
+    /// No other thread may touch the payload meanwhile, nor need its content.
     pub(super) unsafe fn give_back(&self, index: usize, kept: usize) {
         let kept = kept.next_multiple_of(self.page_len);
         if kept >= self.payload_len {
             return;
         }
-        let start = self.entry(index).as_ptr().wrapping_add(FRONT + kept);
+        let start = self.entry(index).as_ptr().wrapping_add(HEAD_SPACE + kept);
         let len = self.payload_len - kept;
         // SAFETY: whole pages within the entry, which the caller owns.
         unsafe { libc::madvise(start.cast(), len, libc::MADV_DONTNEED) };
@@ -84,7 +84,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let size = self.entries * self.entry_len();
-        // SAFETY: the mapping is ours, and nothing refers to it any more: slots and rings hold it alive.
+        // SAFETY: the mapping is ours, and nothing refers to it: slots and rings would hold it alive.
         let result = unsafe { libc::munmap(self.start.as_ptr().cast(), size) };
         debug_assert_eq!(result, 0);
     }
@@ -96,7 +96,7 @@ fn page_len() -> io::Result<usize> {
     let len = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let len = usize::try_from(len).map_err(io::Error::other)?;
     assert!(
-        len.is_power_of_two() && len <= FRONT,
+        len.is_power_of_two() && len <= HEAD_SPACE,
         "pages of {len} bytes"
     );
     Ok(len)

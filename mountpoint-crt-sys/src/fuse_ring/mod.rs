@@ -1,4 +1,4 @@
-//! FUSE over io_uring: a ring, the memory of its entries, and who may touch that memory when.
+//! FUSE over io_uring: a ring, the memory of its entries, and the owner of that memory at each time.
 //!
 //! An entry is a place for one request and its reply. [`Ring::register`] gives entries to the kernel; when a request
 //! arrives in one, [`Ring::next`] hands it out as a [`Slot`]; [`Ring::commit`] gives it back with the reply in it.

@@ -11,11 +11,11 @@ use io_uring::squeue::Entry128;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
-use super::memory::{FRONT, Memory};
+use super::memory::{HEAD_SPACE, Memory};
 use super::slot::{HEADERS, HEADERS_LEN, Slot};
 use super::waker::RingWaker;
 
-/// What a ring is like.
+/// Settings of a ring.
 #[derive(Clone, Debug)]
 pub struct RingOptions {
     /// Numbers of the kernel's queues that it serves: one for each core.
@@ -24,16 +24,16 @@ pub struct RingOptions {
     pub depth: usize,
     /// Largest request or reply, without headers, in bytes.
     pub payload_max: usize,
-    /// Memory that payloads may hold, in bytes; beyond it what nobody needs any more is given back.
+    /// Memory that payloads may hold, in bytes; beyond it idle memory is given back.
     pub resident_max: usize,
 }
 
-/// What happened.
+/// An event of a ring.
 #[derive(Debug)]
 pub enum Event {
     /// A request has arrived.
     Arrived(Slot),
-    /// Somebody used the waker.
+    /// A thread used the waker.
     Woken,
     /// The connection has ended: unmounted, or aborted.
     Ended,
@@ -48,18 +48,18 @@ pub struct Ring {
     memory: Arc<Memory>,
     waker: Arc<RingWaker>,
     options: RingOptions,
-    /// What the kernel is told about each entry when it is registered.
+    /// Descriptors of each entry, for its registration with the kernel.
     vectors: Vec<[IoVec; 2]>,
-    states: Vec<State>,
-    /// Sum of what entries have touched beyond a page.
+    states: Vec<EntryState>,
+    /// Bytes that entries have touched beyond their first page.
     resident: usize,
     /// Completions that were taken off the ring and not looked at yet.
     completed: VecDeque<Completion>,
 }
 
-/// What is known of an entry.
+/// The state of an entry.
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct EntryState {
     /// Bytes of its payload that may be resident.
     touched: usize,
     /// Whether the kernel has it, as far as the completions taken off the ring tell.
@@ -98,7 +98,7 @@ impl Ring {
             .setup_cqsize(number(completions)?)
             .setup_clamp()
             .setup_single_issuer()
-            // What is put into an entry's memory is put there while its thread waits, at no other time.
+            // The kernel writes to an entry's memory only while its thread waits.
             .setup_defer_taskrun()
             // The thread that enables it is the one that uses it.
             .setup_r_disabled()
@@ -111,13 +111,13 @@ impl Ring {
             waker: Arc::new(RingWaker::new()?),
             options,
             vectors,
-            states: vec![State::default(); entries],
+            states: vec![EntryState::default(); entries],
             resident: 0,
             completed: VecDeque::new(),
         })
     }
 
-    /// What ends this ring's waits.
+    /// A waker that ends this ring's waits.
     #[must_use]
     pub fn waker(&self) -> Arc<RingWaker> {
         Arc::clone(&self.waker)
@@ -199,7 +199,7 @@ impl Ring {
         }
     }
 
-    /// Makes room for a reply of `len` bytes: above the bound on memory, what idle entries hold is given back.
+    /// Makes room for a reply of `len` bytes: above the bound on memory, idle entries give theirs back.
     ///
     /// # Errors
     /// When the ring fails.
@@ -207,14 +207,14 @@ impl Ring {
         if self.resident + len <= self.options.resident_max {
             return Ok(());
         }
-        // What is committed is idle once the kernel has copied it.
+        // A committed entry is idle once the kernel has copied it.
         self.submit()?;
         self.collect();
         self.give_back_down_to(self.options.resident_max / 2);
         Ok(())
     }
 
-    /// Gives back what idle entries hold.
+    /// Gives back the memory of idle entries.
     pub fn give_back_idle(&mut self) {
         self.collect();
         self.give_back_down_to(0);
@@ -242,7 +242,7 @@ impl Ring {
         self.push(self.command(entry, COMMIT_AND_FETCH, commit_id))
     }
 
-    /// Hands over what was committed.
+    /// Hands over committed entries.
     ///
     /// # Errors
     /// When the ring fails.
@@ -261,24 +261,24 @@ impl Ring {
         }
     }
 
-    /// Hands over what was committed and waits for an event, for `patience` at most if there is one.
+    /// Hands over committed entries and waits for an event, for `timeout` at most if there is one.
     ///
     /// # Errors
     /// When the ring fails.
-    pub fn wait(&mut self, patience: Option<Duration>) -> io::Result<()> {
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         if !self.completed.is_empty() {
             return self.submit();
         }
-        let outcome = match patience {
+        let outcome = match timeout {
             None => self.uring.submit_and_wait(1),
-            Some(patience) => {
-                let patience = Timespec::from(patience);
-                let args = SubmitArgs::new().timespec(&patience);
+            Some(timeout) => {
+                let timeout = Timespec::from(timeout);
+                let args = SubmitArgs::new().timespec(&timeout);
                 self.uring.submitter().submit_with_args(1, &args)
             }
         };
         match outcome {
-            // A signal, a shortage or enough patience: look at what there is.
+            // A signal, a shortage or the timeout: look for events.
             Err(error) if !is_passing(&error) => Err(error),
             _ => Ok(()),
         }
@@ -328,13 +328,13 @@ impl Ring {
 
     /// Gives back payloads of idle entries until at most `resident` bytes are held, if that can be.
     ///
-    /// The caller has submitted and collected: what is idle is in the kernel and empty.
+    /// The caller has submitted and collected: idle entries are in the kernel and empty.
     fn give_back_down_to(&mut self, resident: usize) {
         for entry in 0..self.states.len() {
             if self.resident <= resident {
                 return;
             }
-            let State { touched, is_idle } = self.states[entry];
+            let EntryState { touched, is_idle } = self.states[entry];
             if is_idle && touched > self.memory.page_len() {
                 // SAFETY: the kernel puts nothing into an idle entry before this thread submits or waits again, and
                 // has copied the reply that was in it.
@@ -414,7 +414,7 @@ fn is_passing(error: &io::Error) -> bool {
         .is_some_and(|errno| passing.contains(&errno))
 }
 
-/// What an error says about the connection.
+/// The meaning of an error for the connection.
 fn failed(errno: i32) -> Event {
     match errno {
         libc::ENOTCONN | libc::ECONNABORTED | libc::ENODEV | libc::ECANCELED => Event::Ended,
@@ -430,7 +430,7 @@ fn vectors(memory: &Memory, entry: usize) -> [IoVec; 2] {
         len: HEADERS_LEN,
     };
     let payload = IoVec {
-        start: start + FRONT,
+        start: start + HEAD_SPACE,
         len: memory.payload_len(),
     };
     [headers, payload]
@@ -462,7 +462,7 @@ const _: () = assert!(size_of::<Entry128>() == SUBMISSION_LEN);
 
 /// Token of the poll of the waker; entries have their index.
 const WOKEN: u64 = u64::MAX;
-/// Token of what nobody wants to know the outcome of.
+/// Token of operations whose outcome does not matter.
 const IGNORED: u64 = u64::MAX - 1;
 
 /// Submissions that wait to be handed over; more are handed over when they come.

@@ -3,7 +3,7 @@
 use std::slice;
 use std::sync::Arc;
 
-use super::memory::{FRONT, Memory};
+use super::memory::{HEAD_SPACE, Memory};
 
 /// A request from the kernel, and the place for its reply. Its memory is nobody else's until it is committed.
 ///
@@ -39,7 +39,7 @@ impl Slot {
         slot
     }
 
-    /// Finds out what has arrived.
+    /// Parses the request that has arrived.
     fn read_headers(&mut self) {
         self.commit_id = self.u64_at(COMMIT_ID);
         let message_len = self.u32_at(HEADERS);
@@ -59,7 +59,7 @@ impl Slot {
 
     /// Puts the two headers in front of the payload, so that the message is one piece. At most 168 bytes are copied.
     fn join_head(&mut self) {
-        let start = FRONT - self.head_len;
+        let start = HEAD_SPACE - self.head_len;
         let operation_len = self.head_len - REQUEST_HEADER_LEN;
         let bytes = self.bytes_mut();
         bytes.copy_within(HEADERS..HEADERS + REQUEST_HEADER_LEN, start);
@@ -70,7 +70,7 @@ impl Slot {
     /// The request, as `/dev/fuse` would have delivered it.
     #[must_use]
     pub fn message(&self) -> &[u8] {
-        &self.bytes()[FRONT - self.head_len..FRONT + self.body_len]
+        &self.bytes()[HEAD_SPACE - self.head_len..HEAD_SPACE + self.body_len]
     }
 
     /// The request's number.
@@ -93,7 +93,7 @@ impl Slot {
         let commit_id = self.commit_id;
         let bytes = self.bytes_mut();
         bytes[HEADERS..HEADERS + header.len()].copy_from_slice(&header);
-        let payload = &mut bytes[FRONT..];
+        let payload = &mut bytes[HEAD_SPACE..];
         let mut len = 0;
         for piece in body {
             payload[len..len + piece.len()].copy_from_slice(piece);
@@ -108,14 +108,14 @@ impl Slot {
         self.touched = self.touched.max(len);
     }
 
-    /// What the kernel does, for tests without one.
+    /// The kernel's part, for tests without one.
     #[cfg(test)]
     pub(super) fn with_request(mut self, header: &[u8], operation: &[u8], payload: &[u8]) -> Self {
         let payload_len = u32::try_from(payload.len()).expect("it fits");
         let bytes = self.bytes_mut();
         bytes[HEADERS..HEADERS + header.len()].copy_from_slice(header);
         bytes[OPERATION..OPERATION + operation.len()].copy_from_slice(operation);
-        bytes[FRONT..FRONT + payload.len()].copy_from_slice(payload);
+        bytes[HEAD_SPACE..HEAD_SPACE + payload.len()].copy_from_slice(payload);
         bytes[PAYLOAD_LEN..PAYLOAD_LEN + 4].copy_from_slice(&payload_len.to_ne_bytes());
         self.read_headers();
         self
@@ -164,8 +164,8 @@ impl Slot {
 // `struct fuse_uring_req_header` of `linux/fuse.h`: 128 bytes for the header of the request, later of the reply;
 // 128 for the operation's own; and 32 about the entry.
 
-/// Where it lies: near the end of the front, in the page in which the message's head is put together.
-pub(super) const HEADERS: usize = FRONT - 512;
+/// Where it lies: near the end of the head space, in the page in which the message's head is put together.
+pub(super) const HEADERS: usize = HEAD_SPACE - 512;
 /// Where the operation's header lies.
 const OPERATION: usize = HEADERS + 128;
 const OPERATION_LEN_MAX: usize = 128;

@@ -107,7 +107,7 @@ unsafe extern "C" fn drop_ticket(ticket: *mut libc::c_void) {
 
 /// An empty buffer over the unfilled rest. It has no allocator, so C neither grows nor frees it.
 unsafe extern "C" fn claim(ticket: *mut sys::aws_s3_buffer_ticket) -> sys::aws_byte_buf {
-    // SAFETY: whoever claims has a reference, and every ticket of this pool is one of ours.
+    // SAFETY: the caller has a reference, and every ticket of this pool is one of ours.
     let unfilled = unsafe { &(*ticket.cast::<Ticket>()).unfilled };
     sys::aws_byte_buf {
         len: 0,

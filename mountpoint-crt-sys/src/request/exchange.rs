@@ -23,12 +23,12 @@ use super::head::read_head;
 use super::types::{HEAD_MAX, ResponseHead};
 use crate::CrtError;
 use crate::block::Unfilled;
-use crate::error::Own;
+use crate::error::OwnError;
 use crate::ffi::{Handle, bytes_at, guard};
 
 const CANCELLED: i32 = sys::aws_s3_errors::AWS_ERROR_S3_CANCELED as i32;
 
-/// What a request does with its answer. Errors returned from `head` and `body` end the request.
+/// The consumer of an answer. Errors returned from `head` and `body` end the request.
 pub(crate) trait Exchange: Send + Sync {
     /// The memory that the body of a successful answer goes to, if it is known.
     fn reserve(&self) -> Option<Unfilled> {
@@ -40,11 +40,11 @@ pub(crate) trait Exchange: Send + Sync {
         None
     }
 
-    /// The head of the answer, whatever its status. May come twice.
-    fn head(&self, head: ResponseHead) -> Result<(), Own>;
+    /// The head of an answer with any status. May come twice.
+    fn head(&self, head: ResponseHead) -> Result<(), OwnError>;
 
     /// The body as far as it has arrived, from its beginning. Only after `head`; the same bytes may come again.
-    fn body(&self, body: &[u8]) -> Result<(), Own>;
+    fn body(&self, body: &[u8]) -> Result<(), OwnError>;
 
     /// The outcome. C may still hold memory of the request.
     fn finished(&self, error: Option<CrtError>);
@@ -58,7 +58,7 @@ pub(crate) struct Running {
     exchange: Box<dyn Exchange>,
     slot: Arc<Slot>,
     /// Why this side ended it.
-    aborted: OnceLock<Own>,
+    aborted: OnceLock<OwnError>,
     /// Bytes of headers that have come.
     head_len: AtomicUsize,
 }
@@ -153,7 +153,7 @@ pub(crate) unsafe fn start(
     Ok(Cancel { slot })
 }
 
-/// What runs behind a meta request; None if it is not one of ours.
+/// The exchange behind a meta request; None if it is not one of ours.
 ///
 /// # Safety
 ///
@@ -190,7 +190,7 @@ impl Running {
         if before + len <= HEAD_MAX {
             return sys::AWS_OP_SUCCESS;
         }
-        self.call(|| Err(Own::LargeHead))
+        self.call(|| Err(OwnError::LargeHead))
     }
 
     /// Shows the head. The result is C's: not zero ends the request.
@@ -203,8 +203,8 @@ impl Running {
         self.call(|| self.exchange.body(body))
     }
 
-    fn call(&self, call: impl FnOnce() -> Result<(), Own>) -> libc::c_int {
-        match guard(call).unwrap_or(Err(Own::Panicked)) {
+    fn call(&self, call: impl FnOnce() -> Result<(), OwnError>) -> libc::c_int {
+        match guard(call).unwrap_or(Err(OwnError::Panicked)) {
             Ok(()) => sys::AWS_OP_SUCCESS,
             Err(reason) => {
                 // The first reason counts.

@@ -1,7 +1,7 @@
 //! A ranged GET: its body lands in the unfilled rest of a block and is published as it arrives.
 //!
-//! Invariant: the right to fill goes back to the handler exactly once: when the block is full, since then nobody can
-//! write to it any more, or else when C has let go of the block's memory.
+//! Invariant: the right to fill goes back to the handler exactly once: when the block is full, since no writer is
+//! left, or else when C has let go of the block's memory.
 //!
 //! Lock: the state's, held while the handler's `head` and `progressed` run, not while its `finished` runs.
 
@@ -13,11 +13,11 @@ use super::exchange::Exchange;
 use super::types::{ERROR_BODY_MAX, Failure, GetHandler, ResponseHead, within_error_body};
 use crate::CrtError;
 use crate::block::{BlockFill, Unfilled};
-use crate::error::Own;
+use crate::error::OwnError;
 
-pub(crate) struct Get(Mutex<State>);
+pub(crate) struct Get(Mutex<GetState>);
 
-struct State {
+struct GetState {
     /// None when it has been told the end.
     open: Option<Open>,
     head: Option<ResponseHead>,
@@ -40,7 +40,7 @@ impl Get {
             fill,
             base,
         });
-        Self(Mutex::new(State {
+        Self(Mutex::new(GetState {
             open,
             head: None,
             error: None,
@@ -54,7 +54,7 @@ impl Exchange for Get {
         Some(self.0.lock().open.as_mut()?.fill.unfilled())
     }
 
-    fn head(&self, head: ResponseHead) -> Result<(), Own> {
+    fn head(&self, head: ResponseHead) -> Result<(), OwnError> {
         let state = &mut *self.0.lock();
         let Some(open) = state.open.as_mut().filter(|_| state.head.is_none()) else {
             return Ok(());
@@ -68,10 +68,10 @@ impl Exchange for Get {
             open.fill.withhold();
         }
         state.head = Some(head);
-        answer.map_err(|_| Own::Refused)
+        answer.map_err(|_| OwnError::Refused)
     }
 
-    fn body(&self, body: &[u8]) -> Result<(), Own> {
+    fn body(&self, body: &[u8]) -> Result<(), OwnError> {
         let mut state = self.0.lock();
         if !state.head.as_ref().is_some_and(ResponseHead::is_success) {
             state.error_body = body[..body.len().min(ERROR_BODY_MAX)].to_vec();
@@ -100,12 +100,15 @@ impl Exchange for Get {
 
     fn shutdown(self: Box<Self>) {
         let mut state = self.0.into_inner();
-        let error = state.error.take().unwrap_or_else(|| Own::ShortBody.into());
+        let error = state
+            .error
+            .take()
+            .unwrap_or_else(|| OwnError::ShortBody.into());
         state.end(Some(error))();
     }
 }
 
-impl State {
+impl GetState {
     /// Takes everything that tells the handler the end; the caller calls it without the lock.
     fn end(&mut self, error: Option<CrtError>) -> impl FnOnce() + use<> {
         let open = self.open.take();
@@ -118,7 +121,7 @@ impl State {
             let outcome = match (error, head) {
                 (None, Some(head)) => Ok(head),
                 (error, head) => Err(Failure {
-                    error: error.unwrap_or_else(|| Own::ShortBody.into()),
+                    error: error.unwrap_or_else(|| OwnError::ShortBody.into()),
                     head,
                     body,
                 }),

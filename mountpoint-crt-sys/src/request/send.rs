@@ -11,17 +11,17 @@ use super::types::{
     within_error_body,
 };
 use crate::CrtError;
-use crate::error::Own;
+use crate::error::OwnError;
 
 pub(crate) struct Send {
-    state: Mutex<State>,
+    state: Mutex<SendState>,
     /// Whether the answer has no body, whatever its head says.
     is_head: bool,
     /// Borrowed by C until the shutdown.
     outgoing: Bytes,
 }
 
-struct State {
+struct SendState {
     handler: Option<SendHandler>,
     head: Option<ResponseHead>,
     body: Vec<u8>,
@@ -29,7 +29,7 @@ struct State {
 
 impl Send {
     pub(crate) fn new(method: &str, body: Bytes, handler: SendHandler) -> Self {
-        let state = State {
+        let state = SendState {
             handler: Some(handler),
             head: None,
             body: Vec::new(),
@@ -47,24 +47,24 @@ impl Exchange for Send {
         Some(self.outgoing.clone())
     }
 
-    fn head(&self, head: ResponseHead) -> Result<(), Own> {
+    fn head(&self, head: ResponseHead) -> Result<(), OwnError> {
         let length = head
             .header("content-length")
             .and_then(|length| length.parse().ok());
         let is_large = length.is_some_and(|length: u64| length > RESPONSE_BODY_MAX as u64);
         // An answer to HEAD tells the length of a body that it does not have.
         if is_large && !self.is_head && head.is_success() {
-            return Err(Own::LargeBody);
+            return Err(OwnError::LargeBody);
         }
         self.state.lock().head.get_or_insert(head);
         Ok(())
     }
 
-    fn body(&self, body: &[u8]) -> Result<(), Own> {
+    fn body(&self, body: &[u8]) -> Result<(), OwnError> {
         let mut state = self.state.lock();
         let is_success = state.head.as_ref().is_some_and(ResponseHead::is_success);
         if is_success && body.len() > RESPONSE_BODY_MAX {
-            return Err(Own::LargeBody);
+            return Err(OwnError::LargeBody);
         }
         let max = if is_success {
             RESPONSE_BODY_MAX
@@ -96,7 +96,7 @@ impl Exchange for Send {
             (error, head) => {
                 body.truncate(ERROR_BODY_MAX);
                 Err(Failure {
-                    error: error.unwrap_or_else(|| Own::ShortBody.into()),
+                    error: error.unwrap_or_else(|| OwnError::ShortBody.into()),
                     head,
                     body,
                 })

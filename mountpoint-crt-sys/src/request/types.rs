@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::CrtError;
 use crate::block::BlockFill;
-use crate::error::Own;
+use crate::error::OwnError;
 
 /// The most bytes of an error's body that are read. S3's are below 1 KiB.
 pub(crate) const ERROR_BODY_MAX: usize = 64 << 10;
@@ -17,10 +17,10 @@ pub(crate) const HEAD_MAX: usize = 256 << 10;
 /// percent-encoded, has 4 MiB.
 pub(crate) const RESPONSE_BODY_MAX: usize = 8 << 20;
 
-/// Ends a request whose error goes on and on. What it is was said at the beginning.
-pub(crate) fn within_error_body(body: &[u8]) -> Result<(), Own> {
+/// Ends a request whose error body goes on and on. Its first bytes name the error.
+pub(crate) fn within_error_body(body: &[u8]) -> Result<(), OwnError> {
     if body.len() > ERROR_BODY_MAX {
-        return Err(Own::LargeBody);
+        return Err(OwnError::LargeBody);
     }
     Ok(())
 }
@@ -84,7 +84,7 @@ impl fmt::Debug for Names<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
-/// What a GET tells. Called on CRT threads: must not block. Panics are caught.
+/// Callbacks of a GET. Called on CRT threads: must not block. Panics are caught.
 pub trait GetHandler: Send + Sync {
     /// Status and headers of a 2xx answer, before any byte is published. The place to check that the answer is for
     /// the range that was asked for: a server may ignore ranges and answer 200 with the beginning of the object.

@@ -1,6 +1,6 @@
 //! One S3 client of the CRT.
 //!
-//! Makes requests and hands them to C; knows nothing of what they mean, and never retries. Its settings leave nothing
+//! Makes requests and hands them to C; knows nothing of their meaning, and never retries. Its settings leave nothing
 //! to the environment: part size, memory limit, time limits and proxies are explicit.
 //!
 //! Any thread may use it. A client may be dropped while its requests run; they keep the C client alive.
@@ -14,7 +14,7 @@ use mountpoint_s3_crt_sys as sys;
 use sys::aws_s3_meta_request_type as request_type;
 
 use super::hook;
-use super::idle_connections::Kept;
+use super::idle_connections::IdleConnections;
 use super::retry::no_retry;
 use crate::auth::express;
 use crate::auth::signing::Signer;
@@ -65,7 +65,7 @@ pub struct Client {
 
 /// The order of the fields is the order of their end.
 struct Shared {
-    kept: Kept,
+    idle_connections: IdleConnections,
     client: Handle<sys::aws_s3_client>,
     delivery: Delivery,
     endpoint: Endpoint,
@@ -95,7 +95,7 @@ impl Client {
         let (part_size_max, runtime) = (options.part_size_max, runtime.clone());
         Ok(Self {
             shared: Arc::new(Shared {
-                kept: Kept::default(),
+                idle_connections: IdleConnections::default(),
                 client,
                 delivery,
                 endpoint,
@@ -148,12 +148,12 @@ impl Client {
     ///
     /// False, and without effect, if the library is another version than expected.
     pub fn keep_connections(&self) -> bool {
-        self.shared.delivery == Delivery::Hooked && self.shared.kept.want()
+        self.shared.delivery == Delivery::Hooked && self.shared.idle_connections.want()
     }
 
     /// Leaves the connections to the C library again. Any thread, any number of times; harms no request.
     pub fn let_connections_go(&self) {
-        self.shared.kept.let_go();
+        self.shared.idle_connections.let_go();
     }
 }
 
@@ -207,7 +207,7 @@ impl Shared {
                 options.message = head.as_ptr();
                 options.endpoint = self.endpoint.as_ptr();
                 // SAFETY: it has not finished; nothing is wanted of a client that was not hooked.
-                let keep = |meta_request| unsafe { self.kept.started(meta_request) };
+                let keep = |meta_request| unsafe { self.idle_connections.started(meta_request) };
                 let client = self.client.as_ptr();
                 // SAFETY: the client, the endpoint and the message are alive; a body is owned by the exchange.
                 unsafe { start(client, options, self.delivery, exchange, keep) }

@@ -1,4 +1,4 @@
-//! Everything that touches what the C library keeps private. All of it works on a client that has just been made and
+//! All access to private structures of the C library. It works on a client that has just been made and
 //! has no requests.
 //!
 //! - **Progress.** C delivers a body when it is complete. The client's table of functions is replaced by a copy whose
@@ -38,10 +38,10 @@ use crate::runtime::Runtime;
 /// The version whose private structures this file, and whose S3 Express interface `express.rs`, was written against.
 const CRATE_VERSION: &str = "0.17.1";
 
-/// Bodies from this length on are not copied, in bytes. A smaller one costs less than what this takes.
+/// Bodies from this length on are not copied, in bytes. Copying a smaller one costs less than lending it.
 const LEND_MIN: usize = 64 << 10;
 
-/// Installs all of it. The client must be new.
+/// Installs the hook. The client must be new.
 ///
 /// # Safety
 ///
@@ -384,7 +384,7 @@ unsafe fn content_length(headers: *const sys::aws_http_headers) -> Option<u64> {
     std::str::from_utf8(value).ok()?.trim().parse().ok()
 }
 
-/// What runs on a connection.
+/// The answer that a connection receives.
 ///
 /// # Safety
 ///

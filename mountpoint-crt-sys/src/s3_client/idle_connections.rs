@@ -1,10 +1,10 @@
 //! Connections that outlive the last request.
 //!
 //! C closes a client's idle connections some 5 s after its last request, when nothing refers to the endpoint that they
-//! belong to. Here one reference more is held. Knows no time: whoever asks for it says when it ends.
+//! belong to. [`IdleConnections`] holds one reference more. Knows no time: the caller decides when it ends.
 //!
 //! Lock: inside a request's slot lock; C's client lock is taken inside it. Neither is held when a reference is given
-//! back. C calls nobody under its lock.
+//! back. C makes no callback under its lock.
 
 use std::mem;
 
@@ -16,10 +16,10 @@ use crate::ffi::Handle;
 
 /// Whether a client's connections are kept. Must end before the client.
 #[derive(Default)]
-pub(crate) struct Kept(Mutex<State>);
+pub(crate) struct IdleConnections(Mutex<EndpointState>);
 
 #[derive(Default)]
-enum State {
+enum EndpointState {
     #[default]
     No,
     /// From the next request on, which knows the endpoint.
@@ -27,13 +27,13 @@ enum State {
     Held(#[expect(dead_code, reason = "owned, to be given back")] Handle<sys::aws_s3_endpoint>),
 }
 
-impl Kept {
+impl IdleConnections {
     /// True if they were not kept before.
     pub(crate) fn want(&self) -> bool {
         let mut state = self.0.lock();
-        let is_new = matches!(*state, State::No);
+        let is_new = matches!(*state, EndpointState::No);
         if is_new {
-            *state = State::Wanted;
+            *state = EndpointState::Wanted;
         }
         is_new
     }
@@ -50,10 +50,10 @@ impl Kept {
     /// As for [`hook::endpoint_of`].
     pub(crate) unsafe fn started(&self, meta_request: *mut sys::aws_s3_meta_request) {
         let mut state = self.0.lock();
-        if matches!(*state, State::Wanted) {
+        if matches!(*state, EndpointState::Wanted) {
             // SAFETY: the caller's contract.
             if let Some(endpoint) = unsafe { hook::endpoint_of(meta_request) } {
-                *state = State::Held(endpoint);
+                *state = EndpointState::Held(endpoint);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The CRT's S3 client, and what Mountpoint changes inside it.
+//! The CRT's S3 client, and Mountpoint's changes inside it.
 
 pub(crate) mod client;
 pub(crate) mod hook;

@@ -1,4 +1,4 @@
-//! Bytes that are read to where they belong and written from where they lie, and what goes wrong meanwhile.
+//! Bytes that are read to their destination and written from their place, with the failures meanwhile.
 
 use std::io::Read;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! What the C library logged, for tests to look at.
+//! Lines that the C library logged, for tests.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ fn collected(event: &Event<'_>) {
     }
 }
 
-/// A subscriber that is called with each warning, and with what is worse.
+/// A subscriber that is called with each warning and each error.
 pub(crate) struct OnWarning<F>(pub(crate) F);
 
 impl<F: Fn(&Event<'_>) + 'static> Subscriber for OnWarning<F> {

@@ -22,7 +22,7 @@ fn runtime() -> &'static Runtime {
     RUNTIME.get_or_init(|| Runtime::new(&RuntimeOptions::default()).unwrap())
 }
 
-/// A panic of a callback, without what the process prints of one: a person who looks for a failure would find it.
+/// A panic of a callback that prints nothing: a person who looks for a failure would find the text.
 fn panic_silently() -> ! {
     std::panic::resume_unwind(Box::new("on purpose"))
 }

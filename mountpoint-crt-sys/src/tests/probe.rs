@@ -1,4 +1,4 @@
-//! Handlers that tell a test what they were told.
+//! Handlers that record their calls for a test.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// What a client sent.
+/// A request as a client sent it.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,

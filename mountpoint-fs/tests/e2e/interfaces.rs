@@ -9,7 +9,7 @@ use std::time::Instant;
 use mountpoint_client::testing::server::{Server, ServerOptions};
 
 use crate::harness::{ACCESS_KEY, BUCKET, HANG, Mounted, SECRET_KEY, wait_until};
-use crate::network_namespace::{Ways, run};
+use crate::network_namespace::{NetworkPaths, run};
 
 /// Files that are read at once, each from its beginning to its end.
 const FILES: u64 = 8;
@@ -17,7 +17,7 @@ const FILE_LEN: u64 = 1 << 20;
 /// A rate so low that the choice of the least loaded interface matters.
 const MBIT_PER_SECOND: u32 = 64;
 
-fn server(ways: &Ways) -> Server {
+fn server(ways: &NetworkPaths) -> Server {
     let server = Server::start(ServerOptions {
         address: format!("{}:0", ways.address).parse().unwrap(),
         credentials: Some((ACCESS_KEY.to_owned(), SECRET_KEY.to_owned())),
@@ -33,7 +33,7 @@ fn server(ways: &Ways) -> Server {
 }
 
 /// A mount in the namespace, bound to the first `count` ways.
-fn mount(ways: &Ways, server: &Server, count: u32) -> Mounted {
+fn mount(ways: &NetworkPaths, server: &Server, count: u32) -> Mounted {
     let namespace = format!("--net=/run/netns/{}", ways.name);
     Mounted::behind(server, &["nsenter", &namespace], |command| {
         for way in 0..count {
@@ -67,7 +67,7 @@ fn read_all(mounted: &Mounted) {
 /// Each interface carries its share, so the total rate grows with their number.
 #[test]
 fn what_a_mount_reads_is_shared_by_all_interfaces() {
-    let ways = Ways::new(2, 4);
+    let ways = NetworkPaths::new(2, 4);
     let server = server(&ways);
     ways.shape(MBIT_PER_SECOND);
     for count in [1, 2, 4] {
@@ -92,7 +92,7 @@ fn what_a_mount_reads_is_shared_by_all_interfaces() {
 
 #[test]
 fn a_mount_reads_on_when_an_interface_dies_and_uses_it_again_when_it_lives() {
-    let ways = Ways::new(3, 2);
+    let ways = NetworkPaths::new(3, 2);
     let server = server(&ways);
     let mounted = mount(&ways, &server, 2);
     assert_eq!(ways.used_by(|| read_all(&mounted)), [true, true]);

@@ -1,4 +1,4 @@
-//! A picture of profiles: for each workload and system one bar, cut into what its CPU time went into.
+//! A picture of profiles: for each workload and system one bar, cut into the causes of its CPU time.
 
 use anyhow::Result;
 use plotters::style::RGBColor;
@@ -15,7 +15,7 @@ const NAMES: f64 = 220.0;
 const BARS: f64 = 760.0;
 const BAR: f64 = 18.0;
 const HEAD: f64 = 100.0;
-/// Of the causes' names above the bars.
+/// Width of the causes' names above the bars.
 const LEGEND_WIDTH: f64 = 140.0;
 const LEGEND_COLUMNS: usize = 7;
 /// A part that is narrower has no room for its number.
@@ -64,7 +64,7 @@ pub(super) fn draw(profiled: &[(&Row, &Shares)], circumstances: &str) -> Result<
     Ok(Some(text))
 }
 
-/// FUSE is blue, the network orange, the rest of the kernel grey; what is outside the kernel has the other colours.
+/// FUSE is blue, the network orange, the rest of the kernel grey; causes outside the kernel have the other colours.
 fn colour(cause: Cause) -> RGBColor {
     match cause {
         Cause::Reply => RGBColor(0, 90, 150),
@@ -83,7 +83,7 @@ fn colour(cause: Cause) -> RGBColor {
     }
 }
 
-/// What can be read on `colour`.
+/// A text colour that can be read on `colour`.
 fn on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let light = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue);
     if light > 1300 { DARK } else { WHITE }

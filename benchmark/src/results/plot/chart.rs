@@ -13,14 +13,14 @@ use crate::workload::Group;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chart {
     group: Group,
-    kind: &'static Kind,
+    kind: &'static ChartKind,
 }
 
-/// What is shown of each row.
+/// A figure that charts show of each row.
 #[derive(Debug)]
-struct Kind {
+struct ChartKind {
     name: &'static str,
-    /// What the title adds to the group's.
+    /// The chart's part of the title, behind the group's.
     title: &'static str,
     groups: &'static [Group],
     figure: fn(&Summary) -> Option<Bar>,
@@ -43,8 +43,8 @@ impl Bar {
     }
 }
 
-const KINDS: [Kind; 4] = [
-    Kind {
+const KINDS: [ChartKind; 4] = [
+    ChartKind {
         name: "speed",
         title: "median, least and most",
         groups: &Group::ALL,
@@ -56,7 +56,7 @@ const KINDS: [Kind; 4] = [
             })
         },
     },
-    Kind {
+    ChartKind {
         name: "cpu",
         title: "CPU seconds of the mount for each GB (less is better)",
         groups: &[
@@ -68,13 +68,13 @@ const KINDS: [Kind; 4] = [
         ],
         figure: |summary| Some(Bar::plain(summary.mount_cpu_s_per_gb?)),
     },
-    Kind {
+    ChartKind {
         name: "fetched",
         title: "bytes fetched for each byte asked (1 is best)",
         groups: &[Group::Random, Group::Pattern, Group::Application],
         figure: |summary| Some(Bar::plain(summary.fetched_per_asked?)),
     },
-    Kind {
+    ChartKind {
         name: "requests",
         title: "requests at the server (less is better)",
         groups: &[Group::Metadata, Group::Write, Group::FirstByte],

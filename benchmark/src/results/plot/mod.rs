@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 use super::summary::Row;
 use crate::profile::Shares;
 
-/// What the pictures of a run show.
+/// The figures for the pictures of a run.
 #[derive(Debug)]
 pub(crate) struct Figures<'a> {
     pub(crate) rows: &'a [Row],

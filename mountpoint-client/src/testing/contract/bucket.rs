@@ -1,4 +1,4 @@
-//! What a case works with: a bucket's prefix of its own, and helpers that make a case a few lines.
+//! The means of a case: a bucket's prefix of its own, and helpers that make a case a few lines.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,14 +23,14 @@ const PAGES_MAX: usize = 5000;
 /// Requests that [`Bucket::put_many`] has in flight at once.
 const PUTS_IN_FLIGHT: usize = 32;
 
-/// What the suite is run against.
+/// The client and server that the suite is run against.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The client, bound to a bucket that exists.
     pub client: Arc<dyn ObjectClient>,
     /// Where the cases write, for instance `contract-17/`: empty, or ending with `/`; nothing is there yet.
     pub prefix: String,
-    /// What the server behind it can do.
+    /// The capabilities of the server behind it.
     pub capabilities: Capabilities,
 }
 
@@ -282,7 +282,7 @@ impl Bucket {
         )
     }
 
-    /// All pages of what is below `prefix` in this case, `max_keys` entries at a time.
+    /// All pages of the keys below `prefix` in this case, `max_keys` entries at a time.
     pub(super) fn list(
         &self,
         prefix: &str,

@@ -1,11 +1,11 @@
-//! What servers are known to lack: one table, so that a gap is written down once and seen in every report.
+//! Capabilities that servers are known to lack: one table, so that a gap is written down once and seen in every report.
 
 /// Something S3 does and a server may not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Capability {
     /// `If-Match` and `If-None-Match` on PutObject.
     ConditionalPut,
-    /// The same on CompleteMultipartUpload.
+    /// `If-Match` and `If-None-Match` on CompleteMultipartUpload.
     ConditionalComplete,
     /// `If-Match` on DeleteObject.
     ConditionalDelete,
@@ -62,13 +62,13 @@ pub enum Capability {
 /// One thing that is lacking, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// What is lacking.
+    /// The capability that the server lacks.
     pub capability: Capability,
     /// Since when, or why; for the report.
     pub reason: &'static str,
 }
 
-/// What a server can do: everything, but for the gaps.
+/// Capabilities of a server: all, but for the gaps.
 #[derive(Clone, Debug, Default)]
 pub struct Capabilities {
     gaps: Vec<Gap>,
@@ -81,7 +81,7 @@ impl Capabilities {
         Self::default()
     }
 
-    /// What is known of a server.
+    /// The capabilities that `server` is known to have.
     #[must_use]
     pub fn of(server: Server) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Capabilities {
         }
     }
 
-    /// The same with one more gap.
+    /// Adds a gap.
     #[must_use]
     pub fn without(mut self, capability: Capability, reason: &'static str) -> Self {
         self.gaps.push(Gap { capability, reason });

@@ -8,9 +8,9 @@ use super::capabilities::Capability;
 pub struct Case {
     /// Unique; also the last part of the prefix below which it writes.
     pub name: &'static str,
-    /// It is skipped where one of these is lacking.
+    /// The case is skipped where one of these is lacking.
     pub needs: &'static [Capability],
-    /// It is about the lack of this, and skipped where it is there.
+    /// The case is about the lack of this capability, and skipped where it is there.
     pub lacks: Option<Capability>,
     /// The behaviour.
     pub run: fn(&Bucket) -> Result<(), Failure>,

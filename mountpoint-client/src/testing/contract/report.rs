@@ -14,14 +14,14 @@ use super::cases::all;
 pub enum Verdict {
     /// The client does what S3 does.
     Passed,
-    /// The server is known not to do it.
+    /// The server is known to lack the behaviour.
     Skipped {
-        /// What is lacking.
+        /// The capability that the server lacks.
         capability: Capability,
         /// Why.
         reason: &'static str,
     },
-    /// What went wrong.
+    /// The difference from S3.
     Failed(String),
 }
 
@@ -116,7 +116,7 @@ pub fn run_case(case: &Case, subject: Subject) -> Verdict {
     }
 }
 
-/// Why it is not run, if it is not.
+/// The reason to skip a case, if there is one.
 fn skipped_for(case: &Case, capabilities: &Capabilities) -> Option<Verdict> {
     let gap = case
         .needs

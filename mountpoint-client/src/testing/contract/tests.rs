@@ -1,4 +1,4 @@
-//! The suite on `SimClient`, and the suite's own eyes: it must see what is wrong.
+//! The suite on `SimClient`, and tests that the suite notices wrong clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn check(options: &SimOptions, server: Server, skipped: &[&str]) {
     assert_eq!(names, skipped);
 }
 
-/// What only directory buckets do.
+/// Capabilities that only directory buckets have.
 const OF_DIRECTORY_BUCKETS: &[&str] = &[
     "append",
     "append_keeps_headers",

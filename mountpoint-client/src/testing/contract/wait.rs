@@ -34,7 +34,7 @@ pub(super) fn wait<T>(mut pending: Pending<T>) -> Result<T, ClientError> {
     }
 }
 
-/// What was seen of one GET.
+/// The progress and outcome of one GET, as its observer sees them.
 pub(super) struct Watch {
     block: Block,
     seen: Mutex<Seen>,
@@ -74,7 +74,7 @@ impl Watch {
         seen.outcomes[0].clone()
     }
 
-    /// What the client did wrong in calling the observer, up to now.
+    /// The client's first mistake in calling the observer.
     pub(super) fn wrong(&self) -> Option<String> {
         let seen = self.seen.lock();
         match seen.outcomes.len() {

@@ -111,13 +111,13 @@ impl Server {
         self.address
     }
 
-    /// Its buckets and objects.
+    /// The server's buckets and objects.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// What was asked of it.
+    /// The log of its requests.
     #[must_use]
     pub fn log(&self) -> &RequestLog {
         &self.log
@@ -173,6 +173,6 @@ fn run(runtime: Runtime, listener: TcpListener, service: Service, stopped: watch
         stopped,
         Server::STOP_TIME_MAX,
     ));
-    // What is left are tasks that wait, and they are dropped: nothing here blocks a thread.
+    // The tasks that are left wait and can be dropped: none of them blocks a thread.
     runtime.shutdown_timeout(Server::STOP_TIME_MAX);
 }

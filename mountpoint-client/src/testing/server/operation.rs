@@ -4,7 +4,7 @@ use std::fmt;
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident,)+) => {
-        /// What a request asks for, by S3's own names.
+        /// The operation of a request, by S3's own name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Operation {
             $($(#[$doc])* $name,)+

@@ -12,7 +12,7 @@ pub struct ServerOptions {
     /// Where it listens; port 0 for any that is free.
     pub address: SocketAddr,
     /// Access key and secret key that requests must be signed with. `None`: every request is accepted,
-    /// unsigned or signed with whatever key.
+    /// unsigned or signed with any key.
     pub credentials: Option<(String, String)>,
     /// Region of its buckets, as HeadBucket and GetBucketLocation tell it.
     pub region: String,
@@ -20,7 +20,7 @@ pub struct ServerOptions {
     pub worker_threads: usize,
     /// How much its log keeps.
     pub log: LogMode,
-    /// What the ETags of parts are made of.
+    /// How the ETags of parts are computed.
     pub part_tags: PartTags,
     /// Which sizes the parts of an upload may have.
     pub part_sizes: PartSizes,
@@ -30,7 +30,7 @@ pub struct ServerOptions {
     pub session_lifetime: Duration,
 }
 
-/// What the ETag of an upload's part is made of. S3 promises only that it tells one content from another.
+/// How the ETag of an upload's part is computed. S3 promises only that it tells one content from another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PartTags {
     /// The MD5 of its bytes, as S3's where nothing is encrypted with a key of KMS.

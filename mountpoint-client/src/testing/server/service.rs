@@ -1,6 +1,6 @@
 //! The layer between a connection and `s3s`: reads the head, logs, lets faults happen.
 //!
-//! Knows HTTP heads and bodies, nothing of what an operation does. Runs on the server's threads; a request
+//! Knows HTTP heads and bodies, nothing of an operation's work. Runs on the server's threads; a request
 //! is one future, dropped when its client goes away.
 
 use std::fmt;
@@ -19,7 +19,7 @@ use s3s::{S3Error, S3ErrorCode};
 use super::api::express::Sessions;
 use super::http::body::{AnswerBody, BodyFault};
 use super::http::chunked;
-use super::http::faults::{Faults, HeadFault, Plan, Quirks};
+use super::http::faults::{Faults, HeadFault, Quirks, RequestFaults};
 use super::http::head::{Head, content_range};
 use super::http::request_log::{RequestLog, Ticket};
 use super::store::buckets::Store;
@@ -33,7 +33,7 @@ pub(super) struct Service {
     pub(super) sessions: Arc<Sessions>,
     /// Requests that have been answered.
     pub(super) answers: AtomicU64,
-    /// Whether `s3s` checks signatures; otherwise they are taken off, as it refuses what it cannot check.
+    /// Whether `s3s` checks signatures; otherwise they are taken off, as it refuses signatures that it cannot check.
     pub(super) verifies: bool,
 }
 
@@ -79,7 +79,7 @@ impl Service {
 
     async fn misbehave(
         &self,
-        plan: &Plan,
+        plan: &RequestFaults,
         head: &Head,
         parts: Parts,
         body: Incoming,
@@ -214,7 +214,7 @@ fn error(status: u16, code: &'static str) -> Result<Response<s3s::Body>, NoAnswe
     to_response(error)
 }
 
-/// What a gateway shows to people.
+/// The page that a gateway shows to people.
 fn page(status: u16) -> Response<s3s::Body> {
     let body =
         s3s::Body::from("<html><body><h1>No server is available</h1></body></html>".to_owned());

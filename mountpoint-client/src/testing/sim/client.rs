@@ -17,7 +17,7 @@ use crate::types::{GetRequest, Key};
 use crate::{ClientError, ErrorKind, GetHandle, GetObserver};
 
 use super::faults::{Fault, FaultPlan, FaultRule, When};
-use super::in_flight::{Admission, Answer, GetOperation, InFlight, Queued, Shared, Step};
+use super::in_flight::{Admission, Answer, GetOperation, GetStep, InFlight, Queued, Shared};
 use super::options::{SimOptions, Time};
 use super::request_log::{Operation, RequestLog, RequestRecord};
 use super::seeded_numbers::SeededNumbers;
@@ -102,7 +102,7 @@ impl SimClient {
             .collect()
     }
 
-    /// One more thing that goes wrong.
+    /// Adds a fault rule.
     pub fn add_fault(&self, rule: FaultRule) {
         self.shared.in_flight.lock().faults.add(rule);
     }
@@ -117,7 +117,7 @@ impl SimClient {
         });
     }
 
-    /// Nothing goes wrong any more.
+    /// Removes all fault rules.
     pub fn clear_faults(&self) {
         self.shared.in_flight.lock().faults.clear();
     }
@@ -202,7 +202,7 @@ impl SimClient {
         })
     }
 
-    /// Any other request: `work` is done when its time has come, all at once.
+    /// Submits any other request: `work` is done when its time has come, all at once.
     pub(super) fn submit<T: Send + 'static>(
         &self,
         record: RequestRecord,
@@ -254,7 +254,7 @@ impl SimClient {
         }
         let (sender, receiver) = oneshot::channel();
         let answer: Answer = Box::new(move |failure| {
-            // Whoever asked may have stopped waiting; the work is done all the same.
+            // The caller may have stopped waiting; the work is done all the same.
             drop(sender.send(answer(failure)));
         });
         match &self.shared.timer {
@@ -309,7 +309,7 @@ impl Shared {
                 operation.fail(error);
             }
             (None, None) if self.options.time == Time::Immediate => {
-                operation.step(Step::Finish);
+                operation.step(GetStep::Finish);
             }
             (None, None) => {}
         }
@@ -318,15 +318,15 @@ impl Shared {
     /// One piece of a GET in real time; comes back for the next one.
     fn stream(self: Arc<Self>, operation: Arc<GetOperation>) {
         let Some(throughput) = self.options.throughput else {
-            operation.step(Step::Finish);
+            operation.step(GetStep::Finish);
             return;
         };
         let bytes_left = operation.bytes_left();
         if bytes_left <= PIECE_LEN {
-            operation.step(Step::Finish);
+            operation.step(GetStep::Finish);
             return;
         }
-        if !operation.step(Step::Publish(PIECE_LEN)) {
+        if !operation.step(GetStep::Publish(PIECE_LEN)) {
             return;
         }
         let Some(timer) = &self.timer else { return };
@@ -343,7 +343,7 @@ impl Shared {
 }
 
 impl Drop for SimClient {
-    /// What waits for the test ends with [`ErrorKind::Cancelled`]; what waits for time is answered at once.
+    /// Requests that wait for the test end with [`ErrorKind::Cancelled`]; those that wait for time are answered at once.
     fn drop(&mut self) {
         if let Some(timer) = &self.shared.timer {
             timer.close();
@@ -377,21 +377,21 @@ fn repeated(operation: Operation, mut error: ClientError) -> ClientError {
     error
 }
 
-/// The same where the first answer was a conflict.
+/// The failure of a request that was sent again after a conflict.
 fn contested(operation: Operation, error: ClientError) -> ClientError {
     let mut error = repeated(operation, error);
     error.met_conflict = true;
     error
 }
 
-/// The same where a proxy sent it for the second time.
+/// The failure of a request that a proxy sent for the second time.
 fn maybe_twice(operation: Operation, mut error: ClientError) -> ClientError {
     error.maybe_twice_since =
         may_be_own(operation, &error).then_some(std::time::SystemTime::UNIX_EPOCH);
     error
 }
 
-/// Whether what the first one has done may be why the second one is refused.
+/// Whether the effect of the first request may be the reason why the second one is refused.
 fn may_be_own(operation: Operation, error: &ClientError) -> bool {
     match error.kind {
         ErrorKind::PreconditionFailed | ErrorKind::NoSuchUpload | ErrorKind::TooManyParts => true,

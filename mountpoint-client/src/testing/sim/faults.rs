@@ -1,6 +1,6 @@
-//! What goes wrong, and when.
+//! Fault rules: which request fails, and how.
 //!
-//! Pure: a rule sees the requests of one operation go by and says which it hits. Faults are final: retries are inside a
+//! Pure: a rule counts the requests of one operation and decides which it hits. Faults are final: retries happen inside a
 //! client, and this is one. Most strike before the request has any effect.
 
 use std::time::Duration;
@@ -10,24 +10,24 @@ use crate::ErrorKind;
 use super::request_log::Operation;
 use super::seeded_numbers::SeededNumbers;
 
-/// What happens to a request that a rule hits.
+/// The fault of a request that a rule hits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails and has no effect.
+    /// The request fails and has no effect.
     Fail(ErrorKind),
-    /// It has its effect, and fails all the same: the answer was lost, or could not be understood. A GET just fails.
+    /// The request has its effect, and fails all the same: the answer was lost, or could not be understood. A GET just fails.
     FailAfterwards(ErrorKind),
-    /// It has its effect, the answer is lost, and it is sent again. A GET is answered.
+    /// The request has its effect, the answer is lost, and the client sends it again. A GET is answered.
     Repeat,
-    /// It has its effect, is answered with 409 `ConditionalRequestConflict`, and is sent again. A GET is answered.
+    /// The request has its effect, is answered with 409 `ConditionalRequestConflict`, and is sent again. A GET is answered.
     Conflict,
-    /// It has no effect but that uploads of its key are gone, is answered with that 409, and is sent again. A GET is answered.
+    /// The request has no effect but that uploads of its key are gone, is answered with that 409, and is sent again. A GET is answered.
     ConflictEndsUpload,
-    /// A proxy sends it twice, and passes on the second answer. A GET is answered.
+    /// A proxy sends the request twice, and passes on the second answer. A GET is answered.
     Twice,
     /// A GET publishes this many bytes and fails with `Transient`; other requests fail at once.
     StopAfter(u64),
-    /// It is answered this much later (in threaded time).
+    /// The answer comes this much later (in threaded time).
     Delay(Duration),
 }
 
@@ -46,18 +46,18 @@ pub enum When {
     PerMille(u16),
 }
 
-/// A fault, and what it hits.
+/// A fault, and the requests that it hits.
 #[derive(Clone, Debug)]
 pub struct FaultRule {
     /// Requests it looks at; `None` for all.
     pub operation: Option<Operation>,
     /// Which of them it hits.
     pub when: When,
-    /// What happens to those.
+    /// The fault of those requests.
     pub fault: Fault,
 }
 
-/// The rules of one bucket and what they have seen.
+/// The rules of one bucket and their counts.
 #[derive(Debug)]
 pub(super) struct FaultPlan {
     rules: Vec<(FaultRule, u32)>,
@@ -81,7 +81,7 @@ impl FaultPlan {
         self.rules.clear();
     }
 
-    /// What happens to the next request of `operation`: the first rule that hits it, and none of the others
+    /// The fault of the next request of `operation`: the first rule that hits it, and none of the others
     /// counts it as its own.
     pub(super) fn decide(&mut self, operation: Operation) -> Option<Fault> {
         for (rule, seen) in &mut self.rules {

@@ -43,12 +43,12 @@ pub(super) struct Shared {
     pub(super) options: SimOptions,
     pub(super) store: Mutex<Store>,
     pub(super) in_flight: Mutex<InFlight>,
-    /// What [`ObjectClient::is_throttled`](crate::ObjectClient::is_throttled) says.
+    /// The answer of [`ObjectClient::is_throttled`](crate::ObjectClient::is_throttled).
     pub(super) is_throttled: AtomicBool,
     pub(super) timer: Option<Timer>,
 }
 
-/// What all requests pass.
+/// The log, the faults and the requests in flight. Every request passes here.
 pub(super) struct InFlight {
     pub(super) log: RequestLog,
     /// GETs that have not ended.
@@ -95,10 +95,10 @@ impl InFlight {
 
 type Outcome = Result<GetOutput, ClientError>;
 
-/// What to do next.
+/// The next step of a GET.
 #[derive(Clone, Copy)]
-pub(super) enum Step {
-    /// Publish at most this many bytes, and tell of them.
+pub(super) enum GetStep {
+    /// Publish at most this many bytes, and tell the observer.
     Publish(u64),
     /// Publish the rest and finish.
     Finish,
@@ -116,7 +116,7 @@ pub(super) struct GetOperation {
 
 enum GetState {
     Open(Progress),
-    /// A thread is in a step; what was decided meanwhile is said by that thread.
+    /// A thread is in a step; that thread reports an outcome that is decided meanwhile.
     Stepping(Option<Outcome>),
     Ended,
 }
@@ -162,8 +162,8 @@ impl GetOperation {
         }
     }
 
-    /// One step. `false` if it had ended before, or another thread is in a step.
-    pub(super) fn step(&self, step: Step) -> bool {
+    /// Makes one step. `false` if the GET had ended before, or another thread is in a step.
+    pub(super) fn step(&self, step: GetStep) -> bool {
         let Some(mut progress) = self.begin_step() else {
             return false;
         };
@@ -195,7 +195,7 @@ impl GetOperation {
         true
     }
 
-    /// Ends it with an error, unless it has ended. `false` if it had.
+    /// Ends the GET with an error, unless it has ended. `false` if it had.
     pub(super) fn fail(&self, error: ClientError) -> bool {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, GetState::Ended) {
@@ -251,18 +251,18 @@ impl GetOperation {
         Ok(())
     }
 
-    /// Publishes what the step asks for; some output when it is finished.
+    /// Publishes the bytes that the step asks for; some output when the GET is finished.
     fn publish(
         &self,
         progress: &mut Progress,
-        step: Step,
+        step: GetStep,
     ) -> Result<Option<GetOutput>, ClientError> {
         let Some((content, output)) = &progress.source else {
             return Ok(None);
         };
         let wanted = match step {
-            Step::Publish(bytes) => bytes.min(progress.bytes_left()),
-            Step::Finish => progress.bytes_left(),
+            GetStep::Publish(bytes) => bytes.min(progress.bytes_left()),
+            GetStep::Finish => progress.bytes_left(),
         };
         let stop = progress
             .stop_after
@@ -282,7 +282,7 @@ impl GetOperation {
             let what = format!("{} stopped after {} bytes", self.request.key, progress.sent);
             return Err(injected(ErrorKind::Transient, &what));
         }
-        Ok(matches!(step, Step::Finish).then(|| output.clone()))
+        Ok(matches!(step, GetStep::Finish).then(|| output.clone()))
     }
 
     fn report(&self, outcome: Outcome) {

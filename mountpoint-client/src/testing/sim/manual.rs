@@ -1,7 +1,7 @@
-//! The test's hand on requests that wait: [`Time::Manual`](super::Time::Manual) and
+//! Control of waiting requests by the test: [`Time::Manual`](super::Time::Manual) and
 //! [`Time::ManualGets`](super::Time::ManualGets).
 //!
-//! A test sees what waits, publishes bytes piece by piece, and ends requests in any order. Observers are
+//! A test sees the requests that wait, publishes bytes piece by piece, and ends requests in any order. Observers are
 //! called on the thread of the test, inside these methods.
 
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::ErrorKind;
 use crate::types::Priority;
 
 use super::client::SimClient;
-use super::in_flight::{GetOperation, RequestId, Step};
+use super::in_flight::{GetOperation, GetStep, RequestId};
 use super::request_log::Operation;
 use super::store::check::injected;
 
@@ -28,7 +28,7 @@ pub struct PendingGet {
     pub key: String,
     /// Bytes of the object it asks for.
     pub range: Range<u64>,
-    /// Who waits for it.
+    /// The GET's priority.
     pub priority: Priority,
     /// Bytes that are not published yet.
     pub bytes_left: u64,
@@ -39,7 +39,7 @@ pub struct PendingGet {
 pub struct PendingRequest {
     /// Its name.
     pub id: RequestId,
-    /// What it asks.
+    /// The operation of S3's API.
     pub operation: Operation,
     /// The key, a listing's prefix, or a copy's destination; empty where there is none.
     pub key: String,
@@ -84,13 +84,13 @@ impl SimClient {
     /// `false` if no such GET waits.
     pub fn deliver(&self, id: RequestId, bytes: u64) -> bool {
         self.operation(id)
-            .is_some_and(|operation| operation.step(Step::Publish(bytes)))
+            .is_some_and(|operation| operation.step(GetStep::Publish(bytes)))
     }
 
     /// Publishes the rest of a GET and finishes it, or answers another request. `false` if none such waits.
     pub fn finish(&self, id: RequestId) -> bool {
         if let Some(operation) = self.operation(id) {
-            return operation.step(Step::Finish);
+            return operation.step(GetStep::Finish);
         }
         self.answer(id, None)
     }
@@ -110,7 +110,7 @@ impl SimClient {
         while let Some(id) = self.oldest() {
             assert!(finished < DELIVER_ALL_MAX, "requests without end");
             if !self.finish(id) {
-                // Its step is running further up this stack; whoever runs it goes on.
+                // Its step is running further up this stack and goes on there.
                 break;
             }
             finished += 1;

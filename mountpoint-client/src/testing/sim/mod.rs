@@ -1,7 +1,7 @@
 //! A bucket in memory: the test double for everything above [`ObjectClient`](crate::ObjectClient).
 //!
-//! [`SimClient`] answers as S3 documents it: conditions, listing order, multipart rules, archived objects. What
-//! is nondeterministic in a network (latency, throughput, failures) comes from [`SimOptions`] and its seed, or
+//! [`SimClient`] answers as S3 documents it: conditions, listing order, multipart rules, archived objects. The
+//! nondeterminism of a network (latency, throughput, failures) comes from [`SimOptions`] and its seed, or
 //! is driven step by step by the test ([`Time::Manual`]). It knows no HTTP: wrong answers of a server are the
 //! embedded server's business.
 //!

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::faults::FaultRule;
 
-/// Who moves requests forward.
+/// The driver of requests: the call itself, the test, or real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Time {
     /// Every request is answered before the call that makes it returns; latency and throughput mean nothing.
@@ -24,17 +24,17 @@ pub enum Time {
 pub struct SimOptions {
     /// Seed of all that looks random: latencies, faults by chance, listing order of a directory bucket.
     pub seed: u64,
-    /// Who moves requests forward.
+    /// The driver of requests: the call itself, the test, or real time.
     pub time: Time,
     /// How long S3 takes to answer; uniformly distributed.
     pub latency: Range<Duration>,
     /// Bytes per second of each GET; `None` delivers all bytes at once.
     pub throughput: Option<u64>,
-    /// What goes wrong from the start; more with [`SimClient::add_fault`](super::SimClient::add_fault).
+    /// Fault rules from the start; more with [`SimClient::add_fault`](super::SimClient::add_fault).
     pub faults: Vec<FaultRule>,
     /// A directory bucket: rename and sessions work, a listing comes in no particular order.
     pub directory_bucket: bool,
-    /// What HeadBucket says.
+    /// The region that HeadBucket names.
     pub region: Option<String>,
 }
 

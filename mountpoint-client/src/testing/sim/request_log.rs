@@ -1,6 +1,6 @@
-//! What was asked of the bucket, so that tests assert requests and bytes exactly.
+//! The log of requests, so that tests assert requests and bytes exactly.
 //!
-//! Invariant: bounded; what comes when the log is full is counted, not kept.
+//! Invariant: bounded; requests beyond the bound are counted, not kept.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -36,7 +36,7 @@ pub enum Operation {
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRecord {
-    /// What was asked.
+    /// The operation of S3's API.
     pub operation: Operation,
     /// The key, a listing's prefix, or a copy's destination; empty where there is none.
     pub key: String,
@@ -44,7 +44,7 @@ pub struct RequestRecord {
     pub range: Option<Range<u64>>,
     /// Bytes of the body: of a GET, those published so far; of an upload, all of it.
     pub bytes: u64,
-    /// Who waited for a GET.
+    /// The priority of a GET.
     pub priority: Option<Priority>,
 }
 

@@ -1,4 +1,4 @@
-//! [`ObjectClient`] for [`SimClient`]: each method says what is logged and which work the store does.
+//! [`ObjectClient`] for [`SimClient`]: each method names its log record and the work of the store.
 
 use std::ops::Range;
 use std::sync::Arc;

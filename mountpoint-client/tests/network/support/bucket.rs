@@ -80,7 +80,7 @@ impl Connected {
         Ok(())
     }
 
-    /// The same, instead of a GET that is late over the first interface.
+    /// A GET that hedges one that is late over the first interface.
     pub(crate) fn get_elsewhere(&self) -> Result<(), ClientError> {
         let late = Priority::Hedge { avoid: Some(0) };
         block_on(self.range(KEY, 0..CONTENT.len() as u64, late)).map(drop)
@@ -153,7 +153,7 @@ fn key() -> Key {
     Key::parse(KEY).unwrap()
 }
 
-/// Who waits for a GET.
+/// The waiter of a GET.
 type Waiter = oneshot::Sender<Result<GetOutput, ClientError>>;
 
 struct Observer(parking_lot::Mutex<Option<Waiter>>);

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::bucket::{Connected, connect, options};
 
-/// What sets answers apart from what the test harness prints.
+/// The mark that sets answers apart from the test harness's output.
 const MARK: &str = "@ ";
 /// The endpoint of the child's bucket. That it is set makes a process a child.
 const ENDPOINT: &str = "TEST_ENDPOINT";
@@ -25,7 +25,7 @@ const PROFILE: &str = "TEST_PROFILE";
 const PROXY: &str = "TEST_PROXY";
 const INTERFACES: &str = "TEST_INTERFACES";
 
-/// What takes so long has waited for what it must not wait for. No measure of speed: a starved machine needs a tenth of it.
+/// A call that takes this long has waited for a server that it must not wait for. No measure of speed: a starved machine needs a tenth of it.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// How a child is started.
@@ -54,7 +54,11 @@ impl Setting {
             }
         };
         command
-            .args(["--exact", "child::does_as_it_is_told", "--nocapture"])
+            .args([
+                "--exact",
+                "support::child::does_as_it_is_told",
+                "--nocapture",
+            ])
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .env("HOME", home.path())
@@ -107,7 +111,7 @@ impl Setting {
     }
 
     pub(crate) fn start(mut self) -> Child {
-        let place = Place::take();
+        let permit = ChildPermit::take();
         let mut process = self.command.spawn().unwrap();
         let commands = process.stdin.take().unwrap();
         let answers = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -116,7 +120,7 @@ impl Setting {
             commands,
             answers,
             _home: self.home,
-            _place: place,
+            _permit: permit,
         }
     }
 }
@@ -125,13 +129,13 @@ impl Setting {
 /// starved machine many at once are too slow for that.
 const CHILDREN_MAX: u32 = 2;
 
-/// One child's place among them.
-struct Place;
+/// A permit for one of the children that may run at once.
+struct ChildPermit;
 
 static TAKEN: Mutex<u32> = Mutex::new(0);
 static GIVEN_BACK: Condvar = Condvar::new();
 
-impl Place {
+impl ChildPermit {
     fn take() -> Self {
         let mut taken = TAKEN.lock();
         GIVEN_BACK.wait_while(&mut taken, |taken| *taken >= CHILDREN_MAX);
@@ -140,7 +144,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ChildPermit {
     fn drop(&mut self) {
         *TAKEN.lock() -= 1;
         GIVEN_BACK.notify_one();
@@ -154,7 +158,7 @@ pub(crate) struct Child {
     answers: Lines<BufReader<ChildStdout>>,
     _home: TempDir,
     /// The last to go.
-    _place: Place,
+    _permit: ChildPermit,
 }
 
 impl Child {
@@ -198,7 +202,7 @@ fn does_as_it_is_told() {
     }
 }
 
-/// What went well, or the error's text.
+/// The result as text, or the error's text.
 fn obey(client: &mut Option<Connected>, endpoint: &str, command: &str) -> Result<String, String> {
     if command == "connect" {
         *client = Some(start(endpoint)?);

@@ -3,14 +3,14 @@
 use std::process::Command;
 
 /// A namespace whose interfaces `way0`, `way1`, … lead to this one's `mptN-0`, `mptN-1`, …. Ends with the test.
-pub(crate) struct Ways {
+pub(crate) struct NetworkPaths {
     pub(crate) name: String,
     /// An address of the server that all ways lead to.
     pub(crate) address: String,
     count: u32,
 }
 
-impl Ways {
+impl NetworkPaths {
     pub(crate) fn new(number: u8, count: u32) -> Self {
         // Names and addresses of this process only; the range is for use within a machine.
         let id = std::process::id();
@@ -59,7 +59,7 @@ impl Ways {
         }
     }
 
-    /// What each way has counted so far: packets or bytes, `rx` from the client or `tx` to it.
+    /// The counters of each way so far: packets or bytes, `rx` from the client or `tx` to it.
     fn counted(&self, counter: &str) -> Vec<u64> {
         let of_way = |way| {
             let path = format!("/sys/class/net/{}/statistics/{counter}", self.outer(way));
@@ -84,7 +84,7 @@ impl Ways {
     }
 }
 
-impl Drop for Ways {
+impl Drop for NetworkPaths {
     fn drop(&mut self) {
         // The pairs end with the namespace.
         for way in 0..self.count {

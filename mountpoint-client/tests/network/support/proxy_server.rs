@@ -1,4 +1,4 @@
-//! A forward proxy that remembers what it was asked.
+//! A forward proxy that remembers its requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use super::bucket::runtime;
 /// A running proxy. Names do not matter to it: everything goes to one server.
 pub(crate) struct ProxyServer {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ProxyRequest>>>,
     _runtime: Runtime,
 }
 
 /// One request to the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ProxyRequest {
     pub(crate) method: String,
     /// As it stood in the request line.
     pub(crate) target: String,
@@ -32,11 +32,11 @@ pub(crate) struct Asked {
     pub(crate) login: Option<String>,
 }
 
-/// What the proxy does.
+/// The behaviour of the proxy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Behaviour {
     ForwardTo(SocketAddr),
-    /// Asks for a login with 407, whatever it is given.
+    /// Asks for a login with 407, even if it was given one.
     Refuse,
 }
 
@@ -54,7 +54,7 @@ impl ProxyServer {
                 let log = Arc::clone(&log);
                 drop(tokio::spawn(async move {
                     let service = service_fn(move |request| {
-                        log.lock().push(Asked::of(&request));
+                        log.lock().push(ProxyRequest::of(&request));
                         answer(request, behaviour)
                     });
                     let connection = hyper::server::conn::http1::Builder::new()
@@ -85,12 +85,12 @@ impl ProxyServer {
         format!("http://{login}@{}", self.address)
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<ProxyRequest> {
         self.asked.lock().clone()
     }
 }
 
-impl Asked {
+impl ProxyRequest {
     fn of(request: &Request<Incoming>) -> Self {
         let login = request.headers().get("proxy-authorization");
         Self {

@@ -42,7 +42,7 @@ pub(crate) fn instance_metadata(lifetime: Duration) -> Stub {
     })
 }
 
-/// What ECS and EKS run beside a container: keys `BOX1`, … for who shows the token `pod`.
+/// The endpoint of ECS and EKS beside a container: keys `BOX1`, … for a client that shows the token `pod`.
 pub(crate) fn container(lifetime: Duration) -> Stub {
     let numbers = Numbers::default();
     Stub::start(move |request| {
@@ -53,7 +53,7 @@ pub(crate) fn container(lifetime: Duration) -> Stub {
     })
 }
 
-/// STS: keys `ROLE1`, … for whoever asks.
+/// STS: keys `ROLE1`, … for every client.
 pub(crate) fn sts(lifetime: Duration) -> Stub {
     let numbers = Numbers::default();
     Stub::start(move |request| Some(sts_answer(request, numbers.next(), lifetime)))

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-/// What was asked.
+/// A request to the stub.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -17,7 +17,7 @@ pub(crate) struct Request {
     pub(crate) body: String,
 }
 
-/// What is answered: status and body.
+/// The stub's answer: status and body.
 pub(crate) type Answer = (u16, String);
 
 /// A running server. It ends with the process.
@@ -28,7 +28,7 @@ pub(crate) struct Stub {
 }
 
 impl Stub {
-    /// Answers with what `answer` makes of a request; `None` never answers.
+    /// Answers each request with the result of `answer`; `None` never answers.
     pub(crate) fn start(
         answer: impl Fn(&Request) -> Option<Answer> + Send + Sync + 'static,
     ) -> Self {
@@ -108,7 +108,7 @@ pub(crate) fn from_now(lifetime: Duration) -> String {
     time.fmt(Format::DateTime).unwrap()
 }
 
-/// The same in milliseconds since 1970.
+/// The time `lifetime` from now, in milliseconds since 1970.
 pub(crate) fn epoch_ms(lifetime: Duration) -> u64 {
     #[expect(clippy::disallowed_methods, reason = "expiry is wall-clock time")]
     let time = SystemTime::now() + lifetime;

@@ -24,7 +24,7 @@ use crate::testing::server::store::object::{Object, Restore};
 /// Most entries of a page (S3's API reference).
 const PAGE_LEN_MAX: i32 = 1000;
 
-/// What a page is cut out of.
+/// The keys that a page is cut out of.
 struct Listing<'a> {
     prefix: &'a str,
     delimiter: Option<&'a str>,
@@ -185,7 +185,7 @@ fn from_token(token: &str) -> S3Result<(String, bool)> {
     })
 }
 
-/// What fault rules make of a listing's tokens: `e`, a count, a colon and the real token.
+/// A listing's token under fault rules: `e`, a count, a colon and the real token.
 #[derive(Default)]
 struct Detour {
     is_empty_page: bool,
@@ -194,7 +194,7 @@ struct Detour {
 }
 
 impl Detour {
-    /// The real token, and what is to be answered in the place of its page.
+    /// The real token, and the answer in the place of its page.
     fn take(sent: Option<&str>, quirks: Quirks) -> (Option<&str>, Self) {
         let detoured = sent.and_then(|sent| sent.strip_prefix('e')?.split_once(':'));
         let (count, token) = match detoured {

@@ -36,7 +36,7 @@ impl Store {
     }
 }
 
-/// What the fault rules say of the operation.
+/// The faults of the operation.
 pub(crate) fn quirks<T>(request: &S3Request<T>) -> Quirks {
     request
         .extensions
@@ -147,7 +147,7 @@ impl Store {
 }
 
 impl Bucket {
-    /// Puts an object in the place of what is there, if the conditions allow.
+    /// Replaces the object under `key`, if the conditions allow.
     pub(crate) fn replace(
         &self,
         key: &str,
@@ -180,7 +180,7 @@ impl Received {
     }
 }
 
-/// What an object shall carry, out of one of `s3s`'s inputs.
+/// The headers of a new object, out of one of `s3s`'s inputs.
 macro_rules! headers_of {
     ($input:expr) => {
         $crate::testing::server::store::object::Headers {

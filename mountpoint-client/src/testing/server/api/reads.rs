@@ -1,4 +1,4 @@
-//! GetObject and HeadObject: conditions, ranges, parts, and what an answer says of the object.
+//! GetObject and HeadObject: conditions, ranges, parts, and the headers that describe the object.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use crate::testing::server::store::checksum::{Checksum, set_checksum};
 use crate::testing::server::store::conditions::{ReadConditions, Verdict, precondition_failed};
 use crate::testing::server::store::object::{Headers, Object, Restore};
 
-/// What part of an object a read asks for.
+/// The part of an object that a read asks for.
 struct Selection {
     range: Range<u64>,
     is_partial: bool,

@@ -1,4 +1,4 @@
-//! Reads the body of an upload and verifies what the request says of it.
+//! Reads the body of an upload and verifies the request's claims: length and checksums.
 
 use std::time::SystemTime;
 
@@ -19,7 +19,7 @@ use crate::testing::server::store::gather::Gather;
 /// Largest body of one request: S3's limit for PutObject and UploadPart.
 const BODY_SIZE_MAX: u64 = 5 << 30;
 
-/// What a request says of its body.
+/// A request's claims about its body.
 pub(crate) struct Claims {
     pub(crate) content_md5: Option<String>,
     /// Checksums in headers.
@@ -35,7 +35,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Those of a request, but for what its input names: the caller adds that.
+    /// The claims in a request's head; the caller adds those that its input names.
     pub(crate) fn of<T>(request: &S3Request<T>) -> Self {
         Self {
             content_md5: None,
@@ -93,10 +93,10 @@ impl Claims {
     }
 }
 
-/// A body that is what the request said.
+/// A body that is as the request claimed.
 pub(crate) struct Received {
     pub(crate) content: Content,
-    /// Of the bytes; of their checksum and number where that was enough.
+    /// The MD5 of the bytes; of their checksum and number where that was enough.
     pub(crate) md5: [u8; 16],
     pub(crate) checksum: Checksum,
     pub(crate) at: SystemTime,

@@ -1,4 +1,4 @@
-//! What `s3s` calls: each of S3's operations, handed to the store.
+//! The entry points that `s3s` calls: each of S3's operations, handed to the store.
 //!
 //! Every operation that is not here is answered with 501 NotImplemented by `s3s`.
 

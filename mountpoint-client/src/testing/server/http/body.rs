@@ -1,4 +1,4 @@
-//! The body of an answer: counts what is sent, and misbehaves if a fault says so.
+//! The body of an answer: counts its bytes, and misbehaves if a fault says so.
 //!
 //! Without a fault it passes pieces through untouched. Polled by the connection on the server's threads.
 
@@ -22,7 +22,7 @@ pub(crate) struct AnswerBody {
     mischief: Option<Box<Mischief>>,
 }
 
-/// What a fault does to a body.
+/// A fault of a body.
 #[derive(Debug, Default)]
 pub(crate) struct BodyFault {
     /// Close the connection after this many bytes.

@@ -1,7 +1,7 @@
 //! Rules by which the server misbehaves.
 //!
-//! A rule says which requests it is for, how often it fires, and what then goes wrong. Decides only: the
-//! service and the bodies act. Rules can be added and removed while requests are in flight; a request is
+//! A rule names the requests that it is for, how often it fires, and its fault. Decides only: the service and
+//! the bodies act. Rules can be added and removed while requests are in flight; a request is
 //! judged once, when it arrives.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::head::Head;
 use crate::testing::server::clock;
 use crate::testing::server::operation::Operation;
 
-/// What goes wrong.
+/// A fault of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// The answer's first byte comes later, by `fixed` and up to `jitter` more.
@@ -48,7 +48,7 @@ pub enum Fault {
     ErrorInBodyAfterwards(&'static str),
     /// The request is done, and then answered with this status and a page of HTML, as a gateway does that lost the server.
     PageAfterwards(u16),
-    /// The request is done twice, and the second answer is passed on, as by a proxy that sends again what was not answered.
+    /// The request is done twice, and the second answer is passed on, as by a proxy that sends an unanswered request again.
     Twice,
     /// The request is not done, uploads of its key are dropped, and it is answered with 409 ConditionalRequestConflict.
     ConflictEndsUpload,
@@ -105,10 +105,10 @@ pub enum Fault {
     IgnoreSubresources,
 }
 
-/// Which requests a fault befalls, and how often. `..Rule::always(fault)` fills in what a test leaves open.
+/// Which requests a fault befalls, and how often. `..Rule::always(fault)` fills in the fields that a test leaves open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
     /// Only this operation; `None` for all.
     pub operation: Option<Operation>,
@@ -148,7 +148,7 @@ impl Rule {
         }
     }
 
-    /// The same rule, firing at most `count` times.
+    /// Limits the rule to `count` requests.
     #[must_use]
     pub fn times(self, count: u64) -> Self {
         Self {
@@ -174,11 +174,11 @@ pub struct RuleId(u64);
 pub struct Faults {
     /// How many there are, so that without rules no request takes the lock.
     len: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<ActiveRules>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ActiveRules {
     rules: BTreeMap<RuleId, Active>,
     added: u64,
 }
@@ -189,9 +189,9 @@ struct Active {
     random: StdRng,
     matched: u64,
     fired: u64,
-    /// Of [`Fault::SlowDownAbove`]: when the current second began, and its requests.
+    /// State of [`Fault::SlowDownAbove`]: when the current second began, and its requests.
     second: (Option<Instant>, u32),
-    /// Of [`Fault::Hold`]: requests wait for its end.
+    /// State of [`Fault::Hold`]: requests wait for its end.
     hold: watch::Sender<()>,
 }
 
@@ -245,12 +245,12 @@ impl Faults {
         self.state.lock().rules.get(&id).map(|active| active.fired)
     }
 
-    /// What is to go wrong with this request.
-    pub(crate) fn plan(&self, head: &Head) -> Option<Box<Plan>> {
+    /// The faults that befall this request.
+    pub(crate) fn plan(&self, head: &Head) -> Option<Box<RequestFaults>> {
         if self.len.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let mut plan = Box::<Plan>::default();
+        let mut plan = Box::<RequestFaults>::default();
         for active in self.state.lock().rules.values_mut() {
             let refuses = active.rule.fault == Fault::RefuseConnection;
             if !refuses && active.rule.matches(head) && active.fires() {
@@ -303,13 +303,13 @@ impl Active {
     }
 }
 
-/// What goes wrong with one request.
+/// The faults of one request.
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent switches, one for each fault"
 )]
-pub(crate) struct Plan {
+pub(crate) struct RequestFaults {
     pub(crate) delay: Duration,
     pub(crate) error: Option<(u16, &'static str)>,
     pub(crate) error_afterwards: Option<(u16, &'static str)>,
@@ -327,7 +327,7 @@ pub(crate) struct Plan {
     pub(crate) body: BodyFault,
 }
 
-/// What the operation itself does wrong. Travels with the request, as an extension.
+/// Faults of the operation itself. They travel with the request, as an extension.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -342,11 +342,11 @@ pub(crate) struct Quirks {
     pub(crate) repeat_pages: bool,
     pub(crate) ignore_encryption: bool,
     pub(crate) requires_length: bool,
-    /// Not a fault: what [`Head::unknown_subresource`] says.
+    /// Not a fault: the answer of [`Head::unknown_subresource`].
     pub(crate) unknown_subresource: bool,
 }
 
-/// What is wrong in the answer's head.
+/// The faults of an answer's head.
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -361,7 +361,7 @@ pub(crate) struct HeadFault {
     pub(crate) wrong_checksum: bool,
 }
 
-impl Plan {
+impl RequestFaults {
     fn include(&mut self, fault: &Fault, random: &mut StdRng) {
         match fault {
             Fault::Latency { fixed, jitter } => {

@@ -1,4 +1,4 @@
-//! What the head of a request asks for: operation, bucket, key, range.
+//! The head of a request: its operation, bucket, key and range.
 //!
 //! The log and the fault rules need it before `s3s` has parsed the request, and also for requests that
 //! never get there. Reads the head only; knows neither signatures nor the store.
@@ -172,7 +172,7 @@ fn classify(method: &Method, (bucket, key): (&str, &str), query: &str, is_copy: 
     }
 }
 
-/// Undoes percent-encoding. What is not valid stays as it is: this is for the log, `s3s` refuses it.
+/// Undoes percent-encoding. Invalid sequences stay as they are: this is for the log, `s3s` refuses them.
 pub(crate) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,10 +1,10 @@
-//! What was asked of the server: one record for each request, and counters.
+//! The log of the server: one record for each request, and counters.
 //!
 //! Cheap enough to stay on in benchmarks. Knows nothing of the store or of faults.
 //!
 //! Invariant: a request is recorded before its last byte is handed to the connection, so a client that has
 //! the whole answer finds it in the log. Counters are exact; of the records the newest
-//! [`RequestLog::ENTRIES_MAX`] are kept. Runs on the server's threads and on whoever reads it.
+//! [`RequestLog::ENTRIES_MAX`] are kept. Runs on the server's threads and on its readers'.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -35,7 +35,7 @@ pub struct RequestRecord {
     pub sequence: u64,
     /// When it arrived, since the server's start.
     pub time: Duration,
-    /// What it asked for.
+    /// The operation of S3's API.
     pub operation: Operation,
     /// Bucket; empty if it named none.
     pub bucket: String,
@@ -100,12 +100,12 @@ pub struct RequestLog {
     mode: LogMode,
     started: Instant,
     sequence: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     entries: VecDeque<RequestRecord>,
     counters: [OperationCounters; Operation::ALL.len()],
 }

@@ -1,8 +1,8 @@
 //! Buckets and objects in memory.
 //!
-//! What the server serves and what a test fills directly. Knows nothing of HTTP.
+//! The server serves them, and a test may fill them directly. Knows nothing of HTTP.
 //!
-//! Invariant: an object is never changed, only replaced, so whoever holds one reads one version.
+//! Invariant: an object is never changed, only replaced, so a reader that holds one reads one version.
 //! Locks: `buckets` before a bucket's `objects` before its `uploads`; none is held across an await.
 
 use std::collections::BTreeMap;

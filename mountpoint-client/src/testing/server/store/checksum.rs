@@ -139,7 +139,7 @@ impl Hasher {
     }
 }
 
-/// Whether `given` in a header or trailer is what was computed.
+/// Whether `given` in a header or trailer is the checksum that was computed.
 pub(crate) fn verify(given: &str, computed: &Checksum) -> S3Result<()> {
     let name = computed.algorithm.as_str();
     match BASE64.decode(given) {

@@ -16,7 +16,7 @@ pub(crate) struct ReadConditions {
     pub(crate) unmodified_since: Option<Timestamp>,
 }
 
-/// What the conditions say.
+/// The verdict of the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Proceed,
@@ -48,7 +48,7 @@ impl ReadConditions {
     }
 }
 
-/// Conditions on what a write replaces.
+/// Conditions on the object that a write replaces.
 #[derive(Debug, Default)]
 pub(crate) struct WriteConditions {
     pub(crate) matches: Option<ETagCondition>,

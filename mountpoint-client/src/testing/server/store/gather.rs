@@ -1,11 +1,11 @@
 //! Keeps the bytes of a body as they come.
 //!
-//! What a benchmark writes is synthetic, gigabytes of it, and would cost the server more to keep than to receive:
+//! A benchmark writes gigabytes of synthetic data, which would cost the server more to keep than to receive:
 //! memory that is touched for the first time, and a copy into it. So each piece is compared with the synthetic block
 //! where the first one was found, and as long as all are what the block holds there, a reference to it is kept.
-//! Other bodies are copied into one buffer. Knows nothing of checksums or of what sent the bytes.
+//! Other bodies are copied into one buffer. Knows nothing of checksums or of senders.
 //!
-//! Invariant: what [`Gather::finish`] returns holds exactly the bytes that came.
+//! Invariant: the content that [`Gather::finish`] returns holds exactly the bytes that came.
 
 use bytes::BytesMut;
 
@@ -19,7 +19,7 @@ const RESERVE_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Gather {
     kept: Kept,
-    /// What the head says that will come.
+    /// The length that the head states.
     stated_len: u64,
 }
 
@@ -63,7 +63,7 @@ impl Gather {
         }
     }
 
-    /// The buffer of what came so far, whatever it was kept as.
+    /// The bytes that came so far, in one buffer.
     fn copied(&mut self) -> &mut BytesMut {
         if !matches!(self.kept, Kept::Copied(_)) {
             let reserve = self.stated_len.min(RESERVE_MAX);

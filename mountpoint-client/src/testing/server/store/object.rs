@@ -48,7 +48,7 @@ impl fmt::Debug for Tag {
     }
 }
 
-/// What an object carries besides its bytes.
+/// The headers that are stored with an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
     /// `Content-Type`; `binary/octet-stream` is sent where it is absent.
@@ -103,7 +103,7 @@ pub struct Object {
     pub(crate) extra: Option<Box<Extra>>,
 }
 
-/// What only some objects have.
+/// Data that only some objects have.
 #[derive(Clone, Default)]
 pub(crate) struct Extra {
     pub(crate) headers: Headers,
@@ -146,7 +146,7 @@ impl Object {
         self.content.pieces()
     }
 
-    /// What it carries besides its bytes.
+    /// The headers that were stored with the object.
     #[must_use]
     pub fn headers(&self) -> Headers {
         self.extra

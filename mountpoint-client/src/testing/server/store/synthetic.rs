@@ -56,7 +56,7 @@ fn unmix(mixed: u64) -> u64 {
     z.wrapping_sub(1)
 }
 
-/// What takes a multiplication by an odd number back, modulo 2^64: by Newton's method, which doubles the right bits.
+/// The inverse of an odd number modulo 2^64: by Newton's method, which doubles the right bits.
 fn inverse(odd: u64) -> u64 {
     (0..5).fold(odd, |found, _| {
         found.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(found)))
@@ -136,14 +136,14 @@ pub struct SyntheticChecker {
     offset: u64,
 }
 
-/// The first byte that is not what the object holds.
+/// The first byte that differs from the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntheticMismatch {
     /// Its offset in the object.
     pub offset: u64,
-    /// What the object holds there.
+    /// The byte that the object holds there.
     pub expected: u8,
-    /// What was read.
+    /// The byte that was read.
     pub found: u8,
 }
 

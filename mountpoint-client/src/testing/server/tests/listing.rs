@@ -43,7 +43,7 @@ fn filled() -> Server {
     server
 }
 
-/// What S3 returns for everything behind `after`: keys and common prefixes in one order.
+/// S3's entries behind `after`: keys and common prefixes in one order.
 fn model(prefix: &str, delimiter: &str, after: &str) -> Vec<(String, bool)> {
     let mut entries = BTreeSet::new();
     for key in KEYS

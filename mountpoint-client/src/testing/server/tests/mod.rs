@@ -1,4 +1,4 @@
-//! The server as a client sees it, over raw HTTP: no library in between hides what is on the wire.
+//! The server as a client sees it, over raw HTTP: no library in between hides the bytes on the wire.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Who may ask.
+//! Signatures: which requests a server with credentials accepts.
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};

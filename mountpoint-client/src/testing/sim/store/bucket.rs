@@ -1,4 +1,4 @@
-//! The bucket: what S3 does to objects, without a word about when.
+//! The bucket: S3's operations on objects, without time.
 //!
 //! Invariant: an operation that returns an error has changed nothing. Not locked; the client holds it in a lock.
 
@@ -87,7 +87,7 @@ impl Store {
         PutOutput { etag }
     }
 
-    /// The bytes of `range` and what goes with them.
+    /// The bytes of `range` and their metadata.
     pub(crate) fn get(
         &self,
         key: &Key,
@@ -170,7 +170,7 @@ impl Store {
             self.object(&key).map(|there| &**there),
             &condition,
         )?;
-        // A copy, as over a network: whoever sent the bytes may have their memory back.
+        // A copy, as over a network: the caller may have its memory back.
         let content = Content::bytes(Bytes::copy_from_slice(&body));
         let etag = content.etag();
         let output = self.write(&key, content, etag, headers);
@@ -309,7 +309,7 @@ impl Store {
         Ok(())
     }
 
-    /// A part's bytes, checked against what came with them.
+    /// A part's bytes, checked against their checksum.
     pub(crate) fn part_content(
         body: Bytes,
         checksum: Option<Checksum>,
@@ -321,7 +321,7 @@ impl Store {
     }
 }
 
-/// What an object keeps that was put with `checksum`.
+/// The checksum that an object keeps that was put with `checksum`.
 fn kept(checksum: Option<Checksum>) -> KeptChecksum {
     match checksum {
         None => KeptChecksum::None,

@@ -1,4 +1,4 @@
-//! What S3 refuses, and the words it does it with.
+//! Requests that S3 refuses, and its error codes for them.
 
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
@@ -77,7 +77,7 @@ pub(crate) fn check_readable(object: &SimObject) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// Whether a write may replace what is there. `If-Match` on nothing is 404, not 412.
+/// Whether a write may replace the present object. `If-Match` on nothing is 404, not 412.
 pub(crate) fn check_write(
     key: &str,
     there: Option<&SimObject>,
@@ -95,7 +95,7 @@ pub(crate) fn check_write(
     }
 }
 
-/// Whether a body is what its checksum says.
+/// Whether a body has its checksum.
 pub(crate) fn check_body(body: &Bytes, checksum: Option<Checksum>) -> Result<(), ClientError> {
     let is_right = match checksum {
         None => true,
@@ -132,7 +132,7 @@ pub(crate) fn checksum_of(algorithm: ChecksumAlgorithm, content: &Content) -> Ch
     Checksum::Crc64Nvme(digest.finalize())
 }
 
-/// Whether S3 stores what comes with an object.
+/// Whether S3 stores an object's headers.
 pub(crate) fn check_headers(headers: &ObjectHeaders) -> Result<(), ClientError> {
     if let Some(class) = &headers.storage_class
         && !STORAGE_CLASSES.contains(&class.as_str())

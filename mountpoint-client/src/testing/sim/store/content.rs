@@ -1,4 +1,4 @@
-//! What an object holds: bytes in memory, or a pattern that is computed when it is read.
+//! The content of an object: bytes in memory, or a pattern that is computed when it is read.
 //!
 //! Invariant: a content never changes, so a GET that holds one is not disturbed by a replaced object.
 
@@ -44,7 +44,7 @@ impl Piece {
         }
     }
 
-    /// What an ETag is made of: the bytes themselves, or the recipe of a pattern.
+    /// The input of an ETag: the bytes themselves, or the recipe of a pattern.
     fn fingerprint(&self, into: &mut Vec<u8>) {
         match self {
             Self::Bytes(bytes) => {

@@ -12,7 +12,7 @@ use super::bucket::Store;
 use super::check::refuse;
 use crate::testing::sim::seeded_numbers::rank;
 
-/// Entries of one page, whatever was asked for.
+/// Most entries of one page.
 const PAGE_ENTRIES_MAX: usize = 1000;
 
 /// An object, or a prefix for all objects below it.

@@ -21,7 +21,7 @@ pub struct SimObject {
     pub headers: ObjectHeaders,
     /// Whether an archived object has a restored copy.
     pub restored: bool,
-    /// Checksum that it was put with: what is appended must have the same.
+    /// Checksum that the object was put with: appended bytes must have one of this kind.
     pub checksum: KeptChecksum,
 }
 
@@ -40,7 +40,7 @@ impl SimObject {
         }
     }
 
-    /// The same object in another storage class.
+    /// Puts the object into another storage class.
     #[must_use]
     pub fn with_storage_class(mut self, class: &str) -> Self {
         self.headers.storage_class = Some(class.to_owned());
@@ -53,7 +53,7 @@ impl SimObject {
         matches!(class, Some("GLACIER" | "DEEP_ARCHIVE")) && !self.restored
     }
 
-    /// What HEAD says of it: S3 leaves the class out where it is the standard one.
+    /// The answer of HEAD: S3 leaves the class out where it is the standard one.
     pub(crate) fn head(&self) -> ObjectInfo {
         ObjectInfo {
             key: self.key.clone(),
@@ -69,7 +69,7 @@ impl SimObject {
         }
     }
 
-    /// What a listing says of it: the class is always there.
+    /// The entry in a listing: the class is always there.
     pub(crate) fn listed(&self) -> ObjectInfo {
         let class = self.headers.storage_class.clone();
         ObjectInfo {

@@ -1,4 +1,4 @@
-//! What goes wrong, and what the log says.
+//! Faults, and the log's records of them.
 
 use super::*;
 use crate::testing::sim::{Fault, FaultRule, Operation, When};

@@ -38,7 +38,7 @@ fn now<T>(pending: Pending<T>) -> Result<T, ClientError> {
     pending.now_or_never().expect("answered at once")
 }
 
-/// A GET, its block and what its observer saw.
+/// A GET, its block and the calls of its observer.
 struct Get {
     block: Block,
     handle: GetHandle,
