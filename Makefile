@@ -12,6 +12,10 @@ APT_TEST := $(APT_BUILD) attr python3 iproute2 procps git rsync
 # Programs that the tests have write into a mount.
 APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv unzip
 WHEELS := pyarrow==25.0.1 safetensors==0.6.2
+# More of them, for `make test-more-programs` alone.
+APT_MORE_PROGRAMS := imagemagick python3-venv rsync $(if $(shell command -v npm),,npm)
+MORE_WHEELS := datasets==5.2.0 duckdb==2.0.0 imageio-ffmpeg==0.8.1 polars==2.1.0 pyarrow==26.0.1 tensorboard==2.21.0 \
+  webdataset==1.0.2 zarr==3.1.6
 APT_BENCH := $(APT_BUILD) libfuse3-dev fio python3 iproute2 fonts-dejavu-core
 # All targets build the same things: other packages or kinds would mean other features, and all crates built again.
 BUILD := $(CARGO) build --locked --workspace --bins --examples
@@ -93,6 +97,21 @@ $(TOOLS)/python/installed: Makefile | program-packages
 	rm -rf $(TOOLS)/python && /usr/bin/python3 -m venv --system-site-packages $(TOOLS)/python
 	$(TOOLS)/python/bin/pip install --quiet --retries $(TRIES) --only-binary :all: $(WHEELS)
 	touch $@
+
+$(TOOLS)/more-programs/installed: Makefile
+	$(call apt_install,$(APT_MORE_PROGRAMS))
+	rm -rf $(TOOLS)/more-programs && /usr/bin/python3 -m venv $(TOOLS)/more-programs
+	$(TOOLS)/more-programs/bin/pip install --quiet --retries $(TRIES) --only-binary :all: $(MORE_WHEELS)
+	$(TOOLS)/more-programs/bin/pip download --quiet --retries $(TRIES) --dest $(TOOLS)/more-programs/wheels six==1.17.0
+	@# Unpacked and not installed: the package would start a server of its own.
+	mkdir $(TOOLS)/more-programs/nginx && cd $(TOOLS)/more-programs/nginx && \
+	  apt-get -qq -o Acquire::Retries=$(TRIES) -o APT::Sandbox::User=root download nginx && dpkg -x nginx_*.deb .
+	touch $@
+
+.PHONY: test-more-programs
+test-more-programs: test-packages $(TOOLS)/more-programs/installed ## More programs in a mount: polars, ffmpeg, nginx, npm and others, no part of make test
+	@command -v go >/dev/null || { echo "go build is one of the programs: install Go" >&2; exit 1; }
+	MOUNTPOINT_TEST_SERVERS=$(TOOLS) $(CARGO) test --locked --workspace --test e2e more_programs -- --ignored --nocapture
 
 .PHONY: test-servers
 test-servers: $(TOOLS)/minio $(TOOLS)/versitygw ## Build the independent S3 servers that the tests talk to

@@ -33,6 +33,7 @@ mod machine;
 mod many_writers;
 mod memory;
 mod metadata;
+mod more_programs;
 #[path = "../../../mountpoint-client/tests/network/support/network_namespace.rs"]
 mod network_namespace;
 mod one_file;
