@@ -1,8 +1,8 @@
 //! How much may be fetched that nobody has asked for yet.
 //!
-//! Bytes that are fetched ahead are borrowed: repaid when they are read, lost when they are not. Files that are opened
-//! in order add to the budget, asked ahead or not; so what is fetched in vain is at most what there was to begin with and a
-//! share of what was opened in order.
+//! Bytes that are fetched ahead are borrowed: repaid when they are read, lost when they are not.
+//! Files that are opened in order add to the budget, asked ahead or not; so what is fetched in vain
+//! is at most what there was to begin with and a share of what was opened in order.
 //!
 //! Invariant: `unread <= budget` whenever something is fetched.
 

@@ -1,7 +1,8 @@
 //! What goes wrong, and what to make of it: the meaning of one failure, and of many.
 //!
-//! `classify` has the one table of failures, for the CRT's and the SDK's alike. `Breaker` and `Watch` see that a server
-//! answers nothing, `Suspicion` that it refuses keys which may have been replaced.
+//! `classify` has the one table of failures, for the CRT's and the SDK's alike. `Breaker` and
+//! `Watch` see that a server answers nothing, `Suspicion` that it refuses keys which may have been
+//! replaced.
 
 mod breaker;
 mod classify;

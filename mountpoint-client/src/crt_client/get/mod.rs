@@ -1,7 +1,9 @@
-//! The bytes of an object: one GET, over as many attempts as it takes, into memory that is there already.
+//! The bytes of an object: one GET, over as many attempts as it takes, into memory that is there
+//! already.
 //!
-//! [`GetOperation`] fills a block, [`first_bytes`] is a small answer in memory of its own. A byte is shown only once the
-//! head of its answer, and where S3 tells one its checksum, says that it belongs to the version.
+//! [`GetOperation`] fills a block, [`first_bytes`] is a small answer in memory of its own. A byte
+//! is shown only once the head of its answer, and where S3 tells one its checksum, says that it
+//! belongs to the version.
 
 mod admission;
 mod answer_head;

@@ -1,7 +1,9 @@
-//! How a mount comes to be and goes: the mount point, `fusermount3`, a descriptor of somebody else's, the end.
+//! How a mount comes to be and goes: the mount point, `fusermount3`, a descriptor of somebody
+//! else's, the end.
 //!
-//! [`mount`] makes a [`Mount`]; `mount_info` and `Coverage` say what is mounted where, without touching it; `DeadMount`
-//! clears away what a killed process left. Knows no message of the protocol.
+//! [`mount`] makes a [`Mount`]; `mount_info` and `Coverage` say what is mounted where, without
+//! touching it; `DeadMount` clears away what a killed process left. Knows no message of the
+//! protocol.
 
 mod coverage;
 mod dead_mount;

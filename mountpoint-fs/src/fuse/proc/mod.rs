@@ -1,6 +1,8 @@
-//! What `/proc` tells of the processes that ask: who opens and closes, which system call, what a signal means.
+//! What `/proc` tells of the processes that ask: who opens and closes, which system call, what a
+//! signal means.
 //!
-//! Runs on session threads and reads what the kernel has at hand. What cannot be seen is said to be unknown.
+//! Runs on session threads and reads what the kernel has at hand. What cannot be seen is said to be
+//! unknown.
 
 mod close;
 mod signals;

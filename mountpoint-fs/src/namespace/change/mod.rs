@@ -1,7 +1,7 @@
 //! Changes made through this mount, and what the names make of them before the bucket has them.
 //!
-//! `key_locks` holds the keys that are being changed, `local_changes` remembers which answers are older than a change,
-//! `written` knows the files that are being written.
+//! `key_locks` holds the keys that are being changed, `local_changes` remembers which answers are
+//! older than a change, `written` knows the files that are being written.
 
 #[expect(
     clippy::module_inception,

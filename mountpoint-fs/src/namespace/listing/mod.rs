@@ -1,7 +1,8 @@
 //! Directories as S3 lists them: pages, merged in order, several key ranges at once.
 //!
-//! [`Listing`] enumerates one directory; `key_ranges` and `interpolation` (pure) say where to ask next; `cache` keeps pages
-//! that still answer lookups. Keys that no name can show are counted in `unrepresentable`.
+//! [`Listing`] enumerates one directory; `key_ranges` and `interpolation` (pure) say where to ask
+//! next; `cache` keeps pages that still answer lookups. Keys that no name can show are counted in
+//! `unrepresentable`.
 
 pub(super) mod cache;
 mod enumerate;

@@ -1,7 +1,9 @@
-//! What a name is: what is known of it already, what S3 is asked, and with whom the answer is shared.
+//! What a name is: what is known of it already, what S3 is asked, and with whom the answer is
+//! shared.
 //!
-//! `strategy` (pure) decides what is asked first, never what is answered. The rest remembers, for a short time, what was
-//! asked and heard: absent names, first bytes, listings that answer many lookups.
+//! `strategy` (pure) decides what is asked first, never what is answered. The rest remembers, for a
+//! short time, what was asked and heard: absent names, first bytes, listings that answer many
+//! lookups.
 
 mod create_intent;
 mod first_bytes;

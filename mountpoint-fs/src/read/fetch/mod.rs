@@ -1,7 +1,9 @@
-//! One ranged GET at a time: its bytes, the reads that wait for them, and the second GET when it is late.
+//! One ranged GET at a time: its bytes, the reads that wait for them, and the second GET when it is
+//! late.
 //!
-//! `Fetch` is a range in flight and fills one block; `HedgePolicy` (pure) says which are late; `HedgeScheduler` looks at
-//! the ones that readers wait for. Knows nothing of patterns, or of what else an open file holds.
+//! `Fetch` is a range in flight and fills one block; `HedgePolicy` (pure) says which are late;
+//! `HedgeScheduler` looks at the ones that readers wait for. Knows nothing of patterns, or of what
+//! else an open file holds.
 
 #[expect(
     clippy::module_inception,

@@ -1,7 +1,9 @@
-//! One open version of an object: its blocks, the open files that read it, and the registry of such versions.
+//! One open version of an object: its blocks, the open files that read it, and the registry of such
+//! versions.
 //!
-//! `OpenObject` sends GETs and waits; `ObjectState` knows which bytes are here, `Readers` who still comes to them;
-//! `ObjectRegistry` finds versions that are open already. Which ranges to ask for is for `plan` to say.
+//! `OpenObject` sends GETs and waits; `ObjectState` knows which bytes are here, `Readers` who still
+//! comes to them; `ObjectRegistry` finds versions that are open already. Which ranges to ask for is
+//! for `plan` to say.
 
 mod open_object;
 mod readers;

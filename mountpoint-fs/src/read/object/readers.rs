@@ -1,12 +1,13 @@
 //! The open files that read one version of an object, and whose stream a read belongs to.
 //!
-//! Pure: owns no block, takes no lock, reads no clock. Each open file is a *reader* with a planner of its own, because what
-//! one reader does says nothing of another. Two things make them one all the same. A read that fills the page cache
-//! belongs to whichever reader's stream it continues: pages that one process filled are not asked for by the next, whose
-//! reads then go on where the other's would have. And what one has read stays for those who come to it soon.
+//! Pure: owns no block, takes no lock, reads no clock. Each open file is a *reader* with a planner
+//! of its own, because what one reader does says nothing of another. Two things make them one all
+//! the same. A read that fills the page cache belongs to whichever reader's stream it continues:
+//! pages that one process filled are not asked for by the next, whose reads then go on where the
+//! other's would have. And what one has read stays for those who come to it soon.
 //!
-//! Invariant: at most [`SHARERS_MAX`] readers, in the order in which they joined. One reader alone shares nothing and keeps
-//! nothing for others.
+//! Invariant: at most [`SHARERS_MAX`] readers, in the order in which they joined. One reader alone
+//! shares nothing and keeps nothing for others.
 
 use std::ops::Range;
 use std::time::Duration;

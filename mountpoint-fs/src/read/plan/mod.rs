@@ -1,8 +1,8 @@
 //! Which ranges to ask S3 for when a read comes in.
 //!
-//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. `Planner` decides; the history says where the
-//! file was read, `patterns` recognise what is no sequence, `Window` says how far ahead a stream asks, `MinLatencies` how
-//! far the store is.
+//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. `Planner` decides; the
+//! history says where the file was read, `patterns` recognise what is no sequence, `Window` says
+//! how far ahead a stream asks, `MinLatencies` how far the store is.
 
 mod access;
 mod block_map;

@@ -1,4 +1,5 @@
-//! Patterns of reads that are no sequence. Each is pure and proposes what to ask for; the planner decides.
+//! Patterns of reads that are no sequence. Each is pure and proposes what to ask for; the planner
+//! decides.
 
 mod run_length;
 mod sparse_scan;

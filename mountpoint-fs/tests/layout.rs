@@ -1,0 +1,422 @@
+//! Folders stay small, files of a folder do not import each other in circles, and a type's name has
+//! one meaning.
+//!
+//! Each rule has a list of known exceptions, which may only shrink: an exception that is not needed
+//! any more fails the test as well.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Most source files of one folder.
+const FILES_PER_FOLDER_MAX: usize = 12;
+
+/// Most public or crate-wide types of one name in the workspace.
+const TYPES_PER_NAME_MAX: usize = 2;
+
+/// Folders that have more files than [`FILES_PER_FOLDER_MAX`].
+const LARGE_FOLDERS: &[&str] = &[
+    "mountpoint-fs/src/cli",
+    "mountpoint-fs/src/doctor",
+    "mountpoint-fs/src/mount",
+    "mountpoint-fs/src/write",
+];
+
+/// Files and folders of one folder that import each other in circles.
+const CYCLES: &[(&str, &[&str])] = &[
+    ("mountpoint-client/src/credentials", &["cache", "source"]),
+    (
+        "mountpoint-client/src/crt_client",
+        &["connect", "control", "core", "get", "sessions"],
+    ),
+    (
+        "mountpoint-client/src/crt_client/control",
+        &[
+            "encryption_proof",
+            "listing",
+            "multipart",
+            "object_head",
+            "objects",
+            "upload",
+        ],
+    ),
+    (
+        "mountpoint-client/src/crt_client/get",
+        &["admission", "operation"],
+    ),
+    ("mountpoint-client/src/endpoint", &["check", "resolve"]),
+    ("mountpoint-crt-sys/src", &["lib", "s3_client"]),
+    (
+        "mountpoint-fs/src/fuse",
+        &["dispatch", "parked", "reply", "request_loop", "transport"],
+    ),
+    (
+        "mountpoint-fs/src/fuse/mounting",
+        &["dead_mount", "fusermount", "inherited", "mount_point"],
+    ),
+    ("mountpoint-fs/src/fuse/wire", &["mutation", "request"]),
+    (
+        "mountpoint-fs/src/namespace",
+        &[
+            "change",
+            "inodes",
+            "listing",
+            "namespace",
+            "resolve",
+            "xattrs",
+        ],
+    ),
+    (
+        "mountpoint-fs/src/namespace/inodes",
+        &["changes", "eviction", "table", "writers"],
+    ),
+    ("mountpoint-fs/src/read", &["context", "fetch", "object"]),
+    (
+        "mountpoint-fs/src/read/fetch",
+        &["fetch", "hedge_scheduler"],
+    ),
+    ("mountpoint-fs/src/read/mode", &["modes", "watch"]),
+    (
+        "mountpoint-fs/src/write",
+        &[
+            "ahead",
+            "context",
+            "copied",
+            "failure",
+            "front",
+            "growth",
+            "lost_answer",
+            "permission",
+            "shortage",
+            "upload",
+            "whole",
+            "writer",
+        ],
+    ),
+    ("mountpoint-fs/src/write", &["memory", "waiting"]),
+];
+
+/// Names of more types than [`TYPES_PER_NAME_MAX`].
+const SHARED_NAMES: &[&str] = &[];
+
+/// Policies: values in, values out. They know no lock, no clock and no client.
+const PURE: &[&str] = &[
+    "mountpoint-fs/src/namespace/resolve/strategy.rs",
+    "mountpoint-fs/src/read/layout/prefetch.rs",
+    "mountpoint-fs/src/read/plan/",
+];
+
+/// What a policy must not import.
+const IMPURE: [&str; 3] = ["crate::sync", "crate::clock", "mountpoint_client::"];
+
+const CRATES: [&str; 4] = [
+    "mountpoint-crt-sys",
+    "mountpoint-client",
+    "mountpoint-fs",
+    "benchmark",
+];
+
+#[test]
+fn folders_have_few_files() {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for source in CRATES.iter().flat_map(|name| Crate::read(name).sources) {
+        let folder = source.path.rsplit_once('/').unwrap().0;
+        *counts.entry(folder.to_owned()).or_default() += 1;
+    }
+    let large = counts
+        .iter()
+        .filter(|(_, count)| **count > FILES_PER_FOLDER_MAX);
+    let large: Vec<&str> = large.map(|(folder, _)| folder.as_str()).collect();
+    assert_eq!(large, LARGE_FOLDERS, "folders of too many files");
+}
+
+#[test]
+fn files_of_a_folder_do_not_import_each_other_in_circles() {
+    let mut found = BTreeSet::new();
+    for name in CRATES {
+        let edges = Crate::read(name).imports();
+        for (folder, edges) in edges {
+            for cycle in cycles(&edges) {
+                found.insert((folder.clone(), cycle));
+            }
+        }
+    }
+    let known = CYCLES.iter().map(|(folder, members)| {
+        let members = members.iter().copied().map(str::to_owned);
+        ((*folder).to_owned(), members.collect())
+    });
+    assert_eq!(found, known.collect(), "circles of imports");
+}
+
+#[test]
+fn a_type_name_has_one_meaning() {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for source in CRATES.iter().flat_map(|name| Crate::read(name).sources) {
+        for name in source.code.lines().filter_map(type_name) {
+            *counts.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    counts.retain(|_, count| *count > TYPES_PER_NAME_MAX);
+    let shared: Vec<&str> = counts.keys().map(String::as_str).collect();
+    assert_eq!(shared, SHARED_NAMES, "names of too many types");
+}
+
+#[test]
+fn policies_know_no_lock_no_clock_and_no_client() {
+    let sources = Crate::read("mountpoint-fs").sources;
+    for place in PURE {
+        let files = sources.iter().filter(|file| file.path.starts_with(place));
+        assert!(files.clone().count() > 0, "no source in {place}");
+        for file in files {
+            let found = IMPURE.iter().find(|impure| file.code.contains(*impure));
+            assert_eq!(found, None, "{}", file.path);
+        }
+    }
+}
+
+/// The public or crate-wide type that a line of source begins.
+fn type_name(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let item = line
+        .strip_prefix("pub ")
+        .or_else(|| line.strip_prefix("pub(crate) "))?;
+    let (kind, rest) = item.split_once(' ')?;
+    let is_type = ["struct", "enum", "union", "trait", "type"].contains(&kind);
+    is_type.then(|| rest.split(|it: char| !it.is_alphanumeric()).next())?
+}
+
+/// A source file of a crate, tests aside.
+struct Source {
+    /// From the workspace, as `mountpoint-fs/src/read/mod.rs`.
+    path: String,
+    /// Without comments and without the tests in it.
+    code: String,
+}
+
+struct Crate {
+    /// Folder of its sources, from the workspace.
+    root: String,
+    sources: Vec<Source>,
+}
+
+/// Imports between the members of each folder: who imports, and what.
+type Imports = BTreeMap<String, BTreeSet<(String, String)>>;
+
+impl Crate {
+    fn read(name: &str) -> Self {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let root = format!("{name}/src");
+        let mut sources = Vec::new();
+        let mut to_visit = vec![workspace.join(&root)];
+        while let Some(folder) = to_visit.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if is_test(&path) {
+                    continue;
+                } else if path.is_dir() {
+                    to_visit.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    let code = code(&std::fs::read_to_string(&path).unwrap());
+                    let path = path.strip_prefix(workspace).unwrap();
+                    let path = path.to_str().unwrap().to_owned();
+                    sources.push(Source { path, code });
+                }
+            }
+        }
+        assert!(!sources.is_empty(), "no source in {root}");
+        Self { root, sources }
+    }
+
+    /// The file of the module at `path`, as `["read", "plan"]`.
+    fn file_of(&self, path: &[String]) -> Option<&Source> {
+        let place = [std::slice::from_ref(&self.root), path].concat().join("/");
+        let names = match path {
+            [] => vec![format!("{place}/lib.rs"), format!("{place}/main.rs")],
+            _ => vec![format!("{place}.rs"), format!("{place}/mod.rs")],
+        };
+        self.sources
+            .iter()
+            .find(|source| names.contains(&source.path))
+    }
+
+    /// The module that `source` is.
+    fn module_of(&self, source: &Source) -> Vec<String> {
+        let path = source.path.strip_prefix(&self.root).unwrap();
+        let path = path.trim_end_matches(".rs").split('/').skip(1);
+        let mut module: Vec<String> = path.map(str::to_owned).collect();
+        if ["mod", "lib", "main"].contains(&module.last().unwrap().as_str()) {
+            module.pop();
+        }
+        module
+    }
+
+    fn imports(&self) -> Imports {
+        let mut imports = Imports::new();
+        for source in &self.sources {
+            let module = self.module_of(source);
+            for import in uses(&source.code) {
+                let children = import.is_public && !import.path.starts_with(&["crate".to_owned()]);
+                let target = self.resolve(&module, &import.path, 0);
+                let Some(target) = target.filter(|target| target.path != source.path) else {
+                    continue;
+                };
+                let (folder, from, to) = members(&source.path, &target.path);
+                // A folder's own module names what its files define.
+                if children && from == "mod" {
+                    continue;
+                }
+                imports.entry(folder).or_default().insert((from, to));
+            }
+        }
+        imports
+    }
+
+    /// The file that defines what `module` imports as `path`; nothing if that is of another crate.
+    fn resolve(&self, module: &[String], path: &[String], depth: usize) -> Option<&Source> {
+        let mut at = module.to_vec();
+        let mut rest = path;
+        match path.first()?.as_str() {
+            "crate" => at = Vec::new(),
+            "self" => {}
+            "super" => {
+                at.pop()?;
+            }
+            _ => {
+                at.push(path[0].clone());
+                self.file_of(&at)?;
+            }
+        }
+        rest = &rest[1..];
+        while rest.first().is_some_and(|name| name == "super") {
+            at.pop()?;
+            rest = &rest[1..];
+        }
+        while let Some(name) = rest.first() {
+            at.push(name.clone());
+            if self.file_of(&at).is_none() {
+                at.pop();
+                break;
+            }
+            rest = &rest[1..];
+        }
+        let file = self.file_of(&at)?;
+        let Some(item) = rest.first().filter(|_| depth < 8) else {
+            return Some(file);
+        };
+        let exported = uses(&file.code)
+            .into_iter()
+            .find(|export| export.is_public && export.path.last() == Some(item));
+        exported
+            .and_then(|export| self.resolve(&at, &export.path, depth + 1))
+            .or(Some(file))
+    }
+}
+
+/// The folder that two files have in common, and which members of it they are or are in.
+fn members(from: &str, to: &str) -> (String, String, String) {
+    let (from, to): (Vec<_>, Vec<_>) = (from.split('/').collect(), to.split('/').collect());
+    let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    let name = |path: &[&str]| path[common].trim_end_matches(".rs").to_owned();
+    (from[..common].join("/"), name(&from), name(&to))
+}
+
+struct Use {
+    path: Vec<String>,
+    is_public: bool,
+}
+
+/// What a source imports, one path for each name.
+fn uses(code: &str) -> Vec<Use> {
+    let mut uses = Vec::new();
+    let mut rest = code;
+    while let Some(place) = rest.find("use ") {
+        let line = rest[..place].rsplit('\n').next().unwrap_or_default();
+        let begins = line.trim_start();
+        rest = &rest[place + 4..];
+        let is_public = begins.starts_with("pub");
+        if begins.is_empty() || (is_public && begins.ends_with(' ') && !begins.contains("fn")) {
+            let tree = rest.split(';').next().unwrap_or_default();
+            let tree: String = tree.split_whitespace().collect::<Vec<_>>().join(" ");
+            expand(&tree, &[], is_public, &mut uses);
+        }
+    }
+    uses
+}
+
+/// The paths of a tree of imports behind `prefix`.
+fn expand(tree: &str, prefix: &[String], is_public: bool, uses: &mut Vec<Use>) {
+    let tree = tree.trim();
+    if let Some((head, group)) = tree.split_once('{') {
+        let head = head.split("::").map(str::trim);
+        let head = head.filter(|name| !name.is_empty()).map(str::to_owned);
+        let prefix: Vec<String> = prefix.iter().cloned().chain(head).collect();
+        let group = group.rsplit_once('}').map_or(group, |(group, _)| group);
+        for part in parts(group) {
+            expand(part, &prefix, is_public, uses);
+        }
+        return;
+    }
+    let name = tree.split(" as ").next().unwrap_or_default();
+    let names = name.split("::").map(|name| name.trim().to_owned());
+    let names = names.filter(|name| !name.is_empty() && name != "*");
+    let path: Vec<String> = prefix.iter().cloned().chain(names).collect();
+    if !path.is_empty() {
+        uses.push(Use { path, is_public });
+    }
+}
+
+/// What commas separate, groups in braces left whole.
+fn parts(group: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut parts) = (0, 0, Vec::new());
+    for (place, letter) in group.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&group[from..place]);
+                from = place + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&group[from..]);
+    parts
+}
+
+/// Sets of members that can each be reached from each other.
+fn cycles(edges: &BTreeSet<(String, String)>) -> BTreeSet<BTreeSet<String>> {
+    let reach = |from: &String| {
+        let (mut seen, mut to_visit) = (BTreeSet::new(), vec![from.clone()]);
+        while let Some(at) = to_visit.pop() {
+            for (_, to) in edges.iter().filter(|(from, _)| *from == at) {
+                if seen.insert(to.clone()) {
+                    to_visit.push(to.clone());
+                }
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<&String, BTreeSet<String>> =
+        edges.iter().map(|(from, _)| (from, reach(from))).collect();
+    let in_cycles = reached.iter().filter(|(from, seen)| seen.contains(**from));
+    in_cycles
+        .map(|(from, seen)| {
+            let back = |it: &&String| reached.get(it).is_some_and(|seen| seen.contains(*from));
+            seen.iter().filter(back).cloned().collect()
+        })
+        .collect()
+}
+
+fn is_test(path: &Path) -> bool {
+    let name = path.file_name().unwrap();
+    name == "tests" || name == "tests.rs" || path.to_str().unwrap().ends_with("_tests.rs")
+}
+
+/// Source without comments and without the tests at its end.
+fn code(text: &str) -> String {
+    let production = text.split("\nmod tests {").next().unwrap_or_default();
+    let lines = production.lines();
+    let lines = lines.filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
