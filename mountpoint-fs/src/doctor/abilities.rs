@@ -41,7 +41,7 @@ fn ignored() -> Finding {
     Finding::warning(
         Area::Server,
         "conditional reads",
-        "the server ignores If-Match; replaced objects are told by the ETags of the answers alone",
+        "the server ignores If-Match; only the ETags of the answers reveal replaced objects",
         "nothing for reading: versions are never mixed; do not count on conditional writes there",
     )
 }
@@ -67,7 +67,7 @@ pub(super) fn listing(
             Area::Server,
             ORDER,
             "keys are not in order of their bytes, or come twice",
-            "directories are shown in the server's order; names that come twice on a page are refused: tell who runs \
+            "directories are shown in the server's order; names that come twice on a page are refused: tell the operator of \
              the server",
         ),
     };

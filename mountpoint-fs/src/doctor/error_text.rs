@@ -44,10 +44,10 @@ pub(super) fn advice(error: &ClientError) -> String {
         ErrorKind::WrongRegion(None) => "name the bucket's region with --region".to_owned(),
         ErrorKind::Unreachable => "check --endpoint-url, the network and the proxy".to_owned(),
         ErrorKind::Conflict | ErrorKind::Throttled | ErrorKind::Transient => {
-            "try again; if it stays, ask who runs the server".to_owned()
+            "try again; if it stays, ask the operator of the server".to_owned()
         }
         ErrorKind::InvalidResponse => {
-            "check --endpoint-url: what answers there may be no S3 server".to_owned()
+            "check --endpoint-url: the server there may be no S3 server".to_owned()
         }
         ErrorKind::Archived => "restore the object before reading it".to_owned(),
         ErrorKind::Unsupported

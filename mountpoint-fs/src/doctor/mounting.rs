@@ -35,7 +35,7 @@ pub(super) fn judge(facts: &MountingFacts) -> Vec<Finding> {
 }
 
 fn privilege(facts: &MountingFacts) -> Finding {
-    const CHECK: &str = "who mounts";
+    const CHECK: &str = "mounting";
     let may_administer = field(&facts.status, "CapEff")
         .and_then(|mask| u64::from_str_radix(mask, 16).ok())
         .is_none_or(|mask| mask & CAP_SYS_ADMIN != 0);
@@ -166,7 +166,7 @@ mod tests {
             (false, NONE, Level::Ok, "fusermount3"),
             (false, STUCK, Level::Error, "NoNewPrivileges"),
         ] {
-            expect(&judge(&facts(is_root, status)), "who mounts", level, text);
+            expect(&judge(&facts(is_root, status)), "mounting", level, text);
         }
     }
 

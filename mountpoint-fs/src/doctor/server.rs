@@ -41,7 +41,8 @@ pub(super) async fn check(config: &MountConfig, report: &mut Report) -> Vec<Chan
             "broken off after {} s: the server is slow",
             limits::DOCTOR_SERVER.as_secs()
         );
-        let advice = "check the network and the proxy in between, and ask who runs the server";
+        let advice =
+            "check the network and the proxy in between, and ask the operator of the server";
         report.add(Finding::error(Area::Server, "time", found, advice));
     }
     visit.changes

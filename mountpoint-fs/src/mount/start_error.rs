@@ -84,16 +84,16 @@ pub(super) fn explain(options: &CrtClientOptions, prefix: &str, error: &ClientEr
         ErrorKind::Unreachable => format!("cannot reach the S3 server{at}: {error}"),
         // A server that expects TLS sends bytes that are not HTTP.
         ErrorKind::Transient if error.message.contains("invalid HTTP version") => {
-            format!(
-                "what answers{at} speaks no HTTP: {error}. If it is an HTTPS port, use https://"
-            )
+            format!("the server{at} speaks no HTTP: {error}. If it is an HTTPS port, use https://")
         }
         ErrorKind::Transient | ErrorKind::Throttled | ErrorKind::Conflict => {
-            format!("the S3 server{at} fails: {error}. Try again, and ask who runs the server")
+            format!(
+                "the S3 server{at} fails: {error}. Try again, and ask the operator of the server"
+            )
         }
         ErrorKind::InvalidResponse => {
             format!(
-                "what answers{at} is no S3 server, or its answer was damaged: {error}. Check --endpoint-url"
+                "the server{at} is no S3 server, or its answer was damaged: {error}. Check --endpoint-url"
             )
         }
         ErrorKind::Unsupported => format!(

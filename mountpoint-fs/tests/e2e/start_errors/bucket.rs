@@ -90,7 +90,7 @@ fn answers() {
             &[
                 "InternalError",
                 "after 3 attempts",
-                "ask who runs the server",
+                "ask the operator of the server",
             ],
         ),
         row(
