@@ -32,7 +32,7 @@ use crate::credentials::{
 use crate::crt_client::control::encryption_proof::EncryptionProof;
 use crate::crt_client::fault::{Breaker, Probe};
 use crate::crt_client::get::Admission;
-use crate::crt_client::get::read_checksum::CorruptVersions;
+use crate::crt_client::get::read_checksum::{ChecksumMode, CorruptVersions};
 use crate::crt_client::lanes::DataClients;
 use crate::crt_client::lanes::Keeper;
 use crate::endpoint::{Endpoint, SigningAlgorithm, region_of_arn};
@@ -102,11 +102,8 @@ pub(super) async fn connect_at(
     let target = probe_target(&endpoint, proxy)?;
     let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
     let interfaces = Arc::new(interfaces);
-    let http = http(
-        &options,
-        options.proxy.clone(),
-        Some(Arc::clone(&interfaces)),
-    )?;
+    let sharing = Some(Arc::clone(&interfaces));
+    let http = http(&options, options.proxy.clone(), sharing)?;
     let mut sessions = None;
     if endpoint.signing_algorithm == SigningAlgorithm::S3Express
         && let Some(keys) = credentials.take()
@@ -154,6 +151,7 @@ pub(super) async fn connect_at(
         pace: Mutex::default(),
         suspicion: Mutex::default(),
         outage: Arc::default(),
+        checksum_mode: ChecksumMode::default(),
         corrupt: CorruptVersions::default(),
     })
 }

@@ -29,7 +29,7 @@ use crate::crt_client::fault::{Breaker, Waiting};
 use crate::crt_client::fault::{Fault, Operation};
 use crate::crt_client::fault::{NOTICED_AFTER, Troubled, UNANSWERED_MAX, Watch};
 use crate::crt_client::get::Admission;
-use crate::crt_client::get::read_checksum::CorruptVersions;
+use crate::crt_client::get::read_checksum::{ChecksumMode, CorruptVersions};
 use crate::crt_client::lanes::DataClients;
 use crate::endpoint::Endpoint;
 use crate::retry::{FailedAttempt, Pace, RetryPolicy};
@@ -74,6 +74,7 @@ pub(super) struct Core {
     pub(super) suspicion: Mutex<Suspicion>,
     pub(super) outage: Arc<Watch>,
     pub(super) breaker: Arc<Breaker>,
+    pub(super) checksum_mode: ChecksumMode,
     pub(super) corrupt: CorruptVersions,
 }
 

@@ -135,3 +135,42 @@ fn a_part_is_shown_as_it_comes() {
     assert_eq!(block.bytes(0..990), &pattern()[10..1_000]);
     assert_eq!(server.log().count(Operation::GetObject), 1);
 }
+
+/// Some servers refuse every request with a header that they do not know.
+#[test]
+fn a_server_that_refuses_the_header_is_asked_without() {
+    let (server, fixture) = server_and_client();
+    let unknown = Rule::always(Fault::UnknownHeader(CHECKSUM_MODE));
+    server.faults().add(unknown.clone());
+    for sent in [2, 3] {
+        let (block, outcome) = fixture.get(0..LEN as u64, None);
+        outcome.unwrap();
+        assert!(block.bytes(0..LEN) == pattern());
+        assert_eq!(server.log().count(Operation::GetObject), sent);
+    }
+    let (server, fixture) = server_and_client();
+    server.faults().add(unknown);
+    for sent in [2, 3] {
+        let Front { bytes, .. } = block_on(fixture.client.front(&key("k"), 1 << 20)).unwrap();
+        assert!(bytes == pattern());
+        assert_eq!(server.log().count(Operation::GetObject), sent);
+    }
+}
+
+#[test]
+fn other_refusals_leave_the_header() {
+    let (server, fixture) = server_and_client();
+    let (status, code) = (501, "NotImplemented");
+    let refusal = Rule::on(Operation::GetObject, Fault::Error { status, code });
+    server.faults().add(refusal.clone().times(4));
+    let (_, outcome) = fixture.get(0..LEN as u64, None);
+    assert_eq!(outcome.unwrap_err().kind, ErrorKind::Unsupported);
+    let outcome = block_on(fixture.client.front(&key("k"), 1 << 20));
+    assert_eq!(outcome.unwrap_err().kind, ErrorKind::Unsupported);
+    assert_eq!(server.log().count(Operation::GetObject), 4, "two each");
+    corrupt_gets(&server, u64::MAX);
+    fixture.get(0..LEN as u64, None).1.unwrap_err();
+    block_on(fixture.client.front(&key("k"), 1 << 20)).unwrap_err();
+}
+
+const CHECKSUM_MODE: &str = "x-amz-checksum-mode";

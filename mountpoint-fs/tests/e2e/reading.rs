@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::sync::Arc;
 
-use mountpoint_client::testing::server::synthetic_bytes;
+use mountpoint_client::testing::server::{Fault, Operation, Rule, synthetic_bytes};
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::harness::{BUCKET, Mounted, put, read, server, shell};
@@ -33,6 +33,28 @@ fn lists_and_reads_a_tree() {
         std::fs::read(mounted.join("a")).is_err(),
         "a directory cannot be read"
     );
+}
+
+/// Some servers refuse every request with a header that they do not know.
+#[test]
+fn files_of_a_server_that_knows_no_request_for_checksums_are_read() {
+    let server = server();
+    let unknown = Fault::UnknownHeader("x-amz-checksum-mode");
+    let contents = ["one", "two", "three"];
+    for name in contents {
+        put(&server, name, name);
+    }
+    server.faults().add(Rule::always(unknown));
+    let mounted = Mounted::unhedged(&server, &["--debug"]);
+    for name in contents {
+        assert_eq!(read(&mounted.join(name)), name.as_bytes());
+    }
+    let log = mounted.log();
+    let told = log.matches("the server refuses requests for checksums");
+    assert_eq!(told.count(), 1, "{log}");
+    let records = server.log().snapshot().into_iter();
+    let refused = records.filter(|it| it.operation == Operation::GetObject && it.status == 501);
+    assert_eq!(refused.count(), 1);
 }
 
 #[test]

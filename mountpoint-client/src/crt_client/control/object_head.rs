@@ -8,7 +8,6 @@ use mountpoint_crt_sys::{Message, ResponseHead};
 use super::exchange::{self, Exchange, header};
 use super::multipart::checksum_of_texts;
 use super::objects::{etag, invalid};
-use crate::Pending;
 use crate::crt_client::core::{Call, Core, reading};
 use crate::crt_client::fault::{Fault, Operation};
 use crate::crt_client::text::http_time;
@@ -16,6 +15,7 @@ use crate::types::{
     Checksum, ChecksumAlgorithm, KeptChecksum, Key, KmsEncryption, ObjectDetails, ObjectHeaders,
     ObjectInfo,
 };
+use crate::{ClientError, Pending};
 
 pub(in crate::crt_client) fn head(core: &Arc<Core>, key: &Key) -> Pending<ObjectInfo> {
     head_with(core, key, false, sized_info)
@@ -31,30 +31,44 @@ fn head_with<T: Send + 'static>(
     core: &Arc<Core>,
     key: &Key,
     with_checksums: bool,
-    read: fn(&Operation, &Key, &ResponseHead) -> Result<T, Fault>,
+    read: ReadHead<T>,
 ) -> Pending<T> {
     let (core_of_task, key) = (Arc::clone(core), key.clone());
     reading(core, async move {
         let core = core_of_task;
-        let operation = core.on_key("HeadObject", &key);
-        let mut headers = core.headers_of("HeadObject");
-        if with_checksums {
-            headers.push(("x-amz-checksum-mode".to_owned(), "ENABLED".to_owned()));
+        let send = |checksum_mode| ask(&core, &key, checksum_mode, read);
+        match with_checksums {
+            true => core.checksum_mode.ask(send).await,
+            false => send(None).await,
         }
-        let message = Message {
-            operation: "HeadObject",
-            method: "HEAD",
-            path: core.endpoint.path(&key),
-            headers,
-        };
-        let exchange = Exchange::control(&core, &operation, message);
-        let attempt = || async {
-            let answer = exchange.send().await?;
-            read(&operation, &key, &answer.head)
-        };
-        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
     })
 }
+
+async fn ask<T>(
+    core: &Core,
+    key: &Key,
+    checksum_mode: Option<(String, String)>,
+    read: ReadHead<T>,
+) -> Result<T, ClientError> {
+    let operation = core.on_key("HeadObject", key);
+    let mut headers = core.headers_of("HeadObject");
+    headers.extend(checksum_mode);
+    let message = Message {
+        operation: "HeadObject",
+        method: "HEAD",
+        path: core.endpoint.path(key),
+        headers,
+    };
+    let exchange = Exchange::control(core, &operation, message);
+    let attempt = || async {
+        let answer = exchange.send().await?;
+        read(&operation, key, &answer.head)
+    };
+    exchange::retry(core, Call::quick(operation.clone()), attempt).await
+}
+
+/// What becomes of the head of an answer.
+type ReadHead<T> = fn(&Operation, &Key, &ResponseHead) -> Result<T, Fault>;
 
 fn sized_info(operation: &Operation, key: &Key, head: &ResponseHead) -> Result<ObjectInfo, Fault> {
     match content_length(head) {

@@ -44,42 +44,52 @@ fn get(core: &Arc<Core>, key: &Key, len_max: u32) -> Pending<Front> {
     let (core_of_task, key) = (Arc::clone(core), key.clone());
     reading(core, async move {
         let core = core_of_task;
-        let operation = core.on_key("GetObject", &key);
-        let mut headers = core.headers_of("GetObject");
-        headers.push(("Range".to_owned(), format!("bytes=0-{}", len_max - 1)));
-        headers.push(read_checksum::request_header());
-        let message = Message {
-            operation: "GetObject",
-            method: "GET",
-            path: core.endpoint.path(&key),
-            headers,
-        };
-        let exchange = Exchange::control(&core, &operation, message);
-        let corrupt = AtomicU32::new(0);
-        let attempt = || async {
-            let answer = exchange.send().await?;
-            let info = info_of(&operation, &key, &answer.head)?;
-            let wanted = info.size.min(u64::from(len_max));
-            if content_length(&answer.head) != Some(wanted) {
-                let what = "the answer is not as long as the range that was asked for";
-                return Err(invalid(&operation, what));
-            }
-            if answer.body.len() as u64 != wanted {
-                let what = "the body is not as long as its head says";
-                return Err(operation.error(ErrorKind::Transient, what).into());
-            }
-            let expected = read_checksum::expected(&answer.head);
-            if let Some(expected) = expected.filter(|_| wanted == info.size)
-                && let Err(what) = expected.check(&answer.body)
-            {
-                let nth = corrupt.fetch_add(1, Ordering::Relaxed) + 1;
-                return Err(super::operation::corrupt(&operation, &what, nth));
-            }
-            let bytes = Bytes::from(answer.body);
-            Ok(Front { info, bytes })
-        };
-        exchange::retry(&core, Call::quick(operation.clone()), attempt).await
+        let send = |checksum_mode| get_with(&core, &key, len_max, checksum_mode);
+        core.checksum_mode.ask(send).await
     })
+}
+
+async fn get_with(
+    core: &Core,
+    key: &Key,
+    len_max: u32,
+    checksum_mode: Option<(String, String)>,
+) -> Result<Front, ClientError> {
+    let operation = core.on_key("GetObject", key);
+    let mut headers = core.headers_of("GetObject");
+    headers.push(("Range".to_owned(), format!("bytes=0-{}", len_max - 1)));
+    headers.extend(checksum_mode);
+    let message = Message {
+        operation: "GetObject",
+        method: "GET",
+        path: core.endpoint.path(key),
+        headers,
+    };
+    let exchange = Exchange::control(core, &operation, message);
+    let corrupt = AtomicU32::new(0);
+    let attempt = || async {
+        let answer = exchange.send().await?;
+        let info = info_of(&operation, key, &answer.head)?;
+        let wanted = info.size.min(u64::from(len_max));
+        if content_length(&answer.head) != Some(wanted) {
+            let what = "the answer is not as long as the range that was asked for";
+            return Err(invalid(&operation, what));
+        }
+        if answer.body.len() as u64 != wanted {
+            let what = "the body is not as long as its head says";
+            return Err(operation.error(ErrorKind::Transient, what).into());
+        }
+        let expected = read_checksum::expected(&answer.head);
+        if let Some(expected) = expected.filter(|_| wanted == info.size)
+            && let Err(what) = expected.check(&answer.body)
+        {
+            let nth = corrupt.fetch_add(1, Ordering::Relaxed) + 1;
+            return Err(super::operation::corrupt(&operation, &what, nth));
+        }
+        let bytes = Bytes::from(answer.body);
+        Ok(Front { info, bytes })
+    };
+    exchange::retry(core, Call::quick(operation.clone()), attempt).await
 }
 
 /// What the head of the answer says of the object. A server that ignores the range sends all of it.

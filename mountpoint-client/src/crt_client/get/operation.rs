@@ -20,7 +20,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::admission::Ticket;
 use super::answer_head::{self, Refusal};
-use super::read_checksum::{self, Expected};
+use super::read_checksum::{self, Asking, Expected};
 use crate::crt_client::core::{Attempts, Core};
 use crate::crt_client::fault::{self, Fault, Operation};
 use crate::crt_client::lanes::Lane;
@@ -49,6 +49,7 @@ struct State {
     expected: Option<Expected>,
     /// Answers that had other bytes than those.
     corrupt: u32,
+    checksum_mode: Asking,
     /// The right of a read-ahead to be in flight.
     ticket: Option<Ticket>,
     is_cancelled: bool,
@@ -105,6 +106,7 @@ impl GetOperation {
                 refusal: None,
                 expected: None,
                 corrupt: 0,
+                checksum_mode: Asking::default(),
                 ticket: None,
                 is_cancelled: false,
                 is_patient: false,
@@ -205,7 +207,7 @@ impl GetOperation {
             headers.push(("If-Match".to_owned(), version.as_str().to_owned()));
         }
         if self.is_checked(&asked) {
-            headers.push(read_checksum::request_header());
+            headers.extend(state.checksum_mode.header(&self.core.checksum_mode));
         }
         let get = RangedGet {
             path: self.core.endpoint.path(&self.request.key),
@@ -357,7 +359,9 @@ impl GetOperation {
             if (fill.capacity() - fill.filled()) as u64 != asked.end - asked.start {
                 state.attempts.progressed();
             }
-            state.attempts.failed(&self.core, &fault)
+            let wait = state.attempts.failed(&self.core, &fault);
+            let is_refused = state.checksum_mode.may_be_refused(&fault.error);
+            wait.or_else(|| is_refused.then_some(Duration::ZERO))
         };
         match wait {
             Some(wait) => {
@@ -404,6 +408,7 @@ impl GetOperation {
     fn succeeded(&self, mut state: MutexGuard<'_, State>, output: GetOutput) {
         let operation = || self.core.on_key("GetObject", &self.request.key);
         state.attempts.succeeded(&self.core, operation);
+        state.checksum_mode.succeeded(&self.core.checksum_mode);
         drop(state);
         self.land(Ok(output));
     }

@@ -4,6 +4,7 @@
 //! is one future, dropped when its client goes away.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -100,6 +101,10 @@ impl Service {
             && !parts.headers.contains_key(header::CONTENT_LENGTH)
         {
             return error(411, "MissingContentLength");
+        }
+        let has = |name: &&str| parts.headers.contains_key(*name);
+        if plan.unknown_headers.iter().any(has) {
+            return error(501, "NotImplemented");
         }
         if plan.drop_connection {
             return Err(NoAnswer("dropped by a fault rule"));
@@ -233,22 +238,39 @@ fn to_response(error: S3Error) -> Result<Response<s3s::Body>, NoAnswer> {
 }
 
 /// Has the element `from` of an answer's document be called `to`, or leaves it out.
-fn rename_element(response: &mut Response<s3s::Body>, (from, to): (&str, &str)) {
-    let Some(bytes) = response.body().bytes() else {
-        return;
-    };
-    let text = String::from_utf8_lossy(&bytes);
-    let text = match (to, text.find(&format!("<{from}>"))) {
-        ("", Some(begin)) => {
-            let close = format!("</{from}>");
-            let end = text.find(&close).map_or(text.len(), |at| at + close.len());
-            format!("{}{}", &text[..begin], &text[end..])
-        }
-        _ => text
+fn rename_element(document: &str, (from, to): (&str, &str)) -> String {
+    match (to, element(document, from)) {
+        ("", Some(found)) => format!("{}{}", &document[..found.start], &document[found.end..]),
+        _ => document
             .replace(&format!("<{from}>"), &format!("<{to}>"))
             .replace(&format!("<{from} "), &format!("<{to} "))
             .replace(&format!("</{from}>"), &format!("</{to}>")),
+    }
+}
+
+/// Gives the element `name` of an answer's document another text.
+fn replace_text(document: &str, (name, text): (&str, &str)) -> String {
+    let Some(found) = element(document, name) else {
+        return document.to_owned();
     };
+    let (before, after) = (&document[..found.start], &document[found.end..]);
+    format!("{before}<{name}>{text}</{name}>{after}")
+}
+
+/// Where the first element of this name is, if it has no attributes.
+fn element(document: &str, name: &str) -> Option<Range<usize>> {
+    let start = document.find(&format!("<{name}>"))?;
+    let close = format!("</{name}>");
+    let end = document[start..].find(&close)? + start + close.len();
+    Some(start..end)
+}
+
+/// Changes the answer's document, if it has one.
+fn edit(response: &mut Response<s3s::Body>, change: impl Fn(&str) -> String) {
+    let Some(bytes) = response.body().bytes() else {
+        return;
+    };
+    let text = change(&String::from_utf8_lossy(&bytes));
     response
         .headers_mut()
         .insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
@@ -278,7 +300,10 @@ fn distort(response: &mut Response<s3s::Body>, fault: &HeadFault) {
         }
     }
     if let Some(element) = fault.element {
-        rename_element(response, element);
+        edit(response, |document| rename_element(document, element));
+    }
+    if let Some(text) = fault.element_text {
+        edit(response, |document| replace_text(document, text));
     }
     let headers = response.headers_mut();
     if fault.no_content_range {

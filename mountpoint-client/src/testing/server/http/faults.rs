@@ -74,12 +74,16 @@ pub enum Fault {
     ErrorInBody(&'static str),
     /// A ranged GET is answered with 200 and the whole object.
     IgnoreRange,
+    /// A request with this header is not done, and answered with 501 NotImplemented.
+    UnknownHeader(&'static str),
     /// `If-Match`, `If-None-Match` and the dates are not looked at; those of copies still are.
     IgnoreConditions,
     /// The encryption that is asked for is not applied, and no answer names it.
     IgnoreEncryption,
     /// An answer's element is called otherwise, or left out where the new name is empty: `("CopyPartResult", "CopyObjectResult")`.
     RenameElement(&'static str, &'static str),
+    /// An answer's element has another text.
+    ElementText(&'static str, &'static str),
     /// A `PUT` or `POST` without `Content-Length` is not done, and answered with 411.
     RequireLength,
     /// A PUT that is to append puts its bytes in the place of the object.
@@ -312,6 +316,7 @@ impl Active {
 pub(crate) struct RequestFaults {
     pub(crate) delay: Duration,
     pub(crate) error: Option<(u16, &'static str)>,
+    pub(crate) unknown_headers: Vec<&'static str>,
     pub(crate) error_afterwards: Option<(u16, &'static str)>,
     pub(crate) page_afterwards: Option<u16>,
     pub(crate) twice: bool,
@@ -357,6 +362,7 @@ pub(crate) struct HeadFault {
     pub(crate) wrong_etag: bool,
     pub(crate) no_etag: bool,
     pub(crate) element: Option<(&'static str, &'static str)>,
+    pub(crate) element_text: Option<(&'static str, &'static str)>,
     pub(crate) no_content_range: bool,
     pub(crate) wrong_checksum: bool,
 }
@@ -387,8 +393,10 @@ impl RequestFaults {
             Fault::NoETag => self.head.no_etag = true,
             Fault::NoContentRange => self.head.no_content_range = true,
             Fault::IgnoreRange => self.quirks.ignore_range = true,
+            Fault::UnknownHeader(name) => self.unknown_headers.push(name),
             Fault::IgnoreConditions => self.quirks.ignore_conditions = true,
             Fault::RenameElement(from, to) => self.head.element = Some((from, to)),
+            Fault::ElementText(name, text) => self.head.element_text = Some((name, text)),
             Fault::RequireLength => self.quirks.requires_length = true,
             Fault::IgnoreEncryption => self.quirks.ignore_encryption = true,
             Fault::IgnoreWriteOffset => self.quirks.ignore_write_offset = true,
