@@ -12,6 +12,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 use mountpoint_crt_sys::block::BlockPool;
 
 use super::Mutator;
+use super::completion_tags::Completed;
 use super::conditions::{Conditional, Conditions};
 use super::fault::{COPY, Doubt, failed, may_be_own, seen, tell_own};
 use super::fetch::fetch;
@@ -177,7 +178,14 @@ impl Mutator {
             Ok(output) => {
                 guard.finished();
                 self.journal.ended(&upload);
-                Ok(output.etag)
+                let completed = Completed {
+                    key: destination,
+                    etag: output.etag,
+                    parts: &made_of,
+                    old: old.as_ref(),
+                };
+                let known_by = self.completion_tags.known_by(&*self.client, completed);
+                Ok(known_by.await)
             }
             Err(error) => {
                 guard.finished();

@@ -7,6 +7,7 @@
 //! Runs on any thread that polls it.
 
 mod attributes;
+pub(crate) mod completion_tags;
 mod conditions;
 pub(crate) mod copy;
 mod directory;

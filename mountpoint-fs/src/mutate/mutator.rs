@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use mountpoint_client::ObjectClient;
 
+use super::completion_tags::CompletionTags;
 use super::conditions::Conditions;
 use crate::clock::Clock;
 use crate::config::{CopyLimits, WriteConfig};
@@ -22,6 +23,7 @@ pub struct Mutator {
     /// The mount's journal: uploads, including copies in parts, and renames of directories.
     pub(super) journal: Arc<Journal>,
     pub(super) conditions: Conditions,
+    pub(crate) completion_tags: CompletionTags,
     /// Whether the server rejects copies of parts: their bytes then go through this machine.
     pub(super) copies_no_parts: AtomicBool,
 }
@@ -42,6 +44,7 @@ impl Mutator {
                 &settings.bucket,
             )),
             conditions: Conditions::default(),
+            completion_tags: CompletionTags::default(),
             copies_no_parts: AtomicBool::new(false),
         })
     }

@@ -21,6 +21,7 @@ use super::copied::{Copied, copy_failed};
 use super::failure::Failure;
 use super::lost_answer;
 use super::writer::Stored;
+use crate::mutate::completion_tags::Completed;
 use crate::mutate::fault::Doubt;
 use crate::mutate::lost_upload::Wanted;
 use crate::operation::FsError;
@@ -252,7 +253,14 @@ impl Upload {
             match completed.await {
                 Ok(output) => {
                     abilities.learn(&wanted, &uses);
-                    let etag = output.etag;
+                    let completed = Completed {
+                        key: &self.key,
+                        etag: output.etag,
+                        parts: &parts,
+                        old: old.as_ref(),
+                    };
+                    let tags = &self.context.mutator.completion_tags;
+                    let etag = tags.known_by(&**client, completed).await;
                     return Ok(Stored { etag, size });
                 }
                 Err(error) => match abilities.without(&uses, &error) {

@@ -13,6 +13,7 @@ mod autofs;
 mod background;
 mod changing;
 mod command_line;
+mod completion_tags;
 mod copying;
 mod creating;
 mod data_programs;
