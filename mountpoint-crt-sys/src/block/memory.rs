@@ -119,7 +119,7 @@ impl Drop for Memory {
 }
 
 /// Has the allocator return unused memory to the system. Takes about a millisecond for each 100 MB that it holds.
-pub(super) fn trim_allocator() {
+pub fn trim_allocator() {
     #[cfg(target_env = "gnu")]
     // SAFETY: needs nothing and may be called at any time, on any thread.
     unsafe {

@@ -14,6 +14,7 @@ mod pool;
 mod recycler;
 
 pub use fill::{Block, BlockFill};
+pub use memory::trim_allocator;
 pub use pool::BlockPool;
 
 pub(crate) use fill::Unfilled;

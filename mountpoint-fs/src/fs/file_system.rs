@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use mountpoint_client::ObjectClient;
 use mountpoint_client::types::ListOutput;
+use mountpoint_crt_sys::block::trim_allocator;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::open_directory::OpenDirectory;
@@ -107,6 +108,9 @@ impl FileSystem {
         self.reading.give_back_idle();
         if let Some(sibling_prefetch) = &self.sibling_prefetch {
             sibling_prefetch.give_back_idle();
+        }
+        if self.namespace.has_dropped_many() {
+            trim_allocator();
         }
     }
 

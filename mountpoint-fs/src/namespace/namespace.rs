@@ -479,6 +479,12 @@ impl Namespace {
         self.table.surplus(self.config.inodes_max)
     }
 
+    /// Whether so many inodes were dropped since this said so last that their memory is worth giving back.
+    #[must_use]
+    pub fn has_dropped_many(&self) -> bool {
+        self.table.has_dropped_many()
+    }
+
     /// How often a listing met a key that cannot be shown.
     #[must_use]
     pub fn hidden_keys(&self) -> u64 {

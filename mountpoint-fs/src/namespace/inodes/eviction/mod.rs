@@ -109,7 +109,21 @@ impl InodeTable {
         let pause = table.eviction.go_on(next, names.len(), dropped);
         Surplus { names, pause }
     }
+
+    /// Whether the allocator holds the memory of [`TRIM_DROPPED_MIN`] inodes that were dropped since this said so last.
+    pub(super) fn has_dropped_many(&self) -> bool {
+        let mut table = self.table.lock();
+        let has_dropped_many = table.dropped - table.trimmed >= TRIM_DROPPED_MIN;
+        if has_dropped_many {
+            table.trimmed = table.dropped;
+        }
+        has_dropped_many
+    }
 }
+
+/// Inodes that have to be dropped before the allocator is asked for their memory: 8 MB or so. A walk of 300,000 names
+/// took the process from 26 to 96 MiB; when the kernel had forgotten them it had 78, and 36 once the allocator was asked.
+const TRIM_DROPPED_MIN: u64 = 32_768;
 
 impl Table {
     /// Whether `inode` is a file that the kernel knows and nobody uses, as far as is known here.

@@ -41,6 +41,23 @@ fn files(count: u64) -> InodeTable {
     table
 }
 
+#[test]
+fn memory_is_given_back_once_for_many_inodes_that_were_dropped() {
+    let table = files(2 * TRIM_DROPPED_MIN);
+    let forget = |number: u64| {
+        let ino = table.child(ROOT, &number.to_string()).unwrap();
+        table.forget(ino, 1);
+    };
+    assert!(!table.has_dropped_many(), "they are there");
+    (0..TRIM_DROPPED_MIN - 1).for_each(forget);
+    assert!(!table.has_dropped_many());
+    forget(TRIM_DROPPED_MIN - 1);
+    assert!(table.has_dropped_many());
+    assert!(!table.has_dropped_many(), "it was given back");
+    (TRIM_DROPPED_MIN..2 * TRIM_DROPPED_MIN).for_each(forget);
+    assert!(table.has_dropped_many());
+}
+
 /// Asks for what there is too much until that is to be paused. The kernel forgets what it `forgets`.
 fn sweep(
     table: &InodeTable,

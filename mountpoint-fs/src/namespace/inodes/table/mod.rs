@@ -52,6 +52,8 @@ pub(in crate::namespace) struct Table {
     pub(in crate::namespace) eviction: Eviction,
     /// Inodes that were dropped.
     pub(in crate::namespace) dropped: u64,
+    /// What `dropped` was when the memory of inodes was given back last.
+    pub(in crate::namespace) trimmed: u64,
 }
 
 /// A copy of what an inode is.
@@ -95,6 +97,7 @@ impl InodeTable {
             writing: HashMap::new(),
             eviction: Eviction::default(),
             dropped: 0,
+            trimmed: 0,
         };
         table.insert(Inode::new(
             InodeNo::ROOT,
