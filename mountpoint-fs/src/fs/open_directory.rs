@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::namespace::{Listed, Listing, Namespace, Page, Standing};
-use crate::operation::{DirectoryEntry, DirectorySink, Entry, FsError, InodeNo};
+use crate::operation::{DirectoryEntry, DirectorySink, Entry, EntryDetail, FsError, InodeNo};
 use crate::sync::Mutex;
 
 /// One open of a directory.
@@ -113,7 +113,7 @@ impl Filler<'_> {
     fn add_dots(&mut self, offset: u64) -> Result<bool, FsError> {
         let entries = self.namespace.dots(self.directory)?;
         for ((name, entry), next_offset) in [".", ".."].into_iter().zip(entries).zip(1..) {
-            if offset < next_offset && !self.add(name, next_offset, entry) {
+            if offset < next_offset && !self.add(name, next_offset, entry, EntryDetail::Kind) {
                 return Ok(false);
             }
         }
@@ -136,16 +136,21 @@ impl Filler<'_> {
                 name: name_bits(&listed.name),
             }
             .offset();
-            let is_admitted = self.plus && !self.namespace.lists_names_only();
-            let entry = if is_admitted {
-                let namespace = self.namespace;
-                namespace.admit(self.directory, listed, page, standing)?
-            } else {
-                self.namespace.preview(self.directory, listed)
+            let (namespace, directory) = (self.namespace, self.directory);
+            let detail = match (namespace.lists_names_only(), self.plus) {
+                (true, _) => EntryDetail::KindUnlessLink,
+                (false, true) => EntryDetail::Attributes,
+                (false, false) => EntryDetail::Kind,
             };
-            has_room = self.add(&listed.name, next_offset, entry);
+            let entry = match detail {
+                EntryDetail::Attributes => namespace.admit(directory, listed, page, standing)?,
+                EntryDetail::Kind | EntryDetail::KindUnlessLink => {
+                    namespace.preview(directory, listed, page)
+                }
+            };
+            has_room = self.add(&listed.name, next_offset, entry, detail);
             if !has_room {
-                if is_admitted {
+                if detail == EntryDetail::Attributes {
                     self.namespace.forget(entry.attributes.ino, 1);
                 }
                 break;
@@ -155,11 +160,12 @@ impl Filler<'_> {
         Ok(has_room)
     }
 
-    fn add(&mut self, name: &str, next_offset: u64, entry: Entry) -> bool {
+    fn add(&mut self, name: &str, next_offset: u64, entry: Entry, detail: EntryDetail) -> bool {
         let added = self.sink.add(&DirectoryEntry {
             name: name.to_owned(),
             next_offset,
             entry,
+            detail,
         });
         self.is_empty &= !added;
         added

@@ -440,19 +440,14 @@ impl Namespace {
         Ok(self.entry(admitted.ino, &admitted.found, ttl))
     }
 
-    /// An entry for a reply that carries no attributes. The number is that of the inode if there is one. If not, it
-    /// is one that no inode has; which one a lookup will make of the name is not known yet.
+    /// An entry of `page` for a reply that carries no attributes. The number is that of the inode, or the one that it will have
+    /// when the name is looked up.
     #[must_use]
-    pub fn preview(&self, directory: InodeNo, listed: &Listed) -> Entry {
-        let ino = self.table.child(directory, &listed.name);
-        let ino = ino.filter(|_| !self.is_posix);
-        let ino = ino.unwrap_or_else(|| provisional_ino(directory, &listed.name));
-        let ino = if self.is_posix {
-            ino.of_unknown_kind()
-        } else {
-            ino
-        };
-        self.entry(ino, &listed.found, Duration::ZERO)
+    pub fn preview(&self, directory: InodeNo, listed: &Listed, page: &Page) -> Entry {
+        let Listed { name, found, .. } = listed;
+        let asked = page.asked.into();
+        let ino = self.table.preview(directory, name, found, asked);
+        self.entry(ino, found, Duration::ZERO)
     }
 
     /// Pages of listings that are held ahead of their readers or in flight.
@@ -551,12 +546,4 @@ impl Namespace {
 
 pub(super) fn replaced(what: &str) -> FsError {
     FsError::Stale(format!("{what} was replaced or deleted in the bucket"))
-}
-
-/// A number that no inode has: inodes are counted up from 1.
-fn provisional_ino(directory: InodeNo, name: &str) -> InodeNo {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    (directory.0, name).hash(&mut hasher);
-    InodeNo::provisional(hasher.finish())
 }

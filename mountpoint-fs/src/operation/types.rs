@@ -16,35 +16,6 @@ pub struct InodeNo(pub u64);
 impl InodeNo {
     /// The mounted prefix itself.
     pub const ROOT: Self = Self(1);
-
-    /// A number without an inode, for a name that was listed but not looked up.
-    ///
-    /// Inodes are counted up from 1.
-    #[must_use]
-    pub fn provisional(hash: u64) -> Self {
-        Self(hash & !Self::UNKNOWN_KIND | Self::PROVISIONAL)
-    }
-
-    /// The provisional number of a name that may turn out to be a symbolic link.
-    #[must_use]
-    pub fn of_unknown_kind(self) -> Self {
-        Self(self.0 | Self::UNKNOWN_KIND)
-    }
-
-    /// Whether the name may turn out to be a symbolic link.
-    #[must_use]
-    pub fn is_of_unknown_kind(self) -> bool {
-        self.is_provisional() && self.0 & Self::UNKNOWN_KIND != 0
-    }
-
-    /// Whether no inode has this number.
-    #[must_use]
-    pub fn is_provisional(self) -> bool {
-        self.0 & Self::PROVISIONAL != 0
-    }
-
-    const PROVISIONAL: u64 = 1 << 63;
-    const UNKNOWN_KIND: u64 = 1 << 62;
 }
 
 /// One open, from `open` or `opendir` to `release` or `releasedir`.
@@ -253,8 +224,21 @@ pub struct DirectoryEntry {
     pub name: String,
     /// Pass it to the next `read_directory` to continue behind this entry.
     pub next_offset: u64,
-    /// Attributes and entry validity. Of `.` and `..` only the inode number and the kind are used.
+    /// Attributes and entry validity, as far as `detail` says.
     pub entry: Entry,
+    /// How much of `entry` is known.
+    pub detail: EntryDetail,
+}
+
+/// How much is known of an entry of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryDetail {
+    /// All: the kernel's lookup count of its inode rises.
+    Attributes,
+    /// Inode number and kind. The kernel looks it up when it needs more.
+    Kind,
+    /// As [`Self::Kind`], but what seems to be a file may be a symbolic link.
+    KindUnlessLink,
 }
 
 /// The destination of directory entries: the reply that is being filled.

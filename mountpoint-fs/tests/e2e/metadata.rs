@@ -1,6 +1,7 @@
 //! Names and attributes: requests counted at the server, cold and at default settings.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::{DirEntryExt as _, MetadataExt as _};
 use std::time::{Duration, Instant};
 
 use mountpoint_client::testing::server::{Fault, Headers, Operation, Rule, Server};
@@ -193,6 +194,26 @@ fn a_directory_of_12_000_files_is_listed_a_few_times() {
     // Once to read it, and again after each validity.
     let most = 32 + 2 * AGAIN_MAX * (1 + validities);
     assert!(total(&cold) <= most, "{cold:?}, {validities} s");
+}
+
+/// As `find -inum`, `ls -i`, git and tar see them.
+#[test]
+fn a_listing_and_stat_tell_one_number() {
+    for flags in [&[][..], &["--posix-metadata"]] {
+        let server = server();
+        for index in 0..3_000 {
+            put(&server, &format!("d/f{index:04}"), "x");
+        }
+        let mounted = Mounted::new(&server, flags);
+        std::fs::metadata(mounted.join("d/f0007")).unwrap();
+        let entries = std::fs::read_dir(mounted.join("d")).unwrap();
+        let entries: Vec<_> = entries.map(Result::unwrap).collect();
+        assert_eq!(entries.len(), 3_000);
+        for entry in entries {
+            let ino = std::fs::metadata(entry.path()).unwrap().ino();
+            assert_eq!(entry.ino(), ino, "{flags:?}: {:?}", entry.path());
+        }
+    }
 }
 
 #[test]

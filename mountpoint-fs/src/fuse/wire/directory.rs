@@ -1,7 +1,7 @@
 //! The body of a reply to READDIR and READDIRPLUS.
 
 use super::reply::Fixed;
-use crate::operation::{DirectoryEntry, DirectorySink, FileKind};
+use crate::operation::{DirectoryEntry, DirectorySink, EntryDetail, FileKind};
 
 /// Directory entries as bytes, up to the size that the kernel asked for.
 #[derive(Debug)]
@@ -46,21 +46,18 @@ impl DirectorySink for DirectoryBuffer {
         }
         let end = self.bytes.len() + record_len;
         if self.plus {
-            // The kernel has looked up these two already, and has to look up what is no inode yet: no lookup is counted.
-            let is_dot = matches!(entry.name.as_str(), "." | "..");
-            let body = if is_dot || attributes.ino.is_provisional() {
-                Fixed::no_entry()
-            } else {
-                Fixed::entry(&entry.entry)
+            let body = match entry.detail {
+                EntryDetail::Attributes => Fixed::entry(&entry.entry),
+                // No lookup is counted.
+                EntryDetail::Kind | EntryDetail::KindUnlessLink => Fixed::no_entry(),
             };
             self.bytes.extend_from_slice(body.as_bytes());
         }
-        let kind = match attributes.kind {
-            // It may turn out to be a symbolic link.
-            FileKind::File if attributes.ino.is_of_unknown_kind() => libc::DT_UNKNOWN,
-            FileKind::File => libc::DT_REG,
-            FileKind::Directory => libc::DT_DIR,
-            FileKind::SymbolicLink => libc::DT_LNK,
+        let kind = match (attributes.kind, entry.detail) {
+            (FileKind::Directory, _) => libc::DT_DIR,
+            (_, EntryDetail::KindUnlessLink) => libc::DT_UNKNOWN,
+            (FileKind::File, _) => libc::DT_REG,
+            (FileKind::SymbolicLink, _) => libc::DT_LNK,
         };
         self.bytes
             .extend_from_slice(&attributes.ino.0.to_ne_bytes());
@@ -104,10 +101,16 @@ mod tests {
             attributes,
             ttl: Duration::from_secs(1),
         };
+        let is_dot = matches!(name, "." | "..");
         DirectoryEntry {
             name: name.to_owned(),
             next_offset,
             entry,
+            detail: if is_dot {
+                EntryDetail::Kind
+            } else {
+                EntryDetail::Attributes
+            },
         }
     }
 

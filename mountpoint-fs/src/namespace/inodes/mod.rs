@@ -7,6 +7,7 @@ mod changes;
 pub(super) mod eviction;
 mod inode;
 mod packed_version;
+mod reserved;
 mod sharded_table;
 pub(super) mod table;
 mod writers;

@@ -111,7 +111,7 @@ impl InodeTable {
     }
 
     /// Whether the allocator holds the memory of [`TRIM_DROPPED_MIN`] inodes that were dropped since this said so last.
-    pub(super) fn has_dropped_many(&self) -> bool {
+    pub(in crate::namespace) fn has_dropped_many(&self) -> bool {
         let mut table = self.table.lock();
         let has_dropped_many = table.dropped - table.trimmed >= TRIM_DROPPED_MIN;
         if has_dropped_many {

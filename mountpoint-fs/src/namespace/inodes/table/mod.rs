@@ -15,6 +15,7 @@ use crate::namespace::change::being_written;
 use crate::namespace::inodes::changes::Kept;
 use crate::namespace::inodes::eviction::Eviction;
 use crate::namespace::inodes::inode::{Body, Inode, Moment, Observed};
+use crate::namespace::inodes::reserved::Reserved;
 use crate::namespace::inodes::sharded_table::Shards;
 use crate::namespace::inodes::writers::Writing;
 use crate::namespace::namespace::replaced;
@@ -42,6 +43,8 @@ pub(in crate::namespace) struct Table {
     names: Shards<InodeNo>,
     hasher: RandomState,
     last: InodeNo,
+    /// Numbers of names that were listed and are no inode yet.
+    reserved: Reserved,
     /// Directories that are there although no key says so; see `table_changes`.
     pub(in crate::namespace) kept: Kept,
     /// What objects say of themselves, where they are asked.
@@ -92,6 +95,7 @@ impl InodeTable {
             names: Shards::new(),
             hasher: RandomState::new(),
             last: InodeNo::ROOT,
+            reserved: Reserved::default(),
             kept: Kept::default(),
             posix: Shards::new(),
             writing: HashMap::new(),
@@ -353,6 +357,29 @@ impl InodeTable {
         }
     }
 
+    /// The number of the inode that `name` in `directory` is, or will be when it is looked up: `found` is what it is, by
+    /// asking at `asked`.
+    pub(in crate::namespace) fn preview(
+        &self,
+        directory: InodeNo,
+        name: &str,
+        found: &Found,
+        asked: Moment,
+    ) -> InodeNo {
+        let mut table = self.table.lock();
+        let known = table.child(directory, name);
+        if let Some(known) = known.filter(|ino| table.would_stay(*ino, found, asked)) {
+            return known;
+        }
+        let hash = table.hash_of_name(directory, name);
+        if let Some(reserved) = table.reserved.find(hash) {
+            return reserved;
+        }
+        let ino = table.next_number();
+        table.reserved.add(hash, ino);
+        ino
+    }
+
     /// Inodes besides the root.
     pub(in crate::namespace) fn len(&self) -> usize {
         self.table.lock().len()
@@ -451,6 +478,25 @@ impl Table {
         Some(ino)
     }
 
+    /// Whether `ino` would go on meaning its name after that was `found` to be this by asking at `asked`.
+    fn would_stay(&self, ino: InodeNo, found: &Found, asked: Moment) -> bool {
+        let stays = |inode: &Inode| asked < inode.observed.asked || inode.is_same(found);
+        self.is_written(ino) || self.inode(ino).is_ok_and(stays)
+    }
+
+    /// The number of a new inode that is called `name` in `directory`: the one that was told of it already, if one was.
+    fn number_of_new(&mut self, directory: InodeNo, name: &str) -> InodeNo {
+        let hash = self.hash_of_name(directory, name);
+        let reserved = self.reserved.take(hash);
+        reserved.unwrap_or_else(|| self.next_number())
+    }
+
+    /// A number that no inode had.
+    fn next_number(&mut self) -> InodeNo {
+        self.last = InodeNo(self.last.0 + 1);
+        self.last
+    }
+
     pub(in crate::namespace) fn create(
         &mut self,
         directory: InodeNo,
@@ -458,8 +504,7 @@ impl Table {
         found: &Found,
         observed: Observed,
     ) -> InodeNo {
-        let ino = InodeNo(self.last.0 + 1);
-        self.last = ino;
+        let ino = self.number_of_new(directory, name);
         let replaced = self.child(directory, name);
         if let Some(replaced) = replaced {
             self.unname(directory, name, replaced);

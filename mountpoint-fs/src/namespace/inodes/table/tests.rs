@@ -57,6 +57,33 @@ fn keys_are_built_from_the_names_of_the_parents() {
 }
 
 #[test]
+fn what_is_listed_has_the_number_that_it_gets() {
+    let table = InodeTable::new(String::new());
+    let preview =
+        |name: &str, etag: &str, at| table.preview(ROOT, name, &file(etag), seen(at).asked);
+    let (a, b) = (preview("a", "1", 1), preview("b", "1", 1));
+    assert_ne!(a, b);
+    assert_eq!(preview("a", "1", 2), a);
+    assert_eq!(table.len(), 0, "no inode is made");
+    // In whatever order they are looked up.
+    assert_eq!(admit(&table, ROOT, "b", &file("1"), 3), b);
+    assert_eq!(admit(&table, ROOT, "a", &file("1"), 3), a);
+    assert_eq!(preview("a", "1", 4), a);
+    // An older listing says nothing of what is known.
+    assert_eq!(preview("a", "0", 2), a);
+    // What was replaced is another inode.
+    let replaced = preview("a", "2", 4);
+    assert!(replaced > b);
+    assert_eq!(admit(&table, ROOT, "a", &file("2"), 5), replaced);
+    // A number that was taken is not used twice.
+    table.forget(b, 1);
+    assert!(preview("b", "1", 6) > replaced);
+    let d = table.preview(ROOT, "d", &Found::Directory, seen(6).asked);
+    let made = table.make_directory(ROOT, "d", seen(7), false);
+    assert_eq!(made.unwrap(), d);
+}
+
+#[test]
 fn an_older_answer_changes_nothing() {
     let table = InodeTable::new(String::new());
     let new = admit(&table, ROOT, "a", &file("2"), 5);
