@@ -11,7 +11,7 @@ APT_BUILD := ca-certificates gcc libc6-dev cmake clang libclang-dev pkg-config f
 APT_TEST := $(APT_BUILD) attr python3 iproute2 procps git rsync
 # Programs that the tests have write into a mount.
 APT_PROGRAMS := ed patch vim-tiny python3-h5py python3-packaging python3-pandas python3-torch python3-venv unzip
-WHEELS := pyarrow==25.0.1 safetensors==0.6.2
+WHEELS := pyarrow==25.0.1 safetensors==0.8.0
 # More of them, for `make test-more-programs` alone.
 APT_MORE_PROGRAMS := imagemagick python3-venv rsync $(if $(shell command -v npm),,npm)
 MORE_WHEELS := datasets==5.2.0 duckdb==2.0.0 imageio-ffmpeg==0.8.1 polars==2.1.0 pyarrow==26.0.1 tensorboard==2.21.0 \

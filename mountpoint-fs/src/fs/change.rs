@@ -4,11 +4,14 @@
 //! while it waits may have changed the bucket; the names are then looked up again.
 
 use std::ffi::OsStr;
+use std::pin::pin;
 
+use futures::future::{Either, select};
 use mountpoint_client::types::{ETag, ObjectHeaders};
 
 use super::FileSystem;
 use super::permission::{Change, permit};
+use crate::handle::Opener;
 use crate::mutate::{Removal, Target};
 use crate::namespace::{Found, NameChange, Version};
 use crate::operation::{Entry, FileKind, FsError, InodeNo, PosixAttributes, RenameMode, Stop};
@@ -118,9 +121,22 @@ impl FileSystem {
         mode: RenameMode,
         stop: &Stop,
     ) -> Result<(), FsError> {
+        self.rename_for(from, to, mode, stop, Opener::UNSEEN).await
+    }
+
+    /// As [`Self::rename`], for `process`: a file that it is writing itself is stored first.
+    pub async fn rename_for(
+        &self,
+        from: (InodeNo, &OsStr),
+        to: (InodeNo, &OsStr),
+        mode: RenameMode,
+        stop: &Stop,
+        process: Opener,
+    ) -> Result<(), FsError> {
         permit(&self.write, Change::Rename)?;
         self.finish_closed_name(from.0, from.1).await?;
         self.finish_closed_name(to.0, to.1).await?;
+        self.store_own(from, process, stop).await?;
         // Taken before the check for writers: no writer begins there from now on.
         let _taken = self.namespace.taken_by_rename(from, to, stop).await?;
         let from = self.namespace.change_in_motion(from.0, from.1)?;
@@ -142,6 +158,29 @@ impl FileSystem {
         match self.namespace.written_child(directory, name) {
             Some(ino) => self.finish_closed(ino).await,
             None => Ok(()),
+        }
+    }
+
+    /// Stores the file of this name as a close does, if `process` itself has it open for writing.
+    ///
+    /// Some programs rename a file before they close it. A failure leaves what a failed close leaves.
+    async fn store_own(
+        &self,
+        (directory, name): (InodeNo, &OsStr),
+        process: Opener,
+        stop: &Stop,
+    ) -> Result<(), FsError> {
+        let written = self.namespace.written_child(directory, name);
+        let open = written.and_then(|ino| self.writer(ino));
+        let Some(open) = open.filter(|open| open.was_opened_by(process)) else {
+            return Ok(());
+        };
+        open.synchronised();
+        let (stored, asked) = (pin!(open.writer.finish()), pin!(stop.asked()));
+        stop.check()?;
+        match select(stored, asked).await {
+            Either::Left((stored, _)) => stored.map(drop),
+            Either::Right(_) => Err(FsError::Interrupted),
         }
     }
 

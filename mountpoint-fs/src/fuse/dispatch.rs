@@ -131,7 +131,7 @@ impl Dispatcher {
                     .map_or(Answer::Nothing, |errno| Answer::Now(Reply::Failed(errno)));
             }
             Operation::Mutate(mutation) => {
-                return self.mutate(ino, mutation);
+                return self.mutate((ino, header.pid), mutation);
             }
             _ => {}
         }

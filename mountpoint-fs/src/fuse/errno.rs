@@ -126,8 +126,13 @@ impl fmt::Display for Step {
 /// on is a warning.
 pub(super) fn level(step: Step, error: &FsError) -> Level {
     match error {
-        // The file was replaced while it was read. Elsewhere Linux looks the name up again, and nobody notices.
-        FsError::Stale(_) if step == Step::Read => Level::WARN,
+        // The file was replaced, or lost its name, while it was read or written. Elsewhere Linux looks the name up again, and
+        // nobody notices.
+        FsError::Stale(_)
+            if matches!(step, Step::Read | Step::Write | Step::Flush | Step::Sync) =>
+        {
+            Level::WARN
+        }
         FsError::NotPermitted(_) if step == Step::TryOpen => Level::DEBUG,
         FsError::Unsupported(_) if step == Step::SetExtendedAttribute => Level::WARN,
         FsError::NotFound
@@ -225,6 +230,7 @@ mod tests {
         check(&FsError::Denied("k".into()), Errno::EACCES, Level::WARN);
         assert_eq!(errno(&FsError::ReadOnly, Access::ReadWrite), Errno::EPERM);
         assert_eq!(level(Step::Open, &FsError::Stale("k".into())), Level::DEBUG);
+        assert_eq!(level(Step::Write, &FsError::Stale("k".into())), Level::WARN);
     }
 
     #[test]

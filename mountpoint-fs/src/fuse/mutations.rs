@@ -10,12 +10,18 @@ use super::parked::{OnSignal, PendingReply};
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::wire::{AllocateRequest, CopyRangeRequest, Fixed, Mutation};
+use crate::fuse::proc::opener;
+use crate::handle::Opener;
 use crate::operation::{HandleNo, InodeNo, RenameMode, SetMode, Stop};
 
 impl Dispatcher {
-    /// The operation that `mutation` of `ino` asks for; the refusal where there is none.
+    /// The operation that `mutation` of `ino` by `thread` asks for; the refusal where there is none.
     #[expect(clippy::too_many_lines, reason = "one arm for each kind of request")]
-    pub(super) fn mutate(self: &Arc<Self>, ino: InodeNo, mutation: &Mutation<'_>) -> Answer {
+    pub(super) fn mutate(
+        self: &Arc<Self>,
+        (ino, thread): (InodeNo, u32),
+        mutation: &Mutation<'_>,
+    ) -> Answer {
         let this = Arc::clone(self);
         let pending: PendingReply = match *mutation {
             Mutation::Unlink { name } => {
@@ -59,7 +65,8 @@ impl Dispatcher {
             } => {
                 let to = (InodeNo(new_directory), new_name);
                 let stop = Stop::default();
-                let pending = this.rename((ino, name), to, mode, stop.clone());
+                let process = opener(thread);
+                let pending = this.rename((ino, name), to, mode, stop.clone(), process);
                 return Answer::Later(pending, OnSignal::Ask(stop));
             }
             Mutation::SetAttributes(change) => Box::pin(async move {
@@ -145,12 +152,14 @@ impl Dispatcher {
         to: (InodeNo, &OsStr),
         mode: RenameMode,
         stop: Stop,
+        process: Opener,
     ) -> PendingReply {
         let (ino, name) = (from.0, from.1.to_owned());
         let (directory, new_name) = (to.0, to.1.to_owned());
         Box::pin(async move {
             let (from, to) = ((ino, name.as_os_str()), (directory, new_name.as_os_str()));
-            let result = self.fs.rename(from, to, mode, &stop).await;
+            let renaming = self.fs.rename_for(from, to, mode, &stop, process);
+            let result = renaming.await;
             self.reply(Step::Rename, from, result, |()| Reply::Done)
         })
     }

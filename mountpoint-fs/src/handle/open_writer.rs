@@ -112,19 +112,25 @@ impl OpenWriter {
         }
     }
 
+    /// Whether `process` has opened it.
+    ///
+    /// Two invisible processes may differ, so an invisible one has opened nothing.
+    #[must_use]
+    pub fn was_opened_by(&self, process: Opener) -> bool {
+        process != Opener::UNSEEN && process == self.opener
+    }
+
     /// Adds a handle for an `opener` that opens the file twice, as pandas does.
     ///
     /// Before the first write that is allowed: both handles then write the same bytes. `false` if
-    /// another process opens the file, or if written bytes could be lost. Two invisible processes
-    /// may differ, so an invisible opener never shares.
+    /// another process opens the file, or if written bytes could be lost.
     #[must_use]
     pub fn share(&self, opener: Opener) -> bool {
         let is_blank = !self.was_written.load(Ordering::Acquire)
             && self.writer.progress().size() == 0
             && self.writer.failure().is_none();
         let one_more = |handles: u32| (handles > 0).then_some(handles + 1);
-        opener != Opener::UNSEEN
-            && opener == self.opener
+        self.was_opened_by(opener)
             && is_blank
             && self
                 .handles

@@ -440,8 +440,9 @@ impl Namespace {
         Ok(self.entry(admitted.ino, &admitted.found, ttl))
     }
 
-    /// An entry of `page` for a reply that carries no attributes. The number is that of the inode, or the one that it will have
-    /// when the name is looked up.
+    /// An entry of `page` for a reply that carries no attributes.
+    ///
+    /// Its number is that of the inode, or the one that the inode gets with the first lookup.
     #[must_use]
     pub fn preview(&self, directory: InodeNo, listed: &Listed, page: &Page) -> Entry {
         let Listed { name, found, .. } = listed;
@@ -474,7 +475,7 @@ impl Namespace {
         self.table.surplus(self.config.inodes_max)
     }
 
-    /// Whether so many inodes were dropped since this said so last that their memory is worth giving back.
+    /// Whether many inodes were dropped since this was last true: their memory is worth a trim.
     #[must_use]
     pub fn has_dropped_many(&self) -> bool {
         self.table.has_dropped_many()

@@ -1,10 +1,13 @@
 //! Removing, making directories and renaming, with everyday tools on real mounts.
 
+use std::fs::File;
+use std::io::Write as _;
+
 use mountpoint_client::testing::server::{Headers, Operation, Server};
 use mountpoint_client::types::{Key, ObjectHeaders, PutCondition, PutRequest};
 use mountpoint_client::{CrtClient, CrtClientOptions, ObjectClient as _};
 
-use crate::harness::{BUCKET, Mounted, mount_s3, put, server, shell, wait_until};
+use crate::harness::{BUCKET, Mounted, mount_s3, put, read, server, shell, wait_until};
 use crate::servers::{self, Program};
 
 const ALL: [&str; 3] = ["--allow-delete", "--allow-overwrite", "--allow-rename"];
@@ -226,6 +229,38 @@ fn mv_moves_files_and_directories_on_the_server() {
     assert!(keys(&server).is_empty(), "{:?}", keys(&server).first());
 }
 
+/// As Rust's `tempfile` does with `persist`, and safetensors from 0.8 on.
+#[test]
+fn a_process_renames_a_file_before_it_closes_it() {
+    let server = server();
+    put(&server, "old", "old");
+    let mounted = Mounted::new(&server, &ALL);
+    let mut file = File::create_new(mounted.join("new.tmp")).unwrap();
+    file.set_len(5).unwrap();
+    file.write_all(b"bytes").unwrap();
+    // It is another process.
+    shell(mounted.path(), "! mv -T new.tmp moved 2>/dev/null");
+    std::fs::rename(mounted.join("new.tmp"), mounted.join("old")).unwrap();
+    assert_eq!(keys(&server), ["old"]);
+    assert_eq!(read(&mounted.join("old")), b"bytes");
+    file.sync_all().unwrap();
+    nix::unistd::close(file).unwrap();
+    // What would go to the old name is refused, and told.
+    let mut file = File::create_new(mounted.join("log")).unwrap();
+    file.write_all(b"one").unwrap();
+    std::fs::rename(mounted.join("log"), mounted.join("log.1")).unwrap();
+    let refused = file.write_all(b"two").unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::ESTALE));
+    assert!(
+        mounted
+            .log()
+            .contains("log was renamed, removed or replaced since it was stored")
+    );
+    assert_eq!(nix::unistd::close(file), Err(nix::errno::Errno::ESTALE));
+    assert_eq!(keys(&server), ["log.1", "old"]);
+    assert_eq!(read(&mounted.join("log.1")), b"one");
+}
+
 #[test]
 fn a_directory_bucket_renames_natively() {
     const EXPRESS: &str = "moved--usw2-az1--x-s3";
@@ -264,7 +299,7 @@ fn touch_and_truncate_are_done_by_the_server() {
     let expected = mountpoint_client::testing::server::synthetic_bytes(7, 0..11_000_000);
     let object = server.store().object(BUCKET, "f").unwrap();
     assert!(object.bytes() == expected, "the first 11 MB stay");
-    assert!(crate::harness::read(&mounted.join("f")) == expected);
+    assert!(read(&mounted.join("f")) == expected);
     nix::unistd::truncate(&mounted.join("f"), 0).unwrap();
     shell(mounted.path(), "test ! -s f");
     assert_eq!(server.store().object(BUCKET, "f").unwrap().size(), 0);

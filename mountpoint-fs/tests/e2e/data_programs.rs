@@ -66,8 +66,7 @@ fn tables_are_written_and_read() {
 }
 
 const TENSORS: &str = "
-import numpy as np, os, safetensors.numpy, torch
-from safetensors.torch import load_file, save_file
+import numpy as np, os, torch
 weights = {f'layer{i}': torch.randn(1000, 1000) for i in range(8)}
 def same(read):
     assert read.keys() == weights.keys() and all(torch.equal(read[name], weights[name]) for name in weights)
@@ -81,10 +80,7 @@ model.load_state_dict(torch.load('model.pt'))
 torch.jit.script(model).save('script.pt')
 x = torch.randn(5, 100)
 assert torch.equal(torch.jit.load('script.pt')(x), model(x))
-save_file(weights, 'weights.safetensors'); same(load_file('weights.safetensors'))
 array = np.random.rand(500, 500)
-safetensors.numpy.save_file({'a': array}, 'array.safetensors')
-assert np.array_equal(safetensors.numpy.load_file('array.safetensors')['a'], array)
 np.save('array.npy', array)
 assert np.array_equal(np.load('array.npy'), array) and np.array_equal(np.load('array.npy', mmap_mode='r'), array)
 array.tofile('array.bin')
@@ -103,6 +99,35 @@ fn tensors_are_written_and_read() {
     let server = server();
     let mounted = Mounted::new(&server, &[]);
     succeeds(&mounted, TENSORS);
+}
+
+/// It writes a temporary file and renames it over the last one before it closes it.
+const SAFETENSORS: &str = "
+import numpy as np, os, safetensors, safetensors.numpy, torch
+from safetensors.torch import load_file, save_file
+for step in range(2):
+    weights = {f'layer{i}': torch.randn(1000, 1000) for i in range(8)}
+    save_file(weights, 'weights.safetensors', metadata={'step': str(step)})
+    read = load_file('weights.safetensors')
+    assert read.keys() == weights.keys() and all(torch.equal(read[name], weights[name]) for name in weights)
+    with safetensors.safe_open('weights.safetensors', framework='pt') as file:
+        assert file.metadata() == {'step': str(step)}
+        assert torch.equal(file.get_slice('layer3')[10:20], weights['layer3'][10:20])
+array = np.random.rand(500, 500)
+safetensors.numpy.save_file({'a': array}, 'array.safetensors')
+assert np.array_equal(safetensors.numpy.load_file('array.safetensors')['a'], array)
+assert sorted(os.listdir()) == ['array.safetensors', 'weights.safetensors']
+";
+
+#[test]
+fn safetensors_are_written_and_read() {
+    let server = server();
+    let mounted = Mounted::new(&server, &["--allow-rename", "--allow-overwrite"]);
+    succeeds(&mounted, SAFETENSORS);
+    assert_eq!(
+        server.store().keys(BUCKET),
+        ["array.safetensors", "weights.safetensors"]
+    );
 }
 
 /// A checkpoint of 256 MiB, twice renamed over the last one, then written over itself.

@@ -25,6 +25,7 @@ mod renaming;
 mod renaming_directories;
 mod renaming_faults;
 mod renaming_meanwhile;
+mod renaming_open;
 mod share_model;
 mod sibling_prefetch;
 mod threads;

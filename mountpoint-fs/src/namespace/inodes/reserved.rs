@@ -1,9 +1,9 @@
 //! Inode numbers of names that were listed and not looked up yet.
 //!
-//! A reply to READDIR tells the number of each name (`d_ino`), and `stat` is to tell the same one. So the number is
-//! reserved when the name is listed, and is that of the inode which the name becomes. Knows hashes of names only.
+//! A listing tells a number of each name (`d_ino`), and `stat` must tell the same one. So a number is
+//! reserved when its name is listed, and the inode of that name takes it. Knows only hashes of names.
 //!
-//! Invariant: a number is reserved once, and never that of an inode.
+//! Invariant: no number is reserved twice, and no reserved number is an inode's.
 
 use std::mem;
 
@@ -43,8 +43,10 @@ impl Reserved {
     }
 }
 
-/// Numbers of one generation; there are two. A program that reads a directory to its end before it looks at the first name
-/// finds the numbers of the last 65,536 names again. One generation takes 2.2 MB.
+/// Numbers of one generation, of which there are two; each takes 2.2 MB.
+///
+/// A program may read a whole directory before it looks at the first name: the numbers of the last
+/// 65,536 names are still there then.
 const RESERVED_MAX: usize = 65_536;
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub(in crate::namespace) struct Table {
     names: Shards<InodeNo>,
     hasher: RandomState,
     last: InodeNo,
-    /// Numbers of names that were listed and are no inode yet.
+    /// Numbers of names that were listed and have no inode yet.
     reserved: Reserved,
     /// Directories that are there although no key says so; see `table_changes`.
     pub(in crate::namespace) kept: Kept,
@@ -357,8 +357,9 @@ impl InodeTable {
         }
     }
 
-    /// The number of the inode that `name` in `directory` is, or will be when it is looked up: `found` is what it is, by
-    /// asking at `asked`.
+    /// The number that `name` in `directory` has, or gets when it is looked up.
+    ///
+    /// `found` is what a listing, asked for at `asked`, says of the name.
     pub(in crate::namespace) fn preview(
         &self,
         directory: InodeNo,
@@ -478,13 +479,13 @@ impl Table {
         Some(ino)
     }
 
-    /// Whether `ino` would go on meaning its name after that was `found` to be this by asking at `asked`.
+    /// Whether `ino` keeps its name if an answer, asked for at `asked`, says `found` of that name.
     fn would_stay(&self, ino: InodeNo, found: &Found, asked: Moment) -> bool {
         let stays = |inode: &Inode| asked < inode.observed.asked || inode.is_same(found);
         self.is_written(ino) || self.inode(ino).is_ok_and(stays)
     }
 
-    /// The number of a new inode that is called `name` in `directory`: the one that was told of it already, if one was.
+    /// The number of a new inode for `name` in `directory`: the listed one, if a listing told one.
     fn number_of_new(&mut self, directory: InodeNo, name: &str) -> InodeNo {
         let hash = self.hash_of_name(directory, name);
         let reserved = self.reserved.take(hash);
