@@ -1,8 +1,9 @@
 //! Allocations of a file that is written, and the memory that its data takes.
 //!
-//! The file system in this process, over a bucket in memory: a file is made, written, closed and stored by this thread, so
-//! all allocations meanwhile are the file's, with those of the simulated bucket for itself and its copy. Buffers above 64 KiB
-//! are mapped and not allocated; they are seen in the memory that is held for data.
+//! The file system in this process, over a bucket in memory: a file is made, written, closed and
+//! stored by this thread, so all allocations meanwhile are the file's, with those of the simulated
+//! bucket for itself and its copy. Buffers above 64 KiB are mapped and not allocated; they are seen
+//! in the memory that is held for data.
 
 use std::ffi::OsStr;
 use std::io::{self, Write as _};

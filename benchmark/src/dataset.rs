@@ -1,5 +1,5 @@
-//! The objects that the workloads read. Their content is synthetic: it costs the server no memory and can
-//! be checked at any offset.
+//! The objects that the workloads read. Their content is synthetic: it costs the server no memory
+//! and can be checked at any offset.
 
 use mountpoint_client::testing::server::synthetic_bytes;
 
@@ -99,7 +99,8 @@ pub(crate) struct Dataset {
     pub(crate) archives: FileSet,
     /// Weights of a model, in shards.
     pub(crate) tensors: FileSet,
-    /// Files that are listed or walked where each request takes time: fewer, so that slow peers end.
+    /// Files that are listed or walked where each request takes time: fewer, so that slow peers
+    /// end.
     pub(crate) listed_far: FileSet,
     pub(crate) tree_far: FileSet,
     /// Files that workloads write. The bucket holds none of them.
@@ -108,7 +109,8 @@ pub(crate) struct Dataset {
     pub(crate) written_small: FileSet,
     pub(crate) written_tree: FileSet,
     pub(crate) written_checkpoint: FileSet,
-    /// The checkpoint that PyTorch loads: not synthetic, stored only for its workload. The size is that of its tensors.
+    /// The checkpoint that PyTorch loads: not synthetic, stored only for its workload. The size is
+    /// that of its tensors.
     pub(crate) checkpoint: FileSet,
 }
 

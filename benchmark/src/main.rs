@@ -63,9 +63,9 @@ struct Settings {
     /// The product's binary
     #[arg(long, value_name = "PROGRAM")]
     mount_s3: Option<PathBuf>,
-    /// A peer: mountpoint-s3, rclone, s3fs, geesefs, goofys or mount-s3, found in PATH unless a program is
-    /// given, with variables before and arguments behind it: `mount-s3:x=A=1 ./mount-s3 --read-mode direct`;
-    /// ratios are to the first
+    /// A peer: mountpoint-s3, rclone, s3fs, geesefs, goofys or mount-s3, found in PATH unless a
+    /// program is given, with variables before and arguments behind it: `mount-s3:x=A=1 ./mount-s3
+    /// --read-mode direct`; ratios are to the first
     #[arg(long = "peer", value_name = "NAME[:MARK][=PROGRAM]")]
     peers: Vec<String>,
     /// Also every peer that PATH holds
@@ -100,8 +100,8 @@ struct Settings {
     /// The program that draws charts as PNG (benchmark/render); without it there are SVG files only
     #[arg(long, value_name = "PROGRAM")]
     render: Option<PathBuf>,
-    /// Also what the mounts' CPU time goes into (with perf, from Debian's linux-perf); with --document its
-    /// chart alone is replaced
+    /// Also what the mounts' CPU time goes into (with perf, from Debian's linux-perf); with
+    /// --document its chart alone is replaced
     #[arg(long)]
     profile: bool,
     /// Also replace the rows of what was measured in the tables of this document

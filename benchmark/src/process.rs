@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// `USER_HZ`: the unit of times in `/proc/PID/stat`, the same on every architecture that Linux has today.
+/// `USER_HZ`: the unit of times in `/proc/PID/stat`, the same on every architecture that Linux has
+/// today.
 const TICKS_PER_SECOND: u32 = 100;
 
 /// CPU time of all threads of a process, user and system.
@@ -39,7 +40,8 @@ enum Children {
 fn parse_cpu_time(stat: &str, children: Children) -> Option<Duration> {
     // The command's name may hold spaces and brackets; the numbers follow its last bracket.
     let (_, numbers) = stat.rsplit_once(')')?;
-    // Fields 14 to 17 of the line, of which two are before the bracket: utime, stime, cutime, cstime.
+    // Fields 14 to 17 of the line, of which two are before the bracket: utime, stime, cutime,
+    // cstime.
     let count = if children == Children::Included { 4 } else { 2 };
     let times: Vec<u64> = numbers
         .split_whitespace()

@@ -1,4 +1,5 @@
-//! Puts a local file into the bucket. A process of its own, because it needs the environment of a mount.
+//! Puts a local file into the bucket. A process of its own, because it needs the environment of a
+//! mount.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! Our own client to the server of a run: for the limit that it sets, and for objects that are stored and checked.
+//! Our own client to the server of a run: for the limit that it sets, and for objects that are
+//! stored and checked.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use mountpoint_fs::mount::{Environment, MountConfig};
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
-/// The client with its runtime. Dropped in the order of its fields: callbacks need the runtime to the last.
+/// The client with its runtime. Dropped in the order of its fields: callbacks need the runtime to
+/// the last.
 #[derive(Debug)]
 pub(crate) struct StoreClient {
     pub(crate) client: Arc<dyn ObjectClient>,

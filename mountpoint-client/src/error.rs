@@ -12,9 +12,11 @@ pub enum ErrorKind {
     NoSuchBucket,
     /// The multipart upload does not exist (any more).
     NoSuchUpload,
-    /// A condition did not hold: the object is another version than the one asked for, or exists already.
+    /// A condition did not hold: the object is another version than the one asked for, or exists
+    /// already.
     PreconditionFailed,
-    /// Bytes were appended to the object as often as S3 allows: a copy of it can be appended to again.
+    /// Bytes were appended to the object as often as S3 allows: a copy of it can be appended to
+    /// again.
     TooManyParts,
     /// The object is archived and has no restored copy.
     Archived,
@@ -28,10 +30,11 @@ pub enum ErrorKind {
     Unsupported,
     /// The request was wrong: other 4xx.
     InvalidRequest,
-    /// The server's answer was wrong: wrong length, missing ETag, a range that was not asked for, broken XML.
+    /// The server's answer was wrong: wrong length, missing ETag, a range that was not asked for,
+    /// broken XML.
     InvalidResponse,
-    /// Another request for the object was in flight, and still was after every retry: 409 `ConditionalRequestConflict`.
-    /// Who was first is not decided by that.
+    /// Another request for the object was in flight, and still was after every retry: 409
+    /// `ConditionalRequestConflict`. Who was first is not decided by that.
     Conflict,
     /// The server said to slow down, and still did after every retry.
     Throttled,
@@ -63,14 +66,14 @@ pub struct ClientError {
     pub message: String,
     /// HTTP status of the answer, if there was one.
     pub status: Option<u16>,
-    /// An earlier attempt was not answered, or by an error that does not prove the contrary: the server may have done what
-    /// was asked, and that may be why it refuses now.
+    /// An earlier attempt was not answered, or by an error that does not prove the contrary: the
+    /// server may have done what was asked, and that may be why it refuses now.
     pub answer_was_lost: bool,
-    /// An earlier attempt was answered with 409 `ConditionalRequestConflict`: S3 may have dropped the upload that the
-    /// request was to complete.
+    /// An earlier attempt was answered with 409 `ConditionalRequestConflict`: S3 may have dropped
+    /// the upload that the request was to complete.
     pub met_conflict: bool,
-    /// When the request was first sent, by the server's clock, where a proxy or a gateway may have sent it twice: the refusal
-    /// may be of the second one, and the first one the reason.
+    /// When the request was first sent, by the server's clock, where a proxy or a gateway may have
+    /// sent it twice: the refusal may be of the second one, and the first one the reason.
     pub maybe_twice_since: Option<SystemTime>,
 }
 

@@ -1,8 +1,9 @@
 //! The S3 client of Mountpoint.
 //!
-//! One object-safe trait, [`ObjectClient`], and two implementations of it: [`CrtClient`] talks to S3 and
-//! S3-compatible servers, [`SimClient`] is a bucket in memory with seeded latency and faults. Both pass one
-//! [`contract`](testing::contract) suite, and so does `CrtClient` against the embedded [server](testing).
+//! One object-safe trait, [`ObjectClient`], and two implementations of it: [`CrtClient`] talks to
+//! S3 and S3-compatible servers, [`SimClient`] is a bucket in memory with seeded latency and
+//! faults. Both pass one [`contract`](testing::contract) suite, and so does `CrtClient` against the
+//! embedded [server](testing).
 //!
 //! This crate knows keys, ranges and ETags; it knows no inode, no file and no kernel.
 

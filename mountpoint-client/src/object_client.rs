@@ -1,7 +1,8 @@
 //! The one door to an object store.
 //!
-//! Object-safe: the file system holds an `Arc<dyn ObjectClient>` and has no client type parameter. A client
-//! is bound to one bucket. Implementations retry what may be retried; an error that comes out is final.
+//! Object-safe: the file system holds an `Arc<dyn ObjectClient>` and has no client type parameter.
+//! A client is bound to one bucket. Implementations retry what may be retried; an error that comes
+//! out is final.
 
 use std::fmt;
 use std::future::Future;
@@ -22,10 +23,12 @@ pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T, ClientError>> + Send
 
 /// Told of a GET's progress, on a thread of the client. Neither method may block or panic.
 pub trait GetObserver: Send + Sync {
-    /// More bytes of the block are valid than before. Not called for the last bytes if `finished` follows at once.
+    /// More bytes of the block are valid than before. Not called for the last bytes if `finished`
+    /// follows at once.
     fn progressed(&self);
 
-    /// It is sent over this network interface; called before the first byte, and again for each further attempt.
+    /// It is sent over this network interface; called before the first byte, and again for each
+    /// further attempt.
     fn sent_over(&self, _interface: usize) {}
 
     /// Whether an attempt that failed is worth another. If not, the GET ends with the failure.
@@ -33,8 +36,8 @@ pub trait GetObserver: Send + Sync {
         true
     }
 
-    /// Exactly once, last. After `Ok` the whole block is valid; after `Err` the bytes that became valid stay
-    /// valid (they come from the version asked for) and no more will follow.
+    /// Exactly once, last. After `Ok` the whole block is valid; after `Err` the bytes that became
+    /// valid stay valid (they come from the version asked for) and no more will follow.
     fn finished(&self, outcome: Result<GetOutput, ClientError>);
 }
 
@@ -65,11 +68,13 @@ impl fmt::Debug for GetHandle {
 
 /// A bucket.
 pub trait ObjectClient: Send + Sync + fmt::Debug {
-    /// One range into one block: `into.capacity()` equals the range's length. Starts at once and never blocks.
+    /// One range into one block: `into.capacity()` equals the range's length. Starts at once and
+    /// never blocks.
     ///
-    /// Bytes are published in the block as they arrive, in order, and only once it is known that they come from
-    /// the version of `if_match`. A retry continues behind the bytes that are valid already. Those of a small object that
-    /// is asked for as a whole are published together, once they were compared with its checksum.
+    /// Bytes are published in the block as they arrive, in order, and only once it is known that
+    /// they come from the version of `if_match`. A retry continues behind the bytes that are valid
+    /// already. Those of a small object that is asked for as a whole are published together, once
+    /// they were compared with its checksum.
     fn get(
         &self,
         request: GetRequest,
@@ -90,8 +95,8 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     /// HeadObject.
     fn head(&self, key: &Key) -> Pending<ObjectInfo>;
 
-    /// The first bytes of an object whose size nobody knows, at most `len_max` of them and at least one: GetObject,
-    /// which tells what HeadObject would. They are copied, so not for many.
+    /// The first bytes of an object whose size nobody knows, at most `len_max` of them and at least
+    /// one: GetObject, which tells what HeadObject would. They are copied, so not for many.
     fn front(&self, key: &Key, len_max: u32) -> Pending<Front>;
 
     /// HeadObject, with all that it says.
@@ -100,7 +105,8 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     /// One page of ListObjectsV2.
     fn list(&self, request: ListRequest) -> Pending<ListOutput>;
 
-    /// Whether listings are in the order of keys and can begin behind a key. Not on directory buckets.
+    /// Whether listings are in the order of keys and can begin behind a key. Not on directory
+    /// buckets.
     fn lists_in_order(&self) -> bool;
 
     /// HeadBucket.
@@ -112,9 +118,10 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     /// Whether bytes can be appended to objects: on directory buckets.
     fn appends(&self) -> bool;
 
-    /// PutObject behind the end of an object, which carries what it carried before: directory buckets only, elsewhere
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) **without a request**, because a server that ignores
-    /// the offset would put the bytes in the place of the object.
+    /// PutObject behind the end of an object, which carries what it carried before: directory
+    /// buckets only, elsewhere [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) **without
+    /// a request**, because a server that ignores the offset would put the bytes in the place of
+    /// the object.
     fn append(&self, request: AppendRequest) -> Pending<PutOutput>;
 
     /// CreateMultipartUpload.
@@ -163,8 +170,8 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
     /// DeleteObject. Deleting what is not there succeeds. With `if_match`, only that version.
     fn delete(&self, key: &Key, if_match: Option<ETag>) -> Pending<()>;
 
-    /// DeleteObjects, at most 1000 objects, each only in the version that it names. Returns those that are still there; a
-    /// server may ignore the versions.
+    /// DeleteObjects, at most 1000 objects, each only in the version that it names. Returns those
+    /// that are still there; a server may ignore the versions.
     fn delete_many(&self, objects: Vec<(Key, Option<ETag>)>) -> Pending<Vec<DeleteFailure>>;
 
     /// CopyObject within the bucket.
@@ -176,8 +183,9 @@ pub trait ObjectClient: Send + Sync + fmt::Debug {
         headers: CopyHeaders,
     ) -> Pending<PutOutput>;
 
-    /// RenameObject: directory buckets only, elsewhere [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
-    /// **without a request**, because a server that ignores `?renameObject` would empty the destination.
+    /// RenameObject: directory buckets only, elsewhere
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) **without a request**, because a
+    /// server that ignores `?renameObject` would empty the destination.
     fn rename(&self, source: &Key, destination: &Key, condition: PutCondition) -> Pending<()>;
 
     /// CreateSession: credentials for a directory bucket.

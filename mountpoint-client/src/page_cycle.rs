@@ -1,9 +1,10 @@
 //! Proof that a listing of many pages repeats itself, without keeping its pages.
 //!
-//! Brent's cycle search: each page is compared with one earlier page, which is replaced at every power of two. A
-//! listing whose pages repeat with any period is found after at most a few periods.
+//! Brent's cycle search: each page is compared with one earlier page, which is replaced at every
+//! power of two. A listing whose pages repeat with any period is found after at most a few periods.
 //!
-//! Pure. Knows nothing of what identifies a page: a continuation token, or the names that are in it.
+//! Pure. Knows nothing of what identifies a page: a continuation token, or the names that are in
+//! it.
 
 /// Finds out that pages come again. Feed it every page of one listing, in order.
 #[derive(Clone, Debug)]
@@ -25,7 +26,8 @@ impl<T> Default for PageCycle<T> {
 }
 
 impl<T: PartialEq + Clone> PageCycle<T> {
-    /// Whether `page` was seen before, as far as this can tell yet. A page that repeats is not counted.
+    /// Whether `page` was seen before, as far as this can tell yet. A page that repeats is not
+    /// counted.
     pub fn repeats(&mut self, page: &T) -> bool {
         if self.compared_with.as_ref() == Some(page) {
             return true;
@@ -43,7 +45,8 @@ impl<T: PartialEq + Clone> PageCycle<T> {
 mod tests {
     use super::*;
 
-    /// Pages until the listing is known to repeat, which has `lead` pages first and then `period` for ever.
+    /// Pages until the listing is known to repeat, which has `lead` pages first and then `period`
+    /// for ever.
     fn pages_until_found(lead: u64, period: u64) -> u64 {
         let mut cycle = PageCycle::default();
         let page = |n: u64| {

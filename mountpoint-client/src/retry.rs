@@ -1,11 +1,14 @@
-//! When to send a failed request again, and how fast to send requests to a server that says to slow down.
+//! When to send a failed request again, and how fast to send requests to a server that says to slow
+//! down.
 //!
-//! Pure: values in, values out; no clock, no randomness of its own, no request. `CrtClient` asks it and acts.
+//! Pure: values in, values out; no clock, no randomness of its own, no request. `CrtClient` asks it
+//! and acts.
 //!
-//! Invariant: a request makes at most `attempts_max` attempts, waits at most [`WAIT_MAX`] between two of them,
-//! and none begins later than `deadline` after the first began or bytes last arrived, or `silence_max` after anything moved. While a server that was there is
-//! away, time counts instead of attempts: they cost nothing, and whoever waits is to hear of its return at once. So it does
-//! while another request for the same object is in flight: that ends by itself.
+//! Invariant: a request makes at most `attempts_max` attempts, waits at most [`WAIT_MAX`] between
+//! two of them, and none begins later than `deadline` after the first began or bytes last arrived,
+//! or `silence_max` after anything moved. While a server that was there is away, time counts
+//! instead of attempts: they cost nothing, and whoever waits is to hear of its return at once. So
+//! it does while another request for the same object is in flight: that ends by itself.
 
 use std::time::Duration;
 
@@ -18,7 +21,8 @@ pub struct RetryPolicy {
     pub attempts_max: u32,
     /// No attempt begins later than this after the first.
     pub deadline: Duration,
-    /// No attempt begins when nothing has moved for so long: neither a byte that was sent nor one of an answer.
+    /// No attempt begins when nothing has moved for so long: neither a byte that was sent nor one
+    /// of an answer.
     pub silence_max: Duration,
 }
 
@@ -40,7 +44,8 @@ pub struct FailedAttempt<'a> {
 }
 
 impl RetryPolicy {
-    /// How long to wait before the next attempt, or `None` to give up. `random` is uniform in `0.0..1.0`.
+    /// How long to wait before the next attempt, or `None` to give up. `random` is uniform in
+    /// `0.0..1.0`.
     #[must_use]
     pub fn wait(&self, failed: &FailedAttempt<'_>, random: f64) -> Option<Duration> {
         let (attempts_max, deadline) = self.bounds(failed);
@@ -80,8 +85,9 @@ impl RetryPolicy {
     }
 }
 
-/// Exponential with jitter: half of the step is certain, half is chance. The very first retry of a broken
-/// connection is almost at once, because a server that closed an idle connection is the usual reason.
+/// Exponential with jitter: half of the step is certain, half is chance. The very first retry of a
+/// broken connection is almost at once, because a server that closed an idle connection is the
+/// usual reason.
 fn backoff(kind: &ErrorKind, attempts: u32, random: f64) -> Duration {
     let step = match kind {
         ErrorKind::Throttled => THROTTLED_STEP,
@@ -95,7 +101,8 @@ fn backoff(kind: &ErrorKind, attempts: u32, random: f64) -> Duration {
 
 /// Spaces out the starts of requests while the server says to slow down.
 ///
-/// Additive decrease of the spacing on success, doubling on SlowDown: the mirror image of AIMD on the rate.
+/// Additive decrease of the spacing on success, doubling on SlowDown: the mirror image of AIMD on
+/// the rate.
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
     /// Time between the starts of two requests; zero while the server keeps up.
@@ -117,7 +124,8 @@ impl Pace {
         start - now
     }
 
-    /// The server said to slow down. Many answers at once count as one, since all speak of the same moment.
+    /// The server said to slow down. Many answers at once count as one, since all speak of the same
+    /// moment.
     pub fn throttled(&mut self, now: Duration) {
         if self.spacing.is_zero() || now >= self.grown_at + PACE_GROWTH_GAP {
             self.spacing = (self.spacing * 2).clamp(PACE_SPACING_MIN, PACE_SPACING_MAX);
@@ -139,23 +147,26 @@ impl Pace {
 
 /// Longest wait between two attempts. Longer ones only make a recovered server look broken.
 pub const WAIT_MAX: Duration = Duration::from_secs(5);
-/// Default of [`RetryPolicy::deadline`]: a stuck application should hear of it within a minute or so.
+/// Default of [`RetryPolicy::deadline`]: a stuck application should hear of it within a minute or
+/// so.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
 /// Default of [`RetryPolicy::attempts_max`].
 pub const ATTEMPTS_MAX: u32 = 10;
-/// Where no connection was ever made, a refused one, an unknown host or an untrusted certificate is a mistake in the
-/// settings, and start-up must say so within about five seconds. Later it is an outage, and waiting may help.
+/// Where no connection was ever made, a refused one, an unknown host or an untrusted certificate is
+/// a mistake in the settings, and start-up must say so within about five seconds. Later it is an
+/// outage, and waiting may help.
 pub const UNREACHABLE_ATTEMPTS_MAX: u32 = 4;
 /// See [`UNREACHABLE_ATTEMPTS_MAX`]; counts where connecting is slow to fail.
 pub const UNREACHABLE_DEADLINE: Duration = Duration::from_secs(4);
 
-/// How long a server that was there may be away, for each attempt that a request may make: 20 s by default.
+/// How long a server that was there may be away, for each attempt that a request may make: 20 s by
+/// default.
 pub const AWAY_PER_ATTEMPT: Duration = Duration::from_secs(2);
 /// Longest wait between two attempts to reach it.
 pub const AWAY_WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// How long a request is sent again that meets another one for its object. Longer than a server takes for a small one; what
-/// hangs for longer is not waited for.
+/// How long a request is sent again that meets another one for its object. Longer than a server
+/// takes for a small one; what hangs for longer is not waited for.
 pub const CONFLICT_DEADLINE: Duration = Duration::from_secs(60);
 
 const FIRST_WAIT_MAX: Duration = Duration::from_millis(20);
@@ -164,7 +175,8 @@ const THROTTLED_STEP: Duration = Duration::from_millis(200);
 const UNREACHABLE_STEP: Duration = Duration::from_millis(200);
 
 const PACE_SPACING_MIN: Duration = Duration::from_millis(1);
-/// 100 requests a second: far below what S3 gives one prefix (5,500), and a server that fails at random stays usable.
+/// 100 requests a second: far below what S3 gives one prefix (5,500), and a server that fails at
+/// random stays usable.
 const PACE_SPACING_MAX: Duration = Duration::from_millis(10);
 const PACE_GROWTH_GAP: Duration = Duration::from_millis(200);
 const PACE_RECOVERY: Duration = Duration::from_micros(100);

@@ -1,6 +1,7 @@
 //! The values that go in and out of an [`ObjectClient`](crate::ObjectClient).
 //!
-//! Plain data: parsed once at the edge, so that what holds one of these types need not check it again.
+//! Plain data: parsed once at the edge, so that what holds one of these types need not check it
+//! again.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,8 +19,8 @@ impl Key {
     /// Longest key that S3 stores, in bytes of UTF-8 (S3 user guide, "Naming Amazon S3 objects").
     pub const LEN_MAX: usize = 1024;
 
-    /// Ends the key of an object that a server lists without an ETag: it cannot be read, because nothing tells its
-    /// versions apart, and no file has a name with a NUL.
+    /// Ends the key of an object that a server lists without an ETag: it cannot be read, because
+    /// nothing tells its versions apart, and no file has a name with a NUL.
     pub const NO_ETAG: &str = "\0no ETag";
 
     /// The key `text`, or `None` if S3 could not store it (empty, or longer than [`Key::LEN_MAX`]).
@@ -34,8 +35,9 @@ impl Key {
         &self.0
     }
 
-    /// What the object lacks whose key this stands for in a listing, if the server does not know it by this one: an ETag
-    /// ([`Key::NO_ETAG`]), or UTF-8 (a NUL and two hexadecimal digits for each byte that is not).
+    /// What the object lacks whose key this stands for in a listing, if the server does not know it
+    /// by this one: an ETag ([`Key::NO_ETAG`]), or UTF-8 (a NUL and two hexadecimal digits for each
+    /// byte that is not).
     #[must_use]
     pub fn why_made_up(&self) -> Option<&'static str> {
         let is_byte = |text: &str| match text.as_bytes() {
@@ -84,7 +86,8 @@ impl ETag {
         &self.0
     }
 
-    /// The same with quotes around it, which some servers leave out of listings and want in a condition.
+    /// The same with quotes around it, which some servers leave out of listings and want in a
+    /// condition.
     #[must_use]
     pub fn quoted(&self) -> Self {
         if self.0.ends_with('"') {
@@ -94,8 +97,8 @@ impl ETag {
         }
     }
 
-    /// Whether both name the same version: quotes are ignored, because some servers leave them out of
-    /// XML listings and put them into headers.
+    /// Whether both name the same version: quotes are ignored, because some servers leave them out
+    /// of XML listings and put them into headers.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.0.trim_matches('"') == other.0.trim_matches('"')
@@ -109,15 +112,17 @@ impl ETag {
         count.parse().ok().filter(|_| is_digest)
     }
 
-    /// The tag of the object that an upload makes of parts with these tags, where it is as Amazon S3 makes it: the MD5 of their
-    /// digests, and how many there are. `None` if one of them is no digest. An object that has it has the bytes of these parts.
+    /// The tag of the object that an upload makes of parts with these tags, where it is as Amazon
+    /// S3 makes it: the MD5 of their digests, and how many there are. `None` if one of them is no
+    /// digest. An object that has it has the bytes of these parts.
     #[must_use]
     pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         Self::both_of_parts(parts).map(|(tag, _)| tag)
     }
 
-    /// Whether it is the tag of an object that an upload makes of parts with these tags. An object that has it has the bytes
-    /// of these parts. Garage's is the MD5 of their digests as they are written, not of their bytes.
+    /// Whether it is the tag of an object that an upload makes of parts with these tags. An object
+    /// that has it has the bytes of these parts. Garage's is the MD5 of their digests as they are
+    /// written, not of their bytes.
     #[must_use]
     pub fn is_of_parts<'a>(&self, parts: impl IntoIterator<Item = &'a Self>) -> bool {
         Self::both_of_parts(parts)
@@ -177,7 +182,8 @@ pub struct GetRequest {
     pub range: Range<u64>,
     /// The version the bytes must come from. `None` only where the caller has seen no version yet.
     pub if_match: Option<ETag>,
-    /// Size of that version in bytes, where the caller was told it: an answer that says another one is refused.
+    /// Size of that version in bytes, where the caller was told it: an answer that says another one
+    /// is refused.
     pub object_size: Option<u64>,
     /// Who waits for it.
     pub priority: Priority,
@@ -234,8 +240,8 @@ pub struct ObjectDetails {
 }
 
 impl ObjectDetails {
-    /// Whether it is an object of `size` bytes that was told to carry `headers`. A copy of an object that was made of
-    /// parts has another ETag, so that the ETag does not tell.
+    /// Whether it is an object of `size` bytes that was told to carry `headers`. A copy of an
+    /// object that was made of parts has another ETag, so that the ETag does not tell.
     #[must_use]
     pub fn is_copy(&self, size: u64, headers: &ObjectHeaders) -> bool {
         let sorted = |metadata: &[(String, String)]| {
@@ -342,8 +348,8 @@ pub struct ObjectHeaders {
     pub expires: Option<String>,
     /// `x-amz-website-redirect-location`.
     pub website_redirect: Option<String>,
-    /// Its own encryption by a key of KMS. Settings of the client that name another one go before it, and in a directory
-    /// bucket the bucket's does.
+    /// Its own encryption by a key of KMS. Settings of the client that name another one go before
+    /// it, and in a directory bucket the bucket's does.
     pub encryption: Option<KmsEncryption>,
 }
 
@@ -442,8 +448,8 @@ pub struct CopySource {
 /// What a copy carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyHeaders {
-    /// What its source carries. S3 does not take the storage class, the encryption and the redirection from the source:
-    /// they are taken from these, and nothing else.
+    /// What its source carries. S3 does not take the storage class, the encryption and the
+    /// redirection from the source: they are taken from these, and nothing else.
     Same(ObjectHeaders),
     /// These, and nothing of what its source carries. An object may so be copied onto itself.
     New(ObjectHeaders),

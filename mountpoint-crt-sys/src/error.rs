@@ -9,7 +9,8 @@ use sys::{
 
 use crate::c_string::static_text;
 
-/// An error of the CRT with its name ("AWS_IO_SOCKET_CONNECTION_REFUSED") and text, or one of this crate.
+/// An error of the CRT with its name ("AWS_IO_SOCKET_CONNECTION_REFUSED") and text, or one of this
+/// crate.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CrtError(Cause);
 
@@ -45,8 +46,8 @@ pub enum ErrorKind {
     Cancelled,
     /// The handler refused the response head.
     Refused,
-    /// The server answered with a status that is not a success, with an error in a successful answer, or with more
-    /// than is read.
+    /// The server answered with a status that is not a success, with an error in a successful
+    /// answer, or with more than is read.
     Response,
     /// No connection: refused by the server or the proxy, unreachable, timed out while connecting.
     Connect,

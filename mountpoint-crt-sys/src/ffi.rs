@@ -1,6 +1,8 @@
-//! Small safe covers over the basics of every C call: byte cursors, owned handles, panics kept out of C.
+//! Small safe covers over the basics of every C call: byte cursors, owned handles, panics kept out
+//! of C.
 //!
-//! Knows no particular C type's meaning. Invariant: a [`Handle`] owns one reference and gives it back once.
+//! Knows no particular C type's meaning. Invariant: a [`Handle`] owns one reference and gives it
+//! back once.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +33,8 @@ pub(crate) trait Release {
 /// One owned reference of a C object.
 pub(crate) struct Handle<T: Release>(NonNull<T>);
 
-// SAFETY: the types that implement `Release` are used by the C library from many threads; it locks what it must.
+// SAFETY: the types that implement `Release` are used by the C library from many threads; it locks
+// what it must.
 unsafe impl<T: Release> Send for Handle<T> {}
 // SAFETY: as above.
 unsafe impl<T: Release> Sync for Handle<T> {}

@@ -1,11 +1,13 @@
 //! The bridge from the C library's logger to `tracing`.
 //!
-//! Targets are "crt::io", "crt::http", "crt::auth", "crt::s3" and "crt::common"; the finer subject is a field.
-//! The CRT writes a line of level "error" for every request that fails, also for one that asks whether an object
-//! exists. The caller is told of each, so these lines are debug lines here; only "fatal" stays an error. Warnings
-//! about TLS stay warnings, since they alone say what is wrong with a certificate.
+//! Targets are "crt::io", "crt::http", "crt::auth", "crt::s3" and "crt::common"; the finer subject
+//! is a field. The CRT writes a line of level "error" for every request that fails, also for one
+//! that asks whether an object exists. The caller is told of each, so these lines are debug lines
+//! here; only "fatal" stays an error. Warnings about TLS stay warnings, since they alone say what
+//! is wrong with a certificate.
 //!
-//! Runs on any thread. The C library asks for the level before it formats a line, so what is off costs one check.
+//! Runs on any thread. The C library asks for the level before it formats a line, so what is off
+//! costs one check.
 
 use std::sync::Once;
 
@@ -85,8 +87,8 @@ unsafe extern "C" fn level_wanted(
     subject: sys::aws_log_subject_t,
 ) -> level::Type {
     if LevelFilter::current() < LevelFilter::DEBUG {
-        // C asks several times for each piece of data: no filter is consulted for subjects that are most likely off. Lines
-        // that are written are filtered again.
+        // C asks several times for each piece of data: no filter is consulted for subjects that are
+        // most likely off. Lines that are written are filtered again.
         return if subject == TLS {
             level::AWS_LL_WARN
         } else {

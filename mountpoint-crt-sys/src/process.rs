@@ -11,7 +11,8 @@ pub enum Fork {
     Child,
 }
 
-/// Forks. Only for a process that has one thread: fails when there are more, whose locks a child could never take.
+/// Forks. Only for a process that has one thread: fails when there are more, whose locks a child
+/// could never take.
 pub fn fork_child() -> io::Result<Fork> {
     let threads = fs::read_dir("/proc/self/task")?.count();
     if threads != 1 {
@@ -27,8 +28,8 @@ pub fn fork_child() -> io::Result<Fork> {
     }
 }
 
-/// Takes over a descriptor inherited from the parent process. Fails when it is not open. The caller knows from the
-/// parent that it is meant for this process, and takes it once.
+/// Takes over a descriptor inherited from the parent process. Fails when it is not open. The caller
+/// knows from the parent that it is meant for this process, and takes it once.
 pub fn take_inherited_fd(fd: i32) -> io::Result<OwnedFd> {
     // SAFETY: asks about a number; any number may be asked about.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };

@@ -1,10 +1,12 @@
-//! The process-wide part of the CRT: the library, event loops, the resolver, the bootstrap of connections.
+//! The process-wide part of the CRT: the library, event loops, the resolver, the bootstrap of
+//! connections.
 //!
-//! Knows no S3. Invariant: what C holds of a runtime outlives every client made from it, because each client owns
-//! a clone.
+//! Knows no S3. Invariant: what C holds of a runtime outlives every client made from it, because
+//! each client owns a clone.
 //!
-//! The last clone that goes, on whichever thread, gives everything back and waits, for a bounded time, until the
-//! event loops' threads have ended; inside a callback from C it does not wait, since it would wait for itself.
+//! The last clone that goes, on whichever thread, gives everything back and waits, for a bounded
+//! time, until the event loops' threads have ended; inside a callback from C it does not wait,
+//! since it would wait for itself.
 
 use std::fmt;
 use std::num::NonZero;
@@ -21,13 +23,13 @@ use crate::allocator::Allocator;
 use crate::ffi::{Handle, guard, in_callback};
 use crate::log;
 
-/// Size of the pieces in which bytes move through the CRT. Its default of 16 KiB costs twice the CPU time per byte;
-/// more than this gains nothing.
+/// Size of the pieces in which bytes move through the CRT. Its default of 16 KiB costs twice the
+/// CPU time per byte; more than this gains nothing.
 const FRAGMENT_SIZE: usize = 512 << 10;
 
-/// Fragment size under TLS, whose records have up to 16 KiB: each record that is written takes a message of this size
-/// until the socket has it, and messages that the pool lacks are allocated. 512 KiB costs a fifth more CPU time when writing; reading
-/// costs the same from 32 KiB on.
+/// Fragment size under TLS, whose records have up to 16 KiB: each record that is written takes a
+/// message of this size until the socket has it, and messages that the pool lacks are allocated.
+/// 512 KiB costs a fifth more CPU time when writing; reading costs the same from 32 KiB on.
 const FRAGMENT_SIZE_TLS: usize = 64 << 10;
 
 /// Host names whose addresses are remembered.
@@ -44,10 +46,11 @@ const JOIN_MAX: Duration = Duration::from_secs(2);
 pub struct RuntimeOptions {
     /// Event loop threads. None: half the cores, at least 1.
     pub event_loop_threads: Option<u16>,
-    /// Counts the memory that the C library holds, for [`Runtime::native_bytes`]. Costs an atomic operation for
-    /// each allocation, and leaks a few bytes for each runtime.
+    /// Counts the memory that the C library holds, for [`Runtime::native_bytes`]. Costs an atomic
+    /// operation for each allocation, and leaks a few bytes for each runtime.
     pub count_memory: bool,
-    /// Whether connections are encrypted, which decides the fragment size. The first runtime of the process decides for all.
+    /// Whether connections are encrypted, which decides the fragment size. The first runtime of the
+    /// process decides for all.
     pub is_tls: bool,
 }
 
@@ -96,8 +99,8 @@ impl Runtime {
         })
     }
 
-    /// Bytes of memory that the C library holds for this runtime and its clients; None unless counted.
-    /// The counter stays readable after the runtime's end.
+    /// Bytes of memory that the C library holds for this runtime and its clients; None unless
+    /// counted. The counter stays readable after the runtime's end.
     #[must_use]
     pub fn native_bytes(&self) -> Option<&'static AtomicUsize> {
         self.shared.allocator.live()
@@ -161,7 +164,8 @@ fn init_library(is_tls: bool) {
     STARTED.call_once(|| {
         // SAFETY: nothing of the CRT runs yet, so nobody reads it at the same time.
         unsafe { sys::g_aws_channel_max_fragment_size = fragment_size };
-        // SAFETY: the default allocator lives for ever. Never cleaned up, which would race with exiting threads.
+        // SAFETY: the default allocator lives for ever. Never cleaned up, which would race with
+        // exiting threads.
         unsafe { sys::aws_s3_library_init(Allocator::plain().as_ptr()) };
         let nanos = u64::try_from(JOIN_MAX.as_nanos()).expect("seconds fit");
         // SAFETY: sets a number under a lock.
@@ -192,7 +196,8 @@ fn new_event_loops(
     };
     // SAFETY: the options live during the call; the callback's data lives until the callback.
     let raw = unsafe { sys::aws_event_loop_group_new(allocator.as_ptr(), &raw const options) };
-    // SAFETY: a new reference, or null; then the callback's data leaks, since it is not known who has it.
+    // SAFETY: a new reference, or null; then the callback's data leaks, since it is not known who
+    // has it.
     unsafe { Handle::own(raw) }
 }
 
@@ -265,7 +270,8 @@ impl Drop for End {
         if wait.timed_out() {
             tracing::warn!("event loops still run after {SHUTDOWN_MAX:?}: a request has not ended");
         } else if is_last {
-            // SAFETY: waits for threads of the C library, none of which is this one, no longer than `JOIN_MAX`.
+            // SAFETY: waits for threads of the C library, none of which is this one, no longer than
+            // `JOIN_MAX`.
             unsafe { sys::aws_thread_join_all_managed() };
         }
     }

@@ -1,4 +1,5 @@
-//! Tests that need a process of their own, with one thread to begin with: forking, and exiting with work under way.
+//! Tests that need a process of their own, with one thread to begin with: forking, and exiting with
+//! work under way.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::exit, reason = "the test is about exits")]
@@ -77,7 +78,8 @@ impl GetHandler for End {
     }
 }
 
-/// Begins a GET. Whether its body has begun: on a machine that stands still for a second it times out before.
+/// Begins a GET. Whether its body has begun: on a machine that stands still for a second it times
+/// out before.
 fn is_in_the_middle_of_a_get(client: &Client) -> bool {
     let fill = BlockPool::new(0).allocate(1 << 20);
     let block = fill.block();
@@ -94,7 +96,8 @@ fn is_in_the_middle_of_a_get(client: &Client) -> bool {
     block.valid() > 0
 }
 
-/// Ends the process while a GET is in the middle of its body, except for "done", where it has never begun.
+/// Ends the process while a GET is in the middle of its body, except for "done", where it has never
+/// begun.
 fn end_with_a_request(end: &str) -> ExitCode {
     let server = Server::start(|request, wire| {
         let range = request.range();

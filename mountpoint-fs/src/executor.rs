@@ -1,11 +1,13 @@
 //! Where parked operations are resumed.
 //!
-//! A kernel operation is a future. The FUSE session polls it once; if it is not ready it is parked and resumed
-//! by whoever brings what it waits for. Inside [`deliver`] that happens on the delivering thread, with no hop;
-//! a wake-up anywhere else (a timer, a dropped reservation) goes to a worker of the tokio runtime.
+//! A kernel operation is a future. The FUSE session polls it once; if it is not ready it is parked
+//! and resumed by whoever brings what it waits for. Inside [`deliver`] that happens on the
+//! delivering thread, with no hop; a wake-up anywhere else (a timer, a dropped reservation) goes to
+//! a worker of the tokio runtime.
 //!
-//! Knows neither FUSE nor what a task does. Invariant: a task is never resumed inside another one: what is
-//! woken meanwhile waits in the thread's queue, so the stack does not grow with the length of a chain.
+//! Knows neither FUSE nor what a task does. Invariant: a task is never resumed inside another one:
+//! what is woken meanwhile waits in the thread's queue, so the stack does not grow with the length
+//! of a chain.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -62,7 +64,8 @@ pub fn resume_soon(task: Arc<dyn Resume>) {
 
 fn resume_elsewhere(task: Arc<dyn Resume>) {
     let runtime = task.runtime().clone();
-    // The handle of the spawned task is not needed: a parked task is cancelled through its own owner.
+    // The handle of the spawned task is not needed: a parked task is cancelled through its own
+    // owner.
     drop(runtime.spawn(async move { delivering(|| task.resume()) }));
 }
 
@@ -107,8 +110,9 @@ impl fmt::Debug for dyn Resume {
     }
 }
 
-/// A delivering thread belongs to somebody else (a network event loop): after this many tasks it goes back to
-/// its work and the runtime takes the rest. An 8 MiB block may complete 2,048 parked reads of 4 KiB.
+/// A delivering thread belongs to somebody else (a network event loop): after this many tasks it
+/// goes back to its work and the runtime takes the rest. An 8 MiB block may complete 2,048 parked
+/// reads of 4 KiB.
 const RESUMED_PER_DELIVERY_MAX: usize = 4096;
 
 thread_local! {

@@ -1,4 +1,5 @@
-//! The locks of this crate, in one place so that a scheduler for tests could replace them; and what counts.
+//! The locks of this crate, in one place so that a scheduler for tests could replace them; and what
+//! counts.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,5 +1,5 @@
-//! What reads cost the allocator (writes: `benchmark/src/allocations.rs`). In a program of its own: the counter is the
-//! program's allocator.
+//! What reads cost the allocator (writes: `benchmark/src/allocations.rs`). In a program of its own:
+//! the counter is the program's allocator.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! Documents and sources keep what they promise: every flag and variable has its row, layers import downwards only,
-//! and each edge has its one place.
+//! Documents and sources keep what they promise: every flag and variable has its row, layers import
+//! downwards only, and each edge has its one place.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -76,7 +76,8 @@ enum Standing {
 }
 use Standing::{NoEffect, Works};
 
-/// mountpoint-s3 1.24's flags: long name, short name, whether it takes a value, its default as the document has it.
+/// mountpoint-s3 1.24's flags: long name, short name, whether it takes a value, its default as the
+/// document has it.
 const REFERENCE: [(&str, Option<char>, bool, &str, Standing); 52] = [
     ("foreground", Some('f'), false, "off", Works),
     ("prefix", None, true, "the whole bucket", Works),
@@ -400,7 +401,8 @@ fn is_constant(word: &str) -> bool {
 /// Bytes of measured results that the repository may hold: every clone fetches them.
 const RESULTS_BYTES_MAX: u64 = 2_000_000;
 
-/// Files below `folder` that the repository holds; what a run of one's own left there does not count.
+/// Files below `folder` that the repository holds; what a run of one's own left there does not
+/// count.
 fn committed(folder: &str) -> Vec<String> {
     let git = std::process::Command::new("git")
         .args(["ls-files", "-z", folder])
@@ -448,7 +450,8 @@ fn results_are_those_that_documents_show() {
     }
 }
 
-/// Modules of `mountpoint-fs` from the top layer to the bottom; those of one row do not know each other.
+/// Modules of `mountpoint-fs` from the top layer to the bottom; those of one row do not know each
+/// other.
 const LAYERS: [&[&str]; 10] = [
     &["doctor"],
     &["mount"],

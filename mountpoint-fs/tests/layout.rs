@@ -1,5 +1,5 @@
-//! Folders stay small, files of a folder do not import each other in circles, and a type's name has
-//! one meaning.
+//! Folders stay small, comments narrow, files of a folder do not import each other in circles, and
+//! a type's name has one meaning.
 //!
 //! Each rule has a list of known exceptions, which may only shrink: an exception that is not needed
 //! any more fails the test as well.
@@ -11,6 +11,9 @@ use std::path::Path;
 
 /// Most source files of one folder.
 const FILES_PER_FOLDER_MAX: usize = 12;
+
+/// Columns of a line that is a comment.
+const COMMENT_COLUMNS_MAX: usize = 100;
 
 /// Most public or crate-wide types of one name in the workspace.
 const TYPES_PER_NAME_MAX: usize = 2;
@@ -129,6 +132,19 @@ fn folders_have_few_files() {
         .filter(|(_, count)| **count > FILES_PER_FOLDER_MAX);
     let large: Vec<&str> = large.map(|(folder, _)| folder.as_str()).collect();
     assert_eq!(large, LARGE_FOLDERS, "folders of too many files");
+}
+
+#[test]
+fn comments_are_not_wide() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for source in CRATES.iter().flat_map(|name| Crate::read(name).sources) {
+        let text = std::fs::read_to_string(root.join(&source.path)).unwrap();
+        for (line, number) in text.lines().zip(1..) {
+            let columns = line.chars().count();
+            let is_wide = line.trim_start().starts_with("//") && columns > COMMENT_COLUMNS_MAX;
+            assert!(!is_wide, "{}:{number}: {columns} columns", source.path);
+        }
+    }
 }
 
 #[test]

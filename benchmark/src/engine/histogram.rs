@@ -1,6 +1,7 @@
 //! Durations counted in buckets, so that a run of any length needs the same memory.
 //!
-//! Pure. Invariant: a quantile is at most one bucket, 1/32 of the value, below the duration that was recorded.
+//! Pure. Invariant: a quantile is at most one bucket, 1/32 of the value, below the duration that
+//! was recorded.
 
 use std::time::Duration;
 
@@ -38,7 +39,8 @@ impl Histogram {
         self.total += other.total;
     }
 
-    /// The duration that a share `quantile` of all durations does not exceed; `None` if nothing was recorded.
+    /// The duration that a share `quantile` of all durations does not exceed; `None` if nothing was
+    /// recorded.
     pub(crate) fn quantile(&self, quantile: f64) -> Option<Duration> {
         let rank = (quantile * self.total as f64).ceil().max(1.0);
         let mut seen = 0;

@@ -1,7 +1,8 @@
-//! Carries a workload out on a mount: threads that read and write as an application would, `fio`, scripts, commands.
+//! Carries a workload out on a mount: threads that read and write as an application would, `fio`,
+//! scripts, commands.
 //!
-//! Knows nothing of servers, systems or reports. Invariant: a read that fails, or returns less than the
-//! file holds, fails the workload; nothing is measured from wrong data.
+//! Knows nothing of servers, systems or reports. Invariant: a read that fails, or returns less than
+//! the file holds, fails the workload; nothing is measured from wrong data.
 
 mod fio;
 mod histogram;
@@ -247,8 +248,8 @@ fn open(root: &Path, files: FileSet, index: u64, mode: Mode) -> Result<File> {
     file.with_context(|| format!("cannot open {}", path.display()))
 }
 
-/// Fills the buffer, or says why not: with one `pread`, more only if that returns less than was asked.
-/// FUSE accepts any buffer for `O_DIRECT`, so it need not be aligned.
+/// Fills the buffer, or says why not: with one `pread`, more only if that returns less than was
+/// asked. FUSE accepts any buffer for `O_DIRECT`, so it need not be aligned.
 fn read_block(file: &File, buffer: &mut [u8], offset: u64) -> Result<u64> {
     file.read_exact_at(buffer, offset)
         .with_context(|| format!("read at {offset}"))?;

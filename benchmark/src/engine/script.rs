@@ -42,7 +42,8 @@ pub(super) fn run(root: &Path, files: FileSet, script: Script, limit: Duration) 
     parse(&execute(&job, script, script.source())?)
 }
 
-/// Makes the file that `script` reads, once in `scratch`; `None` if it reads files of the bucket's own.
+/// Makes the file that `script` reads, once in `scratch`; `None` if it reads files of the bucket's
+/// own.
 pub(super) fn make(scratch: &Path, files: FileSet, script: Script) -> Result<Option<PathBuf>> {
     let Some(source) = script.maker() else {
         return Ok(None);
@@ -80,7 +81,8 @@ fn execute(job: &Job, script: Script, source: &str) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// The first Python that has the script's imports: Debian's torch is not seen by another Python in front of it.
+/// The first Python that has the script's imports: Debian's torch is not seen by another Python in
+/// front of it.
 fn interpreter(script: Script) -> Result<&'static str> {
     if !script.needs_torch() {
         return Ok("python3");

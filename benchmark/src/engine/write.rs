@@ -1,6 +1,7 @@
 //! Writes files as an application would: threads that write and close, and `tar`.
 //!
-//! Invariant: every error counts, that of `close` as well; a file is written to its end whatever the time.
+//! Invariant: every error counts, that of `close` as well; a file is written to its end whatever
+//! the time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -20,7 +21,8 @@ use crate::clock::Stopwatch;
 use crate::dataset::FileSet;
 use crate::workload::Mode;
 
-/// Writes the files, each by one thread. The operations are files where one write makes a file, else writes.
+/// Writes the files, each by one thread. The operations are files where one write makes a file,
+/// else writes.
 pub(super) fn files(
     root: &Path,
     files: FileSet,
@@ -133,7 +135,8 @@ pub(super) fn untar(root: &Path, archive: &Path, files: FileSet) -> Result<Tally
     })
 }
 
-/// How long `operation` takes that is tried until it succeeds, at most `limit`: its last error if it never does.
+/// How long `operation` takes that is tried until it succeeds, at most `limit`: its last error if
+/// it never does.
 pub(crate) fn until_ok(
     limit: Duration,
     mut operation: impl FnMut() -> Result<()>,

@@ -43,7 +43,8 @@ pub(crate) struct Found {
     pub(crate) memory_peak_bytes: u64,
 }
 
-/// Bytes of one GET of a sequential workload, and their number in flight: the fastest combination here.
+/// Bytes of one GET of a sequential workload, and their number in flight: the fastest combination
+/// here.
 const PART: u64 = MIB;
 const SEQUENTIAL_DEPTH_MIN: u64 = 16;
 

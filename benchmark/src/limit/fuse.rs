@@ -1,7 +1,8 @@
-//! FUSE with no store behind it: our own session and file system over a client that answers at once.
+//! FUSE with no store behind it: our own session and file system over a client that answers at
+//! once.
 //!
-//! The network is left out. Each byte is still copied once into a block, as a socket would; the bytes are
-//! not those of the benchmark's bucket.
+//! The network is left out. Each byte is still copied once into a block, as a socket would; the
+//! bytes are not those of the benchmark's bucket.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +50,8 @@ pub(crate) fn run(options: FuseLimit) -> Result<()> {
     Ok(())
 }
 
-/// Every object repeats one block, small enough for the processor's caches, so that reading it costs little.
+/// Every object repeats one block, small enough for the processor's caches, so that reading it
+/// costs little.
 const BLOCK: u64 = 4 * MIB;
 
 fn insert(client: &SimClient, set: FileSet, block: &Bytes) -> Result<()> {

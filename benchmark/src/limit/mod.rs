@@ -1,6 +1,8 @@
-//! The limits of the parts alone: the kernel's side with no store behind it, the client with no kernel before it.
+//! The limits of the parts alone: the kernel's side with no store behind it, the client with no
+//! kernel before it.
 //!
-//! Each is a process of its own, as every system under test, so that its CPU time and memory are counted apart.
+//! Each is a process of its own, as every system under test, so that its CPU time and memory are
+//! counted apart.
 
 mod client;
 mod fuse;

@@ -1,8 +1,8 @@
 //! The cause of each sample of CPU time, by the functions that were running. Pure.
 //!
-//! Samples in the kernel are told apart by the system call or fault that led there, samples outside by the function
-//! itself. Names of functions are facts of Linux 6, glibc, the CRT and Rust's symbols; one that is not known here counts
-//! as the program's own, or as the kernel's.
+//! Samples in the kernel are told apart by the system call or fault that led there, samples outside
+//! by the function itself. Names of functions are facts of Linux 6, glibc, the CRT and Rust's
+//! symbols; one that is not known here counts as the program's own, or as the kernel's.
 
 use serde::Serialize;
 
@@ -73,7 +73,8 @@ impl Cause {
         }
     }
 
-    /// The cause of a sample in the kernel, with the functions that were running, the innermost first.
+    /// The cause of a sample in the kernel, with the functions that were running, the innermost
+    /// first.
     pub(super) fn in_kernel(functions: &[&str]) -> Self {
         let kernel = IN_KERNEL.iter().find(|(_, names)| {
             let known = |function: &&str| names.iter().any(|name| function.starts_with(name));
@@ -93,7 +94,8 @@ impl Cause {
     }
 }
 
-/// Beginnings of kernel functions. The first cause that fits counts: a thread that wakes another while it sends, wakes.
+/// Beginnings of kernel functions. The first cause that fits counts: a thread that wakes another
+/// while it sends, wakes.
 const IN_KERNEL: [(Cause, &[&str]); 6] = [
     (
         Cause::Sleep,

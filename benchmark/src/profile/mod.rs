@@ -33,8 +33,8 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Begins to record the process `pid`, with a file in `folder` until it ends. Fails if perf does not begin soon: the
-    /// profile would be empty.
+    /// Begins to record the process `pid`, with a file in `folder` until it ends. Fails if perf
+    /// does not begin soon: the profile would be empty.
     pub(crate) fn start(folder: &Path, pid: u32) -> Result<Self> {
         let data = folder.join("profile.data");
         let mut recorder = Command::new("perf")

@@ -16,8 +16,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Parses the output of `perf script -F comm,ip,sym,dso`: for each sample a line with its thread, then its functions, the
-    /// innermost first, then an empty line.
+    /// Parses the output of `perf script -F comm,ip,sym,dso`: for each sample a line with its
+    /// thread, then its functions, the innermost first, then an empty line.
     pub(super) fn of(script: &str) -> Self {
         let mut shares = Self::default();
         for sample in script.split("\n\n") {

@@ -1,7 +1,7 @@
 //! Puts a run's figures into a document, between the markers of each group. Pure.
 //!
-//! A group has one table, each row from the newest run that measured its workload. The document's rows
-//! decide which workloads it shows; each links to its run's report, which has all of them.
+//! A group has one table, each row from the newest run that measured its workload. The document's
+//! rows decide which workloads it shows; each links to its run's report, which has all of them.
 
 use anyhow::{Result, ensure};
 
@@ -119,8 +119,8 @@ fn charts(report: &Report, group: Group, path: &str) -> Vec<String> {
         .collect()
 }
 
-/// The section with `rows` in place of those of the same workloads. Charts of fewer workloads than the
-/// table has replace none.
+/// The section with `rows` in place of those of the same workloads. Charts of fewer workloads than
+/// the table has replace none.
 fn merged(old: &str, mut rows: Vec<Cells>, charts: Vec<String>) -> String {
     let old_rows: Vec<Cells> = old.lines().filter_map(parsed).collect();
     let old_charts = old.lines().filter(|line| line.starts_with("!["));
@@ -228,7 +228,8 @@ mod tests {
             "![old] ![cpu]",
         );
 
-        // The chart of one workload does not replace that of two; a workload without a row stays out.
+        // The chart of one workload does not replace that of two; a workload without a row stays
+        // out.
         let new = vec![row("c", "2", "–"), row("a", "2", "–")];
         let part = merged(&old, new, chart("new"));
         check(

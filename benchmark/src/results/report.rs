@@ -123,7 +123,8 @@ impl Report {
         text
     }
 
-    /// The rows whose mounts were profiled and took enough CPU time for shares of it, with their shares.
+    /// The rows whose mounts were profiled and took enough CPU time for shares of it, with their
+    /// shares.
     pub(crate) fn profiles(&self) -> impl Iterator<Item = (&Row, &Shares)> {
         let rows = self.rows.iter();
         rows.filter_map(|row| Some((row, row.profile.as_ref()?)))

@@ -1,5 +1,5 @@
-//! The source that the measured programs were built from. Knows the programs' versions and git's answers, not how
-//! the programs are started.
+//! The source that the measured programs were built from. Knows the programs' versions and git's
+//! answers, not how the programs are started.
 
 use std::process::Command;
 
@@ -38,7 +38,8 @@ const NOT_BUILT: [&str; 3] = [
     ":(top,exclude)*.md",
 ];
 
-/// The commits that the measured builds of the product name in their versions, and how the checkout differs.
+/// The commits that the measured builds of the product name in their versions, and how the checkout
+/// differs.
 ///
 /// `products` are name and version, as `mount-s3 1.0.0 (0123abcde)`.
 pub(crate) fn described(products: &[(&str, &str)], checkout: Option<&Checkout>) -> String {

@@ -163,8 +163,8 @@ pub(crate) fn compare(rows: &mut [Row], unit: Unit, baseline: &str, cores: usize
     }
 }
 
-/// The limit of FUSE and client together: the lower of their figures alone, or the rate that `cores` have time for if every
-/// byte or operation has the cost of both.
+/// The limit of FUSE and client together: the lower of their figures alone, or the rate that
+/// `cores` have time for if every byte or operation has the cost of both.
 fn limit(rows: &[Row], unit: Unit, cores: usize) -> Option<f64> {
     let of = |role: Role| {
         let row = rows.iter().find(|row| row.role == role);

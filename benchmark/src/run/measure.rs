@@ -1,7 +1,7 @@
 //! One measurement: one system carries out one workload on a fresh mount.
 //!
-//! Invariant: counting begins when the mount is there and ends with the last read, before files are checked
-//! and the mount is removed. A system that hangs is killed, so a run always ends.
+//! Invariant: counting begins when the mount is there and ends with the last read, before files are
+//! checked and the mount is removed. A system that hangs is killed, so a run always ends.
 
 use std::fs;
 use std::path::Path;
@@ -132,8 +132,8 @@ impl Bench<'_> {
             .transpose()
     }
 
-    /// Carries `action` out, and kills the system if that takes much longer than it should: reads that
-    /// the system does not answer can end in no other way.
+    /// Carries `action` out, and kills the system if that takes much longer than it should: reads
+    /// that the system does not answer can end in no other way.
     fn watched(&self, mounted: &Mounted, action: Action, limit: Duration) -> Result<Outcome> {
         let pid = mounted.pid();
         let (ended, end) = mpsc::channel::<()>();

@@ -175,7 +175,8 @@ fn measure_all(
     let scratch = tempfile::Builder::new()
         .prefix("mountpoint-benchmark-")
         .tempdir()?;
-    // Never removed with its content: a mount in it that could not be undone would lose its objects.
+    // Never removed with its content: a mount in it that could not be undone would lose its
+    // objects.
     let scratch = scratch.keep();
     let mut bench = Bench {
         servers: Servers::new(&settings.setup, workloads)?,
@@ -243,7 +244,8 @@ fn in_turns(
         .collect()
 }
 
-/// Writes tables, figures and plots into a folder of their own, and the newest report beside the folders.
+/// Writes tables, figures and plots into a folder of their own, and the newest report beside the
+/// folders.
 fn write(report: &Report, settings: &Settings, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     fs::write(

@@ -1,7 +1,8 @@
 //! A server whose address is given: the objects are put there once, and stay.
 //!
-//! Invariant: nothing is overwritten or deleted that a run has not put there itself. An object of another size under
-//! a key that a run needs, or objects below the folder for written files that no run has marked, end the run.
+//! Invariant: nothing is overwritten or deleted that a run has not put there itself. An object of
+//! another size under a key that a run needs, or objects below the folder for written files that no
+//! run has marked, end the run.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -24,7 +25,8 @@ use crate::workload::Conditions;
 const PART: u64 = 16 * MIB;
 /// Written objects are read back in ranges of this size, the most that our client takes in one GET.
 const RANGE: u64 = 8 * MIB;
-/// Requests in flight while objects are put there, checked or removed: enough for a server in the same region.
+/// Requests in flight while objects are put there, checked or removed: enough for a server in the
+/// same region.
 const IN_FLIGHT_MAX: usize = 8;
 /// Keys of one DeleteObjects (S3's own limit).
 const DELETE_MAX: usize = 1000;

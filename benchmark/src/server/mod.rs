@@ -1,9 +1,10 @@
 //! The S3 server that a run measures on: the embedded one, or one whose address is given.
 //!
-//! Either is looked after by a child process. The embedded server runs in it, so that its CPU time can be told from
-//! the client's; for a given one it puts the objects there and compares the written ones. [`serve`] is the child: it
-//! prints the server's address, answers each line of standard input with a line, and ends with its input, so it never
-//! outlives its parent. [`ServerProcess`] is the parent's side.
+//! Either is looked after by a child process. The embedded server runs in it, so that its CPU time
+//! can be told from the client's; for a given one it puts the objects there and compares the
+//! written ones. [`serve`] is the child: it prints the server's address, answers each line of
+//! standard input with a line, and ends with its input, so it never outlives its parent.
+//! [`ServerProcess`] is the parent's side.
 
 mod child;
 mod given;

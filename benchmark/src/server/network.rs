@@ -1,7 +1,9 @@
-//! Shaped network interfaces to a server in a network namespace: pairs of veth, each with a token bucket at both ends.
+//! Shaped network interfaces to a server in a network namespace: pairs of veth, each with a token
+//! bucket at both ends.
 //!
-//! Needs root. Invariant: dropping a [`ShapedNetwork`] removes namespace and interfaces. The server has one address,
-//! which each interface leads to by a route of its own, so that a client chooses by interface alone.
+//! Needs root. Invariant: dropping a [`ShapedNetwork`] removes namespace and interfaces. The server
+//! has one address, which each interface leads to by a route of its own, so that a client chooses
+//! by interface alone.
 
 use std::fs;
 use std::path::Path;

@@ -18,13 +18,14 @@ use crate::workload::{Conditions, Link, Workload};
 const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Written objects stay in the server's memory, which would cost more to touch first than to receive: one heap, of huge
-/// pages, that is never given back, for pieces up to the most that the C library allows.
+/// Written objects stay in the server's memory, which would cost more to touch first than to
+/// receive: one heap, of huge pages, that is never given back, for pieces up to the most that the C
+/// library allows.
 const ALLOCATOR: &str = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=33554432:\
      glibc.malloc.trim_threshold=68719476736";
 
-/// The servers of a run: one on loopback (or the given one), and one behind each link that a workload asks for, the
-/// latest of them.
+/// The servers of a run: one on loopback (or the given one), and one behind each link that a
+/// workload asks for, the latest of them.
 #[derive(Debug)]
 pub(crate) struct Servers {
     start: Start,
@@ -199,7 +200,8 @@ impl ServerProcess {
         Ok(())
     }
 
-    /// The counters, after the answers that were on their way have ended; `None` for a given server.
+    /// The counters, after the answers that were on their way have ended; `None` for a given
+    /// server.
     pub(crate) fn requests_when_idle(&mut self) -> Result<Option<Requests>> {
         let started = Stopwatch::start();
         loop {

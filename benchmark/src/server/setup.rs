@@ -18,7 +18,8 @@ pub(crate) struct Requests {
     pub(crate) all: u64,
     /// Requests that are being answered.
     pub(crate) in_flight: u64,
-    /// Bytes of the bodies of answers to GET requests for objects; counted when an answer has ended.
+    /// Bytes of the bodies of answers to GET requests for objects; counted when an answer has
+    /// ended.
     pub(crate) bytes: u64,
 }
 
@@ -75,7 +76,8 @@ impl Setup {
         }
     }
 
-    /// Whether a workload can be measured on this server: a given one can be neither slowed nor moved behind a link.
+    /// Whether a workload can be measured on this server: a given one can be neither slowed nor
+    /// moved behind a link.
     pub(crate) fn takes(&self, workload: &Workload) -> bool {
         let as_it_is = workload.link.is_none()
             && workload.conditions.unwrap_or_default() == Conditions::default();

@@ -72,7 +72,8 @@ const MOUNT_S3: &[&str] = &[
     "--foreground",
 ];
 
-/// Peers with their defaults, read-only or not as they come; only address and credentials are given.
+/// Peers with their defaults, read-only or not as they come; only address and credentials are
+/// given.
 const PEERS: &[(&str, &[&str], &[&str])] = &[
     (PRODUCT, MOUNT_S3, &["--version"]),
     ("mountpoint-s3", MOUNT_S3, &["--version"]),
@@ -132,7 +133,8 @@ impl System {
             variables.push((name.to_owned(), value.to_owned()));
             words.next();
         }
-        // A name may carry a mark, so that two builds of one peer can be compared: `rclone:new=…`.
+        // A name may carry a mark, so that two builds of one peer can be compared:
+        // `rclone:new=…`.
         let kind = name.split(':').next().unwrap_or(name);
         let Some((_, arguments, version)) = PEERS.iter().find(|(known, ..)| *known == kind) else {
             let known: Vec<_> = PEERS.iter().map(|(known, ..)| *known).collect();
@@ -178,7 +180,8 @@ impl System {
         ])
     }
 
-    /// Whether the workload makes sense for it. A peer that cannot do one fails and is shown as failed.
+    /// Whether the workload makes sense for it. A peer that cannot do one fails and is shown as
+    /// failed.
     pub(crate) fn takes(&self, workload: &Workload) -> bool {
         match self.role {
             Role::Product | Role::Peer => true,
@@ -257,7 +260,8 @@ impl System {
         command
     }
 
-    /// The first line that the system prints about its version, and whether it could be started at all.
+    /// The first line that the system prints about its version, and whether it could be started at
+    /// all.
     pub(crate) fn version(&self) -> Result<String> {
         let output = match Command::new(&self.program).args(self.version).output() {
             Ok(output) => output,

@@ -1,7 +1,8 @@
 //! A system under test while it is mounted.
 //!
-//! Invariant: whatever happens, dropping a [`Mounted`] leaves neither mount nor process. The directory is
-//! removed without its content, so a mount that could not be undone is never deleted from.
+//! Invariant: whatever happens, dropping a [`Mounted`] leaves neither mount nor process. The
+//! directory is removed without its content, so a mount that could not be undone is never deleted
+//! from.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

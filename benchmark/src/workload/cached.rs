@@ -1,4 +1,5 @@
-//! Workloads that a mount could lose by answering past the page cache: small buffered reads, files read again, mappings.
+//! Workloads that a mount could lose by answering past the page cache: small buffered reads, files
+//! read again, mappings.
 
 use super::{Action, Descriptors, FioJob, Group, Mode, Unit, Workload};
 use crate::dataset::{Dataset, FileSet, KIB, MIB};

@@ -33,7 +33,8 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// With nothing before it, on a server that behaves as the command line says, over the loopback interface.
+    /// With nothing before it, on a server that behaves as the command line says, over the loopback
+    /// interface.
     fn new(
         group: Group,
         name: impl Into<String>,
@@ -154,8 +155,8 @@ impl Group {
         }
     }
 
-    /// Whether FUSE alone and the client alone say anything of it. What waits for a far store is bounded by how much
-    /// is asked for at once, and neither of them decides that.
+    /// Whether FUSE alone and the client alone say anything of it. What waits for a far store is
+    /// bounded by how much is asked for at once, and neither of them decides that.
     pub(crate) fn has_limit(self) -> bool {
         !matches!(self, Self::S3 | Self::Tail)
     }
@@ -387,7 +388,8 @@ pub(crate) fn all(data: &Dataset) -> Vec<Workload> {
     tables.iter().flat_map(|table| table(data)).collect()
 }
 
-/// The workloads that `names` ask for: `all`, a group, a workload, or the beginning of names and a `*`.
+/// The workloads that `names` ask for: `all`, a group, a workload, or the beginning of names and a
+/// `*`.
 ///
 /// # Errors
 /// The first name that is none of them.
@@ -410,7 +412,8 @@ pub(crate) fn select(all: &[Workload], names: &[String]) -> Result<Vec<Workload>
     Ok(chosen.cloned().collect())
 }
 
-/// The files that workloads read, each set once and with as many files as the greediest of them needs.
+/// The files that workloads read, each set once and with as many files as the greediest of them
+/// needs.
 pub(crate) fn files_read(workloads: &[Workload]) -> Vec<FileSet> {
     let actions = workloads
         .iter()

@@ -1,5 +1,6 @@
-//! Reads from a store as Amazon S3 is seen from the same region: far, and each answer with a bandwidth of its own, so
-//! that speed is how much is asked for at once. Then one that answers some requests late, as S3 does under load.
+//! Reads from a store as Amazon S3 is seen from the same region: far, and each answer with a
+//! bandwidth of its own, so that speed is how much is asked for at once. Then one that answers some
+//! requests late, as S3 does under load.
 
 use super::{Action, Conditions, Descriptors, Group, Late, Mode, Unit, Workload, short};
 use crate::dataset::{Dataset, KIB};

@@ -41,8 +41,8 @@ fn row(data: &Dataset, streams: u64, block: u64, mode: Mode) -> Workload {
     Workload {
         name: format!("seq-{streams}x{}{}", short(block), mode.suffix()),
         group: Group::Sequential,
-        // A mount learns from the files that a program has read how to answer it on the next ones, and every real
-        // job has read some.
+        // A mount learns from the files that a program has read how to answer it on the next ones,
+        // and every real job has read some.
         before: Some(Action::Sequential {
             files: data.epoch.first(1),
             block,

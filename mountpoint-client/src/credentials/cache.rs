@@ -1,8 +1,9 @@
 //! One cache of credentials for both the SDK and the CRT.
 //!
-//! Invariant: at most one look-up is under way; keys are renewed before they expire, in the background as long
-//! as the old ones are good. The answer from the cache is immediate, on whatever thread asks; look-ups run on
-//! the client's tokio runtime. Knows no request. Never prints a secret.
+//! Invariant: at most one look-up is under way; keys are renewed before they expire, in the
+//! background as long as the old ones are good. The answer from the cache is immediate, on whatever
+//! thread asks; look-ups run on the client's tokio runtime. Knows no request. Never prints a
+//! secret.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +37,8 @@ struct Inner {
 #[derive(Default)]
 struct State {
     current: Option<Current>,
-    /// Names `current`, or the keys that will be next where there are none. Grows when they are no longer those.
+    /// Names `current`, or the keys that will be next where there are none. Grows when they are no
+    /// longer those.
     generation: u64,
     lookup: Lookup,
     /// Where the last keys came from.
@@ -106,8 +108,8 @@ impl CredentialsCache {
         Self::described(provider, sources, runtime)
     }
 
-    /// Where the last credentials came from, as a short text without secrets: `environment`, `profile dev (SSO)`,
-    /// `instance role web`. `None` before the first were found.
+    /// Where the last credentials came from, as a short text without secrets: `environment`,
+    /// `profile dev (SSO)`, `instance role web`. `None` before the first were found.
     #[must_use]
     pub fn source(&self) -> Option<String> {
         if let Some(keys) = &self.0.sources.opened_with {
@@ -124,14 +126,15 @@ impl CredentialsCache {
             .map_err(|error| explain(&error, self.0.sources.profile.as_deref()))
     }
 
-    /// Names the credentials that a request which starts now will use, unless they are replaced before it is signed; for
-    /// [`CredentialsCache::invalidate`].
+    /// Names the credentials that a request which starts now will use, unless they are replaced
+    /// before it is signed; for [`CredentialsCache::invalidate`].
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.0.state.lock().generation
     }
 
-    /// The server refused the credentials of `generation` as expired: the next request gets others, if there are any.
+    /// The server refused the credentials of `generation` as expired: the next request gets others,
+    /// if there are any.
     pub fn invalidate(&self, generation: u64) {
         let mut state = self.0.state.lock();
         if state.generation == generation && state.current.take().is_some() {
@@ -177,8 +180,8 @@ impl CredentialsCache {
         }
     }
 
-    /// To be called without the lock: a runtime that has ended drops the task at once, on this thread, and the guard
-    /// answers.
+    /// To be called without the lock: a runtime that has ended drops the task at once, on this
+    /// thread, and the guard answers.
     fn spawn_lookup(&self) {
         let guard = LookupGuard(Some(self.clone()));
         drop(self.0.runtime.spawn(async move {
@@ -255,7 +258,8 @@ impl Lookup {
         }
     }
 
-    /// Whether one must be started for which nobody waits: none is under way or failed a moment ago.
+    /// Whether one must be started for which nobody waits: none is under way or failed a moment
+    /// ago.
     fn begin_renewal(&mut self) -> bool {
         match self {
             Self::Running(_) => return false,
@@ -409,7 +413,8 @@ pub(crate) fn chain_text(error: &dyn std::error::Error) -> String {
 
 /// How the SDK says that there is no profile as `AWS_PROFILE` names one.
 const NO_PROFILE_MARK: &str = "was not defined";
-/// How the SDK says of the last place it looks at, an instance's role, that there is none: off EC2 that is all it says.
+/// How the SDK says of the last place it looks at, an instance's role, that there is none: off EC2
+/// that is all it says.
 const NO_INSTANCE_MARK: &str = "IMDS is disabled";
 /// All places.
 const NOWHERE: &str = "there are none in the environment, in ~/.aws/config and ~/.aws/credentials, of a web identity or of \
@@ -418,8 +423,8 @@ const NOWHERE: &str = "there are none in the environment, in ~/.aws/config and ~
 const LOGIN_MARKS: [&str; 3] = ["access token", "SSO token", "UnauthorizedException"];
 /// One look-up; an SSO or assume-role provider makes a few requests.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(30);
-/// After a look-up that brought no usable keys: a thousand operations of a mount whose login has ended are one look-up
-/// a second, and the first after the new login waits no longer than that.
+/// After a look-up that brought no usable keys: a thousand operations of a mount whose login has
+/// ended are one look-up a second, and the first after the new login waits no longer than that.
 const ASK_GAP: Duration = Duration::from_secs(1);
 /// After a renewal that failed: a provider that has no answer now is not asked at each request.
 const RENEW_GAP: Duration = Duration::from_secs(10);

@@ -1,7 +1,8 @@
 //! The SDK's credential providers, made for one client.
 //!
-//! All of their requests use one HTTP client of ours, so that proxies and the CA bundle hold for them, too; what this
-//! machine offers to itself (instance metadata, container credentials) is asked directly.
+//! All of their requests use one HTTP client of ours, so that proxies and the CA bundle hold for
+//! them, too; what this machine offers to itself (instance metadata, container credentials) is
+//! asked directly.
 
 use std::time::Duration;
 

@@ -5,7 +5,8 @@ use std::fmt;
 /// Where credentials come from.
 #[derive(Clone, Debug)]
 pub enum CredentialsMode {
-    /// The chain of the AWS SDKs: environment, profile files, web identity, container, instance metadata.
+    /// The chain of the AWS SDKs: environment, profile files, web identity, container, instance
+    /// metadata.
     Default {
         /// Only this profile, instead of the whole chain.
         profile: Option<String>,

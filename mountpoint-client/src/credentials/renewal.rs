@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-/// How long before their end keys that are good for `lifetime` are renewed: early enough that a request never meets
-/// their last second, and not before half of their time is over, however short it is.
+/// How long before their end keys that are good for `lifetime` are renewed: early enough that a
+/// request never meets their last second, and not before half of their time is over, however short
+/// it is.
 pub(super) fn renew_before(lifetime: Duration) -> Duration {
     RENEW_BEFORE.min(lifetime / 2)
 }
 
-/// Services renew what they hand out some minutes before its end, so asking earlier brings the same keys again.
+/// Services renew what they hand out some minutes before its end, so asking earlier brings the same
+/// keys again.
 const RENEW_BEFORE: Duration = Duration::from_secs(5 * 60);
 
 #[cfg(test)]

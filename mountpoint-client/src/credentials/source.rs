@@ -57,7 +57,8 @@ impl Sources {
     }
 }
 
-/// How a profile comes by its credentials. A role that is assumed leaves no mark of its own, only an end.
+/// How a profile comes by its credentials. A role that is assumed leaves no mark of its own, only
+/// an end.
 fn of_profile(marks: &[Mark], ends: bool) -> &'static str {
     let marked = marks.iter().find_map(|mark| match mark {
         Mark::CredentialsSso => Some("SSO"),

@@ -29,8 +29,9 @@ pub struct CrtClient(pub(super) Arc<Core>);
 impl CrtClient {
     /// Finds region and credentials and starts the client. Sends nothing to the bucket.
     ///
-    /// Requests that are not data run as tasks of `runtime`, and so do waits before retries; it must outlive
-    /// the client. Fails with [`ErrorKind::Credentials`] where there are none, within a few seconds.
+    /// Requests that are not data run as tasks of `runtime`, and so do waits before retries; it
+    /// must outlive the client. Fails with [`ErrorKind::Credentials`] where there are none, within
+    /// a few seconds.
     pub async fn connect(options: CrtClientOptions, runtime: Handle) -> Result<Self, ClientError> {
         let task = runtime.spawn(connect::connect(options, runtime.clone()));
         match task.await {
@@ -53,7 +54,8 @@ impl CrtClient {
         &self.0
     }
 
-    /// Where the credentials came from, as a short text without secrets; `None` if requests are not signed.
+    /// Where the credentials came from, as a short text without secrets; `None` if requests are not
+    /// signed.
     #[must_use]
     pub fn credentials_source(&self) -> Option<String> {
         self.0.credentials.as_ref()?.source()

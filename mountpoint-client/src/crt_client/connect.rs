@@ -185,7 +185,8 @@ fn http(
     }))
 }
 
-/// Credentials that were looked up once, so that a mount without any fails at once; `None` for unsigned requests.
+/// Credentials that were looked up once, so that a mount without any fails at once; `None` for
+/// unsigned requests.
 pub(super) async fn credentials(
     options: &CrtClientOptions,
     region: &Region,
@@ -234,10 +235,12 @@ async fn region(options: &CrtClientOptions, metadata: &imds::Client) -> Region {
     found.unwrap_or_else(|| Region::from_static(REGION_DEFAULT))
 }
 
-/// What the network of this machine carries, in Gbit/s, where the number of connections depends on it.
+/// What the network of this machine carries, in Gbit/s, where the number of connections depends on
+/// it.
 ///
-/// EC2's table knows instance types. Elsewhere, and for a type that is newer than the table, the kernel may know the speed
-/// of the interfaces; one slower than the default changes nothing, because the requests may take another.
+/// EC2's table knows instance types. Elsewhere, and for a type that is newer than the table, the
+/// kernel may know the speed of the interfaces; one slower than the default changes nothing,
+/// because the requests may take another.
 async fn network_gbps(options: &CrtClientOptions, metadata: &imds::Client) -> Option<f64> {
     if options.throughput_target_gbps.is_some() || options.connections.is_some() {
         return None;
@@ -257,8 +260,8 @@ async fn network_gbps(options: &CrtClientOptions, metadata: &imds::Client) -> Op
     (gbps > THROUGHPUT_DEFAULT_GBPS).then_some(gbps)
 }
 
-/// Whether requests go to AWS, so that this machine may well be one of its instances. Interface endpoints of a VPC are
-/// given as URLs, too.
+/// Whether requests go to AWS, so that this machine may well be one of its instances. Interface
+/// endpoints of a VPC are given as URLs, too.
 fn is_of_aws(options: &CrtClientOptions) -> bool {
     let host = |url: &String| url_address(url).map(|(host, _)| host.to_ascii_lowercase());
     let host = options.endpoint_url.as_ref().map(host);
@@ -341,7 +344,8 @@ fn signing(endpoint: &Endpoint, source: Arc<dyn CredentialsSource>) -> Signing {
     }
 }
 
-/// How the SDK sends: to our endpoint, with our keys, without retries of its own, since they are ours.
+/// How the SDK sends: to our endpoint, with our keys, without retries of its own, since they are
+/// ours.
 pub(super) fn sdk_config(
     http: SharedHttpClient,
     region: Region,

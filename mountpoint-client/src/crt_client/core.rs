@@ -1,7 +1,8 @@
 //! What all requests of a client share: where they go, who signs them, how they are retried.
 //!
-//! Invariant: every request, whichever path it takes, is retried by [`Attempts`] and paced by one [`Pace`].
-//! SDK calls run as tasks of the client's tokio runtime, because what polls a [`Pending`] need not be a thread of it.
+//! Invariant: every request, whichever path it takes, is retried by [`Attempts`] and paced by one
+//! [`Pace`]. SDK calls run as tasks of the client's tokio runtime, because what polls a [`Pending`]
+//! need not be a thread of it.
 
 use std::fmt;
 use std::future::Future;
@@ -78,7 +79,8 @@ pub(super) struct Core {
     pub(super) corrupt: CorruptVersions,
 }
 
-/// One permit for each request in flight that is not a GET, so that each kind has a bound, and none waits for another.
+/// One permit for each request in flight that is not a GET, so that each kind has a bound, and none
+/// waits for another.
 #[derive(Debug)]
 pub(super) struct Permits {
     control: Semaphore,
@@ -118,7 +120,8 @@ impl Core {
         operation.at(&self.address, &self.endpoint.signing_region)
     }
 
-    /// The headers that each request over the CRT carries. The SDK's get theirs from an interceptor.
+    /// The headers that each request over the CRT carries. The SDK's get theirs from an
+    /// interceptor.
     pub(super) fn headers_of(&self, operation: &str) -> Vec<(String, String)> {
         let mut headers = vec![("User-Agent".to_owned(), self.user_agent.clone())];
         let more = self.headers.of(operation).into_iter();
@@ -147,8 +150,8 @@ impl Core {
 
     /// Whether a refusal without a reason may be for keys that have expired.
     ///
-    /// S3 refuses expired keys with 400, an expired session with 403. Without a session, 403 is common: whoever may
-    /// not list a bucket is told so for each key that is not there.
+    /// S3 refuses expired keys with 400, an expired session with 403. Without a session, 403 is
+    /// common: whoever may not list a bucket is told so for each key that is not there.
     fn may_be_expired(&self, fault: &Fault) -> bool {
         let is_typical = match fault.error.status {
             Some(400) => true,
@@ -158,7 +161,8 @@ impl Core {
         fault.is_mute && is_typical
     }
 
-    /// What is to be done about keys of `generation`, which are still in use and were refused without a reason.
+    /// What is to be done about keys of `generation`, which are still in use and were refused
+    /// without a reason.
     fn suspect(&self, generation: u64) -> Verdict {
         let gap = match self.sessions {
             Some(_) => suspicion::SESSION_GAP,
@@ -192,8 +196,8 @@ impl Core {
         self.pace.lock().succeeded();
     }
 
-    /// A request has failed since `since`, the last time with `error`, and is sent again or still unanswered. Says so in
-    /// the log, if it is time for that.
+    /// A request has failed since `since`, the last time with `error`, and is sent again or still
+    /// unanswered. Says so in the log, if it is time for that.
     fn tell_outage(&self, troubled: &Troubled, since: Duration, error: &dyn fmt::Display) {
         if let Some(news) = troubled.failed(since, self.started.elapsed()) {
             tracing::warn!(
@@ -366,7 +370,8 @@ pub(super) struct Attempts {
     has_refreshed: bool,
     /// How often it was repeated because of its keys.
     keys_refused: u32,
-    /// An attempt ended without an answer that proves the contrary: the server may have done what was asked.
+    /// An attempt ended without an answer that proves the contrary: the server may have done what
+    /// was asked.
     was_answer_lost: bool,
     /// When another request for the object was met first.
     conflict_since: Option<Instant>,
@@ -461,7 +466,8 @@ impl Attempts {
         self.tell(core, late);
     }
 
-    /// Tells of an outage, if this request has failed for so long and the server has ever been there.
+    /// Tells of an outage, if this request has failed for so long and the server has ever been
+    /// there.
     fn tell(&mut self, core: &Core, error: &ClientError) {
         let Some(since) = self.fails_since else {
             return;
@@ -524,14 +530,16 @@ impl Attempts {
         wait
     }
 
-    /// How long to wait before the request is repeated with other keys, if those that it was signed with were refused.
+    /// How long to wait before the request is repeated with other keys, if those that it was signed
+    /// with were refused.
     fn with_other_keys(&mut self, core: &Core, fault: &Fault) -> Option<Duration> {
         let is_doubtful = fault.expired || core.may_be_expired(fault);
         if core.credentials.is_none() || !is_doubtful || self.keys_refused == KEYS_REFUSED_MAX {
             return None;
         }
         self.keys_refused += 1;
-        // The generation was noted before the request was signed: newer keys may have been refused, but no older ones.
+        // The generation was noted before the request was signed: newer keys may have been refused,
+        // but no older ones.
         if self.generation != core.credentials_generation() {
             return Some(Duration::ZERO);
         }
@@ -561,7 +569,8 @@ impl Attempts {
         self.tell(core, &fault.error);
     }
 
-    /// No attempt follows: the final error, with what the attempts before the last may have changed.
+    /// No attempt follows: the final error, with what the attempts before the last may have
+    /// changed.
     pub(super) fn last_word(&mut self, core: &Core, fault: Fault) -> ClientError {
         self.troubled = None;
         self.waiting = None;
@@ -602,8 +611,8 @@ pub(super) fn reading<T: Send + 'static>(
     })
 }
 
-/// A request that changes something, as a task that runs to its end even if the answer is no longer wanted:
-/// half of a retried write is worse than the whole of it.
+/// A request that changes something, as a task that runs to its end even if the answer is no longer
+/// wanted: half of a retried write is worse than the whole of it.
 pub(super) fn writing<T: Send + 'static>(
     core: &Arc<Core>,
     future: impl Future<Output = Result<T, ClientError>> + Send + 'static,

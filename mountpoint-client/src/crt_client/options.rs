@@ -10,7 +10,8 @@ use crate::instance::MetadataUse;
 use crate::network::ProxySettings;
 use crate::retry::{ATTEMPTS_MAX, REQUEST_DEADLINE};
 
-/// Settings of a [`CrtClient`](super::CrtClient). Resolved by the caller; no environment variable is read for them.
+/// Settings of a [`CrtClient`](super::CrtClient). Resolved by the caller; no environment variable
+/// is read for them.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -21,8 +22,8 @@ pub struct CrtClientOptions {
     pub bucket: String,
     /// Kind of the bucket; `None` tells it by the name.
     pub bucket_type: Option<BucketType>,
-    /// Region of the bucket; `None` looks into the AWS configuration, then takes `us-east-1`. An ARN that names a
-    /// region overrides it.
+    /// Region of the bucket; `None` looks into the AWS configuration, then takes `us-east-1`. An
+    /// ARN that names a region overrides it.
     pub region: Option<String>,
     /// Endpoint instead of AWS's, with its scheme.
     pub endpoint_url: Option<String>,
@@ -44,8 +45,8 @@ pub struct CrtClientOptions {
     pub sse_customer_key: Option<SseCustomerKey>,
     /// Who asks.
     pub credentials: CredentialsMode,
-    /// What the network can carry, in gigabits per second; decides the number of connections. `None`: what the type
-    /// of this EC2 instance says, else 10.
+    /// What the network can carry, in gigabits per second; decides the number of connections.
+    /// `None`: what the type of this EC2 instance says, else 10.
     pub throughput_target_gbps: Option<f64>,
     /// Longest range of one GET, in bytes; longer ones are refused.
     pub part_size_max: usize,
@@ -53,8 +54,8 @@ pub struct CrtClientOptions {
     pub ca_bundle: Option<Vec<u8>>,
     /// Interfaces to spread the requests over; empty lets the kernel choose.
     pub network_interfaces: Vec<String>,
-    /// Whether the metadata service of an EC2 instance is asked for region and type. For credentials, the AWS
-    /// variables decide.
+    /// Whether the metadata service of an EC2 instance is asked for region and type. For
+    /// credentials, the AWS variables decide.
     pub instance_metadata: MetadataUse,
     /// Proxies between here and S3, and the services that give credentials.
     pub proxy: ProxySettings,
@@ -62,7 +63,8 @@ pub struct CrtClientOptions {
     pub max_attempts: u32,
     /// No retry begins later than this after a request began or bytes last arrived.
     pub request_deadline: Duration,
-    /// When S3 has answered nothing at all for this long, although requests waited, further ones fail at once.
+    /// When S3 has answered nothing at all for this long, although requests waited, further ones
+    /// fail at once.
     pub silence_max: Duration,
     /// Connections of each interface; `None` derives it from the throughput target.
     pub connections: Option<u32>,
@@ -114,7 +116,8 @@ impl CrtClientOptions {
 
     /// What decides where requests go.
     pub(super) fn endpoint_question<'a>(&'a self, region: &'a str) -> EndpointQuestion<'a> {
-        // Another vendor's server may have a bucket that is only called like a directory bucket; AWS has none.
+        // Another vendor's server may have a bucket that is only called like a directory bucket;
+        // AWS has none.
         let is_foreign = self.endpoint_url.is_some() && !self.is_directory_bucket();
         let is_signed = !matches!(self.credentials, CredentialsMode::Unsigned);
         EndpointQuestion {
@@ -129,8 +132,8 @@ impl CrtClientOptions {
         }
     }
 
-    /// Connections of one interface for requests with long bodies: those that fill the network, of which `network_gbps` is
-    /// known to be carried, and some for readers that are blocked.
+    /// Connections of one interface for requests with long bodies: those that fill the network, of
+    /// which `network_gbps` is known to be carried, and some for readers that are blocked.
     #[must_use]
     pub fn connections(&self, network_gbps: Option<f64>) -> u32 {
         let wanted = self.connections.unwrap_or_else(|| {
@@ -148,15 +151,15 @@ impl CrtClientOptions {
         to_fill.clamp(all / 2, all - all / 8)
     }
 
-    /// All that one interface may come to have: those for reads, as many for uploads and GETs that stalled, those for
-    /// control requests, and those of the SDK.
+    /// All that one interface may come to have: those for reads, as many for uploads and GETs that
+    /// stalled, those for control requests, and those of the SDK.
     #[must_use]
     pub fn connections_max(&self, network_gbps: Option<f64>) -> usize {
         2 * self.connections(network_gbps) as usize + CONTROL_IN_FLIGHT_MAX + WORK_IN_FLIGHT_MAX
     }
 
-    /// Requests with long bodies that fill the network of one interface together. What is known of the machine is of all
-    /// its interfaces.
+    /// Requests with long bodies that fill the network of one interface together. What is known of
+    /// the machine is of all its interfaces.
     #[must_use]
     pub fn connections_to_fill(&self, network_gbps: Option<f64>) -> u32 {
         let gbps = self
@@ -194,20 +197,22 @@ const CONNECTIONS_MAX: u32 = 2048;
 /// requests go straight to the CRT, which queues them too.
 pub(super) const READ_AHEAD_QUEUE_MAX: usize = 16 * 1024;
 
-/// Connecting takes a round trip or two; a lost SYN is repeated by the retry sooner than by the kernel.
+/// Connecting takes a round trip or two; a lost SYN is repeated by the retry sooner than by the
+/// kernel.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// A GET whose connection moves nothing for this long is sent again on another.
 pub(super) const READ_STALL: Duration = Duration::from_secs(3);
 /// Uploads, and GETs that stalled once: the server may be thinking.
 pub(super) const PATIENT_STALL: Duration = Duration::from_secs(30);
-/// Connections are closed this long after the last request, and up to 5 s later: the next connects anew, in one round
-/// trip, or about three with TLS. Not for ever: firewalls and NAT gateways forget idle connections without a word, some after
-/// 60 s, AWS's after 350 s, and what is sent over such a one hangs until the stall is noticed.
+/// Connections are closed this long after the last request, and up to 5 s later: the next connects
+/// anew, in one round trip, or about three with TLS. Not for ever: firewalls and NAT gateways
+/// forget idle connections without a word, some after 60 s, AWS's after 350 s, and what is sent
+/// over such a one hangs until the stall is noticed.
 pub(super) const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(20);
 /// Control requests in flight. Each may need a connection of its own.
 pub(super) const CONTROL_IN_FLIGHT_MAX: usize = 128;
-/// Copies and ends of uploads in flight: they may take minutes, so they have permits of their own. Each has a connection
-/// of the SDK's.
+/// Copies and ends of uploads in flight: they may take minutes, so they have permits of their own.
+/// Each has a connection of the SDK's.
 pub(super) const WORK_IN_FLIGHT_MAX: usize = 128;
 /// S3 has begun to answer a copy or the end of an upload by then, as far as is seen from outside.
 pub(super) const WORK_LATE: Duration = Duration::from_secs(30);

@@ -1,8 +1,9 @@
-//! What a server shows of itself beyond what the file system needs: its clock, the order of its listings, the
-//! checksums it keeps. For `mount-s3 doctor`.
+//! What a server shows of itself beyond what the file system needs: its clock, the order of its
+//! listings, the checksums it keeps. For `mount-s3 doctor`.
 //!
-//! Each probe is one request that changes nothing, sent once: what a server does wrong is the finding. Judges
-//! nothing, and bounds no time; the caller does both. Runs on the tokio runtime that polls it.
+//! Each probe is one request that changes nothing, sent once: what a server does wrong is the
+//! finding. Judges nothing, and bounds no time; the caller does both. Runs on the tokio runtime
+//! that polls it.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -37,7 +38,8 @@ pub struct AnswerHead {
     pub status: u16,
     /// From the request to the answer's head, the connection's start included.
     pub round_trip: Duration,
-    /// How far the server's clock is ahead of this machine's, in seconds; `None` without a `Date` header.
+    /// How far the server's clock is ahead of this machine's, in seconds; `None` without a `Date`
+    /// header.
     pub clock_ahead_s: Option<i64>,
     /// The `Server` header.
     pub server: Option<String>,

@@ -1,4 +1,5 @@
-//! Headers that the mount's settings put on requests: who asks, who pays, who must own the bucket, which key encrypts.
+//! Headers that the mount's settings put on requests: who asks, who pays, who must own the bucket,
+//! which key encrypts.
 //!
 //! One table for both ways to S3. Knows the operations' names and nothing else of a request.
 
@@ -121,7 +122,8 @@ impl RequestHeaders {
 }
 
 impl RequestHeaders {
-    /// Whether a new version of an object keeps the encryption that the object had: no setting says another one.
+    /// Whether a new version of an object keeps the encryption that the object had: no setting says
+    /// another one.
     pub(super) fn keeps_encryption(&self) -> bool {
         self.keeps_encryption
     }
@@ -131,8 +133,8 @@ impl RequestHeaders {
         self.sse.is_some() && self.sse_customer_key.is_none()
     }
 
-    /// What is wrong if an answer says that the object is encrypted otherwise than was asked for. A server that
-    /// ignores the headers stores it as it likes.
+    /// What is wrong if an answer says that the object is encrypted otherwise than was asked for. A
+    /// server that ignores the headers stores it as it likes.
     pub(super) fn check_encryption(
         &self,
         algorithm: Option<&str>,

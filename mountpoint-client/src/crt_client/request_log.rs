@@ -1,6 +1,7 @@
 //! One line of the log for each request to S3, over the CRT and over the SDK, when it has ended.
 //!
-//! Nothing is prepared, and no clock is read, while nobody wants these lines. Never a header that was sent.
+//! Nothing is prepared, and no clock is read, while nobody wants these lines. Never a header that
+//! was sent.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! Sessions of a directory bucket: their keys sign every request, of the CRT and of the SDK.
 //!
-//! One cache holds one session for both and renews it before it expires, as it does with other keys. An opener asks
-//! S3 for a session, signing with the user's own keys. Why that failed is kept: whoever could not sign wants to know.
+//! One cache holds one session for both and renews it before it expires, as it does with other
+//! keys. An opener asks S3 for a session, signing with the user's own keys. Why that failed is
+//! kept: whoever could not sign wants to know.
 
 use std::fmt;
 use std::sync::Arc;
@@ -55,7 +56,8 @@ pub(super) struct Sessions {
     failure: Failure,
 }
 
-/// Why the last attempt to open a session failed; none if it succeeded. Held for a few instructions.
+/// Why the last attempt to open a session failed; none if it succeeded. Held for a few
+/// instructions.
 type Failure = Arc<Mutex<Option<Fault>>>;
 
 impl Sessions {
@@ -147,7 +149,8 @@ impl Opener {
         answer
     }
 
-    /// A request that hangs is given up, so that the retries of whoever waits for the session come to their turn.
+    /// A request that hangs is given up, so that the retries of whoever waits for the session come
+    /// to their turn.
     async fn attempt(&self) -> Result<Credentials, Fault> {
         let opened = tokio::time::timeout(ATTEMPT_MAX, self.request()).await;
         opened.unwrap_or_else(|_| {

@@ -14,8 +14,8 @@ use crate::endpoint::Endpoint;
 use crate::testing::server::Server;
 use crate::types::{Key, ListRequest, ObjectHeaders, PutCondition, PutRequest};
 
-/// A multi-region access point's requests, led to a bucket of the embedded server: those of the CRT and those of the
-/// SDK are signed for every region.
+/// A multi-region access point's requests, led to a bucket of the embedded server: those of the CRT
+/// and those of the SDK are signed for every region.
 #[test]
 fn multi_region_access_points_are_signed_for_all_regions() {
     let server = Server::start_with_bucket("bucket").unwrap();

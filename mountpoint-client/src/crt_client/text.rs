@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_smithy_types::date_time::{DateTime, Format};
 
-/// Decodes a key of a listing with `encoding-type=url`: `%XX`, and `+` for a space. `None` if it is malformed.
+/// Decodes a key of a listing with `encoding-type=url`: `%XX`, and `+` for a space. `None` if it is
+/// malformed.
 pub(super) fn decode_form(encoded: &str) -> Option<String> {
     if !encoded.contains(['%', '+']) {
         return Some(encoded.to_owned());
@@ -15,8 +16,9 @@ pub(super) fn decode_form(encoded: &str) -> Option<String> {
     String::from_utf8(decode_bytes(encoded)?).ok()
 }
 
-/// The same of a key that may not be UTF-8, which Amazon S3 does not store and other servers do. What is not UTF-8 becomes
-/// a NUL and its hexadecimal digits: another key for each, and none that a file can have.
+/// The same of a key that may not be UTF-8, which Amazon S3 does not store and other servers do.
+/// What is not UTF-8 becomes a NUL and its hexadecimal digits: another key for each, and none that
+/// a file can have.
 pub(super) fn decode_key(encoded: &str) -> Option<Cow<'_, str>> {
     if !encoded.contains(['%', '+']) {
         return Some(Cow::Borrowed(encoded));
@@ -58,7 +60,8 @@ fn hex_digit(byte: u8) -> Option<u8> {
         .and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// A time of a listing, ISO 8601: `2026-01-02T03:04:05.678Z`, or with an offset such as `+01:00` for the `Z`.
+/// A time of a listing, ISO 8601: `2026-01-02T03:04:05.678Z`, or with an offset such as `+01:00`
+/// for the `Z`.
 pub(super) fn iso_time(text: &str) -> Option<SystemTime> {
     let (date, rest) = text.split_once(['T', 't', ' '])?;
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
@@ -146,8 +149,8 @@ pub(super) fn http_time(text: &str) -> Option<SystemTime> {
     SystemTime::try_from(time).ok()
 }
 
-/// Text of the first `<name>` element, where it holds only text. Enough for S3's flat error documents; an
-/// answer that is not one (a proxy's HTML) gives `None`.
+/// Text of the first `<name>` element, where it holds only text. Enough for S3's flat error
+/// documents; an answer that is not one (a proxy's HTML) gives `None`.
 pub(super) fn xml_element(document: &str, name: &str) -> Option<String> {
     let (_, rest) = document.split_once(&format!("<{name}>"))?;
     let (text, _) = rest.split_once(&format!("</{name}>"))?;

@@ -1,6 +1,7 @@
 //! What a bucket's name tells: its kind, and what an ARN in its place holds.
 //!
-//! Pure. A name may be a bucket's, an access point's alias or an ARN; which ARNs are valid is for the rules to say.
+//! Pure. A name may be a bucket's, an access point's alias or an ARN; which ARNs are valid is for
+//! the rules to say.
 
 use super::encode::encode_key;
 
@@ -14,7 +15,8 @@ pub enum BucketType {
 }
 
 impl BucketType {
-    /// The kind of a bucket by its name: AWS reserves the suffixes of directory buckets and of their access points.
+    /// The kind of a bucket by its name: AWS reserves the suffixes of directory buckets and of
+    /// their access points.
     #[must_use]
     pub fn of_name(bucket: &str) -> Self {
         if bucket.ends_with("--x-s3") || bucket.ends_with("--xa-s3") {

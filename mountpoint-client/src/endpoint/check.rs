@@ -1,7 +1,7 @@
 //! What is refused before the rules are asked.
 //!
-//! Pure. The rules accept much and fail late, and they know no flag; combinations that cannot work get a message here
-//! that names the flags.
+//! Pure. The rules accept much and fail late, and they know no flag; combinations that cannot work
+//! get a message here that names the flags.
 
 use super::bucket::{BucketType, is_arn, region_of_arn};
 use super::resolve::EndpointQuestion;

@@ -20,9 +20,11 @@ pub struct Endpoint {
     path_prefix: String,
     /// How requests are signed.
     pub signing_algorithm: SigningAlgorithm,
-    /// Region that requests are signed for; for SigV4a the set of them, separated by commas, `*` for all.
+    /// Region that requests are signed for; for SigV4a the set of them, separated by commas, `*`
+    /// for all.
     pub signing_region: String,
-    /// Service that requests are signed for: `s3`, `s3express`, `s3-outposts` or `s3-object-lambda`.
+    /// Service that requests are signed for: `s3`, `s3express`, `s3-outposts` or
+    /// `s3-object-lambda`.
     pub signing_service: String,
     /// What the rules said, for the SDK.
     resolved: ResolvedEndpoint,
@@ -82,7 +84,8 @@ impl<'a> EndpointQuestion<'a> {
 }
 
 impl Endpoint {
-    /// Asks the rules. Fails with [`ErrorKind::InvalidRequest`] where they say no, for example to a malformed URL.
+    /// Asks the rules. Fails with [`ErrorKind::InvalidRequest`] where they say no, for example to a
+    /// malformed URL.
     pub async fn resolve(question: &EndpointQuestion<'_>) -> Result<Self, ClientError> {
         let refuse = |why: String| ClientError::new(ErrorKind::InvalidRequest, why);
         check(question).map_err(refuse)?;
@@ -137,8 +140,8 @@ impl Endpoint {
         })
     }
 
-    /// The path of a key's requests, percent-encoded. `.` and `..` components and empty ones stay as they are:
-    /// in S3 they are part of the name.
+    /// The path of a key's requests, percent-encoded. `.` and `..` components and empty ones stay
+    /// as they are: in S3 they are part of the name.
     #[must_use]
     pub fn path(&self, key: &Key) -> String {
         let key = key.as_str();
@@ -203,7 +206,8 @@ impl ResolveEndpoint for Endpoint {
     }
 }
 
-/// How the rules want requests to be signed. Where they name several ways, the first is theirs of choice.
+/// How the rules want requests to be signed. Where they name several ways, the first is theirs of
+/// choice.
 #[derive(Default)]
 struct AuthScheme {
     name: Option<String>,

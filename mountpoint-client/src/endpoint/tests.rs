@@ -1,4 +1,5 @@
-//! Each kind of bucket with each setting: where its requests go and how they are signed, or why they do not.
+//! Each kind of bucket with each setting: where its requests go and how they are signed, or why
+//! they do not.
 
 use super::*;
 use crate::types::Key;

@@ -1,7 +1,7 @@
 //! Whether this machine is an EC2 instance, and of which type.
 //!
-//! The firmware tells at once on Nitro instances: it names EC2 as the maker and the type as the product. The metadata
-//! service is asked only where the firmware leaves it open.
+//! The firmware tells at once on Nitro instances: it names EC2 as the maker and the type as the
+//! product. The metadata service is asked only where the firmware leaves it open.
 
 use std::path::Path;
 use std::time::Duration;
@@ -93,7 +93,8 @@ const FIRMWARE: &str = "/sys/class/dmi/id";
 const TYPE_PATH: &str = "/latest/meta-data/instance-type";
 /// On EC2 the answer comes within milliseconds; this is for a machine under load.
 const CERTAIN_MAX: Duration = Duration::from_secs(1);
-/// Where it is not known whether there is anybody to answer. A start must not take longer than 0.2 s for it.
+/// Where it is not known whether there is anybody to answer. A start must not take longer than 0.2
+/// s for it.
 const DOUBTFUL_MAX: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What is known of the machine if it is an EC2 instance: its metadata service, its type, what its network carries.
+//! What is known of the machine if it is an EC2 instance: its metadata service, its type, what its
+//! network carries.
 //!
 //! Knows no S3. Everything here is optional: a machine that is no instance loses no time over it.
 

@@ -1,21 +1,22 @@
 //! Whether an answer in XML came to its end.
 //!
-//! A server or a proxy that stops early and still frames its answer well leaves a document without its end. The SDK's
-//! parser takes that for a shorter document: a listing would lack names. Pure but for collecting the body.
+//! A server or a proxy that stops early and still frames its answer well leaves a document without
+//! its end. The SDK's parser takes that for a shorter document: a listing would lack names. Pure
+//! but for collecting the body.
 
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 
-/// Whether the answer to `request` is in S3's own words. Only of an object's contents, which may be the beginning of any
-/// XML, is a range asked.
+/// Whether the answer to `request` is in S3's own words. Only of an object's contents, which may be
+/// the beginning of any XML, is a range asked.
 pub(super) fn is_worded_by_s3(request: &HttpRequest) -> bool {
     !request.headers().contains_key("range")
 }
 
-/// The answer, with its whole body, or an error that a retry may mend. Answers that are not XML are passed on as they
-/// are.
+/// The answer, with its whole body, or an error that a retry may mend. Answers that are not XML are
+/// passed on as they are.
 pub(super) async fn complete(mut response: HttpResponse) -> Result<HttpResponse, ConnectorError> {
     let is_xml = response
         .headers()
@@ -39,7 +40,8 @@ pub(super) async fn complete(mut response: HttpResponse) -> Result<HttpResponse,
     Ok(response)
 }
 
-/// Whether a document ends where its outermost element does. One that does not begin like XML is for the parser.
+/// Whether a document ends where its outermost element does. One that does not begin like XML is
+/// for the parser.
 fn is_whole(body: &[u8]) -> bool {
     let text = body.trim_ascii();
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);

@@ -1,6 +1,7 @@
 //! When an interface is no longer used, and when it is tried again.
 //!
-//! Pure: no clock, no connection. [`Interfaces`](super::Interfaces) tells it what happened and acts.
+//! Pure: no clock, no connection. [`Interfaces`](super::Interfaces) tells it what happened and
+//! acts.
 //!
 //! Invariant: an interface that is down has exactly one probe under way or planned.
 
@@ -36,8 +37,8 @@ impl Health {
         *self = Self::default();
     }
 
-    /// A connection over it could not be made, broke or stalled. If that is once too often it is down now, and the
-    /// first probe is due after the time returned.
+    /// A connection over it could not be made, broke or stalled. If that is once too often it is
+    /// down now, and the first probe is due after the time returned.
     pub(super) fn failed(&mut self) -> Option<Duration> {
         self.failures += 1;
         if !self.is_up || self.failures < FAILURES_MAX {
@@ -47,7 +48,8 @@ impl Health {
         Some(self.next_wait())
     }
 
-    /// A probe out of turn did not reach the server over it: it is down at once. Returns when the next is due.
+    /// A probe out of turn did not reach the server over it: it is down at once. Returns when the
+    /// next is due.
     pub(super) fn unreached(&mut self) -> Option<Duration> {
         if !self.is_up {
             return None;
@@ -56,8 +58,8 @@ impl Health {
         Some(self.next_wait())
     }
 
-    /// A probe ended. Returns when the next is due, or `None` if the interface is used again: then one more
-    /// failure is enough to take it away, until a request succeeds.
+    /// A probe ended. Returns when the next is due, or `None` if the interface is used again: then
+    /// one more failure is enough to take it away, until a request succeeds.
     pub(super) fn probed(&mut self, was_reached: bool) -> Option<Duration> {
         if self.is_up {
             return None;

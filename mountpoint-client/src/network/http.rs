@@ -1,7 +1,7 @@
 //! The SDK's HTTP client: each request over an interface of ours, through the proxy of its URL.
 //!
-//! Knows no operation and never retries. Connections are the SDK connector's; one connector is made for each
-//! combination of time limits, interface and proxy when it is first needed.
+//! Knows no operation and never retries. Connections are the SDK connector's; one connector is made
+//! for each combination of time limits, interface and proxy when it is first needed.
 
 use std::collections::HashMap;
 use std::fmt;

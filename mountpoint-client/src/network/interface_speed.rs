@@ -7,7 +7,8 @@ use std::path::Path;
 
 /// Gbit/s of the interfaces `names` together, or of those with a default route if none is named.
 ///
-/// `None` if the kernel knows the speed of none of them. An interface of unknown speed counts as nothing.
+/// `None` if the kernel knows the speed of none of them. An interface of unknown speed counts as
+/// nothing.
 pub(crate) fn interfaces_gbps(names: &[String]) -> Option<f64> {
     let routes = match names.is_empty() {
         true => fs::read_to_string("/proc/net/route").unwrap_or_default(),
@@ -26,7 +27,8 @@ pub(crate) fn interfaces_gbps(names: &[String]) -> Option<f64> {
     speeds.reduce(|sum, speed| sum + speed)
 }
 
-/// Names of the interfaces with a default route in `routes`, the text of `/proc/net/route`, each once.
+/// Names of the interfaces with a default route in `routes`, the text of `/proc/net/route`, each
+/// once.
 fn default_interfaces(routes: &str) -> Vec<&str> {
     let mut names: Vec<&str> = routes
         .lines()
@@ -42,7 +44,8 @@ fn default_interfaces(routes: &str) -> Vec<&str> {
     names
 }
 
-/// Gbit/s of `speed`, the text of `/sys/class/net/NAME/speed` in Mbit/s; `None` if it is unknown (-1).
+/// Gbit/s of `speed`, the text of `/sys/class/net/NAME/speed` in Mbit/s; `None` if it is unknown
+/// (-1).
 fn gbps(speed: &str) -> Option<f64> {
     let mbps: i32 = speed.trim().parse().ok()?;
     (mbps > 0).then(|| f64::from(mbps) / 1000.0)

@@ -1,7 +1,8 @@
-//! The network interfaces that requests are spread over, how much each has to do, and which are out of use.
+//! The network interfaces that requests are spread over, how much each has to do, and which are out
+//! of use.
 //!
-//! Knows no client. Without names there is one nameless interface: the kernel's choice.
-//! Any thread asks; probes run on the tokio runtime. A lock is held for a few instructions, nothing under it.
+//! Knows no client. Without names there is one nameless interface: the kernel's choice. Any thread
+//! asks; probes run on the tokio runtime. A lock is held for a few instructions, nothing under it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,8 +31,9 @@ pub(crate) struct Interface {
     name: Option<String>,
     /// Bytes of requests in flight.
     outstanding: AtomicU64,
-    /// The turn of its last request. Breaks ties, so that one request after the other goes over all interfaces in
-    /// turn; one that was down for long takes its turn again, not all that it has missed.
+    /// The turn of its last request. Breaks ties, so that one request after the other goes over all
+    /// interfaces in turn; one that was down for long takes its turn again, not all that it has
+    /// missed.
     last_used: AtomicU64,
     /// A copy of the health's word, so that choosing takes no lock.
     is_up: AtomicBool,
@@ -92,8 +94,8 @@ impl Interfaces {
         self.each.iter().map(|interface| interface.name.as_deref())
     }
 
-    /// A place for a request of `bytes`: on an interface that is up, not `avoided` if there is another, and has the
-    /// least to do.
+    /// A place for a request of `bytes`: on an interface that is up, not `avoided` if there is
+    /// another, and has the least to do.
     pub(crate) fn lane(&self, bytes: u64, avoided: Option<usize>) -> Lane {
         let best = self.each.iter().min_by_key(|interface| {
             (
@@ -141,8 +143,9 @@ impl Lane {
         Interface::is_worse(&self.interface, Health::failed);
     }
 
-    /// The answer to a request; `None` if the interface dies before it comes and another one is up. A connection over a
-    /// dead interface just hangs, so from time to time the interface is looked at, while the answer is waited for.
+    /// The answer to a request; `None` if the interface dies before it comes and another one is up.
+    /// A connection over a dead interface just hangs, so from time to time the interface is looked
+    /// at, while the answer is waited for.
     pub(crate) async fn unless_dead<T>(
         &self,
         answer: &mut (impl Future<Output = T> + Unpin),
@@ -303,7 +306,8 @@ const LOOK_AFTER: Duration = Duration::from_secs(3);
 mod tests {
     use super::*;
 
-    /// Two interfaces that do not exist: requests are not bound to them here, and probes fail at once.
+    /// Two interfaces that do not exist: requests are not bound to them here, and probes fail at
+    /// once.
     fn two() -> Interfaces {
         two_towards("127.0.0.1")
     }

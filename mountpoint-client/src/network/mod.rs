@@ -1,7 +1,8 @@
-//! How requests leave the machine: proxies, interfaces, whom TLS trusts, and the SDK's HTTP client over them.
+//! How requests leave the machine: proxies, interfaces, whom TLS trusts, and the SDK's HTTP client
+//! over them.
 //!
-//! Knows no S3 and no credentials. The CRT's clients and the SDK's take their decisions from here, so that data and
-//! control requests go the same ways.
+//! Knows no S3 and no credentials. The CRT's clients and the SDK's take their decisions from here,
+//! so that data and control requests go the same ways.
 //!
 //! Invariant: an interface's outstanding bytes are the sum of its live [`Lane`]s.
 

@@ -1,8 +1,8 @@
 //! Hosts that are reached without a proxy.
 //!
-//! Pure. The rules are those of curl and of the AWS tools, taken together: `*` for every host, a domain for itself
-//! and what is below it (with or without a leading dot or `*.`), an address, a network (`10.0.0.0/8`), each but
-//! the last with an optional port.
+//! Pure. The rules are those of curl and of the AWS tools, taken together: `*` for every host, a
+//! domain for itself and what is below it (with or without a leading dot or `*.`), an address, a
+//! network (`10.0.0.0/8`), each but the last with an optional port.
 
 use std::net::IpAddr;
 
@@ -19,8 +19,8 @@ enum Rule {
 }
 
 impl NoProxy {
-    /// Reads a list whose items are separated by commas or white space. What cannot be a host is skipped, as
-    /// the other tools do: the variable belongs to all of them.
+    /// Reads a list whose items are separated by commas or white space. What cannot be a host is
+    /// skipped, as the other tools do: the variable belongs to all of them.
     #[must_use]
     pub fn parse(list: &str) -> Self {
         let items = list.split(|c: char| c == ',' || c.is_whitespace());
@@ -37,7 +37,8 @@ impl NoProxy {
         self.0.extend_from_slice(&other.0);
     }
 
-    /// Whether requests to `host` and `port` go around the proxy. An IPv6 address may be in brackets.
+    /// Whether requests to `host` and `port` go around the proxy. An IPv6 address may be in
+    /// brackets.
     #[must_use]
     pub fn covers(&self, host: &str, port: u16) -> bool {
         let host = bare(host).trim_end_matches('.').to_ascii_lowercase();
@@ -104,7 +105,8 @@ pub(super) fn bare(host: &str) -> &str {
         .unwrap_or(host)
 }
 
-/// Instance metadata and the credentials of containers: the machine itself, which no proxy can speak for.
+/// Instance metadata and the credentials of containers: the machine itself, which no proxy can
+/// speak for.
 fn is_link_local(address: Option<IpAddr>) -> bool {
     match address {
         Some(IpAddr::V4(address)) => address.is_link_local(),

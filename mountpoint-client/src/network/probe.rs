@@ -16,8 +16,9 @@ pub(crate) struct ProbeTarget {
 }
 
 impl ProbeTarget {
-    /// Whether one of the target's first addresses accepts a connection over the interface. `None` if its addresses
-    /// are not known now, which says nothing of the interface: names are not resolved over it.
+    /// Whether one of the target's first addresses accepts a connection over the interface. `None`
+    /// if its addresses are not known now, which says nothing of the interface: names are not
+    /// resolved over it.
     pub(super) async fn is_reached_over(&self, interface: &str) -> Option<bool> {
         let found = tokio::net::lookup_host((self.host.as_str(), self.port));
         let addresses = tokio::time::timeout(RESOLVE_MAX, found).await.ok()?.ok()?;

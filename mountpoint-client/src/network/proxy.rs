@@ -1,7 +1,7 @@
 //! Through which proxy a request goes.
 //!
-//! Pure. One decision for all that leaves the process: the CRT's data, the SDK's control requests, credentials.
-//! Knows no connection and reads no variable. Never prints a password.
+//! Pure. One decision for all that leaves the process: the CRT's data, the SDK's control requests,
+//! credentials. Knows no connection and reads no variable. Never prints a password.
 
 use std::fmt;
 
@@ -26,7 +26,8 @@ pub struct ProxySettings {
 pub struct Proxy(ProxyOptions);
 
 impl ProxySettings {
-    /// Proxies and exceptions as the variables `http_proxy`, `https_proxy` and `no_proxy` write them.
+    /// Proxies and exceptions as the variables `http_proxy`, `https_proxy` and `no_proxy` write
+    /// them.
     ///
     /// # Errors
     /// A text for the user that names the variable and what it takes, without a login.
@@ -47,7 +48,8 @@ impl ProxySettings {
         })
     }
 
-    /// The same, with hosts of this machine reached directly: what a container or an instance offers to itself.
+    /// The same, with hosts of this machine reached directly: what a container or an instance
+    /// offers to itself.
     #[must_use]
     pub(crate) fn beyond_this_machine(&self) -> Self {
         let mut settings = self.clone();

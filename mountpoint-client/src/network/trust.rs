@@ -1,7 +1,7 @@
 //! Whom TLS trusts.
 //!
-//! Knows certificates, no connection. What it returns is usable: over a certificate that it cannot read the SDK's
-//! client would panic, and the CRT would refuse the whole bundle.
+//! Knows certificates, no connection. What it returns is usable: over a certificate that it cannot
+//! read the SDK's client would panic, and the CRT would refuse the whole bundle.
 
 use aws_smithy_http_client::tls::{TlsContext, TrustStore};
 use base64::Engine;
@@ -22,8 +22,8 @@ pub(crate) fn trust(ca_bundle: Option<&[u8]>) -> Result<TlsContext, ClientError>
     context.map_err(|error| refuse(format!("{BUNDLE} cannot be used: {error}")))
 }
 
-/// The certificates of a bundle that can be authorities, in PEM form. Bundles of operating systems hold old ones that
-/// cannot; at least one must.
+/// The certificates of a bundle that can be authorities, in PEM form. Bundles of operating systems
+/// hold old ones that cannot; at least one must.
 pub(crate) fn authorities(bundle: &[u8]) -> Result<Vec<u8>, ClientError> {
     let mut store = RootCertStore::empty();
     let mut pem = String::new();

@@ -1,6 +1,8 @@
-//! The contract suite: `CrtClient` against real servers that know nothing of this project, and against our own.
+//! The contract suite: `CrtClient` against real servers that know nothing of this project, and
+//! against our own.
 //!
-//! The foreign ones are programs in the directory that `MOUNTPOINT_TEST_SERVERS` names; `make test-servers` builds them.
+//! The foreign ones are programs in the directory that `MOUNTPOINT_TEST_SERVERS` names; `make
+//! test-servers` builds them.
 
 mod servers;
 

@@ -102,7 +102,8 @@ pub(crate) fn binary(name: &str) -> PathBuf {
     path
 }
 
-/// A free address that no other program takes before the server does: at one of loopback's many hosts, which no other uses.
+/// A free address that no other program takes before the server does: at one of loopback's many
+/// hosts, which no other uses.
 fn free_address() -> String {
     static NUMBER: AtomicU8 = AtomicU8::new(0);
     let [_, _, high, low] = std::process::id().to_be_bytes();

@@ -1,5 +1,5 @@
-//! Requests that change something and are answered with a conflict, with an error after the work, or for the second time:
-//! the client's errors, and the content of the embedded server.
+//! Requests that change something and are answered with a conflict, with an error after the work,
+//! or for the second time: the client's errors, and the content of the embedded server.
 
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -70,7 +70,8 @@ impl Change {
     }
 }
 
-/// The outcome: the error, whether an answer was lost, whether a conflict was met, whether it may have been sent twice.
+/// The outcome: the error, whether an answer was lost, whether a conflict was met, whether it may
+/// have been sent twice.
 type Outcome = Result<(), (ErrorKind, bool, bool, bool)>;
 
 #[track_caller]

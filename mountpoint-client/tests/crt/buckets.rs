@@ -1,4 +1,5 @@
-//! Kinds of buckets, and settings that every request carries, as the embedded server's log shows them.
+//! Kinds of buckets, and settings that every request carries, as the embedded server's log shows
+//! them.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -189,7 +190,8 @@ fn encryption_is_named_where_an_object_begins() {
     carry(&records, name, key_id, &begins);
 }
 
-/// A server that ignores `--sse` is found out before an object is replaced, and asked no more once it was seen to encrypt.
+/// A server that ignores `--sse` is found out before an object is replaced, and asked no more once
+/// it was seen to encrypt.
 #[test]
 fn nothing_is_replaced_where_the_server_does_not_encrypt() {
     let server = server_of(BUCKET);
@@ -249,7 +251,8 @@ fn nothing_is_replaced_where_the_server_does_not_encrypt() {
     assert!(server.store().uploads(BUCKET).is_empty());
 }
 
-/// Headers that S3 does not take from the source of a copy go with the request; `--sse` goes before an object's own encryption.
+/// Headers that S3 does not take from the source of a copy go with the request; `--sse` goes before
+/// an object's own encryption.
 #[test]
 fn an_object_keeps_what_it_carries_through_copies_and_uploads() {
     let own = KmsEncryption {

@@ -541,7 +541,8 @@ fn an_answer_that_tells_of_another_encryption_is_an_error() {
         assert_eq!(error.kind, ErrorKind::InvalidResponse, "{error}");
         assert!(error.message.contains("aws:kms was asked for"), "{error}");
     }
-    // Nothing is stored before an upload has shown how the server encrypts, and no upload is left behind.
+    // Nothing is stored before an upload has shown how the server encrypts, and no upload is left
+    // behind.
     let requests = server.requests();
     let methods: Vec<_> = requests.iter().map(|request| &*request.method).collect();
     let proven = ["POST", "DELETE", "PUT", "PUT", "POST"];

@@ -1,4 +1,5 @@
-//! `CrtClient` against servers that are scripted answer by answer, or the embedded one with its log.
+//! `CrtClient` against servers that are scripted answer by answer, or the embedded one with its
+//! log.
 
 #[cfg(feature = "server")]
 mod answers;

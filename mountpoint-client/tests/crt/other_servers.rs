@@ -1,4 +1,5 @@
-//! Answers of S3-like servers that differ from S3's, as the embedded server's fault rules imitate them.
+//! Answers of S3-like servers that differ from S3's, as the embedded server's fault rules imitate
+//! them.
 
 use bytes::Bytes;
 use futures::executor::block_on;

@@ -1,4 +1,5 @@
-//! The bound on attempts, and endpoints by IPv6 address: both hold for data and for control requests.
+//! The bound on attempts, and endpoints by IPv6 address: both hold for data and for control
+//! requests.
 
 use mountpoint_client::credentials::CredentialsMode;
 use mountpoint_client::testing::server::{Fault, Operation, Rule};

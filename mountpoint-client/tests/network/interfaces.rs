@@ -1,5 +1,6 @@
-//! Requests bound to network interfaces, in a network namespace with several ways to the server: all are used and carry
-//! their share, one that dies is left out, and it is used again when it lives again.
+//! Requests bound to network interfaces, in a network namespace with several ways to the server:
+//! all are used and carry their share, one that dies is left out, and it is used again when it
+//! lives again.
 
 use mountpoint_client::ErrorKind;
 use mountpoint_client::credentials::CredentialsMode;
@@ -55,8 +56,8 @@ fn requests_are_spread_and_a_dead_interface_is_left_out_until_it_lives() {
     for command in ["put", "head", "get", "put", "head", "get"] {
         child.check(command, "ok");
     }
-    // Each request that met the dead interface was sent again elsewhere; now none meets it, which would take each
-    // a second or more.
+    // Each request that met the dead interface was sent again elsewhere; now none meets it, which
+    // would take each a second or more.
     let started = tokio::time::Instant::now();
     for _ in 0..20 {
         child.check("all", "ok");
@@ -70,7 +71,8 @@ fn requests_are_spread_and_a_dead_interface_is_left_out_until_it_lives() {
     }
 }
 
-/// Each carries its share, however many there are: as each is shaped, all together carry that much more.
+/// Each carries its share, however many there are: as each is shaped, all together carry that much
+/// more.
 #[test]
 fn what_is_read_is_shared_evenly_by_all_interfaces() {
     let ways = NetworkPaths::new(1, 4);
@@ -114,7 +116,8 @@ fn an_interface_that_does_not_exist_is_refused_with_those_that_do() {
     connect(options).unwrap().use_all().unwrap();
 }
 
-/// Size of an object that is read over shaped interfaces: at [`MBIT_PER_SECOND`] over one of them about a second.
+/// Size of an object that is read over shaped interfaces: at [`MBIT_PER_SECOND`] over one of them
+/// about a second.
 const LARGE: u64 = 4 << 20;
 /// So slow that the processor is never the limit.
 const MBIT_PER_SECOND: u32 = 32;

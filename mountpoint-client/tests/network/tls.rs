@@ -1,4 +1,5 @@
-//! TLS with a private authority: a client that has its certificate gets through; the error of one that has not names the remedy.
+//! TLS with a private authority: a client that has its certificate gets through; the error of one
+//! that has not names the remedy.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Credentials that the CRT signs with, asked from Rust whenever it signs.
 //!
-//! Knows no chain of sources and caches nothing. Invariant: each question of the CRT is answered exactly once,
-//! with an error at the latest when the [`CredentialsReply`] is dropped.
+//! Knows no chain of sources and caches nothing. Invariant: each question of the CRT is answered
+//! exactly once, with an error at the latest when the [`CredentialsReply`] is dropped.
 
 use std::fmt;
 use std::ptr;
@@ -54,7 +54,8 @@ unsafe impl Send for CredentialsReply {}
 unsafe impl Sync for CredentialsReply {}
 
 impl CredentialsReply {
-    /// Answers. The text of an error is logged; the request fails with [`crate::ErrorKind::Credentials`].
+    /// Answers. The text of an error is logged; the request fails with
+    /// [`crate::ErrorKind::Credentials`].
     pub fn send(mut self, answer: Result<Credentials, String>) {
         match answer {
             Ok(credentials) => self.answer_with(&credentials),
@@ -94,7 +95,8 @@ impl CredentialsReply {
     fn answer(&mut self, credentials: *mut sys::aws_credentials, error: i32) {
         self.answered = true;
         if let Some(callback) = self.callback {
-            // SAFETY: the CRT waits for this one call with its user data; the credentials live during it.
+            // SAFETY: the CRT waits for this one call with its user data; the credentials live
+            // during it.
             unsafe { callback(credentials, error, self.user_data) };
         }
     }
@@ -149,7 +151,8 @@ pub(crate) fn delegate(
     let raw = unsafe {
         sys::aws_credentials_provider_new_delegate(allocator.as_ptr(), &raw const options)
     };
-    // SAFETY: a new reference; the constructor fails only when the process is out of memory, which aborts.
+    // SAFETY: a new reference; the constructor fails only when the process is out of memory, which
+    // aborts.
     unsafe { Handle::own(raw) }
 }
 

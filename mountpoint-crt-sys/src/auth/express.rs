@@ -1,11 +1,13 @@
 //! S3 Express signing with sessions that are kept elsewhere.
 //!
-//! The C client signs for S3 Express only if it has a provider that turns the user's keys into a session's, and its
-//! own would open sessions itself. This one hands on what it is given: our [`crate::CredentialsSource`] answers with
-//! session keys already. It is the C library's public interface for it, which the raw bindings leave out.
+//! The C client signs for S3 Express only if it has a provider that turns the user's keys into a
+//! session's, and its own would open sessions itself. This one hands on what it is given: our
+//! [`crate::CredentialsSource`] answers with session keys already. It is the C library's public
+//! interface for it, which the raw bindings leave out.
 //!
-//! `Vtable` and `Provider` are written down from the header of the version that `hook::CRATE_VERSION` names. Nothing
-//! compares them when they are compiled, so a test there fails when the version changes: read the header again then.
+//! `Vtable` and `Provider` are written down from the header of the version that
+//! `hook::CRATE_VERSION` names. Nothing compares them when they are compiled, so a test there fails
+//! when the version changes: read the header again then.
 
 use std::ptr;
 
@@ -71,7 +73,8 @@ unsafe extern "C" fn get_credentials(
     user_data: *mut libc::c_void,
 ) -> libc::c_int {
     if let Some(callback) = callback {
-        // SAFETY: C waits for this one call with its user data; the credentials live during it, unchanged.
+        // SAFETY: C waits for this one call with its user data; the credentials live during it,
+        // unchanged.
         unsafe { callback(given.cast_mut(), 0, user_data) };
     }
     sys::AWS_OP_SUCCESS

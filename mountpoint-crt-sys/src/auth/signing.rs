@@ -32,7 +32,8 @@ pub enum Signing {
         service: String,
         source: Arc<dyn CredentialsSource>,
     },
-    /// AWS Signature Version 4 with the keys of an S3 Express session, whose token has a header of its own.
+    /// AWS Signature Version 4 with the keys of an S3 Express session, whose token has a header of
+    /// its own.
     S3Express {
         region: String,
         /// The token of session keys.
@@ -109,8 +110,9 @@ impl<'a> Signer<'a> {
         self.algorithm == algorithm::AWS_SIGNING_ALGORITHM_V4_S3EXPRESS
     }
 
-    /// The settings, good as long as self. Keys go into the signature as they are on the wire, encoded once,
-    /// because S3 knows keys such as `a//b` and `a/../b`; bodies are not signed, over plain HTTP neither.
+    /// The settings, good as long as self. Keys go into the signature as they are on the wire,
+    /// encoded once, because S3 knows keys such as `a//b` and `a/../b`; bodies are not signed, over
+    /// plain HTTP neither.
     pub(crate) fn config(&self) -> sys::aws_signing_config_aws {
         let mut config = sys::aws_signing_config_aws::default();
         let (config_ptr, provider) = (&raw mut config, self.provider.as_ptr());

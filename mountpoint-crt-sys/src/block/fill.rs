@@ -26,14 +26,16 @@ struct Inner {
     /// Dropped with the memory.
     _guard: Option<Guard>,
     capacity: usize,
-    /// Stored with Release after the bytes before it were written, loaded with Acquire before they are read.
+    /// Stored with Release after the bytes before it were written, loaded with Acquire before they
+    /// are read.
     valid: AtomicUsize,
 }
 
 /// A value that lives exactly as long as a block's memory.
 pub(super) type Guard = Box<dyn Any + Send + Sync>;
 
-/// The unfilled rest of a block, for the C library to write. Keeps the memory alive, publishes nothing.
+/// The unfilled rest of a block, for the C library to write. Keeps the memory alive, publishes
+/// nothing.
 pub(crate) struct Unfilled {
     pub(crate) start: NonNull<u8>,
     pub(crate) len: usize,
@@ -79,7 +81,8 @@ impl BlockFill {
         self.withheld.is_some()
     }
 
-    /// Hides bytes that are filled from now on from readers, until they are [released](Self::release).
+    /// Hides bytes that are filled from now on from readers, until they are
+    /// [released](Self::release).
     pub fn withhold(&mut self) {
         self.withheld = Some(self.filled());
     }
@@ -101,7 +104,8 @@ impl BlockFill {
     /// All bytes filled so far, whether readers see them or not.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: they are written, and nobody writes there while `self` is borrowed: further filling writes behind them.
+        // SAFETY: they are written, and nobody writes there while `self` is borrowed: further
+        // filling writes behind them.
         unsafe { slice::from_raw_parts(self.block.at(0).as_ptr(), self.filled()) }
     }
 
@@ -109,7 +113,8 @@ impl BlockFill {
     pub fn append(&mut self, bytes: &[u8]) {
         let filled = self.filled();
         assert!(bytes.len() <= self.capacity() - filled);
-        // SAFETY: the bytes fit behind `filled`, where nobody reads and only the holder of `&mut self` writes.
+        // SAFETY: the bytes fit behind `filled`, where nobody reads and only the holder of `&mut
+        // self` writes.
         unsafe {
             self.block
                 .at(filled)
@@ -132,8 +137,8 @@ impl BlockFill {
         Arc::strong_count(&self.block.0) > 1
     }
 
-    /// Makes it a block of `len` bytes, no fewer than it has, with what was filled. Returns whether that could be done: not
-    /// while there are other handles of it.
+    /// Makes it a block of `len` bytes, no fewer than it has, with what was filled. Returns whether
+    /// that could be done: not while there are other handles of it.
     pub fn grow(&mut self, len: usize) -> bool {
         assert!(len >= self.capacity());
         let filled = self.filled();
@@ -145,8 +150,8 @@ impl BlockFill {
         true
     }
 
-    /// Makes it a block of `len` bytes, no fewer than are filled, and gives the memory behind them back. Returns whether that
-    /// could be done: not while there are other handles of it.
+    /// Makes it a block of `len` bytes, no fewer than are filled, and gives the memory behind them
+    /// back. Returns whether that could be done: not while there are other handles of it.
     pub fn shrink(&mut self, len: usize) -> bool {
         assert!(len <= self.capacity());
         assert!(len >= self.filled());
@@ -173,7 +178,8 @@ impl BlockFill {
         self.block.at(filled)
     }
 
-    /// Publishes the bytes before `filled`, unless they are withheld. Never takes published bytes back.
+    /// Publishes the bytes before `filled`, unless they are withheld. Never takes published bytes
+    /// back.
     ///
     /// # Safety
     ///
@@ -210,13 +216,15 @@ impl Block {
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         assert!(range.start <= range.end);
         assert!(range.end <= self.valid());
-        // SAFETY: the range is inside the valid bytes: written, never written again, and owned by self's memory.
+        // SAFETY: the range is inside the valid bytes: written, never written again, and owned by
+        // self's memory.
         unsafe { slice::from_raw_parts(self.at(range.start).as_ptr(), range.end - range.start) }
     }
 
     fn at(&self, offset: usize) -> NonNull<u8> {
         assert!(offset <= self.capacity());
-        // SAFETY: at most one past the end of the memory, which is at least as long as the capacity.
+        // SAFETY: at most one past the end of the memory, which is at least as long as the
+        // capacity.
         unsafe { self.0.memory.memory().start().add(offset) }
     }
 }
@@ -227,7 +235,8 @@ impl fmt::Debug for Block {
     }
 }
 
-// SAFETY: an address inside a block's memory; what may be written through it is the caller's contract.
+// SAFETY: an address inside a block's memory; what may be written through it is the caller's
+// contract.
 unsafe impl Send for Unfilled {}
 // SAFETY: as above; shared access only reads the address.
 unsafe impl Sync for Unfilled {}

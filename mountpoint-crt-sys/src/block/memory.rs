@@ -44,8 +44,8 @@ impl Memory {
         self.size
     }
 
-    /// Makes it `size` bytes long without a copy: its pages stay, and may move to other addresses. Returns whether it could.
-    /// Not for small memory, nor to make it smaller.
+    /// Makes it `size` bytes long without a copy: its pages stay, and may move to other addresses.
+    /// Returns whether it could. Not for small memory, nor to make it smaller.
     pub(super) fn grow(&mut self, size: usize) -> bool {
         assert!(self.size > SMALL_MAX);
         assert!(size > self.size);
@@ -53,7 +53,8 @@ impl Memory {
         let start = self.start.as_ptr();
         let is_huge = size >= HUGE;
         let grown = if is_huge && start.align_offset(HUGE) > 0 {
-            // If this fails, the room may be another thread's by now: it is left, and nothing of it was touched.
+            // If this fails, the room may be another thread's by now: it is left, and nothing of it
+            // was touched.
             let room = aligned(size, HUGE);
             remap(start, self.size, size, Some(room))
         } else {
@@ -70,7 +71,8 @@ impl Memory {
         true
     }
 
-    /// Gives back to the system all behind the first `size` bytes. Not for small memory, nor to make it small.
+    /// Gives back to the system all behind the first `size` bytes. Not for small memory, nor to
+    /// make it small.
     pub(super) fn cut(&mut self, size: usize) {
         assert!(size > SMALL_MAX);
         assert!(size <= self.size);
@@ -118,7 +120,8 @@ impl Drop for Memory {
     }
 }
 
-/// Has the allocator return unused memory to the system. Takes about a millisecond for each 100 MB that it holds.
+/// Has the allocator return unused memory to the system. Takes about a millisecond for each 100 MB
+/// that it holds.
 pub fn trim_allocator() {
     #[cfg(target_env = "gnu")]
     // SAFETY: needs nothing and may be called at any time, on any thread.
@@ -134,7 +137,8 @@ fn small_layout(size: usize) -> Layout {
 fn map(size: usize) -> *mut u8 {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new anonymous mapping at an address that the kernel chooses touches no memory of ours.
+    // SAFETY: a new anonymous mapping at an address that the kernel chooses touches no memory of
+    // ours.
     let mapping = unsafe { libc::mmap(ptr::null_mut(), size, protection, flags, -1, 0) };
     if mapping == libc::MAP_FAILED {
         handle_alloc_error(Layout::from_size_align(size, PAGE).expect("block sizes fit"));
@@ -159,8 +163,8 @@ fn advise_huge(start: *mut u8, size: usize) {
     unsafe { libc::madvise(start.cast(), size, libc::MADV_HUGEPAGE) };
 }
 
-/// Makes the mapping of `size` bytes at `start` `longer`: in the place of the mapping `into`, which is as long, or wherever
-/// the kernel finds room.
+/// Makes the mapping of `size` bytes at `start` `longer`: in the place of the mapping `into`, which
+/// is as long, or wherever the kernel finds room.
 fn remap(start: *mut u8, size: usize, longer: usize, into: Option<*mut u8>) -> Option<NonNull<u8>> {
     let fixed = into.map_or(0, |_| libc::MREMAP_FIXED);
     let (flags, into) = (libc::MREMAP_MAYMOVE | fixed, into.unwrap_or(start));
@@ -176,7 +180,8 @@ fn unmap(start: *mut u8, size: usize) {
     if size == 0 {
         return;
     }
-    // SAFETY: callers own start..start + size, which is whole pages of one mapping, and use it no more.
+    // SAFETY: callers own start..start + size, which is whole pages of one mapping, and use it no
+    // more.
     let result = unsafe { libc::munmap(start.cast(), size) };
     debug_assert_eq!(result, 0);
 }

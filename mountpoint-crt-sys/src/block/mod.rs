@@ -1,8 +1,9 @@
-//! Blocks: reference-counted pieces of memory that one writer fills from the start while readers use the valid bytes.
+//! Blocks: reference-counted pieces of memory that one writer fills from the start while readers
+//! use the valid bytes.
 //!
-//! [`BlockPool`] hands out a [`BlockFill`], the one right to write; [`Block`]s are the readers' handles. The C library
-//! writes straight into a block through the crate-private `Unfilled`. Knows nothing of the bytes' meaning, and
-//! of no budget: it never waits for memory.
+//! [`BlockPool`] hands out a [`BlockFill`], the one right to write; [`Block`]s are the readers'
+//! handles. The C library writes straight into a block through the crate-private `Unfilled`. Knows
+//! nothing of the bytes' meaning, and of no budget: it never waits for memory.
 //!
 //! Invariant: bytes `..valid()` never change again; only the one [`BlockFill`] writes, behind them.
 //!

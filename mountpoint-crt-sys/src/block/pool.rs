@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use super::fill::BlockFill;
 use super::recycler::{Class, Recycler};
 
-/// Hands out blocks and keeps the memory of dropped ones for the next, up to a bound. Clones share the memory.
+/// Hands out blocks and keeps the memory of dropped ones for the next, up to a bound. Clones share
+/// the memory.
 #[derive(Clone)]
 pub struct BlockPool {
     recycler: Arc<Recycler>,
@@ -22,7 +23,8 @@ impl BlockPool {
         }
     }
 
-    /// A block of exactly `len` bytes, none of them valid yet. Aborts the process when the system has no memory.
+    /// A block of exactly `len` bytes, none of them valid yet. Aborts the process when the system
+    /// has no memory.
     #[must_use]
     pub fn allocate(&self, len: usize) -> BlockFill {
         BlockFill::new(self.recycler.memory(len), len, None)
@@ -46,7 +48,8 @@ impl BlockPool {
         self.recycler.idle_bytes()
     }
 
-    /// Bytes of memory behind the blocks that are alive; a little more than the sum of their lengths.
+    /// Bytes of memory behind the blocks that are alive; a little more than the sum of their
+    /// lengths.
     #[must_use]
     pub fn bytes_in_use(&self) -> usize {
         self.recycler.in_use.load(Ordering::Relaxed)

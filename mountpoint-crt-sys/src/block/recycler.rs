@@ -1,8 +1,9 @@
 //! Memory of dropped blocks, kept for the next ones.
 //!
-//! Memory comes in size classes, four for each doubling, so that a block wastes at most a quarter of its length;
-//! up to 64 KiB the allocator serves. Idle memory is bounded; beyond the bound, the memory that has been idle longest goes. The
-//! allocator is told to give its own back when a bound's worth of small blocks is no longer used.
+//! Memory comes in size classes, four for each doubling, so that a block wastes at most a quarter
+//! of its length; up to 64 KiB the allocator serves. Idle memory is bounded; beyond the bound, the
+//! memory that has been idle longest goes. The allocator is told to give its own back when a
+//! bound's worth of small blocks is no longer used.
 //!
 //! One lock guards the idle lists. It is held for a push or a pop, never for a system call.
 
@@ -115,8 +116,8 @@ impl Recycler {
         drop(surplus);
     }
 
-    /// Has the allocator give memory back if more than `kept` bytes of small blocks came back since it last did: it
-    /// keeps what was freed, and blocks of other sizes cannot use it.
+    /// Has the allocator give memory back if more than `kept` bytes of small blocks came back since
+    /// it last did: it keeps what was freed, and blocks of other sizes cannot use it.
     fn give_back_small(&self, kept: usize) {
         let peak = self.small_peak.load(Ordering::Relaxed);
         let small = self.small.load(Ordering::Relaxed);
@@ -167,8 +168,9 @@ impl Pooled {
         self.memory.as_ref().expect("taken only by drop")
     }
 
-    /// Makes the memory long enough for `len` bytes, of which the first `filled` stay. They are copied only if they are few: out of
-    /// small memory, or into idle memory, which was touched before and is faster than new pages.
+    /// Makes the memory long enough for `len` bytes, of which the first `filled` stay. They are
+    /// copied only if they are few: out of small memory, or into idle memory, which was touched
+    /// before and is faster than new pages.
     pub(super) fn grow(&mut self, len: usize, filled: usize) {
         let class = Class::of(len);
         let memory = self.memory.as_mut().expect("taken only by drop");

@@ -1,4 +1,5 @@
-//! A request's body that is written from the caller's memory, if the connection's socket can ([`crate::connection::socket`]).
+//! A request's body that is written from the caller's memory, if the connection's socket can
+//! ([`crate::connection::socket`]).
 
 use bytes::Bytes;
 use mountpoint_s3_crt_sys as sys;

@@ -1,11 +1,14 @@
-//! A bound for the bytes of an answer that the C library keeps before its first callback: a line of the head.
+//! A bound for the bytes of an answer that the C library keeps before its first callback: a line of
+//! the head.
 //!
-//! C collects a line until its end, however long it is. So the table of functions of a connection's HTTP handler is
-//! replaced by a copy whose `process_read_message` counts the bytes that have come since C last told of something, and ends
-//! the connection when they are too many. The copy goes when the handler is destroyed.
+//! C collects a line until its end, however long it is. So the table of functions of a connection's
+//! HTTP handler is replaced by a copy whose `process_read_message` counts the bytes that have come
+//! since C last told of something, and ends the connection when they are too many. The copy goes
+//! when the handler is destroyed.
 //!
-//! Everything here runs on the connection's event loop, but for [`install`], which comes while no request is on it. The
-//! structures are public ones of the C library, whose layout the bindings assert.
+//! Everything here runs on the connection's event loop, but for [`install`], which comes while no
+//! request is on it. The structures are public ones of the C library, whose layout the bindings
+//! assert.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -14,7 +17,8 @@ use mountpoint_s3_crt_sys as sys;
 
 use crate::ffi::guard;
 
-/// Bytes that may come without a line's end. S3's lines are below 8 KiB; what comes at once may be a long piece of a body.
+/// Bytes that may come without a line's end. S3's lines are below 8 KiB; what comes at once may be
+/// a long piece of a body.
 const LINE_MAX: usize = 256 << 10;
 
 type Handler = sys::aws_channel_handler;

@@ -1,6 +1,7 @@
 //! The HTTP proxy between a client and its server.
 //!
-//! Knows nothing of when a proxy is to be used: the caller decides that for the one host that a client talks to.
+//! Knows nothing of when a proxy is to be used: the caller decides that for the one host that a
+//! client talks to.
 
 use std::fmt;
 
@@ -10,7 +11,8 @@ use sys::aws_http_proxy_connection_type as connection_type;
 use super::tls::TlsConnectionOptions;
 use crate::ffi::cursor;
 
-/// Where a client's connections go first. A server behind TLS is reached by CONNECT, others by forwarding.
+/// Where a client's connections go first. A server behind TLS is reached by CONNECT, others by
+/// forwarding.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProxyOptions {
     /// Name or address, an IPv6 address without brackets.

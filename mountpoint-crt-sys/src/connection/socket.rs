@@ -1,20 +1,21 @@
 //! Sockets that read to where the bytes belong and write from where they lie.
 //!
-//! C moves all bytes through messages of a pool: it reads into a message and copies from there into the request's
-//! buffer, copies a body into a message and writes that, and clears each message afterwards. On a connection without
-//! TLS none of it is needed. A socket's table of functions is replaced by a copy whose `read` puts the body of an
-//! answer into the request's buffer, whose `write` takes what a [`BodyStream`](crate::connection::body_stream) has left out of a
-//! message from the caller's memory, and whose `cleanup` takes the copy away again.
+//! C moves all bytes through messages of a pool: it reads into a message and copies from there into
+//! the request's buffer, copies a body into a message and writes that, and clears each message
+//! afterwards. On a connection without TLS none of it is needed. A socket's table of functions is
+//! replaced by a copy whose `read` puts the body of an answer into the request's buffer, whose
+//! `write` takes what a [`BodyStream`](crate::connection::body_stream) has left out of a message
+//! from the caller's memory, and whose `cleanup` takes the copy away again.
 //!
 //! Everything here runs on the connection's event loop, but for the clean-up, which comes last.
 //!
-//! Invariants: a message with another's memory gets its own back before C's pool sees it again, and there is one such
-//! message at a time; the memory is a target only between two pieces of one answer's body; C's request keeps it alive
-//! and lets go of it after `on_complete`, which ends that ([`Link::expect_nothing`]). Bytes that are being written are kept
-//! alive by their completion.
+//! Invariants: a message with another's memory gets its own back before C's pool sees it again, and
+//! there is one such message at a time; the memory is a target only between two pieces of one
+//! answer's body; C's request keeps it alive and lets go of it after `on_complete`, which ends that
+//! ([`Link::expect_nothing`]). Bytes that are being written are kept alive by their completion.
 //!
-//! `Table` is written down from the header of the version that `hook::CRATE_VERSION` names; where something is not
-//! what it should be there, bytes are copied as C does it.
+//! `Table` is written down from the header of the version that `hook::CRATE_VERSION` names; where
+//! something is not what it should be there, bytes are copied as C does it.
 
 use std::mem::offset_of;
 use std::ptr::{self, NonNull};
@@ -26,11 +27,12 @@ use parking_lot::Mutex;
 
 use crate::ffi::guard;
 
-/// Bytes that are read at once while the head of an answer is awaited that is likely long: what comes with the head
-/// is copied.
+/// Bytes that are read at once while the head of an answer is awaited that is likely long: what
+/// comes with the head is copied.
 const HEAD_READ: usize = 16 << 10;
 
-/// Answers from this length on are long, in bytes. One more system call costs about as much as copying so many.
+/// Answers from this length on are long, in bytes. One more system call costs about as much as
+/// copying so many.
 const LONG_ANSWER: u64 = 128 << 10;
 
 /// `aws_socket_vtable`: functions of which only three are called from here.
@@ -112,12 +114,13 @@ struct Outgoing {
     bytes: Bytes,
 }
 
-/// The link of a connection's socket, which is made if there is none. None if something between the socket and HTTP
-/// must see the bytes (TLS, a proxy's tunnel).
+/// The link of a connection's socket, which is made if there is none. None if something between the
+/// socket and HTTP must see the bytes (TLS, a proxy's tunnel).
 ///
 /// # Safety
 ///
-/// `connection` is alive, and this is its event loop's thread. The link lives as long as the connection.
+/// `connection` is alive, and this is its event loop's thread. The link lives as long as the
+/// connection.
 pub(crate) unsafe fn link<'a>(connection: *mut sys::aws_http_connection) -> Option<&'a Link> {
     // SAFETY: the caller's contract.
     let (socket, channel) = unsafe { socket_of(connection) }?;
@@ -221,11 +224,13 @@ impl Link {
         state.is_long = body_len.is_some_and(|len| len >= LONG_ANSWER);
     }
 
-    /// A piece of an answer's body has come; what is left of it belongs into the `room` bytes at `start`.
+    /// A piece of an answer's body has come; what is left of it belongs into the `room` bytes at
+    /// `start`.
     ///
     /// # Safety
     ///
-    /// `room` bytes at `start` are the caller's, and stay so until the next call of this or of [`Self::expect_nothing`].
+    /// `room` bytes at `start` are the caller's, and stay so until the next call of this or of
+    /// [`Self::expect_nothing`].
     pub(crate) unsafe fn expect(&self, arrived: usize, start: *mut u8, room: usize) {
         let mut state = self.state.lock();
         let left = state
@@ -247,7 +252,8 @@ impl Link {
         state.body_left = None;
     }
 
-    /// Lets the message whose buffer has `at` be written with `bytes` there. False if they must be copied.
+    /// Lets the message whose buffer has `at` be written with `bytes` there. False if they must be
+    /// copied.
     pub(crate) fn leave_out(&self, at: *mut u8, bytes: Bytes) -> bool {
         let mut state = self.state.lock();
         if state.outgoing.is_some() {
@@ -413,7 +419,8 @@ unsafe extern "C" fn write(
             len: head_len,
             ptr: data.ptr,
         };
-        // SAFETY: C's call; the message lives until its second half is written. Without user data nobody is told.
+        // SAFETY: C's call; the message lives until its second half is written. Without user data
+        // nobody is told.
         let result = unsafe { (this.write)(socket, &raw const head, written, ptr::null_mut()) };
         if result != sys::AWS_OP_SUCCESS {
             return result;

@@ -1,7 +1,7 @@
 //! TLS settings for the connections of a client.
 //!
-//! A negotiation that fails is logged at once, but its request ends 10 to 30 seconds later: the TLS library waits on
-//! purpose, so that nobody learns from its timing.
+//! A negotiation that fails is logged at once, but its request ends 10 to 30 seconds later: the TLS
+//! library waits on purpose, so that nobody learns from its timing.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ pub struct TlsOptions {
     pub ca_bundle: Option<Vec<u8>>,
 }
 
-/// Settings in C's form. The server name is not among them: the S3 client sets it from the endpoint's host.
+/// Settings in C's form. The server name is not among them: the S3 client sets it from the
+/// endpoint's host.
 pub(crate) struct TlsConnectionOptions(sys::aws_tls_connection_options);
 
 impl TlsConnectionOptions {

@@ -3,8 +3,8 @@
 use std::io;
 use std::ptr::{self, NonNull};
 
-/// Room before each payload, for headers: the largest page there is, so that payloads begin with a page. Only its end
-/// is used.
+/// Room before each payload, for headers: the largest page there is, so that payloads begin with a
+/// page. Only its end is used.
 pub(super) const HEAD_SPACE: usize = 64 << 10;
 
 /// One mapping with the entries one after the other, each a head and a payload.
@@ -16,19 +16,22 @@ pub(super) struct Memory {
     page_len: usize,
 }
 
-// SAFETY: the mapping is owned by this value; which thread may touch which entry is up to slots and the ring.
+// SAFETY: the mapping is owned by this value; which thread may touch which entry is up to slots and
+// the ring.
 unsafe impl Send for Memory {}
 // SAFETY: shared access gives out nothing but addresses.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Memory of `entries` entries with payloads of `payload_len` bytes, a multiple of [`HEAD_SPACE`].
+    /// Memory of `entries` entries with payloads of `payload_len` bytes, a multiple of
+    /// [`HEAD_SPACE`].
     pub(super) fn new(entries: usize, payload_len: usize) -> io::Result<Self> {
         assert!(entries > 0 && payload_len > 0 && payload_len.is_multiple_of(HEAD_SPACE));
         let size = entries * (HEAD_SPACE + payload_len);
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new anonymous mapping at an address that the kernel chooses touches no memory of ours.
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses touches no memory
+        // of ours.
         let mapping = unsafe { libc::mmap(ptr::null_mut(), size, protection, flags, -1, 0) };
         if mapping == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -65,7 +68,8 @@ impl Memory {
         unsafe { self.start.add(index * self.entry_len()) }
     }
 
-    /// Gives the pages of an entry's payload back, but for the first `kept` bytes; they read as zeros from now on.
+    /// Gives the pages of an entry's payload back, but for the first `kept` bytes; they read as
+    /// zeros from now on.
     ///
     /// # Safety
     /// No other thread may touch the payload meanwhile, nor need its content.
@@ -84,7 +88,8 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let size = self.entries * self.entry_len();
-        // SAFETY: the mapping is ours, and nothing refers to it: slots and rings would hold it alive.
+        // SAFETY: the mapping is ours, and nothing refers to it: slots and rings would hold it
+        // alive.
         let result = unsafe { libc::munmap(self.start.as_ptr().cast(), size) };
         debug_assert_eq!(result, 0);
     }

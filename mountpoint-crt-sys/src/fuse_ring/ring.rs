@@ -123,8 +123,8 @@ impl Ring {
         Arc::clone(&self.waker)
     }
 
-    /// Gives all entries to the kernel. From now on this thread is the ring's. When every queue of the machine has
-    /// entries, requests arrive in them instead of at the device.
+    /// Gives all entries to the kernel. From now on this thread is the ring's. When every queue of
+    /// the machine has entries, requests arrive in them instead of at the device.
     ///
     /// # Errors
     /// When the kernel takes none of a queue's entries.
@@ -164,8 +164,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Tells the kernel that this connection will not use io_uring after all, by registering what cannot be: without
-    /// that it would hold requests back until every queue is there.
+    /// Tells the kernel that this connection will not use io_uring after all, by registering what
+    /// cannot be: without that it would hold requests back until every queue is there.
     pub fn refuse(&mut self) {
         let mut command = self.command(0, REGISTER, 0);
         set_command(&mut command, 0, u16::MAX);
@@ -199,7 +199,8 @@ impl Ring {
         }
     }
 
-    /// Makes room for a reply of `len` bytes: above the bound on memory, idle entries give theirs back.
+    /// Makes room for a reply of `len` bytes: above the bound on memory, idle entries give theirs
+    /// back.
     ///
     /// # Errors
     /// When the ring fails.
@@ -226,7 +227,8 @@ impl Ring {
         self.resident
     }
 
-    /// Gives a slot with its reply to the kernel, at the next [`submit`](Self::submit) or [`wait`](Self::wait).
+    /// Gives a slot with its reply to the kernel, at the next [`submit`](Self::submit) or
+    /// [`wait`](Self::wait).
     ///
     /// # Errors
     /// When the ring fails.
@@ -314,11 +316,13 @@ impl Ring {
         if result < 0 {
             return None;
         }
-        // SAFETY: a completion without an error hands the entry over, and as was just seen it was the kernel's.
+        // SAFETY: a completion without an error hands the entry over, and as was just seen it was
+        // the kernel's.
         let slot = unsafe { Slot::arrived(&self.memory, entry) };
         if self.resident > self.options.resident_max / 2 {
             let kept = slot.touched();
-            // SAFETY: the entry is the slot's, which is here and not borrowed; what it holds is kept.
+            // SAFETY: the entry is the slot's, which is here and not borrowed; what it holds is
+            // kept.
             unsafe { self.memory.give_back(entry, kept) };
             self.forget(entry);
         }
@@ -336,8 +340,8 @@ impl Ring {
             }
             let EntryState { touched, is_idle } = self.states[entry];
             if is_idle && touched > self.memory.page_len() {
-                // SAFETY: the kernel puts nothing into an idle entry before this thread submits or waits again, and
-                // has copied the reply that was in it.
+                // SAFETY: the kernel puts nothing into an idle entry before this thread submits or
+                // waits again, and has copied the reply that was in it.
                 unsafe { self.memory.give_back(entry, 0) };
                 self.forget(entry);
             }
@@ -381,8 +385,8 @@ impl Ring {
 
     fn push(&mut self, entry: Entry128) -> io::Result<()> {
         loop {
-            // SAFETY: the buffers it names live as long as the ring: the entries' memory and their vectors, which
-            // are never moved.
+            // SAFETY: the buffers it names live as long as the ring: the entries' memory and their
+            // vectors, which are never moved.
             if unsafe { self.uring.submission().push(&entry) }.is_ok() {
                 return Ok(());
             }
@@ -436,7 +440,8 @@ fn vectors(memory: &Memory, entry: usize) -> [IoVec; 2] {
     [headers, payload]
 }
 
-/// Fills in what `UringCmd80` has no setter for: the number of vectors, and `struct fuse_uring_cmd_req`.
+/// Fills in what `UringCmd80` has no setter for: the number of vectors, and `struct
+/// fuse_uring_cmd_req`.
 fn set_command(command: &mut Entry128, commit_id: u64, queue: u16) {
     let bytes: *mut Entry128 = command;
     let bytes: *mut [u8; SUBMISSION_LEN] = bytes.cast();

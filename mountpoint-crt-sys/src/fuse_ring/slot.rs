@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::memory::{HEAD_SPACE, Memory};
 
-/// A request from the kernel, and the place for its reply. Its memory is nobody else's until it is committed.
+/// A request from the kernel, and the place for its reply. Its memory is nobody else's until it is
+/// committed.
 ///
 /// To drop one leaves the request without an answer for as long as the connection lives.
 #[derive(Debug)]
@@ -57,7 +58,8 @@ impl Slot {
         self.join_head();
     }
 
-    /// Puts the two headers in front of the payload, so that the message is one piece. At most 168 bytes are copied.
+    /// Puts the two headers in front of the payload, so that the message is one piece. At most 168
+    /// bytes are copied.
     fn join_head(&mut self) {
         let start = HEAD_SPACE - self.head_len;
         let operation_len = self.head_len - REQUEST_HEADER_LEN;
@@ -85,7 +87,8 @@ impl Slot {
         self.memory.payload_len()
     }
 
-    /// Puts the reply in place of the request: `header` is a `fuse_out_header`, `body` the pieces of what follows it.
+    /// Puts the reply in place of the request: `header` is a `fuse_out_header`, `body` the pieces
+    /// of what follows it.
     ///
     /// # Panics
     /// If the body is longer than [`body_max`](Self::body_max).
@@ -99,7 +102,8 @@ impl Slot {
             payload[len..len + piece.len()].copy_from_slice(piece);
             len += piece.len();
         }
-        // `fuse_uring_ent_in_out`: flags, the request's number, length of the payload, and the rest zero.
+        // `fuse_uring_ent_in_out`: flags, the request's number, length of the payload, and the rest
+        // zero.
         let about = &mut bytes[ABOUT..ABOUT + ABOUT_LEN];
         about.fill(0);
         about[8..16].copy_from_slice(&commit_id.to_ne_bytes());
@@ -149,8 +153,8 @@ impl Slot {
 
     fn bytes(&self) -> &[u8] {
         let start = self.memory.entry(self.entry);
-        // SAFETY: the whole entry is mapped, readable and, as a new mapping is, zero where nobody wrote. It is this
-        // slot's alone.
+        // SAFETY: the whole entry is mapped, readable and, as a new mapping is, zero where nobody
+        // wrote. It is this slot's alone.
         unsafe { slice::from_raw_parts(start.as_ptr(), self.memory.entry_len()) }
     }
 
@@ -161,10 +165,11 @@ impl Slot {
     }
 }
 
-// `struct fuse_uring_req_header` of `linux/fuse.h`: 128 bytes for the header of the request, later of the reply;
-// 128 for the operation's own; and 32 about the entry.
+// `struct fuse_uring_req_header` of `linux/fuse.h`: 128 bytes for the header of the request, later
+// of the reply; 128 for the operation's own; and 32 about the entry.
 
-/// Where it lies: near the end of the head space, in the page in which the message's head is put together.
+/// Where it lies: near the end of the head space, in the page in which the message's head is put
+/// together.
 pub(super) const HEADERS: usize = HEAD_SPACE - 512;
 /// Where the operation's header lies.
 const OPERATION: usize = HEADERS + 128;

@@ -1,4 +1,5 @@
-//! Rings without FUSE: `/dev/null` completes every command at once, so an entry comes back as soon as it is given.
+//! Rings without FUSE: `/dev/null` completes every command at once, so an entry comes back as soon
+//! as it is given.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -13,8 +14,8 @@ const DEPTH: usize = 100;
 const PAYLOAD_MAX: usize = 1 << 20;
 const RESIDENT_MAX: usize = 4 << 20;
 
-/// `None` where this kernel or this process's permissions do not allow it; nothing can be tested there but that it
-/// says so.
+/// `None` where this kernel or this process's permissions do not allow it; nothing can be tested
+/// there but that it says so.
 fn ring(device: &str) -> Option<Ring> {
     let options = RingOptions {
         queues: vec![0, 1],
@@ -25,7 +26,8 @@ fn ring(device: &str) -> Option<Ring> {
     match Ring::new(File::open(device).unwrap().into(), options) {
         Ok(ring) => Some(ring),
         Err(error) => {
-            // Before Linux 5.1, before 6.1, and where a filter of system calls or `kernel.io_uring_disabled` forbids it.
+            // Before Linux 5.1, before 6.1, and where a filter of system calls or
+            // `kernel.io_uring_disabled` forbids it.
             let known = [libc::ENOSYS, libc::EINVAL, libc::EPERM];
             assert!(
                 error

@@ -1,7 +1,7 @@
 //! The CRT's buffer pool, which owns no buffers: each GET brings its own block.
 //!
-//! `reserve` finds the request behind the meta request and answers at once with a ticket for the unfilled rest of
-//! its block. A ticket keeps the block's memory alive as long as C may touch it.
+//! `reserve` finds the request behind the meta request and answers at once with a ticket for the
+//! unfilled rest of its block. A ticket keeps the block's memory alive as long as C may touch it.
 
 use std::ptr;
 

@@ -1,14 +1,15 @@
 //! One request as the C library sees it: a meta request, its callbacks, and its cancellation.
 //!
-//! An [`Exchange`] is what happens in Rust; `get` and `send` implement it without `unsafe`. This module owns the
-//! memory contract with C: the user data of a meta request is one [`Running`], leaked when it starts and taken back
-//! in its shutdown callback, which C calls exactly once, after everything else.
+//! An [`Exchange`] is what happens in Rust; `get` and `send` implement it without `unsafe`. This
+//! module owns the memory contract with C: the user data of a meta request is one [`Running`],
+//! leaked when it starts and taken back in its shutdown callback, which C calls exactly once, after
+//! everything else.
 //!
-//! The callbacks of one request come one after the other, on several threads of C. A panic in them ends the
-//! request, never unwinds into C.
+//! The callbacks of one request come one after the other, on several threads of C. A panic in them
+//! ends the request, never unwinds into C.
 //!
-//! Lock: [`Slot`]'s, held while C makes the request and while it cancels it. C holds none of its locks when it calls
-//! `finish`, which waits for that lock.
+//! Lock: [`Slot`]'s, held while C makes the request and while it cancels it. C holds none of its
+//! locks when it calls `finish`, which waits for that lock.
 
 use std::fmt;
 use std::ptr;
@@ -43,7 +44,8 @@ pub(crate) trait Exchange: Send + Sync {
     /// The head of an answer with any status. May come twice.
     fn head(&self, head: ResponseHead) -> Result<(), OwnError>;
 
-    /// The body as far as it has arrived, from its beginning. Only after `head`; the same bytes may come again.
+    /// The body as far as it has arrived, from its beginning. Only after `head`; the same bytes may
+    /// come again.
     fn body(&self, body: &[u8]) -> Result<(), OwnError>;
 
     /// The outcome. C may still hold memory of the request.
@@ -73,9 +75,10 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Cancels unless the request has finished. Costs the connection. Any thread, any number of times; returns at
-    /// once. The request ends soon on a CRT thread, but while it waits for a connection only when that attempt ends:
-    /// within the connect timeout, or up to 30 seconds after a TLS negotiation that failed.
+    /// Cancels unless the request has finished. Costs the connection. Any thread, any number of
+    /// times; returns at once. The request ends soon on a CRT thread, but while it waits for a
+    /// connection only when that attempt ends: within the connect timeout, or up to 30 seconds
+    /// after a TLS negotiation that failed.
     pub fn cancel(&self) {
         let slot = self.slot.0.lock();
         if let Some(meta_request) = &*slot {
@@ -106,11 +109,13 @@ pub(crate) enum Delivery {
     AtTheEnd,
 }
 
-/// Starts the request that `options` describe, and shows it while it cannot finish. On failure C has called nothing.
+/// Starts the request that `options` describe, and shows it while it cannot finish. On failure C
+/// has called nothing.
 ///
 /// # Safety
 ///
-/// `client` and everything in `options` is alive; a request body stays where it is until `exchange` is dropped.
+/// `client` and everything in `options` is alive; a request body stays where it is until `exchange`
+/// is dropped.
 pub(crate) unsafe fn start(
     client: *mut sys::aws_s3_client,
     mut options: sys::aws_s3_meta_request_options,
@@ -139,7 +144,8 @@ pub(crate) unsafe fn start(
     // SAFETY: a new reference, or null.
     match unsafe { Handle::own(raw) } {
         Ok(meta_request) => {
-            // `finish` waits for the slot's lock, and C takes nothing of the request apart before it.
+            // `finish` waits for the slot's lock, and C takes nothing of the request apart before
+            // it.
             show(meta_request.as_ptr());
             *place = Some(meta_request);
         }
@@ -248,7 +254,8 @@ unsafe extern "C" fn body(
     };
     // SAFETY: a cursor that lives during this call.
     let body = unsafe { *body };
-    // SAFETY: the bytes live during this call; a request of one part delivers all of its body at once.
+    // SAFETY: the bytes live during this call; a request of one part delivers all of its body at
+    // once.
     running.body(unsafe { bytes_at(body.ptr, body.len) })
 }
 

@@ -1,9 +1,10 @@
 //! A ranged GET: its body lands in the unfilled rest of a block and is published as it arrives.
 //!
-//! Invariant: the right to fill goes back to the handler exactly once: when the block is full, since no writer is
-//! left, or else when C has let go of the block's memory.
+//! Invariant: the right to fill goes back to the handler exactly once: when the block is full,
+//! since no writer is left, or else when C has let go of the block's memory.
 //!
-//! Lock: the state's, held while the handler's `head` and `progressed` run, not while its `finished` runs.
+//! Lock: the state's, held while the handler's `head` and `progressed` run, not while its
+//! `finished` runs.
 
 use std::ptr::NonNull;
 
@@ -140,10 +141,12 @@ impl Open {
             return false;
         }
         if NonNull::from(body).cast() == self.fill.unfilled_from(self.base) {
-            // SAFETY: the body lies in the block itself: C has written these bytes, and it only ever appends.
+            // SAFETY: the body lies in the block itself: C has written these bytes, and it only
+            // ever appends.
             unsafe { self.fill.publish(end) };
         } else {
-            // C has put the body elsewhere. It keeps to the length that was reserved only in our memory.
+            // C has put the body elsewhere. It keeps to the length that was reserved only in our
+            // memory.
             let fresh = &body[filled - self.base..];
             let room = self.fill.capacity() - filled;
             self.fill.append(&fresh[..fresh.len().min(room)]);

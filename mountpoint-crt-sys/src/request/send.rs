@@ -1,6 +1,7 @@
 //! A request with a body in memory, whose answer's body is collected.
 //!
-//! Invariant: the request's body stays where it is until C has let go of it; the answer is told once, before that.
+//! Invariant: the request's body stays where it is until C has let go of it; the answer is told
+//! once, before that.
 
 use bytes::Bytes;
 use parking_lot::Mutex;

@@ -10,11 +10,12 @@ use crate::error::OwnError;
 /// The most bytes of an error's body that are read. S3's are below 1 KiB.
 pub(crate) const ERROR_BODY_MAX: usize = 64 << 10;
 
-/// The most bytes of an answer's head, names and values. S3's are below 16 KiB, with 2 KiB of metadata.
+/// The most bytes of an answer's head, names and values. S3's are below 16 KiB, with 2 KiB of
+/// metadata.
 pub(crate) const HEAD_MAX: usize = 256 << 10;
 
-/// The most bytes of an answer to [`crate::Client::send`]. A list page of 1,000 keys of 1,024 bytes, each byte
-/// percent-encoded, has 4 MiB.
+/// The most bytes of an answer to [`crate::Client::send`]. A list page of 1,000 keys of 1,024
+/// bytes, each byte percent-encoded, has 4 MiB.
 pub(crate) const RESPONSE_BODY_MAX: usize = 8 << 20;
 
 /// Ends a request whose error body goes on and on. Its first bytes name the error.
@@ -86,9 +87,10 @@ pub struct Refused;
 
 /// Callbacks of a GET. Called on CRT threads: must not block. Panics are caught.
 pub trait GetHandler: Send + Sync {
-    /// Status and headers of a 2xx answer, before any byte is published. The place to check that the answer is for
-    /// the range that was asked for: a server may ignore ranges and answer 200 with the beginning of the object.
-    /// Refusing ends the request with [`crate::ErrorKind::Refused`], nothing is published.
+    /// Status and headers of a 2xx answer, before any byte is published. The place to check that
+    /// the answer is for the range that was asked for: a server may ignore ranges and answer 200
+    /// with the beginning of the object. Refusing ends the request with
+    /// [`crate::ErrorKind::Refused`], nothing is published.
     fn head(&self, head: &ResponseHead) -> Result<(), Refused>;
 
     /// Asked after `head`: whether readers are to see no byte before the handler has all and
@@ -102,7 +104,8 @@ pub trait GetHandler: Send + Sync {
 
     /// Exactly once, last. The right to fill comes back, so that a retry can fill the rest.
     ///
-    /// Success comes with the last byte, failure when the C library has let go of the block's memory.
+    /// Success comes with the last byte, failure when the C library has let go of the block's
+    /// memory.
     fn finished(self: Box<Self>, fill: BlockFill, outcome: Result<ResponseHead, Failure>);
 }
 

@@ -1,9 +1,11 @@
 //! One S3 client of the CRT.
 //!
-//! Makes requests and hands them to C; knows nothing of their meaning, and never retries. Its settings leave nothing
-//! to the environment: part size, memory limit, time limits and proxies are explicit.
+//! Makes requests and hands them to C; knows nothing of their meaning, and never retries. Its
+//! settings leave nothing to the environment: part size, memory limit, time limits and proxies are
+//! explicit.
 //!
-//! Any thread may use it. A client may be dropped while its requests run; they keep the C client alive.
+//! Any thread may use it. A client may be dropped while its requests run; they keep the C client
+//! alive.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,10 +34,12 @@ use crate::{
     TlsOptions,
 };
 
-/// The CRT derives sizes of its own from its memory limit, none of which is used: blocks are the memory.
+/// The CRT derives sizes of its own from its memory limit, none of which is used: blocks are the
+/// memory.
 const MEMORY_LIMIT: u64 = 1 << 30;
 
-/// A TLS negotiation may take this many times as long as a TCP connection: it has two round trips and some work.
+/// A TLS negotiation may take this many times as long as a TCP connection: it has two round trips
+/// and some work.
 const TLS_ROUND_TRIPS: u32 = 5;
 
 /// Settings of a [`Client`].
@@ -50,7 +54,8 @@ pub struct ClientOptions {
     /// Bytes of the largest block that will be asked for.
     pub part_size_max: usize,
     pub connect_timeout: Duration,
-    /// A connection that moves less than 1 B/s for this long is closed. Whole seconds, at least one.
+    /// A connection that moves less than 1 B/s for this long is closed. Whole seconds, at least
+    /// one.
     pub stall_timeout: Duration,
     pub network_interface: Option<String>,
     /// `None`: connections go to the endpoint itself.
@@ -74,7 +79,8 @@ struct Shared {
 }
 
 impl Client {
-    /// Starts a client. No connection is made yet. Fails for an unknown network interface or a bad bundle.
+    /// Starts a client. No connection is made yet. Fails for an unknown network interface or a bad
+    /// bundle.
     pub fn new(runtime: &Runtime, options: &ClientOptions) -> Result<Self, CrtError> {
         Self::with_delivery(runtime, options, Delivery::Hooked)
     }
@@ -107,7 +113,8 @@ impl Client {
 
     /// One ranged GET; the bytes land in the unfilled rest of `fill`.
     ///
-    /// Panics unless the range is as long as the unfilled rest, not empty, and not longer than `part_size_max`.
+    /// Panics unless the range is as long as the unfilled rest, not empty, and not longer than
+    /// `part_size_max`.
     pub fn get(&self, request: RangedGet, fill: BlockFill, handler: Box<dyn GetHandler>) -> Cancel {
         let len = fill.capacity() - fill.filled();
         let range = &request.range;
@@ -143,15 +150,17 @@ impl Client {
         self.shared.start(head, options, exchange)
     }
 
-    /// Keeps the connections of the requests from now on, until they are let go or the client ends; the C library
-    /// closes them some 5 s after the last request. True if they were not kept before.
+    /// Keeps the connections of the requests from now on, until they are let go or the client ends;
+    /// the C library closes them some 5 s after the last request. True if they were not kept
+    /// before.
     ///
     /// False, and without effect, if the library is another version than expected.
     pub fn keep_connections(&self) -> bool {
         self.shared.delivery == Delivery::Hooked && self.shared.idle_connections.want()
     }
 
-    /// Leaves the connections to the C library again. Any thread, any number of times; harms no request.
+    /// Leaves the connections to the C library again. Any thread, any number of times; harms no
+    /// request.
     pub fn let_connections_go(&self) {
         self.shared.idle_connections.let_go();
     }
@@ -209,7 +218,8 @@ impl Shared {
                 // SAFETY: it has not finished; nothing is wanted of a client that was not hooked.
                 let keep = |meta_request| unsafe { self.idle_connections.started(meta_request) };
                 let client = self.client.as_ptr();
-                // SAFETY: the client, the endpoint and the message are alive; a body is owned by the exchange.
+                // SAFETY: the client, the endpoint and the message are alive; a body is owned by
+                // the exchange.
                 unsafe { start(client, options, self.delivery, exchange, keep) }
             }
             Err(error) => Err((error, exchange)),
@@ -289,7 +299,8 @@ fn new_client(
         s3express_provider_override_factory: Some(express::new_provider),
         ..Default::default()
     };
-    // SAFETY: everything that the config points to lives during the call; C copies it or takes references.
+    // SAFETY: everything that the config points to lives during the call; C copies it or takes
+    // references.
     let raw = unsafe { sys::aws_s3_client_new(allocator.as_ptr(), &raw const config) };
     // SAFETY: a new reference, or null.
     unsafe { Handle::own(raw) }

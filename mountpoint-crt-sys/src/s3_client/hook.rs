@@ -1,25 +1,27 @@
-//! All access to private structures of the C library. It works on a client that has just been made and
-//! has no requests.
+//! All access to private structures of the C library. It works on a client that has just been made
+//! and has no requests.
 //!
-//! - **Progress.** C delivers a body when it is complete. The client's table of functions is replaced by a copy whose
-//!   `http_connection_make_request` puts our callbacks around C's, so that the head and each piece of a body are
-//!   shown as they arrive.
-//! - **No copies.** The same callbacks tell the connection's socket where an answer's body belongs and where a request's
-//!   lies ([`crate::connection::socket`], [`crate::connection::body_stream`]).
-//! - **Bounds.** The same callbacks count the headers of an answer, of which C keeps all, and a connection's handler is told
-//!   how long a line may be ([`crate::connection::head_limit`]).
-//! - **One group of event loops.** C makes every client a second group for delivering bodies. It is replaced by the
-//!   bootstrap's group, with a reference of its own, and the second group is released at once. The client's end
-//!   stays balanced: it releases the reference that we put there, and it waits for the second group's end, which
-//!   comes (now or later) through the callback that C itself has registered.
-//! - **Host count.** C asks the resolver on every step of its scheduler whether the host has an address yet, only to
-//!   start slowly when it has none. A constant answers instead.
-//! - **Idle connections.** A request tells the endpoint whose connections it uses ([`crate::s3_client::idle_connections`]). Asked for of clients
-//!   that were hooked only.
+//! - **Progress.** C delivers a body when it is complete. The client's table of functions is
+//!   replaced by a copy whose `http_connection_make_request` puts our callbacks around C's, so that
+//!   the head and each piece of a body are shown as they arrive.
+//! - **No copies.** The same callbacks tell the connection's socket where an answer's body belongs
+//!   and where a request's lies ([`crate::connection::socket`],
+//!   [`crate::connection::body_stream`]).
+//! - **Bounds.** The same callbacks count the headers of an answer, of which C keeps all, and a
+//!   connection's handler is told how long a line may be ([`crate::connection::head_limit`]).
+//! - **One group of event loops.** C makes every client a second group for delivering bodies. It is
+//!   replaced by the bootstrap's group, with a reference of its own, and the second group is
+//!   released at once. The client's end stays balanced: it releases the reference that we put
+//!   there, and it waits for the second group's end, which comes (now or later) through the
+//!   callback that C itself has registered.
+//! - **Host count.** C asks the resolver on every step of its scheduler whether the host has an
+//!   address yet, only to start slowly when it has none. A constant answers instead.
+//! - **Idle connections.** A request tells the endpoint whose connections it uses
+//!   ([`crate::s3_client::idle_connections`]). Asked for of clients that were hooked only.
 //!
-//! The bindings assert the layout of the structures when they are compiled, from the headers of the very version that
-//! is pinned; [`install`] checks once more that they hold what they should, and does nothing if not. Then requests
-//! are served by C's public callbacks: the same results, later.
+//! The bindings assert the layout of the structures when they are compiled, from the headers of the
+//! very version that is pinned; [`install`] checks once more that they hold what they should, and
+//! does nothing if not. Then requests are served by C's public callbacks: the same results, later.
 
 use std::ptr;
 use std::sync::OnceLock;
@@ -35,10 +37,12 @@ use crate::request::exchange::{Delivery, Running, running};
 use crate::request::head::read_head;
 use crate::runtime::Runtime;
 
-/// The version whose private structures this file, and whose S3 Express interface `express.rs`, was written against.
+/// The version whose private structures this file, and whose S3 Express interface `express.rs`, was
+/// written against.
 const CRATE_VERSION: &str = "0.17.1";
 
-/// Bodies from this length on are not copied, in bytes. Copying a smaller one costs less than lending it.
+/// Bodies from this length on are not copied, in bytes. Copying a smaller one costs less than
+/// lending it.
 const LEND_MIN: usize = 64 << 10;
 
 /// Installs the hook. The client must be new.
@@ -74,7 +78,8 @@ pub(crate) unsafe fn install(client: *mut sys::aws_s3_client, runtime: &Runtime)
     let shared = unsafe { sys::aws_event_loop_group_acquire(runtime.event_loops()) };
     // SAFETY: nobody else uses the client yet.
     unsafe { (*client).body_streaming_elg = shared };
-    // SAFETY: the client's reference, which the client no longer has. It lives at least until the group has ended.
+    // SAFETY: the client's reference, which the client no longer has. It lives at least until the
+    // group has ended.
     unsafe { sys::aws_event_loop_group_release(delivery_loops) };
     Delivery::Hooked
 }
@@ -183,7 +188,8 @@ unsafe extern "C" fn make_request(
             options.on_complete = Some(hooked_complete);
             // SAFETY: alive, and the request that is about to be made is the only one on it.
             unsafe { head_limit::install(connection) };
-            // SAFETY: the user data of C's requests is the connection, with the request that is about to be sent.
+            // SAFETY: the user data of C's requests is the connection, with the request that is
+            // about to be sent.
             unsafe { lend_body(connection, &options) };
         }
     }
@@ -298,8 +304,8 @@ unsafe extern "C" fn hooked_body(
         let body = unsafe { &mut (*request).send_data.response_body };
         let end = body.buffer.wrapping_add(body.len);
         if ptr::eq(end, data.ptr) && arrived <= body.capacity - body.len {
-            // The socket has put it where it belongs, so C has nothing to append. It takes no checksum of answers either:
-            // no request asks it to.
+            // The socket has put it where it belongs, so C has nothing to append. It takes no
+            // checksum of answers either: no request asks it to.
             body.len += arrived;
             data.len = 0;
         }
@@ -323,7 +329,8 @@ unsafe extern "C" fn hooked_body(
             0
         };
         let end = body.buffer.wrapping_add(body.len);
-        // SAFETY: C keeps the buffer until the answer is complete, and nobody but this connection writes to it.
+        // SAFETY: C keeps the buffer until the answer is complete, and nobody but this connection
+        // writes to it.
         unsafe { link.expect(arrived, end, room) };
     }
     result
@@ -412,7 +419,8 @@ pub(crate) unsafe fn endpoint_of(
 ) -> Option<Handle<sys::aws_s3_endpoint>> {
     // SAFETY: set when the request was made, cleared after it has finished.
     let endpoint = unsafe { (*meta_request).endpoint };
-    // SAFETY: null or alive, since the request has a reference. C takes its lock, which none of our callers holds.
+    // SAFETY: null or alive, since the request has a reference. C takes its lock, which none of our
+    // callers holds.
     let endpoint = unsafe { sys::aws_s3_endpoint_acquire(endpoint, false) };
     // SAFETY: a new reference, or null.
     unsafe { Handle::own(endpoint) }.ok()

@@ -1,10 +1,11 @@
 //! Connections that outlive the last request.
 //!
-//! C closes a client's idle connections some 5 s after its last request, when nothing refers to the endpoint that they
-//! belong to. [`IdleConnections`] holds one reference more. Knows no time: the caller decides when it ends.
+//! C closes a client's idle connections some 5 s after its last request, when nothing refers to the
+//! endpoint that they belong to. [`IdleConnections`] holds one reference more. Knows no time: the
+//! caller decides when it ends.
 //!
-//! Lock: inside a request's slot lock; C's client lock is taken inside it. Neither is held when a reference is given
-//! back. C makes no callback under its lock.
+//! Lock: inside a request's slot lock; C's client lock is taken inside it. Neither is held when a
+//! reference is given back. C makes no callback under its lock.
 
 use std::mem;
 

@@ -1,8 +1,8 @@
 //! A retry strategy for the CRT that answers at once and never retries.
 //!
-//! Retries belong to the caller, who knows deadlines and other interfaces. The CRT's own strategies also cost every
-//! request a detour over another event loop for its token. Refusing the retry makes the CRT end the request with
-//! the error that it had.
+//! Retries belong to the caller, who knows deadlines and other interfaces. The CRT's own strategies
+//! also cost every request a detour over another event loop for its token. Refusing the retry makes
+//! the CRT end the request with the error that it had.
 
 use std::ptr;
 
@@ -42,7 +42,8 @@ pub(crate) fn no_retry(allocator: Allocator) -> Result<Handle<sys::aws_retry_str
         token: sys::aws_retry_token {
             allocator: allocator.as_ptr(),
             retry_strategy: ptr::null_mut(),
-            // The strategy's own reference, never given back: a token lives as long as its strategy.
+            // The strategy's own reference, never given back: a token lives as long as its
+            // strategy.
             ref_count: one(),
             impl_: ptr::null_mut(),
         },
@@ -54,7 +55,8 @@ pub(crate) fn no_retry(allocator: Allocator) -> Result<Handle<sys::aws_retry_str
 }
 
 unsafe extern "C" fn destroy(strategy: *mut sys::aws_retry_strategy) {
-    // SAFETY: leaked by `no_retry`. The S3 client gives it back when all its requests and their tokens are gone.
+    // SAFETY: leaked by `no_retry`. The S3 client gives it back when all its requests and their
+    // tokens are gone.
     drop(unsafe { Box::from_raw(strategy.cast::<NoRetry>()) });
 }
 

@@ -1,4 +1,5 @@
-//! Bytes that are read to their destination and written from their place, with the failures meanwhile.
+//! Bytes that are read to their destination and written from their place, with the failures
+//! meanwhile.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -259,7 +260,8 @@ fn a_server_that_reads_slowly_gets_every_byte() {
 
 #[test]
 fn a_body_lives_until_the_socket_is_done_with_it() {
-    // The server takes a part, stops until the client has given up, and reads on: what comes is the body's.
+    // The server takes a part, stops until the client has given up, and reads on: what comes is the
+    // body's.
     for is_cut_by_the_server in [false, true] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());

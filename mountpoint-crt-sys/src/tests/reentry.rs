@@ -12,7 +12,8 @@ use crate::{Cancel, Client, ErrorKind, Failure, GetHandler, RangedGet, Refused, 
 
 const SIZE: usize = 100_000;
 
-/// Gets the rest of the block, again and again, as a retry would, each from the end of the one before.
+/// Gets the rest of the block, again and again, as a retry would, each from the end of the one
+/// before.
 struct Again {
     client: Client,
     attempts: usize,

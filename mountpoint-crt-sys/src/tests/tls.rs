@@ -12,7 +12,8 @@ use crate::{Client, ClientOptions, ErrorKind, TlsOptions};
 
 const SIZE: usize = 2 << 20;
 
-/// Made with openssl for these tests, valid for a hundred years for localhost; the authority's key is gone.
+/// Made with openssl for these tests, valid for a hundred years for localhost; the authority's key
+/// is gone.
 const CERTIFICATE: &[u8] = include_bytes!("data/server.pem");
 const KEY: &[u8] = include_bytes!("data/server-key.pem");
 const AUTHORITY: &[u8] = include_bytes!("data/ca.pem");

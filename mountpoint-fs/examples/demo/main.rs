@@ -1,8 +1,8 @@
 //! `make demo`: a bucket mounted and read, with nothing but this machine.
 //!
-//! Starts the embedded S3 server with a small data set, mounts it in this process, lists it, reads a large file
-//! and compares its checksum, and then stays mounted until Ctrl-C. With `--check` it exits instead, with 0 only
-//! if everything was right.
+//! Starts the embedded S3 server with a small data set, mounts it in this process, lists it, reads
+//! a large file and compares its checksum, and then stays mounted until Ctrl-C. With `--check` it
+//! exits instead, with 0 only if everything was right.
 
 mod data_set;
 mod tour;

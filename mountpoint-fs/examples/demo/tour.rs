@@ -46,8 +46,8 @@ pub(crate) fn walk(root: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Reads the large file through the mount, with a progress bar, and compares its CRC-64/NVME with the one of the
-/// bytes that the server generates.
+/// Reads the large file through the mount, with a progress bar, and compares its CRC-64/NVME with
+/// the one of the bytes that the server generates.
 #[expect(clippy::print_stdout, reason = "a program for the terminal")]
 pub(crate) fn read_and_verify(path: &Path) -> Result<(), Failure> {
     let expected = checksum_of_model();

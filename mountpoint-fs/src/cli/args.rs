@@ -23,9 +23,10 @@ pub const VERSION: &str = concat!(
 
 /// Mount an S3 bucket, or any bucket of an S3-compatible server, as a local directory.
 ///
-/// New files can be written, from their beginning to their end; --allow-changes lets existing ones be replaced, appended
-/// to, removed and renamed, and keeps modes, owners and times. Unmount with `umount DIRECTORY` (or `fusermount3 -u DIRECTORY` as an
-/// ordinary user), or end the process with SIGTERM.
+/// New files can be written, from their beginning to their end; --allow-changes lets existing ones
+/// be replaced, appended to, removed and renamed, and keeps modes, owners and times. Unmount with
+/// `umount DIRECTORY` (or `fusermount3 -u DIRECTORY` as an ordinary user), or end the process with
+/// SIGTERM.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mount-s3", version = VERSION, max_term_width = 110, after_help = EXAMPLES)]
 pub struct CliArgs {

@@ -22,13 +22,13 @@ pub struct BucketFlags {
     #[arg(long, value_name = "REGION", value_parser = parse_region)]
     pub region: Option<String>,
 
-    /// URL of an S3-compatible server, such as http://127.0.0.1:9000 [default: AWS_ENDPOINT_URL, or the
-    /// region's endpoint]
+    /// URL of an S3-compatible server, such as http://127.0.0.1:9000 [default: AWS_ENDPOINT_URL, or
+    /// the region's endpoint]
     #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
     pub endpoint_url: Option<String>,
 
-    /// Address the bucket as https://ENDPOINT/BUCKET instead of https://BUCKET.ENDPOINT; most S3-compatible
-    /// servers need it
+    /// Address the bucket as https://ENDPOINT/BUCKET instead of https://BUCKET.ENDPOINT; most
+    /// S3-compatible servers need it
     #[arg(long)]
     pub force_path_style: bool,
 
@@ -56,7 +56,8 @@ pub struct BucketFlags {
     #[arg(long, value_name = "AWS_ACCOUNT_ID", value_parser = parse_account)]
     pub expected_bucket_owner: Option<String>,
 
-    /// File with the key of objects that are encrypted with a customer's key (SSE-C): 32 bytes, or their base64
+    /// File with the key of objects that are encrypted with a customer's key (SSE-C): 32 bytes, or
+    /// their base64
     #[arg(long, value_name = "FILE")]
     pub sse_customer_key_file: Option<PathBuf>,
 }

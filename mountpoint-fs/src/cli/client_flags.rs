@@ -18,12 +18,14 @@ pub struct ClientFlags {
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = value_parser!(u64).range(1..))]
     pub max_threads: u64,
 
-    /// Memory for data that was read, read ahead or written, in MiB, at least 512 [default: a quarter of the machine's
-    /// or the cgroup's, 256 MiB (at most half) to 8 GiB, or a 16th above 128 GiB, up to 32 GiB]
+    /// Memory for data that was read, read ahead or written, in MiB, at least 512 [default: a
+    /// quarter of the machine's or the cgroup's, 256 MiB (at most half) to 8 GiB, or a 16th above
+    /// 128 GiB, up to 32 GiB]
     #[arg(long, value_name = "MiB", value_parser = mebibytes(512..=MIB_MAX))]
     pub memory_target: Option<u64>,
 
-    /// Largest range of one GET, and part size of uploads (at least 5 MiB), in bytes [default: 8388608]
+    /// Largest range of one GET, and part size of uploads (at least 5 MiB), in bytes [default:
+    /// 8388608]
     #[arg(
         long,
         value_name = "SIZE",

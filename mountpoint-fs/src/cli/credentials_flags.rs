@@ -10,7 +10,8 @@ pub struct CredentialsFlags {
     #[arg(long)]
     pub no_sign_request: bool,
 
-    /// Profile of ~/.aws/config and ~/.aws/credentials to take credentials from [default: AWS_PROFILE, or default]
+    /// Profile of ~/.aws/config and ~/.aws/credentials to take credentials from [default:
+    /// AWS_PROFILE, or default]
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
 }

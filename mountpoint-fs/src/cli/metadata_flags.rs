@@ -11,12 +11,13 @@ use crate::config::NamesConfig;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Metadata options")]
 pub struct MetadataFlags {
-    /// How long names and attributes are remembered, and files opened without asking whether they are the newest
-    /// [default: minimal, 1 s, and every open asks]
+    /// How long names and attributes are remembered, and files opened without asking whether they
+    /// are the newest [default: minimal, 1 s, and every open asks]
     #[arg(long, value_name = "SECONDS|indefinite|minimal")]
     pub metadata_ttl: Option<TimeToLive>,
 
-    /// How long the absence of a name is remembered [default: that of --metadata-ttl; minimal is not at all]
+    /// How long the absence of a name is remembered [default: that of --metadata-ttl; minimal is
+    /// not at all]
     #[arg(long, value_name = "SECONDS|indefinite|minimal")]
     pub negative_metadata_ttl: Option<TimeToLive>,
 }

@@ -44,7 +44,8 @@ pub struct MountFlags {
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub file_mode: Option<u16>,
 
-    /// Which way replies to reads take: through the kernel's page cache or straight to the application
+    /// Which way replies to reads take: through the kernel's page cache or straight to the
+    /// application
     #[arg(long, value_name = "MODE", value_enum, default_value_t = ReadModeArg::Auto)]
     pub read_mode: ReadModeArg,
 }
@@ -52,11 +53,13 @@ pub struct MountFlags {
 /// Value of `--read-mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ReadModeArg {
-    /// Chosen at each open by the file's size and by how it and its reader's program were seen to read
+    /// Chosen at each open by the file's size and by how it and its reader's program were seen to
+    /// read
     #[default]
     Auto,
     /// Through the page cache: best for small reads and for what is read again
     Cached,
-    /// Straight to the application, as if it had asked for O_DIRECT: best for large reads of what is read once
+    /// Straight to the application, as if it had asked for O_DIRECT: best for large reads of what
+    /// is read once
     Direct,
 }

@@ -15,8 +15,8 @@ use super::values::{bytes, parse_kms_key};
     reason = "each is a flag of the command line that we are compatible with"
 )]
 pub struct WriteFlags {
-    /// Let everything be changed that S3 can change: --allow-overwrite, --allow-delete, --allow-rename, --allow-append
-    /// and --posix-metadata in one
+    /// Let everything be changed that S3 can change: --allow-overwrite, --allow-delete,
+    /// --allow-rename, --allow-append and --posix-metadata in one
     #[arg(long)]
     pub allow_changes: bool,
 
@@ -72,8 +72,9 @@ pub struct WriteFlags {
     #[arg(long, value_name = "SIZE", value_parser = bytes(WRITE_PART_MIN..=PART_MAX))]
     pub write_part_size: Option<u64>,
 
-    /// Where unfinished uploads are remembered, so that the next mount can abort what a killed one left
-    /// [default: XDG_STATE_HOME/mountpoint-s3, ~/.local/state/mountpoint-s3, for root /var/lib/mountpoint-s3]
+    /// Where unfinished uploads are remembered, so that the next mount can abort what a killed one
+    /// left [default: XDG_STATE_HOME/mountpoint-s3, ~/.local/state/mountpoint-s3, for root
+    /// /var/lib/mountpoint-s3]
     #[arg(long, value_name = "DIRECTORY")]
     pub state_directory: Option<PathBuf>,
 }

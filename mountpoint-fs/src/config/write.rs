@@ -19,7 +19,8 @@ pub struct WriteConfig {
     pub allow_delete: bool,
     /// Existing files may be replaced (`--allow-overwrite`).
     pub allow_overwrite: bool,
-    /// Existing files may be appended to (`--allow-append`, or `--incremental-upload` as in mountpoint-s3).
+    /// Existing files may be appended to (`--allow-append`, or `--incremental-upload` as in
+    /// mountpoint-s3).
     pub allow_append: bool,
     /// All files, new ones too, are written by appends, if the store can (`--incremental-upload`).
     pub incremental_upload: bool,
@@ -38,7 +39,8 @@ pub struct WriteConfig {
     pub checksum: Option<ChecksumAlgorithm>,
     /// Storage class of new objects (`--storage-class`).
     pub storage_class: Option<String>,
-    /// Whether new objects get a content type by the extension of their name (`--infer-content-type`).
+    /// Whether new objects get a content type by the extension of their name
+    /// (`--infer-content-type`).
     pub infer_content_type: bool,
     /// Name and location of the bucket, for the journal.
     pub bucket: String,

@@ -163,7 +163,8 @@ impl FileSystem {
 
     /// Stores the file of this name as a close does, if `process` itself has it open for writing.
     ///
-    /// Some programs rename a file before they close it. A failure leaves what a failed close leaves.
+    /// Some programs rename a file before they close it. A failure leaves what a failed close
+    /// leaves.
     async fn store_own(
         &self,
         (directory, name): (InodeNo, &OsStr),

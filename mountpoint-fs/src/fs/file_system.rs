@@ -126,7 +126,8 @@ impl FileSystem {
         ReadContext::hedge(Arc::downgrade(&self.reading))
     }
 
-    /// Helps writers that wait for memory, for as long as the file system lives. A task of a tokio runtime.
+    /// Helps writers that wait for memory, for as long as the file system lives. A task of a tokio
+    /// runtime.
     pub fn relieve_writers(&self) -> impl Future<Output = ()> + Send + use<> {
         WriteContext::relieve(Arc::downgrade(&self.writing))
     }

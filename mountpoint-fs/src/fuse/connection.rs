@@ -20,11 +20,12 @@ impl Connection {
         ))
     }
 
-    /// Ends it: every operation in progress fails, and so does every later one. Works after a lazy unmount too.
+    /// Ends it: every operation in progress fails, and so does every later one. Works after a lazy
+    /// unmount too.
     ///
     /// # Errors
-    /// Where `/sys/fs/fuse/connections` is not mounted, as in many containers; the connection then ends with the
-    /// process.
+    /// Where `/sys/fs/fuse/connections` is not mounted, as in many containers; the connection then
+    /// ends with the process.
     pub fn abort(&self) -> io::Result<()> {
         std::fs::write(self.0.join("abort"), "1")
     }

@@ -1,7 +1,7 @@
 //! From a request to an operation of the file system, and from its result to a reply.
 //!
-//! Knows neither descriptors nor threads: a request goes in, an [`Answer`] comes out. Invariant: a request that
-//! wants a reply yields `Now` or `Later`, one that wants none yields anything else.
+//! Knows neither descriptors nor threads: a request goes in, an [`Answer`] comes out. Invariant: a
+//! request that wants a reply yields `Now` or `Later`, one that wants none yields anything else.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -44,8 +44,9 @@ pub(super) struct Rules {
     pub(super) access: Access,
     /// Who may use the mount.
     pub(super) visitors: Visitors,
-    /// Whether a file that is read past the page cache can be mapped as shared memory (Linux 6.6). Where it cannot,
-    /// only those who ask for `O_DIRECT` are served that way: `mmap` is used more than it seems.
+    /// Whether a file that is read past the page cache can be mapped as shared memory (Linux 6.6).
+    /// Where it cannot, only those who ask for `O_DIRECT` are served that way: `mmap` is used more
+    /// than it seems.
     pub(super) can_map_direct: bool,
 }
 
@@ -160,8 +161,9 @@ impl Dispatcher {
         }
     }
 
-    /// Whether the one who asks is none of those whom the mount serves. `fstat` names no handle: that of what is open is
-    /// let through, but for the root directory, where a walk into the mount begins.
+    /// Whether the one who asks is none of those whom the mount serves. `fstat` names no handle:
+    /// that of what is open is let through, but for the root directory, where a walk into the mount
+    /// begins.
     fn is_denied(&self, header: &Header, operation: &Operation<'_>) -> bool {
         let ino = InodeNo(header.node);
         let is_of_open_handle = || {
@@ -202,7 +204,8 @@ impl Dispatcher {
                     } else {
                         this.fs.open(ino, options).await
                     };
-                    // What `touch` does before it sets the times. If the times are refused, the log says so.
+                    // What `touch` does before it sets the times. If the times are refused, the log
+                    // says so.
                     let is_try = flags & libc::O_NONBLOCK.cast_unsigned() != 0;
                     let step = if is_try { Step::TryOpen } else { Step::Open };
                     this.opened(step, ino, options, result)
@@ -442,8 +445,8 @@ impl Dispatcher {
     }
 }
 
-/// Which of [`FLAGS`] a refusal names, if any: refusals that need another are of another kind. A file's name in the text
-/// makes no kind of its own.
+/// Which of [`FLAGS`] a refusal names, if any: refusals that need another are of another kind. A
+/// file's name in the text makes no kind of its own.
 fn flag_in(error: &FsError) -> &'static str {
     let FsError::NotPermitted(text) = error else {
         return "";
@@ -470,8 +473,8 @@ fn sized(value: &[u8], size: u32) -> Reply {
     }
 }
 
-/// Whether an operation is one of those that a file system refuses that is mounted read-only. The kernel lets none
-/// through, unless somebody else mounted it, and for writing.
+/// Whether an operation is one of those that a file system refuses that is mounted read-only. The
+/// kernel lets none through, unless somebody else mounted it, and for writing.
 fn is_change(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Open { flags } => {

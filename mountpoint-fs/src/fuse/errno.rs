@@ -1,4 +1,5 @@
-//! The one place that knows which errno an application sees, and which failures deserve a line in the log.
+//! The one place that knows which errno an application sees, and which failures deserve a line in
+//! the log.
 
 use std::fmt;
 
@@ -57,7 +58,8 @@ fn client_errno(kind: &ErrorKind) -> Errno {
     }
 }
 
-/// There are no extended attributes of that kind: unlike [`NO_ATTRIBUTE`], it tells `ls` not to ask for each file.
+/// There are no extended attributes of that kind: unlike [`NO_ATTRIBUTE`], it tells `ls` not to ask
+/// for each file.
 pub(super) const NO_SUCH_ATTRIBUTES: Errno = Errno::EOPNOTSUPP;
 
 /// There is no extended attribute of that name.
@@ -122,12 +124,12 @@ impl fmt::Display for Step {
     }
 }
 
-/// How loud a failure is: what an application does every day is for debugging, what an operator may have to act
-/// on is a warning.
+/// How loud a failure is: what an application does every day is for debugging, what an operator may
+/// have to act on is a warning.
 pub(super) fn level(step: Step, error: &FsError) -> Level {
     match error {
-        // The file was replaced, or lost its name, while it was read or written. Elsewhere Linux looks the name up again, and
-        // nobody notices.
+        // The file was replaced, or lost its name, while it was read or written. Elsewhere Linux
+        // looks the name up again, and nobody notices.
         FsError::Stale(_)
             if matches!(step, Step::Read | Step::Write | Step::Flush | Step::Sync) =>
         {

@@ -16,8 +16,8 @@ pub(super) struct Wishes {
     pub(super) write_max: u32,
     /// Size of the kernel's pages in bytes.
     pub(super) page_size: u32,
-    /// Whether rings are ready for requests over io_uring. To agree on that and to register none would hold up every
-    /// request.
+    /// Whether rings are ready for requests over io_uring. To agree on that and to register none
+    /// would hold up every request.
     pub(super) over_io_uring: bool,
 }
 
@@ -80,16 +80,19 @@ pub(super) fn flag_names(flags: u64) -> Vec<&'static str> {
 
 /// What is used of what the kernel offers. With reasons, also for what is not:
 ///
-/// - `AUTO_INVAL_DATA` off: it would stat the file (a HEAD) each second while somebody reads it through the page
-///   cache. Cached pages are dropped at open unless the ETag is unchanged, which is when we say `KEEP_CACHE`.
-/// - `READDIRPLUS_AUTO` off: a program that reads a directory to its end before it looks at the first entry (`du`,
-///   `find -size`) would get no attributes, and have each entry looked up. A listing brings them anyway, and inode
-///   numbers in its order, in which `du` then goes through a large directory.
-/// - `EXPLICIT_INVAL_DATA` off: if a stat shows another size the file was replaced, and its pages should go.
+/// - `AUTO_INVAL_DATA` off: it would stat the file (a HEAD) each second while somebody reads it
+///   through the page cache. Cached pages are dropped at open unless the ETag is unchanged, which
+///   is when we say `KEEP_CACHE`.
+/// - `READDIRPLUS_AUTO` off: a program that reads a directory to its end before it looks at the
+///   first entry (`du`, `find -size`) would get no attributes, and have each entry looked up. A
+///   listing brings them anyway, and inode numbers in its order, in which `du` then goes through a
+///   large directory.
+/// - `EXPLICIT_INVAL_DATA` off: if a stat shows another size the file was replaced, and its pages
+///   should go.
 /// - `NO_OPEN_SUPPORT` off: the version of a file is chosen at open.
 /// - `ABORT_ERROR` off: the end of a connection is ENODEV, whatever caused it.
-/// - `WRITEBACK_CACHE`, `HANDLE_KILLPRIV`, `POSIX_LOCKS`, `FLOCK_LOCKS`, `POSIX_ACL` off: nothing is written; locks
-///   are local and the kernel keeps them.
+/// - `WRITEBACK_CACHE`, `HANDLE_KILLPRIV`, `POSIX_LOCKS`, `FLOCK_LOCKS`, `POSIX_ACL` off: nothing
+///   is written; locks are local and the kernel keeps them.
 pub(super) const FLAGS_WANTED: u64 = init_flags::ASYNC_READ
     | init_flags::ATOMIC_O_TRUNC
     | init_flags::BIG_WRITES
@@ -113,12 +116,14 @@ const FLAG_NAMES: [(u64, &str); 10] = [
     (init_flags::OVER_IO_URING, "OVER_IO_URING"),
 ];
 
-/// Linux 4.14. Every structure used here has had its size since 7.23; what came later is offered as a flag.
+/// Linux 4.14. Every structure used here has had its size since 7.23; what came later is offered as
+/// a flag.
 const MINOR_MIN: u32 = 26;
 /// Linux 6.17 and 6.18: the newest protocol that this code was written against.
 const MINOR_MAX: u32 = 45;
-/// The kernel's own read-ahead, in bytes: measured, 512 KiB costs 0.47 CPU seconds per GB through the page cache
-/// against 0.54 with 256 KiB and 0.48 with 1 MiB, and a page fault in a mapped file reads as much around it.
+/// The kernel's own read-ahead, in bytes: measured, 512 KiB costs 0.47 CPU seconds per GB through
+/// the page cache against 0.54 with 256 KiB and 0.48 with 1 MiB, and a page fault in a mapped file
+/// reads as much around it.
 pub(super) const READAHEAD_MAX: u32 = 512 << 10;
 
 #[cfg(test)]

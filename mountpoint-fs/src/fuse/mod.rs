@@ -1,12 +1,13 @@
 //! The kernel's side: FUSE messages in and out of `/dev/fuse`, and nothing else.
 //!
-//! [`mount`] makes a mount, [`Session`] serves it. A message takes this way: `transport` receives it, `wire` parses
-//! it, `dispatch` turns it into an operation of [`FileSystem`](crate::fs::FileSystem), `parked` polls that once and
-//! parks it if it is not ready; the reply goes back through the `transport` the message came from.
+//! [`mount`] makes a mount, [`Session`] serves it. A message takes this way: `transport` receives
+//! it, `wire` parses it, `dispatch` turns it into an operation of
+//! [`FileSystem`](crate::fs::FileSystem), `parked` polls that once and parks it if it is not ready;
+//! the reply goes back through the `transport` the message came from.
 //!
 //! Knows neither S3 nor memory. Invariant: every request that wants a reply gets exactly one.
-//! Threads: a few session threads read requests and never wait for anything else; replies are sent by whoever
-//! completes an operation.
+//! Threads: a few session threads read requests and never wait for anything else; replies are sent
+//! by whoever completes an operation.
 
 mod connection;
 mod dispatch;

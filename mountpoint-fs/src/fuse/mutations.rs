@@ -15,7 +15,8 @@ use crate::handle::Opener;
 use crate::operation::{HandleNo, InodeNo, RenameMode, SetMode, Stop};
 
 impl Dispatcher {
-    /// The operation that `mutation` of `ino` by `thread` asks for; the refusal where there is none.
+    /// The operation that `mutation` of `ino` by `thread` asks for; the refusal where there is
+    /// none.
     #[expect(clippy::too_many_lines, reason = "one arm for each kind of request")]
     pub(super) fn mutate(
         self: &Arc<Self>,

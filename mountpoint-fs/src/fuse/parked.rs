@@ -1,9 +1,10 @@
-//! Operations in progress: polled once by the session thread, parked if they are not ready, resumed by
-//! whoever brings what they wait for, cancelled when the application gets a signal.
+//! Operations in progress: polled once by the session thread, parked if they are not ready, resumed
+//! by whoever brings what they wait for, cancelled when the application gets a signal.
 //!
-//! Invariant: an operation and its duty to reply move together; whoever takes them out of a task's state, under
-//! its lock, is the only one to reply. A parked operation is in the table until it has been answered.
-//! Threads: any. A task's lock is held for a few instructions, never while an operation is polled or dropped.
+//! Invariant: an operation and its duty to reply move together; whoever takes them out of a task's
+//! state, under its lock, is the only one to reply. A parked operation is in the table until it has
+//! been answered. Threads: any. A task's lock is held for a few instructions, never while an
+//! operation is polled or dropped.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -37,7 +38,8 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    /// A starter whose operations are parked in `parked`, and wait for timers and the like on `runtime`.
+    /// A starter whose operations are parked in `parked`, and wait for timers and the like on
+    /// `runtime`.
     pub(super) fn new(parked: &Arc<Parked>, runtime: &Handle) -> Self {
         let spare = Arc::new(Task::new(parked, runtime));
         Self {
@@ -47,7 +49,8 @@ impl Starter {
         }
     }
 
-    /// Runs `operation` as far as it goes without waiting. It is answered now, or parked and answered later.
+    /// Runs `operation` as far as it goes without waiting. It is answered now, or parked and
+    /// answered later.
     pub(super) fn start(
         &mut self,
         asker: Asker,
@@ -82,14 +85,15 @@ pub(super) struct Asker {
     pub(super) thread: u32,
 }
 
-/// What a signal that ends the asker's program does to an operation, or asks it to end. Others do nothing: programs
-/// know no `EINTR` from most calls on files, and those that know it from a close take it for success.
+/// What a signal that ends the asker's program does to an operation, or asks it to end. Others do
+/// nothing: programs know no `EINTR` from most calls on files, and those that know it from a close
+/// take it for success.
 #[derive(Debug)]
 pub(super) enum OnSignal {
     /// Ends it.
     End,
-    /// It is not ended where it is, what it has sent would be done later, behind what the application does next: it is
-    /// asked to stop, and does so where it can, if it can.
+    /// It is not ended where it is, what it has sent would be done later, behind what the
+    /// application does next: it is asked to stop, and does so where it can, if it can.
     Ask(Stop),
     /// Ends it, but only if the program ends, or is out of sight.
     Store,
@@ -106,8 +110,8 @@ pub(super) struct Parked {
 #[derive(Debug, Default)]
 struct Table {
     tasks: HashMap<u64, Arc<Task>>,
-    /// Interrupts for requests that are not in the table: answered already, or still being polled for the first
-    /// time by another session thread.
+    /// Interrupts for requests that are not in the table: answered already, or still being polled
+    /// for the first time by another session thread.
     early_interrupts: VecDeque<u64>,
 }
 
@@ -251,8 +255,8 @@ impl Task {
         }
     }
 
-    /// Looks from time to time whether there is a signal that is heeded: the kernel tells of a request's first one only,
-    /// and its application cannot be killed before it was answered.
+    /// Looks from time to time whether there is a signal that is heeded: the kernel tells of a
+    /// request's first one only, and its application cannot be killed before it was answered.
     fn watch(self: &Arc<Self>) {
         let task = Arc::downgrade(self);
         self.runtime.spawn(async move {
@@ -413,13 +417,15 @@ pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
-/// How often an operation whose asker got a signal that does not matter is looked at for one that does.
+/// How often an operation whose asker got a signal that does not matter is looked at for one that
+/// does.
 const SIGNAL_LOOK: Duration = Duration::from_millis(250);
 
-/// How long an operation goes on whose asker got a signal and is out of sight. It may be a timer's, which must not be heard
-/// of, or have killed it, which must not take long: nearly all operations end sooner, and those that hang do not.
+/// How long an operation goes on whose asker got a signal and is out of sight. It may be a timer's,
+/// which must not be heard of, or have killed it, which must not take long: nearly all operations
+/// end sooner, and those that hang do not.
 const UNKNOWN_GRACE: Duration = Duration::from_secs(2);
 
-/// Interrupts remembered for requests that nobody has parked yet. There are at most as many of those as session
-/// threads; the others are of requests that were answered meanwhile.
+/// Interrupts remembered for requests that nobody has parked yet. There are at most as many of
+/// those as session threads; the others are of requests that were answered meanwhile.
 const EARLY_INTERRUPTS_MAX: usize = 256;

@@ -30,14 +30,16 @@ impl Refusal {
         reason: "making a hard link was refused: an object has one key",
     };
 
-    /// `fallocate` with flags: to keep the size, to punch holes. Not ENOSYS: the kernel would not ask for the other kind.
+    /// `fallocate` with flags: to keep the size, to punch holes. Not ENOSYS: the kernel would not
+    /// ask for the other kind.
     pub(super) const ALLOCATE: Self = Self {
         errno: Errno::EOPNOTSUPP,
         reason: "fallocate with flags was refused: S3 can neither reserve space nor make holes",
     };
 }
 
-/// What the application is told of an operation that does not exist here; `None` where nobody waits.
+/// What the application is told of an operation that does not exist here; `None` where nobody
+/// waits.
 pub(super) fn unsupported(operation: Unsupported) -> Option<Errno> {
     match operation {
         Unsupported::Ioctl => Some(Errno::ENOTTY),

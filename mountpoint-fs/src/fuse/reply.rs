@@ -1,7 +1,7 @@
 //! What an application is answered, and the duty to answer it.
 //!
-//! The seam between what serves requests and how bytes travel: nothing above knows whether a reply goes through
-//! `/dev/fuse` or a ring.
+//! The seam between what serves requests and how bytes travel: nothing above knows whether a reply
+//! goes through `/dev/fuse` or a ring.
 //!
 //! Invariant: every [`ReplyTo`] sends exactly one reply, at the latest when it is dropped.
 //! Threads: any.

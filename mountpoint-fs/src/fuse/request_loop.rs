@@ -1,6 +1,7 @@
 //! Serves requests one after the other, for one thread, whichever way they come.
 //!
-//! Invariant: a panic while a request is served ends neither the thread nor the session, and the request gets EIO.
+//! Invariant: a panic while a request is served ends neither the thread nor the session, and the
+//! request gets EIO.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

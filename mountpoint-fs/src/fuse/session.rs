@@ -1,8 +1,8 @@
 //! A FUSE connection being served: the handshake, and the threads that read requests.
 //!
-//! Invariant: the threads end when, and only when, the kernel ends the connection (unmounted, or aborted).
-//! Threads: session threads `fuse-N` wait in `read` on the device and nowhere else; beside them, where requests come
-//! over io_uring, those of `uring`.
+//! Invariant: the threads end when, and only when, the kernel ends the connection (unmounted, or
+//! aborted). Threads: session threads `fuse-N` wait in `read` on the device and nowhere else;
+//! beside them, where requests come over io_uring, those of `uring`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -85,7 +85,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Shakes hands with the kernel and starts the session threads. When it returns, the mount serves.
+    /// Shakes hands with the kernel and starts the session threads. When it returns, the mount
+    /// serves.
     pub fn start(
         fs: Arc<FileSystem>,
         mount: &Mount,
@@ -238,7 +239,8 @@ fn fall_back(transport: Transport, reason: &str) {
     }
 }
 
-/// Answers INIT, which comes before anything else. Returns what was agreed, and the rings if they are part of it.
+/// Answers INIT, which comes before anything else. Returns what was agreed, and the rings if they
+/// are part of it.
 fn shake_hands(
     channel: &Arc<Channel>,
     buffer: &mut [u8],

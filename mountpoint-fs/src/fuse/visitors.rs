@@ -1,9 +1,10 @@
 //! Who may use a mount.
 //!
-//! The kernel knows two answers: the user who mounted, or everybody (`allow_other`). Where it lets everybody in, and not
-//! everybody is meant, each request is looked at here. Where the kernel answers by itself, the root directory's permission
-//! bits keep everybody else from walking into the mount. What an open handle needs is let through: descriptors are handed to
-//! other processes. Pure.
+//! The kernel knows two answers: the user who mounted, or everybody (`allow_other`). Where it lets
+//! everybody in, and not everybody is meant, each request is looked at here. Where the kernel
+//! answers by itself, the root directory's permission bits keep everybody else from walking into
+//! the mount. What an open handle needs is let through: descriptors are handed to other processes.
+//! Pure.
 
 use super::wire::{Mutation, Operation};
 use crate::operation::{Attributes, InodeNo};
@@ -54,8 +55,8 @@ impl Visitors {
         }
     }
 
-    /// What the kernel is told of an inode. The root directory is the owner's alone: the kernel checks that before it
-    /// answers anything from what it remembers.
+    /// What the kernel is told of an inode. The root directory is the owner's alone: the kernel
+    /// checks that before it answers anything from what it remembers.
     pub(super) fn shown(self, attributes: Attributes) -> Attributes {
         let (Self::OwnerAndRoot(owner) | Self::Owner(owner)) = self else {
             return attributes;
@@ -77,7 +78,8 @@ impl Visitors {
     }
 }
 
-/// Whether it names what the one who asks has opened, or was handed by somebody who has; or the kernel asks by itself.
+/// Whether it names what the one who asks has opened, or was handed by somebody who has; or the
+/// kernel asks by itself.
 fn is_of_open_handle(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Init(_)

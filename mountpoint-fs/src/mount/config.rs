@@ -17,7 +17,8 @@ use crate::fuse::Transport;
 /// Settings of the connection to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FuseTuning {
-    /// Requests that the kernel keeps in flight in the background (readahead, asynchronous direct I/O).
+    /// Requests that the kernel keeps in flight in the background (readahead, asynchronous direct
+    /// I/O).
     pub max_background: u16,
     /// Number of background requests above which the kernel holds back readahead.
     pub congestion_threshold: u16,

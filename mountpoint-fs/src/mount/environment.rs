@@ -3,8 +3,8 @@
 //! The AWS credential chain reads its own variables; every variable of Mountpoint itself is here,
 //! under its name, parsed once. doc/CONFIGURATION.md has a row for each.
 //!
-//! mountpoint-s3 calls some of its variables `UNSTABLE_…` or `EXPERIMENTAL_…`. They work, and each
-//! has a stable name without that word. The stable name wins.
+//! mountpoint-s3 calls some of its variables `UNSTABLE_…` or `EXPERIMENTAL_…`. They work, and
+//! each has a stable name without that word. The stable name wins.
 
 use std::ffi::OsString;
 use std::fmt;

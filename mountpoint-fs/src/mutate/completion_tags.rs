@@ -1,7 +1,9 @@
-//! The ETag of an object that an upload has become: some servers tell another one at its completion than in HEAD and LIST.
+//! The ETag of an object that an upload has become: some servers tell another one at its completion
+//! than in HEAD and LIST.
 //!
-//! Nothing is guessed: a HEAD after the first completion shows it. Where both are the same, that was all; where they are
-//! not, a HEAD follows every completion, because conditions name the ETag that the server compares.
+//! Nothing is guessed: a HEAD after the first completion shows it. Where both are the same, that
+//! was all; where they are not, a HEAD follows every completion, because conditions name the ETag
+//! that the server compares.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,8 +66,8 @@ impl CompletionTags {
 }
 
 impl Completed<'_> {
-    /// Whether the object that is there, which has another ETag than was told, may be the one that was made. Another host
-    /// may have replaced it since.
+    /// Whether the object that is there, which has another ETag than was told, may be the one that
+    /// was made. Another host may have replaced it since.
     fn may_be(&self, there: &ObjectInfo) -> bool {
         let size: u64 = self.parts.iter().map(|part| part.size).sum();
         let is_old = self.old.is_some_and(|old| old.matches(&there.etag));

@@ -1,11 +1,12 @@
 //! Names: which key a file is, which inode a name is, and what S3 was last heard to say of it.
 //!
-//! [`Namespace`] turns names into requests and answers into inodes; [`Listing`] enumerates one directory. Neither
-//! knows open files, bytes or the kernel's messages.
+//! [`Namespace`] turns names into requests and answers into inodes; [`Listing`] enumerates one
+//! directory. Neither knows open files, bytes or the kernel's messages.
 //!
-//! Invariants: an inode is one *version* of one file, or one directory, and never becomes another; its number is
-//! never used again. A lookup count rises only in the step that returns it to the caller, so a future that is
-//! dropped while it waits leaks none. The one lock that is held anywhere is never held across an `.await`.
+//! Invariants: an inode is one *version* of one file, or one directory, and never becomes another;
+//! its number is never used again. A lookup count rises only in the step that returns it to the
+//! caller, so a future that is dropped while it waits leaks none. The one lock that is held
+//! anywhere is never held across an `.await`.
 //!
 //! Runs on whatever thread polls it.
 

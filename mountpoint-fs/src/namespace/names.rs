@@ -1,9 +1,9 @@
 //! Keys and names: which component of which key a name is.
 //!
-//! Pure. A key is visible when each of its components is one that Linux can name. Empty components (`a//b`), `.`,
-//! `..`, NUL, what is not UTF-8 and components longer than 255 bytes cannot be named: such keys are hidden, and so is a key that ends
-//! with `/`, but the directories in front of the offending component are there. A key that ends with `/` marks a
-//! directory.
+//! Pure. A key is visible when each of its components is one that Linux can name. Empty components
+//! (`a//b`), `.`, `..`, NUL, what is not UTF-8 and components longer than 255 bytes cannot be
+//! named: such keys are hidden, and so is a key that ends with `/`, but the directories in front of
+//! the offending component are there. A key that ends with `/` marks a directory.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -62,8 +62,8 @@ impl fmt::Display for Hidden {
     }
 }
 
-/// Why `key`, which is listed in the directory `prefix`, is not visible there; `None` if it is, or is the marker of the
-/// directory itself.
+/// Why `key`, which is listed in the directory `prefix`, is not visible there; `None` if it is, or
+/// is the marker of the directory itself.
 pub(super) fn hidden(prefix: &str, key: &str) -> Option<Hidden> {
     let rest = key.strip_prefix(prefix).filter(|rest| !rest.is_empty())?;
     let name = rest.split('/').next()?;

@@ -1,16 +1,19 @@
 //! Names turned into requests, and answers into inodes.
 //!
-//! How old an answer may be: a name or attributes that the kernel was told are answered for `NamesConfig::ttl` from then
-//! on; a name nobody has heard of is always asked for; and `open` asks S3 for the newest version, unless the `lookup` of
-//! the same system call has just done so. The kernel does not say which lookup that was, so each vouches for the one
-//! open that comes first, and for no longer than it took itself: an upload that was begun after the lookup takes about
-//! as long. An `open` can miss no more than an upload that ended while some lookup of the same name was under way.
+//! How old an answer may be: a name or attributes that the kernel was told are answered for
+//! `NamesConfig::ttl` from then on; a name nobody has heard of is always asked for; and `open` asks
+//! S3 for the newest version, unless the `lookup` of the same system call has just done so. The
+//! kernel does not say which lookup that was, so each vouches for the one open that comes first,
+//! and for no longer than it took itself: an upload that was begun after the lookup takes about as
+//! long. An `open` can miss no more than an upload that ended while some lookup of the same name
+//! was under way.
 //!
-//! An object that was replaced gets a new inode, so neither the kernel's page cache nor its idea of the size can mix
-//! two versions. When `open` notices, it says [`FsError::Stale`]; Linux then looks the path up again, trusting
-//! nothing, and opens what it finds. The application sees none of this.
+//! An object that was replaced gets a new inode, so neither the kernel's page cache nor its idea of
+//! the size can mix two versions. When `open` notices, it says [`FsError::Stale`]; Linux then looks
+//! the path up again, trusting nothing, and opens what it finds. The application sees none of this.
 //!
-//! Holds no lock of its own: the table, the caches and the shared requests have theirs, one taken at a time.
+//! Holds no lock of its own: the table, the caches and the shared requests have theirs, one taken
+//! at a time.
 
 use std::ffi::OsStr;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -120,7 +123,8 @@ impl Namespace {
         }
     }
 
-    /// What a listing of the first keys of the mount said when it was made. It tells what to ask, and answers nothing.
+    /// What a listing of the first keys of the mount said when it was made. It tells what to ask,
+    /// and answers nothing.
     pub fn learn(&self, listed: &ListOutput) {
         let root = self.table.directory_prefix(InodeNo::ROOT);
         let root = root.unwrap_or_default();
@@ -275,9 +279,11 @@ impl Namespace {
         }
     }
 
-    /// The newest version of the file `ino`, which is held open from [`Namespace::opened`] to [`Namespace::close`].
+    /// The newest version of the file `ino`, which is held open from [`Namespace::opened`] to
+    /// [`Namespace::close`].
     ///
-    /// [`FsError::Stale`] if the name means another version by now, or no file: the caller looks it up again.
+    /// [`FsError::Stale`] if the name means another version by now, or no file: the caller looks it
+    /// up again.
     pub async fn open(&self, ino: InodeNo, is_direct: bool) -> Result<OpenVersion, FsError> {
         let View {
             parent,
@@ -334,7 +340,8 @@ impl Namespace {
         })
     }
 
-    /// What an open's HEAD of `ino`, which was asked for at `asked`, says: its version, or that it is stale.
+    /// What an open's HEAD of `ino`, which was asked for at `asked`, says: its version, or that it
+    /// is stale.
     fn newest(
         &self,
         ino: InodeNo,
@@ -361,10 +368,11 @@ impl Namespace {
         }
     }
 
-    /// A handle of `ino` was opened that reads `version`, and `may_follow` a writer that may go on behind that.
+    /// A handle of `ino` was opened that reads `version`, and `may_follow` a writer that may go on
+    /// behind that.
     ///
-    /// [`FsError::Stale`] if the file was written through this mount since [`Namespace::open`] said that version,
-    /// [`FsError::NotPermitted`] if it is being written.
+    /// [`FsError::Stale`] if the file was written through this mount since [`Namespace::open`] said
+    /// that version, [`FsError::NotPermitted`] if it is being written.
     pub fn opened(
         &self,
         ino: InodeNo,
@@ -379,7 +387,8 @@ impl Namespace {
         self.table.close(ino);
     }
 
-    /// A read found out that `ino` is no longer what its name means: whoever comes next asks again, the kernel too.
+    /// A read found out that `ino` is no longer what its name means: whoever comes next asks again,
+    /// the kernel too.
     pub fn is_replaced(&self, ino: InodeNo) {
         self.distrust(ino);
         if let Ok(View { parent, name, .. }) = self.table.view(ino) {
@@ -411,7 +420,8 @@ impl Namespace {
         Ok([ino, view.parent].map(|ino| self.entry(ino, &Found::Directory, self.config.ttl)))
     }
 
-    /// Hands out an entry that was listed on a page of `directory`, and raises its inode's lookup count by one.
+    /// Hands out an entry that was listed on a page of `directory`, and raises its inode's lookup
+    /// count by one.
     pub fn admit(
         &self,
         directory: InodeNo,
@@ -431,7 +441,8 @@ impl Namespace {
         let admitted = self
             .table
             .admit(directory, &listed.name, &listed.found, observed)?;
-        // What is known by asking later is handed out instead, and got no younger by what was listed.
+        // What is known by asking later is handed out instead, and got no younger by what was
+        // listed.
         let ttl = if admitted.found.is_same(&listed.found) {
             ttl
         } else {

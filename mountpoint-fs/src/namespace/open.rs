@@ -1,8 +1,9 @@
 //! Which version an `open` opens, and who says that it is the newest.
 //!
-//! The lookup of the same system call, if it has just asked; attributes that are valid, if the mount was told to trust
-//! them (`--metadata-ttl`); a HEAD; or, for a small file that was not opened before, the GET of its bytes, which the
-//! reader would send next: it names the version and fails if that is not the newest.
+//! The lookup of the same system call, if it has just asked; attributes that are valid, if the
+//! mount was told to trust them (`--metadata-ttl`); a HEAD; or, for a small file that was not
+//! opened before, the GET of its bytes, which the reader would send next: it names the version and
+//! fails if that is not the newest.
 
 use bytes::Bytes;
 use mountpoint_client::types::Key;
@@ -10,7 +11,8 @@ use mountpoint_client::types::Key;
 use super::version::Version;
 use crate::config::limits::OPEN_FETCH_MAX;
 
-/// What is needed to read an open file. Its inode stays until [`Namespace::close`](super::Namespace::close).
+/// What is needed to read an open file. Its inode stays until
+/// [`Namespace::close`](super::Namespace::close).
 #[derive(Clone, Debug)]
 pub struct OpenVersion {
     /// The object.

@@ -7,7 +7,8 @@ use mountpoint_client::types::{ETag, ObjectInfo};
 /// What a name is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Keys share the prefix `name/`. It wins over an object of the same name, which is then out of reach.
+    /// Keys share the prefix `name/`. It wins over an object of the same name, which is then out of
+    /// reach.
     Directory,
     /// An object.
     File(Version),
@@ -20,7 +21,8 @@ pub struct Version {
     pub size: u64,
     /// S3's tag of it.
     pub etag: ETag,
-    /// When it was written, in whole seconds: a HEAD says no more, and a listing that does must not make a difference.
+    /// When it was written, in whole seconds: a HEAD says no more, and a listing that does must not
+    /// make a difference.
     pub mtime: SystemTime,
     /// Whether it is in an archive and has no restored copy: it can be seen but not read.
     pub is_archived: bool,
@@ -39,7 +41,8 @@ impl Found {
 }
 
 impl Version {
-    /// Whether both are the same bytes. Times may differ: a copy of an object onto itself keeps its ETag.
+    /// Whether both are the same bytes. Times may differ: a copy of an object onto itself keeps its
+    /// ETag.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.size == other.size && self.etag.matches(&other.etag)
@@ -48,7 +51,8 @@ impl Version {
 
 impl From<&ObjectInfo> for Version {
     fn from(info: &ObjectInfo) -> Self {
-        // Objects that INTELLIGENT_TIERING has archived cannot be told apart here; reading one fails as archived.
+        // Objects that INTELLIGENT_TIERING has archived cannot be told apart here; reading one
+        // fails as archived.
         let in_archive = matches!(
             info.storage_class.as_deref(),
             Some("GLACIER" | "DEEP_ARCHIVE")

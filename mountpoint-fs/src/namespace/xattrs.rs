@@ -1,8 +1,9 @@
-//! Extended attributes: what S3 knows of an object besides its bytes, as `user.s3.…` of files, read-only; and with
-//! `--posix-metadata` those that objects carry, of files and directories.
+//! Extended attributes: what S3 knows of an object besides its bytes, as `user.s3.…` of files,
+//! read-only; and with `--posix-metadata` those that objects carry, of files and directories.
 //!
-//! Every file has the same five of the first kind, so that listing them (which `ls -l` does for each file) asks S3 nothing. User metadata
-//! are one attribute in JSON, and each of them an attribute that is not listed. All but the ETag come from one HEAD.
+//! Every file has the same five of the first kind, so that listing them (which `ls -l` does for
+//! each file) asks S3 nothing. User metadata are one attribute in JSON, and each of them an
+//! attribute that is not listed. All but the ETag come from one HEAD.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -83,7 +84,8 @@ impl Namespace {
         }))
     }
 
-    /// What the object of a file is and carries, or of a directory the object that marks it; `None` if there is none.
+    /// What the object of a file is and carries, or of a directory the object that marks it; `None`
+    /// if there is none.
     pub async fn details(&self, ino: InodeNo) -> Result<Option<Arc<ObjectDetails>>, FsError> {
         if ino == InodeNo::ROOT {
             return Ok(None);
@@ -165,8 +167,8 @@ impl<'a> ExtendedAttribute<'a> {
     }
 }
 
-/// What the last HEADs for extended attributes said: who asks for one, asks for the others next. The lock guards the list
-/// alone.
+/// What the last HEADs for extended attributes said: who asks for one, asks for the others next.
+/// The lock guards the list alone.
 #[derive(Debug, Default)]
 pub(super) struct RecentDetails(Mutex<VecDeque<Recent>>);
 
@@ -186,7 +188,8 @@ impl RecentDetails {
         Some(Arc::clone(&known.details))
     }
 
-    /// The object `key` may be another one by now, and so may the one that marks a directory of this name.
+    /// The object `key` may be another one by now, and so may the one that marks a directory of
+    /// this name.
     pub(super) fn forget(&self, key: &Key) {
         let is_its = |known: &Key| {
             let known = known.as_str();

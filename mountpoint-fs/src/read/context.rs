@@ -1,9 +1,10 @@
 //! What the readers of one mount share: client, memory, settings, and who holds blocks.
 //!
-//! Knows nothing of patterns or requests. Readers that hold blocks are listed here, so that those of idle files can be
-//! given back when others need the memory, or after a while.
+//! Knows nothing of patterns or requests. Readers that hold blocks are listed here, so that those
+//! of idle files can be given back when others need the memory, or after a while.
 //!
-//! Lock order: a reader's own lock, then the list's. Memory is given back with neither held. Any thread.
+//! Lock order: a reader's own lock, then the list's. Memory is given back with neither held. Any
+//! thread.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -157,9 +158,9 @@ impl ReadContext {
         }
     }
 
-    /// Gives back the blocks of files that nobody has read for a while, and the pool's memory if there was no GET
-    /// since the last call. Reads see to the blocks themselves from time to time; a mount that is wholly idle needs
-    /// it to be called, every [`READER_IDLE`].
+    /// Gives back the blocks of files that nobody has read for a while, and the pool's memory if
+    /// there was no GET since the last call. Reads see to the blocks themselves from time to time;
+    /// a mount that is wholly idle needs it to be called, every [`READER_IDLE`].
     pub fn give_back_idle(&self) {
         self.reclaim(READER_IDLE, u64::MAX);
         let gets = self.gets.load(Ordering::Relaxed);
@@ -235,7 +236,8 @@ impl ReadContext {
             .min(self.budget.ahead_max() / streams)
     }
 
-    /// How far one reader may be behind another of the same file for what that has read to stay; 0 where memory is short.
+    /// How far one reader may be behind another of the same file for what that has read to stay; 0
+    /// where memory is short.
     pub(super) fn behind_max(&self) -> u64 {
         let limit = self.budget.limit();
         if self.budget.used() > limit / SHARE_USED_SHARE {
@@ -253,7 +255,8 @@ impl ReadContext {
         self.pool.allocate_guarded(len, reservation)
     }
 
-    /// Now and then, looks for idle readers, and for what stays for those of others. Called with no lock held.
+    /// Now and then, looks for idle readers, and for what stays for those of others. Called with no
+    /// lock held.
     pub(super) fn sweep(&self, now: Duration) {
         let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let due = self.sweep_at_ms.load(Ordering::Relaxed);
@@ -271,11 +274,13 @@ impl ReadContext {
         }
     }
 
-    /// Makes room for those who wait for memory, and for what writers hold beyond it. Called with no lock held: by who has
-    /// just taken a place in the queue, and by who has just mapped blocks, so that one of the two sees the other.
+    /// Makes room for those who wait for memory, and for what writers hold beyond it. Called with
+    /// no lock held: by who has just taken a place in the queue, and by who has just mapped blocks,
+    /// so that one of the two sees the other.
     ///
-    /// First go the blocks of files that nobody reads, then what is left of demanded blocks. Blocks read ahead of
-    /// an active stream stay: their share leaves room for every demand that is no larger than the rest.
+    /// First go the blocks of files that nobody reads, then what is left of demanded blocks. Blocks
+    /// read ahead of an active stream stay: their share leaves room for every demand that is no
+    /// larger than the rest.
     pub(super) fn make_room(&self) {
         let Some(Shortage { bytes, largest }) = self.budget.shortage() else {
             return;
@@ -300,8 +305,8 @@ impl ReadContext {
         }
     }
 
-    /// Gives back what files hold that were not read for `quiet`, the longest unread first, until `wanted`
-    /// bytes are on their way. Returns how many are.
+    /// Gives back what files hold that were not read for `quiet`, the longest unread first, until
+    /// `wanted` bytes are on their way. Returns how many are.
     pub(super) fn reclaim(&self, quiet: Duration, wanted: u64) -> u64 {
         let now = self.clock.now();
         let mut freed = 0;

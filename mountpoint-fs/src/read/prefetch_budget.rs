@@ -68,7 +68,8 @@ impl PrefetchBudget {
     }
 }
 
-/// Bytes of a file that were fetched ahead. Counts as wasted if it is dropped before [`PrefetchLoan::was_read`].
+/// Bytes of a file that were fetched ahead. Counts as wasted if it is dropped before
+/// [`PrefetchLoan::was_read`].
 #[derive(Debug)]
 pub(super) struct PrefetchLoan {
     budget: Arc<Mutex<PrefetchBudget>>,
@@ -130,7 +131,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: what is wasted is what there was at first and a share of what was opened in order.
+        /// Whatever happens: what is wasted is what there was at first and a share of what was
+        /// opened in order.
         #[test]
         fn waste_is_a_share(ops in prop::collection::vec((0u8..4, 1u64..(2 << 20)), 1..200)) {
             let (mut budget, mut held, mut opened) = (PrefetchBudget::default(), Vec::new(), 0);

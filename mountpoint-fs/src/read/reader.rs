@@ -11,7 +11,8 @@ use crate::operation::{FsError, ReadData};
 use crate::read::object::VersionId;
 use crate::read::object::{Keep, Open, OpenObject, wait};
 
-/// Reads one version of one object. Any number of reads may be in progress at once. A clone is the same reader.
+/// Reads one version of one object. Any number of reads may be in progress at once. A clone is the
+/// same reader.
 #[derive(Clone, Debug)]
 pub struct Reader {
     open: Arc<Open>,
@@ -24,16 +25,17 @@ pub(super) fn idle_size() -> usize {
 }
 
 impl Reader {
-    /// A reader of the version `etag` of `key`, which is `size` bytes long; it fetches all it reads by itself. Sends no
-    /// request yet.
+    /// A reader of the version `etag` of `key`, which is `size` bytes long; it fetches all it reads
+    /// by itself. Sends no request yet.
     #[must_use]
     pub fn new(context: Arc<ReadContext>, key: Key, etag: ETag, size: u64) -> Self {
         let object = OpenObject::new(context, key, etag, size, None);
         Self::join(&object).expect("the first reader is free")
     }
 
-    /// The same, but it shares what it fetches with others of this version that are open. Of a small file it fetches all
-    /// by itself: that is one request, and may have to show that the version is still the newest.
+    /// The same, but it shares what it fetches with others of this version that are open. Of a
+    /// small file it fetches all by itself: that is one request, and may have to show that the
+    /// version is still the newest.
     #[must_use]
     pub fn shared(context: &Arc<ReadContext>, key: &Key, etag: &ETag, size: u64) -> Self {
         if size <= SMALL_FILE_MAX {
@@ -108,13 +110,14 @@ impl Reader {
 
     /// Bytes `offset..offset + size`, cut at the end of the object.
     ///
-    /// Ready at once if the bytes are here. Dropping the future is safe at any time; what was asked for arrives all
-    /// the same.
+    /// Ready at once if the bytes are here. Dropping the future is safe at any time; what was asked
+    /// for arrives all the same.
     pub async fn read(&self, offset: u64, size: u32) -> Result<ReadData, FsError> {
         self.read_for(offset, size, false).await
     }
 
-    /// The same; `fills_cache` tells that the kernel asks for pages, which it keeps for all who read the file.
+    /// The same; `fills_cache` tells that the kernel asks for pages, which it keeps for all who
+    /// read the file.
     pub async fn read_for(
         &self,
         offset: u64,
@@ -129,12 +132,14 @@ impl Reader {
         object.read(&self.open, offset..end, fills_cache).await
     }
 
-    /// Keeps the object's first bytes, which came from elsewhere, for the read that comes next; if there is memory.
+    /// Keeps the object's first bytes, which came from elsewhere, for the read that comes next; if
+    /// there is memory.
     pub fn hold_front(&self, bytes: &[u8]) {
         self.open.object.hold_front(bytes);
     }
 
-    /// Fetches all bytes of a small object and keeps them for the read that comes next. Fails like that read would.
+    /// Fetches all bytes of a small object and keeps them for the read that comes next. Fails like
+    /// that read would.
     pub async fn fetch_whole(&self) -> Result<(), FsError> {
         let range = 0..self.open.object.size;
         let pieces = self.open.object.fetch(&range, Keep::Blocks).await;

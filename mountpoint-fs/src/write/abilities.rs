@@ -1,7 +1,8 @@
 //! What the server was seen not to do, so that it is asked only once.
 //!
-//! Nothing is guessed by a server's name: a request that uses an ability is sent, and only an answer that says that
-//! the server does not implement it (501, 405, `NotImplemented`) has the request repeated without.
+//! Nothing is guessed by a server's name: a request that uses an ability is sent, and only an
+//! answer that says that the server does not implement it (501, 405, `NotImplemented`) has the
+//! request repeated without.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -67,7 +68,8 @@ impl Abilities {
         self.lacks_copies.load(Ordering::Relaxed).then_some(false)
     }
 
-    /// The server has copied a part, or has refused to. One that has done it once is believed to do it.
+    /// The server has copied a part, or has refused to. One that has done it once is believed to do
+    /// it.
     pub(super) fn learn_copies(&self, copies: bool) {
         let known = match copies {
             true => &self.copies_parts,
@@ -76,14 +78,16 @@ impl Abilities {
         known.store(true, Ordering::Relaxed);
     }
 
-    /// A request of `storing` that `used` so much was refused: the server may be seen not to put an object in the place of one.
+    /// A request of `storing` that `used` so much was refused: the server may be seen not to put an
+    /// object in the place of one.
     pub(super) fn refused(&self, storing: Storing, used: &Uses, error: &ClientError) {
         if used.condition == PutCondition::Absent && error.kind == ErrorKind::PreconditionFailed {
             self.keeps(storing).store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether the server is known to refuse to put an object in the place of one by `storing`, where that is asked for.
+    /// Whether the server is known to refuse to put an object in the place of one by `storing`,
+    /// where that is asked for.
     pub(super) fn keeps_conditions(&self, storing: Storing) -> bool {
         self.keeps(storing).load(Ordering::Relaxed)
     }
@@ -95,8 +99,8 @@ impl Abilities {
         }
     }
 
-    /// Whether it is to be tried now if the server keeps conditions of whole objects: by one at a time, and only if that is not
-    /// known.
+    /// Whether it is to be tried now if the server keeps conditions of whole objects: by one at a
+    /// time, and only if that is not known.
     pub(super) fn begin_proof(&self) -> bool {
         let is_lacking = self.lacks_conditions.load(Ordering::Relaxed);
         let is_known = self.keeps_conditions(Storing::Whole) || is_lacking;

@@ -1,13 +1,16 @@
 //! WRITEs that arrive before the bytes in front of them.
 //!
-//! The kernel cuts one asynchronous write (`io_submit`, `io_uring`) into WRITEs of at most [`WRITE_SIZE_MAX`], sends them
-//! without waiting for their answers, and session threads take them in any order. Such a WRITE waits until what is missing
-//! in front of it was taken. What does not come within [`AHEAD_WAIT`] is a gap, and so is every place ahead that a
-//! thread writes to which waits for the answer: it has sent nothing else.
+//! The kernel cuts one asynchronous write (`io_submit`, `io_uring`) into WRITEs of at most
+//! [`WRITE_SIZE_MAX`], sends them without waiting for their answers, and session threads take them
+//! in any order. Such a WRITE waits until what is missing in front of it was taken. What does not
+//! come within [`AHEAD_WAIT`] is a gap, and so is every place ahead that a thread writes to which
+//! waits for the answer: it has sent nothing else.
 //!
-//! This decides only whether bytes are still to come; what becomes of a gap is decided by [`Writer::need`].
+//! This decides only whether bytes are still to come; what becomes of a gap is decided by
+//! [`Writer::need`].
 //!
-//! Memory: what waits is held by the kernel's limit of background requests, [`AHEAD_MAX`] of one file at most.
+//! Memory: what waits is held by the kernel's limit of background requests, [`AHEAD_MAX`] of one
+//! file at most.
 //!
 //! [`WRITE_SIZE_MAX`]: crate::config::limits::WRITE_SIZE_MAX
 
@@ -81,8 +84,9 @@ impl Ahead {
 }
 
 impl Writer {
-    /// The end of the file, when the bytes in front of `offset` were taken or will not come. `goes_on` tells whether the thread
-    /// that writes at `offset` may have sent others before, which have not arrived.
+    /// The end of the file, when the bytes in front of `offset` were taken or will not come.
+    /// `goes_on` tells whether the thread that writes at `offset` may have sent others before,
+    /// which have not arrived.
     pub(super) async fn in_order(
         &self,
         offset: u64,
@@ -95,7 +99,8 @@ impl Writer {
             if !is_ahead || self.ahead.has_gaps.load(Ordering::Relaxed) {
                 return front;
             }
-            // Nothing has come for as long as is waited: nothing will, for this write and for those behind it.
+            // Nothing has come for as long as is waited: nothing will, for this write and for those
+            // behind it.
             if seen == Some(front.end) {
                 self.ahead.has_gaps.store(true, Ordering::Relaxed);
                 return front;

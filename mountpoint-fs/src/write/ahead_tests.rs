@@ -64,7 +64,8 @@ fn pieces_of_an_asynchronous_write_are_taken_in_any_order() {
     check(&[7, 6, 5, 4, 3, 2, 1, 0, 8, 11, 10, 9], 12 * MIB - 1);
 }
 
-/// After the bound a gap is a gap, and filled as that of a program that leaves one and waits for each write.
+/// After the bound a gap is a gap, and filled as that of a program that leaves one and waits for
+/// each write.
 #[test]
 fn what_never_comes_is_waited_for_once() {
     let bench = Bench::immediate();
@@ -102,7 +103,8 @@ fn a_gap_that_nothing_can_fill_is_one_at_once() {
     }
 }
 
-/// Nobody waits for the bytes of a file that has failed, nor of one whose writer was waited for in vain before.
+/// Nobody waits for the bytes of a file that has failed, nor of one whose writer was waited for in
+/// vain before.
 #[test]
 fn a_file_that_failed_is_not_waited_for() {
     let bench = Bench::immediate();

@@ -1,10 +1,12 @@
 //! Work that goes on whether or not anybody waits for it, and results that several may wait for.
 //!
-//! An upload must not depend on the application that began it: that one may be interrupted, or pause between two
-//! writes. [`run`] polls a future at once, and then on whatever thread wakes it; no runtime is needed, so that tests
-//! drive it in virtual time. What it wakes in turn is resumed on the same thread ([`executor::delivering`]).
+//! An upload must not depend on the application that began it: that one may be interrupted, or
+//! pause between two writes. [`run`] polls a future at once, and then on whatever thread wakes it;
+//! no runtime is needed, so that tests drive it in virtual time. What it wakes in turn is resumed
+//! on the same thread ([`executor::delivering`]).
 //!
-//! Invariant: a future is polled by one thread at a time, with no lock held, and never inside itself.
+//! Invariant: a future is polled by one thread at a time, with no lock held, and never inside
+//! itself.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,8 +1,10 @@
-//! The part of a [`Writer`] that goes on behind an object of a part or more: what the file begins with.
+//! The part of a [`Writer`] that goes on behind an object of a part or more: what the file begins
+//! with.
 //!
-//! The server copies it into the upload. One that was never seen to is asked with the first part, and the write waits for
-//! the answer: a server that does not copy has the object read and sent again, as if the application had written it. A
-//! write that is given up meanwhile leaves the file as it was: what was sent of its beginning alone is no file.
+//! The server copies it into the upload. One that was never seen to is asked with the first part,
+//! and the write waits for the answer: a server that does not copy has the object read and sent
+//! again, as if the application had written it. A write that is given up meanwhile leaves the file
+//! as it was: what was sent of its beginning alone is no file.
 
 use super::background::{self, Settled};
 use super::copied::{Copied, copy_failed};
@@ -14,7 +16,8 @@ use crate::mutate::fetch::fetch;
 use crate::operation::FsError;
 
 impl Writer {
-    /// Whether what the file begins with has to be looked after before bytes can be taken behind it.
+    /// Whether what the file begins with has to be looked after before bytes can be taken behind
+    /// it.
     pub(super) fn is_base_unsettled(&self, front: &Front) -> bool {
         front.base.is_some() && self.context.abilities.copies_parts() != Some(true)
     }
@@ -117,7 +120,8 @@ impl Writer {
     }
 }
 
-/// A file while what it begins with is looked after. Given up before that is done, it begins with all of that as before.
+/// A file while what it begins with is looked after. Given up before that is done, it begins with
+/// all of that as before.
 struct Settling<'a> {
     writer: &'a Writer,
     front: &'a mut Front,

@@ -38,7 +38,8 @@ impl RunningChecksum {
     }
 }
 
-/// The checksum of the bytes that `before` is of, and of `body` behind them. `sum` is that of `body`, if it is known.
+/// The checksum of the bytes that `before` is of, and of `body` behind them. `sum` is that of
+/// `body`, if it is known.
 pub(super) fn joined(before: Checksum, body: &[u8], sum: Option<Checksum>) -> Checksum {
     let algorithm = algorithm_of(before);
     let sum = sum.filter(|sum| algorithm_of(*sum) == algorithm);

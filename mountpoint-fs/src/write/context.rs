@@ -124,7 +124,8 @@ impl WriteContext {
         self.tally.empty().await;
     }
 
-    /// Makes those fail that wait for memory, now or later: each holds its file meanwhile. For the end of the mount.
+    /// Makes those fail that wait for memory, now or later: each holds its file meanwhile. For the
+    /// end of the mount.
     pub fn end_waiting(&self) {
         self.memory.fail_all();
     }

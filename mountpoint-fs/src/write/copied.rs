@@ -1,4 +1,5 @@
-//! A range of an object that is to become bytes of a file: the server copies it, and nothing passes through here.
+//! A range of an object that is to become bytes of a file: the server copies it, and nothing passes
+//! through here.
 
 use std::ops::Range;
 
@@ -43,7 +44,8 @@ impl Copied {
         self.len() >= UPLOAD_PART_MIN
     }
 
-    /// As much of it as one call copies. What is left of the object then is enough for another part.
+    /// As much of it as one call copies. What is left of the object then is enough for another
+    /// part.
     pub(super) fn for_one_call(mut self) -> Self {
         let mut len = self.len().min(COPY_CALL_MAX);
         let left = self.object_size - (self.range.start + len);
@@ -54,8 +56,8 @@ impl Copied {
         self
     }
 
-    /// Parts to copy it in: equally large, none smaller than S3 takes, and at most `part_max` bytes unless those of the
-    /// whole object would be too many.
+    /// Parts to copy it in: equally large, none smaller than S3 takes, and at most `part_max` bytes
+    /// unless those of the whole object would be too many.
     pub(super) fn parts(&self, part_max: u64) -> impl Iterator<Item = Self> + use<> {
         let size = self.len();
         let largest = self

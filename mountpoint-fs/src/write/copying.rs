@@ -1,9 +1,9 @@
 //! The part of a [`Writer`] that has the server copy, and that says what the object carries.
 //!
-//! A copy is answered when the server has made it: the application may remove the source then. It is a part of the file's
-//! upload, so what S3 takes as no part is refused, and read and written. What the object is to carry goes with the request
-//! that begins it; what was said later is put to it by a copy of it onto itself, so that each is sent once, however often
-//! it was changed.
+//! A copy is answered when the server has made it: the application may remove the source then. It
+//! is a part of the file's upload, so what S3 takes as no part is refused, and read and written.
+//! What the object is to carry goes with the request that begins it; what was said later is put to
+//! it by a copy of it onto itself, so that each is sent once, however often it was changed.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::mutate::copy::copies_nothing;
 use crate::operation::{FsError, PosixAttributes};
 
 impl Writer {
-    /// Has the server copy `source` behind what was taken so far, which ends at `offset`. How many bytes of it were
-    /// copied, at least one; they are part of the upload then.
+    /// Has the server copy `source` behind what was taken so far, which ends at `offset`. How many
+    /// bytes of it were copied, at least one; they are part of the upload then.
     ///
-    /// [`FsError::Unsupported`] if its bytes had better be read and written, and then nothing has changed. One that is
-    /// given up while it waits goes on: its bytes are taken.
+    /// [`FsError::Unsupported`] if its bytes had better be read and written, and then nothing has
+    /// changed. One that is given up while it waits goes on: its bytes are taken.
     pub async fn copy(&self, offset: u64, source: Copied) -> Result<u64, FsError> {
         let mut front = self.front.lock().await;
         loop {
@@ -99,7 +99,8 @@ impl Writer {
             && has_room
     }
 
-    /// Gives up `upload`, which holds nothing of the file, and goes on as if it had never been begun.
+    /// Gives up `upload`, which holds nothing of the file, and goes on as if it had never been
+    /// begun.
     pub(super) fn begin_anew(&self, front: &mut Front, upload: Arc<Upload>) {
         front.upload = None;
         front.has_copies = false;
@@ -111,7 +112,8 @@ impl Writer {
         });
     }
 
-    /// Changes what the object is to carry. Whether that is sent with it: else the bucket holds it already.
+    /// Changes what the object is to carry. Whether that is sent with it: else the bucket holds it
+    /// already.
     pub async fn dress(
         &self,
         change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
@@ -142,7 +144,8 @@ impl Writer {
         Ok(matches!(front.stage, Stage::Open))
     }
 
-    /// What the object is to carry from the beginning on. Called before anybody else knows the writer.
+    /// What the object is to carry from the beginning on. Called before anybody else knows the
+    /// writer.
     pub fn begin_with(&self, mut headers: ObjectHeaders) {
         PosixAttributes::forget_time(&mut headers.metadata);
         *self.headers.lock() = headers;
@@ -162,8 +165,8 @@ impl Writer {
         self.headers.lock().clone()
     }
 
-    /// The version `old` of the object was replaced by one of the same bytes, which carries something else. Nothing to a file
-    /// that has stored another: its bytes are not those.
+    /// The version `old` of the object was replaced by one of the same bytes, which carries
+    /// something else. Nothing to a file that has stored another: its bytes are not those.
     pub async fn redressed(&self, old: &ETag, etag: &ETag) {
         let mut front = self.front.lock().await;
         self.look(&mut front);
@@ -181,7 +184,8 @@ impl Writer {
         }
     }
 
-    /// Completes the upload. What it was to carry from its beginning on and was told later is put to it by a copy.
+    /// Completes the upload. What it was to carry from its beginning on and was told later is put
+    /// to it by a copy.
     pub(super) fn complete(&self, front: &mut Front, settled: Settled<Result<Stored, FsError>>) {
         let upload = self.upload(front, false);
         let condition = front.condition.clone();

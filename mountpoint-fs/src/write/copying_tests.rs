@@ -1,5 +1,5 @@
-//! Copies that the server makes, and attributes that come late: what is sent, when it is answered, and what becomes of
-//! faults.
+//! Copies that the server makes, and attributes that come late: what is sent, when it is answered,
+//! and what becomes of faults.
 
 use futures::FutureExt as _;
 use mountpoint_client::ErrorKind;
@@ -188,7 +188,8 @@ fn late_attributes_whose_answer_was_lost_are_there() {
     now(writer.store()).unwrap_err();
 }
 
-/// An object of the same size that carries the same is another one's, unless something says that it is not.
+/// An object of the same size that carries the same is another one's, unless something says that it
+/// is not.
 #[test]
 fn a_copy_onto_itself_whose_answer_was_lost_is_known_for_certain_or_not_at_all() {
     for says_when in [true, false] {

@@ -1,5 +1,5 @@
-//! Every fault at every request of an upload: whoever writes is told, or the object is there, whole and right; nothing
-//! else appears, and nothing is left behind that the next mount does not abort.
+//! Every fault at every request of an upload: whoever writes is told, or the object is there, whole
+//! and right; nothing else appears, and nothing is left behind that the next mount does not abort.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,6 +1,7 @@
 //! The end of a file where bytes are added: what is held of it, and how far it has come.
 //!
-//! What [`Writer`](super::writer::Writer) keeps under its lock; it decides and sends, this only tells.
+//! What [`Writer`](super::writer::Writer) keeps under its lock; it decides and sends, this only
+//! tells.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,8 @@ use crate::operation::FsError;
 pub(super) struct Front {
     /// Bytes taken so far: where the next write begins.
     pub(super) end: u64,
-    /// Where the last bytes end that are no filling: until the gap behind them is full and written behind, `end` is larger.
+    /// Where the last bytes end that are no filling: until the gap behind them is full and written
+    /// behind, `end` is larger.
     pub(super) written: u64,
     /// The length that was set; 0 if none was.
     pub(super) len_set: u64,
@@ -59,7 +61,8 @@ pub(super) struct Front {
     pub(super) upload: Option<Arc<Upload>>,
     /// Parts sent, copies of the base included.
     pub(super) parts: u16,
-    /// What the file begins with: it is copied before anything more is sent, and large enough for a part.
+    /// What the file begins with: it is copied before anything more is sent, and large enough for a
+    /// part.
     pub(super) base: Option<Copied>,
     /// How what is full is sent, unless that has begun otherwise.
     pub(super) way: Way,

@@ -1,12 +1,14 @@
-//! The part of a [`Writer`] that fills with zeros: gaps in front of a write, and a length that was set.
+//! The part of a [`Writer`] that fills with zeros: gaps in front of a write, and a length that was
+//! set.
 //!
-//! S3 stores no holes. Zeros are taken as if the application had written them, piece by piece and with the same memory,
-//! so a gap costs what its bytes cost; [`GAP_BYTES_MAX`] bounds that. A length that was set is only remembered: bytes may
-//! still be written below it, and what nothing was written to is filled when the file is closed. What stands behind a gap
-//! whose write was interrupted is not what the application made of the file, so such a file is not stored.
+//! S3 stores no holes. Zeros are taken as if the application had written them, piece by piece and
+//! with the same memory, so a gap costs what its bytes cost; [`GAP_BYTES_MAX`] bounds that. A
+//! length that was set is only remembered: bytes may still be written below it, and what nothing
+//! was written to is filled when the file is closed. What stands behind a gap whose write was
+//! interrupted is not what the application made of the file, so such a file is not stored.
 //!
-//! Files that are appended to have no gaps: their writes begin where the kernel believes the end to be, which may be
-//! another one than the object's.
+//! Files that are appended to have no gaps: their writes begin where the kernel believes the end to
+//! be, which may be another one than the object's.
 
 use super::front::{Front, Need, Stage};
 use super::writer::{Stored, Writer};
@@ -14,8 +16,9 @@ use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
 use crate::operation::FsError;
 
 impl Writer {
-    /// The file is to have `len` bytes at least, zeros where nothing is written (`ftruncate`, `fallocate`). It may be
-    /// less than a length that was set before, but not than what was written.
+    /// The file is to have `len` bytes at least, zeros where nothing is written (`ftruncate`,
+    /// `fallocate`). It may be less than a length that was set before, but not than what was
+    /// written.
     pub async fn set_len(&self, len: u64) -> Result<(), FsError> {
         let mut front = self.front.lock().await;
         loop {
@@ -73,7 +76,8 @@ impl Writer {
         }
     }
 
-    /// Fills the file up to the length that was set, and has the object made of it; returns when the bucket holds it.
+    /// Fills the file up to the length that was set, and has the object made of it; returns when
+    /// the bucket holds it.
     pub async fn finish(&self) -> Result<Stored, FsError> {
         {
             let mut front = self.front.lock().await;
@@ -125,7 +129,8 @@ impl Writer {
                 self.key, front.written
             ))
         } else if let Some(refused) = refused {
-            // The empty object of a file that was to have bytes would be in the way of the next attempt.
+            // The empty object of a file that was to have bytes would be in the way of the next
+            // attempt.
             refused
         } else {
             return Ok(());
@@ -141,9 +146,11 @@ impl Front {
         self.end.max(self.len_set)
     }
 
-    /// What a write of `len` bytes at `offset`, ahead of the end, needs first. This alone says what is a gap.
+    /// What a write of `len` bytes at `offset`, ahead of the end, needs first. This alone says what
+    /// is a gap.
     pub(super) fn ahead(&self, offset: u64, len: usize) -> Option<Need> {
-        // Who makes a file long by its last byte is about to map it, if it can be read as well (`numpy.memmap`).
+        // Who makes a file long by its last byte is about to map it, if it can be read as well
+        // (`numpy.memmap`).
         let is_to_be_mapped =
             self.is_for_both && self.end == 0 && offset > self.len_set && len == 1;
         let is_gap = offset > self.end && len > 0 && self.takes_gaps && !is_to_be_mapped;

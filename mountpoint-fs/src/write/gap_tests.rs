@@ -20,7 +20,8 @@ enum Step {
 }
 use Step::{Len, Sync, Write};
 
-/// What is stored is what a local file would hold; the size that others see is right after each step.
+/// What is stored is what a local file would hold; the size that others see is right after each
+/// step.
 #[track_caller]
 fn check(steps: &[Step]) {
     let bench = Bench::immediate();

@@ -1,11 +1,13 @@
-//! An object that grows while its file is written: each part is appended to it, one after the other.
+//! An object that grows while its file is written: each part is appended to it, one after the
+//! other.
 //!
-//! For directory buckets. The first part of a new file is a PutObject; each further one is put behind the end of the
-//! object that the one before has made, on the condition that it is still that version and as long as it was. So what the
-//! bucket holds is always the beginning of the file, and nothing of anybody else is ever replaced.
+//! For directory buckets. The first part of a new file is a PutObject; each further one is put
+//! behind the end of the object that the one before has made, on the condition that it is still
+//! that version and as long as it was. So what the bucket holds is always the beginning of the
+//! file, and nothing of anybody else is ever replaced.
 //!
-//! Invariants: one part of a file is on its way at a time; behind a part that failed none is sent. Each step runs in
-//! the background from the moment it is asked for.
+//! Invariants: one part of a file is on its way at a time; behind a part that failed none is sent.
+//! Each step runs in the background from the moment it is asked for.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,8 +36,8 @@ pub(super) struct Growth {
     stored: Option<Stored>,
     /// Parts that are on their way or wait, each with the object that it makes.
     parts: VecDeque<Settled<Result<Stored, FsError>>>,
-    /// Where the next part belongs: behind all that was stored and added. What the bucket holds is longer if others have
-    /// appended behind a part whose answer was lost.
+    /// Where the next part belongs: behind all that was stored and added. What the bucket holds is
+    /// longer if others have appended behind a part whose answer was lost.
     end: u64,
     /// Checksum of the object, which that of each part must be.
     algorithm: Option<ChecksumAlgorithm>,
@@ -146,7 +148,8 @@ impl Growth {
         }
     }
 
-    /// An error if others have appended behind what is stored of the file `key`: nothing more of it belongs there.
+    /// An error if others have appended behind what is stored of the file `key`: nothing more of it
+    /// belongs there.
     pub(super) fn check(&mut self, key: &Key) -> Result<(), FsError> {
         self.look();
         match &self.stored {
@@ -264,7 +267,8 @@ impl Writer {
 }
 
 impl WriteContext {
-    /// Whether existing objects can be appended to. Not where objects carry what changes with their bytes.
+    /// Whether existing objects can be appended to. Not where objects carry what changes with their
+    /// bytes.
     #[must_use]
     pub fn appends(&self) -> bool {
         self.config.allow_append && !self.config.posix_metadata && self.client.appends()

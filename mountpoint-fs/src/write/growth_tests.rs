@@ -174,7 +174,8 @@ fn somebody_elses_object_of_the_same_size_is_not_taken_for_ours() {
     assert_eq!(bench.content().unwrap(), b"old your");
 }
 
-/// Another host has replaced the object by one that has the same bytes at the same place: it is not the file.
+/// Another host has replaced the object by one that has the same bytes at the same place: it is not
+/// the file.
 #[test]
 fn the_same_bytes_behind_another_beginning_are_not_taken_for_ours() {
     let (_state, bench) = bench(Time::Immediate);

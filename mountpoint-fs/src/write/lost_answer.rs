@@ -1,8 +1,9 @@
 //! Whether a write happened whose answer was lost.
 //!
-//! A conditional request that is sent again, because nobody answered the first time, may be refused by what the first one
-//! did. Then the bucket is asked: the bytes of a small object, or those that were appended, are compared; an upload that is
-//! gone was completed, because nobody else knows its id. The same is asked where a proxy may have sent a request twice.
+//! A conditional request that is sent again, because nobody answered the first time, may be refused
+//! by what the first one did. Then the bucket is asked: the bytes of a small object, or those that
+//! were appended, are compared; an upload that is gone was completed, because nobody else knows its
+//! id. The same is asked where a proxy may have sent a request twice.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use crate::config::limits::WRITE_SIZE_MAX;
 use crate::mutate::fault::{Doubt, may_be_own, tell_own, unknown};
 use crate::mutate::lost_upload::{self, Wanted};
 
-/// The object at `key`, if it is exactly these bytes, which a request that failed with `error` was to store.
+/// The object at `key`, if it is exactly these bytes, which a request that failed with `error` was
+/// to store.
 pub(super) async fn of_object(
     client: &dyn ObjectClient,
     pool: &BlockPool,
@@ -56,10 +58,11 @@ fn settled(
     }
 }
 
-/// The object at `key`, if it has these bytes at the offset, and before them those that were there. Others may have appended to it since: then it is larger.
+/// The object at `key`, if it has these bytes at the offset, and before them those that were there.
+/// Others may have appended to it since: then it is larger.
 ///
-/// The same bytes at the same place may be another's, in an object that begins otherwise: `whole` is the checksum of what was
-/// before them. Where that is not known, nobody knows whose they are.
+/// The same bytes at the same place may be another's, in an object that begins otherwise: `whole`
+/// is the checksum of what was before them. Where that is not known, nobody knows whose they are.
 pub(super) async fn of_append(
     client: &dyn ObjectClient,
     pool: &BlockPool,
@@ -216,8 +219,8 @@ fn is_replaced(error: &ClientError) -> bool {
     )
 }
 
-/// The object that `upload` became, of which the completion failed with `error`. An upload that did not become one is
-/// aborted.
+/// The object that `upload` became, of which the completion failed with `error`. An upload that did
+/// not become one is aborted.
 pub(super) async fn of_complete(
     client: &dyn ObjectClient,
     upload: &OpenUpload,
@@ -230,7 +233,8 @@ pub(super) async fn of_complete(
     Ok(became.map(|etag| Stored { etag, size }))
 }
 
-/// Bytes that are read to compare them: a second or a few, and only where others have appended behind a lost answer.
+/// Bytes that are read to compare them: a second or a few, and only where others have appended
+/// behind a lost answer.
 const APPEND_PROOF_LEN_MAX: u64 = 1 << 30;
 
 struct Finished(Settled<Result<(), ClientError>>);
@@ -449,8 +453,9 @@ mod tests {
             let asked = ask_for(&completed, made_of, old);
             assert_eq!(asked, is_ours, "{made_of:?} {old:?}");
         }
-        // Who may not list the parts of a server that says of every abort that it was done sees it by the tags of the parts,
-        // unless what was there before had the same: only what it carries would be new, and that is not seen.
+        // Who may not list the parts of a server that says of every abort that it was done sees it
+        // by the tags of the parts, unless what was there before had the same: only what it carries
+        // would be new, and that is not seen.
         for (old, is_ours) in [(None, true), (Some(&other), true), (Some(&there), false)] {
             let asked = ask_for(&begin(), (5, std::slice::from_ref(&part)), old);
             assert_eq!(asked, is_ours, "{old:?}");

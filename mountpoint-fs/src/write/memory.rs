@@ -1,11 +1,13 @@
 //! Memory for what was written and not sent yet.
 //!
-//! A file's buffer begins small and grows, so that hundreds of small files fit; [`Shares`] says who may take how much. A
-//! buffer that grows is counted once: its pages stay, and only what is new is taken. Writers that find no memory wait, in
-//! the order in which they came; there is no other limit of how many files may be open.
+//! A file's buffer begins small and grows, so that hundreds of small files fit; [`Shares`] says who
+//! may take how much. A buffer that grows is counted once: its pages stay, and only what is new is
+//! taken. Writers that find no memory wait, in the order in which they came; there is no other
+//! limit of how many files may be open.
 //!
-//! What is held here is held of the mount's one budget as well. First comes the share, then the budget, whose rest reads
-//! hold, who give theirs back when they are asked. Nothing waits with a lock held, and who gives up leaves nothing behind.
+//! What is held here is held of the mount's one budget as well. First comes the share, then the
+//! budget, whose rest reads hold, who give theirs back when they are asked. Nothing waits with a
+//! lock held, and who gives up leaves nothing behind.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -109,8 +111,8 @@ pub(super) struct Counted {
     main: Reservation,
 }
 
-/// Memory that a buffer holds, given back on drop: with the buffer's memory, or when the writer lets go of it, whichever
-/// comes last.
+/// Memory that a buffer holds, given back on drop: with the buffer's memory, or when the writer
+/// lets go of it, whichever comes last.
 #[derive(Debug)]
 pub(super) struct Lease {
     memory: Arc<WriteMemory>,
@@ -172,8 +174,8 @@ impl WriteMemory {
         Some(Grant { share, main })
     }
 
-    /// Memory for a file of which `written` bytes were taken, when there is some; `None` if there will be none. Dropping the
-    /// future gives the place in the queue up.
+    /// Memory for a file of which `written` bytes were taken, when there is some; `None` if there
+    /// will be none. Dropping the future gives the place in the queue up.
     pub(super) async fn take(self: &Arc<Self>, ask: Ask, written: u64) -> Option<Grant> {
         let (told, granted) = oneshot::channel();
         let place = self.enter(ask, written, told);
@@ -190,7 +192,8 @@ impl WriteMemory {
             let mut state = self.state.lock();
             let ticket = state.next_ticket;
             state.next_ticket += 1;
-            // Who waits only for what reads hold gets no more of the share than who waits for nothing.
+            // Who waits only for what reads hold gets no more of the share than who waits for
+            // nothing.
             let is_first = state.queue.is_empty();
             let turn = if is_first { Turn::First } else { Turn::Waited };
             if !state.is_ended {
@@ -211,8 +214,8 @@ impl WriteMemory {
         place
     }
 
-    /// Gives those who wait what there is, the first first. Where nothing is on its way that would give memory back, one of
-    /// them is [`Turn::Stuck`]: the first for whom there is something.
+    /// Gives those who wait what there is, the first first. Where nothing is on its way that would
+    /// give memory back, one of them is [`Turn::Stuck`]: the first for whom there is something.
     pub(super) fn serve(self: &Arc<Self>, mut turn: Turn) {
         let mut served = Vec::new();
         {
@@ -246,8 +249,8 @@ impl WriteMemory {
         }
     }
 
-    /// Makes one of those who wait fail: one that holds memory, if one does, of whose file least is lost, and the youngest of
-    /// several.
+    /// Makes one of those who wait fail: one that holds memory, if one does, of whose file least is
+    /// lost, and the youngest of several.
     pub(super) fn fail_one(self: &Arc<Self>) {
         let failed = {
             let mut state = self.state.lock();
@@ -413,8 +416,8 @@ impl Lease {
         self.held.lock().kind == Kind::Part
     }
 
-    /// Cuts `fill`, which is a part's, down to what is filled, as a beginning. Returns whether it did: others may have handles of
-    /// it, or beginnings as much as they may.
+    /// Cuts `fill`, which is a part's, down to what is filled, as a beginning. Returns whether it
+    /// did: others may have handles of it, or beginnings as much as they may.
     pub(super) fn cut(&self, fill: &mut BlockFill) -> bool {
         let len = BlockPool::memory_of(fill.filled()).min(fill.capacity());
         if fill.is_shared() {
@@ -435,8 +438,8 @@ impl Lease {
         true
     }
 
-    /// A buffer with `data`, which is the end of the one that this is for: of the same memory, which that does not need any
-    /// more.
+    /// A buffer with `data`, which is the end of the one that this is for: of the same memory,
+    /// which that does not need any more.
     pub(super) fn split(&self, data: &[u8]) -> (BlockFill, Arc<Self>) {
         let len = data.len() as u64;
         let main = {
@@ -485,17 +488,18 @@ impl Drop for Counted {
     }
 }
 
-/// Gives the mount's memory back, and tells how much: before the share, or who is served that would find it taken yet, and
-/// have reads give theirs.
+/// Gives the mount's memory back, and tells how much: before the share, or who is served that would
+/// find it taken yet, and have reads give theirs.
 fn free(main: &mut Reservation) -> u64 {
     let bytes = main.bytes();
     drop(main.split(bytes));
     bytes
 }
 
-/// The buffer for `len` bytes where memory is short. Small ones are copied while they grow, so they get a quarter more, and
-/// what is copied stays within five times the file. The others get all of the memory that is behind their length: it may
-/// have been used before, and then all of it is there.
+/// The buffer for `len` bytes where memory is short. Small ones are copied while they grow, so they
+/// get a quarter more, and what is copied stays within five times the file. The others get all of
+/// the memory that is behind their length: it may have been used before, and then all of it is
+/// there.
 pub(super) fn least(len: usize, whole: usize) -> usize {
     let small = (len + len / 4).next_multiple_of(WRITE_STAGES[0]);
     let wanted = if len < WRITE_STAGES[1] {
@@ -506,7 +510,8 @@ pub(super) fn least(len: usize, whole: usize) -> usize {
     wanted.min(whole)
 }
 
-/// The buffer for `len` bytes of a file whose parts have `whole` bytes: small ones grow in few steps.
+/// The buffer for `len` bytes of a file whose parts have `whole` bytes: small ones grow in few
+/// steps.
 pub(super) fn stage(len: usize, whole: usize) -> usize {
     let stage = WRITE_STAGES.into_iter().find(|stage| len <= *stage);
     stage.unwrap_or(whole).min(whole)

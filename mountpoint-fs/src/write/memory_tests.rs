@@ -1,4 +1,5 @@
-//! Writers that share memory: what fits without waiting, that the bound holds, and that nobody waits for ever.
+//! Writers that share memory: what fits without waiting, that the bound holds, and that nobody
+//! waits for ever.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -78,7 +79,8 @@ impl Bench {
         (Box::pin(async move { memory.take(ask, 0).await }), counted)
     }
 
-    /// Those who ask for memory all wait; then one of them fails. Returns them, and how each that does not wait any more ended.
+    /// Those who ask for memory all wait; then one of them fails. Returns them, and how each that
+    /// does not wait any more ended.
     #[track_caller]
     fn fail_one_of<const N: usize>(
         &self,
@@ -201,7 +203,8 @@ impl File {
     }
 }
 
-/// One thread that writes to 500 files in turn, all open, cannot be waited out: nobody else gives memory back.
+/// One thread that writes to 500 files in turn, all open, cannot be waited out: nobody else gives
+/// memory back.
 #[test]
 fn one_thread_holds_500_files_open() {
     for (target, file, piece) in [
@@ -440,7 +443,8 @@ fn one_of_those_who_wait_fails_and_its_memory_serves_the_others() {
     assert!(served.is_some(), "there is room for one");
 }
 
-/// A random course of writers, readers and a store, of which some files stop and stay open. Those that go on must all end.
+/// A random course of writers, readers and a store, of which some files stop and stay open. Those
+/// that go on must all end.
 fn run(memory_mib: usize, sizes: Vec<usize>, stops: &[bool], seed: u64) {
     let bench = Bench::new(memory_mib * MIB);
     let limit = (memory_mib * MIB) as u64;

@@ -1,11 +1,13 @@
-//! Files that are being written: one after another byte, into an object that appears whole or not at all.
+//! Files that are being written: one after another byte, into an object that appears whole or not
+//! at all.
 //!
-//! A [`Writer`] is one open file. Bytes are copied once, into a buffer of the memory budget; a file that never filled a
-//! part is one PutObject when it is closed, a larger one is a multipart upload whose parts are sent while the
-//! application goes on. Knows no names, no inodes and no handles.
+//! A [`Writer`] is one open file. Bytes are copied once, into a buffer of the memory budget; a file
+//! that never filled a part is one PutObject when it is closed, a larger one is a multipart upload
+//! whose parts are sent while the application goes on. Knows no names, no inodes and no handles.
 //!
-//! Invariants: the first failure of a file is final, and then nothing of it appears in the bucket; an upload that was
-//! begun is completed or aborted, or named in the journal. Runs on whatever thread polls it or brings an answer.
+//! Invariants: the first failure of a file is final, and then nothing of it appears in the bucket;
+//! an upload that was begun is completed or aborted, or named in the journal. Runs on whatever
+//! thread polls it or brings an answer.
 
 mod abilities;
 mod ahead;

@@ -1,12 +1,13 @@
 //! How many parts of uploads are worth sending at the same time.
 //!
-//! Pure: knows neither parts nor clocks. A store that is near, or a network that is full, takes no more bytes for more
-//! parts at once; they would only wait, in memory that is touched for the first time. A store that is far takes as many
-//! times the bytes. So the limit begins with [`PACE_START`], or [`PACE_START_FAR`] where the store is far, and is moved by
-//! trial: a larger one is kept when it brings clearly more bytes a second, a smaller one when it brings as many.
+//! Pure: knows neither parts nor clocks. A store that is near, or a network that is full, takes no
+//! more bytes for more parts at once; they would only wait, in memory that is touched for the first
+//! time. A store that is far takes as many times the bytes. So the limit begins with
+//! [`PACE_START`], or [`PACE_START_FAR`] where the store is far, and is moved by trial: a larger
+//! one is kept when it brings clearly more bytes a second, a smaller one when it brings as many.
 //!
-//! Invariant: `1 <= limit <= max`. Only stretches of time in which writers waited for room are compared, and what time
-//! there was nothing to send is left out.
+//! Invariant: `1 <= limit <= max`. Only stretches of time in which writers waited for room are
+//! compared, and what time there was nothing to send is left out.
 
 use std::time::Duration;
 
@@ -77,8 +78,8 @@ impl Pace {
         self.limit
     }
 
-    /// The store took `time` to begin an upload. Matters until the first trial; the least of several says how far it is,
-    /// the others how busy this machine was.
+    /// The store took `time` to begin an upload. Matters until the first trial; the least of
+    /// several says how far it is, the others how busy this machine was.
     pub(super) fn upload_begun(&mut self, time: Duration) {
         if self.has_tried {
             return;
@@ -203,8 +204,9 @@ mod tests {
 
     use super::*;
 
-    /// Sends `parts` of 8 MiB as fast as `pace` allows to a store that takes `alone` seconds for one, and all of them
-    /// together at most one in `apart` seconds. Returns how long that took, and the limits on the way.
+    /// Sends `parts` of 8 MiB as fast as `pace` allows to a store that takes `alone` seconds for
+    /// one, and all of them together at most one in `apart` seconds. Returns how long that took,
+    /// and the limits on the way.
     fn send(pace: &mut Pace, parts: usize, alone: f64, apart: f64) -> (f64, Vec<usize>) {
         let (mut now, mut free_at, mut limits) = (0.0_f64, 0.0_f64, Vec::new());
         let mut in_flight = BinaryHeap::new();

@@ -1,9 +1,10 @@
 //! How large the parts of an upload are.
 //!
-//! Pure. Parts begin small, so that many files can be written in little memory, and grow with the file, because S3
-//! takes no more than 10,000 of them. A part is held in memory as a whole until S3 has it: how long the last one is must
-//! be said before its first byte is sent, and only the end of the file tells. So memory bounds the size of parts, and with
-//! it that of files. All parts of one step are equally large, which some servers ask for.
+//! Pure. Parts begin small, so that many files can be written in little memory, and grow with the
+//! file, because S3 takes no more than 10,000 of them. A part is held in memory as a whole until S3
+//! has it: how long the last one is must be said before its first byte is sent, and only the end of
+//! the file tells. So memory bounds the size of parts, and with it that of files. All parts of one
+//! step are equally large, which some servers ask for.
 
 use crate::config::limits::{
     UPLOAD_PART_MAX, UPLOAD_PARTS_FIRST, UPLOAD_PARTS_MAX, UPLOAD_PARTS_STEP, WRITE_PART_DEFAULT,
@@ -32,7 +33,8 @@ impl PartPlan {
         }
     }
 
-    /// Whether every part but the last has the size that was asked for: some servers take no others.
+    /// Whether every part but the last has the size that was asked for: some servers take no
+    /// others.
     pub(super) fn is_fixed(&self) -> bool {
         self.is_fixed
     }
@@ -100,7 +102,8 @@ mod tests {
 
     #[test]
     fn the_largest_file_follows_the_memory() {
-        // What a mount has for reads and writes together, in MiB; a quarter of it is the largest part and one write.
+        // What a mount has for reads and writes together, in MiB; a quarter of it is the largest
+        // part and one write.
         for (memory, gib) in [
             (512, 1058),
             (1 << 10, 2058),

@@ -1,8 +1,9 @@
 //! How many parts of all uploads are on their way.
 //!
-//! More than [`Pace`] finds worth while would only wait, in memory that is touched for the first time. So who has sent a
-//! part goes on with the next one when there is room. What is being filled does not count: a writer that pauses holds up
-//! nobody. Any thread; a part that has been sent always comes to its end.
+//! More than [`Pace`] finds worth while would only wait, in memory that is touched for the first
+//! time. So who has sent a part goes on with the next one when there is room. What is being filled
+//! does not count: a writer that pauses holds up nobody. Any thread; a part that has been sent
+//! always comes to its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

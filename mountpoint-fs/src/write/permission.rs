@@ -1,12 +1,13 @@
 //! Whether S3 lets this mount write, found out before the first write of a file is answered.
 //!
-//! Shells ignore the error of `close`: where writing is not permitted, `echo hi > file` would succeed and store nothing. So what
-//! was not shown is not believed. The first file that a mount writes, and files after a refusal, begin an upload, send it
-//! one byte and abort it: that takes the permissions that storing takes, by the same methods of HTTP, and changes nothing. Once
-//! a file is stored, nothing is asked.
+//! Shells ignore the error of `close`: where writing is not permitted, `echo hi > file` would
+//! succeed and store nothing. So what was not shown is not believed. The first file that a mount
+//! writes, and files after a refusal, begin an upload, send it one byte and abort it: that takes
+//! the permissions that storing takes, by the same methods of HTTP, and changes nothing. Once a
+//! file is stored, nothing is asked.
 //!
-//! A policy may permit some prefixes only: a directory in which a file was refused is asked about until one is stored there,
-//! whatever is stored elsewhere.
+//! A policy may permit some prefixes only: a directory in which a file was refused is asked about
+//! until one is stored there, whatever is stored elsewhere.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ struct Known {
     is_shown: bool,
     /// A file was refused since one was stored last.
     is_refused: bool,
-    /// Directories, by their prefixes, where a file was refused and none stored since. The oldest is forgotten first.
+    /// Directories, by their prefixes, where a file was refused and none stored since. The oldest
+    /// is forgotten first.
     refused: VecDeque<String>,
     /// The proof of the first file, which the files that are begun meanwhile wait for.
     first: Option<Settled<Result<(), FsError>>>,
@@ -130,7 +132,8 @@ impl Writer {
         true
     }
 
-    /// Proves that the file may be stored, if that is in doubt. It is what is done first, and once; it fails the file.
+    /// Proves that the file may be stored, if that is in doubt. It is what is done first, and once;
+    /// it fails the file.
     pub(super) async fn prove(&self, front: &mut Front) -> Result<(), FsError> {
         while !self.is_permitted() && self.failure.get().is_none() {
             let proven = match self.context.permission.proof(&self.key) {
@@ -154,7 +157,8 @@ impl Writer {
 }
 
 impl WriteContext {
-    /// Tries whether an object `key` that carries `headers` may be stored, and settles `outcome`. Goes on if nobody waits.
+    /// Tries whether an object `key` that carries `headers` may be stored, and settles `outcome`.
+    /// Goes on if nobody waits.
     fn try_storing(
         self: Arc<Self>,
         key: Key,
@@ -176,7 +180,8 @@ impl WriteContext {
                 Ok(()) => self.permission.shown(),
                 Err(error) => self.permission.failed(&key, error),
             }
-            // Before the file is stored: a server that ends an upload by its key would take the object for a part of it.
+            // Before the file is stored: a server that ends an upload by its key would take the
+            // object for a part of it.
             if let Some(upload) = upload {
                 self.end_proof(&upload).await;
             }
@@ -219,8 +224,8 @@ fn directory(key: &Key) -> &str {
     key.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// Directories that are remembered: as many as policies are likely to tell apart. What is forgotten costs no file, but its
-/// program may not hear of the first refusal there.
+/// Directories that are remembered: as many as policies are likely to tell apart. What is forgotten
+/// costs no file, but its program may not hear of the first refusal there.
 const REFUSED_MAX: usize = 64;
 
 /// What is sent to be refused or thrown away. Not empty: some servers take no empty part.

@@ -1,7 +1,8 @@
 //! What a writer needs before it can take bytes, and how it goes on when it has that.
 //!
-//! Decides how much memory is asked for and what becomes of the buffer that is there; [`WriteMemory`] gives it. Invariant:
-//! nothing that was taken is lost or sent twice when a buffer grows, is replaced, or lets go of a part that was sent.
+//! Decides how much memory is asked for and what becomes of the buffer that is there;
+//! [`WriteMemory`] gives it. Invariant: nothing that was taken is lost or sent twice when a buffer
+//! grows, is replaced, or lets go of a part that was sent.
 //!
 //! [`WriteMemory`]: super::memory::WriteMemory
 
@@ -25,7 +26,8 @@ impl Writer {
             "the kernel agreed to write less at once"
         );
         if let Some(error) = self.failure.get() {
-            // It may have failed in the background, which ends its upload, and holds memory for nothing.
+            // It may have failed in the background, which ends its upload, and holds memory for
+            // nothing.
             front.let_go();
             return Err(error);
         }
@@ -71,7 +73,8 @@ impl Writer {
         Ok(Need::Memory(self.ask(front, len, least, whole)))
     }
 
-    /// What is asked for where `least` bytes do for now, `len` for a while, and `whole` for a part and one write.
+    /// What is asked for where `least` bytes do for now, `len` for a while, and `whole` for a part
+    /// and one write.
     pub(super) fn ask(&self, front: &Front, len: usize, least: usize, whole: usize) -> Ask {
         let whole = whole as u64;
         let shortest = if self.context.plan.is_fixed() {
@@ -108,7 +111,8 @@ impl Writer {
         }
     }
 
-    /// Goes on in the memory that was given, with what the smaller buffer had, or the last part's too much.
+    /// Goes on in the memory that was given, with what the smaller buffer had, or the last part's
+    /// too much.
     pub(super) fn install(&self, front: &mut Front, grant: Grant) {
         let mut part_size = self.part_size(front).expect("asked before");
         if grant.is_part() {
@@ -126,7 +130,8 @@ impl Writer {
         }
         let (mut fill, lease) = grant.block();
         if let Some(filling) = front.filling.take() {
-            // A copy of file data: what was stored, where the file goes on before its request has let go of the buffer.
+            // A copy of file data: what was stored, where the file goes on before its request has
+            // let go of the buffer.
             let filled = filling.fill.filled();
             fill.append(filling.fill.block().bytes(0..filled));
             checksum = filling.checksum;
@@ -144,8 +149,9 @@ impl Writer {
         });
     }
 
-    /// Has bytes behind the part that was sent last, if there are any, in a buffer of their own, so that the part's memory
-    /// comes back although the file waits for more. Returns whether there were any.
+    /// Has bytes behind the part that was sent last, if there are any, in a buffer of their own, so
+    /// that the part's memory comes back although the file waits for more. Returns whether there
+    /// were any.
     pub(super) fn settle_carry(&self, front: &mut Front) -> bool {
         let Ok(part_size) = self.part_size(front) else {
             return false;
@@ -163,10 +169,11 @@ impl Writer {
         true
     }
 
-    /// Gives back what the file holds and does not need, because others wait for memory: all of it if it has failed; the sent
-    /// part that some bytes are behind, and the rest of a part that is not filled, if `now` it was not written to for a while.
-    /// Where nothing else would give memory back, what is behind a part is not waited for, and no part that is filled slowly:
-    /// it is another's turn then. Who writes to it right now keeps it.
+    /// Gives back what the file holds and does not need, because others wait for memory: all of it
+    /// if it has failed; the sent part that some bytes are behind, and the rest of a part that is
+    /// not filled, if `now` it was not written to for a while. Where nothing else would give memory
+    /// back, what is behind a part is not waited for, and no part that is filled slowly: it is
+    /// another's turn then. Who writes to it right now keeps it.
     pub(super) fn give_back_idle(&self, now: Duration, is_stuck: bool) {
         let Ok(mut front) = self.front.try_lock() else {
             return;

@@ -1,17 +1,19 @@
 //! How writers part their memory: who may take how much, and when.
 //!
-//! Pure. A file that is open for writing holds nothing, the beginning of a part, or room for a whole part. Beginnings alone
-//! could fill all memory, and none of them could be sent: S3 takes no part below 5 MiB. So some is kept for whole parts, as
-//! much as one needs at least. Whoever gets that can fill its part without more memory, sends it, and gives it back, so the
-//! next one can: those who wait are served in turn, and none for ever.
+//! Pure. A file that is open for writing holds nothing, the beginning of a part, or room for a
+//! whole part. Beginnings alone could fill all memory, and none of them could be sent: S3 takes no
+//! part below 5 MiB. So some is kept for whole parts, as much as one needs at least. Whoever gets
+//! that can fill its part without more memory, sends it, and gives it back, so the next one can:
+//! those who wait are served in turn, and none for ever.
 //!
 //!
-//! What is held of WRITEs that wait is in memory as well, and nobody can refuse it: the kernel has handed it over. So
-//! beginnings leave room for what the threads that write may have waiting at once, and it takes of all memory what the
-//! others leave.
+//! What is held of WRITEs that wait is in memory as well, and nobody can refuse it: the kernel has
+//! handed it over. So beginnings leave room for what the threads that write may have waiting at
+//! once, and it takes of all memory what the others leave.
 //!
-//! Invariants: `beginnings + parts + waiting <= all`, unless the only part needs a little more or is larger than that; a
-//! whole part fits as soon as those that are held have been sent, whatever beginnings are held, and whatever waits.
+//! Invariants: `beginnings + parts + waiting <= all`, unless the only part needs a little more or
+//! is larger than that; a whole part fits as soon as those that are held have been sent, whatever
+//! beginnings are held, and whatever waits.
 
 use crate::config::limits::{
     READ_KEPT_MIN, READ_KEPT_SHARE, WRITE_EAGER_SHARE, WRITE_MEMORY_SHARE, WRITE_PART_KEPT_SHARE,
@@ -71,8 +73,8 @@ pub(super) struct Shares {
 struct Limits {
     /// All that writers may hold.
     all: u64,
-    /// The same for who has the only part: reads lend something where what is behind parts of a fixed size, which cannot go
-    /// with them, has taken room that was kept.
+    /// The same for who has the only part: reads lend something where what is behind parts of a
+    /// fixed size, which cannot go with them, has taken room that was kept.
     alone: u64,
     /// What parts may fill, as far as beginnings do not.
     usual: u64,
@@ -118,8 +120,8 @@ impl Shares {
         self.expected = bytes;
     }
 
-    /// A WRITE of `bytes` waits. Returns how many of them are counted: what is beyond all memory is not, so that parts and
-    /// some beginnings still find room.
+    /// A WRITE of `bytes` waits. Returns how many of them are counted: what is beyond all memory is
+    /// not, so that parts and some beginnings still find room.
     pub(super) fn wait(&mut self, bytes: u64) -> u64 {
         let others = self.beginnings.max(self.limits.begun) + self.parts.max(self.limits.kept);
         let free = self.limits.all.saturating_sub(others + self.waiting);
@@ -187,8 +189,9 @@ impl Shares {
         self.take(to, bytes);
     }
 
-    /// What is held for a part is a beginning of `kept` bytes from then on, if beginnings leave enough to one part all the
-    /// same, with what reads lend: others wait for the rest, and beginnings may be full. Returns whether they do.
+    /// What is held for a part is a beginning of `kept` bytes from then on, if beginnings leave
+    /// enough to one part all the same, with what reads lend: others wait for the rest, and
+    /// beginnings may be full. Returns whether they do.
     pub(super) fn cut(&mut self, bytes: u64, kept: u64) -> bool {
         let parts = self.parts - bytes;
         let others = parts.max(self.limits.kept) + self.waiting;
@@ -232,7 +235,8 @@ impl Shares {
     }
 }
 
-/// Most memory that a part may take whose size is fixed: what writers may have, and a share of it for beginnings.
+/// Most memory that a part may take whose size is fixed: what writers may have, and a share of it
+/// for beginnings.
 pub(super) fn part_max(memory: u64) -> u64 {
     all(memory) - begun(memory)
 }
@@ -330,7 +334,8 @@ mod tests {
         let parts = (0..30).filter_map(|_| take(&mut shares, large, Turn::First));
         let parts = parts.filter(|(kind, _)| *kind == Kind::Part).count();
         assert_eq!(parts, 256 / 9);
-        // More of one would become a part by and by; where nothing else would give memory back, that is better than nothing.
+        // More of one would become a part by and by; where nothing else would give memory back,
+        // that is better than nothing.
         let more = Ask {
             least: 8 * MIB,
             ..large

@@ -1,14 +1,16 @@
 //! What is done when writers find no memory and nothing that is on its way will give any back.
 //!
-//! An application may write to many large files in turn, and each of them then holds a part that is not full. S3 takes a
-//! part that is not the last from 5 MiB on: the file that was written to least lately sends what it has; where only files
-//! have so much whose writers wait themselves, the one that has waited longest does. Where none has, and for a while nothing
-//! at all is written or sent, those who wait fail rather than wait for ever: one after the other, because the memory of
-//! one may do for the rest, and first, of those that hold memory, the one of which least is lost. Before all that, files that
-//! are idle or have failed give back what they do not need ([`Writer::give_back_idle`]).
+//! An application may write to many large files in turn, and each of them then holds a part that is
+//! not full. S3 takes a part that is not the last from 5 MiB on: the file that was written to least
+//! lately sends what it has; where only files have so much whose writers wait themselves, the one
+//! that has waited longest does. Where none has, and for a while nothing at all is written or sent,
+//! those who wait fail rather than wait for ever: one after the other, because the memory of one
+//! may do for the rest, and first, of those that hold memory, the one of which least is lost.
+//! Before all that, files that are idle or have failed give back what they do not need
+//! ([`Writer::give_back_idle`]).
 //!
-//! Invariant: nothing is sent early, and nobody fails, while any data is on its way to the bucket, whose memory comes back
-//! by itself. Looked at by one task of the runtime, with no lock held.
+//! Invariant: nothing is sent early, and nobody fails, while any data is on its way to the bucket,
+//! whose memory comes back by itself. Looked at by one task of the runtime, with no lock held.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -33,7 +35,8 @@ pub(super) struct Shortage {
     waiting: AtomicUsize,
     /// WRITEs that wait for those in front of them.
     ahead: AtomicUsize,
-    /// Counts bytes that are written: tells which file was written to least lately, and whether anything moves.
+    /// Counts bytes that are written: tells which file was written to least lately, and whether
+    /// anything moves.
     moves: AtomicU64,
     /// Requests on their way, or about to be, whose bodies give memory back at their end.
     sending: Arc<AtomicUsize>,
@@ -77,7 +80,8 @@ impl Shortage {
         self.moves.fetch_add(bytes, Ordering::Relaxed)
     }
 
-    /// Somebody goes on: has got memory, or the server has copied. Returns what [`Self::written`] does.
+    /// Somebody goes on: has got memory, or the server has copied. Returns what [`Self::written`]
+    /// does.
     pub(super) fn moved(&self) -> u64 {
         self.written(SHORTAGE_PROGRESS)
     }
@@ -101,7 +105,8 @@ impl Shortage {
         Some(ready.min_by_key(|(since, _)| *since)?.1)
     }
 
-    /// Returns when a file whose writer waits is to send what it holds; never, unless it `has_part`.
+    /// Returns when a file whose writer waits is to send what it holds; never, unless it
+    /// `has_part`.
     pub(super) async fn told_to_send(&self, has_part: bool) {
         if !has_part {
             std::future::pending::<()>().await;
@@ -110,7 +115,8 @@ impl Shortage {
         self.send_first.notified().await;
     }
 
-    /// A WRITE waits for those in front of it, until the guard is dropped: somebody must look at the time.
+    /// A WRITE waits for those in front of it, until the guard is dropped: somebody must look at
+    /// the time.
     pub(super) fn wait_ahead(&self) -> Counted<'_> {
         let waiting = Counted::new(&self.ahead);
         self.begun.notify_one();
@@ -135,7 +141,8 @@ impl Drop for Sending {
 }
 
 impl WriteContext {
-    /// Memory for a part of `key`, of which `written` bytes were taken, when there is some; an error if there will be none.
+    /// Memory for a part of `key`, of which `written` bytes were taken, when there is some; an
+    /// error if there will be none.
     pub(super) async fn memory_for(
         &self,
         key: &Key,
@@ -158,7 +165,8 @@ impl WriteContext {
         Ok(grant)
     }
 
-    /// Helps writers that wait for memory, for as long as the context lives. A task of a tokio runtime.
+    /// Helps writers that wait for memory, for as long as the context lives. A task of a tokio
+    /// runtime.
     pub async fn relieve(context: Weak<Self>) {
         loop {
             let Some(this) = context.upgrade() else {
@@ -176,8 +184,8 @@ impl WriteContext {
         }
     }
 
-    /// Looks after those who wait: for memory, and for the WRITEs in front of theirs. Returns whether anybody does. Called
-    /// with no lock held.
+    /// Looks after those who wait: for memory, and for the WRITEs in front of theirs. Returns
+    /// whether anybody does. Called with no lock held.
     pub(super) fn look(&self) -> bool {
         let is_ahead = self.shortage.ahead.load(Ordering::Acquire) > 0;
         if is_ahead {
@@ -188,7 +196,8 @@ impl WriteContext {
         self.look_for_memory() || is_ahead
     }
 
-    /// Has a part sent early, or one of those who wait for memory fail. Returns whether anybody waits.
+    /// Has a part sent early, or one of those who wait for memory fail. Returns whether anybody
+    /// waits.
     fn look_for_memory(&self) -> bool {
         let shortage = &self.shortage;
         if shortage.waiting.load(Ordering::Acquire) == 0 {

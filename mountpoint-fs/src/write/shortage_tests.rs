@@ -153,7 +153,8 @@ fn nothing_is_sent_early_while_parts_are_on_their_way() {
     now(waiting).unwrap();
 }
 
-/// Each holds enough for a part and waits for a larger buffer; those who hold the rest of the memory have stopped.
+/// Each holds enough for a part and waits for a larger buffer; those who hold the rest of the
+/// memory have stopped.
 #[test]
 fn writers_that_all_wait_send_what_they_hold() {
     let bench = in_turn(Time::Immediate);
@@ -291,7 +292,8 @@ fn what_is_behind_a_sent_part_does_not_hold_its_memory() {
     assert!(bench.budget.peak() <= 20 << 20);
 }
 
-/// Bytes behind a part of a fixed size: the part is sent, and its memory is not kept for them while the file is left open.
+/// Bytes behind a part of a fixed size: the part is sent, and its memory is not kept for them while
+/// the file is left open.
 #[test]
 fn one_thread_leaves_bytes_behind_parts_of_a_fixed_size_in_many_files() {
     let config = WriteConfig {
@@ -321,7 +323,8 @@ fn one_thread_leaves_bytes_behind_parts_of_a_fixed_size_in_many_files() {
     }
 }
 
-/// Writes to as many files as there is memory for, `len` bytes to each, and begins one write that waits.
+/// Writes to as many files as there is memory for, `len` bytes to each, and begins one write that
+/// waits.
 fn fill(bench: &Bench, name: &str, len: usize) -> (Vec<Arc<Writer>>, Arc<Writer>, usize) {
     let content = pattern(len);
     let mut held = Vec::new();
@@ -383,7 +386,8 @@ fn idle_files_give_back_what_they_do_not_fill() {
     }
 }
 
-/// Whoever waited gets the room for a part; one that writes a line now and then never fills it, and is never idle.
+/// Whoever waited gets the room for a part; one that writes a line now and then never fills it, and
+/// is never idle.
 #[test]
 fn a_slow_file_does_not_keep_a_part_that_others_wait_for() {
     let bench = in_turn(Time::Manual);

@@ -87,7 +87,8 @@ impl Bench {
         let shared = || Arc::clone(&client) as Arc<dyn ObjectClient>;
         let mutator = Mutator::new(shared(), &config, clock.clone());
         let context = WriteContext::new(shared(), config, clock.clone(), source, mutator);
-        // As after the first copy. Those of a server that is not known are in `fs/tests/other_servers.rs`.
+        // As after the first copy. Those of a server that is not known are in
+        // `fs/tests/other_servers.rs`.
         context.abilities.learn_copies(true);
         Self {
             client,
@@ -399,7 +400,8 @@ fn a_stored_file_goes_on() {
 #[test]
 fn bytes_go_behind_an_object_that_is_there() {
     let old = pattern(9 * MIB);
-    // Too small to be a part, and large enough to be copied; with nothing new, a little, and whole parts.
+    // Too small to be a part, and large enough to be copied; with nothing new, a little, and whole
+    // parts.
     for size in [3, 70_000, 5 * MIB - 1, 6 * MIB] {
         for new in [0, 5, 12 * MIB] {
             let bench = Bench::immediate();
@@ -487,7 +489,8 @@ fn a_write_that_is_not_the_next_bytes_fails_the_file() {
     }
 }
 
-/// An upload that this mount has aborted itself is gone, too: that it is gone does not say that it was completed.
+/// An upload that this mount has aborted itself is gone, too: that it is gone does not say that it
+/// was completed.
 #[test]
 fn an_upload_that_was_given_up_while_it_was_completed_is_not_taken_for_done() {
     let bench = Bench::manual(256 << 20);
@@ -545,8 +548,8 @@ fn a_completion_that_was_done_is_seen_to_be_done() {
     }
 }
 
-/// The upload is gone, its completion was answered with nonsense, and the object has the right size: it is the one that was to
-/// be replaced, because somebody has aborted the upload.
+/// The upload is gone, its completion was answered with nonsense, and the object has the right
+/// size: it is the one that was to be replaced, because somebody has aborted the upload.
 #[test]
 fn an_old_object_of_the_same_size_is_not_taken_for_the_new_one() {
     for takes_conditions in [true, false] {
@@ -597,8 +600,8 @@ fn waits<T>(future: &mut (impl Future<Output = T> + Unpin)) {
     assert!(future.now_or_never().is_none(), "it waits");
 }
 
-/// A server may keep no condition of a completion, whatever was there when the file was made: it is asked before, until it
-/// has kept one.
+/// A server may keep no condition of a completion, whatever was there when the file was made: it is
+/// asked before, until it has kept one.
 #[test]
 fn what_is_there_is_not_replaced_by_a_completion() {
     let bench = Bench::immediate();

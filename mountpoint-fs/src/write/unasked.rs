@@ -1,13 +1,16 @@
 //! New files of which S3 was not asked before they were made.
 //!
-//! Such a file is stored on the condition that nothing has its key, as every new file. Whether the server keeps that condition
-//! shows when it refuses to replace an object: of a whole one, and of one in parts, for some servers keep one of both only. Until
-//! then S3 is asked about the key before the file is stored: later than it would have been for other files, and not while a
-//! directory waits for it. So that this need not go on, the first small file is sent once more when it is there: a server
-//! that keeps the condition refuses it. One that does not has the same bytes again, from the mount that has just stored them
-//! and has not let go of the file yet; it is asked before each file from then on. Two hosts that meet in this one file may still
-//! lose by that: who removes it between the two requests finds it again, and is the reason then why the server is asked
-//! ever after; and what another host stores in its place between them is replaced, by a server that ignores conditions.
+//! Such a file is stored on the condition that nothing has its key, as every new file. Whether the
+//! server keeps that condition shows when it refuses to replace an object: of a whole one, and of
+//! one in parts, for some servers keep one of both only. Until then S3 is asked about the key
+//! before the file is stored: later than it would have been for other files, and not while a
+//! directory waits for it. So that this need not go on, the first small file is sent once more when
+//! it is there: a server that keeps the condition refuses it. One that does not has the same bytes
+//! again, from the mount that has just stored them and has not let go of the file yet; it is asked
+//! before each file from then on. Two hosts that meet in this one file may still lose by that: who
+//! removes it between the two requests finds it again, and is the reason then why the server is
+//! asked ever after; and what another host stores in its place between them is replaced, by a
+//! server that ignores conditions.
 
 use bytes::Bytes;
 use mountpoint_client::ErrorKind;
@@ -22,8 +25,8 @@ use crate::config::limits::CONDITION_PROOF_LEN_MAX;
 use crate::operation::FsError;
 
 impl WriteContext {
-    /// [`FsError::Exists`] if there is an object of `key`, and the server is not known to refuse to replace it by `storing`
-    /// another.
+    /// [`FsError::Exists`] if there is an object of `key`, and the server is not known to refuse to
+    /// replace it by `storing` another.
     pub(super) async fn ask_first(&self, key: &Key, storing: Storing) -> Result<(), FsError> {
         if self.abilities.keeps_conditions(storing) {
             return Ok(());

@@ -1,8 +1,8 @@
 //! One multipart upload: begun, filled part by part in any order, and completed or aborted.
 //!
-//! Each step runs in the background from the moment it is asked for; parts are sent in parallel. Invariants: S3 is told
-//! to complete only what is whole; an upload is ended once; it is aborted only after its parts have come to rest,
-//! because S3 may keep a part that arrives behind an abort.
+//! Each step runs in the background from the moment it is asked for; parts are sent in parallel.
+//! Invariants: S3 is told to complete only what is whole; an upload is ended once; it is aborted
+//! only after its parts have come to rest, because S3 may keep a part that arrives behind an abort.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -64,8 +64,8 @@ struct Begun {
 }
 
 impl Upload {
-    /// Begins one. What fails in it is told to `failure`. One with `copies` of other objects has no checksums: not every
-    /// server tells that of a copy, and S3 wants all parts' or none's.
+    /// Begins one. What fails in it is told to `failure`. One with `copies` of other objects has no
+    /// checksums: not every server tells that of a copy, and S3 wants all parts' or none's.
     pub(super) fn begin(
         context: &Arc<WriteContext>,
         key: &Key,
@@ -139,7 +139,8 @@ impl Upload {
         self.add(Source::Object(source), Told::File);
     }
 
-    /// The same for a caller that waits for the outcome. The upload is not completed without the part.
+    /// The same for a caller that waits for the outcome. The upload is not completed without the
+    /// part.
     pub(super) fn copy_awaited(self: &Arc<Self>, source: Copied) -> Settled<Result<Part, FsError>> {
         self.add(Source::Object(source), Told::Waiting)
     }
@@ -206,8 +207,8 @@ impl Upload {
         }
     }
 
-    /// Makes the object of the parts, when all are there. On failure nothing is left. `old` is the version that it replaces, as
-    /// far as that is known.
+    /// Makes the object of the parts, when all are there. On failure nothing is left. `old` is the
+    /// version that it replaces, as far as that is known.
     pub(super) async fn complete(
         &self,
         condition: PutCondition,
@@ -238,7 +239,8 @@ impl Upload {
             parts.push(part.wait().await?);
         }
         if condition == PutCondition::Absent {
-            // Some servers keep no condition of a completion, whatever they were asked before the file was made.
+            // Some servers keep no condition of a completion, whatever they were asked before the
+            // file was made.
             let asked = self.context.ask_first(&self.key, Storing::InParts);
             asked.await?;
         }
@@ -290,15 +292,16 @@ impl Upload {
         }
     }
 
-    /// Why a completion that failed so may have been done all the same, and so the upload be gone: for no reason if it is gone
-    /// because it was aborted here.
+    /// Why a completion that failed so may have been done all the same, and so the upload be gone:
+    /// for no reason if it is gone because it was aborted here.
     fn doubt(&self, error: &ClientError) -> Option<Doubt> {
         let is_unreadable = error.kind == ErrorKind::InvalidResponse;
         let doubt = Doubt::of(error).or_else(|| is_unreadable.then_some(Doubt::Lost));
         doubt.filter(|_| !self.is_ended.load(Ordering::Acquire))
     }
 
-    /// Has S3 forget it, as soon as its parts have come to rest; once, and not after it was completed.
+    /// Has S3 forget it, as soon as its parts have come to rest; once, and not after it was
+    /// completed.
     pub(super) async fn abort(&self) {
         if self.is_ended.swap(true, Ordering::AcqRel) {
             return;
@@ -325,7 +328,8 @@ impl Upload {
     }
 }
 
-/// Why a server may have refused to make an object of `parts`, if their sizes are a reason, or another client.
+/// Why a server may have refused to make an object of `parts`, if their sizes are a reason, or
+/// another client.
 fn explain(mut error: ClientError, parts: &[Part]) -> ClientError {
     if error.met_conflict && error.kind != ErrorKind::PreconditionFailed {
         error.message.push_str(

@@ -1,7 +1,8 @@
 //! WRITEs that wait: how much they may come to, and what is held of them.
 //!
-//! The kernel hands over a WRITE with its bytes, and there is no way to refuse them: what waits for memory is in memory.
-//! A thread has one WRITE at a time, so what may wait at once is what the threads that are writing wrote last.
+//! The kernel hands over a WRITE with its bytes, and there is no way to refuse them: what waits for
+//! memory is in memory. A thread has one WRITE at a time, so what may wait at once is what the
+//! threads that are writing wrote last.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::config::limits::{WRITER_RECENT, WRITERS_SEEN};
 
 /// The threads that wrote of late. Lock-free.
 pub(super) struct Threads {
-    /// The bytes of a thread's last WRITE, and the second of it. Threads that share a place count once.
+    /// The bytes of a thread's last WRITE, and the second of it. Threads that share a place count
+    /// once.
     last: Box<[AtomicU64]>,
 }
 

@@ -1,11 +1,12 @@
 //! One open file that is being written.
 //!
-//! Takes bytes one after the other into a buffer, hands full parts to an [`Upload`], and makes the object when the file
-//! is closed or synchronised. Invariants: bytes are taken whole writes at a time, so that one that is given up while it
-//! waits has changed nothing; the first failure is final; an object is made of everything that was taken.
+//! Takes bytes one after the other into a buffer, hands full parts to an [`Upload`], and makes the
+//! object when the file is closed or synchronised. Invariants: bytes are taken whole writes at a
+//! time, so that one that is given up while it waits has changed nothing; the first failure is
+//! final; an object is made of everything that was taken.
 //!
-//! After its object was made a file may go on: a small one is put again as a whole, a large one is made anew from a copy
-//! of itself on the server and what is new.
+//! After its object was made a file may go on: a small one is put again as a whole, a large one is
+//! made anew from a copy of itself on the server and what is new.
 
 use std::fmt;
 use std::pin::pin;
@@ -63,8 +64,8 @@ pub enum Beginning {
     Fill(Stored),
     /// The object that is there stays, and bytes come behind it: S3 copies it.
     Append(Stored),
-    /// The same where the server appends to the object, which has a checksum of this algorithm; this one, if it is that of all
-    /// its bytes.
+    /// The same where the server appends to the object, which has a checksum of this algorithm;
+    /// this one, if it is that of all its bytes.
     Grow(Stored, Option<ChecksumAlgorithm>, Option<Checksum>),
     /// The same for an object that is too small to be copied into an upload: its bytes are told by
     /// [`Writer::preload`].
@@ -73,11 +74,13 @@ pub enum Beginning {
 
 /// Who must know what becomes of a file. Called with no lock held but the file's own.
 pub trait WriteObserver: Send + Sync {
-    /// The file is written again after it was stored. An error if it cannot be; one that is stale is final.
+    /// The file is written again after it was stored. An error if it cannot be; one that is stale
+    /// is final.
     fn resumed(&self) -> Result<(), FsError>;
     /// The bucket holds the file as it was when it was closed or synchronised.
     fn stored(&self, stored: &Stored);
-    /// The bucket holds the beginning of the file, by parts that were appended to it; more is on its way or to come.
+    /// The bucket holds the beginning of the file, by parts that were appended to it; more is on
+    /// its way or to come.
     fn grown(&self, _stored: &Stored) {}
     /// Another host's object stands for the file: the observer refuses to resume its writer.
     fn adopted(&self);
@@ -245,13 +248,14 @@ impl Writer {
         Some(self.take(&mut front, data))
     }
 
-    /// Takes `data`, when there is memory for it, from who has written nothing else that has not arrived. A gap before it is
-    /// filled with zeros.
+    /// Takes `data`, when there is memory for it, from who has written nothing else that has not
+    /// arrived. A gap before it is filled with zeros.
     pub async fn write(&self, offset: u64, data: &[u8]) -> Result<(), FsError> {
         self.write_in_order(offset, data, &|| false).await
     }
 
-    /// The same, behind what was written before and has not arrived, if that may be: `goes_on` is asked where bytes are missing.
+    /// The same, behind what was written before and has not arrived, if that may be: `goes_on` is
+    /// asked where bytes are missing.
     pub async fn write_in_order(
         &self,
         offset: u64,
@@ -304,7 +308,8 @@ impl Writer {
                     if self.settle_carry(front) {
                         continue;
                     }
-                    // It gives up its place in the queue before what it holds is sent, and is nobody's to grow any more.
+                    // It gives up its place in the queue before what it holds is sent, and is
+                    // nobody's to grow any more.
                     let granted = {
                         let memory = self.context.memory_for(&self.key, ask, front.end);
                         // It holds the lock: nobody else can have its part sent.
@@ -367,7 +372,8 @@ impl Writer {
         }
     }
 
-    /// Where it could send a part although that is not full: when it was written to last, as [`Shortage::moved`] counts.
+    /// Where it could send a part although that is not full: when it was written to last, as
+    /// [`Shortage::moved`] counts.
     ///
     /// [`Shortage::moved`]: super::shortage::Shortage::moved
     pub(super) fn can_send_since(&self) -> Option<u64> {
@@ -395,8 +401,8 @@ impl Writer {
         true
     }
 
-    /// Whether what is held can be sent before its part is full. What is appended may have any size; parts of an upload
-    /// have the size that was asked for.
+    /// Whether what is held can be sent before its part is full. What is appended may have any
+    /// size; parts of an upload have the size that was asked for.
     pub(super) fn can_send(&self, front: &Front) -> bool {
         front.has_part() && (front.is_growing() || !self.context.plan.is_fixed())
     }
@@ -440,7 +446,8 @@ impl Writer {
     pub(super) fn resume(&self, front: &mut Front) -> Result<(), FsError> {
         if let Stage::Stored(stored) = &front.stage {
             if let Err(error) = self.observer.resumed() {
-                // Who reads it hinders it for a while; a file that has not its name any more cannot go on.
+                // Who reads it hinders it for a while; a file that has not its name any more cannot
+                // go on.
                 if matches!(error, FsError::Stale(_)) {
                     self.fail(front, &error);
                 }
@@ -519,7 +526,8 @@ impl Writer {
         front.parts += 1;
     }
 
-    /// The upload, begun if there is none; what is to be copied is sent to it. `copies` are to follow.
+    /// The upload, begun if there is none; what is to be copied is sent to it. `copies` are to
+    /// follow.
     pub(super) fn upload(&self, front: &mut Front, copies: bool) -> Arc<Upload> {
         let upload = match &front.upload {
             Some(upload) => Arc::clone(upload),

@@ -78,7 +78,8 @@ const CASES: &[Case] = cases! {
         "head -c 3000000 /dev/urandom > $S/f; rsync --append $S/f .; cmp $S/f f; echo more >> $S/f; rsync --append $S/f .";
 };
 
-/// What all scripts have. `$HELLO` makes a program of Go in the mount, and keeps its source in `$S`.
+/// What all scripts have. `$HELLO` makes a program of Go in the mount, and keeps its source in
+/// `$S`.
 const PRELUDE: &str = r#"
 export GOFLAGS=-mod=mod GOTOOLCHAIN=local PATH=$PATH:/usr/local/go/bin
 PYTHON=$TOOLS/more-programs/bin/python3

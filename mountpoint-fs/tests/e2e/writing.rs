@@ -30,7 +30,8 @@ fn create(mounted: &Mounted, name: &str) -> File {
     File::create_new(mounted.join(name)).unwrap()
 }
 
-/// Counts of PutObject, CreateMultipartUpload, UploadPart, CompleteMultipartUpload and AbortMultipartUpload.
+/// Counts of PutObject, CreateMultipartUpload, UploadPart, CompleteMultipartUpload and
+/// AbortMultipartUpload.
 fn uploads(server: &Server) -> [u64; 5] {
     [
         Operation::PutObject,

@@ -1,9 +1,9 @@
-//! Mounts a bucket with the published library crates of mountpoint-s3, so that the benchmark has the
-//! reference beside it without downloading a binary.
+//! Mounts a bucket with the published library crates of mountpoint-s3, so that the benchmark has
+//! the reference beside it without downloading a binary.
 //!
-//! Only wiring is ours. Every setting is the default of the reference's own command line: 8 MiB parts,
-//! 10 Gbit/s, 16 session threads, 95 % of the memory, no cache, metadata lifetime "minimal", jemalloc.
-//! The instance lookup is left out, because its result off EC2 is the same default.
+//! Only wiring is ours. Every setting is the default of the reference's own command line: 8 MiB
+//! parts, 10 Gbit/s, 16 session threads, 95 % of the memory, no cache, metadata lifetime "minimal",
+//! jemalloc. The instance lookup is left out, because its result off EC2 is the same default.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! A picture of profiles: for each workload and system one bar, cut into the causes of its CPU time.
+//! A picture of profiles: for each workload and system one bar, cut into the causes of its CPU
+//! time.
 
 use anyhow::Result;
 use plotters::style::RGBColor;
@@ -64,7 +65,8 @@ pub(super) fn draw(profiled: &[(&Row, &Shares)], circumstances: &str) -> Result<
     Ok(Some(text))
 }
 
-/// FUSE is blue, the network orange, the rest of the kernel grey; causes outside the kernel have the other colours.
+/// FUSE is blue, the network orange, the rest of the kernel grey; causes outside the kernel have
+/// the other colours.
 fn colour(cause: Cause) -> RGBColor {
     match cause {
         Cause::Reply => RGBColor(0, 90, 150),

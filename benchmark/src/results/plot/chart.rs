@@ -82,7 +82,8 @@ const KINDS: [ChartKind; 4] = [
     },
 ];
 
-/// Colours that people with any colour vision can tell apart (Okabe and Ito); in the order of the systems.
+/// Colours that people with any colour vision can tell apart (Okabe and Ito); in the order of the
+/// systems.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),

@@ -1,7 +1,8 @@
-//! Pictures of a run: for each group and figure a panel for each workload, with a bar for each system.
+//! Pictures of a run: for each group and figure a panel for each workload, with a bar for each
+//! system.
 //!
-//! A bar is the median; the thin line on it goes from the least to the greatest round; the dashed line is the lower
-//! limit of FUSE and client. Each panel has a scale of its own, from 0.
+//! A bar is the median; the thin line on it goes from the least to the greatest round; the dashed
+//! line is the lower limit of FUSE and client. Each panel has a scale of its own, from 0.
 
 mod causes;
 mod chart;

@@ -1,8 +1,9 @@
 //! Whether the server encrypts as `--sse` says, found out before anything is stored.
 //!
-//! A server that ignores the headers stores the object all the same, in the place of the old one, and only its answer
-//! tells. So the first request that would store a whole object waits for an upload that is begun and aborted: the answer
-//! to the beginning tells as much, and nothing is stored or replaced. Once proven, this costs nothing.
+//! A server that ignores the headers stores the object all the same, in the place of the old one,
+//! and only its answer tells. So the first request that would store a whole object waits for an
+//! upload that is begun and aborted: the answer to the beginning tells as much, and nothing is
+//! stored or replaced. Once proven, this costs nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +34,8 @@ impl EncryptionProof {
     }
 }
 
-/// An error if the server does not encrypt as was asked for, or if that cannot be found out. The answer is one for `key`,
-/// which stays as it is.
+/// An error if the server does not encrypt as was asked for, or if that cannot be found out. The
+/// answer is one for `key`, which stays as it is.
 pub(in crate::crt_client) async fn prove_encryption(
     core: &Arc<Core>,
     key: &Key,

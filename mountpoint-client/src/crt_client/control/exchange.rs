@@ -1,6 +1,7 @@
 //! One request over the CRT, its body in memory and its answer's too.
 //!
-//! Knows no operation; what an answer means is its caller's to say. [`retry`] sends it once for each attempt, and each goes over another network interface than the one that failed the last.
+//! Knows no operation; what an answer means is its caller's to say. [`retry`] sends it once for
+//! each attempt, and each goes over another network interface than the one that failed the last.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -58,7 +59,8 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// One attempt: a successful answer, or why there is none. Taken back when it is dropped before it ends.
+    /// One attempt: a successful answer, or why there is none. Taken back when it is dropped before
+    /// it ends.
     pub(in crate::crt_client) async fn send(&self) -> Result<Response, Fault> {
         let transient = |what| Fault::from(self.operation.error(ErrorKind::Transient, what));
         let (sender, mut receiver) = tokio::sync::oneshot::channel();
@@ -102,9 +104,10 @@ impl<'a> Exchange<'a> {
 
 /// As [`Core::retry`], of attempts that are sent over the CRT.
 ///
-/// Why there is no connection the CRT tells in few words, and after a TLS negotiation that failed only 10 to 30 s later. So
-/// as long as the server has never answered, the SDK, whose TLS and resolver tell what is wrong, asks it something first
-/// where there is TLS, and afterwards where there is none.
+/// Why there is no connection the CRT tells in few words, and after a TLS negotiation that failed
+/// only 10 to 30 s later. So as long as the server has never answered, the SDK, whose TLS and
+/// resolver tell what is wrong, asks it something first where there is TLS, and afterwards where
+/// there is none.
 pub(in crate::crt_client) async fn retry<T, A>(
     core: &Core,
     call: Call,
@@ -142,7 +145,8 @@ async fn greet(core: &Core, operation: &Operation) -> Result<(), Fault> {
         .map_or(Ok(()), Err)
 }
 
-/// Whether a server says yes in a way that the CRT takes for an error: a gateway may answer a DELETE with 202.
+/// Whether a server says yes in a way that the CRT takes for an error: a gateway may answer a
+/// DELETE with 202.
 fn is_unknown_success(head: &ResponseHead) -> bool {
     head.is_success() && !matches!(head.status, 200 | 204 | 206)
 }

@@ -1,9 +1,10 @@
-//! ListObjectsV2, with keys URL-encoded in the answer because XML cannot hold every character a key can.
+//! ListObjectsV2, with keys URL-encoded in the answer because XML cannot hold every character a key
+//! can.
 //!
-//! Servers are not believed: names must have the prefix asked for and appear once, and a page must lead on. Some
-//! do not sort, so each page is put in order here; across pages the order is the server's. A page without entries may
-//! continue: it is followed here, to the first page that has some or is the last, so that no user of listings takes it
-//! for the end.
+//! Servers are not believed: names must have the prefix asked for and appear once, and a page must
+//! lead on. Some do not sort, so each page is put in order here; across pages the order is the
+//! server's. A page without entries may continue: it is followed here, to the first page that has
+//! some or is the last, so that no user of listings takes it for the end.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -186,7 +187,8 @@ impl Page<'_> {
         })
     }
 
-    /// `None` if its key is not UTF-8, or it has no ETag, and it is so long that it cannot even be named.
+    /// `None` if its key is not UTF-8, or it has no ETag, and it is so long that it cannot even be
+    /// named.
     fn object(
         &self,
         object: &SentObject<'_>,
@@ -195,7 +197,8 @@ impl Page<'_> {
         let mut name = self.name(&object.key, is_encoded)?;
         // One that no header can have names no version either.
         let etag = object.etag.as_deref().filter(|etag| is_header_value(etag));
-        // Some servers have the object that marks a directory be one of theirs, which has neither: nothing is read of it.
+        // Some servers have the object that marks a directory be one of theirs, which has neither:
+        // nothing is read of it.
         let is_marker =
             name.ends_with('/') && object.etag.is_none() && object.size.unwrap_or(0) == 0;
         if etag.is_none() && !is_marker {
@@ -288,8 +291,8 @@ impl Page<'_> {
     }
 }
 
-/// Pages without entries in a row that are followed. Stores make such pages where much was deleted, or where only
-/// unfinished uploads are; a thousand of them stand for a million keys.
+/// Pages without entries in a row that are followed. Stores make such pages where much was deleted,
+/// or where only unfinished uploads are; a thousand of them stand for a million keys.
 const EMPTY_PAGES_MAX: u32 = 1000;
 
 #[cfg(test)]

@@ -100,7 +100,8 @@ pub(in crate::crt_client) fn create(
     })
 }
 
-/// What the headers of an upload call the checksum of its parts, and how that of the object is made of them.
+/// What the headers of an upload call the checksum of its parts, and how that of the object is made
+/// of them.
 fn names_of(algorithm: ChecksumAlgorithm) -> (&'static str, &'static str) {
     match algorithm {
         ChecksumAlgorithm::Crc32c => ("CRC32C", "COMPOSITE"),
@@ -176,7 +177,8 @@ pub(in crate::crt_client) fn copy_part(
             };
             let result = output.copy_part_result();
             let etag = etag(&operation, result.and_then(|result| result.e_tag()))?;
-            // What the server computed: an upload whose checksum is made of its parts' wants each when it is completed.
+            // What the server computed: an upload whose checksum is made of its parts' wants each
+            // when it is completed.
             let checksum = result.and_then(|result| {
                 checksum_of_texts(result.checksum_crc64_nvme(), result.checksum_crc32_c())
             });
@@ -191,8 +193,8 @@ pub(in crate::crt_client) fn copy_part(
     })
 }
 
-/// The tag of a part that was copied, where the server tells it in the document of another operation: s3proxy does so in that
-/// of CopyObject.
+/// The tag of a part that was copied, where the server tells it in the document of another
+/// operation: s3proxy does so in that of CopyObject.
 fn copied_otherwise<E>(error: &SdkError<E, HttpResponse>) -> Option<ETag> {
     let raw = error.raw_response()?;
     let body = raw.status().is_success().then(|| raw.body().bytes())??;

@@ -22,7 +22,8 @@ pub(in crate::crt_client) fn head(core: &Arc<Core>, key: &Key) -> Pending<Object
 }
 
 pub(in crate::crt_client) fn head_details(core: &Arc<Core>, key: &Key) -> Pending<ObjectDetails> {
-    // Checksums are of use where bytes can be appended. Elsewhere that might ask for a permission that nobody needs.
+    // Checksums are of use where bytes can be appended. Elsewhere that might ask for a permission
+    // that nobody needs.
     head_with(core, key, core.is_directory_bucket, object_details)
 }
 
@@ -104,7 +105,8 @@ pub(in crate::crt_client) fn object_info(
     })
 }
 
-/// The length of the answer's body, or the one it would have. No object is larger than a signed number can say.
+/// The length of the answer's body, or the one it would have. No object is larger than a signed
+/// number can say.
 pub(in crate::crt_client) fn content_length(head: &ResponseHead) -> Option<u64> {
     let length: i64 = header(head, "content-length")?.parse().ok()?;
     length.try_into().ok()

@@ -101,7 +101,8 @@ pub(in crate::crt_client) fn delete_many(
     })
 }
 
-/// Whether XML can carry `text`: a DeleteObjects that names a key with another character is refused as a whole.
+/// Whether XML can carry `text`: a DeleteObjects that names a key with another character is refused
+/// as a whole.
 fn is_xml(text: &str) -> bool {
     text.chars().all(|c| match c {
         '\t' | '\n' | '\r' => true,
@@ -154,8 +155,8 @@ fn delete_list(operation: &Operation, objects: &[(Key, Option<ETag>)]) -> Result
 
 /// Which of the `objects` are still there. What was not there is what the caller wanted.
 ///
-/// An error that names none of them, as where a server spells a key in another way, may be of any: then nothing is said to
-/// be deleted.
+/// An error that names none of them, as where a server spells a key in another way, may be of any:
+/// then nothing is said to be deleted.
 fn delete_failures(
     errors: &[aws_sdk_s3::types::Error],
     objects: &[(Key, Option<ETag>)],
@@ -242,8 +243,8 @@ pub(in crate::crt_client) fn copy(
     })
 }
 
-/// The version of a copy that was made, where the answer does not tell it: that of the object that is there. If that
-/// cannot be asked, nobody knows.
+/// The version of a copy that was made, where the answer does not tell it: that of the object that
+/// is there. If that cannot be asked, nobody knows.
 async fn etag_of_copy(core: &Arc<Core>, key: &Key) -> Result<PutOutput, ClientError> {
     let there = head(core, key).await.map_err(|mut error| {
         error.answer_was_lost = true;
@@ -271,7 +272,8 @@ fn with_headers(call: CopyObjectFluentBuilder, headers: &CopyHeaders) -> CopyObj
     }
 }
 
-/// What it carries besides, by the names of the headers: the SDK wants an `Expires` that is a time, which S3 does not.
+/// What it carries besides, by the names of the headers: the SDK wants an `Expires` that is a time,
+/// which S3 does not.
 fn headers_of_copy(headers: &CopyHeaders, keeps_encryption: bool) -> Vec<(String, String)> {
     let (CopyHeaders::Same(named) | CopyHeaders::New(named)) = headers;
     let mut more = uncopied_headers(named, keeps_encryption);

@@ -1,7 +1,8 @@
 //! RenameObject: the same object under another name, at once. Directory buckets only.
 //!
-//! A server that does not know it takes the request for a PutObject of nothing and empties the destination. So it is
-//! sent only to a server that has opened a session, and no server but S3 Express does.
+//! A server that does not know it takes the request for a PutObject of nothing and empties the
+//! destination. So it is sent only to a server that has opened a session, and no server but S3
+//! Express does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

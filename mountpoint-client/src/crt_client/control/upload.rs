@@ -1,7 +1,8 @@
-//! PutObject and UploadPart: one request each, over the CRT, with a body that stays where it is in memory.
+//! PutObject and UploadPart: one request each, over the CRT, with a body that stays where it is in
+//! memory.
 //!
-//! Repeating them is safe: the same bytes to the same place. Only a condition can make a repeated PutObject
-//! fail on its own first attempt, whose answer was lost; the message says so then.
+//! Repeating them is safe: the same bytes to the same place. Only a condition can make a repeated
+//! PutObject fail on its own first attempt, whose answer was lost; the message says so then.
 
 use std::sync::Arc;
 
@@ -110,8 +111,8 @@ pub(in crate::crt_client) async fn send(
     exchange::retry(core, Call::upload(operation.clone()), attempt).await
 }
 
-/// The fault if the server says that it stored other bytes than those that `sent` is of. A server without checksums
-/// says nothing.
+/// The fault if the server says that it stored other bytes than those that `sent` is of. A server
+/// without checksums says nothing.
 fn check_stored(
     operation: &Operation,
     head: &ResponseHead,
@@ -196,7 +197,8 @@ pub(in crate::crt_client) fn object_headers(
     Ok(all)
 }
 
-/// Headers that S3 does not take from the source of a copy, whatever its directive, besides the storage class.
+/// Headers that S3 does not take from the source of a copy, whatever its directive, besides the
+/// storage class.
 pub(in crate::crt_client) fn uncopied_headers(
     headers: &ObjectHeaders,
     keeps_encryption: bool,

@@ -1,12 +1,15 @@
-//! The circuit breaker: while S3 answers nothing at all, requests fail at once instead of one after the other.
+//! The circuit breaker: while S3 answers nothing at all, requests fail at once instead of one after
+//! the other.
 //!
-//! A request that hangs is given up after a minute. Those behind it, which wait for a lock of the kernel or for a permit,
-//! would take a minute each. So when nothing was answered for [`SILENCE_MAX`] although requests waited, the breaker
-//! opens: what waits and what comes is refused. From the first request that is late on, a probe (HeadBucket) is sent every
-//! few seconds; any answer, to it or to another request, closes the breaker.
+//! A request that hangs is given up after a minute. Those behind it, which wait for a lock of the
+//! kernel or for a permit, would take a minute each. So when nothing was answered for
+//! [`SILENCE_MAX`] although requests waited, the breaker opens: what waits and what comes is
+//! refused. From the first request that is late on, a probe (HeadBucket) is sent every few seconds;
+//! any answer, to it or to another request, closes the breaker.
 //!
-//! [`Silence`] is pure: values in, values out. A request that is late holds a [`Waiting`]. The probes are one task of the
-//! runtime, which ends with the silence, or when nobody waits and the breaker is closed.
+//! [`Silence`] is pure: values in, values out. A request that is late holds a [`Waiting`]. The
+//! probes are one task of the runtime, which ends with the silence, or when nobody waits and the
+//! breaker is closed.
 //!
 //! Lock: the silence's, held for a few instructions; no other lock is taken under it.
 
@@ -119,7 +122,8 @@ impl Probe {
         }
     }
 
-    /// Whether there is an answer, whatever it says. Without keys nothing can be asked, and every request says why.
+    /// Whether there is an answer, whatever it says. Without keys nothing can be asked, and every
+    /// request says why.
     async fn is_answered(&self) -> bool {
         let asked = self.sdk.head_bucket().bucket(&self.bucket).send().await;
         let Err(error) = asked else { return true };
@@ -283,8 +287,8 @@ impl fmt::Debug for Breaker {
     }
 }
 
-/// A request alone is tried for as long ([`REQUEST_DEADLINE`](crate::retry::REQUEST_DEADLINE)): who comes behind it
-/// has heard enough by then.
+/// A request alone is tried for as long ([`REQUEST_DEADLINE`](crate::retry::REQUEST_DEADLINE)): who
+/// comes behind it has heard enough by then.
 pub(in crate::crt_client) const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Time for one probe, and between two. A night of silence is some thousand of them.
 const PROBE_GAP: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
-//! What an answer or a broken connection means: the one table from HTTP status, S3 error code and CRT error to
-//! [`ErrorKind`], and the message a person reads.
+//! What an answer or a broken connection means: the one table from HTTP status, S3 error code and
+//! CRT error to [`ErrorKind`], and the message a person reads.
 //!
 //! Pure. Messages never hold a header that was sent.
 
@@ -182,10 +182,11 @@ impl ErrorAnswer<'_> {
         }
     }
 
-    /// Whether nothing was done for certain of a request that may be sent again. A 4xx refuses before the work, but for a
-    /// conflict, and for a time-out of which nobody knows the moment. Of 5xx only Amazon S3's own `SlowDown` does: gateways
-    /// answer so when they have lost the server, other servers (MinIO) when a write has reached too few disks. An error in a
-    /// `200` came after the work had begun.
+    /// Whether nothing was done for certain of a request that may be sent again. A 4xx refuses
+    /// before the work, but for a conflict, and for a time-out of which nobody knows the moment. Of
+    /// 5xx only Amazon S3's own `SlowDown` does: gateways answer so when they have lost the server,
+    /// other servers (MinIO) when a write has reached too few disks. An error in a `200` came after
+    /// the work had begun.
     fn proves_refusal(&self, kind: &ErrorKind) -> bool {
         match self.status {
             400..=499 => !matches!(kind, ErrorKind::Transient | ErrorKind::Conflict),
@@ -205,7 +206,8 @@ impl ErrorAnswer<'_> {
             "NoSuchKey" => ErrorKind::NotFound,
             "NoSuchBucket" => ErrorKind::NoSuchBucket,
             "NoSuchUpload" => ErrorKind::NoSuchUpload,
-            // The last is a condition as well: the object has another size than the one that was seen.
+            // The last is a condition as well: the object has another size than the one that was
+            // seen.
             "PreconditionFailed" | "InvalidWriteOffset" => ErrorKind::PreconditionFailed,
             // The second is Ceph's.
             "ConditionalRequestConflict" | "ConcurrentModification" => ErrorKind::Conflict,
@@ -270,7 +272,8 @@ impl ErrorAnswer<'_> {
         told.or_else(|| self.region_in_message()).map(str::to_owned)
     }
 
-    /// The region that only the message names: "the region 'us-east-1' is wrong; expecting 'eu-west-1'".
+    /// The region that only the message names: "the region 'us-east-1' is wrong; expecting
+    /// 'eu-west-1'".
     fn region_in_message(&self) -> Option<&str> {
         let (_, rest) = self.message?.split_once("expecting '")?;
         let (region, _) = rest.split_once('\'')?;
@@ -312,7 +315,8 @@ impl ErrorAnswer<'_> {
     }
 }
 
-/// Whether S3 says with `code` that the request itself is wrong; everywhere else with status 400 as well.
+/// Whether S3 says with `code` that the request itself is wrong; everywhere else with status 400 as
+/// well.
 fn is_refusal(code: &str) -> bool {
     matches!(
         code,

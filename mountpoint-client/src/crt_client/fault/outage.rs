@@ -1,8 +1,9 @@
-//! What the log says of requests that are sent again and again: one line when that has gone on for a while, one when
-//! an answer comes.
+//! What the log says of requests that are sent again and again: one line when that has gone on for
+//! a while, one when an answer comes.
 //!
-//! [`Outage`] is pure: values in, values out. [`Watch`] is the client's one, with the lock; whoever is refused holds a
-//! [`Troubled`], so that a request that is given up or dropped is not waited for.
+//! [`Outage`] is pure: values in, values out. [`Watch`] is the client's one, with the lock; whoever
+//! is refused holds a [`Troubled`], so that a request that is given up or dropped is not waited
+//! for.
 //!
 //! Invariant: at most one line of either kind in [`LINE_GAP`], however many requests fail.
 
@@ -39,7 +40,8 @@ impl Outage {
         self.troubled += 1;
     }
 
-    /// One of them failed once more; the first time was at `since`. The news, if it is time for a line.
+    /// One of them failed once more; the first time was at `since`. The news, if it is time for a
+    /// line.
     fn failed(&mut self, since: Duration, now: Duration) -> Option<News> {
         let since = *self.since.get_or_insert(since);
         let rests = self.told_at.is_some_and(|told| now < told + LINE_GAP);
@@ -59,8 +61,8 @@ impl Outage {
         }
     }
 
-    /// A request has its answer. The news, if that ends what was told: while others fail still, a request that did
-    /// not fail says nothing of them.
+    /// A request has its answer. The news, if that ends what was told: while others fail still, a
+    /// request that did not fail says nothing of them.
     fn answered(&mut self, was_troubled: bool, now: Duration) -> Option<News> {
         let is_end = self.is_told && (was_troubled || self.troubled == 0);
         if !is_end {
@@ -132,10 +134,11 @@ impl Drop for Troubled {
     }
 }
 
-/// Failures for so long are more than a connection that broke or a server that was busy for a moment: whoever waits
-/// for the file has noticed by now.
+/// Failures for so long are more than a connection that broke or a server that was busy for a
+/// moment: whoever waits for the file has noticed by now.
 pub(in crate::crt_client) const NOTICED_AFTER: Duration = Duration::from_secs(2);
-/// A request with little to do has its answer within a second or so; one that has none yet is as good as failed.
+/// A request with little to do has its answer within a second or so; one that has none yet is as
+/// good as failed.
 pub(in crate::crt_client) const UNANSWERED_MAX: Duration = Duration::from_secs(10);
 /// An outage of a night is some hundred lines.
 pub(in crate::crt_client) const LINE_GAP: Duration = Duration::from_secs(60);

@@ -1,4 +1,5 @@
-//! What a failed call of the SDK means. The table is [`classify`](super::classify)'s; this finds its inputs.
+//! What a failed call of the SDK means. The table is [`classify`](super::classify)'s; this finds
+//! its inputs.
 
 use std::error::Error;
 use std::io;
@@ -78,7 +79,8 @@ fn of_answer(
         .unwrap_or_default();
     let region = text::xml_element(&body, "Region");
     let headers = raw.headers();
-    // For answers without a body the SDK makes up a code from the status; the table knows the statuses.
+    // For answers without a body the SDK makes up a code from the status; the table knows the
+    // statuses.
     let code = code.filter(|_| !body.is_empty());
     ErrorAnswer {
         status: raw.status().as_u16(),

@@ -2,9 +2,10 @@
 //!
 //! Pure: values in, values out; no clock, no look-up. `Core` asks it and acts.
 //!
-//! Invariant: every request that was refused with keys under suspicion gets the same answer, however many there are and
-//! whoever is first. Between two suspicions of different keys there is a gap, because a refusal may as well mean that there
-//! is no permission, and a look-up of keys costs something.
+//! Invariant: every request that was refused with keys under suspicion gets the same answer,
+//! however many there are and whoever is first. Between two suspicions of different keys there is a
+//! gap, because a refusal may as well mean that there is no permission, and a look-up of keys costs
+//! something.
 
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ pub(in crate::crt_client) enum Verdict {
 }
 
 impl Suspicion {
-    /// A request was refused, without a reason, with the keys of `generation`, which are still in use.
+    /// A request was refused, without a reason, with the keys of `generation`, which are still in
+    /// use.
     pub(in crate::crt_client) fn judge(
         &mut self,
         generation: u64,
@@ -54,13 +56,14 @@ impl Suspicion {
     }
 }
 
-/// How often one request is repeated with other keys: once for keys that it replaces, and as often again for keys that
-/// were replaced while it was sent, or after a pause between two suspicions.
+/// How often one request is repeated with other keys: once for keys that it replaces, and as often
+/// again for keys that were replaced while it was sent, or after a pause between two suspicions.
 pub(in crate::crt_client) const KEYS_REFUSED_MAX: u32 = 3;
 /// Keys live for minutes at least; those that a look-up brings are not suspected again at once.
 pub(in crate::crt_client) const GAP: Duration = Duration::from_secs(10);
-/// The same of sessions. S3 opens one in milliseconds, and a permission is refused when a session is opened: a refusal of
-/// anything else is most likely the session's end, and worth waiting for the next suspicion.
+/// The same of sessions. S3 opens one in milliseconds, and a permission is refused when a session
+/// is opened: a refusal of anything else is most likely the session's end, and worth waiting for
+/// the next suspicion.
 pub(in crate::crt_client) const SESSION_GAP: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

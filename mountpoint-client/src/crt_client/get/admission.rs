@@ -1,4 +1,5 @@
-//! Keeps read-ahead from taking every connection, so that a reader that is blocked never queues behind it.
+//! Keeps read-ahead from taking every connection, so that a reader that is blocked never queues
+//! behind it.
 //!
 //! Knows no request: it admits tickets and hands back those that waited.
 //! Invariant: at most `share` admitted tickets, unless the queue was full.

@@ -1,6 +1,7 @@
 //! Whether the head of a GET's answer is what was asked for, before any byte of it is believed.
 //!
-//! Pure. Invariant: an answer that passes holds exactly the range asked for, of the version asked for.
+//! Pure. Invariant: an answer that passes holds exactly the range asked for, of the version asked
+//! for.
 
 use std::ops::Range;
 
@@ -17,8 +18,8 @@ pub(in crate::crt_client) struct Refusal {
     pub(in crate::crt_client) what: String,
 }
 
-/// Checks the head of a successful answer to a GET of `asked` under `If-Match: if_match`, of an object that has so many
-/// bytes, if that is known.
+/// Checks the head of a successful answer to a GET of `asked` under `If-Match: if_match`, of an
+/// object that has so many bytes, if that is known.
 pub(in crate::crt_client) fn check(
     head: &ResponseHead,
     asked: &Range<u64>,
@@ -87,7 +88,8 @@ fn check_partial(head: &ResponseHead, asked: &Range<u64>) -> Result<u64, Refusal
     }
 }
 
-/// A server that answers a range with the whole object is right only if the range is the whole object.
+/// A server that answers a range with the whole object is right only if the range is the whole
+/// object.
 fn check_whole(head: &ResponseHead, asked: &Range<u64>) -> Result<u64, Refusal> {
     match content_length(head)? {
         Some(length) if asked.start == 0 && asked.end == length => Ok(length),

@@ -1,6 +1,8 @@
-//! The first bytes of an object that nobody has seen yet: one GetObject that also tells what HeadObject would.
+//! The first bytes of an object that nobody has seen yet: one GetObject that also tells what
+//! HeadObject would.
 //!
-//! A GET into a block has to know its length beforehand, so this one is answered into memory of its own: for few bytes.
+//! A GET into a block has to know its length beforehand, so this one is answered into memory of its
+//! own: for few bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

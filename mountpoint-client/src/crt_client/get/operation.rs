@@ -1,9 +1,9 @@
 //! One GET from request to last byte, over as many attempts as it takes.
 //!
-//! The flight owns the right to fill the block between attempts; during one the CRT has it. So bytes are only
-//! ever appended, and the next attempt asks for what is missing, of the same version.
-//! Runs on CRT threads and, for retries, on the tokio runtime; never blocks. Its lock is not held while the
-//! observer, the CRT or the admission gate is called.
+//! The flight owns the right to fill the block between attempts; during one the CRT has it. So
+//! bytes are only ever appended, and the next attempt asks for what is missing, of the same
+//! version. Runs on CRT threads and, for retries, on the tokio runtime; never blocks. Its lock is
+//! not held while the observer, the CRT or the admission gate is called.
 //!
 //! Invariant: the observer's `finished` is called exactly once, by whoever set [`Phase::Done`].
 
@@ -45,7 +45,8 @@ struct State {
     output: Option<GetOutput>,
     /// Why the head of the current answer was refused.
     refusal: Option<Refusal>,
-    /// The checksum of the whole block, if S3 has told one: then no byte is shown before it was compared.
+    /// The checksum of the whole block, if S3 has told one: then no byte is shown before it was
+    /// compared.
     expected: Option<Expected>,
     /// Answers that had other bytes than those.
     corrupt: u32,
@@ -55,7 +56,8 @@ struct State {
     is_cancelled: bool,
     /// An attempt stalled: the next gives the server more time.
     is_patient: bool,
-    /// The network interface that failed the last attempt, or that a late GET for the same bytes is on.
+    /// The network interface that failed the last attempt, or that a late GET for the same bytes is
+    /// on.
     avoided: Option<usize>,
 }
 
@@ -133,8 +135,8 @@ impl GetOperation {
         GetHandle::new(move || flight.cancel())
     }
 
-    /// Ends a flight that is not with the CRT, on a thread of the client: the caller may hold a lock that its
-    /// observer takes.
+    /// Ends a flight that is not with the CRT, on a thread of the client: the caller may hold a
+    /// lock that its observer takes.
     fn end_soon(self: &Arc<Self>, error: ClientError) {
         let flight = Arc::clone(self);
         drop(self.core.runtime.spawn(async move {
@@ -243,13 +245,15 @@ impl GetOperation {
         }
     }
 
-    /// Whether an answer with these bytes may be compared with a checksum: it may be all of a small object.
+    /// Whether an answer with these bytes may be compared with a checksum: it may be all of a small
+    /// object.
     fn is_checked(&self, asked: &Range<u64>) -> bool {
         let size = self.request.object_size.unwrap_or(asked.end);
         asked.start == 0 && asked.end == size && read_checksum::is_checked(asked.end)
     }
 
-    /// The way that the next attempt takes, unless there is none. Without the lock: a client may have to be made first.
+    /// The way that the next attempt takes, unless there is none. Without the lock: a client may
+    /// have to be made first.
     fn way(&self) -> Option<(Lane, Client)> {
         let (missing, avoided, is_patient) = {
             let state = self.state.lock();
@@ -386,7 +390,8 @@ impl GetOperation {
         }
     }
 
-    /// Shows what has come, if it is what was stored; forgets it otherwise. It is asked for once more then.
+    /// Shows what has come, if it is what was stored; forgets it otherwise. It is asked for once
+    /// more then.
     fn check(&self, state: &mut State, fill: &mut BlockFill) -> Result<(), Fault> {
         let checked = match &state.expected {
             Some(expected) => expected.check(fill.bytes()),
@@ -467,7 +472,8 @@ impl GetOperation {
     }
 }
 
-/// A flight that nobody will send again, because the runtime that waits for it has ended, still tells its observer.
+/// A flight that nobody will send again, because the runtime that waits for it has ended, still
+/// tells its observer.
 impl Drop for GetOperation {
     fn drop(&mut self) {
         let phase = std::mem::replace(&mut self.state.get_mut().phase, Phase::Done);
@@ -499,7 +505,8 @@ impl GetHandler for Attempt {
     }
 }
 
-/// The fault of the `nth` answer whose bytes are not those that were stored: the first is asked for once more.
+/// The fault of the `nth` answer whose bytes are not those that were stored: the first is asked for
+/// once more.
 pub(in crate::crt_client) fn corrupt(operation: &Operation, what: &str, nth: u32) -> Fault {
     let kind = match nth {
         0 | 1 => ErrorKind::Transient,

@@ -1,9 +1,10 @@
 //! The checksum of bytes that were read, where S3 tells one that is of exactly these bytes.
 //!
-//! Sends nothing. S3 sends the checksum that it keeps of an object with an answer that has all of it. That of an object in parts may
-//! be made of the checksums of its parts (COMPOSITE): it cannot be compared, and an answer to a range does not mark it by
-//! the number of parts behind it. So a checksum counts where the answer says that it is of the whole (FULL_OBJECT), or
-//! where it says nothing and the ETag is that of an object in one piece.
+//! Sends nothing. S3 sends the checksum that it keeps of an object with an answer that has all of
+//! it. That of an object in parts may be made of the checksums of its parts (COMPOSITE): it cannot
+//! be compared, and an answer to a range does not mark it by the number of parts behind it. So a
+//! checksum counts where the answer says that it is of the whole (FULL_OBJECT), or where it says
+//! nothing and the ETag is that of an object in one piece.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +19,8 @@ use crate::crt_client::control::exchange::header;
 use crate::types::{ETag, Key};
 use crate::{ClientError, ErrorKind};
 
-/// What the bytes must have. SHA-1 and SHA-256 are not looked at: they cost ten times as much as the transfer.
+/// What the bytes must have. SHA-1 and SHA-256 are not looked at: they cost ten times as much as
+/// the transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::crt_client) struct Expected {
     name: &'static str,
@@ -53,8 +55,9 @@ pub(in crate::crt_client) fn is_checked(len: u64) -> bool {
 
 /// Whether the server knows the header that asks for checksums.
 ///
-/// Some servers refuse every request with a header that they do not know. One refusal proves nothing: the header is
-/// left out as soon as a request that was refused with it has succeeded without.
+/// Some servers refuse every request with a header that they do not know. One refusal proves
+/// nothing: the header is left out as soon as a request that was refused with it has succeeded
+/// without.
 #[derive(Debug, Default)]
 pub(in crate::crt_client) struct ChecksumMode {
     is_unknown: AtomicBool,
@@ -160,8 +163,9 @@ impl Expected {
     }
 }
 
-/// Versions whose bytes came otherwise than they were stored. A piece of one has no checksum of its own, so that the kernel,
-/// which asks for pieces of what it could not have as a whole, would get such bytes; until the whole came right.
+/// Versions whose bytes came otherwise than they were stored. A piece of one has no checksum of its
+/// own, so that the kernel, which asks for pieces of what it could not have as a whole, would get
+/// such bytes; until the whole came right.
 #[derive(Debug, Default)]
 pub(in crate::crt_client) struct CorruptVersions {
     /// How many there are, to be looked at by each GET.
@@ -215,7 +219,8 @@ const KNOWN: [(&str, Crc); 3] = [
 /// Corrupt versions that are remembered, the oldest are forgotten.
 const CORRUPT_MAX: usize = 1024;
 
-/// Longest answer whose bytes are shown only when all have come: 11 ms at 90 MB/s. What is read whole is no longer.
+/// Longest answer whose bytes are shown only when all have come: 11 ms at 90 MB/s. What is read
+/// whole is no longer.
 const CHECKED_MAX: u64 = 1 << 20;
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! The CRT's clients: for each network interface one for data that is quick to give a connection up, one for data that
-//! is patient, and one for control requests, which therefore never wait for a connection that data has.
+//! The CRT's clients: for each network interface one for data that is quick to give a connection
+//! up, one for data that is patient, and one for control requests, which therefore never wait for a
+//! connection that data has.
 //!
-//! Which interface a request takes is [`Interfaces`]' choice; what became of the request is its news.
+//! Which interface a request takes is [`Interfaces`]' choice; what became of the request is its
+//! news.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -86,7 +88,8 @@ impl DataClients {
         self.each.len()
     }
 
-    /// A place for a request of `bytes`, on another interface than `avoided` if there is a good one.
+    /// A place for a request of `bytes`, on another interface than `avoided` if there is a good
+    /// one.
     pub(in crate::crt_client) fn lane(&self, bytes: u64, avoided: Option<usize>) -> Lane {
         let place = self.interfaces.lane(bytes, avoided);
         let clients = Arc::clone(&self.each[place.index()]);
@@ -165,7 +168,8 @@ impl Lane {
         self.place.index()
     }
 
-    /// The request ended, with this failure or well. Returns the interface that the next attempt is to avoid.
+    /// The request ended, with this failure or well. Returns the interface that the next attempt is
+    /// to avoid.
     pub(in crate::crt_client) fn ended(&self, failure: Option<&Failure>) -> Option<usize> {
         let Some(failure) = failure else {
             self.place.succeeded();

@@ -1,10 +1,11 @@
 //! How long connections live after a client's last request.
 //!
-//! The CRT's clients close theirs some 5 s after it, and the next look-up connects anew. [`Keeper`] has them kept and lets
-//! each client's go when it has not been used for a while. Knows no interface and no request.
+//! The CRT's clients close theirs some 5 s after it, and the next look-up connects anew. [`Keeper`]
+//! has them kept and lets each client's go when it has not been used for a while. Knows no
+//! interface and no request.
 //!
-//! One task of the tokio runtime sleeps until the first client's time may be over, and ends when nothing is kept: an idle
-//! mount has no timer. The task alone keeps nobody alive.
+//! One task of the tokio runtime sleeps until the first client's time may be over, and ends when
+//! nothing is kept: an idle mount has no timer. The task alone keeps nobody alive.
 //!
 //! Lock: held for some instructions, the CRT's own inside.
 
@@ -21,7 +22,8 @@ use tokio::time::{Instant, sleep_until};
 pub(in crate::crt_client) struct Keeper {
     runtime: Handle,
     idle_max: Duration,
-    /// Each with its last use; three for each network interface at most. While there is one, the task runs.
+    /// Each with its last use; three for each network interface at most. While there is one, the
+    /// task runs.
     kept: Mutex<Vec<(Client, Instant)>>,
 }
 
@@ -56,7 +58,8 @@ impl Keeper {
         kept.len() == 1
     }
 
-    /// Lets go what has not been used for long enough. Returns when to look again; `None`: nothing is kept.
+    /// Lets go what has not been used for long enough. Returns when to look again; `None`: nothing
+    /// is kept.
     fn let_go(&self, now: Instant) -> Option<Instant> {
         let mut kept = self.kept.lock();
         kept.retain(|(client, last)| {
@@ -141,7 +144,8 @@ mod tests {
             let is_kept = |client| kept.iter().any(|(one, _)| one == client);
             assert_eq!((is_kept(&seldom), is_kept(&busy)), are_kept, "at {now} s");
         }
-        // Let go in truth, not only struck from the list: both can be kept again, and somebody has to watch.
+        // Let go in truth, not only struck from the list: both can be kept again, and somebody has
+        // to watch.
         assert!(busy.keep_connections());
         assert!(keeper.note(&seldom, at(100)));
     }

@@ -28,7 +28,8 @@ const PUTS_IN_FLIGHT: usize = 32;
 pub struct Subject {
     /// The client, bound to a bucket that exists.
     pub client: Arc<dyn ObjectClient>,
-    /// Where the cases write, for instance `contract-17/`: empty, or ending with `/`; nothing is there yet.
+    /// Where the cases write, for instance `contract-17/`: empty, or ending with `/`; nothing is
+    /// there yet.
     pub prefix: String,
     /// The capabilities of the server behind it.
     pub capabilities: Capabilities,

@@ -1,4 +1,5 @@
-//! Capabilities that servers are known to lack: one table, so that a gap is written down once and seen in every report.
+//! Capabilities that servers are known to lack: one table, so that a gap is written down once and
+//! seen in every report.
 
 /// Something S3 does and a server may not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,7 @@
 //! The server's time: it is a real server, so it has the real one.
 //!
-//! Kept in one place, because the rest of the workspace takes its time from a clock that tests can move.
+//! Kept in one place, because the rest of the workspace takes its time from a clock that tests can
+//! move.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,8 +14,8 @@ pub(super) fn instant() -> Instant {
     Instant::now()
 }
 
-/// Wall time in whole seconds: what `Last-Modified` can express, so that dates in headers, listings and
-/// conditions agree.
+/// Wall time in whole seconds: what `Last-Modified` can express, so that dates in headers, listings
+/// and conditions agree.
 #[expect(
     clippy::disallowed_methods,
     reason = "a real server on real sockets; nothing simulates it"

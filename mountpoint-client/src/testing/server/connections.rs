@@ -15,15 +15,15 @@ use tokio::sync::{Semaphore, watch};
 
 use super::service::Service;
 
-/// Most connections at once; further ones wait in the kernel's backlog. Ten clients for 400 Gbit/s have
-/// about this many.
+/// Most connections at once; further ones wait in the kernel's backlog. Ten clients for 400 Gbit/s
+/// have about this many.
 const CONNECTIONS_MAX: u32 = 8192;
 
 /// Connections that the kernel completes before they are accepted.
 const BACKLOG: u32 = 4096;
 
-/// Bytes that are gathered into one write. Four pieces of a body: enough that the cost of a system call does
-/// not show, little enough to stay in the cache between being read and being sent.
+/// Bytes that are gathered into one write. Four pieces of a body: enough that the cost of a system
+/// call does not show, little enough to stay in the cache between being read and being sent.
 const WRITE_BUFFER_SIZE: usize = 1 << 20;
 
 /// Pause after a failed accept, which is lack of descriptors as a rule.
@@ -41,8 +41,8 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Accepts and serves connections until `stop` changes; then waits for requests that are in flight, at most
-/// `stop_time_max`.
+/// Accepts and serves connections until `stop` changes; then waits for requests that are in flight,
+/// at most `stop_time_max`.
 pub(super) async fn serve(
     listener: TcpListener,
     service: Arc<Service>,

@@ -11,8 +11,8 @@ use super::http::request_log::LogMode;
 pub struct ServerOptions {
     /// Where it listens; port 0 for any that is free.
     pub address: SocketAddr,
-    /// Access key and secret key that requests must be signed with. `None`: every request is accepted,
-    /// unsigned or signed with any key.
+    /// Access key and secret key that requests must be signed with. `None`: every request is
+    /// accepted, unsigned or signed with any key.
     pub credentials: Option<(String, String)>,
     /// Region of its buckets, as HeadBucket and GetBucketLocation tell it.
     pub region: String,
@@ -30,14 +30,15 @@ pub struct ServerOptions {
     pub session_lifetime: Duration,
 }
 
-/// How the ETag of an upload's part is computed. S3 promises only that it tells one content from another.
+/// How the ETag of an upload's part is computed. S3 promises only that it tells one content from
+/// another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PartTags {
     /// The MD5 of its bytes, as S3's where nothing is encrypted with a key of KMS.
     #[default]
     Md5,
-    /// The checksum that is computed in any case, unless the client sends an MD5. An MD5 takes more CPU time than all
-    /// the rest of an upload, on the same cores as the client that is measured.
+    /// The checksum that is computed in any case, unless the client sends an MD5. An MD5 takes more
+    /// CPU time than all the rest of an upload, on the same cores as the client that is measured.
     Checksum,
 }
 

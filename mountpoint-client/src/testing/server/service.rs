@@ -1,7 +1,7 @@
 //! The layer between a connection and `s3s`: reads the head, logs, lets faults happen.
 //!
-//! Knows HTTP heads and bodies, nothing of an operation's work. Runs on the server's threads; a request
-//! is one future, dropped when its client goes away.
+//! Knows HTTP heads and bodies, nothing of an operation's work. Runs on the server's threads; a
+//! request is one future, dropped when its client goes away.
 
 use std::fmt;
 use std::ops::Range;
@@ -34,7 +34,8 @@ pub(super) struct Service {
     pub(super) sessions: Arc<Sessions>,
     /// Requests that have been answered.
     pub(super) answers: AtomicU64,
-    /// Whether `s3s` checks signatures; otherwise they are taken off, as it refuses signatures that it cannot check.
+    /// Whether `s3s` checks signatures; otherwise they are taken off, as it refuses signatures that
+    /// it cannot check.
     pub(super) verifies: bool,
 }
 
@@ -170,8 +171,8 @@ impl Service {
     }
 }
 
-/// S3 ignores a `Range` that it does not understand or that names several ranges; `s3s` refuses it. A range
-/// that is signed has to stay.
+/// S3 ignores a `Range` that it does not understand or that names several ranges; `s3s` refuses it.
+/// A range that is signed has to stay.
 fn drop_unusable_range(headers: &mut HeaderMap) {
     let text = |name| {
         headers

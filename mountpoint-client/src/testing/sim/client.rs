@@ -343,7 +343,8 @@ impl Shared {
 }
 
 impl Drop for SimClient {
-    /// Requests that wait for the test end with [`ErrorKind::Cancelled`]; those that wait for time are answered at once.
+    /// Requests that wait for the test end with [`ErrorKind::Cancelled`]; those that wait for time
+    /// are answered at once.
     fn drop(&mut self) {
         if let Some(timer) = &self.shared.timer {
             timer.close();

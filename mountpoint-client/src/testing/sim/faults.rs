@@ -1,7 +1,7 @@
 //! Fault rules: which request fails, and how.
 //!
-//! Pure: a rule counts the requests of one operation and decides which it hits. Faults are final: retries happen inside a
-//! client, and this is one. Most strike before the request has any effect.
+//! Pure: a rule counts the requests of one operation and decides which it hits. Faults are final:
+//! retries happen inside a client, and this is one. Most strike before the request has any effect.
 
 use std::time::Duration;
 
@@ -15,13 +15,17 @@ use super::seeded_numbers::SeededNumbers;
 pub enum Fault {
     /// The request fails and has no effect.
     Fail(ErrorKind),
-    /// The request has its effect, and fails all the same: the answer was lost, or could not be understood. A GET just fails.
+    /// The request has its effect, and fails all the same: the answer was lost, or could not be
+    /// understood. A GET just fails.
     FailAfterwards(ErrorKind),
-    /// The request has its effect, the answer is lost, and the client sends it again. A GET is answered.
+    /// The request has its effect, the answer is lost, and the client sends it again. A GET is
+    /// answered.
     Repeat,
-    /// The request has its effect, is answered with 409 `ConditionalRequestConflict`, and is sent again. A GET is answered.
+    /// The request has its effect, is answered with 409 `ConditionalRequestConflict`, and is sent
+    /// again. A GET is answered.
     Conflict,
-    /// The request has no effect but that uploads of its key are gone, is answered with that 409, and is sent again. A GET is answered.
+    /// The request has no effect but that uploads of its key are gone, is answered with that 409,
+    /// and is sent again. A GET is answered.
     ConflictEndsUpload,
     /// A proxy sends the request twice, and passes on the second answer. A GET is answered.
     Twice,
@@ -81,8 +85,8 @@ impl FaultPlan {
         self.rules.clear();
     }
 
-    /// The fault of the next request of `operation`: the first rule that hits it, and none of the others
-    /// counts it as its own.
+    /// The fault of the next request of `operation`: the first rule that hits it, and none of the
+    /// others counts it as its own.
     pub(super) fn decide(&mut self, operation: Operation) -> Option<Fault> {
         for (rule, seen) in &mut self.rules {
             if rule.operation.is_some_and(|wanted| wanted != operation) {

@@ -1,9 +1,11 @@
 //! Requests in operation: the admission of each one, and the life of a GET.
 //!
-//! A GET's version is chosen at its first step, as a server does when a request arrives, and kept to the end.
+//! A GET's version is chosen at its first step, as a server does when a request arrives, and kept
+//! to the end.
 //!
-//! Invariant: `finished` is called exactly once and last, also when a cancel meets a step on another thread:
-//! the step that runs then reports the cancel. An operation runs on the thread that steps or ends it.
+//! Invariant: `finished` is called exactly once and last, also when a cancel meets a step on
+//! another thread: the step that runs then reports the cancel. An operation runs on the thread that
+//! steps or ends it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -214,7 +216,8 @@ impl GetOperation {
         }
     }
 
-    /// Takes the progress out, so that no lock is held while bytes are copied and the observer is told.
+    /// Takes the progress out, so that no lock is held while bytes are copied and the observer is
+    /// told.
     fn begin_step(&self) -> Option<Progress> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, GetState::Stepping(None)) {

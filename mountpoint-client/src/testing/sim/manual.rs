@@ -1,8 +1,8 @@
 //! Control of waiting requests by the test: [`Time::Manual`](super::Time::Manual) and
 //! [`Time::ManualGets`](super::Time::ManualGets).
 //!
-//! A test sees the requests that wait, publishes bytes piece by piece, and ends requests in any order. Observers are
-//! called on the thread of the test, inside these methods.
+//! A test sees the requests that wait, publishes bytes piece by piece, and ends requests in any
+//! order. Observers are called on the thread of the test, inside these methods.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::in_flight::{GetOperation, GetStep, RequestId};
 use super::request_log::Operation;
 use super::store::check::injected;
 
-/// Requests that [`SimClient::deliver_all`] ends at most, so that a reader that never stops asking fails a test
-/// and does not hang it.
+/// Requests that [`SimClient::deliver_all`] ends at most, so that a reader that never stops asking
+/// fails a test and does not hang it.
 const DELIVER_ALL_MAX: usize = 1 << 16;
 
 /// A GET that waits.
@@ -79,15 +79,16 @@ impl SimClient {
         pending.collect()
     }
 
-    /// Publishes the next `bytes` of a GET, fewer if fewer are left, and tells its observer. Never finishes it;
-    /// it does fail it where S3 would (missing key, other version). With 0 bytes only that is decided.
-    /// `false` if no such GET waits.
+    /// Publishes the next `bytes` of a GET, fewer if fewer are left, and tells its observer. Never
+    /// finishes it; it does fail it where S3 would (missing key, other version). With 0 bytes only
+    /// that is decided. `false` if no such GET waits.
     pub fn deliver(&self, id: RequestId, bytes: u64) -> bool {
         self.operation(id)
             .is_some_and(|operation| operation.step(GetStep::Publish(bytes)))
     }
 
-    /// Publishes the rest of a GET and finishes it, or answers another request. `false` if none such waits.
+    /// Publishes the rest of a GET and finishes it, or answers another request. `false` if none
+    /// such waits.
     pub fn finish(&self, id: RequestId) -> bool {
         if let Some(operation) = self.operation(id) {
             return operation.step(GetStep::Finish);
@@ -103,8 +104,8 @@ impl SimClient {
         self.answer(id, Some(kind))
     }
 
-    /// Finishes every request that waits, oldest first, and those that are made meanwhile. Returns how many.
-    /// Panics after 65,536: something asks without end.
+    /// Finishes every request that waits, oldest first, and those that are made meanwhile. Returns
+    /// how many. Panics after 65,536: something asks without end.
     pub fn deliver_all(&self) -> usize {
         let mut finished = 0;
         while let Some(id) = self.oldest() {

@@ -8,7 +8,8 @@ use super::faults::FaultRule;
 /// The driver of requests: the call itself, the test, or real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Time {
-    /// Every request is answered before the call that makes it returns; latency and throughput mean nothing.
+    /// Every request is answered before the call that makes it returns; latency and throughput mean
+    /// nothing.
     #[default]
     Immediate,
     /// Every request waits until the test delivers, finishes, answers or fails it.
@@ -22,7 +23,8 @@ pub enum Time {
 /// Everything that can be set.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
-    /// Seed of all that looks random: latencies, faults by chance, listing order of a directory bucket.
+    /// Seed of all that looks random: latencies, faults by chance, listing order of a directory
+    /// bucket.
     pub seed: u64,
     /// The driver of requests: the call itself, the test, or real time.
     pub time: Time,

@@ -1,7 +1,7 @@
 //! Real time for [`Time::Threaded`](super::Time::Threaded): jobs that run when they are due.
 //!
-//! One thread, at most [`JOBS_MAX`] jobs. Once closed it runs its jobs at once and ends; so every request
-//! of a dropped client is still answered.
+//! One thread, at most [`JOBS_MAX`] jobs. Once closed it runs its jobs at once and ends; so every
+//! request of a dropped client is still answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

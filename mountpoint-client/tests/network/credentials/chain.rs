@@ -24,7 +24,8 @@ pub(crate) fn access_keys(server: &Server) -> Vec<String> {
     keys
 }
 
-/// A child started so signs all of its requests with `access_key` and says that it comes from `source`.
+/// A child started so signs all of its requests with `access_key` and says that it comes from
+/// `source`.
 #[track_caller]
 fn check(setting: impl FnOnce(Setting) -> Setting, access_key: &str, source: &str) {
     let server = server();

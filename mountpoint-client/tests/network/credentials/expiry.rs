@@ -1,4 +1,5 @@
-//! Credentials that end: renewed before, looked up again after, and replaced when the server says so.
+//! Credentials that end: renewed before, looked up again after, and replaced when the server says
+//! so.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ fn in_pod(setting: Setting, pod: &Stub) -> Setting {
         .variable("AWS_CONTAINER_AUTHORIZATION_TOKEN", "pod")
 }
 
-/// Reads until a request is signed with `access_key` or one after it; returns all keys that were used.
+/// Reads until a request is signed with `access_key` or one after it; returns all keys that were
+/// used.
 #[track_caller]
 fn read_until(
     server: &mountpoint_client::testing::server::Server,

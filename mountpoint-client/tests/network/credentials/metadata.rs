@@ -1,4 +1,5 @@
-//! Metadata of an EC2 instance beside credentials: the region and how many connections are worth it.
+//! Metadata of an EC2 instance beside credentials: the region and how many connections are worth
+//! it.
 
 use crate::support::child::{HANG, NO_ENDPOINT, Setting};
 use crate::support::services::{HOUR, instance_metadata};

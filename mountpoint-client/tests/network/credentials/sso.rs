@@ -1,4 +1,5 @@
-//! IAM Identity Center: a profile with a session, the older kind without, and a token that has to be renewed first.
+//! IAM Identity Center: a profile with a session, the older kind without, and a token that has to
+//! be renewed first.
 
 use super::chain::access_keys;
 use crate::support::bucket::server;

@@ -168,7 +168,8 @@ impl GetObserver for Observer {
     }
 }
 
-/// The error of a client that must not start, or of a request that must fail, with what its message must hold.
+/// The error of a client that must not start, or of a request that must fail, with what its message
+/// must hold.
 #[track_caller]
 pub(crate) fn check_error(error: &ClientError, kind: &ErrorKind, texts: &[&str]) {
     assert_eq!(error.kind, *kind, "{error}");

@@ -1,6 +1,8 @@
-//! This program as a child process with an environment of its own, in which a client does as it is told.
+//! This program as a child process with an environment of its own, in which a client does as it is
+//! told.
 //!
-//! The parent writes a command a line; the child answers each with a line that begins with [`MARK`].
+//! The parent writes a command a line; the child answers each with a line that begins with
+//! [`MARK`].
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
@@ -25,7 +27,8 @@ const PROFILE: &str = "TEST_PROFILE";
 const PROXY: &str = "TEST_PROXY";
 const INTERFACES: &str = "TEST_INTERFACES";
 
-/// A call that takes this long has waited for a server that it must not wait for. No measure of speed: a starved machine needs a tenth of it.
+/// A call that takes this long has waited for a server that it must not wait for. No measure of
+/// speed: a starved machine needs a tenth of it.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// How a child is started.
@@ -125,8 +128,8 @@ impl Setting {
     }
 }
 
-/// Children that run at once. Each asks services with the client's own timeouts, of which the shortest is a second: on a
-/// starved machine many at once are too slow for that.
+/// Children that run at once. Each asks services with the client's own timeouts, of which the
+/// shortest is a second: on a starved machine many at once are too slow for that.
 const CHILDREN_MAX: u32 = 2;
 
 /// A permit for one of the children that may run at once.
@@ -162,7 +165,8 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// `connect`, `head`, `get`, `put`, `all`, `large`, `elsewhere`, `source`, `region` or `debug`; the answer to it.
+    /// `connect`, `head`, `get`, `put`, `all`, `large`, `elsewhere`, `source`, `region` or `debug`;
+    /// the answer to it.
     pub(crate) fn say(&mut self, command: &str) -> String {
         writeln!(self.commands, "{command}").unwrap();
         for line in self.answers.by_ref() {

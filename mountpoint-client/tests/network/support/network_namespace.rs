@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-/// A namespace whose interfaces `way0`, `way1`, … lead to this one's `mptN-0`, `mptN-1`, …. Ends with the test.
+/// A namespace whose interfaces `way0`, `way1`, … lead to this one's `mptN-0`, `mptN-1`, ….
+/// Ends with the test.
 pub(crate) struct NetworkPaths {
     pub(crate) name: String,
     /// An address of the server that all ways lead to.

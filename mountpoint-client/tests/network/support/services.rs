@@ -1,4 +1,5 @@
-//! Stubs of the services that hand out credentials. Each hands out numbered keys, so that a test sees which are used.
+//! Stubs of the services that hand out credentials. Each hands out numbered keys, so that a test
+//! sees which are used.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +20,8 @@ impl Numbers {
     }
 }
 
-/// Instance metadata, version 2 only: tokens, region, type, and keys `IMDS1`, `IMDS2`, … of the role `web`.
+/// Instance metadata, version 2 only: tokens, region, type, and keys `IMDS1`, `IMDS2`, … of the
+/// role `web`.
 pub(crate) fn instance_metadata(lifetime: Duration) -> Stub {
     let numbers = Numbers::default();
     Stub::start(move |request| {
@@ -42,7 +44,8 @@ pub(crate) fn instance_metadata(lifetime: Duration) -> Stub {
     })
 }
 
-/// The endpoint of ECS and EKS beside a container: keys `BOX1`, … for a client that shows the token `pod`.
+/// The endpoint of ECS and EKS beside a container: keys `BOX1`, … for a client that shows the
+/// token `pod`.
 pub(crate) fn container(lifetime: Duration) -> Stub {
     let numbers = Numbers::default();
     Stub::start(move |request| {
@@ -76,8 +79,8 @@ fn sts_answer(request: &Request, number: u64, lifetime: Duration) -> Answer {
     (200, body)
 }
 
-/// The portal of IAM Identity Center and its token service: keys `SSO1`, … for a token that it issued, and new tokens
-/// `fresh1`, … for the refresh token `again`.
+/// The portal of IAM Identity Center and its token service: keys `SSO1`, … for a token that it
+/// issued, and new tokens `fresh1`, … for the refresh token `again`.
 pub(crate) fn identity_center(lifetime: Duration) -> Stub {
     let (keys, tokens) = (Numbers::default(), Numbers::default());
     Stub::start(move |request| {

@@ -1,5 +1,5 @@
-//! A small HTTP server for the services that hand out credentials: a thread for each connection, closed after one
-//! answer.
+//! A small HTTP server for the services that hand out credentials: a thread for each connection,
+//! closed after one answer.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -200,7 +200,8 @@ fn each_request_may_fail_and_nothing_is_lost() {
     }
 }
 
-/// The machine stops between the store and the copy: the next mount finds the whole file under its old name.
+/// The machine stops between the store and the copy: the next mount finds the whole file under its
+/// old name.
 #[test]
 fn a_crash_before_the_copy_leaves_the_whole_file() {
     let mount = manual(&[], everything());

@@ -9,8 +9,9 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::sync::Mutex;
 
-/// At most [`LINES_PER_PERIOD_MAX`] lines of each kind in each period of [`PERIOD`]. Each kind is remembered, so kinds are few: what
-/// requests bring with them, as names, is no part of one (which `Copy` sees to).
+/// At most [`LINES_PER_PERIOD_MAX`] lines of each kind in each period of [`PERIOD`]. Each kind is
+/// remembered, so kinds are few: what requests bring with them, as names, is no part of one (which
+/// `Copy` sees to).
 #[derive(Debug)]
 pub(in crate::fuse) struct LogLimit<K> {
     clock: Clock,
@@ -34,7 +35,8 @@ impl<K: Copy + Eq + Hash> LogLimit<K> {
         }
     }
 
-    /// Whether a line of this kind may be written now; if so, how many were suppressed since the last one.
+    /// Whether a line of this kind may be written now; if so, how many were suppressed since the
+    /// last one.
     pub(in crate::fuse) fn admit(&self, kind: K) -> Option<u64> {
         let now = self.clock.now();
         let mut kinds = self.kinds.lock();

@@ -1,7 +1,7 @@
 //! Failures of open files that the log has told of.
 //!
-//! A write or a length that is refused fails every write behind it, and the close, with the same words: that is one
-//! failure.
+//! A write or a length that is refused fails every write behind it, and the close, with the same
+//! words: that is one failure.
 
 use std::collections::VecDeque;
 

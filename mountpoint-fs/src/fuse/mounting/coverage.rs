@@ -25,15 +25,16 @@ impl Coverage {
         Self(Which::Number(number))
     }
 
-    /// Of the mount that `device` serves, which somebody else made. Where the kernel does not say which it is, every
-    /// FUSE mount counts, because to look at a path in it would wait for this process itself.
+    /// Of the mount that `device` serves, which somebody else made. Where the kernel does not say
+    /// which it is, every FUSE mount counts, because to look at a path in it would wait for this
+    /// process itself.
     pub(in crate::fuse) fn of_device(device: &impl AsFd) -> Self {
         let number = DeviceNumber::of_connection(device);
         Self(number.map_or(Which::SomeFuse, Which::Number))
     }
 
-    /// Whether `path`, which need not exist, leads into the mount, also through symbolic links and other places where the
-    /// mount is shown.
+    /// Whether `path`, which need not exist, leads into the mount, also through symbolic links and
+    /// other places where the mount is shown.
     #[must_use]
     pub fn covers(&self, path: &Path) -> bool {
         let Ok(mounts) = MountInfo::all() else {
@@ -57,7 +58,8 @@ impl Coverage {
     }
 }
 
-/// Whether the way to `path` comes to one of `roots`, which are canonical. Looks at nothing behind them.
+/// Whether the way to `path` comes to one of `roots`, which are canonical. Looks at nothing behind
+/// them.
 fn leads_into(path: &Path, roots: &[PathBuf]) -> bool {
     let Ok(absolute) = std::path::absolute(path) else {
         return false;

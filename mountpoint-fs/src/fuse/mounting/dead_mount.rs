@@ -1,7 +1,9 @@
-//! A mount of this program whose process is gone: every look at it says `Transport endpoint is not connected`.
+//! A mount of this program whose process is gone: every look at it says `Transport endpoint is not
+//! connected`.
 //!
-//! Invariant: what is removed is the very mount that was found dead, and a connection that has ended never comes back. So
-//! a mount that lives is never touched, not even one that somebody makes at the same place meanwhile.
+//! Invariant: what is removed is the very mount that was found dead, and a connection that has
+//! ended never comes back. So a mount that lives is never touched, not even one that somebody makes
+//! at the same place meanwhile.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -34,7 +36,8 @@ pub(in crate::fuse) struct DeadMount {
 }
 
 impl DeadMount {
-    /// What `directory`, as the mount table writes it, shows, if it is one of ours whose process is gone.
+    /// What `directory`, as the mount table writes it, shows, if it is one of ours whose process is
+    /// gone.
     pub(in crate::fuse) fn at(directory: &Path) -> Option<Self> {
         let shown = MountInfo::at(directory).ok().flatten()?;
         if shown.kind != MOUNT_TYPE {

@@ -1,4 +1,5 @@
-//! Mounting without privileges: the set-uid helper `fusermount3` mounts, and passes the device over a socket.
+//! Mounting without privileges: the set-uid helper `fusermount3` mounts, and passes the device over
+//! a socket.
 
 use std::ffi::OsStr;
 use std::io::{self, IoSliceMut, Read};
@@ -35,7 +36,8 @@ pub(in crate::fuse) fn mount(
     socket
         .set_read_timeout(Some(HELPER_TIMEOUT))
         .map_err(system)?;
-    // The helper's standard input is the socket, so that no other child of this process can inherit it.
+    // The helper's standard input is the socket, so that no other child of this process can inherit
+    // it.
     let list = options.list().join(",");
     let args = [
         OsStr::new("-o"),

@@ -1,8 +1,10 @@
-//! A mount that somebody else made: the parent process opened `/dev/fuse`, mounted with it, and passed it on.
+//! A mount that somebody else made: the parent process opened `/dev/fuse`, mounted with it, and
+//! passed it on.
 //!
-//! So the Kubernetes CSI driver mounts: what needs privileges is done by it, and `mount-s3 BUCKET /dev/fd/N` runs
-//! without any. Invariant: the descriptor is known to be a FUSE device before anything is read from it, and no child
-//! of this process inherits it, because a child that held it would keep the connection alive.
+//! So the Kubernetes CSI driver mounts: what needs privileges is done by it, and `mount-s3 BUCKET
+//! /dev/fd/N` runs without any. Invariant: the descriptor is known to be a FUSE device before
+//! anything is read from it, and no child of this process inherits it, because a child that held it
+//! would keep the connection alive.
 
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
@@ -14,8 +16,8 @@ use super::mount_info::{DeviceNumber, MountInfo};
 use super::mount_point::Mount;
 use crate::fuse::visitors::{Guests, Visitors};
 
-/// Takes over descriptor `number`. A mount that the kernel opens to everybody (`allow_other`) is for this process's user
-/// and for `guests`, as if the kernel had been told so.
+/// Takes over descriptor `number`. A mount that the kernel opens to everybody (`allow_other`) is
+/// for this process's user and for `guests`, as if the kernel had been told so.
 ///
 /// # Errors
 /// When it is not open, or no FUSE device.
@@ -43,7 +45,8 @@ pub fn inherit(number: RawFd, guests: Guests) -> Result<Mount, MountError> {
     Ok(Mount::from_device(device, visitors))
 }
 
-/// Whether the kernel itself lets nobody in but the user that it was mounted for; `false` if that cannot be known.
+/// Whether the kernel itself lets nobody in but the user that it was mounted for; `false` if that
+/// cannot be known.
 fn is_closed_by_kernel(device: &OwnedFd) -> bool {
     let number = DeviceNumber::of_connection(device);
     let mounts = MountInfo::all().unwrap_or_default();

@@ -103,8 +103,9 @@ pub enum MountError {
     NotAPassedDevice(i32),
 }
 
-/// How to unmount what is in the way, if that is what somebody may want: another file system is not this program's to
-/// suggest. Looking whether the process behind a FUSE mount is gone would hang if it is merely stuck.
+/// How to unmount what is in the way, if that is what somebody may want: another file system is not
+/// this program's to suggest. Looking whether the process behind a FUSE mount is gone would hang if
+/// it is merely stuck.
 fn unmounting(kind: &str, directory: &Path) -> String {
     if kind == "fuse" || kind.starts_with("fuse.") {
         let shown = directory.display();

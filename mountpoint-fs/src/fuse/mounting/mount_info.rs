@@ -1,6 +1,7 @@
 //! What is mounted where, as `/proc/self/mountinfo` says.
 //!
-//! Asking there never touches the mounted file system, which may be ours and not serve yet, or be dead.
+//! Asking there never touches the mounted file system, which may be ours and not serve yet, or be
+//! dead.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -25,7 +26,8 @@ impl fmt::Display for DeviceNumber {
 }
 
 impl DeviceNumber {
-    /// Of the mount that `device` serves, an open `/dev/fuse`. Before Linux 6.17 the kernel does not tell.
+    /// Of the mount that `device` serves, an open `/dev/fuse`. Before Linux 6.17 the kernel does
+    /// not tell.
     pub(in crate::fuse) fn of_connection(device: &impl AsFd) -> Option<Self> {
         let number = device.as_fd().as_raw_fd();
         let told = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;

@@ -1,8 +1,8 @@
 //! Mounting and unmounting: by system call as root, through `fusermount3` as anybody else.
 //!
-//! Knows nothing of what is served. Invariant: a [`Mount`] that was made here is gone, lazily if need be, when the
-//! value is dropped. It is only ever unmounted if the directory still shows this very mount, and not a later one that
-//! the kernel gave the number of this one.
+//! Knows nothing of what is served. Invariant: a [`Mount`] that was made here is gone, lazily if
+//! need be, when the value is dropped. It is only ever unmounted if the directory still shows this
+//! very mount, and not a later one that the kernel gave the number of this one.
 
 use std::fs;
 use std::io;
@@ -144,7 +144,8 @@ pub fn is_dead_mount(directory: &Path) -> bool {
 /// Dead mounts that may lie on top of each other.
 const DEAD_MOUNTS_MAX: usize = 8;
 
-/// Whether `fusermount3` could not unmount for a process that was killed; [`unmount_watchdog`](super::unmount_watchdog) says why.
+/// Whether `fusermount3` could not unmount for a process that was killed;
+/// [`unmount_watchdog`](super::unmount_watchdog) says why.
 fn needs_watchdog(options: &MountOptions) -> bool {
     let is_shared = options.allow_other || options.allow_root;
     let may_not_look = !is_shared && !geteuid().is_root();
@@ -212,7 +213,8 @@ impl Mount {
         self.place.as_ref().is_some_and(is_this)
     }
 
-    /// Whether the kernel has not ended the connection. While it has not, nothing else gets this mount's number.
+    /// Whether the kernel has not ended the connection. While it has not, nothing else gets this
+    /// mount's number.
     fn is_connected(&self) -> bool {
         let mut device = [PollFd::new(self.device.as_fd(), PollFlags::empty())];
         let polled = poll(&mut device, PollTimeout::ZERO);
@@ -220,8 +222,9 @@ impl Mount {
         polled.is_ok() && !events.contains(PollFlags::POLLERR)
     }
 
-    /// Unmounts: now, which fails with EBUSY while files are open; or lazily, so that the name is gone at once and
-    /// the session ends with the last open file. Succeeds if it is unmounted already.
+    /// Unmounts: now, which fails with EBUSY while files are open; or lazily, so that the name is
+    /// gone at once and the session ends with the last open file. Succeeds if it is unmounted
+    /// already.
     ///
     /// # Errors
     /// `Unsupported` for a mount that somebody else made; otherwise what the system said.
@@ -277,7 +280,8 @@ impl Place {
         }
     }
 
-    /// Whether a connection has ended, of what the directory shows. A mount that was made since answers, or is slow to.
+    /// Whether a connection has ended, of what the directory shows. A mount that was made since
+    /// answers, or is slow to.
     fn shows_what_is_dead(&self) -> bool {
         let (sender, answer) = sync_channel(1);
         let directory = self.directory.clone();
@@ -303,8 +307,8 @@ impl Place {
     }
 }
 
-/// The directory's canonical name, if something can be mounted there. A mount of this program whose process is gone is no
-/// obstacle.
+/// The directory's canonical name, if something can be mounted there. A mount of this program whose
+/// process is gone is no obstacle.
 ///
 /// # Errors
 /// With what is wrong with it.
@@ -316,12 +320,14 @@ pub fn check_mount_point(directory: &Path) -> Result<PathBuf, MountError> {
             error,
         },
     };
-    // Without a slash at its end: looking at "automounted/" would make systemd mount it, and wait for us.
+    // Without a slash at its end: looking at "automounted/" would make systemd mount it, and wait
+    // for us.
     let absolute: PathBuf = std::path::absolute(directory)
         .map_err(unusable)?
         .components()
         .collect();
-    // Before the directory is touched: if a dead or stuck mount is there, touching it fails or waits for ever.
+    // Before the directory is touched: if a dead or stuck mount is there, touching it fails or
+    // waits for ever.
     if is_dead_mount(&absolute) {
         return Ok(absolute);
     }

@@ -1,6 +1,7 @@
 //! The kernel's read-ahead for files read through the page cache.
 //!
-//! INIT can only lower it, from a default of 128 KiB. Raising it takes a write to sysfs, which root may do.
+//! INIT can only lower it, from a default of 128 KiB. Raising it takes a write to sysfs, which root
+//! may do.
 
 use std::fs;
 
@@ -8,7 +9,8 @@ use super::mount_info::DeviceNumber;
 use crate::config::limits::READAHEAD_DEFAULT;
 use crate::fuse::init::READAHEAD_MAX;
 
-/// Raises the read-ahead of the mount with this device number, if this process may. Returns what it is now, in bytes.
+/// Raises the read-ahead of the mount with this device number, if this process may. Returns what it
+/// is now, in bytes.
 pub(in crate::fuse) fn raise(number: DeviceNumber) -> u32 {
     let path = format!("/sys/class/bdi/{number}/read_ahead_kb");
     let kib = READAHEAD_MAX >> 10;

@@ -1,10 +1,11 @@
 //! Unmounting when this process is killed, where `fusermount3` cannot be left to do it.
 //!
-//! Its own `auto_unmount` opens the mount point as root first, to see whether it is dead, and root may not do that to
-//! an ordinary user's mount that is shared with nobody. And where requests travel over io_uring, the kernel ends the
-//! connection of a killed process a moment after the process: who looks in between gets ECONNABORTED, which
-//! `fusermount3` takes for a sign of life. So a shell of the user's own waits instead. Invariant: it unmounts when,
-//! and only when, this process ends without having said goodbye.
+//! Its own `auto_unmount` opens the mount point as root first, to see whether it is dead, and root
+//! may not do that to an ordinary user's mount that is shared with nobody. And where requests
+//! travel over io_uring, the kernel ends the connection of a killed process a moment after the
+//! process: who looks in between gets ECONNABORTED, which `fusermount3` takes for a sign of life.
+//! So a shell of the user's own waits instead. Invariant: it unmounts when, and only when, this
+//! process ends without having said goodbye.
 
 use std::io::{self, PipeWriter, Write as _};
 use std::os::unix::process::CommandExt as _;

@@ -1,8 +1,8 @@
 //! The processes that open and close a file that is written, as `/proc` shows them.
 //!
-//! Runs on a session thread: it reads what the kernel has at hand, takes no lock that a process holds while it waits, and
-//! nothing leads back into the mount. What cannot be seen, as processes in another PID namespace or of another user, is
-//! said to be unknown.
+//! Runs on a session thread: it reads what the kernel has at hand, takes no lock that a process
+//! holds while it waits, and nothing leads back into the mount. What cannot be seen, as processes
+//! in another PID namespace or of another user, is said to be unknown.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +12,8 @@ use crate::config::limits::DESCRIPTORS_SEEN_MAX;
 use crate::handle::{Closer, Closing, Opener, Others};
 use crate::operation::InodeNo;
 
-/// The thread that closes a descriptor, by its number in our PID namespace; 0 if it is out of sight.
+/// The thread that closes a descriptor, by its number in our PID namespace; 0 if it is out of
+/// sight.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::fuse) struct ClosingThread(pub(in crate::fuse) u32);
 
@@ -36,8 +37,9 @@ impl Closing for ClosingThread {
         }
     }
 
-    /// The descriptor that is closed is not among them any more. One of another mount's file with the same number and
-    /// name is taken for one of this file: the file is then stored when its last descriptor is closed.
+    /// The descriptor that is closed is not among them any more. One of another mount's file with
+    /// the same number and name is taken for one of this file: the file is then stored when its
+    /// last descriptor is closed.
     fn others(&self, ino: InodeNo, name: &str) -> Others {
         if self.0 == 0 {
             return Others::Unknown;

@@ -1,4 +1,5 @@
-//! What a signal means to the program that waits for an answer: whether it ends, is asked to end, or goes on after.
+//! What a signal means to the program that waits for an answer: whether it ends, is asked to end,
+//! or goes on after.
 //!
 //! The kernel tells only that there is a signal. Reads `/proc`, as who closes a file does.
 
@@ -13,7 +14,8 @@ pub(in crate::fuse) enum Effect {
     Ask,
     /// It goes on: timers, profilers, children that end.
     None,
-    /// The thread is out of sight: it has ended, or is in a PID namespace that is not ours (its number is 0 then).
+    /// The thread is out of sight: it has ended, or is in a PID namespace that is not ours (its
+    /// number is 0 then).
     Unknown,
 }
 
@@ -52,8 +54,8 @@ impl Signals {
     }
 
     fn effect(self) -> Effect {
-        // What is pending although nobody handles it ends the process, or stops it, which can wait until it was answered. A
-        // fatal signal is one of `SIGKILL` to each thread.
+        // What is pending although nobody handles it ends the process, or stops it, which can wait
+        // until it was answered. A fatal signal is one of `SIGKILL` to each thread.
         let stops = mask_of(&[libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU]);
         let asks = mask_of(&[libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP]);
         let heard = self.pending & !self.unheard;

@@ -1,20 +1,23 @@
 //! What the system call is about that a request comes from, as `/proc` shows it.
 //!
-//! A LOOKUP does not say what for: to look at the name or to make a file of it. The thread that asks waits for the answer
-//! inside its system call, and the kernel shows the number and the arguments of that. Every directory on the way to the
-//! file is looked up in the same call. To root the kernel shows which of its functions the thread is in, which tells the one
-//! from the others. Other users' mounts take the path for that: it is read out of the memory of the process, which the same
-//! permission allows as the arguments.
+//! A LOOKUP does not say what for: to look at the name or to make a file of it. The thread that
+//! asks waits for the answer inside its system call, and the kernel shows the number and the
+//! arguments of that. Every directory on the way to the file is looked up in the same call. To root
+//! the kernel shows which of its functions the thread is in, which tells the one from the others.
+//! Other users' mounts take the path for that: it is read out of the memory of the process, which
+//! the same permission allows as the arguments.
 //!
-//! Runs on a session thread, as [`close`](super::close) does, but for the reading of memory: that may wait for another file
-//! system, for this one or for a debugger, and has a thread of its own. What cannot be seen, as threads of another PID
-//! namespace or of another user, or calls that a ring makes, is said to make nothing. So is a call of a program for another
-//! architecture, which has other numbers: none of them means one here that makes files and looks up names there.
+//! Runs on a session thread, as [`close`](super::close) does, but for the reading of memory: that
+//! may wait for another file system, for this one or for a debugger, and has a thread of its own.
+//! What cannot be seen, as threads of another PID namespace or of another user, or calls that a
+//! ring makes, is said to make nothing. So is a call of a program for another architecture, which
+//! has other numbers: none of them means one here that makes files and looks up names there.
 //!
-//! A WRITE does not say either whether its thread waits for it, and so has sent no other: the call shows that, too.
+//! A WRITE does not say either whether its thread waits for it, and so has sent no other: the call
+//! shows that, too.
 //!
-//! What the path does not show is the target of a symbolic link: a directory in it that has the name of the file is taken
-//! for the file.
+//! What the path does not show is the target of a symbolic link: a directory in it that has the
+//! name of the file is taken for the file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -33,8 +36,8 @@ use crate::operation::Purpose;
 pub(in crate::fuse) struct LookingThread(pub(in crate::fuse) u32);
 
 impl Purpose for LookingThread {
-    /// Whether the call opens a file that it makes if it is not there, other than to write behind what others have written, and
-    /// `name` is that of the file.
+    /// Whether the call opens a file that it makes if it is not there, other than to write behind
+    /// what others have written, and `name` is that of the file.
     fn is_to_make_file<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let Some(opening) = self.opening() else {
@@ -64,7 +67,8 @@ impl LookingThread {
 pub(in crate::fuse) struct WritingThread(pub(in crate::fuse) u32);
 
 impl WritingThread {
-    /// Whether it may have sent other WRITEs and not wait for them: it is not seen to be in a call that writes and waits.
+    /// Whether it may have sent other WRITEs and not wait for them: it is not seen to be in a call
+    /// that writes and waits.
     pub(in crate::fuse) fn goes_on(self) -> bool {
         call_of(self.0).is_none_or(|call| !waits_for_its_write(&call))
     }
@@ -75,7 +79,8 @@ fn waits_for_its_write(text: &str) -> bool {
     let mut words = text.split_ascii_whitespace();
     let number = words.next().and_then(|number| number.parse().ok());
     let is_write = number.is_some_and(|number| WAITING_WRITES.contains(&number));
-    // A worker of a ring shows what its program called last, and has neither stack nor place to return to.
+    // A worker of a ring shows what its program called last, and has neither stack nor place to
+    // return to.
     let values: Vec<_> = words.collect();
     let is_whole = values.len() == 8 && values[6..].iter().all(|value| *value != "0x0");
     is_write && is_whole
@@ -113,8 +118,8 @@ fn shown(thread: u32, what: &str) -> Option<String> {
     fs::read_to_string(format!("/proc/{thread}/{what}")).ok()
 }
 
-/// Whether a thread whose functions in the kernel are `stack` has come to the last name of a path, which FUSE looks up and
-/// makes in one. The names before are looked up by others.
+/// Whether a thread whose functions in the kernel are `stack` has come to the last name of a path,
+/// which FUSE looks up and makes in one. The names before are looked up by others.
 fn is_at_the_end(stack: &str) -> bool {
     let mut functions = stack.lines().filter_map(|line| line.split_once("] "));
     functions.any(|(_, function)| function.starts_with("fuse_atomic_open+"))
@@ -137,7 +142,8 @@ struct Opening {
 }
 
 impl Opening {
-    /// The call that the kernel shows as `text`: its number, six arguments, the stack pointer and where it returns to.
+    /// The call that the kernel shows as `text`: its number, six arguments, the stack pointer and
+    /// where it returns to.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_ascii_whitespace();
         let place = place_of_path(words.next()?.parse().ok()?)?;
@@ -170,8 +176,8 @@ fn place_of_path(number: libc::c_long) -> Option<usize> {
     }
 }
 
-/// The text at `place` in the memory of `thread`, read by a thread of its own. `None` if it cannot be read, or if so many others
-/// are being read: somebody has all of them wait.
+/// The text at `place` in the memory of `thread`, read by a thread of its own. `None` if it cannot
+/// be read, or if so many others are being read: somebody has all of them wait.
 async fn read_apart(thread: u32, place: u64) -> Option<Vec<u8>> {
     static READERS: AtomicUsize = AtomicUsize::new(0);
     let more = |readers| (readers < SYSTEM_CALL_READERS_MAX).then_some(readers + 1);
@@ -317,7 +323,8 @@ mod tests {
         }
     }
 
-    /// A thread that waits in `open` is seen to, whatever it opens. The other end of a pipe is what it waits for.
+    /// A thread that waits in `open` is seen to, whatever it opens. The other end of a pipe is what
+    /// it waits for.
     #[test]
     fn a_thread_that_waits_in_open_is_seen() {
         fn makes(thread: u32, name: &str) -> bool {

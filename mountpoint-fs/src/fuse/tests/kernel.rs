@@ -74,7 +74,8 @@ impl Kernel {
         let mut buffer = vec![0; (1 << 20) + 4096];
         let len = loop {
             match recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
-                // A signal to this process. It ends calls with a timeout, whatever its handler says.
+                // A signal to this process. It ends calls with a timeout, whatever its handler
+                // says.
                 Err(Errno::EINTR) => {}
                 received => break received.expect("a reply comes"),
             }

@@ -127,7 +127,8 @@ impl Mounted {
     }
 }
 
-/// Unmounts. A process that another test is just starting has this one's files open, until it runs its program.
+/// Unmounts. A process that another test is just starting has this one's files open, until it runs
+/// its program.
 #[track_caller]
 fn unmount(mount: &Mount) {
     wait_until("the end of its use", || match mount.unmount(false) {
@@ -187,7 +188,8 @@ fn what_is_mounted_at_the_directory_afterwards_stays() {
     }
 }
 
-/// The kernel's list of connections, as `/sys/fs/fuse/connections` shows it where systemd mounted it.
+/// The kernel's list of connections, as `/sys/fs/fuse/connections` shows it where systemd mounted
+/// it.
 struct Connections(TempDir);
 
 impl Connections {
@@ -394,7 +396,8 @@ fn changes_are_refused() {
     }
 }
 
-/// A reader that waits for bytes that never come can be killed, with a signal that it might have handled.
+/// A reader that waits for bytes that never come can be killed, with a signal that it might have
+/// handled.
 #[test]
 fn a_signal_reaches_a_reader_that_waits() {
     let mounted = Mounted::with(Time::ManualGets, &mount_options(), false);

@@ -321,7 +321,8 @@ fn a_panic_is_answered_and_survived() {
     harness.check(6, 0);
 }
 
-/// Wakes and interrupts from two threads race with the first poll: one reply for each request, of either kind.
+/// Wakes and interrupts from two threads race with the first poll: one reply for each request, of
+/// either kind.
 #[test]
 fn races_answer_exactly_once() {
     const ROUNDS: u64 = 5000;

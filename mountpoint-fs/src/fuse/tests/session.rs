@@ -296,7 +296,8 @@ fn a_signal_ends_a_waiting_read() {
     served.end();
 }
 
-/// Reads whose bytes arrive while they are interrupted, from many threads: one answer each, right or EINTR.
+/// Reads whose bytes arrive while they are interrupted, from many threads: one answer each, right
+/// or EINTR.
 #[test]
 fn reads_and_signals_race() {
     const READS: u64 = 400;
@@ -387,7 +388,8 @@ fn check_visitors(visitors: Visitors, users: [(u32, i32); 3]) {
     served.end();
 }
 
-/// The kernel offers io_uring and takes no entries; a socket does not. What comes over the device is served.
+/// The kernel offers io_uring and takes no entries; a socket does not. What comes over the device
+/// is served.
 #[test]
 fn without_rings_the_device_serves() {
     for transport in [Transport::Auto, Transport::IoUring] {

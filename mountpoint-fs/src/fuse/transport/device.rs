@@ -1,8 +1,7 @@
 //! A descriptor of `/dev/fuse`: requests are read from it, replies written to it.
 //!
-//! Invariant: a reply goes to the descriptor that the request was read from, because each has its own queue of
-//! requests that wait.
-//! Threads: `receive` on one session thread; replies on any.
+//! Invariant: a reply goes to the descriptor that the request was read from, because each has its
+//! own queue of requests that wait. Threads: `receive` on one session thread; replies on any.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -22,7 +21,8 @@ pub(in crate::fuse) struct Channel {
 }
 
 impl Channel {
-    /// Takes over a descriptor, and makes it a blocking one: whoever opened it may have had other plans.
+    /// Takes over a descriptor, and makes it a blocking one: whoever opened it may have had other
+    /// plans.
     pub(in crate::fuse) fn new(device: OwnedFd) -> io::Result<Self> {
         let flags = OFlag::from_bits_retain(fcntl(&device, FcntlArg::F_GETFL)?);
         if flags.contains(OFlag::O_NONBLOCK) {
@@ -103,7 +103,8 @@ impl Channel {
             slices.extend(bodies.map(IoSlice::new));
             self.write(&slices, OUT_HEADER_LEN + len)
         } else {
-            // A copy of file data: one system call cannot name so many slices, and a reply is one system call.
+            // A copy of file data: one system call cannot name so many slices, and a reply is one
+            // system call.
             let mut body = Vec::with_capacity(len);
             bodies.for_each(|slice| body.extend_from_slice(slice));
             self.write(

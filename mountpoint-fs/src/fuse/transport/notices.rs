@@ -1,10 +1,12 @@
 //! What the kernel is told without being asked: names that it should forget.
 //!
-//! A name whose object was found to be replaced, so that the next look asks for it; and names of files that nobody uses,
-//! when there are more inodes than the mount wants to keep. Each is a message of its own to the device.
+//! A name whose object was found to be replaced, so that the next look asks for it; and names of
+//! files that nobody uses, when there are more inodes than the mount wants to keep. Each is a
+//! message of its own to the device.
 //!
-//! Invariant: sent by a thread of their own. The kernel takes the directory's lock for each, which somebody may hold who
-//! waits for an answer of ours: a session thread, or one that delivers bytes, would wait for itself.
+//! Invariant: sent by a thread of their own. The kernel takes the directory's lock for each, which
+//! somebody may hold who waits for an answer of ours: a session thread, or one that delivers bytes,
+//! would wait for itself.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

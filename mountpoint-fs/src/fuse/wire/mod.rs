@@ -1,7 +1,7 @@
 //! FUSE messages as bytes: requests parsed, replies encoded, for protocol 7.26 to 7.45.
 //!
-//! Pure: no descriptor, no file system, no errno. Integers are in the machine's byte order, as the kernel
-//! sends them. A message that cannot be understood is a value, never a panic.
+//! Pure: no descriptor, no file system, no errno. Integers are in the machine's byte order, as the
+//! kernel sends them. A message that cannot be understood is a value, never a panic.
 
 mod abi;
 mod directory;

@@ -3,7 +3,8 @@
 use super::reply::OUT_HEADER_LEN;
 use crate::operation::InodeNo;
 
-/// `FUSE_NOTIFY_INVAL_ENTRY`: the kernel forgets what `name` in `directory` is, and looks it up when it is needed.
+/// `FUSE_NOTIFY_INVAL_ENTRY`: the kernel forgets what `name` in `directory` is, and looks it up
+/// when it is needed.
 pub(in crate::fuse) fn forget_name(directory: InodeNo, name: &str) -> Vec<u8> {
     let len = OUT_HEADER_LEN + 16 + name.len() + 1;
     let mut message = Vec::with_capacity(len);

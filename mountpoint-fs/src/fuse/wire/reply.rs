@@ -15,7 +15,8 @@ const ENTRY_OUT_LEN: usize = 128;
 pub(in crate::fuse) struct ReplyHeader;
 
 impl ReplyHeader {
-    /// The header of a reply with `body_len` bytes behind it; `errno` is positive, or 0 for success.
+    /// The header of a reply with `body_len` bytes behind it; `errno` is positive, or 0 for
+    /// success.
     pub(in crate::fuse) fn encode(
         unique: u64,
         errno: i32,
@@ -90,7 +91,8 @@ impl Fixed {
             .attr(&entry.attributes)
     }
 
-    /// A `fuse_entry_out` without an inode: nothing has the name, and the kernel need not ask again for so long.
+    /// A `fuse_entry_out` without an inode: nothing has the name, and the kernel need not ask again
+    /// for so long.
     pub(in crate::fuse) fn absence(ttl: Duration) -> Self {
         let ttl = Ttl::from(ttl);
         let head = Self::new().u64(0).u64(0).u64(ttl.seconds).u64(0);
@@ -230,8 +232,9 @@ impl Fixed {
 
     /// Unit of `st_blocks`.
     const STAT_BLOCK_SIZE: u64 = 512;
-    /// `st_blksize`: the buffer of Python's files and of C's streams. With 4096, Python sends 32 times as many reads; what
-    /// is larger, a program that goes from place to place would mostly read in vain.
+    /// `st_blksize`: the buffer of Python's files and of C's streams. With 4096, Python sends 32
+    /// times as many reads; what is larger, a program that goes from place to place would mostly
+    /// read in vain.
     const IO_SIZE: u32 = 128 << 10;
 }
 
@@ -275,7 +278,8 @@ impl From<Duration> for Ttl {
     }
 }
 
-/// A point in time as the kernel wants it: seconds of two's complement, nanoseconds that count forward.
+/// A point in time as the kernel wants it: seconds of two's complement, nanoseconds that count
+/// forward.
 struct Timestamp {
     seconds: u64,
     nanos: u32,

@@ -18,7 +18,8 @@ pub(in crate::fuse) struct Header {
     pub(in crate::fuse) node: u64,
     /// Who asks. 0 where the kernel asks for itself.
     pub(in crate::fuse) uid: u32,
-    /// The thread that asks, as this process numbers it. 0 if it cannot, and where the kernel asks for itself.
+    /// The thread that asks, as this process numbers it. 0 if it cannot, and where the kernel asks
+    /// for itself.
     pub(in crate::fuse) pid: u32,
 }
 

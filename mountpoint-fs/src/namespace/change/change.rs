@@ -1,7 +1,8 @@
 //! Changes made through this mount, told to the names.
 //!
-//! A [`NameChange`] is made before the request that changes a name. Whatever becomes of the request, even if nobody
-//! waits for its answer, nothing that S3 was asked for before is believed of that name afterwards.
+//! A [`NameChange`] is made before the request that changes a name. Whatever becomes of the
+//! request, even if nobody waits for its answer, nothing that S3 was asked for before is believed
+//! of that name afterwards.
 
 use std::ffi::OsStr;
 use std::pin::pin;
@@ -37,25 +38,28 @@ pub struct NameChange<'a> {
     namespace: &'a Namespace,
     place: Place,
     known: Option<(InodeNo, Found)>,
-    /// Ends after the names were told of the change, or later if it is taken; a rename has its own, of both names.
+    /// Ends after the names were told of the change, or later if it is taken; a rename has its own,
+    /// of both names.
     motion: Option<KeyLockGuard<'a>>,
     is_open: bool,
 }
 
 impl Namespace {
-    /// The name `name` in `directory`, to be changed in its place. A rename of it, or of a directory above, waits until the
-    /// change is over. [`FsError::Busy`] if it is being taken away.
+    /// The name `name` in `directory`, to be changed in its place. A rename of it, or of a
+    /// directory above, waits until the change is over. [`FsError::Busy`] if it is being taken
+    /// away.
     pub fn change(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
         self.begin_change((directory, name), Moving::Change, self.key_locks.hold())
     }
 
-    /// The name `name` in `directory`, to be removed. A rename of it, or of a directory above, waits until that is over.
-    /// [`FsError::Busy`] if a rename is in the way.
+    /// The name `name` in `directory`, to be removed. A rename of it, or of a directory above,
+    /// waits until that is over. [`FsError::Busy`] if a rename is in the way.
     pub fn removal(&self, directory: InodeNo, name: &OsStr) -> Result<NameChange<'_>, FsError> {
         self.begin_change((directory, name), Moving::Removal, self.key_locks.hold())
     }
 
-    /// The name that `ino` has, to be changed in its place. [`FsError::Stale`] if it has none any more.
+    /// The name that `ino` has, to be changed in its place. [`FsError::Stale`] if it has none any
+    /// more.
     pub fn change_inode(&self, ino: InodeNo) -> Result<NameChange<'_>, FsError> {
         let at_rest = self.key_locks.hold();
         let view = self.table.view(ino)?;
@@ -81,9 +85,9 @@ impl Namespace {
         self.change_at(place, Some(motion))
     }
 
-    /// Two names that a rename is about to take away. It waits for what is being changed or removed below them, unless it is
-    /// asked to `stop`; [`FsError::Busy`] if another rename is in the way, or if there was something at every moment for so
-    /// long.
+    /// Two names that a rename is about to take away. It waits for what is being changed or removed
+    /// below them, unless it is asked to `stop`; [`FsError::Busy`] if another rename is in the way,
+    /// or if there was something at every moment for so long.
     pub async fn taken_by_rename(
         &self,
         from: (InodeNo, &OsStr),
@@ -167,7 +171,8 @@ impl Namespace {
         self.table.set_posix(ino, Some(posix));
     }
 
-    /// Which key `ino` is about, for the log; that of `name` in it, if there is one. `None` if it is not known any more.
+    /// Which key `ino` is about, for the log; that of `name` in it, if there is one. `None` if it
+    /// is not known any more.
     #[must_use]
     pub fn key_text(&self, ino: InodeNo, name: Option<&OsStr>) -> Option<String> {
         let mut key = if ino == InodeNo::ROOT {
@@ -232,8 +237,8 @@ impl<'a> NameChange<'a> {
         }
     }
 
-    /// Whether nothing is known to be in a directory of this name that no key need say is there: a directory that is kept,
-    /// or a change in progress below it.
+    /// Whether nothing is known to be in a directory of this name that no key need say is there: a
+    /// directory that is kept, or a change in progress below it.
     #[must_use]
     pub fn seems_empty(&self) -> bool {
         let is_still = self
@@ -244,8 +249,9 @@ impl<'a> NameChange<'a> {
         is_still && !self.has_kept_children()
     }
 
-    /// `key` is in the directory of this name, which was to be removed. Tells the log if who removes a whole tree cannot have
-    /// seen it: it was hidden by a directory of its name, which this mount has removed.
+    /// `key` is in the directory of this name, which was to be removed. Tells the log if who
+    /// removes a whole tree cannot have seen it: it was hidden by a directory of its name, which
+    /// this mount has removed.
     pub fn tell_of_unseen(&self, key: &str) {
         let namespace = self.namespace;
         let Ok(prefix) = self.prefix() else {
@@ -301,7 +307,8 @@ impl<'a> NameChange<'a> {
         Ok(namespace.entry(ino, &Found::Directory, namespace.config.ttl))
     }
 
-    /// The name is a file now, which one request has stored as `version`, and which says of itself what it is.
+    /// The name is a file now, which one request has stored as `version`, and which says of itself
+    /// what it is.
     pub fn made_file(
         mut self,
         version: Version,
@@ -340,8 +347,8 @@ impl<'a> NameChange<'a> {
             .rename(ino, to.place.directory, &to.place.name, version)
     }
 
-    /// A file that had the name has the name `to` now, in a version that somebody else had written: what is known of it, and
-    /// the pages that the kernel has, are of another one.
+    /// A file that had the name has the name `to` now, in a version that somebody else had written:
+    /// what is known of it, and the pages that the kernel has, are of another one.
     pub fn moved_unseen(mut self, mut to: NameChange<'_>) {
         self.settle();
         to.settle();
@@ -352,8 +359,9 @@ impl<'a> NameChange<'a> {
         }
     }
 
-    /// The file has another version now: its bytes are the same as far as both have any. A rename waits for what this gives
-    /// back: who tells its caller what the file is now asks S3, under the name that it has.
+    /// The file has another version now: its bytes are the same as far as both have any. A rename
+    /// waits for what this gives back: who tells its caller what the file is now asks S3, under the
+    /// name that it has.
     pub fn replaced_in_place(
         mut self,
         version: Version,
@@ -364,8 +372,9 @@ impl<'a> NameChange<'a> {
         Ok(self.motion.take())
     }
 
-    /// The name is another object's now, or the object that marks the directory says something else: whoever asks about it
-    /// asks S3. A rename waits for what this gives back, as behind [`Self::replaced_in_place`].
+    /// The name is another object's now, or the object that marks the directory says something
+    /// else: whoever asks about it asks S3. A rename waits for what this gives back, as behind
+    /// [`Self::replaced_in_place`].
     #[must_use]
     pub fn changed(mut self) -> Option<KeyLockGuard<'a>> {
         self.settle();
@@ -375,7 +384,8 @@ impl<'a> NameChange<'a> {
         self.motion.take()
     }
 
-    /// When the server says that a new version was written is not known yet: the next who asks is told.
+    /// When the server says that a new version was written is not known yet: the next who asks is
+    /// told.
     fn unseen(&self) -> Observed {
         let now = self.namespace.clock.now().into();
         Observed {
@@ -414,7 +424,8 @@ impl Drop for NameChange<'_> {
     fn drop(&mut self) {
         if self.is_open {
             self.settle();
-            // A rename of a directory that stopped halfway has moved some of what is below both names.
+            // A rename of a directory that stopped halfway has moved some of what is below both
+            // names.
             if !matches!(self.known, Some((_, Found::File(_)))) {
                 self.settle_below();
             }

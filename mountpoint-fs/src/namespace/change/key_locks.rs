@@ -1,14 +1,16 @@
 //! Names that are being changed, until the bucket has done it.
 //!
-//! A rename is many requests where it is a copy. What would be written, made, changed or removed meanwhile under the old
-//! name, or below it, would come back there, or under the new one, or be lost, after its application was told that all was
-//! well. So it is not begun: whoever wants to is refused and may try again. A rename itself waits for changes and removals,
-//! which are few requests each.
+//! A rename is many requests where it is a copy. What would be written, made, changed or removed
+//! meanwhile under the old name, or below it, would come back there, or under the new one, or be
+//! lost, after its application was told that all was well. So it is not begun: whoever wants to is
+//! refused and may try again. A rename itself waits for changes and removals, which are few
+//! requests each.
 //!
-//! Knows keys only. The lock is taken before T. Who begins something holds it from the moment when the table says which key
-//! a name has until that is in motion, or the table says that the file is written: a rename tells the table before it comes
-//! to rest, and looks at it after it has said what it takes. So it sees what has begun, or what begins is refused, and
-//! nothing begins under a key that is a name's no more.
+//! Knows keys only. The lock is taken before T. Who begins something holds it from the moment when
+//! the table says which key a name has until that is in motion, or the table says that the file is
+//! written: a rename tells the table before it comes to rest, and looks at it after it has said
+//! what it takes. So it sees what has begun, or what begins is refused, and nothing begins under a
+//! key that is a name's no more.
 
 use mountpoint_client::types::Key;
 use parking_lot::MutexGuard;
@@ -40,7 +42,8 @@ struct KeyLock {
 /// Why a name is in motion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::namespace) enum Moving {
-    /// It is made, or what has it is changed in its place, or is a directory that is removed if it is empty.
+    /// It is made, or what has it is changed in its place, or is a directory that is removed if it
+    /// is empty.
     Change,
     /// A removal takes it away.
     Removal,
@@ -71,7 +74,8 @@ impl KeyLocks {
         }
     }
 
-    /// Returns when something has come to rest since this was called, or whoever waits was reminded.
+    /// Returns when something has come to rest since this was called, or whoever waits was
+    /// reminded.
     pub(in crate::namespace) fn ended(&self) -> impl Future<Output = ()> + Send + '_ {
         self.ended.notified()
     }

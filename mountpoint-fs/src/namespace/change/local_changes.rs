@@ -1,13 +1,15 @@
-//! Keys that this mount has changed, and when: an answer that S3 was asked for before that is not believed.
+//! Keys that this mount has changed, and when: an answer that S3 was asked for before that is not
+//! believed.
 //!
-//! A look-up or a page of a listing may be in flight while a file is removed, made or renamed. What it says was true
-//! when it was asked for and is not any more.
+//! A look-up or a page of a listing may be in flight while a file is removed, made or renamed. What
+//! it says was true when it was asked for and is not any more.
 //!
-//! By key, as pages of listings are: a page may be younger than the inode of its directory, which the kernel forgets and
-//! looks up again under another number. A directory that was renamed is a change of all keys below it.
+//! By key, as pages of listings are: a page may be younger than the inode of its directory, which
+//! the kernel forgets and looks up again under another number. A directory that was renamed is a
+//! change of all keys below it.
 //!
-//! Knows nothing of inodes. Bounded by age and by [`CHANGED_NAMES_MAX`]: where a change is dropped, everything that was
-//! asked for before it is not believed, whatever name it is about.
+//! Knows nothing of inodes. Bounded by age and by [`CHANGED_NAMES_MAX`]: where a change is dropped,
+//! everything that was asked for before it is not believed, whatever name it is about.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,7 +23,8 @@ use crate::sync::Mutex;
 /// The changes. The lock guards them alone and no other is taken under it.
 #[derive(Debug)]
 pub(in crate::namespace) struct LocalChanges {
-    /// The latest change, on the mount's clock in nanoseconds: most answers are newer and need no lock.
+    /// The latest change, on the mount's clock in nanoseconds: most answers are newer and need no
+    /// lock.
     latest: AtomicU64,
     age_max: Duration,
     changes: Mutex<Table>,
@@ -47,7 +50,8 @@ impl LocalChanges {
         }
     }
 
-    /// `key` was changed, at `now` at the latest; with a slash at its end, all keys that begin with it.
+    /// `key` was changed, at `now` at the latest; with a slash at its end, all keys that begin with
+    /// it.
     pub(in crate::namespace) fn record(&self, key: &str, now: Duration) {
         let mut table = self.changes.lock();
         while let Some((at, _)) = table.in_order.front() {
@@ -74,7 +78,8 @@ impl LocalChanges {
         nanos(asked) < self.latest.load(Ordering::Acquire)
     }
 
-    /// Whether what S3 said of `name` in the directory `prefix`, when it was asked at `asked`, may have been changed since.
+    /// Whether what S3 said of `name` in the directory `prefix`, when it was asked at `asked`, may
+    /// have been changed since.
     pub(in crate::namespace) fn invalidates(
         &self,
         prefix: &str,
@@ -93,7 +98,8 @@ impl LocalChanges {
         table.is_since(&key, asked) || above.any(|above| table.is_since(above, asked))
     }
 
-    /// Whether this very name is known to have been changed since `asked`, whatever became of the directories above it.
+    /// Whether this very name is known to have been changed since `asked`, whatever became of the
+    /// directories above it.
     pub(in crate::namespace) fn is_changed(
         &self,
         prefix: &str,

@@ -1,8 +1,9 @@
 //! Files that are being written: names that mean something before S3 has it.
 //!
-//! From `create` or `begin_writing` until it is stored, an inode is what its writer says ([`Progress`]), whatever S3
-//! says of its name: answers about it change nothing. Then it is the version that was stored. Readers and a writer
-//! exclude each other, so the kernel's pages of an inode are never of two versions; who follows a writer has no pages.
+//! From `create` or `begin_writing` until it is stored, an inode is what its writer says
+//! ([`Progress`]), whatever S3 says of its name: answers about it change nothing. Then it is the
+//! version that was stored. Readers and a writer exclude each other, so the kernel's pages of an
+//! inode are never of two versions; who follows a writer has no pages.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::namespace::version::{Found, Version};
 use crate::operation::{Entry, FsError, InodeNo, Progress};
 
 impl Namespace {
-    /// Makes `name` in `parent` a file that is being written, opened by its writer; its lookup count is one.
+    /// Makes `name` in `parent` a file that is being written, opened by its writer; its lookup
+    /// count is one.
     pub fn create(
         &self,
         parent: InodeNo,
@@ -47,10 +49,11 @@ impl Namespace {
         })
     }
 
-    /// The file `ino` is written from now on, opened by its writer. Returns its key and the version it had.
+    /// The file `ino` is written from now on, opened by its writer. Returns its key and the version
+    /// it had.
     ///
-    /// [`FsError::NotPermitted`] if somebody reads or writes it, [`FsError::Stale`] if its name means something else,
-    /// [`FsError::Busy`] if that is being taken away.
+    /// [`FsError::NotPermitted`] if somebody reads or writes it, [`FsError::Stale`] if its name
+    /// means something else, [`FsError::Busy`] if that is being taken away.
     pub fn begin_writing(
         &self,
         ino: InodeNo,
@@ -72,8 +75,9 @@ impl Namespace {
         Ok((key, version))
     }
 
-    /// The file `ino`, which was stored, is written again by a writer that has it open. Who follows it does not hinder the
-    /// writer, nor who reads it when it is empty: the kernel has no page of it.
+    /// The file `ino`, which was stored, is written again by a writer that has it open. Who follows
+    /// it does not hinder the writer, nor who reads it when it is empty: the kernel has no page of
+    /// it.
     ///
     /// [`FsError::Stale`] if the file is not `key` any more: this mount renamed, removed or
     /// replaced it, or it gave way to another host's. Its writer would store it under a name that
@@ -96,8 +100,8 @@ impl Namespace {
         self.table.begin_writing(ino, progress, Readers::Followers)
     }
 
-    /// A write of the file `ino`, which is only read, was refused. If it came from a mapping, the kernel keeps the page as it
-    /// was written: whoever opens the file next is to see the object.
+    /// A write of the file `ino`, which is only read, was refused. If it came from a mapping, the
+    /// kernel keeps the page as it was written: whoever opens the file next is to see the object.
     pub fn write_refused(&self, ino: InodeNo) {
         self.table.drop_pages(ino);
     }
@@ -132,7 +136,8 @@ impl Namespace {
             .grown(ino, progress, &written(progress, size, etag), observed);
     }
 
-    /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says, and the kernel is told.
+    /// What the writer with `progress` wrote to `ino` is lost: its name means again what S3 says,
+    /// and the kernel is told.
     pub fn writing_failed(&self, ino: InodeNo, progress: &Arc<Progress>) {
         if self.table.ends(ino, progress) {
             self.is_replaced(ino);
@@ -158,11 +163,11 @@ impl Namespace {
         self.table.close_writer(ino);
     }
 
-    /// A handle was opened that follows what the writer of `ino` with `progress` stores. `false`, and then it was not, if
-    /// the file is not open for writing any more.
+    /// A handle was opened that follows what the writer of `ino` with `progress` stores. `false`,
+    /// and then it was not, if the file is not open for writing any more.
     ///
-    /// [`FsError::NotPermitted`] if another writer replaces the file, [`FsError::Stale`] if one has: what was opened is no
-    /// beginning of what that stores.
+    /// [`FsError::NotPermitted`] if another writer replaces the file, [`FsError::Stale`] if one
+    /// has: what was opened is no beginning of what that stores.
     pub fn opened_following(
         &self,
         ino: InodeNo,
@@ -217,7 +222,8 @@ impl Namespace {
         self.table.written_below(directory)
     }
 
-    /// The new files in `directory` that are being written, as a page of a listing; `None` if there are none.
+    /// The new files in `directory` that are being written, as a page of a listing; `None` if there
+    /// are none.
     #[must_use]
     pub fn written_page(&self, directory: InodeNo) -> Option<Page> {
         let names = self.table.written_names(directory);
@@ -253,8 +259,8 @@ pub struct Created {
     pub entry: Entry,
     /// Its object.
     pub key: Key,
-    /// Whether S3 was not asked about the name just before: it is to be asked before the file is stored, unless it refuses by
-    /// itself to replace an object.
+    /// Whether S3 was not asked about the name just before: it is to be asked before the file is
+    /// stored, unless it refuses by itself to replace an object.
     pub is_unasked: bool,
 }
 
@@ -263,7 +269,8 @@ pub struct Created {
 pub enum Readers {
     /// Nobody.
     None,
-    /// Only the handle that begins to write. Its opener is to be given back when that has succeeded.
+    /// Only the handle that begins to write. Its opener is to be given back when that has
+    /// succeeded.
     Itself,
     /// Those that follow what its writer stores, and those of an empty file.
     Followers,

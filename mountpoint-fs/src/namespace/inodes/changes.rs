@@ -1,7 +1,8 @@
 //! What changes made through this mount do to the table of inodes.
 //!
-//! A directory may be *kept*: it was made here, or what was in it was removed through this mount. It is there although
-//! no key says so, until it is removed or the mount ends; and so are the directories that it is in.
+//! A directory may be *kept*: it was made here, or what was in it was removed through this mount.
+//! It is there although no key says so, until it is removed or the mount ends; and so are the
+//! directories that it is in.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,7 +24,8 @@ pub(in crate::namespace) struct Kept {
 }
 
 impl InodeTable {
-    /// What the object of `ino` says of itself; of a file that is being written all but the time, which its writer says.
+    /// What the object of `ino` says of itself; of a file that is being written all but the time,
+    /// which its writer says.
     pub(in crate::namespace) fn posix(&self, ino: InodeNo) -> Option<PosixAttributes> {
         let table = self.table.lock();
         let mut posix = table.posix(ino)?;
@@ -77,8 +79,8 @@ impl InodeTable {
         Ok(Admitted { ino, found })
     }
 
-    /// Gives `ino` another name; what had that name is detached. `version` replaces a file's: the bytes are the same,
-    /// their tag need not be.
+    /// Gives `ino` another name; what had that name is detached. `version` replaces a file's: the
+    /// bytes are the same, their tag need not be.
     pub(in crate::namespace) fn rename(
         &self,
         ino: InodeNo,

@@ -38,17 +38,18 @@ impl From<Duration> for Moment {
 /// How old an answer of S3 is, and what it is good for.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::namespace) struct Observed {
-    /// When it was asked for. Answers may overtake each other: one that was asked for earlier never replaces one that
-    /// was asked for later.
+    /// When it was asked for. Answers may overtake each other: one that was asked for earlier never
+    /// replaces one that was asked for later.
     pub(in crate::namespace) asked: Moment,
     /// Until when attributes are answered from it.
     pub(in crate::namespace) valid_until: Moment,
-    /// Until when the next `open` need not ask again; at most one open uses it. [`Moment::START`] where no open may.
+    /// Until when the next `open` need not ask again; at most one open uses it. [`Moment::START`]
+    /// where no open may.
     pub(in crate::namespace) fresh_until: Moment,
 }
 
-/// An inode. Its key is not stored: it is the chain of its parents' names. See `limits::INODE_BYTES_MAX` for how much
-/// it may take.
+/// An inode. Its key is not stored: it is the chain of its parents' names. See
+/// `limits::INODE_BYTES_MAX` for how much it may take.
 #[derive(Debug)]
 pub(in crate::namespace) struct Inode {
     pub(in crate::namespace) ino: InodeNo,

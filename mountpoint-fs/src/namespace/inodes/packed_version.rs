@@ -1,7 +1,7 @@
 //! A version of an object in few bytes: there may be millions of inodes.
 //!
-//! Pure. Invariant: what is packed comes out as it went in, but for a time's fraction of a second, which a version
-//! does not have (see [`Version`]).
+//! Pure. Invariant: what is packed comes out as it went in, but for a time's fraction of a second,
+//! which a version does not have (see [`Version`]).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -73,7 +73,8 @@ impl PackedETag {
             .strip_prefix('"')
             .and_then(|text| text.strip_suffix('"'));
         let packed = Self::digest(unquoted.unwrap_or(text), unquoted.is_some());
-        // Only what comes out as it went in: upper case, leading zeros and whatever else there may be do not.
+        // Only what comes out as it went in: upper case, leading zeros and whatever else there may
+        // be do not.
         packed
             .filter(|packed| packed.unpack() == *etag)
             .unwrap_or_else(|| Self::Other(etag.clone()))
@@ -111,7 +112,8 @@ impl PackedETag {
         let mut text = String::with_capacity(2 * DIGEST_LEN + "\"-65535\"".len());
         let quote = if is_quoted { "\"" } else { "" };
         text.push_str(quote);
-        // Once for each name that is listed: the formatter would take a twentieth of a long listing's time.
+        // Once for each name that is listed: the formatter would take a twentieth of a long
+        // listing's time.
         for byte in digest {
             text.push(char::from(HEX[usize::from(byte >> 4)]));
             text.push(char::from(HEX[usize::from(byte & 0xf)]));

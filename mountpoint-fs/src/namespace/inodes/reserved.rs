@@ -1,7 +1,8 @@
 //! Inode numbers of names that were listed and not looked up yet.
 //!
-//! A listing tells a number of each name (`d_ino`), and `stat` must tell the same one. So a number is
-//! reserved when its name is listed, and the inode of that name takes it. Knows only hashes of names.
+//! A listing tells a number of each name (`d_ino`), and `stat` must tell the same one. So a number
+//! is reserved when its name is listed, and the inode of that name takes it. Knows only hashes of
+//! names.
 //!
 //! Invariant: no number is reserved twice, and no reserved number is an inode's.
 

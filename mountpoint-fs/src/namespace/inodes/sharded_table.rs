@@ -1,7 +1,9 @@
-//! A hash table that never stops for long: it is cut into shards, each of which grows and shrinks by itself.
+//! A hash table that never stops for long: it is cut into shards, each of which grows and shrinks
+//! by itself.
 //!
-//! Growing moves all entries of a table, which is up to seconds for some millions; here it moves those of a shard. Like
-//! `hashbrown::HashTable` it knows neither keys nor how they are hashed: the caller brings the hash.
+//! Growing moves all entries of a table, which is up to seconds for some millions; here it moves
+//! those of a shard. Like `hashbrown::HashTable` it knows neither keys nor how they are hashed: the
+//! caller brings the hash.
 //!
 //! Invariant: an entry is in the shard that its hash says.
 
@@ -14,7 +16,8 @@ pub(in crate::namespace) struct Shards<T> {
     len: usize,
 }
 
-/// Where somebody is who looks at all entries, some at a time. Entries that move meanwhile may be missed or met twice.
+/// Where somebody is who looks at all entries, some at a time. Entries that move meanwhile may be
+/// missed or met twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::namespace) struct Place {
     shard: usize,
@@ -86,8 +89,8 @@ impl<T> Shards<T> {
         }
     }
 
-    /// Looks at what is at the next `places` places from `from` on, and says where to go on: at [`Place::START`] once the
-    /// last one was looked at.
+    /// Looks at what is at the next `places` places from `from` on, and says where to go on: at
+    /// [`Place::START`] once the last one was looked at.
     pub(in crate::namespace) fn look<'a>(
         &'a self,
         from: Place,
@@ -129,7 +132,8 @@ impl<T> Shards<T> {
     }
 }
 
-/// Bits that `hashbrown` looks at neither to find a bucket nor to compare entries, until a shard has 2^32 of them.
+/// Bits that `hashbrown` looks at neither to find a bucket nor to compare entries, until a shard
+/// has 2^32 of them.
 fn shard_of(hash: u64) -> usize {
     usize::try_from(hash >> 32).map_or(0, |bits| bits % SHARDS)
 }

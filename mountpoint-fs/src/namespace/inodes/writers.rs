@@ -1,6 +1,8 @@
-//! What the table of inodes knows of files that are being written: what [`writing`](crate::namespace::change::written) tells it.
+//! What the table of inodes knows of files that are being written: what
+//! [`writing`](crate::namespace::change::written) tells it.
 //!
-//! Of each such file how many handles write and follow it, and, until S3 has all of it, what its writer says.
+//! Of each such file how many handles write and follow it, and, until S3 has all of it, what its
+//! writer says.
 
 use std::sync::Arc;
 
@@ -23,14 +25,16 @@ pub(in crate::namespace) struct Writing {
     followers: u32,
     /// While S3 does not have all of it.
     progress: Option<Arc<Progress>>,
-    /// What the version was that S3 has, as its writer said it; `None` if none of these handles stored it.
+    /// What the version was that S3 has, as its writer said it; `None` if none of these handles
+    /// stored it.
     stored_by: Option<Arc<Progress>>,
     /// This mount took its name away, or the name means another host's file.
     is_gone: bool,
 }
 
 impl InodeTable {
-    /// The inode that `name` in `directory` means, if it is being written; its lookup count rises by one.
+    /// The inode that `name` in `directory` means, if it is being written; its lookup count rises
+    /// by one.
     pub(in crate::namespace) fn admit_written(
         &self,
         directory: InodeNo,
@@ -115,8 +119,8 @@ impl InodeTable {
         Ok(())
     }
 
-    /// Whether the name of `ino` was taken from it through this mount, or another writer than that with `progress` has stored
-    /// the file since.
+    /// Whether the name of `ino` was taken from it through this mount, or another writer than that
+    /// with `progress` has stored the file since.
     pub(in crate::namespace) fn is_gone(&self, ino: InodeNo, progress: &Arc<Progress>) -> bool {
         let table = self.table.lock();
         let Some(writing) = table.writing.get(&ino) else {
@@ -192,7 +196,8 @@ impl InodeTable {
         }
     }
 
-    /// A handle was opened that follows the writer with `progress`, as [`crate::namespace::Namespace::opened_following`] says.
+    /// A handle was opened that follows the writer with `progress`, as
+    /// [`crate::namespace::Namespace::opened_following`] says.
     pub(in crate::namespace) fn open_following(
         &self,
         ino: InodeNo,
@@ -337,7 +342,8 @@ impl Table {
         }
     }
 
-    /// The name of `ino` means something else, or nothing, through this mount: who has the file open for writing cannot go on.
+    /// The name of `ino` means something else, or nothing, through this mount: who has the file
+    /// open for writing cannot go on.
     pub(in crate::namespace) fn take_name(&mut self, ino: InodeNo) {
         if let Some(writing) = self.writing.get_mut(&ino) {
             writing.is_gone = true;
@@ -345,7 +351,8 @@ impl Table {
         self.detach(ino);
     }
 
-    /// Counts one more that follows the writer of `ino`, if there is one that has stored it and may go on.
+    /// Counts one more that follows the writer of `ino`, if there is one that has stored it and may
+    /// go on.
     pub(in crate::namespace) fn follows(&mut self, ino: InodeNo) -> bool {
         let writing = self.writing.get_mut(&ino);
         let Some(writing) = writing.filter(|it| it.stored_by.is_some()) else {

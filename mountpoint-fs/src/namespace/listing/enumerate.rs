@@ -1,7 +1,7 @@
 //! How the namespace lists a directory that somebody opens, and what it keeps of what was listed.
 //!
-//! A directory is listed when it is read, but for one that a walk comes to where names may be old: see [`Walks`].
-//! Holds no lock across an await. Runs on whatever thread polls it.
+//! A directory is listed when it is read, but for one that a walk comes to where names may be old:
+//! see [`Walks`]. Holds no lock across an await. Runs on whatever thread polls it.
 //!
 //! [`Walks`]: super::tree_walk::Walks
 
@@ -21,15 +21,17 @@ use crate::operation::{FsError, InodeNo};
 pub enum Standing {
     /// Nothing.
     AsListed,
-    /// It is there, and may be something else: it was replaced, or a directory above it was renamed.
+    /// It is there, and may be something else: it was replaced, or a directory above it was
+    /// renamed.
     Doubtful,
     /// It was removed, or is another name now.
     Changed,
 }
 
 impl Namespace {
-    /// What this mount has done to `listed`, of the directory whose prefix was `listed_in` when it was opened, since `page` was
-    /// asked for. Where that is forgotten the name is shown: one that is there all the time is not to be missed.
+    /// What this mount has done to `listed`, of the directory whose prefix was `listed_in` when it
+    /// was opened, since `page` was asked for. Where that is forgotten the name is shown: one that
+    /// is there all the time is not to be missed.
     #[must_use]
     pub fn standing(
         &self,
@@ -96,7 +98,8 @@ impl Namespace {
         (!self.local_changes.invalidates_all(page.asked)).then_some(page)
     }
 
-    /// Lists the directory `parent` and all below it, from its subdirectory `first` on, as far as one page goes.
+    /// Lists the directory `parent` and all below it, from its subdirectory `first` on, as far as
+    /// one page goes.
     fn list_ahead(&self, parent: Arc<str>, first: &str) -> impl Future<Output = ()> + Send + use<> {
         let (client, clock) = (Arc::clone(&self.client), self.clock.clone());
         let walks = Arc::clone(&self.walks);

@@ -1,9 +1,10 @@
 //! Where names will be: a directory's names as numbers.
 //!
-//! Pure. One page of a listing shows which bytes its names have at which place, and how far a page goes. So a name
-//! becomes a number (each place a digit, its base the bytes that may stand there), and the number of a page's last
-//! name plus a few times the width of a page is, if the names go on as they began, a name that many pages behind.
-//! `img_000999.jpg` goes on with `img_001`, and behind `img_999` comes `imh`.
+//! Pure. One page of a listing shows which bytes its names have at which place, and how far a page
+//! goes. So a name becomes a number (each place a digit, its base the bytes that may stand there),
+//! and the number of a page's last name plus a few times the width of a page is, if the names go on
+//! as they began, a name that many pages behind. `img_000999.jpg` goes on with `img_001`, and
+//! behind `img_999` comes `imh`.
 //!
 //! A guess: nothing is wrong if it is, only slower. Invariant: `value` grows with the name.
 
@@ -36,7 +37,8 @@ struct Seen {
 }
 
 impl KeyScale {
-    /// The scale of a page with these names, in order. `None` if they are too few or too much alike to learn from.
+    /// The scale of a page with these names, in order. `None` if they are too few or too much alike
+    /// to learn from.
     pub(in crate::namespace) fn learn<'a>(
         names: impl Iterator<Item = &'a str> + Clone,
     ) -> Option<Self> {
@@ -54,8 +56,8 @@ impl KeyScale {
             .map(|place| Seen::at(names.clone(), place))
             .take_while(|seen| !seen.bytes.is_empty())
             .collect();
-        // The first place that differs has few of its bytes on one page. The next one has them all, and what is there
-        // may be in front as well.
+        // The first place that differs has few of its bytes on one page. The next one has them all,
+        // and what is there may be in front as well.
         let near = seen.iter().take(2).filter(|seen| seen.bytes.len() > 1);
         let shared: BTreeSet<u8> = near.flat_map(|seen| seen.bytes.iter().copied()).collect();
         let shared = BTreeSet::from_iter(of_the_same_kind(shared));
@@ -91,7 +93,8 @@ impl KeyScale {
         Some(scale)
     }
 
-    /// The name that many pages behind `name`, or `None` if that cannot be said. Always behind `name`.
+    /// The name that many pages behind `name`, or `None` if that cannot be said. Always behind
+    /// `name`.
     pub(in crate::namespace) fn behind(&self, name: &str, pages: f64) -> Option<Arc<str>> {
         let value = self.value_of(name.as_bytes());
         let behind = self.name_of(value.checked_add(self.width_of(pages))?)?;
@@ -119,7 +122,8 @@ impl KeyScale {
         width.clamp(1, VALUE_MAX)
     }
 
-    /// Names in front of all that begin as the page's are 0, those behind them all are the end of the scale.
+    /// Names in front of all that begin as the page's are 0, those behind them all are the end of
+    /// the scale.
     fn value_of(&self, name: &[u8]) -> u128 {
         let head = &name[..name.len().min(self.prefix.len())];
         if head < &self.prefix[..] {
@@ -201,7 +205,8 @@ impl Seen {
 }
 
 impl Digit {
-    /// What may stand where all names of the page have `byte`, if in other places they have `shared`.
+    /// What may stand where all names of the page have `byte`, if in other places they have
+    /// `shared`.
     fn like(byte: u8, shared: &BTreeSet<u8>) -> Self {
         let bytes = if shared.contains(&byte) {
             shared.iter().copied().collect()
@@ -232,8 +237,8 @@ impl Digit {
     }
 }
 
-/// With a digit all digits, with a letter all letters of its case; the letters of hexadecimal numbers are a kind of
-/// their own if there are digits and no other letters.
+/// With a digit all digits, with a letter all letters of its case; the letters of hexadecimal
+/// numbers are a kind of their own if there are digits and no other letters.
 fn of_the_same_kind(mut bytes: BTreeSet<u8>) -> Vec<u8> {
     let has = |bytes: &BTreeSet<u8>, kind: std::ops::RangeInclusive<u8>| {
         bytes.range(kind).next().is_some()
@@ -258,7 +263,8 @@ fn of_the_same_kind(mut bytes: BTreeSet<u8>) -> Vec<u8> {
 
 /// Names to learn from; fewer say too little.
 const NAMES_MIN: u128 = 16;
-/// Places behind the first that differs within a page: the width of a page is known to about a thousandth.
+/// Places behind the first that differs within a page: the width of a page is known to about a
+/// thousandth.
 const DIGITS_BEHIND: usize = 4;
 /// Largest number in use: there is room for adding to it.
 const VALUE_MAX: u128 = 1 << 120;
@@ -273,8 +279,8 @@ mod tests {
         KeyScale::learn(names.iter().map(String::as_str)).unwrap()
     }
 
-    /// The page from `first` on of all `names`; then the name `pages` behind it, and which of `names` it really is in
-    /// front of, in pages.
+    /// The page from `first` on of all `names`; then the name `pages` behind it, and which of
+    /// `names` it really is in front of, in pages.
     #[track_caller]
     fn check(
         mut names: Vec<String>,
@@ -361,7 +367,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
-        /// Whatever the names are: a guess is behind where it starts, has no slash, and numbers are in order.
+        /// Whatever the names are: a guess is behind where it starts, has no slash, and numbers are
+        /// in order.
         #[test]
         fn any_names(names in prop::collection::btree_set("[a-c0-2é.\u{10000}-]{1,9}", 16..80), pages in 0.0..1e12) {
             let names: Vec<String> = names.into_iter().collect();

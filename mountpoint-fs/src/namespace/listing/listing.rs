@@ -1,17 +1,19 @@
 //! One directory's names, page by page.
 //!
-//! Knows nothing of inodes, of offsets in the kernel's sense or of replies: it has numbered pages. What comes behind
-//! the page that is read is asked for ahead, one page of a small directory, several [`Ranges`] of a large one, so a
-//! directory is listed at the pace of its reader or of S3, whichever is slower. Memory is bounded by the pages ahead,
-//! a few behind, and for each page that was seen what it takes to ask for it again (a key and a token, about 0.2
-//! bytes for each name), so a reader may go back to any page.
+//! Knows nothing of inodes, of offsets in the kernel's sense or of replies: it has numbered pages.
+//! What comes behind the page that is read is asked for ahead, one page of a small directory,
+//! several [`Ranges`] of a large one, so a directory is listed at the pace of its reader or of S3,
+//! whichever is slower. Memory is bounded by the pages ahead, a few behind, and for each page that
+//! was seen what it takes to ask for it again (a key and a token, about 0.2 bytes for each name),
+//! so a reader may go back to any page.
 //!
-//! Invariant: page `k` always is the same range of keys, whenever it is asked for. What changes in the bucket
-//! meanwhile may be seen or missed, as POSIX allows; what does not change is seen exactly once. Without an order of
-//! keys (directory buckets), page `k` is always asked for with the same token.
+//! Invariant: page `k` always is the same range of keys, whenever it is asked for. What changes in
+//! the bucket meanwhile may be seen or missed, as POSIX allows; what does not change is seen
+//! exactly once. Without an order of keys (directory buckets), page `k` is always asked for with
+//! the same token.
 //!
-//! Not shared: an open directory's lock is around it. A future of it may be dropped at any await: the requests stay
-//! in flight and the next call waits for the same.
+//! Not shared: an open directory's lock is around it. A future of it may be dropped at any await:
+//! the requests stay in flight and the next call waits for the same.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -121,8 +123,8 @@ impl Listing {
         }
     }
 
-    /// Starts over: pages read from now on show the bucket as it is now. A first page that nobody has seen yet
-    /// stays in flight.
+    /// Starts over: pages read from now on show the bucket as it is now. A first page that nobody
+    /// has seen yet stays in flight.
     pub fn rewind(&mut self) {
         if !self.starts.is_empty() {
             self.number = ListingNo::next();
@@ -143,15 +145,16 @@ impl Listing {
         &self.source.prefix
     }
 
-    /// Directories that are there whether S3 lists them or not. To be told before the first page is read.
+    /// Directories that are there whether S3 lists them or not. To be told before the first page is
+    /// read.
     pub fn set_kept(&mut self, names: Vec<Arc<str>>) {
         if self.starts.is_empty() {
             self.held_back = names.into_iter().map(Listed::kept).collect();
         }
     }
 
-    /// The whole directory was listed before it was opened: that is the first page, and all. A reader that starts over
-    /// sees the bucket as it is then.
+    /// The whole directory was listed before it was opened: that is the first page, and all. A
+    /// reader that starts over sees the bucket as it is then.
     pub(in crate::namespace) fn begin_with(&mut self, page: Arc<Page>) {
         self.ready = Some(page);
     }
@@ -280,8 +283,8 @@ impl Listing {
         }
     }
 
-    /// Takes in answers that have come and sends what is to be asked next. The error is that of the page the reader
-    /// comes to next; others are asked for again when the reader gets there.
+    /// Takes in answers that have come and sends what is to be asked next. The error is that of the
+    /// page the reader comes to next; others are asked for again when the reader gets there.
     fn pump(&mut self, context: &mut Context<'_>) -> Result<(), FsError> {
         let mut index = 0;
         while index < self.in_flight.len() {

@@ -23,8 +23,8 @@ pub struct NextSibling {
 }
 
 impl Namespace {
-    /// The files behind `name` in the directory of the file `ino`, in order of name: at most `count`. Fewer where
-    /// no listing that is valid shows more. Asks nobody.
+    /// The files behind `name` in the directory of the file `ino`, in order of name: at most
+    /// `count`. Fewer where no listing that is valid shows more. Asks nobody.
     #[must_use]
     pub fn files_behind(&self, ino: InodeNo, name: &str, count: usize) -> Vec<NextSibling> {
         let Ok(view) = self.table.view(ino) else {

@@ -1,14 +1,16 @@
-//! Walks of a tree: which directories' subdirectories are being opened, and which of these were listed before.
+//! Walks of a tree: which directories' subdirectories are being opened, and which of these were
+//! listed before.
 //!
-//! Whoever opens a subdirectory just after its directory was listed is walking (`find`, `du`, `ls -lR`). When what the
-//! listing said of the next ones is too old, one more listing of the directory tells of them all. And where they may be
-//! listed before they are opened, one LIST without a delimiter, from a subdirectory on, shows it, what is below it and the subdirectories behind it; those
-//! that it shows in full need no request of their own. What is shown is older than the `opendir`, so this is only done
-//! where names may be old (`--metadata-ttl`), for [`WALK_AGE_MAX`] at most, for one `opendir` each, and not when this
-//! mount has changed anything since.
+//! Whoever opens a subdirectory just after its directory was listed is walking (`find`, `du`, `ls
+//! -lR`). When what the listing said of the next ones is too old, one more listing of the directory
+//! tells of them all. And where they may be listed before they are opened, one LIST without a
+//! delimiter, from a subdirectory on, shows it, what is below it and the subdirectories behind it;
+//! those that it shows in full need no request of their own. What is shown is older than the
+//! `opendir`, so this is only done where names may be old (`--metadata-ttl`), for [`WALK_AGE_MAX`]
+//! at most, for one `opendir` each, and not when this mount has changed anything since.
 //!
-//! Knows no client and no inode. Bounded by [`WALK_NAMES_MAX`] and [`WALK_DIRECTORIES_MAX`]; a LIST that shows no
-//! directory in full is a waste, and the next is sent after twice as many openings.
+//! Knows no client and no inode. Bounded by [`WALK_NAMES_MAX`] and [`WALK_DIRECTORIES_MAX`]; a LIST
+//! that shows no directory in full is a waste, and the next is sent after twice as many openings.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -74,8 +76,8 @@ impl Walks {
         state.listed.insert(Arc::from(prefix), listed);
     }
 
-    /// The directory `prefix`, if it was listed ahead and that is less than `age_max` ago. It is handed out once,
-    /// and not to who was shown something younger.
+    /// The directory `prefix`, if it was listed ahead and that is less than `age_max` ago. It is
+    /// handed out once, and not to who was shown something younger.
     pub(in crate::namespace) fn take(
         &self,
         prefix: &str,
@@ -94,8 +96,8 @@ impl Walks {
         (is_young && shown <= Some(page.asked)).then_some(page)
     }
 
-    /// The directory `prefix` is opened and was not listed ahead. Returns the prefix of the directory that it is in, if
-    /// that is to be listed from `prefix` on.
+    /// The directory `prefix` is opened and was not listed ahead. Returns the prefix of the
+    /// directory that it is in, if that is to be listed from `prefix` on.
     pub(in crate::namespace) fn open<'a>(&self, prefix: &'a str, now: Duration) -> Option<&'a str> {
         let mut state = self.0.lock();
         let parent = parent_of(prefix)?;
@@ -110,8 +112,8 @@ impl Walks {
         is_walked.then_some(parent)
     }
 
-    /// Whether the subdirectories of `prefix` are being opened one after the other: whoever looks a name of it up will
-    /// look up the next ones.
+    /// Whether the subdirectories of `prefix` are being opened one after the other: whoever looks a
+    /// name of it up will look up the next ones.
     pub(in crate::namespace) fn is_walked(&self, prefix: &str, now: Duration) -> bool {
         let state = self.0.lock();
         let listed = state.listed.get(prefix);

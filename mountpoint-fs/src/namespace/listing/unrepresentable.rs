@@ -18,7 +18,8 @@ pub(in crate::namespace) struct HiddenKeys {
     count: AtomicU64,
     /// Directories, by their prefixes, that the log has a line about, and which.
     told: Mutex<HashSet<(News, String)>>,
-    /// Keys of objects that were listed without an ETag: they are there, and no file is made in their place.
+    /// Keys of objects that were listed without an ETag: they are there, and no file is made in
+    /// their place.
     without_etag: Mutex<HashSet<String>>,
 }
 
@@ -106,8 +107,8 @@ pub(in crate::namespace) fn without_etag(listed: &ListOutput) -> Vec<String> {
     keys.map(str::to_owned).collect()
 }
 
-/// Keys without an ETag that are remembered, about 4 MiB at the longest. What is not remembered is refused later, by the
-/// condition of its upload or by the question before that.
+/// Keys without an ETag that are remembered, about 4 MiB at the longest. What is not remembered is
+/// refused later, by the condition of its upload or by the question before that.
 const WITHOUT_ETAG_MAX: usize = 4_096;
 
 fn summary<'a>(prefix: &str, listed: &'a ListOutput) -> Option<Summary<'a>> {

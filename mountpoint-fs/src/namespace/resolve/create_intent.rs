@@ -1,9 +1,11 @@
 //! Files that are made one after the other: what is known of names that are not there yet.
 //!
-//! While it looks a new name up and makes a file of it, the kernel keeps everybody else from making one in the same
-//! directory. So a LIST for each name would be all that a directory of new files waits for. Who makes a file asks for it to be
-//! there, not whether it is: what S3 said of the names around it, a moment ago, is enough, because the file is stored on
-//! the condition that nobody else has made it ([`is_unasked`](Namespace::is_unasked)). Who only looks is told what S3 says now.
+//! While it looks a new name up and makes a file of it, the kernel keeps everybody else from making
+//! one in the same directory. So a LIST for each name would be all that a directory of new files
+//! waits for. Who makes a file asks for it to be there, not whether it is: what S3 said of the
+//! names around it, a moment ago, is enough, because the file is stored on the condition that
+//! nobody else has made it ([`is_unasked`](Namespace::is_unasked)). Who only looks is told what S3
+//! says now.
 //!
 //! Holds no lock across an await. Runs on whatever thread polls it.
 
@@ -18,7 +20,8 @@ use crate::namespace::names;
 use crate::namespace::namespace::Namespace;
 use crate::operation::{InodeNo, Purpose};
 
-/// Whether the call that looks a name up is to make a file of it: found out once, and only if that matters.
+/// Whether the call that looks a name up is to make a file of it: found out once, and only if that
+/// matters.
 pub(in crate::namespace) struct CreateIntent<'a> {
     purpose: &'a dyn Purpose,
     name: &'a str,
@@ -60,7 +63,8 @@ impl Namespace {
         self.known_absent(parent, prefix, name)
     }
 
-    /// When S3 was asked that knew nothing of `name`, if that is not too old for who makes something of it.
+    /// When S3 was asked that knew nothing of `name`, if that is not too old for who makes
+    /// something of it.
     fn known_absent(&self, parent: InodeNo, prefix: &str, name: &str) -> Option<Duration> {
         let age_max = self.config.maker_ttl;
         if age_max.is_zero() || !self.client.lists_in_order() {
@@ -74,7 +78,8 @@ impl Namespace {
         (!is_outdated).then_some(asked)
     }
 
-    /// When S3 was asked that knew nothing of `key` alone, if that is not too old for who makes something of it.
+    /// When S3 was asked that knew nothing of `key` alone, if that is not too old for who makes
+    /// something of it.
     fn told_absent(&self, key: &Key) -> Option<Duration> {
         let Absence { asked, .. } = self.negative.of(key.as_str())?;
         let age = self.clock.now().saturating_sub(asked);
@@ -86,7 +91,8 @@ impl Namespace {
         self.negative.may_be_remembered(key.as_str())
     }
 
-    /// A directory is made of `key`, which is a name of the directory `prefix`: where nothing was, nothing is below it.
+    /// A directory is made of `key`, which is a name of the directory `prefix`: where nothing was,
+    /// nothing is below it.
     pub(in crate::namespace) fn nothing_below(&self, prefix: &str, name: &str, key: &Key) {
         let (Some(below), Some(asked)) = (names::directory_prefix(key), self.told_absent(key))
         else {

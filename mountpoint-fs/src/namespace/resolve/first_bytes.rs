@@ -1,9 +1,12 @@
-//! First bytes of files, which came with the request that found them, until their `open` takes them.
+//! First bytes of files, which came with the request that found them, until their `open` takes
+//! them.
 //!
-//! The kernel does not say why it looks a name up. Whether it is worth to have its first bytes come along is learned:
-//! [`Eagerness`] spends a credit for each and gets it back, with one more, when an `open` takes them.
+//! The kernel does not say why it looks a name up. Whether it is worth to have its first bytes come
+//! along is learned: [`Eagerness`] spends a credit for each and gets it back, with one more, when
+//! an `open` takes them.
 //!
-//! Bounded by [`FRONTS_MAX`]; bytes that nobody takes go with the next ones, or when they are too old.
+//! Bounded by [`FRONTS_MAX`]; bytes that nobody takes go with the next ones, or when they are too
+//! old.
 
 use std::collections::VecDeque;
 
@@ -43,7 +46,8 @@ impl Held {
 }
 
 impl FirstBytesCache {
-    /// Whether a lookup had better bring the first bytes along. It is to be asked once for each that does.
+    /// Whether a lookup had better bring the first bytes along. It is to be asked once for each
+    /// that does.
     pub(in crate::namespace) fn spend(&self, now: Moment) -> bool {
         let mut held = self.0.lock();
         held.can_be_had(now) && held.eagerness.spend()
@@ -55,7 +59,8 @@ impl FirstBytesCache {
         held.can_be_had(now) && held.eagerness.is_worth_it()
     }
 
-    /// A lookup asked for first bytes and could not have them: some servers do not know how. None asks for a while.
+    /// A lookup asked for first bytes and could not have them: some servers do not know how. None
+    /// asks for a while.
     pub(in crate::namespace) fn failed(&self, now: Moment) {
         self.0.lock().failed_until = Some((now.since_start() + FRONT_FAILED_AGE).into());
     }
@@ -84,7 +89,8 @@ impl FirstBytesCache {
         });
     }
 
-    /// An `open` of `ino`, which its lookup vouched for if `is_fresh`, takes what is there of the version `etag`.
+    /// An `open` of `ino`, which its lookup vouched for if `is_fresh`, takes what is there of the
+    /// version `etag`.
     pub(in crate::namespace) fn take(
         &self,
         ino: InodeNo,

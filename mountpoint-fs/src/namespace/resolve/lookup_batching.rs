@@ -1,11 +1,13 @@
 //! When a directory is listed although only some of its names were asked for.
 //!
-//! A program that knows its files' names (a loader with a manifest, `git status`, many processes at once) looks at one
-//! after the other; each name that the kernel has not heard of is a request. After a few of them the directory is
-//! listed instead: one request for the name in question and up to 999 others. Where that turns out to answer few of
-//! the lookups that follow (random names of a huge directory), it is done ever less often.
+//! A program that knows its files' names (a loader with a manifest, `git status`, many processes at
+//! once) looks at one after the other; each name that the kernel has not heard of is a request.
+//! After a few of them the directory is listed instead: one request for the name in question and up
+//! to 999 others. Where that turns out to answer few of the lookups that follow (random names of a
+//! huge directory), it is done ever less often.
 //!
-//! [`DirectoryLookups`] is pure. [`LookupBatching`] keeps one for each directory, and is bounded by [`CROWDS_MAX`].
+//! [`DirectoryLookups`] is pure. [`LookupBatching`] keeps one for each directory, and is bounded by
+//! [`CROWDS_MAX`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +25,8 @@ pub(in crate::namespace) enum Ask {
     Directory,
     /// The directory from about this name on: it has more names than one page of a listing.
     DirectoryFromName,
-    /// A few names from about this one on: files are made there, and it is of use to know what is absent.
+    /// A few names from about this one on: files are made there, and it is of use to know what is
+    /// absent.
     Around,
 }
 
@@ -38,7 +41,8 @@ pub(in crate::namespace) enum Expected {
     New,
 }
 
-/// One entry for each directory. The lock guards the map and what is in it; no other is taken under it.
+/// One entry for each directory. The lock guards the map and what is in it; no other is taken under
+/// it.
 #[derive(Debug, Default)]
 pub(in crate::namespace) struct LookupBatching(Mutex<HashMap<Arc<str>, DirectoryLookups>>);
 
@@ -50,7 +54,8 @@ impl LookupBatching {
         }
     }
 
-    /// A lookup in the directory `prefix` needs a request: which one? `expected` tells what is likely to come behind it.
+    /// A lookup in the directory `prefix` needs a request: which one? `expected` tells what is
+    /// likely to come behind it.
     pub(in crate::namespace) fn miss(
         &self,
         prefix: &str,
@@ -72,7 +77,8 @@ impl LookupBatching {
         directories.get(prefix).is_some_and(is_making)
     }
 
-    /// Does something with the crowd of the directory `prefix`, which is a new one if there is none.
+    /// Does something with the crowd of the directory `prefix`, which is a new one if there is
+    /// none.
     fn with<T>(
         &self,
         prefix: &str,
@@ -247,9 +253,10 @@ impl DirectoryLookups {
 mod tests {
     use super::*;
 
-    /// Each step is a miss `n`, which asks for the name, as one does that only looks, `l`; `D` for the directory, `F` from the name on or `A` around it, or of a
-    /// walk `W` for the directory and `w` for the name; `m` makes a file; `h` hits; `L` learns that the directory is large; `.` waits, `,` half as long as
-    /// makes it over.
+    /// Each step is a miss `n`, which asks for the name, as one does that only looks, `l`; `D` for
+    /// the directory, `F` from the name on or `A` around it, or of a walk `W` for the directory and
+    /// `w` for the name; `m` makes a file; `h` hits; `L` learns that the directory is large; `.`
+    /// waits, `,` half as long as makes it over.
     #[track_caller]
     fn check(steps: &str) {
         let mut now = Duration::ZERO;

@@ -1,10 +1,11 @@
 //! Names that were just said to be absent, one by one, and on what strength.
 //!
-//! A name is looked up, and then something is made of it: a directory, of which is known then that S3 has nothing below it,
-//! or a file, which is to be looked for once more if S3 was not asked about it. What listings tell of many names is in
-//! [`recent`](crate::namespace::listing::cache).
+//! A name is looked up, and then something is made of it: a directory, of which is known then that
+//! S3 has nothing below it, or a file, which is to be looked for once more if S3 was not asked
+//! about it. What listings tell of many names is in [`recent`](crate::namespace::listing::cache).
 //!
-//! Knows nothing of inodes, of what this mount changes or of who asks. Bounded by [`ABSENT_NAMES_MAX`].
+//! Knows nothing of inodes, of what this mount changes or of who asks. Bounded by
+//! [`ABSENT_NAMES_MAX`].
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,7 +21,8 @@ pub(in crate::namespace) struct NegativeCache(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     by_key: HashMap<Arc<str>, Absence>,
-    /// Oldest first. A key that was told of again is here more than once, and not more often than there is room.
+    /// Oldest first. A key that was told of again is here more than once, and not more often than
+    /// there is room.
     in_order: VecDeque<Arc<str>>,
     /// One was dropped that was remembered.
     has_dropped_remembered: bool,
@@ -69,7 +71,8 @@ impl NegativeCache {
         self.0.lock().by_key.get(key).copied()
     }
 
-    /// Whether somebody may have been told of `key` what was remembered, and nothing was asked since.
+    /// Whether somebody may have been told of `key` what was remembered, and nothing was asked
+    /// since.
     pub(in crate::namespace) fn may_be_remembered(&self, key: &str) -> bool {
         let table = self.0.lock();
         let known = table.by_key.get(key);

@@ -1,9 +1,11 @@
 //! What one LIST tells of a name and of everything below it.
 //!
-//! Pure. Keys come in order, so all keys up to the last one that was listed are known: whatever is not among them is
-//! not there. From the last key on nothing is known, unless the listing is complete.
+//! Pure. Keys come in order, so all keys up to the last one that was listed are known: whatever is
+//! not among them is not there. From the last key on nothing is known, unless the listing is
+//! complete.
 //!
-//! Invariant: what is said to be a file for certain has no key below it, as a directory shadows the file of its name.
+//! Invariant: what is said to be a file for certain has no key below it, as a directory shadows the
+//! file of its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -56,7 +58,8 @@ impl Below {
 }
 
 impl<'a> Subtree<'a> {
-    /// What was `listed` of the keys that begin with `prefix`, by a bucket that lists in the order of keys or in none.
+    /// What was `listed` of the keys that begin with `prefix`, by a bucket that lists in the order
+    /// of keys or in none.
     pub(in crate::namespace) fn new(
         prefix: &'a str,
         listed: &'a ListOutput,
@@ -138,7 +141,8 @@ impl<'a> Subtree<'a> {
         below.collect()
     }
 
-    /// Which keys of `directory` are known, if the listing begins behind `low`. Both are relative to it.
+    /// Which keys of `directory` are known, if the listing begins behind `low`. Both are relative
+    /// to it.
     pub(in crate::namespace) fn span(&self, directory: &str, low: Option<&str>) -> Span {
         let relative = |end: &'a str| end.strip_prefix(directory).unwrap_or_default();
         Span {
@@ -147,7 +151,8 @@ impl<'a> Subtree<'a> {
         }
     }
 
-    /// Whether all keys that begin with `prefix` are known, as far as it takes to say that there are none.
+    /// Whether all keys that begin with `prefix` are known, as far as it takes to say that there
+    /// are none.
     fn knows(&self, prefix: &str) -> bool {
         self.end.is_none_or(|end| end >= prefix)
     }
@@ -161,8 +166,9 @@ impl<'a> Subtree<'a> {
 
 type Directories<'a> = BTreeMap<&'a str, BTreeMap<&'a str, Listed>>;
 
-/// Adds the directories on the way from `directory` to `key`. Returns the prefix of the last of them, and what is behind
-/// it. The error is the directory that does not show it; `None` if the key is not below `directory`.
+/// Adds the directories on the way from `directory` to `key`. Returns the prefix of the last of
+/// them, and what is behind it. The error is the directory that does not show it; `None` if the key
+/// is not below `directory`.
 fn add_directories<'a>(
     directories: &mut Directories<'a>,
     directory: &str,

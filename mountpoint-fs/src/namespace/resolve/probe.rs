@@ -1,10 +1,12 @@
 //! What S3 knows of a name: the requests behind a lookup.
 //!
-//! One LIST of all keys that begin with the name's key says whether it is an object, a directory or nothing, and as a
-//! rule shows what is below a directory too. Where more keys come between the object and what is below it (`a-1/…`
-//! between `a` and `a/…`) than the request asks for, a second one settles it. So what is likely to be a directory is
-//! asked for by what is below it, and what is likely to be a file by its first bytes and what would be below it, both at
-//! once: that takes one step, whatever else there is. See [`ProbeStrategy`]. A directory bucket lists whole directories only.
+//! One LIST of all keys that begin with the name's key says whether it is an object, a directory or
+//! nothing, and as a rule shows what is below a directory too. Where more keys come between the
+//! object and what is below it (`a-1/…` between `a` and `a/…`) than the request asks for, a
+//! second one settles it. So what is likely to be a directory is asked for by what is below it, and
+//! what is likely to be a file by its first bytes and what would be below it, both at once: that
+//! takes one step, whatever else there is. See [`ProbeStrategy`]. A directory bucket lists whole
+//! directories only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,9 +34,11 @@ pub(in crate::namespace) struct Answer {
     pub(in crate::namespace) posix: Option<PosixAttributes>,
     /// When it was asked for, on the mount's clock. What was found was true then or later.
     pub(in crate::namespace) asked: Duration,
-    /// When the first of the answers came that it rests on. It is as old as that one, however long the others took.
+    /// When the first of the answers came that it rests on. It is as old as that one, however long
+    /// the others took.
     pub(in crate::namespace) heard: Duration,
-    /// Until when the next open may rely on the version that was found; `None` where it was asked for others' sake.
+    /// Until when the next open may rely on the version that was found; `None` where it was asked
+    /// for others' sake.
     pub(in crate::namespace) fresh_until: Option<Duration>,
     /// The first bytes of the file, if they came along.
     pub(in crate::namespace) front: Option<Bytes>,
@@ -57,8 +61,8 @@ pub(in crate::namespace) struct Seen {
     pub(in crate::namespace) version_heard: Duration,
 }
 
-/// Asks what `key` is, which is a name of the directory whose prefix is `directory`. `wants_front` tells that the first
-/// bytes of a file are wanted that turns up where a directory was looked for.
+/// Asks what `key` is, which is a name of the directory whose prefix is `directory`. `wants_front`
+/// tells that the first bytes of a file are wanted that turns up where a directory was looked for.
 pub(in crate::namespace) async fn find(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
@@ -118,8 +122,8 @@ pub(in crate::namespace) async fn find(
     }
 }
 
-/// Finds out with the keys that begin with the name, and what is below it where they are too many: keys that begin with
-/// `own`, of which there are none without it.
+/// Finds out with the keys that begin with the name, and what is below it where they are too many:
+/// keys that begin with `own`, of which there are none without it.
 async fn find_by_name(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
@@ -163,7 +167,8 @@ async fn object(
     find_by_name(client, clock, directory, key, None).await
 }
 
-/// The same, by its first bytes, whose answer came at `heard`. Where they cannot be had (it is archived, or may be listed only) it is listed.
+/// The same, by its first bytes, whose answer came at `heard`. Where they cannot be had (it is
+/// archived, or may be listed only) it is listed.
 async fn front_of(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,
@@ -203,7 +208,8 @@ async fn restored(
     }
 }
 
-/// What was `found`, and what the object carries that is asked at the same time, if one is. A directory's is of no use.
+/// What was `found`, and what the object carries that is asked at the same time, if one is. A
+/// directory's is of no use.
 pub(in crate::namespace) async fn together(
     clock: &Clock,
     found: impl Future<Output = Result<Seen, FsError>>,
@@ -223,8 +229,8 @@ pub(in crate::namespace) async fn together(
 
 type Described = Result<ObjectDetails, ClientError>;
 
-/// What the object of a file, or the marker of a directory, carries; with the newest version of the file. `described` is
-/// the file's, if it was asked for before.
+/// What the object of a file, or the marker of a directory, carries; with the newest version of the
+/// file. `described` is the file's, if it was asked for before.
 pub(in crate::namespace) async fn carried(
     client: &Arc<dyn ObjectClient>,
     key: &Key,
@@ -265,7 +271,8 @@ pub(in crate::namespace) async fn carried(
     }
 }
 
-/// A directory wins, so the answer is certain as soon as the listing shows one, and never before the listing has come.
+/// A directory wins, so the answer is certain as soon as the listing shows one, and never before
+/// the listing has come.
 async fn find_in_directory_bucket(
     client: &Arc<dyn ObjectClient>,
     clock: &Clock,

@@ -1,4 +1,5 @@
-//! How the namespace finds out what a name is: what is known already, what is asked, and with whom it waits.
+//! How the namespace finds out what a name is: what is known already, what is asked, and with whom
+//! it waits.
 //!
 //! Knows nothing of lookup counts. Holds no lock across an await. Runs on whatever thread polls it.
 
@@ -31,8 +32,8 @@ pub(in crate::namespace) struct Gathering {
 }
 
 impl Namespace {
-    /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older than the question.
-    /// What else the answer tells is kept for other lookups.
+    /// Asks S3 what `name` is, or waits with others who ask; that there is nothing is never older
+    /// than the question. What else the answer tells is kept for other lookups.
     async fn find(&self, parent: InodeNo, prefix: &str, name: &str) -> Result<Answer, FsError> {
         let key = names::file_key(prefix, name)?;
         let is_in_flight = self.lookups.is_in_flight(&key);
@@ -73,8 +74,8 @@ impl Namespace {
                 let fresh_until = (answered + took).min(seen.version_heard + OPEN_FRESH_MAX);
                 let (now, valid_until) = (answered.into(), (seen.heard + ttl).into());
                 for below in seen.below {
-                    // A page that has nothing but the name itself helps no other lookup, and none says what objects
-                    // carry.
+                    // A page that has nothing but the name itself helps no other lookup, and none
+                    // says what objects carry.
                     if !is_posix && (*below.prefix != *prefix || below.entries.len() > 1) {
                         let prefix = Arc::clone(&below.prefix);
                         let page = Arc::new(below.page(asked));
@@ -103,12 +104,13 @@ impl Namespace {
         if is_own || is_valid {
             return Ok(answer);
         }
-        // Others had asked before: what was written since is not in the answer. Whatever is in flight now is younger.
+        // Others had asked before: what was written since is not in the answer. Whatever is in
+        // flight now is younger.
         self.lookups.join(key.clone(), begin).await
     }
 
-    /// What to ask first about `name`, and whether first bytes are wanted of a file that it turns out to be. Nothing that
-    /// is known already is fetched: the kernel may have it.
+    /// What to ask first about `name`, and whether first bytes are wanted of a file that it turns
+    /// out to be. Nothing that is known already is fetched: the kernel may have it.
     fn plan(&self, parent: InodeNo, prefix: &str, name: &str) -> (ProbeStrategy, bool) {
         let at_start = self.root_at_start.get();
         let at_start = at_start.filter(|_| parent == InodeNo::ROOT);
@@ -130,7 +132,8 @@ impl Namespace {
             Some(FileKind::Directory) if !siblings.are_all() => (ProbeStrategy::Directory, false),
             Some(_) => (ProbeStrategy::Name, false),
             None => {
-                // Who has just listed the directory asks what its names are, and opens what is known.
+                // Who has just listed the directory asks what its names are, and opens what is
+                // known.
                 let was_listed = self.walks.was_listed(prefix, self.clock.now());
                 let wants_front =
                     !self.is_posix && !was_listed && self.first_bytes.are_worth_it(self.now());
@@ -144,8 +147,8 @@ impl Namespace {
         }
     }
 
-    /// Lists the directory that `name` is in, if so many of its names are asked for that this is worth it, or if it is
-    /// being listed for others.
+    /// Lists the directory that `name` is in, if so many of its names are asked for that this is
+    /// worth it, or if it is being listed for others.
     pub(in crate::namespace) async fn gather(
         &self,
         prefix: &Arc<str>,
@@ -236,9 +239,10 @@ impl Namespace {
         }
     }
 
-    /// Asks until the answer is newer than any change that this mount has made to the name, and than what is known of it
-    /// if that is something else. A file does not hide a directory that is kept; a directory that S3 knows need not be.
-    /// Returns the prefix as well that the directory `parent` has now: it may have been renamed meanwhile.
+    /// Asks until the answer is newer than any change that this mount has made to the name, and
+    /// than what is known of it if that is something else. A file does not hide a directory that is
+    /// kept; a directory that S3 knows need not be. Returns the prefix as well that the directory
+    /// `parent` has now: it may have been renamed meanwhile.
     pub(in crate::namespace) async fn find_unchanged(
         &self,
         parent: InodeNo,
@@ -273,7 +277,8 @@ impl Namespace {
         now.is_ok_and(|now| now != prefix)
     }
 
-    /// What a page said of `name` a moment ago, unless this mount has changed it since, or has heard otherwise.
+    /// What a page said of `name` a moment ago, unless this mount has changed it since, or has
+    /// heard otherwise.
     pub(in crate::namespace) fn recently(
         &self,
         parent: InodeNo,
@@ -294,8 +299,8 @@ impl Namespace {
         (!is_outdated).then_some(recent)
     }
 
-    /// When a listing was asked for that does not have `name`, if the mount may answer from it: it was told how old the
-    /// absence of a name may be.
+    /// When a listing was asked for that does not have `name`, if the mount may answer from it: it
+    /// was told how old the absence of a name may be.
     pub(in crate::namespace) fn recently_absent(
         &self,
         parent: InodeNo,
@@ -312,8 +317,8 @@ impl Namespace {
         (!is_outdated).then_some(asked)
     }
 
-    /// How long the kernel may keep the absence of `name`, which was just not found: less if a listing said so that was
-    /// made before.
+    /// How long the kernel may keep the absence of `name`, which was just not found: less if a
+    /// listing said so that was made before.
     #[must_use]
     pub fn negative_ttl(&self, parent: InodeNo, name: &OsStr) -> Duration {
         let ttl = self.config.negative_ttl;
@@ -332,8 +337,8 @@ impl Namespace {
         }
     }
 
-    /// Nothing in the bucket is called `name` any more in the directory `parent`, whose prefix is `prefix`. A directory
-    /// that is kept stays, and is returned.
+    /// Nothing in the bucket is called `name` any more in the directory `parent`, whose prefix is
+    /// `prefix`. A directory that is kept stays, and is returned.
     pub(in crate::namespace) fn gone(
         &self,
         parent: InodeNo,

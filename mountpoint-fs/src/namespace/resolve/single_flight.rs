@@ -1,10 +1,12 @@
 //! One future with several waiters: identical lookups share their requests.
 //!
-//! Knows nothing of what it runs. Differs from `futures::future::Shared` in one thing that matters here: wakers are
-//! called with no lock held, because a waker may resume its operation on the spot, and that polls this again.
+//! Knows nothing of what it runs. Differs from `futures::future::Shared` in one thing that matters
+//! here: wakers are called with no lock held, because a waker may resume its operation on the spot,
+//! and that polls this again.
 //!
-//! Invariants: the future is polled by one waiter at a time, outside the lock; whoever drops out, the others are
-//! woken and one of them carries on; when the last one drops out, the future is dropped.
+//! Invariants: the future is polled by one waiter at a time, outside the lock; whoever drops out,
+//! the others are woken and one of them carries on; when the last one drops out, the future is
+//! dropped.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -119,7 +121,8 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         }
     }
 
-    /// Polls the future unless another waiter does so now. `id` is the waiter's, given at its first poll.
+    /// Polls the future unless another waiter does so now. `id` is the waiter's, given at its first
+    /// poll.
     fn poll(self: &Arc<Self>, id: &mut Option<u64>, cx: &Context<'_>) -> Poll<T> {
         let mut future = {
             let mut state = self.state.lock();
@@ -160,7 +163,8 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
     }
 }
 
-/// Wakes every waiter of a flight. Weak, because the future that is woken by it belongs to the flight.
+/// Wakes every waiter of a flight. Weak, because the future that is woken by it belongs to the
+/// flight.
 struct Alarm<T>(Weak<SharedFuture<T>>);
 
 impl<T: Send + 'static> Wake for Alarm<T> {

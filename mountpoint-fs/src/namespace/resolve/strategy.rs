@@ -1,9 +1,11 @@
-//! What a name probably is, before S3 is asked: it decides what is asked first, never what is answered.
+//! What a name probably is, before S3 is asked: it decides what is asked first, never what is
+//! answered.
 //!
-//! Pure. A path is walked name by name, so what a request of each name costs is paid one after the other. A LIST of
-//! what is below a name settles at once that it is a directory, and a GET beside it that it is a file; the LIST of the
-//! keys that begin with the name settles either, unless many keys come between the two (`a-1`, `a-2`, … between `a` and
-//! `a/`). The names beside it tell which of them to send, and a name's ending where they do not.
+//! Pure. A path is walked name by name, so what a request of each name costs is paid one after the
+//! other. A LIST of what is below a name settles at once that it is a directory, and a GET beside
+//! it that it is a file; the LIST of the keys that begin with the name settles either, unless many
+//! keys come between the two (`a-1`, `a-2`, … between `a` and `a/`). The names beside it tell
+//! which of them to send, and a name's ending where they do not.
 
 use crate::namespace::listing::page::Page;
 use crate::namespace::version::Found;
@@ -15,7 +17,8 @@ pub(in crate::namespace) enum ProbeStrategy {
     Name,
     /// What is below it: it is likely to be a directory.
     Directory,
-    /// Its first bytes, and at the same time what is below it: it is likely to be a file, and to be opened.
+    /// Its first bytes, and at the same time what is below it: it is likely to be a file, and to be
+    /// opened.
     File,
 }
 
@@ -37,7 +40,8 @@ struct Kinds {
 }
 
 impl Siblings {
-    /// Counts what is beside `name` on a page. What only adds to the name (`a-1`, `a.gz` beside `a`) tells nothing of it.
+    /// Counts what is beside `name` on a page. What only adds to the name (`a-1`, `a.gz` beside
+    /// `a`) tells nothing of it.
     pub(in crate::namespace) fn of(page: &Page, name: &str) -> Self {
         let mut siblings = Self {
             are_all: page.is_whole(),
@@ -63,8 +67,9 @@ impl Siblings {
         self.are_all
     }
 
-    /// How to ask for `name`, which is beside them. `was_wrong` tells that a name beside it was taken for a directory and
-    /// was none; `is_worth_a_front` that it would be likely that the first bytes of a file are of use.
+    /// How to ask for `name`, which is beside them. `was_wrong` tells that a name beside it was
+    /// taken for a directory and was none; `is_worth_a_front` that it would be likely that the
+    /// first bytes of a file are of use.
     pub(in crate::namespace) fn plan(
         self,
         name: &str,

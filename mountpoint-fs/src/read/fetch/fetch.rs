@@ -1,13 +1,14 @@
 //! One range in flight and the reads that wait for its bytes.
 //!
-//! A fetch asks for one range of one version; it does not know who reads, or why. A reader waits for a place in the
-//! range ([`Fetch::arrival`]), not for the whole of it. One GET fills one block with it. If that is late, a second
-//! GET, over another connection, fills a block of its own with what is missing; readers get bytes of whichever has
-//! them, and what the other still brings is dropped: to cancel it would cost its connection.
+//! A fetch asks for one range of one version; it does not know who reads, or why. A reader waits
+//! for a place in the range ([`Fetch::arrival`]), not for the whole of it. One GET fills one block
+//! with it. If that is late, a second GET, over another connection, fills a block of its own with
+//! what is missing; readers get bytes of whichever has them, and what the other still brings is
+//! dropped: to cancel it would cost its connection.
 //!
-//! Invariant: a waiter is woken when its bytes are valid or the fetch has ended, and no lock is held then. The
-//! client's thread calls the observer; it takes the lock only when somebody's bytes have come. A fetch fails when
-//! the last of its GETs has, and is done when the first is.
+//! Invariant: a waiter is woken when its bytes are valid or the fetch has ended, and no lock is
+//! held then. The client's thread calls the observer; it takes the lock only when somebody's bytes
+//! have come. A fetch fails when the last of its GETs has, and is done when the first is.
 
 use std::future::Future;
 use std::ops::Range;
@@ -114,8 +115,8 @@ impl Fetch {
         })
     }
 
-    /// Sends its GET, into the block that it was made with. Called with no lock held: a client may tell the observer
-    /// before it returns.
+    /// Sends its GET, into the block that it was made with. Called with no lock held: a client may
+    /// tell the observer before it returns.
     pub(in crate::read) fn launch(self: Arc<Self>, fill: BlockFill) {
         let priority = match self.purpose {
             Purpose::Demand => Priority::Foreground,
@@ -235,7 +236,8 @@ impl Fetch {
 impl Fetch {
     /// More bytes are valid than before.
     fn advanced(&self) {
-        // Against the fence in `Arrival::poll`: either that sees the bytes, or this sees the waiter.
+        // Against the fence in `Arrival::poll`: either that sees the bytes, or this sees the
+        // waiter.
         fence(Ordering::SeqCst);
         if self.has(self.wanted.load(Ordering::Relaxed)) {
             self.wake(false);
@@ -323,7 +325,8 @@ impl Fetch {
         let sight = self.sight(&entry, now);
         match self.context.hedge_scheduler.policy.look(&sight) {
             Verdict::Hedge => {
-                // What could not be sent now may be later: when more was earned, or memory was given back.
+                // What could not be sent now may be later: when more was earned, or memory was
+                // given back.
                 if !self.hedge() {
                     let due = now + HEDGE_DELAY_MIN;
                     self.watch_again(Watched { due, ..entry });

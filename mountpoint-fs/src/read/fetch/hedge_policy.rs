@@ -1,11 +1,12 @@
 //! When a GET is so late that a second one for the same bytes is worth a request.
 //!
-//! Decides only: no clock, no client, no block. Told how long GETs took, it knows by size what most of them take to the
-//! first byte and to the last, and says of one that a reader waits for whether it is late. What second GETs cost is
-//! bounded by a share of the first ones. Lock-free: told and asked on any thread.
+//! Decides only: no clock, no client, no block. Told how long GETs took, it knows by size what most
+//! of them take to the first byte and to the last, and says of one that a reader waits for whether
+//! it is late. What second GETs cost is bounded by a share of the first ones. Lock-free: told and
+//! asked on any thread.
 //!
-//! Invariant: at most one second GET for [`HEDGE_SHARE`] first ones since the mount began, and none for sizes of which
-//! too few were seen to know what is usual.
+//! Invariant: at most one second GET for [`HEDGE_SHARE`] first ones since the mount began, and none
+//! for sizes of which too few were seen to know what is usual.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -70,8 +71,9 @@ impl HedgePolicy {
         self.to_last_byte[class(len)].record(delay);
     }
 
-    /// Whether a GET is late. Without a byte it is when most others would have had one for long. With some it is when
-    /// most others would be complete, and the rest, as fast as bytes come now, would take as long again.
+    /// Whether a GET is late. Without a byte it is when most others would have had one for long.
+    /// With some it is when most others would be complete, and the rest, as fast as bytes come now,
+    /// would take as long again.
     pub(in crate::read) fn look(&self, sight: &Sight) -> Verdict {
         let class = class(sight.len);
         let Some(first) = self.to_first_byte[class].late() else {
@@ -203,10 +205,11 @@ const STEP_FIRST_US: u64 = 128;
 const STEPS: usize = 1 + 19 * 4;
 const UNKNOWN: u64 = u64::MAX;
 
-/// What so many of a hundred take is usual. A higher share would be the stragglers' own delay where one of a hundred
-/// straggles.
+/// What so many of a hundred take is usual. A higher share would be the stragglers' own delay where
+/// one of a hundred straggles.
 const USUAL_PERCENT: u32 = 95;
-/// One is late that takes so many times what is usual: for most stores that is one of some hundreds.
+/// One is late that takes so many times what is usual: for most stores that is one of some
+/// hundreds.
 const LATE_FACTOR: u32 = 2;
 /// With fewer the percentile would be the longest of them.
 const SEEN_MIN: u32 = 32;
@@ -229,7 +232,8 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// A policy that has seen a hundred GETs of a MiB: the first byte after 20 ms, the last after 100.
+    /// A policy that has seen a hundred GETs of a MiB: the first byte after 20 ms, the last after
+    /// 100.
     fn learned() -> HedgePolicy {
         let policy = HedgePolicy::default();
         for _ in 0..100 {

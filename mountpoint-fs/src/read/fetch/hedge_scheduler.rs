@@ -1,10 +1,11 @@
 //! Which GETs readers wait for, and when each is looked at next.
 //!
-//! Decides nothing: [`HedgePolicy`] says which is late, the fetch itself sends the second GET. A task of the mount's
-//! runtime ([`ReadContext::hedge`]) looks, while anything is watched; nothing runs while nobody waits.
+//! Decides nothing: [`HedgePolicy`] says which is late, the fetch itself sends the second GET. A
+//! task of the mount's runtime ([`ReadContext::hedge`]) looks, while anything is watched; nothing
+//! runs while nobody waits.
 //!
-//! Invariant: at most [`HEDGE_WATCHED_MAX`] are watched, each once. One that is over, or that nobody waits for, is
-//! forgotten when it is looked at.
+//! Invariant: at most [`HEDGE_WATCHED_MAX`] are watched, each once. One that is over, or that
+//! nobody waits for, is forgotten when it is looked at.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -86,7 +87,8 @@ impl HedgeScheduler {
 }
 
 impl ReadContext {
-    /// Sends second GETs for those that are late, for as long as the context lives. A task of a tokio runtime.
+    /// Sends second GETs for those that are late, for as long as the context lives. A task of a
+    /// tokio runtime.
     pub async fn hedge(context: Weak<Self>) {
         loop {
             let Some(this) = context.upgrade() else {

@@ -1,9 +1,11 @@
 //! Where the short reads of files went that are closed.
 //!
-//! Files of one length and one extension are of one kind: what is written by one program, record for record, has the same
-//! layout. Knows neither blocks nor requests; told at the end of an open file, asked at its first reads.
+//! Files of one length and one extension are of one kind: what is written by one program, record
+//! for record, has the same layout. Knows neither blocks nor requests; told at the end of an open
+//! file, asked at its first reads.
 //!
-//! The lock is held for a look-up among [`LAYOUTS_MAX`]; nothing else is locked while it is. Any thread.
+//! The lock is held for a look-up among [`LAYOUTS_MAX`]; nothing else is locked while it is. Any
+//! thread.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +25,8 @@ pub(in crate::read) struct LayoutCache {
     latest: Mutex<Vec<(FileKind, KnownLayout)>>,
 }
 
-/// A hash of an extension and a length: two kinds of one hash are taken for one, and what is asked for may be in vain.
+/// A hash of an extension and a length: two kinds of one hash are taken for one, and what is asked
+/// for may be in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileKind(u64);
 

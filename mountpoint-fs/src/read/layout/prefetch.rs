@@ -1,14 +1,15 @@
 //! Short reads of a file that go where those of the file before it went.
 //!
-//! Pure. Who reads the heads of many files of one layout makes the same jumps in each: to the places of tables, groups
-//! and attributes. No jump says where the next will be, but the file before does. So the short jumps of an open file are
-//! noted, and one that goes where one of the file before went has the next ones asked for ahead: one, and twice as many
-//! with each that comes true, so that little more is ever wasted than was won; or all at once, from the first read of the
-//! file on, where those of several files before came true. Which file is the one before is for
+//! Pure. Who reads the heads of many files of one layout makes the same jumps in each: to the
+//! places of tables, groups and attributes. No jump says where the next will be, but the file
+//! before does. So the short jumps of an open file are noted, and one that goes where one of the
+//! file before went has the next ones asked for ahead: one, and twice as many with each that comes
+//! true, so that little more is ever wasted than was won; or all at once, from the first read of
+//! the file on, where those of several files before came true. Which file is the one before is for
 //! [`LayoutCache`](super::cache::LayoutCache) to know.
 //!
-//! Invariant: at most [`LAYOUT_AHEAD_MAX`] ranges, of [`LAYOUT_AHEAD_BYTES_MAX`] bytes together, are asked for and not
-//! read.
+//! Invariant: at most [`LAYOUT_AHEAD_MAX`] ranges, of [`LAYOUT_AHEAD_BYTES_MAX`] bytes together,
+//! are asked for and not read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,8 +28,8 @@ pub(in crate::read) struct KnownLayout {
     pub(in crate::read) confidence: Confidence,
 }
 
-/// Whether files of one kind go where the one before went: up by one with each that does, down by two with each that does
-/// not.
+/// Whether files of one kind go where the one before went: up by one with each that does, down by
+/// two with each that does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::read) struct Confidence(i8);
 
@@ -71,7 +72,8 @@ pub(in crate::read) enum AccessKind {
 }
 
 impl LayoutPrefetch {
-    /// Follows the layout of the file before. Returns what to ask for now, if all may be asked for `at_once`.
+    /// Follows the layout of the file before. Returns what to ask for now, if all may be asked for
+    /// `at_once`.
     pub(in crate::read) fn follow(&mut self, known: KnownLayout, at_once: bool) -> Vec<Range<u64>> {
         let follower = self.0.insert(Box::new(LayoutFollower::new(known)));
         if at_once {
@@ -81,8 +83,8 @@ impl LayoutPrefetch {
         }
     }
 
-    /// A read; `missed` if some of its bytes were not asked for. Returns what to ask for because the file before was read
-    /// there, most urgent first.
+    /// A read; `missed` if some of its bytes were not asked for. Returns what to ask for because
+    /// the file before was read there, most urgent first.
     pub(in crate::read) fn read(
         &mut self,
         kind: AccessKind,
@@ -148,7 +150,8 @@ struct LayoutFollower {
     asked: usize,
     read: usize,
     noted: Layout,
-    /// More jumps than are noted, or one that was not expected: what is noted says more than what was before.
+    /// More jumps than are noted, or one that was not expected: what is noted says more than what
+    /// was before.
     is_other: bool,
 }
 
@@ -169,7 +172,8 @@ impl LayoutFollower {
         self.ask()
     }
 
-    /// A short jump; `foretold` if some of its bytes were asked for ahead. Returns what to ask for ahead, most urgent first.
+    /// A short jump; `foretold` if some of its bytes were asked for ahead. Returns what to ask for
+    /// ahead, most urgent first.
     fn jump(&mut self, range: &Range<u64>, foretold: bool) -> Vec<Range<u64>> {
         self.note(range);
         let from = self.next.saturating_sub(BACK_MAX);
@@ -243,8 +247,8 @@ impl LayoutFollower {
         self.depth = 0;
     }
 
-    /// What the next file of its kind is to know. A file that was read less far than the one before says nothing new, and
-    /// one that was read at too many places for a layout says nothing at all.
+    /// What the next file of its kind is to know. A file that was read less far than the one before
+    /// says nothing new, and one that was read at too many places for a layout says nothing at all.
     fn finish(self) -> Option<KnownLayout> {
         let confidence = self.before.confidence.after(self.asked, self.read);
         let is_layout = (LAYOUT_READS_MIN..LAYOUT_READS_MAX).contains(&self.noted.len());
@@ -265,12 +269,13 @@ fn bytes(ranges: &[Range<u64>]) -> u64 {
 /// Fewer jumps are no layout.
 const LAYOUT_READS_MIN: usize = 2;
 
-/// Places of the layout before, behind the one that is expected and before it, at which a jump is no surprise: a reader
-/// leaves some out, and the kernel changes their order.
+/// Places of the layout before, behind the one that is expected and before it, at which a jump is
+/// no surprise: a reader leaves some out, and the kernel changes their order.
 const BACK_MAX: usize = 4;
 const FORTH_MAX: usize = 8;
 
-/// Files of one kind that must have gone where the one before went for the next one to be asked for at once.
+/// Files of one kind that must have gone where the one before went for the next one to be asked for
+/// at once.
 const CONFIDENCE_SURE: i8 = 2;
 const CONFIDENCE_MAX: i8 = 3;
 

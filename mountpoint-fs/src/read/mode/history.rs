@@ -45,7 +45,8 @@ impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
         self.entries.get(&key).map(|(_, value)| value)
     }
 
-    /// The entry of `key`, which is new if it was not there. Takes the place of those touched longest ago.
+    /// The entry of `key`, which is new if it was not there. Takes the place of those touched
+    /// longest ago.
     pub(super) fn touch(&mut self, key: K) -> &mut V {
         if self.entries.len() >= self.max && !self.entries.contains_key(&key) {
             self.forget_oldest();

@@ -70,8 +70,8 @@ impl ReadModes {
         })
     }
 
-    /// Whether an open is to be answered with direct replies, and who looks at its reads: nobody, unless they tell
-    /// something. `consumed` is what the mount has read so far.
+    /// Whether an open is to be answered with direct replies, and who looks at its reads: nobody,
+    /// unless they tell something. `consumed` is what the mount has read so far.
     pub fn open(
         self: &Arc<Self>,
         version: (&str, &str),

@@ -1,10 +1,11 @@
 //! The rule.
 //!
-//! Measured on two cores (doc/BENCHMARKING.md): direct replies cost a third less CPU than replies through the page
-//! cache when an application reads 256 KiB or more at once, as much at 64 to 128 KiB, and several times as much below
-//! 32 KiB, since each call is then a round trip. And what bypasses the page cache is fetched again when it is read
-//! again. So direct replies are for large files that cannot stay in memory anyway, read by programs that have shown
-//! that they read in large pieces. Whatever is not known is cached.
+//! Measured on two cores (doc/BENCHMARKING.md): direct replies cost a third less CPU than replies
+//! through the page cache when an application reads 256 KiB or more at once, as much at 64 to 128
+//! KiB, and several times as much below 32 KiB, since each call is then a round trip. And what
+//! bypasses the page cache is fetched again when it is read again. So direct replies are for large
+//! files that cannot stay in memory anyway, read by programs that have shown that they read in
+//! large pieces. Whatever is not known is cached.
 
 use crate::config::ReadMode;
 use crate::config::limits::{DIRECT_FILE_MIN, DIRECT_MEMORY_SHARE};
@@ -69,7 +70,8 @@ fn is_direct_better(size: u64, known: &Known) -> bool {
     reads_large && (is_too_large || known.consumed >= known.memory)
 }
 
-/// Whether a file that was read `since` bytes of reads ago is one that the page cache could still hold.
+/// Whether a file that was read `since` bytes of reads ago is one that the page cache could still
+/// hold.
 pub(super) fn is_reread(since: Option<u64>, memory: u64) -> bool {
     since.is_some_and(|bytes| bytes < memory / 2)
 }

@@ -78,9 +78,9 @@ impl ReadWatch {
 
 /// What the first READ through the page cache tells of the application's.
 ///
-/// At the beginning of a file Linux asks for two to four times what the application wants, or for all of its
-/// read-ahead if that wants more than a quarter of it (`get_init_ra_size` in mm/readahead.c). Anywhere else it asks
-/// for what the application wants.
+/// At the beginning of a file Linux asks for two to four times what the application wants, or for
+/// all of its read-ahead if that wants more than a quarter of it (`get_init_ra_size` in
+/// mm/readahead.c). Anywhere else it asks for what the application wants.
 fn size_of_reader(offset: u64, size: u32, readahead: u32) -> Option<ReadSize> {
     if offset == 0 {
         return Some(if size >= readahead {

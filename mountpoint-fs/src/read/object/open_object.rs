@@ -1,11 +1,14 @@
-//! The reads of one version of an object, by one open file or by several that share what they fetch.
+//! The reads of one version of an object, by one open file or by several that share what they
+//! fetch.
 //!
-//! A read looks up what is held, lets its reader's planner say what to ask for, sends those GETs, and waits for its
-//! own bytes only; the reply is slices of blocks. The lock is held for the look-up and never while anything is sent
-//! or waited for, so any number of reads of one file run at once.
+//! A read looks up what is held, lets its reader's planner say what to ask for, sends those GETs,
+//! and waits for its own bytes only; the reply is slices of blocks. The lock is held for the
+//! look-up and never while anything is sent or waited for, so any number of reads of one file run
+//! at once.
 //!
-//! Invariant: every GET names the version that was seen at open; a block leaves the map when its last byte has been
-//! handed out to all who are near, and lives on in the replies made of it. Runs on whichever thread polls the read.
+//! Invariant: every GET names the version that was seen at open; a block leaves the map when its
+//! last byte has been handed out to all who are near, and lives on in the replies made of it. Runs
+//! on whichever thread polls the read.
 
 use std::mem;
 use std::ops::Range;
@@ -43,7 +46,8 @@ impl Drop for Open {
     }
 }
 
-/// A version that is open, for as long as somebody reads it. Without blocks it takes about 300 bytes.
+/// A version that is open, for as long as somebody reads it. Without blocks it takes about 300
+/// bytes.
 #[derive(Debug)]
 pub(in crate::read) struct OpenObject {
     context: Arc<ReadContext>,
@@ -54,7 +58,8 @@ pub(in crate::read) struct OpenObject {
     shared_as: Option<VersionId>,
     /// When it was last read, in milliseconds of the context's clock.
     used_at_ms: AtomicU64,
-    /// Lock "H": held for look-ups and planning, never while waiting, sending or giving memory back.
+    /// Lock "H": held for look-ups and planning, never while waiting, sending or giving memory
+    /// back.
     inner: Mutex<Inner>,
 }
 
@@ -160,7 +165,8 @@ impl OpenObject {
         };
         match wait(&pieces).await {
             Ok(()) => Ok(data_of(pieces)),
-            // Nobody waited when it was asked for, so nobody was told: this reader tries for itself.
+            // Nobody waited when it was asked for, so nobody was told: this reader tries for
+            // itself.
             Err((error, Purpose::ReadAhead)) if error.kind != ErrorKind::PreconditionFailed => {
                 drop(pieces);
                 let pieces = self.fetch_exactly(&range).await;
@@ -392,8 +398,9 @@ impl OpenObject {
         (fetch, fill)
     }
 
-    /// Gives back blocks, the demanded ones only or all; the latter forgets the streams too. Replies made of them
-    /// and GETs in flight keep theirs until they end. Returns how many bytes that is.
+    /// Gives back blocks, the demanded ones only or all; the latter forgets the streams too.
+    /// Replies made of them and GETs in flight keep theirs until they end. Returns how many bytes
+    /// that is.
     pub(in crate::read) fn give_back(&self, keep_ahead: bool) -> u64 {
         let mut removed = Vec::new();
         let mut unread = None;
@@ -418,8 +425,8 @@ impl OpenObject {
         removed.iter().map(|fetch| fetch.len() as u64).sum()
     }
 
-    /// Gives back what only those wait for who are more than `behind_max` behind others, or have come to rest: the first to go
-    /// when memory is short. Returns how many bytes that is.
+    /// Gives back what only those wait for who are more than `behind_max` behind others, or have
+    /// come to rest: the first to go when memory is short. Returns how many bytes that is.
     pub(in crate::read) fn give_back_shared(&self, behind_max: u64) -> u64 {
         let mut removed = Vec::new();
         {
@@ -447,7 +454,8 @@ impl OpenObject {
         self.count_streams(inner);
     }
 
-    /// For how long what was read stays for those who come to it later: not at all where memory is short.
+    /// For how long what was read stays for those who come to it later: not at all where memory is
+    /// short.
     fn retention(&self, now: Duration) -> RetentionPolicy {
         let behind_max = self.context.behind_max();
         RetentionPolicy { behind_max, now }

@@ -35,7 +35,8 @@ struct ReaderState {
     planner: Planner,
     /// When it joined, or its planner last saw a read.
     used_at: Duration,
-    /// Whether its latest read filled the page cache, or its first one will: what that has it will not ask for again.
+    /// Whether its latest read filled the page cache, or its first one will: what that has it will
+    /// not ask for again.
     fills_cache: bool,
     has_read: bool,
     /// Which other's read its planner saw last; its own, if none did.
@@ -75,8 +76,8 @@ impl Readers {
         self.readers[place].fills_cache = true;
     }
 
-    /// Removes a reader. A stream that another one reads on goes to that, if it has none. Returns what the next file of its
-    /// kind is to know.
+    /// Removes a reader. A stream that another one reads on goes to that, if it has none. Returns
+    /// what the next file of its kind is to know.
     pub(in crate::read) fn leave(&mut self, no: ReaderId) -> Option<KnownLayout> {
         let mut left = self.readers.remove(self.place(no));
         let read = left.planner.finish();
@@ -149,8 +150,9 @@ impl Readers {
         }
     }
 
-    /// Streams that are read ahead. Where several come one behind the other over the same bytes, the first is the one that
-    /// asks for them; `is_held` says of bytes whether they are here or asked for.
+    /// Streams that are read ahead. Where several come one behind the other over the same bytes,
+    /// the first is the one that asks for them; `is_held` says of bytes whether they are here or
+    /// asked for.
     pub(in crate::read) fn stream_count(&self, is_held: impl Fn(Range<u64>) -> bool) -> usize {
         if let [reader] = &*self.readers {
             return reader.planner.stream_count();
@@ -165,9 +167,10 @@ impl Readers {
         places.len() - behind.count()
     }
 
-    /// What is to stay: bytes that were asked for ahead, and those that somebody comes to who is not far behind. Without
-    /// what the reader at `asker` wants, where bytes have just been read, and what those want who find them in the page
-    /// cache then. `retention` is of no use to one reader alone.
+    /// What is to stay: bytes that were asked for ahead, and those that somebody comes to who is
+    /// not far behind. Without what the reader at `asker` wants, where bytes have just been read,
+    /// and what those want who find them in the page cache then. `retention` is of no use to one
+    /// reader alone.
     pub(in crate::read) fn retained(
         &self,
         asker: Option<usize>,
@@ -186,7 +189,8 @@ impl Readers {
             if let Some(retention) = retention.filter(is_near) {
                 let comes_to = |from: u64| from..from.saturating_add(retention.behind_max);
                 if reader.fills_cache && reader.has_read {
-                    // The reads of others like it may have gone to their streams: only its own says where it is.
+                    // The reads of others like it may have gone to their streams: only its own says
+                    // where it is.
                     wanted.extend(reader.planner.stream_ends().map(comes_to));
                 } else {
                     wanted.extend(reader.planner.goes_on_from().map(comes_to));
@@ -196,7 +200,8 @@ impl Readers {
         RetainedRanges::of(wanted)
     }
 
-    /// Bytes that others than the reader at `asker` have read into the page cache, if it reads them from there; sorted.
+    /// Bytes that others than the reader at `asker` have read into the page cache, if it reads them
+    /// from there; sorted.
     pub(in crate::read) fn in_page_cache(&self, asker: usize) -> Vec<Range<u64>> {
         if !self.readers[asker].fills_cache {
             return Vec::new();
@@ -215,8 +220,8 @@ impl Readers {
         place.expect("a reader is there until it leaves")
     }
 
-    /// The reader whose stream a read into the page cache at `start` fits best, its own before others. Who has direct replies
-    /// comes to those bytes all the same.
+    /// The reader whose stream a read into the page cache at `start` fits best, its own before
+    /// others. Who has direct replies comes to those bytes all the same.
     fn stream_at(&self, own: usize, start: u64) -> Option<usize> {
         let readers = self.readers.iter().enumerate();
         let cached = readers.filter(|(_, reader)| reader.fills_cache);

@@ -1,8 +1,10 @@
 //! Which versions are open for reading, so that those who read the same one share what they fetch.
 //!
-//! Knows neither blocks nor readers' places. One entry for each version; it goes with its last reader.
+//! Knows neither blocks nor readers' places. One entry for each version; it goes with its last
+//! reader.
 //!
-//! The lock is held for a look-up; nothing else is locked while it is, and nothing dropped. Any thread.
+//! The lock is held for a look-up; nothing else is locked while it is, and nothing dropped. Any
+//! thread.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

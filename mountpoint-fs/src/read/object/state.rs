@@ -1,7 +1,7 @@
 //! What is held of one version of an object, and who reads it.
 //!
-//! Sends nothing and takes no lock: it belongs to the state of [`Reader`](crate::read::Reader). Knows which bytes are here or in
-//! the air, and lets go what nobody will come to.
+//! Sends nothing and takes no lock: it belongs to the state of [`Reader`](crate::read::Reader).
+//! Knows which bytes are here or in the air, and lets go what nobody will come to.
 
 use std::mem;
 use std::ops::Range;
@@ -28,8 +28,8 @@ pub(in crate::read) struct Piece {
 }
 
 impl ObjectState {
-    /// Forgets blocks that will never hold what a read of `range` needs. If the reply would be made of too many
-    /// blocks, all of them: they are fetched again as one.
+    /// Forgets blocks that will never hold what a read of `range` needs. If the reply would be made
+    /// of too many blocks, all of them: they are fetched again as one.
     pub(in crate::read) fn forget_failed(
         &mut self,
         range: &Range<u64>,
@@ -83,8 +83,8 @@ impl ObjectState {
             .collect()
     }
 
-    /// What a read calls for, by the planner at `asker`. What others have had the page cache filled with is not asked for
-    /// ahead.
+    /// What a read calls for, by the planner at `asker`. What others have had the page cache filled
+    /// with is not asked for ahead.
     pub(in crate::read) fn plan(
         &mut self,
         asker: usize,
@@ -108,7 +108,8 @@ impl ObjectState {
         plan
     }
 
-    /// Drops what has been read, up to the bytes of the latest read, unless others are about to come to it.
+    /// Drops what has been read, up to the bytes of the latest read, unless others are about to
+    /// come to it.
     pub(in crate::read) fn remove_read(
         &mut self,
         reader: usize,
@@ -131,7 +132,8 @@ impl ObjectState {
         drop(read);
         let mut retention = retention();
         if done.start > 0 && done.end - done.start < READ_RANGE_MIN {
-            // Of random reads nothing stays: it would splinter the requests of who comes in sequence.
+            // Of random reads nothing stays: it would splinter the requests of who comes in
+            // sequence.
             retention.behind_max = 0;
         }
         let wanted = self.readers.retained(Some(reader), Some(retention));

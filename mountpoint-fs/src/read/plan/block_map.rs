@@ -1,7 +1,7 @@
 //! The blocks one reader holds, by their place in the object.
 //!
-//! A sorted list of ranges that never overlap, each with its block; knows neither bytes nor requests. An open file
-//! holds a window's worth of parts, some dozens, so a list beats a tree.
+//! A sorted list of ranges that never overlap, each with its block; knows neither bytes nor
+//! requests. An open file holds a window's worth of parts, some dozens, so a list beats a tree.
 //!
 //! Invariant: ranges are sorted, not empty and disjoint.
 

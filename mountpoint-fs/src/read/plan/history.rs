@@ -1,8 +1,9 @@
 //! Where reads of one open file have been.
 //!
-//! Pure. An *extent* is bytes that were read without a gap; a read that begins where one ends continues it. Reads that
-//! arrive out of order make extents of their own, which merge as soon as they touch, so the kernel's reordering
-//! needs no special case. An extent that is continued becomes a stream when the planner gives it a window.
+//! Pure. An *extent* is bytes that were read without a gap; a read that begins where one ends
+//! continues it. Reads that arrive out of order make extents of their own, which merge as soon as
+//! they touch, so the kernel's reordering needs no special case. An extent that is continued
+//! becomes a stream when the planner gives it a window.
 //!
 //! Invariant: at most `EXTENTS_MAX` extents; a read belongs to exactly one.
 
@@ -42,7 +43,8 @@ pub(in crate::read) struct Extent {
     is_left: bool,
     /// Where the rest of its latest read ends, if the kernel has cut that in two.
     rest_end: Option<u64>,
-    /// How far to ask ahead, if it is a stream. Boxed, because most extents of a random reader never are.
+    /// How far to ask ahead, if it is a stream. Boxed, because most extents of a random reader
+    /// never are.
     pub(in crate::read) window: Option<Box<Window>>,
 }
 
@@ -81,7 +83,8 @@ impl AccessHistory {
         &mut self.extents[index]
     }
 
-    /// What was asked for ahead of each extent and not read yet, but for those that their reader has left long ago.
+    /// What was asked for ahead of each extent and not read yet, but for those that their reader
+    /// has left long ago.
     pub(in crate::read) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let is_given_up =
             |extent: &Extent| extent.is_left && self.reads - extent.used > READ_RANGE_AGE_MAX;
@@ -117,7 +120,8 @@ impl AccessHistory {
         fits.min()
     }
 
-    /// The stream that the read before this one belonged to, unless this one is within what that has asked for.
+    /// The stream that the read before this one belonged to, unless this one is within what that
+    /// has asked for.
     pub(in crate::read) fn stream_left_for(&self, range: &Range<u64>) -> Option<&Extent> {
         let mut streams = self.extents.iter().filter(|extent| extent.window.is_some());
         let before = streams.find(|extent| extent.used + 1 == self.reads)?;
@@ -139,7 +143,8 @@ impl AccessHistory {
         self.random_reads = 0;
     }
 
-    /// The stream that the read before the latest belonged to, if it did, goes on with the extent at `index`.
+    /// The stream that the read before the latest belonged to, if it did, goes on with the extent
+    /// at `index`.
     pub(in crate::read) fn carry(&mut self, index: usize) {
         let reads = self.reads;
         let is_before = |extent: &&mut Extent| extent.window.is_some() && extent.used + 1 == reads;
@@ -152,9 +157,9 @@ impl AccessHistory {
         }
     }
 
-    /// The stream whose reader goes on with the extent at `index`, if it has left out some of what that stream had asked
-    /// for and has not read there since: the kernel asks for nothing that it has. What was left out may still come, as
-    /// long as reads may come out of order.
+    /// The stream whose reader goes on with the extent at `index`, if it has left out some of what
+    /// that stream had asked for and has not read there since: the kernel asks for nothing that it
+    /// has. What was left out may still come, as long as reads may come out of order.
     pub(in crate::read) fn move_on(&mut self, index: usize) -> bool {
         let Extent { range, began, .. } = &self.extents[index];
         let (start, began) = (range.start, *began);
@@ -255,8 +260,8 @@ impl AccessHistory {
             && (extent.window.is_some() || self.reads - extent.used <= READ_RANGE_AGE_MAX)
     }
 
-    /// The latest read of the extent, which ends it, looks like the first part of one that goes on until `end`. Whether the
-    /// rest is worth asking for: not once one did not come.
+    /// The latest read of the extent, which ends it, looks like the first part of one that goes on
+    /// until `end`. Whether the rest is worth asking for: not once one did not come.
     pub(in crate::read) fn expects_rest(&mut self, index: usize, end: u64) -> bool {
         let now = self.reads;
         let is_late =
@@ -281,8 +286,8 @@ impl AccessHistory {
         self.has_no_rests
     }
 
-    /// Takes note of a read if it is the rest of the one before: that is one read, not two in sequence. Returns the index
-    /// of its extent.
+    /// Takes note of a read if it is the rest of the one before: that is one read, not two in
+    /// sequence. Returns the index of its extent.
     pub(in crate::read) fn place_rest(&mut self, range: &Range<u64>) -> Option<usize> {
         let is_rest = |extent: &Extent| {
             extent.window.is_none()
@@ -298,8 +303,8 @@ impl AccessHistory {
         Some(self.merge(index))
     }
 
-    /// Takes note of a read. Returns the index of the extent it belongs to now, and whether it continues that
-    /// forwards, and often enough to be no accident.
+    /// Takes note of a read. Returns the index of the extent it belongs to now, and whether it
+    /// continues that forwards, and often enough to be no accident.
     pub(in crate::read) fn place(&mut self, range: &Range<u64>) -> (usize, bool) {
         self.reads += 1;
         match self.find(range) {
@@ -347,7 +352,8 @@ impl AccessHistory {
         }
     }
 
-    /// The stream that has come to the extent at `index`, which is none: its reader left out what had been read there before.
+    /// The stream that has come to the extent at `index`, which is none: its reader left out what
+    /// had been read there before.
     fn stream_up_to(&self, index: usize) -> Option<usize> {
         let Extent { range, window, .. } = &self.extents[index];
         let is_up_to = |stream: &Extent| {
@@ -429,7 +435,8 @@ impl AccessHistory {
         touched.map_or(index, |touched| self.unite(index, touched))
     }
 
-    /// Joins the extent at `other`, which goes farther, to the one at `index`. Returns where that is now.
+    /// Joins the extent at `other`, which goes farther, to the one at `index`. Returns where that
+    /// is now.
     fn unite(&mut self, index: usize, other: usize) -> usize {
         let place = other;
         let other = self.extents.swap_remove(place);
@@ -469,5 +476,6 @@ const RANDOM_READS_MAX: u8 = 4;
 /// Shortest run that is worth reading ahead: Linux itself begins with four pages.
 const RUN_MIN: u64 = 16 << 10;
 
-/// An extent that is no stream is left out of read-ahead for so many reads: as many as Linux may have in flight at once.
+/// An extent that is no stream is left out of read-ahead for so many reads: as many as Linux may
+/// have in flight at once.
 const READ_RANGE_AGE_MAX: u64 = 64;

@@ -1,9 +1,9 @@
-//! The least time that a GET of this mount took, by its size, and until its first byte: what the store and the network
-//! need when nothing queues.
+//! The least time that a GET of this mount took, by its size, and until its first byte: what the
+//! store and the network need when nothing queues.
 //!
-//! Knows no request and no stream; told how long GETs took, it says the least of the last one to two periods. The
-//! least of many tells how far the store is, where an average would tell how busy this machine is. Lock-free; told on
-//! the client's threads, asked while a read is planned.
+//! Knows no request and no stream; told how long GETs took, it says the least of the last one to
+//! two periods. The least of many tells how far the store is, where an average would tell how busy
+//! this machine is. Lock-free; told on the client's threads, asked while a read is planned.
 //!
 //! Invariant: what it says was measured at most two periods ago.
 
@@ -25,7 +25,8 @@ impl MinLatencies {
         self.classes[class(len)].record(nanos(delay), now);
     }
 
-    /// The least that a GET of about `len` bytes took in the two periods until now; `None` if there was none.
+    /// The least that a GET of about `len` bytes took in the two periods until now; `None` if there
+    /// was none.
     pub(in crate::read) fn of(&self, len: u64, now: Duration) -> Option<Duration> {
         self.classes[class(len)]
             .least(now)
@@ -37,8 +38,8 @@ impl MinLatencies {
         self.first_byte.record(nanos(delay), now);
     }
 
-    /// The least until a first byte in the two periods until now, whatever the size of the GET: what the way to the
-    /// store and back takes.
+    /// The least until a first byte in the two periods until now, whatever the size of the GET:
+    /// what the way to the store and back takes.
     pub(in crate::read) fn first_byte(&self, now: Duration) -> Option<Duration> {
         self.first_byte.least(now).map(Duration::from_nanos)
     }
@@ -78,10 +79,12 @@ impl StoreDistance {
     }
 }
 
-/// Shortest time until a first byte from a store that is not on this machine, nor beside it: S3 Express takes 3 ms.
+/// Shortest time until a first byte from a store that is not on this machine, nor beside it: S3
+/// Express takes 3 ms.
 const NEAR: Duration = Duration::from_millis(2);
 
-/// Least latency of a GET, or of a first byte, from a store for which the first window is surely too small.
+/// Least latency of a GET, or of a first byte, from a store for which the first window is surely
+/// too small.
 pub(super) const FAR: Duration = Duration::from_millis(10);
 
 fn nanos(delay: Duration) -> u64 {
@@ -101,7 +104,8 @@ pub(in crate::read) const CLASSES: usize = 8;
 mod tests {
     use super::*;
 
-    /// Each case: delays as `(second, milliseconds)`, and the least that is known at a second, in milliseconds.
+    /// Each case: delays as `(second, milliseconds)`, and the least that is known at a second, in
+    /// milliseconds.
     #[track_caller]
     fn check(delays: &[(u64, u64)], second: u64, least: Option<u64>) {
         let known = MinLatencies::default();

@@ -1,10 +1,11 @@
 //! Which ranges to ask S3 for when a read comes in.
 //!
-//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. A read that continues no extent is fetched
-//! exactly; the second in sequence opens a window, which the planner keeps filled with parts. The first read of a
-//! file, at its beginning, is taken for the first of many.
+//! Pure: owns no buffer, makes no request, takes no lock, reads no clock. A read that continues no
+//! extent is fetched exactly; the second in sequence opens a window, which the planner keeps filled
+//! with parts. The first read of a file, at its beginning, is taken for the first of many.
 //!
-//! Invariant: nothing beyond the object's end, nothing that a block holds already, and nothing twice is ever asked for.
+//! Invariant: nothing beyond the object's end, nothing that a block holds already, and nothing
+//! twice is ever asked for.
 
 use std::mem;
 use std::ops::Range;
@@ -27,7 +28,8 @@ pub(in crate::read) struct Planner {
     pub(in crate::read) history: AccessHistory,
     /// Boxed, and there once a stream was left: most files are read from end to end.
     run_lengths: Option<Box<RunLengthPredictor>>,
-    /// Boxed, and there from the second read on that continues nothing: most files are read from end to end.
+    /// Boxed, and there from the second read on that continues nothing: most files are read from
+    /// end to end.
     jumps: Option<Box<JumpPatterns>>,
     layout: LayoutPrefetch,
 }
@@ -218,7 +220,8 @@ impl Planner {
         self.layout.finish()
     }
 
-    /// The kernel has perhaps cut a read that nothing is asked ahead for, and its `rest` comes next.
+    /// The kernel has perhaps cut a read that nothing is asked ahead for, and its `rest` comes
+    /// next.
     fn expect_rest<T>(
         &mut self,
         extent: usize,
@@ -252,7 +255,8 @@ impl Planner {
         }
     }
 
-    /// Memory for read-ahead ended at `at`: the plan's stream takes smaller steps and asks again from there.
+    /// Memory for read-ahead ended at `at`: the plan's stream takes smaller steps and asks again
+    /// from there.
     pub(in crate::read) fn refuse(&mut self, plan: &ReadPlan, at: u64) {
         match plan.asker {
             Asker::Extent(extent) => {
@@ -336,8 +340,8 @@ impl Planner {
         }
     }
 
-    /// The first read of the file, at its beginning: a small file is fetched whole; a large read is the first of
-    /// many; a small one may be all there is to come, but for a header.
+    /// The first read of the file, at its beginning: a small file is fetched whole; a large read is
+    /// the first of many; a small one may be all there is to come, but for a header.
     fn begin(&mut self, extent: usize, access: &Access, bounds: &Bounds<'_>) -> Option<Reach> {
         let end = access.range.end;
         if bounds.size <= SMALL_FILE_MAX.min(bounds.part_max.max(FIRST_RANGE)) {
@@ -360,7 +364,8 @@ impl Planner {
         })
     }
 
-    /// Takes note of a read, and says how far its reader has come by skipping if what it skips is worth fetching.
+    /// Takes note of a read, and says how far its reader has come by skipping if what it skips is
+    /// worth fetching.
     fn note_scan(
         &mut self,
         range: &Range<u64>,
@@ -415,7 +420,8 @@ impl Planner {
         }
     }
 
-    /// How long a run is that a read which continues nothing likely begins, because those before it did.
+    /// How long a run is that a read which continues nothing likely begins, because those before it
+    /// did.
     fn begins_run(&self, access: &Access) -> Option<u64> {
         let run_lengths = self.run_lengths.as_ref().filter(|_| access.is_alone)?;
         let Range { start, end } = access.range;
@@ -424,8 +430,8 @@ impl Planner {
             .then(|| run_lengths.reach(start, end) - start)
     }
 
-    /// What a stream is to ask for, now that it has come to the end of its extent. If it begins, `wanted` says how far
-    /// ahead, where that is known.
+    /// What a stream is to ask for, now that it has come to the end of its extent. If it begins,
+    /// `wanted` says how far ahead, where that is known.
     fn follow(
         &mut self,
         index: usize,
@@ -444,7 +450,8 @@ impl Planner {
         let window = extent.window.as_mut().expect("opened above");
         window.ramp_up(end - start, end, access, bounds);
         window.advance(end, access, bounds);
-        // After a miss blocks may be gone behind it too: they were given back, or another stream consumed them.
+        // After a miss blocks may be gone behind it too: they were given back, or another stream
+        // consumed them.
         let from = if missed {
             end
         } else {
@@ -491,7 +498,8 @@ impl Planner {
             runs_ahead(bounds.streams)
         };
         let run = range.end - range.start;
-        // One that jumped within what a stream had asked for, while others read on there, begins as that one is.
+        // One that jumped within what a stream had asked for, while others read on there, begins as
+        // that one is.
         let inherited = self.history.iter().filter_map(|other| {
             let window = other.window.as_ref()?;
             (other.range.end < range.start && range.start < other.ahead_end).then(|| window.size())
@@ -503,7 +511,8 @@ impl Planner {
     }
 }
 
-/// Whether the network brings many short ranges at once in about the time of one, as far as is known.
+/// Whether the network brings many short ranges at once in about the time of one, as far as is
+/// known.
 fn is_quick(access: &Access, bounds: &Bounds<'_>) -> bool {
     let first_byte = bounds.min_latencies.first_byte(access.now);
     let whole = bounds.min_latencies.of(LAYOUT_AHEAD_BYTES_MAX, access.now);
@@ -520,9 +529,10 @@ fn is_short_rest(rest: &Range<u64>, access: &Access, bounds: &Bounds<'_>) -> boo
         && rest.end - rest.start <= SMALL_FILE_MAX.min(bounds.window_max)
 }
 
-/// Parts that a read which has its bytes already may send for: one is what it consumed, the other catches up.
+/// Parts that a read which has its bytes already may send for: one is what it consumed, the other
+/// catches up.
 const PARTS_PER_HIT_MAX: u64 = 2;
 
-/// Largest GET that serves a stream's read and the part behind it: its bytes are usable as they come, but not
-/// every client shows them before the range is complete.
+/// Largest GET that serves a stream's read and the part behind it: its bytes are usable as they
+/// come, but not every client shows them before the range is complete.
 const JOIN_MAX: u64 = 256 << 10;

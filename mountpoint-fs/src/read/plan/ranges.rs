@@ -25,7 +25,8 @@ pub(super) fn apart(
     rests
 }
 
-/// Cuts a range at multiples of `part`. A last piece shorter than a quarter of a part stays with the one before.
+/// Cuts a range at multiples of `part`. A last piece shorter than a quarter of a part stays with
+/// the one before.
 pub(super) fn cut(range: Range<u64>, part: u64) -> impl Iterator<Item = Range<u64>> {
     let mut from = range.start;
     std::iter::from_fn(move || {
@@ -58,8 +59,9 @@ pub(super) fn join(
     }
 }
 
-/// Where a read that the kernel has cut likely ends. It cuts at so many pages of the application's buffer, so that what
-/// does not begin with a page loses less than a page of the largest read to a second one.
+/// Where a read that the kernel has cut likely ends. It cuts at so many pages of the application's
+/// buffer, so that what does not begin with a page loses less than a page of the largest read to a
+/// second one.
 pub(super) fn end_of_cut(range: &Range<u64>, size: u64) -> Option<u64> {
     let len = range.end - range.start;
     let is_cut =

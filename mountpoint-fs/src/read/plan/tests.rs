@@ -114,7 +114,8 @@ impl Model {
     }
 }
 
-/// Each read is `(offset, len)` in KiB, then what it demands and what it asks ahead, as `(from, to)` in KiB.
+/// Each read is `(offset, len)` in KiB, then what it demands and what it asks ahead, as `(from,
+/// to)` in KiB.
 type Step<'a> = ((u64, u64), &'a [(u64, u64)], &'a [(u64, u64)]);
 
 #[track_caller]
@@ -321,7 +322,8 @@ fn runs_at_a_constant_distance_are_in_the_air_before_they_are_read() {
             }
             start += step_kib;
         }
-        // The first run, the one that begins the stride, three steps; and what the last ones asked for in vain.
+        // The first run, the one that begins the stride, three steps; and what the last ones asked
+        // for in vain.
         assert!(
             waits <= 5 * run_kib / read_kib,
             "{step_kib}: {waits} waited"
@@ -372,7 +374,8 @@ fn runs_longer_than_their_distance_are_asked_for_once() {
 
 #[test]
 fn columns_are_read_ahead_as_far_as_columns_go() {
-    // A Parquet file: 8 row groups of 12 columns, of which the second, the fifth and the sixth are read.
+    // A Parquet file: 8 row groups of 12 columns, of which the second, the fifth and the sixth are
+    // read.
     let (size, chunk) = (256 * MIB, (8 * MIB) / 3);
     let mut model = Model::new(size);
     let mut asked = 0;
@@ -578,16 +581,16 @@ fn refused_read_ahead_is_asked_for_again() {
     assert_eq!(plan.ahead, [256 * KIB..384 * KIB, 384 * KIB..512 * KIB]);
 }
 
-/// A store in virtual time: a GET's first byte comes after `delay`, then `per_get` bytes a second, and all GETs
-/// together share `in_all` bytes a second.
+/// A store in virtual time: a GET's first byte comes after `delay`, then `per_get` bytes a second,
+/// and all GETs together share `in_all` bytes a second.
 struct Store {
     delay: f64,
     per_get: f64,
     in_all: f64,
 }
 
-/// Reads a file of `size` bytes to its end, 256 KiB at a time, as fast as the store delivers. Returns the
-/// seconds it took and the largest window.
+/// Reads a file of `size` bytes to its end, 256 KiB at a time, as fast as the store delivers.
+/// Returns the seconds it took and the largest window.
 fn drain(store: &Store, size: u64) -> (f64, u64) {
     let mut model = Model::new(size);
     let mut arrivals: BTreeMap<u64, f64> = BTreeMap::new();
@@ -641,7 +644,8 @@ fn a_distant_store_is_drained_at_its_rate() {
     };
     let (seconds, window_max) = drain(&store, 8 << 30);
     assert_eq!(window_max, 256 * MIB);
-    // 32 GETs of 8 MiB take 113 ms: 2.37 GB/s is what the largest window allows. The ramp costs less than 0.55 s.
+    // 32 GETs of 8 MiB take 113 ms: 2.37 GB/s is what the largest window allows. The ramp costs
+    // less than 0.55 s.
     assert!(
         seconds < (8_u64 << 30) as f64 / 2.37e9 + 0.55,
         "{seconds} s"

@@ -30,7 +30,8 @@ impl WindowedMin {
     pub(in crate::read) fn record(&self, value: u64, now: Duration) {
         let period = period_of(now);
         let before = self.period.load(Ordering::Relaxed);
-        // One of those who meet here turns the page; what another records meanwhile may count for either period.
+        // One of those who meet here turns the page; what another records meanwhile may count for
+        // either period.
         if period > before
             && self
                 .period
@@ -61,7 +62,8 @@ fn period_of(now: Duration) -> u64 {
     now.as_secs() / PERIOD.as_secs()
 }
 
-/// Long enough to hold a moment in which little was in flight, short enough to follow a route that changed.
+/// Long enough to hold a moment in which little was in flight, short enough to follow a route that
+/// changed.
 const PERIOD: Duration = Duration::from_secs(30);
 
 const NONE: u64 = u64::MAX;

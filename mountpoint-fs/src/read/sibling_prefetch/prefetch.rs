@@ -1,10 +1,11 @@
 //! Fetches the files that are opened next.
 //!
-//! What was fetched is a [`Reader`] that holds all bytes of one version, until the file is opened. Its memory is
-//! read-ahead's: it is never waited for, goes first when readers wait for memory, and after a while anyway.
+//! What was fetched is a [`Reader`] that holds all bytes of one version, until the file is opened.
+//! Its memory is read-ahead's: it is never waited for, goes first when readers wait for memory, and
+//! after a while anyway.
 //!
-//! Lock order: the runs', then a reader's own or the budget's. None is held while anything is sent, given back or asked
-//! of the namespace.
+//! Lock order: the runs', then a reader's own or the budget's. None is held while anything is sent,
+//! given back or asked of the namespace.
 
 use std::sync::Arc;
 
@@ -44,8 +45,8 @@ impl SiblingPrefetch {
         }
     }
 
-    /// The reader of a file that is being opened at the version `etag`, if its bytes were asked for. Nothing is known
-    /// of whether that version is the newest: whoever opens it does.
+    /// The reader of a file that is being opened at the version `etag`, if its bytes were asked
+    /// for. Nothing is known of whether that version is the newest: whoever opens it does.
     #[must_use]
     pub fn take(&self, key: &Key, etag: &ETag) -> Option<Reader> {
         let (directory, name) = split(key);
@@ -54,8 +55,8 @@ impl SiblingPrefetch {
         (reader.is_of(etag) && reader.is_prefetched()).then_some(reader)
     }
 
-    /// The file `key` of `size` bytes was opened. Fetches what comes next, if there is a pattern; `behind` tells the files
-    /// that come behind a name, at most so many.
+    /// The file `key` of `size` bytes was opened. Fetches what comes next, if there is a pattern;
+    /// `behind` tells the files that come behind a name, at most so many.
     pub fn opened(&self, key: &Key, size: u64, behind: impl FnOnce(&str, usize) -> Vec<Sibling>) {
         let (directory, name) = split(key);
         let mut removed = Vec::new();
@@ -94,7 +95,8 @@ impl SiblingPrefetch {
         }
     }
 
-    /// Forgets files whose bytes were given back, because nobody opened them for a while or others needed the memory.
+    /// Forgets files whose bytes were given back, because nobody opened them for a while or others
+    /// needed the memory.
     pub fn give_back_idle(&self) {
         let mut removed = Vec::new();
         self.runs.lock().retain(Reader::is_prefetched, &mut removed);

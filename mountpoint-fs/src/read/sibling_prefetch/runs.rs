@@ -1,12 +1,13 @@
 //! Which files are opened next.
 //!
-//! Pure: sees names, in the order of their directory, and says which to ask for. A *run* is a place in a directory where
-//! files are opened one behind the other, by one process or by several that share the work, so nearly in order. A file
-//! that is opened where no run is begins one. How far a run is asked ahead grows with what it has shown; where too many
-//! files are left out it is not asked ahead at all.
+//! Pure: sees names, in the order of their directory, and says which to ask for. A *run* is a place
+//! in a directory where files are opened one behind the other, by one process or by several that
+//! share the work, so nearly in order. A file that is opened where no run is begins one. How far a
+//! run is asked ahead grows with what it has shown; where too many files are left out it is not
+//! asked ahead at all.
 //!
-//! Invariant: the files of a run are in order of name, each once; at most [`RUN_MEMORY`] of them lie behind the newest
-//! that was opened, and a bounded number before it.
+//! Invariant: the files of a run are in order of name, each once; at most [`RUN_MEMORY`] of them
+//! lie behind the newest that was opened, and a bounded number before it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ pub struct Sibling {
     pub etag: ETag,
     /// Size of it, in bytes.
     pub size: u64,
-    /// Whether it may be asked for before it is opened: it is small, can be read, and the kernel has no pages of it.
+    /// Whether it may be asked for before it is opened: it is small, can be read, and the kernel
+    /// has no pages of it.
     pub is_wanted: bool,
 }
 
@@ -127,8 +129,8 @@ impl<T> Runs<T> {
         self.runs.last().and_then(Run::lack)
     }
 
-    /// Tells what is behind the last file of the run that was used last, as far as it is known and was asked for; if
-    /// that run is still the one.
+    /// Tells what is behind the last file of the run that was used last, as far as it is known and
+    /// was asked for; if that run is still the one.
     pub(super) fn extend(&mut self, directory: &str, lack: &Lack, files: Vec<Sibling>) {
         let Some(run) = self.runs.last_mut() else {
             return;
@@ -143,7 +145,8 @@ impl<T> Runs<T> {
         }
     }
 
-    /// Has `ask` ask for the files that the run that was used last comes to next, until that is enough or it says no.
+    /// Has `ask` ask for the files that the run that was used last comes to next, until that is
+    /// enough or it says no.
     pub(super) fn ask(&mut self, mut ask: impl FnMut(&Sibling) -> Option<T>) {
         let Some((run, others)) = self.runs.split_last_mut() else {
             return;
@@ -225,8 +228,8 @@ impl<T> Run<T> {
         }
     }
 
-    /// How many files may be asked ahead: as many as were opened of those that are remembered, unless every fourth
-    /// of these was left out.
+    /// How many files may be asked ahead: as many as were opened of those that are remembered,
+    /// unless every fourth of these was left out.
     fn window(&self) -> usize {
         let seen = self.newest + 1;
         let opened = self.files.iter().take(seen).filter(|file| file.is_opened());
@@ -297,7 +300,8 @@ impl<T> File<T> {
 
 /// Files of a run that are remembered behind the newest.
 const RUN_MEMORY: usize = 64;
-/// Files in front of the newest up to which an open belongs to a run: as many workers may share one.
+/// Files in front of the newest up to which an open belongs to a run: as many workers may share
+/// one.
 const RUN_STEP_MAX: usize = 16;
 /// Files that are opened in order before the next ones are asked for.
 const RUN_MIN: usize = 4;

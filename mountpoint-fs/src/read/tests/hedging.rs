@@ -14,7 +14,8 @@ const VERY_LATE: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(5);
 
 impl Bucket {
-    /// A bucket that knows what GETs of `len` bytes take, and has earned `credit` second ones; with a reader.
+    /// A bucket that knows what GETs of `len` bytes take, and has earned `credit` second ones; with
+    /// a reader.
     fn learned(len: u64, credit: u32) -> (Self, Reader) {
         Self::learned_with(ReadConfig::default(), len, credit)
     }
@@ -228,7 +229,8 @@ fn read_again(bucket: &Bucket, reader: &Reader) {
 
 #[test]
 fn no_second_get_is_sent_in_vain() {
-    /// What is done before the GET is late, and whether a second one is sent when it is, and after what ended it.
+    /// What is done before the GET is late, and whether a second one is sent when it is, and after
+    /// what ended it.
     #[track_caller]
     fn check(what: &str, config: ReadConfig, begin: impl Fn(&Bucket), end: impl Fn(&Bucket)) {
         let (bucket, reader) = Bucket::learned_with(config, 128 * KIB, 1);
@@ -311,7 +313,8 @@ fn second_gets_stay_within_their_share() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the two GETs bring, in whatever pieces and order, each read gets its bytes once they are there.
+    /// Whatever the two GETs bring, in whatever pieces and order, each read gets its bytes once
+    /// they are there.
     #[test]
     fn bytes_of_two_gets_are_one_range(pieces in prop::collection::vec((any::<bool>(), 1..12_u64), 1..12)) {
         let (bucket, reader) = Bucket::learned(32 * KIB, 1);

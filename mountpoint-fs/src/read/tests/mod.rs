@@ -510,7 +510,8 @@ fn an_idle_reader_is_small() {
 
 #[test]
 fn threads_read_the_right_bytes() {
-    // All bytes at once; then 64 KiB at a time, so that reads are answered from blocks that are filling.
+    // All bytes at once; then 64 KiB at a time, so that reads are answered from blocks that are
+    // filling.
     for throughput in [None, Some(500_000_000)] {
         read_by_threads(throughput);
     }

@@ -1,4 +1,5 @@
-//! Readers that change what they do: holes in what they read in sequence, scattered points, ends of files.
+//! Readers that change what they do: holes in what they read in sequence, scattered points, ends of
+//! files.
 
 use std::time::Duration;
 
@@ -12,8 +13,9 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const FAR: Duration = Duration::from_millis(20);
 
-/// Reads the whole file in sequence, but for pages that the kernel has; from a store that takes 20 ms for each round of
-/// GETs. Returns how many rounds the reader waited for, and the most streams there were.
+/// Reads the whole file in sequence, but for pages that the kernel has; from a store that takes 20
+/// ms for each round of GETs. Returns how many rounds the reader waited for, and the most streams
+/// there were.
 fn read_over(model: &mut Model, size: u64, holes: &[u64]) -> (usize, usize) {
     let (mut offset, mut rounds, mut streams) = (0, 0, 0);
     let mut now = Duration::from_secs(1);
@@ -67,7 +69,8 @@ fn a_stream_over_pages_that_the_kernel_has_is_one_stream() {
         );
         assert!(streams <= 2, "{count} holes: {streams} streams");
         assert!(model.fetched - before <= size, "{count} holes");
-        // What was left out is not kept for ever, but behind the last time that something was asked for ahead.
+        // What was left out is not kept for ever, but behind the last time that something was asked
+        // for ahead.
         let held = model.blocks.overlapping(0..size - 384 * MIB).count();
         assert!(held <= 4, "{count} holes: {held} blocks are held");
     }

@@ -328,7 +328,8 @@ fn ranks_that_take_turns_fetch_nothing_that_the_page_cache_has() {
         readers: &readers,
         is_cached: vec![false; usize::try_from(size / PAGES).unwrap()],
     };
-    // Each reads every eighth MiB, a quarter of it at a time; half of them are a turn ahead of the others.
+    // Each reads every eighth MiB, a quarter of it at a time; half of them are a turn ahead of the
+    // others.
     for step in 0..=8 {
         for quarter in 0..4 {
             for rank in 0..count {
@@ -373,7 +374,8 @@ fn moves() -> impl Strategy<Value = Vec<(usize, Move)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever several readers do, each has the object's bytes, within the budget, and all is given back.
+    /// Whatever several readers do, each has the object's bytes, within the budget, and all is
+    /// given back.
     #[test]
     fn any_readers_have_the_objects_bytes(
         moves in moves(),

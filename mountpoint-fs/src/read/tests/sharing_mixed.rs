@@ -1,4 +1,5 @@
-//! Open files of one version that are read differently: in other places, in other ways, or with too little memory.
+//! Open files of one version that are read differently: in other places, in other ways, or with too
+//! little memory.
 
 use super::*;
 

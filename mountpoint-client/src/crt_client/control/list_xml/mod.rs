@@ -183,7 +183,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The next element in the one that was opened last; `None` at its end, which is passed. Text is skipped.
+    /// The next element in the one that was opened last; `None` at its end, which is passed. Text
+    /// is skipped.
     fn child(&mut self) -> Result<Option<BytesStart<'a>>, Unreadable> {
         loop {
             match self.next()? {

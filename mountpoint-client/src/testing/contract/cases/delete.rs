@@ -85,7 +85,8 @@ fn delete_many_missing(bucket: &Bucket) -> Result<(), Failure> {
     same("keys", bucket.list("", None, None)?.keys, vec![])
 }
 
-/// Deletes each object in the version that it is. Of another version a server deletes nothing and says so, or takes no notice.
+/// Deletes each object in the version that it is. Of another version a server deletes nothing and
+/// says so, or takes no notice.
 fn delete_many_versions(bucket: &Bucket) -> Result<(), Failure> {
     let stale = bucket.put("a", "first")?;
     bucket.put("a", "second")?;

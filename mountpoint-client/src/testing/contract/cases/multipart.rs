@@ -242,7 +242,8 @@ fn list_parts(bucket: &Bucket) -> Result<(), Failure> {
     Ok(bucket.wait(bucket.client.abort_upload(&upload))?)
 }
 
-/// How it is told that an upload was completed whose answer was lost: some servers let it be aborted all the same.
+/// How it is told that an upload was completed whose answer was lost: some servers let it be
+/// aborted all the same.
 fn list_parts_of_what_is_complete(bucket: &Bucket) -> Result<(), Failure> {
     let upload = bucket.create_upload("object")?;
     let part = bucket.put_part(&upload, 1, "bytes")?;

@@ -1,7 +1,7 @@
 //! Appending to objects of directory buckets: PutObject with `x-amz-write-offset-bytes`.
 //!
-//! Appended bytes become a part of the object, and the number of parts is bounded. The object keeps its headers; its
-//! checksum is that of all its bytes.
+//! Appended bytes become a part of the object, and the number of parts is bounded. The object keeps
+//! its headers; its checksum is that of all its bytes.
 
 use s3s::dto;
 use s3s::dto::{PutObjectInput, PutObjectOutput};

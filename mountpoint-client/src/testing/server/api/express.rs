@@ -1,8 +1,8 @@
 //! Directory buckets: every bucket whose name ends with `--x-s3`.
 //!
-//! Sessions, without which such a bucket answers nothing; a listing in no order and by whole directories;
-//! RenameObject. Signatures of these buckets' requests are not verified, but their scope, their keys and their
-//! session's token are.
+//! Sessions, without which such a bucket answers nothing; a listing in no order and by whole
+//! directories; RenameObject. Signatures of these buckets' requests are not verified, but their
+//! scope, their keys and their session's token are.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! ListObjects and ListObjectsV2.
 //!
-//! Keys are in UTF-8 byte order. Keys that share a prefix up to the delimiter count as one, and a page that
-//! ends with such a prefix continues behind everything in it.
+//! Keys are in UTF-8 byte order. Keys that share a prefix up to the delimiter count as one, and a
+//! page that ends with such a prefix continues behind everything in it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -28,7 +28,8 @@ const PAGE_LEN_MAX: i32 = 1000;
 struct Listing<'a> {
     prefix: &'a str,
     delimiter: Option<&'a str>,
-    /// Only entries behind this; a common prefix that equals it is behind it only by its keys, so it is not.
+    /// Only entries behind this; a common prefix that equals it is behind it only by its keys, so
+    /// it is not.
     after: &'a str,
     /// Whether everything under `after` was in an earlier page too.
     after_is_prefix: bool,

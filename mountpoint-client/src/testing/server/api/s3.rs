@@ -38,8 +38,8 @@ impl S3Auth for KeyPair {
     }
 }
 
-/// Refuses a request that changes something and carries a sub-resource this server does not know: doing the
-/// plain operation instead would destroy data.
+/// Refuses a request that changes something and carries a sub-resource this server does not know:
+/// doing the plain operation instead would destroy data.
 fn refuse_unknown<T>(request: &S3Request<T>) -> S3Result<()> {
     let quirks = quirks(request);
     if quirks.unknown_subresource && !quirks.ignore_subresources {
@@ -121,7 +121,8 @@ impl S3 for Operations {
 
     async fn put_object(&self, request: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
         if let Some(source) = rename_source(&request) {
-            // `s3s` knows no RenameObject; it takes the request for a PutObject, as the destructive servers do.
+            // `s3s` knows no RenameObject; it takes the request for a PutObject, as the destructive
+            // servers do.
             return self.store.rename_object(&source, request.input);
         }
         refuse_unknown(&request)?;

@@ -1,6 +1,7 @@
 //! The body of an answer: counts its bytes, and misbehaves if a fault says so.
 //!
-//! Without a fault it passes pieces through untouched. Polled by the connection on the server's threads.
+//! Without a fault it passes pieces through untouched. Polled by the connection on the server's
+//! threads.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

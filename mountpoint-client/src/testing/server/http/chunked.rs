@@ -1,8 +1,8 @@
 //! Requests whose signature is not checked.
 //!
-//! `s3s` decodes the `aws-chunked` framing of a signed body only while it verifies the signature. A server
-//! without credentials takes the signature off and decodes the framing here: chunk sizes, data, trailers;
-//! chunk signatures are skipped.
+//! `s3s` decodes the `aws-chunked` framing of a signed body only while it verifies the signature. A
+//! server without credentials takes the signature off and decodes the framing here: chunk sizes,
+//! data, trailers; chunk signatures are skipped.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use hyper::http::request::Parts;
 use parking_lot::Mutex;
 use s3s::dto::StreamingBlob;
 
-/// Trailers of a decoded body; there once the body was read to its end. An extension of the request.
+/// Trailers of a decoded body; there once the body was read to its end. An extension of the
+/// request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trailers(Arc<Mutex<HeaderMap>>);
 

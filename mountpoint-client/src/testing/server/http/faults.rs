@@ -1,8 +1,8 @@
 //! Rules by which the server misbehaves.
 //!
-//! A rule names the requests that it is for, how often it fires, and its fault. Decides only: the service and
-//! the bodies act. Rules can be added and removed while requests are in flight; a request is
-//! judged once, when it arrives.
+//! A rule names the requests that it is for, how often it fires, and its fault. Decides only: the
+//! service and the bodies act. Rules can be added and removed while requests are in flight; a
+//! request is judged once, when it arrives.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,11 +46,14 @@ pub enum Fault {
     },
     /// The request is done, and then answered with 200 and this S3 error code in the body.
     ErrorInBodyAfterwards(&'static str),
-    /// The request is done, and then answered with this status and a page of HTML, as a gateway does that lost the server.
+    /// The request is done, and then answered with this status and a page of HTML, as a gateway
+    /// does that lost the server.
     PageAfterwards(u16),
-    /// The request is done twice, and the second answer is passed on, as by a proxy that sends an unanswered request again.
+    /// The request is done twice, and the second answer is passed on, as by a proxy that sends an
+    /// unanswered request again.
     Twice,
-    /// The request is not done, uploads of its key are dropped, and it is answered with 409 ConditionalRequestConflict.
+    /// The request is not done, uploads of its key are dropped, and it is answered with 409
+    /// ConditionalRequestConflict.
     ConflictEndsUpload,
     /// The request is not done; it is answered with 503 SlowDown.
     SlowDown,
@@ -80,7 +83,8 @@ pub enum Fault {
     IgnoreConditions,
     /// The encryption that is asked for is not applied, and no answer names it.
     IgnoreEncryption,
-    /// An answer's element is called otherwise, or left out where the new name is empty: `("CopyPartResult", "CopyObjectResult")`.
+    /// An answer's element is called otherwise, or left out where the new name is empty:
+    /// `("CopyPartResult", "CopyObjectResult")`.
     RenameElement(&'static str, &'static str),
     /// An answer's element has another text.
     ElementText(&'static str, &'static str),
@@ -100,16 +104,18 @@ pub enum Fault {
     BlackHole,
     /// The request waits until the rule is removed.
     Hold,
-    /// So many pages of a listing have no entries, and a token, in front of each page that has some.
+    /// So many pages of a listing have no entries, and a token, in front of each page that has
+    /// some.
     EmptyPages(u32),
     /// Every page of a listing is its first one, with a token that was not given before.
     RepeatPages,
-    /// An unknown sub-resource is ignored and the plain operation is done: `PUT key?renameObject` puts an
-    /// empty object, as some servers do.
+    /// An unknown sub-resource is ignored and the plain operation is done: `PUT key?renameObject`
+    /// puts an empty object, as some servers do.
     IgnoreSubresources,
 }
 
-/// Which requests a fault befalls, and how often. `..Rule::always(fault)` fills in the fields that a test leaves open.
+/// Which requests a fault befalls, and how often. `..Rule::always(fault)` fills in the fields that
+/// a test leaves open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// The fault.

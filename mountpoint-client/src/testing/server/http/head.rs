@@ -1,7 +1,7 @@
 //! The head of a request: its operation, bucket, key and range.
 //!
-//! The log and the fault rules need it before `s3s` has parsed the request, and also for requests that
-//! never get there. Reads the head only; knows neither signatures nor the store.
+//! The log and the fault rules need it before `s3s` has parsed the request, and also for requests
+//! that never get there. Reads the head only; knows neither signatures nor the store.
 
 use std::ops::Range;
 
@@ -14,7 +14,8 @@ use crate::testing::server::operation::Operation;
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     pub(crate) operation: Operation,
-    /// Whether a request that changes something carries a query parameter that this server does not know.
+    /// Whether a request that changes something carries a query parameter that this server does not
+    /// know.
     pub(crate) unknown_subresource: bool,
     pub(crate) bucket: String,
     pub(crate) key: String,
@@ -57,7 +58,8 @@ fn text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// `AWS4-HMAC-SHA256 Credential=KEY/DATE/REGION/SERVICE/aws4_request, …` without the key, the date and the rest.
+/// `AWS4-HMAC-SHA256 Credential=KEY/DATE/REGION/SERVICE/aws4_request, …` without the key, the
+/// date and the rest.
 fn signature_scope(authorization: &str) -> Option<String> {
     let (algorithm, rest) = authorization.split_once(" Credential=")?;
     let mut scope = rest.split(',').next()?.splitn(3, '/');
@@ -98,7 +100,8 @@ fn access_key(headers: &HeaderMap) -> Option<String> {
     Some(access_key.to_owned())
 }
 
-/// A range that names both ends. Others depend on the object's size; the answer's `Content-Range` tells.
+/// A range that names both ends. Others depend on the object's size; the answer's `Content-Range`
+/// tells.
 fn whole_range(headers: &HeaderMap) -> Option<Range<u64>> {
     let (first, last) = headers
         .get(header::RANGE)?
@@ -125,7 +128,8 @@ fn is_change(method: &Method) -> bool {
 }
 
 /// Query parameters that requests which change something may carry here. Anything else would be a
-/// sub-resource with a meaning of its own, and doing the plain operation instead would destroy data.
+/// sub-resource with a meaning of its own, and doing the plain operation instead would destroy
+/// data.
 fn is_known_of_changes(name: &str) -> bool {
     let known = ["uploads", "uploadId", "partNumber", "delete", "x-id"];
     known.contains(&name) || name.starts_with("X-Amz-")
@@ -172,7 +176,8 @@ fn classify(method: &Method, (bucket, key): (&str, &str), query: &str, is_copy: 
     }
 }
 
-/// Undoes percent-encoding. Invalid sequences stay as they are: this is for the log, `s3s` refuses them.
+/// Undoes percent-encoding. Invalid sequences stay as they are: this is for the log, `s3s` refuses
+/// them.
 pub(crate) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,5 @@
-//! HTTP requests and answers as the server sees them, before and behind S3: heads, bodies, the log, faults.
+//! HTTP requests and answers as the server sees them, before and behind S3: heads, bodies, the log,
+//! faults.
 
 pub(super) mod body;
 pub(super) mod chunked;

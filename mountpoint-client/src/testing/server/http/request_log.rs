@@ -2,8 +2,8 @@
 //!
 //! Cheap enough to stay on in benchmarks. Knows nothing of the store or of faults.
 //!
-//! Invariant: a request is recorded before its last byte is handed to the connection, so a client that has
-//! the whole answer finds it in the log. Counters are exact; of the records the newest
+//! Invariant: a request is recorded before its last byte is handed to the connection, so a client
+//! that has the whole answer finds it in the log. Counters are exact; of the records the newest
 //! [`RequestLog::ENTRIES_MAX`] are kept. Runs on the server's threads and on its readers'.
 
 use std::collections::VecDeque;
@@ -51,8 +51,8 @@ pub struct RequestRecord {
     pub if_match: Option<String>,
     /// Algorithm and scope of the signature: `AWS4-HMAC-SHA256 us-east-1/s3/aws4_request`.
     pub signature: Option<String>,
-    /// Headers by which a client's settings reach the server: payer, owner, encryption, session; and the offset of what is
-    /// appended. Keys too: a test's server sees test keys.
+    /// Headers by which a client's settings reach the server: payer, owner, encryption, session;
+    /// and the offset of what is appended. Keys too: a test's server sees test keys.
     pub settings: Vec<(&'static str, String)>,
     /// Access key that it was signed with; `None` if it was not.
     pub access_key: Option<String>,
@@ -60,7 +60,8 @@ pub struct RequestRecord {
     pub status: u16,
     /// Bytes of the answer's body that were handed to the connection.
     pub bytes_sent: u64,
-    /// Whether the answer's body was handed over to its end; false if the client went away or a fault cut it.
+    /// Whether the answer's body was handed over to its end; false if the client went away or a
+    /// fault cut it.
     pub complete: bool,
     /// From arrival to the end of the answer.
     pub duration: Duration,
@@ -133,14 +134,16 @@ impl RequestLog {
         entries
     }
 
-    /// The records of the requests that ended, in order of arrival; they are removed. Counters stay.
+    /// The records of the requests that ended, in order of arrival; they are removed. Counters
+    /// stay.
     pub fn take(&self) -> Vec<RequestRecord> {
         let mut entries = Vec::from(std::mem::take(&mut self.state.lock().entries));
         entries.sort_by_key(|entry| entry.sequence);
         entries
     }
 
-    /// Removes every record and sets the counters to zero; requests in flight stay counted as in flight.
+    /// Removes every record and sets the counters to zero; requests in flight stay counted as in
+    /// flight.
     pub fn clear(&self) {
         let mut state = self.state.lock();
         state.entries.clear();
@@ -177,7 +180,8 @@ impl RequestLog {
             .sum()
     }
 
-    /// Waits until the counters of `operation` satisfy `condition`. Returns whether they did within `timeout`.
+    /// Waits until the counters of `operation` satisfy `condition`. Returns whether they did within
+    /// `timeout`.
     pub fn wait_until(
         &self,
         operation: Operation,

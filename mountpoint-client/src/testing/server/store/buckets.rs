@@ -2,8 +2,9 @@
 //!
 //! The server serves them, and a test may fill them directly. Knows nothing of HTTP.
 //!
-//! Invariant: an object is never changed, only replaced, so a reader that holds one reads one version.
-//! Locks: `buckets` before a bucket's `objects` before its `uploads`; none is held across an await.
+//! Invariant: an object is never changed, only replaced, so a reader that holds one reads one
+//! version. Locks: `buckets` before a bucket's `objects` before its `uploads`; none is held across
+//! an await.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -97,7 +98,8 @@ impl Store {
         self.put_with(bucket, key, bytes, Headers::default())
     }
 
-    /// Puts an object with headers, and the bucket if there is none. Returns the ETag with its quotes.
+    /// Puts an object with headers, and the bucket if there is none. Returns the ETag with its
+    /// quotes.
     pub fn put_with(
         &self,
         bucket: &str,
@@ -130,9 +132,9 @@ impl Store {
         )
     }
 
-    /// Puts an object of `size` bytes that are computed from `seed` and take no memory, and the bucket if
-    /// there is none. [`synthetic_bytes`](super::synthetic_bytes) tells what it holds. Returns the ETag
-    /// with its quotes.
+    /// Puts an object of `size` bytes that are computed from `seed` and take no memory, and the
+    /// bucket if there is none. [`synthetic_bytes`](super::synthetic_bytes) tells what it holds.
+    /// Returns the ETag with its quotes.
     pub fn put_synthetic(&self, bucket: &str, key: &str, size: u64, seed: u64) -> String {
         let tag = Tag {
             md5: synthetic::synthetic_md5(seed, size),
@@ -186,8 +188,8 @@ impl Store {
         self.change(bucket, key, |object| object.modified = modified)
     }
 
-    /// Sets the storage class of an object (`GLACIER`, …; `None` for `STANDARD`) and, for an archived one,
-    /// whether it has a restored copy. Returns whether it is there.
+    /// Sets the storage class of an object (`GLACIER`, …; `None` for `STANDARD`) and, for an
+    /// archived one, whether it has a restored copy. Returns whether it is there.
     pub fn set_storage_class(
         &self,
         bucket: &str,

@@ -180,8 +180,8 @@ pub(crate) fn composite(
     })
 }
 
-/// The checksum of the whole, from those of the parts and their sizes. `None` if a part has none of this
-/// algorithm, or if it cannot be combined.
+/// The checksum of the whole, from those of the parts and their sizes. `None` if a part has none of
+/// this algorithm, or if it cannot be combined.
 pub(crate) fn combined(
     algorithm: Algorithm,
     parts: &[(Option<&Checksum>, u64)],

@@ -25,7 +25,8 @@ pub(crate) enum Verdict {
 }
 
 impl ReadConditions {
-    /// A tag decides over a date: If-Match over If-Unmodified-Since, If-None-Match over If-Modified-Since.
+    /// A tag decides over a date: If-Match over If-Unmodified-Since, If-None-Match over
+    /// If-Modified-Since.
     pub(crate) fn judge(&self, object: &Object) -> Verdict {
         match (&self.matches, &self.unmodified_since) {
             (Some(condition), _) if !names(condition, object) => return Verdict::Failed,

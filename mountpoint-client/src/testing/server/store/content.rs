@@ -1,6 +1,7 @@
 //! The bytes of an object, and how a range of them is served without a copy.
 //!
-//! Content is immutable and cheap to clone: replacing an object never disturbs a body that is being sent.
+//! Content is immutable and cheap to clone: replacing an object never disturbs a body that is being
+//! sent.
 
 use std::ops::Range;
 use std::pin::Pin;

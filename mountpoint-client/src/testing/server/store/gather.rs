@@ -1,9 +1,10 @@
 //! Keeps the bytes of a body as they come.
 //!
-//! A benchmark writes gigabytes of synthetic data, which would cost the server more to keep than to receive:
-//! memory that is touched for the first time, and a copy into it. So each piece is compared with the synthetic block
-//! where the first one was found, and as long as all are what the block holds there, a reference to it is kept.
-//! Other bodies are copied into one buffer. Knows nothing of checksums or of senders.
+//! A benchmark writes gigabytes of synthetic data, which would cost the server more to keep than to
+//! receive: memory that is touched for the first time, and a copy into it. So each piece is
+//! compared with the synthetic block where the first one was found, and as long as all are what the
+//! block holds there, a reference to it is kept. Other bodies are copied into one buffer. Knows
+//! nothing of checksums or of senders.
 //!
 //! Invariant: the content that [`Gather::finish`] returns holds exactly the bytes that came.
 

@@ -10,7 +10,8 @@ use md5::{Digest, Md5};
 use super::checksum::Checksum;
 use super::content::Content;
 
-/// S3's tag of a version: an MD5, and how many parts it was uploaded in if it was a multipart upload.
+/// S3's tag of a version: an MD5, and how many parts it was uploaded in if it was a multipart
+/// upload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) md5: [u8; 16],

@@ -1,13 +1,14 @@
 //! Content that is a function of (seed, offset) and is stored once for all objects.
 //!
-//! One block of pseudo-random words, [`PERIOD`] bytes long, is repeated without end; the seed says where in
-//! the block an object begins. So any range of any object is a few slices of the same memory: nothing is
-//! generated and nothing is copied when it is served.
+//! One block of pseudo-random words, [`PERIOD`] bytes long, is repeated without end; the seed says
+//! where in the block an object begins. So any range of any object is a few slices of the same
+//! memory: nothing is generated and nothing is copied when it is served.
 //!
-//! Invariant: the eight bytes at an aligned offset name that offset. Every word of the block is different,
-//! and the period is 8 times a prime, so two blocks of 2^n bytes hold the same bytes only if they are a
-//! multiple of 2^n × 2,097,169 bytes apart (256 GiB for blocks of 128 KiB): a block that lands in the
-//! wrong place, comes from another seed, or is shifted by a byte is noticed.
+//! Invariant: the eight bytes at an aligned offset name that offset. Every word of the block is
+//! different, and the period is 8 times a prime, so two blocks of 2^n bytes hold the same bytes
+//! only if they are a multiple of 2^n × 2,097,169 bytes apart (256 GiB for blocks of 128 KiB): a
+//! block that lands in the wrong place, comes from another seed, or is shifted by a byte is
+//! noticed.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,8 +23,8 @@ const WORDS: u64 = 2_097_169;
 /// Length of the repeated block in bytes: 16 MiB and 136 bytes.
 pub const PERIOD: u64 = WORDS * 8;
 
-/// Bytes in one piece of a served body. Large enough that the cost per piece does not show, small enough
-/// that a slow reader holds little.
+/// Bytes in one piece of a served body. Large enough that the cost per piece does not show, small
+/// enough that a slow reader holds little.
 pub(crate) const PIECE_SIZE: usize = 256 * 1024;
 
 /// The block, followed by the beginning of its repetition, so that each piece is one slice.
@@ -80,8 +81,8 @@ pub(crate) fn piece_at(place: u64, len: u64) -> Bytes {
     BLOCK.slice(start..start + len)
 }
 
-/// Where in the block the bytes can only come from if they are synthetic: the first aligned word among them tells.
-/// The rest of them is not looked at; [`holds`] does that.
+/// Where in the block the bytes can only come from if they are synthetic: the first aligned word
+/// among them tells. The rest of them is not looked at; [`holds`] does that.
 pub(crate) fn recognise(bytes: &[u8]) -> Option<u64> {
     bytes
         .windows(8)

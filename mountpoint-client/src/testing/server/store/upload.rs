@@ -144,7 +144,8 @@ impl Upload {
         if self.is_composite {
             return composite(algorithm, &sums);
         }
-        // Parts that were copied from synthetic content have no checksum, and then the whole has none.
+        // Parts that were copied from synthetic content have no checksum, and then the whole has
+        // none.
         let is_known = parts.iter().all(|part| part.checksum.is_some());
         is_known.then(|| combined(algorithm, &sums).unwrap_or_else(|| hash(algorithm, content)))
     }

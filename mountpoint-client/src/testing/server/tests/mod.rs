@@ -1,4 +1,5 @@
-//! The server as a client sees it, over raw HTTP: no library in between hides the bytes on the wire.
+//! The server as a client sees it, over raw HTTP: no library in between hides the bytes on the
+//! wire.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

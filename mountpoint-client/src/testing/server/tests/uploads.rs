@@ -159,7 +159,8 @@ fn wrong_completions_change_nothing() {
     );
 }
 
-/// Uploads two parts with their checksums and completes. `None` if S3 does not know this combination.
+/// Uploads two parts with their checksums and completes. `None` if S3 does not know this
+/// combination.
 fn upload_with(
     wire: &mut Wire,
     algorithm: Algorithm,

@@ -1,6 +1,7 @@
 //! The bucket: S3's operations on objects, without time.
 //!
-//! Invariant: an operation that returns an error has changed nothing. Not locked; the client holds it in a lock.
+//! Invariant: an operation that returns an error has changed nothing. Not locked; the client holds
+//! it in a lock.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -107,7 +108,8 @@ impl Store {
             return Err(refuse(ErrorKind::InvalidRequest, "InvalidRange", &what).with_status(416));
         }
         if range.end > size {
-            // S3 answers with what there is; to a client that wants all of a range this is a short answer.
+            // S3 answers with what there is; to a client that wants all of a range this is a short
+            // answer.
             let what = format!("{key} has {size} bytes, asked for {range:?}");
             return Err(refuse(ErrorKind::InvalidResponse, "short answer", &what).with_status(206));
         }

@@ -1,6 +1,7 @@
 //! The content of an object: bytes in memory, or a pattern that is computed when it is read.
 //!
-//! Invariant: a content never changes, so a GET that holds one is not disturbed by a replaced object.
+//! Invariant: a content never changes, so a GET that holds one is not disturbed by a replaced
+//! object.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use crc_fast::CrcAlgorithm;
 
 use crate::types::ETag;
 
-/// Bytes of a pattern that are produced at once: large enough to be cheap, small enough for a cache.
+/// Bytes of a pattern that are produced at once: large enough to be cheap, small enough for a
+/// cache.
 const SCRATCH_LEN: usize = 64 * 1024;
 
 /// The bytes of one object or part; cheap to clone.
@@ -150,7 +152,8 @@ impl Content {
         bytes
     }
 
-    /// The ETag of these bytes, uploaded in one request: the same for the same bytes, as an MD5 would be.
+    /// The ETag of these bytes, uploaded in one request: the same for the same bytes, as an MD5
+    /// would be.
     #[must_use]
     pub fn etag(&self) -> ETag {
         let mut recipe = Vec::new();
@@ -175,8 +178,8 @@ fn digest(recipe: &[u8]) -> String {
 
 /// Bytes `range` of the synthetic content with this seed.
 ///
-/// Each aligned group of eight bytes occurs once in a content, so bytes that were read from a wrong offset or
-/// from a content with another seed cannot pass a comparison.
+/// Each aligned group of eight bytes occurs once in a content, so bytes that were read from a wrong
+/// offset or from a content with another seed cannot pass a comparison.
 #[must_use]
 pub fn pattern_bytes(seed: u64, range: Range<u64>) -> Vec<u8> {
     const WORD: u64 = 8;

@@ -1,6 +1,7 @@
 //! ListObjectsV2 over the store.
 //!
-//! Pure. A page visits as many entries as it returns, however many keys hide behind a common prefix.
+//! Pure. A page visits as many entries as it returns, however many keys hide behind a common
+//! prefix.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -55,7 +56,8 @@ impl Store {
         }))
     }
 
-    /// Directory buckets list in no order that means anything, by whole directories, and from the start.
+    /// Directory buckets list in no order that means anything, by whole directories, and from the
+    /// start.
     fn list_directory_bucket(
         &self,
         request: &ListRequest,
@@ -152,7 +154,8 @@ fn wrong_token() -> ClientError {
     refuse(ErrorKind::InvalidRequest, "InvalidArgument", what)
 }
 
-/// The first place behind all keys that begin with `prefix`. UTF-8 has no byte 0xff, so adding one is safe.
+/// The first place behind all keys that begin with `prefix`. UTF-8 has no byte 0xff, so adding one
+/// is safe.
 fn after_prefix(prefix: &str) -> Bound<Vec<u8>> {
     let mut bytes = prefix.as_bytes().to_vec();
     if let Some(last) = bytes.last_mut() {

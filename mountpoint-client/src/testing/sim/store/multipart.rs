@@ -1,7 +1,7 @@
 //! Operations of multipart uploads.
 //!
-//! Invariant: an upload is there from create until a successful complete or an abort; a refused complete
-//! leaves it as it was.
+//! Invariant: an upload is there from create until a successful complete or an abort; a refused
+//! complete leaves it as it was.
 
 use std::collections::BTreeMap;
 

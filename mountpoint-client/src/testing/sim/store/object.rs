@@ -6,7 +6,8 @@ use crate::types::{ETag, KeptChecksum, Key, ObjectHeaders, ObjectInfo};
 
 use super::content::Content;
 
-/// One version of an object in a [`SimClient`](super::SimClient). Tests may make one of their own and insert it.
+/// One version of an object in a [`SimClient`](super::SimClient). Tests may make one of their own
+/// and insert it.
 #[derive(Clone, Debug)]
 pub struct SimObject {
     /// Its name.

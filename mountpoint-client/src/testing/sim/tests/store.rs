@@ -1,4 +1,5 @@
-//! Contents, archived objects, directory buckets: behaviour that the contract suite cannot ask of every server.
+//! Contents, archived objects, directory buckets: behaviour that the contract suite cannot ask of
+//! every server.
 
 use super::*;
 use crate::testing::sim::store::content::Content;

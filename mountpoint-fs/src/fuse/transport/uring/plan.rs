@@ -22,9 +22,10 @@ pub(super) struct QueueThread {
     pub(super) queues: Vec<u16>,
 }
 
-/// A plan for a machine with `cores` cores, plugged in or not, whose numbers begin at 0. The process may use those in
-/// `usable`, ascending, and have `threads_max` threads. The kernel wants a queue for every core: those of cores
-/// without a thread are spread over the threads that there are.
+/// A plan for a machine with `cores` cores, plugged in or not, whose numbers begin at 0. The
+/// process may use those in `usable`, ascending, and have `threads_max` threads. The kernel wants a
+/// queue for every core: those of cores without a thread are spread over the threads that there
+/// are.
 ///
 /// # Errors
 /// With a text for the log.

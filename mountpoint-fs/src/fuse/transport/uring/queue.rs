@@ -129,7 +129,8 @@ fn body_len(reply: &Reply) -> usize {
     }
 }
 
-/// Puts a reply where the kernel takes it from. The one copy of file data between socket and kernel.
+/// Puts a reply where the kernel takes it from. The one copy of file data between socket and
+/// kernel.
 fn fill(slot: &mut Slot, unique: u64, reply: &Reply) {
     let errno = match reply {
         Reply::Failed(errno) => *errno as i32,
@@ -150,6 +151,6 @@ fn fill(slot: &mut Slot, unique: u64, reply: &Reply) {
     }
 }
 
-/// Bytes of replies that are handed over before the next one is copied: while one application copies them, the next
-/// reply is made.
+/// Bytes of replies that are handed over before the next one is copied: while one application
+/// copies them, the next reply is made.
 const UNCOMMITTED_MAX: usize = 256 << 10;

@@ -65,7 +65,8 @@ impl Rings {
             threads: Vec::new(),
             outboxes: Vec::new(),
         };
-        // One after the other: should one fail, those after it have no entries, and the kernel waits for them.
+        // One after the other: should one fail, those after it have no entries, and the kernel
+        // waits for them.
         for (ring, core) in self.rings {
             if let Err(error) = started.add(ring, core, server()) {
                 started.end();

@@ -1,8 +1,10 @@
-//! Which files the kernel is asked to forget when there are more inodes than the mount wants to keep.
+//! Which files the kernel is asked to forget when there are more inodes than the mount wants to
+//! keep.
 //!
-//! A round goes over the whole table, [`SURPLUS_LOOK`] places at each call, so that the table's lock is held as long for ten
-//! million inodes as for one. Of the files that a call meets and that nobody uses, those go first whose names are valid
-//! for the shortest time: for a walk, those that it left behind.
+//! A round goes over the whole table, [`SURPLUS_LOOK`] places at each call, so that the table's
+//! lock is held as long for ten million inodes as for one. Of the files that a call meets and that
+//! nobody uses, those go first whose names are valid for the shortest time: for a walk, those that
+//! it left behind.
 //!
 //! Knows nothing of the kernel but that it forgets by and by. It runs on the thread that tells it.
 
@@ -30,16 +32,19 @@ pub(in crate::namespace) struct Eviction {
 }
 
 impl Eviction {
-    /// By how many inodes there are too many: an eighth of `max` more than that, so that it is worth beginning.
+    /// By how many inodes there are too many: an eighth of `max` more than that, so that it is
+    /// worth beginning.
     fn surplus(&mut self, len: usize, max: usize) -> usize {
         let enough = max - max / 8;
         self.is_on = len > if self.is_on { enough } else { max };
         if self.is_on { len - enough } else { 0 }
     }
 
-    /// Goes on at `next` after `named` files were named; `dropped` as of now. Returns how long to wait.
+    /// Goes on at `next` after `named` files were named; `dropped` as of now. Returns how long to
+    /// wait.
     ///
-    /// A round that was of no use is not repeated at once: what it named is in use in a way that only the kernel knows.
+    /// A round that was of no use is not repeated at once: what it named is in use in a way that
+    /// only the kernel knows.
     fn go_on(&mut self, next: Place, named: usize, dropped: u64) -> Duration {
         self.next = next;
         self.named += named as u64;
@@ -64,8 +69,8 @@ fn pause(len: usize, max: usize) -> Duration {
     Duration::from_millis(until_full as u64).clamp(SURPLUS_PAUSE_MIN, SURPLUS_PERIOD)
 }
 
-/// How many of `idle` files to name if there are `surplus` of `len` inodes too many: twice the share that would do if all
-/// were idle, and a quarter at least, so that a round finds enough.
+/// How many of `idle` files to name if there are `surplus` of `len` inodes too many: twice the
+/// share that would do if all were idle, and a quarter at least, so that a round finds enough.
 fn quota(idle: usize, surplus: usize, len: usize) -> usize {
     let share = (idle * 2).saturating_mul(surplus).div_ceil(len.max(1));
     share.max(idle.div_ceil(4)).min(idle).min(surplus)
@@ -123,8 +128,8 @@ impl InodeTable {
 
 /// Dropped inodes after which the allocator is asked for their memory: about 8 MB.
 ///
-/// A walk of 300,000 names took the process from 26 to 96 MiB. When the kernel had forgotten them it
-/// stayed at 96 MiB; with this it is 36 MiB.
+/// A walk of 300,000 names took the process from 26 to 96 MiB. When the kernel had forgotten them
+/// it stayed at 96 MiB; with this it is 36 MiB.
 const TRIM_DROPPED_MIN: u64 = 32_768;
 
 impl Table {

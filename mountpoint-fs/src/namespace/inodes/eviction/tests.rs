@@ -1,4 +1,5 @@
-//! What is named when there are too many inodes, how much of the table each call looks at, and when it is asked again.
+//! What is named when there are too many inodes, how much of the table each call looks at, and when
+//! it is asked again.
 
 use std::time::SystemTime;
 
@@ -58,7 +59,8 @@ fn memory_is_given_back_once_for_many_inodes_that_were_dropped() {
     assert!(table.has_dropped_many());
 }
 
-/// Asks for what there is too much until that is to be paused. The kernel forgets what it `forgets`.
+/// Asks for what there is too much until that is to be paused. The kernel forgets what it
+/// `forgets`.
 fn sweep(
     table: &InodeTable,
     max: usize,

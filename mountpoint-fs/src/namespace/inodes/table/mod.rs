@@ -2,10 +2,11 @@
 //!
 //! Knows nothing of requests, of time's passing or of permissions.
 //!
-//! Invariants: a name of a directory means at most one inode. An inode that a name no longer means (its object was
-//! replaced or deleted) is *detached*: it serves its open handles and goes with the last reference. An inode is
-//! there while the kernel knows it, a handle is open on it or a name in it means an inode; so a parent is never
-//! dropped before its children. Numbers are never used twice.
+//! Invariants: a name of a directory means at most one inode. An inode that a name no longer means
+//! (its object was replaced or deleted) is *detached*: it serves its open handles and goes with the
+//! last reference. An inode is there while the kernel knows it, a handle is open on it or a name in
+//! it means an inode; so a parent is never dropped before its children. Numbers are never used
+//! twice.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -24,9 +25,10 @@ use crate::namespace::version::{Found, Version};
 use crate::operation::{FileKind, FsError, InodeNo, PosixAttributes};
 use crate::sync::Mutex;
 
-/// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held for a few hash
-/// look-ups (a path's length of them to build a key) and at most for `limits::SURPLUS_LOOK` of them or for a shard of
-/// entries to be moved, and nothing foreign is called under it.
+/// All inodes of a mount. The lock is T of the order H, I, T: it guards the whole table, is held
+/// for a few hash look-ups (a path's length of them to build a key) and at most for
+/// `limits::SURPLUS_LOOK` of them or for a shard of entries to be moved, and nothing foreign is
+/// called under it.
 #[derive(Debug)]
 pub(in crate::namespace) struct InodeTable {
     pub(in crate::namespace) table: Mutex<Table>,
@@ -161,10 +163,11 @@ impl InodeTable {
         table.inode(ino).ok().map(Inode::kind)
     }
 
-    /// Makes `name` in `directory` mean what was `found`, and raises that inode's lookup count by one.
+    /// Makes `name` in `directory` mean what was `found`, and raises that inode's lookup count by
+    /// one.
     ///
-    /// An inode that is something else is detached. An answer that was asked for before what is known changes nothing
-    /// but how long that is valid, and that only if it says the same.
+    /// An inode that is something else is detached. An answer that was asked for before what is
+    /// known changes nothing but how long that is valid, and that only if it says the same.
     pub(in crate::namespace) fn admit(
         &self,
         directory: InodeNo,
@@ -186,7 +189,8 @@ impl InodeTable {
         table.admitted(ino)
     }
 
-    /// What a new look at the name of `ino` found. `None` if it is not this inode any more, which is then detached.
+    /// What a new look at the name of `ino` found. `None` if it is not this inode any more, which
+    /// is then detached.
     pub(in crate::namespace) fn observe(
         &self,
         ino: InodeNo,
@@ -202,8 +206,9 @@ impl InodeTable {
         self.view(ino).ok()
     }
 
-    /// What asking for the object of `ino` alone, at `asked`, found. That says which version it is, and nothing of a
-    /// directory that hides it: what is known gets no younger. `None` as for [`InodeTable::observe`].
+    /// What asking for the object of `ino` alone, at `asked`, found. That says which version it is,
+    /// and nothing of a directory that hides it: what is known gets no younger. `None` as for
+    /// [`InodeTable::observe`].
     pub(in crate::namespace) fn confirm(
         &self,
         ino: InodeNo,
@@ -223,7 +228,8 @@ impl InodeTable {
         table.view(ino).ok()
     }
 
-    /// Whether something else than was `found` by asking at `asked` is known of `name` in `directory`, by asking later.
+    /// Whether something else than was `found` by asking at `asked` is known of `name` in
+    /// `directory`, by asking later.
     pub(in crate::namespace) fn contradicts(
         &self,
         directory: InodeNo,
@@ -266,7 +272,8 @@ impl InodeTable {
         self.table.lock().detach(ino);
     }
 
-    /// Lets at most one caller after each lookup have the version that the lookup saw, while it is fresh.
+    /// Lets at most one caller after each lookup have the version that the lookup saw, while it is
+    /// fresh.
     pub(in crate::namespace) fn take_fresh(&self, ino: InodeNo, now: Moment) -> Option<Version> {
         let mut table = self.table.lock();
         let inode = table.inode_mut(ino).ok()?;
@@ -285,12 +292,14 @@ impl InodeTable {
         Ok(())
     }
 
-    /// A handle was opened that reads `version` of a file: the inode stays until it is closed. If a writer may go on behind that
-    /// version and the handle `may_follow`, it does: no page of the kernel's is of it.
+    /// A handle was opened that reads `version` of a file: the inode stays until it is closed. If a
+    /// writer may go on behind that version and the handle `may_follow`, it does: no page of the
+    /// kernel's is of it.
     ///
-    /// The file may have been written through this mount while S3 was asked. A handle that read on in the version before
-    /// would fill the kernel's pages, which all handles share: [`FsError::Stale`] if the file has another version by now,
-    /// [`FsError::NotPermitted`] if it is being written.
+    /// The file may have been written through this mount while S3 was asked. A handle that read on
+    /// in the version before would fill the kernel's pages, which all handles share:
+    /// [`FsError::Stale`] if the file has another version by now, [`FsError::NotPermitted`] if it
+    /// is being written.
     pub(in crate::namespace) fn open_file(
         &self,
         ino: InodeNo,
@@ -319,7 +328,8 @@ impl InodeTable {
         })
     }
 
-    /// The kernel may have pages of `ino` that are not of its version: it drops them when it opens the file next.
+    /// The kernel may have pages of `ino` that are not of its version: it drops them when it opens
+    /// the file next.
     pub(in crate::namespace) fn drop_pages(&self, ino: InodeNo) {
         if let Ok(inode) = self.table.lock().inode_mut(ino) {
             inode.was_opened = false;

@@ -1,9 +1,10 @@
 //! Pages of listings that still answer lookups.
 //!
-//! `find` and `du` read a directory to its end and look at the entries afterwards; what a lookup found below its name
-//! answers the lookups that come next. What was just told of a name is valid for a while, whether the kernel kept it or
-//! not. Presence is answered; a name that is on no page may have been created since, and whether that matters is for others to
-//! say. `open` never trusts a page.
+//! `find` and `du` read a directory to its end and look at the entries afterwards; what a lookup
+//! found below its name answers the lookups that come next. What was just told of a name is valid
+//! for a while, whether the kernel kept it or not. Presence is answered; a name that is on no page
+//! may have been created since, and whether that matters is for others to say. `open` never trusts
+//! a page.
 //!
 //! Knows nothing of inodes; bounded by [`RECENT_PAGES_MAX`] and [`RECENT_NAMES_MAX`].
 
@@ -38,7 +39,8 @@ struct Recent {
     directory: Arc<str>,
     page: Arc<Page>,
     valid_until: Moment,
-    /// Names on the page that this mount has changed since: what it says of them is not true any more.
+    /// Names on the page that this mount has changed since: what it says of them is not true any
+    /// more.
     changed: HashSet<Arc<str>>,
 }
 
@@ -59,7 +61,8 @@ pub(in crate::namespace) struct RecentEntry {
 }
 
 impl ListingCache {
-    /// Entries of `page` of the directory whose prefix is `directory` were just handed out and are valid for a while.
+    /// Entries of `page` of the directory whose prefix is `directory` were just handed out and are
+    /// valid for a while.
     pub(in crate::namespace) fn delivered(
         &self,
         directory: &str,
@@ -147,8 +150,8 @@ impl ListingCache {
         found
     }
 
-    /// When it was asked for that `name` is not there, if that is said by a page alone or by all pages of the youngest listing,
-    /// not longer than `age_max` ago, and no page has it.
+    /// When it was asked for that `name` is not there, if that is said by a page alone or by all
+    /// pages of the youngest listing, not longer than `age_max` ago, and no page has it.
     pub(in crate::namespace) fn absent(
         &self,
         directory: &str,
@@ -197,7 +200,8 @@ impl ListingCache {
         }
     }
 
-    /// This mount has changed `name`: no page is right any more about it, and all are about the other names.
+    /// This mount has changed `name`: no page is right any more about it, and all are about the
+    /// other names.
     pub(in crate::namespace) fn changed(&self, directory: &str, name: &str) {
         let mut pages = self.0.lock();
         let numbers = pages.directories.get(directory).cloned();
@@ -251,7 +255,8 @@ impl Pages {
             .any(|recent| recent.page.find(name).is_some())
     }
 
-    /// When the first page was asked for of the youngest listing that came to its end, if all pages of it are here.
+    /// When the first page was asked for of the youngest listing that came to its end, if all pages
+    /// of it are here.
     fn listed_whole(&self, directory: &str) -> Option<Duration> {
         let listed = || {
             self.of(directory)

@@ -1,15 +1,18 @@
 //! Which parts of a directory's listing to ask for next, and in which order they come.
 //!
-//! Pure: answers go in, requests to make and pages come out. S3 can begin a listing behind any key, so a large
-//! directory is listed in several *ranges* of its keys at once. Each range is listed page by page, and the reader
-//! gets all pages in order. Nothing may be far ahead of the reader, so ranges are short, and new ones begin behind
-//! the last one while the first are read. Where they begin is a guess ([`KeyScale`]); a wrong one costs requests, and
-//! these are counted against going on so.
+//! Pure: answers go in, requests to make and pages come out. S3 can begin a listing behind any key,
+//! so a large directory is listed in several *ranges* of its keys at once. Each range is listed
+//! page by page, and the reader gets all pages in order. Nothing may be far ahead of the reader, so
+//! ranges are short, and new ones begin behind the last one while the first are read. Where they
+//! begin is a guess ([`KeyScale`]); a wrong one costs requests, and these are counted against going
+//! on so.
 //!
-//! A directory of a few pages is listed page by page. S3 knows no key to end at: an answer may go beyond its range,
-//! and then counts for the ranges behind as far as nothing has come for them, or is cut.
+//! A directory of a few pages is listed page by page. S3 knows no key to end at: an answer may go
+//! beyond its range, and then counts for the ranges behind as far as nothing has come for them, or
+//! is cut.
 //!
-//! Invariant: ranges follow each other without a gap and do not overlap, so each key is in one of them.
+//! Invariant: ranges follow each other without a gap and do not overlap, so each key is in one of
+//! them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +34,8 @@ pub(in crate::namespace) struct Ranges {
     may_split: bool,
     /// Pages that the reader has taken.
     taken: usize,
-    /// Keys that were listed and could not be used, those of empty answers as if they had been full.
+    /// Keys that were listed and could not be used, those of empty answers as if they had been
+    /// full.
     keys_wasted: usize,
     /// Most requests at once; less than the limit where the server says to slow down.
     requests_max: usize,
@@ -202,7 +206,8 @@ impl Ranges {
         self.keys_wasted
     }
 
-    /// What to ask for now, which is then in flight. With `may_go_ahead` also what the reader does not wait for.
+    /// What to ask for now, which is then in flight. With `may_go_ahead` also what the reader does
+    /// not wait for.
     pub(in crate::namespace) fn next_request(
         &mut self,
         may_go_ahead: bool,
@@ -309,8 +314,8 @@ impl Ranges {
         self.ranges.iter().filter(is_in_flight).count()
     }
 
-    /// Requests that may be in flight: one for a few pages, then one more for each two that were taken, and fewer
-    /// for what was wasted.
+    /// Requests that may be in flight: one for a few pages, then one more for each two that were
+    /// taken, and fewer for what was wasted.
     fn requests_now(&self) -> usize {
         let earned = self.taken.saturating_sub(PAGES_IN_SERIES - 1).div_ceil(2);
         let lost = WASTE_COST * self.keys_wasted / usize::from(LIST_PAGE_KEYS);
@@ -342,7 +347,8 @@ impl Ranges {
         }
     }
 
-    /// Whether a listing that goes on will never end: its keys do not increase, or without an order a page comes again.
+    /// Whether a listing that goes on will never end: its keys do not increase, or without an order
+    /// a page comes again.
     fn goes_round(&mut self, index: usize, from: &From, batch: &Batch) -> bool {
         let Some((first, last)) = &batch.span else {
             return false;
@@ -505,17 +511,18 @@ impl KeyRange {
     }
 }
 
-/// Pages that are read before a directory counts as large: one of up to three pages costs no request more.
+/// Pages that are read before a directory counts as large: one of up to three pages costs no
+/// request more.
 const PAGES_IN_SERIES: usize = 3;
-/// Pages of a range: few, since ranges are read one after the other and all are held in memory until then; and not
-/// quite two, so that two requests mostly suffice.
+/// Pages of a range: few, since ranges are read one after the other and all are held in memory
+/// until then; and not quite two, so that two requests mostly suffice.
 const RANGE_PAGES: f64 = 1.9;
 /// What is left of a range that is split: half of it should be worth a request.
 const SPLIT_PAGES_MIN: f64 = 4.0;
 /// Pages that one page of wasted keys costs: of four requests at most about one is for nothing.
 const WASTE_COST: usize = 2;
-/// Pages that may be held for each request that may be in flight: two are a range, the third one waits for the
-/// reader.
+/// Pages that may be held for each request that may be in flight: two are a range, the third one
+/// waits for the reader.
 const AHEAD_PER_REQUEST: usize = 3;
 
 #[cfg(test)]

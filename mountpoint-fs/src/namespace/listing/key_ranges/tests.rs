@@ -64,7 +64,8 @@ impl Server {
 /// What was shown of each name: whether it is a directory.
 type Shown = BTreeMap<String, bool>;
 
-/// Lists all. `pick` chooses which request is answered next, whether it fails, and may change the bucket.
+/// Lists all. `pick` chooses which request is answered next, whether it fails, and may change the
+/// bucket.
 fn list(server: &mut Server, mut pick: impl FnMut(&mut Server, usize) -> (usize, bool)) -> Shown {
     let mut ranges = Ranges::new(true);
     let (mut in_flight, mut shown, mut held_back) = (Vec::new(), Shown::new(), Vec::new());
@@ -173,7 +174,8 @@ proptest! {
     }
 }
 
-/// Requests for `pages` pages of `page_len` names, answered one round after the other, and how many rounds.
+/// Requests for `pages` pages of `page_len` names, answered one round after the other, and how many
+/// rounds.
 fn rounds(names: impl Iterator<Item = String>, page_len: usize) -> (usize, usize, usize) {
     let keys: BTreeSet<String> = names.collect();
     let pages = keys.len().div_ceil(page_len);
@@ -268,8 +270,8 @@ fn names_that_are_no_numbers_cost_a_quarter_more_at_most() {
     }
 }
 
-/// Answers of a server that gives `pages` one after the other and begins again behind the last one, until the listing
-/// ends with an error. How many it took.
+/// Answers of a server that gives `pages` one after the other and begins again behind the last one,
+/// until the listing ends with an error. How many it took.
 fn pages_until_refused(is_ordered: bool, pages: &[&[&str]]) -> usize {
     let mut ranges = Ranges::new(is_ordered);
     for answer in 0..1000 {

@@ -1,12 +1,13 @@
 //! One page of a directory, merged from what S3 listed.
 //!
-//! Pure. A directory shadows the file of its name, and a listing shows each name once. S3 orders a directory `a` as
-//! `a/`, so between the file `a` and the directory `a` there may be others (`a!`, `a-b`, `a.txt`), and pages of them.
-//! A file that may yet be shadowed is therefore held back until the listing has gone past its name. There are few of
-//! those at any time: the last key of the page begins with each of their names.
+//! Pure. A directory shadows the file of its name, and a listing shows each name once. S3 orders a
+//! directory `a` as `a/`, so between the file `a` and the directory `a` there may be others (`a!`,
+//! `a-b`, `a.txt`), and pages of them. A file that may yet be shadowed is therefore held back until
+//! the listing has gone past its name. There are few of those at any time: the last key of the page
+//! begins with each of their names.
 //!
-//! A directory bucket lists in no order. There nothing is held back, and of a file and a directory with one name on
-//! different pages both may be shown.
+//! A directory bucket lists in no order. There nothing is held back, and of a file and a directory
+//! with one name on different pages both may be shown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,8 +25,8 @@ pub struct Listed {
     pub name: Arc<str>,
     /// What it is.
     pub found: Found,
-    /// Whether a lookup now would find the same. Not for an archived object: listings do not say whether it has been
-    /// restored.
+    /// Whether a lookup now would find the same. Not for an archived object: listings do not say
+    /// whether it has been restored.
     pub is_certain: bool,
 }
 
@@ -54,7 +55,8 @@ pub struct Page {
     pub asked: Duration,
     /// Which part of the directory it is; `None` where only some names of it were seen.
     place: Option<Place>,
-    /// Between which keys it has all names of the directory, if that is known of a page that has not all of them.
+    /// Between which keys it has all names of the directory, if that is known of a page that has
+    /// not all of them.
     span: Option<Span>,
 }
 
@@ -254,7 +256,8 @@ pub(in crate::namespace) struct Merged {
     pub(in crate::namespace) held_back: Vec<Listed>,
 }
 
-/// Merges `entries`, up to which all were `reached`, with the files that the pages before `held_back`.
+/// Merges `entries`, up to which all were `reached`, with the files that the pages before
+/// `held_back`.
 pub(in crate::namespace) fn merge(
     mut entries: Vec<Listed>,
     held_back: &[Listed],

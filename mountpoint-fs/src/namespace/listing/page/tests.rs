@@ -29,8 +29,8 @@ fn merged(prefix: &str, listed: ListOutput, held_back: &[Listed]) -> Merged {
     merge(batch.entries, held_back, reached)
 }
 
-/// `keys`: objects, and common prefixes with a slash at their end. `before`: files that were held back. `shown`:
-/// names with a slash behind a directory's.
+/// `keys`: objects, and common prefixes with a slash at their end. `before`: files that were held
+/// back. `shown`: names with a slash behind a directory's.
 #[track_caller]
 fn check(
     prefix: &str,

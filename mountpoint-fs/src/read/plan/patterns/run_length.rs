@@ -1,12 +1,14 @@
-//! How long the streams of one open file are, where its reader leaves them before the end of the file.
+//! How long the streams of one open file are, where its reader leaves them before the end of the
+//! file.
 //!
-//! Pure. A reader of columns, records or tensors reads some of a file in sequence, then goes elsewhere; what was asked
-//! for beyond that is wasted. Where the last streams were left, the next ones are first asked ahead as far as the
-//! shortest of them went, and an eighth more; who reads on beyond gets twice as far, and so on.
+//! Pure. A reader of columns, records or tensors reads some of a file in sequence, then goes
+//! elsewhere; what was asked for beyond that is wasted. Where the last streams were left, the next
+//! ones are first asked ahead as far as the shortest of them went, and an eighth more; who reads on
+//! beyond gets twice as far, and so on.
 //!
-//! Who has read on at each of the last places reads on at the next, which then need not wait for its second read; and so
-//! does who read on whenever the two places before were what they are now: a database reads a page of an index, then a
-//! run of rows, and again.
+//! Who has read on at each of the last places reads on at the next, which then need not wait for
+//! its second read; and so does who read on whenever the two places before were what they are now:
+//! a database reads a page of an index, then a run of rows, and again.
 //!
 //! Invariant: nothing is known before two streams were left.
 
@@ -63,7 +65,8 @@ impl RunLengthPredictor {
         self.past = (self.past << 1 | u8::from(stayed)) & 3;
     }
 
-    /// Whether the reader stays wherever it begins, as far as can be known: its next place need not show that first.
+    /// Whether the reader stays wherever it begins, as far as can be known: its next place need not
+    /// show that first.
     pub(in crate::read) fn begins_runs(&self) -> bool {
         let after = self.stays_after[usize::from(self.past)];
         self.left.len() >= LEFT_MIN && self.stays.max(after) >= STAYS_MIN
@@ -115,7 +118,8 @@ mod tests {
 
     #[test]
     fn who_stays_in_turns_stays_when_its_turn_comes() {
-        // Each a row of places, `s` where it stays, and how many of the last eight it is believed at.
+        // Each a row of places, `s` where it stays, and how many of the last eight it is believed
+        // at.
         for (places, begun) in [("-s", "-s-s-s-s"), ("--s", "-s--s--s"), ("s", "ssssssss")] {
             let mut lengths = RunLengthPredictor::default();
             let mut believed = String::new();

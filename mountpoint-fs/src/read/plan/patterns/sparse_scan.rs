@@ -1,11 +1,13 @@
-//! Reads that go forwards over short gaps of no one length: who lists an archive reads the head of each member and
-//! skips its content.
+//! Reads that go forwards over short gaps of no one length: who lists an archive reads the head of
+//! each member and skips its content.
 //!
-//! Pure. Each such read costs the store's distance, and nothing says where the next will be. So after a number of them
-//! what lies between is worth fetching too, where the store is far and the gaps are short: the reader is taken for one
-//! that reads in sequence. Steps of one length are a [`Stride`](super::stride::Stride), which knows better.
+//! Pure. Each such read costs the store's distance, and nothing says where the next will be. So
+//! after a number of them what lies between is worth fetching too, where the store is far and the
+//! gaps are short: the reader is taken for one that reads in sequence. Steps of one length are a
+//! [`Stride`](super::stride::Stride), which knows better.
 //!
-//! Invariant: nothing is sure before [`SCAN_READS_MIN`] reads in a row went forwards over short gaps.
+//! Invariant: nothing is sure before [`SCAN_READS_MIN`] reads in a row went forwards over short
+//! gaps.
 
 use std::ops::Range;
 
@@ -54,14 +56,16 @@ impl SparseScan {
 /// Reads of this length and longer are data, not heads, and asked for exactly whatever is between.
 const HEAD_MAX: u64 = 64 << 10;
 
-/// Longest gap that is read through: 512 KiB take 5 ms of one connection to S3, a GET of their own 15 to 30.
+/// Longest gap that is read through: 512 KiB take 5 ms of one connection to S3, a GET of their own
+/// 15 to 30.
 const GAP_MAX: u64 = 512 << 10;
 
 /// A longer gap counts against the short ones; beyond this the reader has gone elsewhere.
 const LONG_GAP_MAX: u64 = 8 * GAP_MAX;
 const LONG_GAP_COSTS: u8 = 2;
 
-/// Skips in a row that are a scan; random reads make so many in a row once in a number of places to the sixth.
+/// Skips in a row that are a scan; random reads make so many in a row once in a number of places to
+/// the sixth.
 const SCAN_READS_MIN: u8 = 6;
 
 /// What it may remember beyond those: one long gap does not make it forget.

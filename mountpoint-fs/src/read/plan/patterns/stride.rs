@@ -1,11 +1,13 @@
 //! Reads at a constant distance from each other: strided, skipping and backward ones.
 //!
-//! Pure. A run is bytes that were read without a gap, in one read or several. Runs of one length that begin at one
-//! distance, forwards or backwards, are a stride: after three such steps the next run is asked for ahead, and one
-//! more with each further step that comes true, so that no more is ever wasted than was won. Within a stride a run
-//! ends where the last one did: nothing behind its end is asked for.
+//! Pure. A run is bytes that were read without a gap, in one read or several. Runs of one length
+//! that begin at one distance, forwards or backwards, are a stride: after three such steps the next
+//! run is asked for ahead, and one more with each further step that comes true, so that no more is
+//! ever wasted than was won. Within a stride a run ends where the last one did: nothing behind its
+//! end is asked for.
 //!
-//! Invariant: what is asked for ahead lies within the object and is no more than the bound that is passed in.
+//! Invariant: what is asked for ahead lies within the object and is no more than the bound that is
+//! passed in.
 
 use std::ops::Range;
 
@@ -26,7 +28,8 @@ pub(in crate::read) struct Stride {
 }
 
 impl Stride {
-    /// A read that continues the run it belongs to. Whether it goes further than the runs before it.
+    /// A read that continues the run it belongs to. Whether it goes further than the runs before
+    /// it.
     pub(in crate::read) fn go_on(&mut self, range: &Range<u64>) {
         if range.start == self.run.end {
             self.run.end = range.end;
@@ -36,8 +39,8 @@ impl Stride {
         }
     }
 
-    /// A read that continues nothing begins a run. Returns what to ask for ahead, nearest first: the rest of this run
-    /// and the next ones, together no more than `ahead_max` bytes.
+    /// A read that continues nothing begins a run. Returns what to ask for ahead, nearest first:
+    /// the rest of this run and the next ones, together no more than `ahead_max` bytes.
     pub(in crate::read) fn begin(
         &mut self,
         range: &Range<u64>,
@@ -104,7 +107,8 @@ impl Stride {
         (self.is_sure() && self.run.start == start).then(|| start + self.len)
     }
 
-    /// What was asked for ahead of reads that have not come: the rest of this run, and the next ones.
+    /// What was asked for ahead of reads that have not come: the rest of this run, and the next
+    /// ones.
     pub(in crate::read) fn asked_ahead(&self) -> impl Iterator<Item = Range<u64>> {
         let run = self.run.end..self.run.start + self.len;
         let run = Some(run).filter(|run| self.is_sure() && run.start < run.end);
@@ -128,7 +132,8 @@ impl Stride {
     }
 }
 
-/// Equal steps that are a stride; random reads make three in a row once in a number of places squared.
+/// Equal steps that are a stride; random reads make three in a row once in a number of places
+/// squared.
 const STEPS_MIN: usize = 3;
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! How far ahead of its reader one stream asks.
 //!
-//! Pure: owns no buffer, makes no request, reads no clock; told how the reader moves, it says a size. Time is cut
-//! into epochs: one lasts until the reader has consumed one window, and long enough for a rate to mean something. At
-//! its end a window whose reader had to wait grows, as long as that pays: if the mount is no faster for it, the window
-//! shrinks to half of what it was, stays there if the mount is as fast with that, and rests for a number of epochs. So
-//! it settles near the bandwidth-delay product of a distant store, and stays small, in the CPU's caches, where the
-//! machine is the limit. A window that its reader takes many times as long for as a GET of it takes does not even try, and
-//! neither do those of several streams that hold many times what the mount reads while a request is on its way.
-//! What counts is the mount, all of its readers: one among many grows faster with any larger window, at the others'
-//! cost. So one among many can hardly show that growing pays; where the store is apart it follows what has paid on this
-//! mount of late ([`ProvenWindow`]), in steps of what it has read itself.
+//! Pure: owns no buffer, makes no request, reads no clock; told how the reader moves, it says a
+//! size. Time is cut into epochs: one lasts until the reader has consumed one window, and long
+//! enough for a rate to mean something. At its end a window whose reader had to wait grows, as long
+//! as that pays: if the mount is no faster for it, the window shrinks to half of what it was, stays
+//! there if the mount is as fast with that, and rests for a number of epochs. So it settles near
+//! the bandwidth-delay product of a distant store, and stays small, in the CPU's caches, where the
+//! machine is the limit. A window that its reader takes many times as long for as a GET of it takes
+//! does not even try, and neither do those of several streams that hold many times what the mount
+//! reads while a request is on its way. What counts is the mount, all of its readers: one among
+//! many grows faster with any larger window, at the others' cost. So one among many can hardly show
+//! that growing pays; where the store is apart it follows what has paid on this mount of late
+//! ([`ProvenWindow`]), in steps of what it has read itself.
 //!
 //! Invariant: `PART_MIN <= size <= max(size_max, PART_MIN)`.
 
@@ -79,8 +81,8 @@ impl Epoch {
 enum Phase {
     /// It does not change for so many epochs; after those it grows when its reader has to wait.
     Resting(u32),
-    /// It grew from `size`, with which the mount had this rate, and must be faster for it; the epoch in which its
-    /// reader consumes what the smaller window had asked for does not count.
+    /// It grew from `size`, with which the mount had this rate, and must be faster for it; the
+    /// epoch in which its reader consumes what the smaller window had asked for does not count.
     Probing {
         rate: f64,
         size: u64,
@@ -113,7 +115,8 @@ impl Window {
         self.size
     }
 
-    /// Size of the ranges it is cut into, in a mount with so many streams: a power of two, unless `part_max` is not.
+    /// Size of the ranges it is cut into, in a mount with so many streams: a power of two, unless
+    /// `part_max` is not.
     pub(in crate::read) fn part(&self, bounds: &Bounds<'_>) -> u64 {
         let parts = if are_several(bounds.streams) {
             PARTS_PER_WINDOW_OF_SEVERAL
@@ -130,8 +133,8 @@ impl Window {
         (1 << share.ilog2()).min(bounds.part_max)
     }
 
-    /// Its reader has come to `end` over `run` bytes: that much is as good as one read of all of them, however small its
-    /// reads are, where what it waits for is the way to the store.
+    /// Its reader has come to `end` over `run` bytes: that much is as good as one read of all of
+    /// them, however small its reads are, where what it waits for is the way to the store.
     pub(in crate::read) fn ramp_up(
         &mut self,
         run: u64,
@@ -176,7 +179,8 @@ impl Window {
     }
 
     fn epoch_min(&self, delay: Option<Duration>, streams: usize) -> Duration {
-        // Streams that begin together delay each other's first GETs; one alone sees the store's own delay.
+        // Streams that begin together delay each other's first GETs; one alone sees the store's own
+        // delay.
         let is_distant = streams <= 1 && delay.is_some_and(|delay| delay >= FAR);
         match self.phase {
             Phase::Probing { settling: true, .. } => Duration::ZERO,
@@ -264,8 +268,8 @@ impl Window {
         self.epoch = Epoch::new(end, self.size, access);
     }
 
-    /// Two parts of the length that is worth a request, one being read and one in flight; four where nobody else keeps
-    /// the store busy and they are short.
+    /// Two parts of the length that is worth a request, one being read and one in flight; four
+    /// where nobody else keeps the store busy and they are short.
     fn size_min(&self, streams: usize) -> u64 {
         let least = self.part_length.least();
         if are_several(streams) {
@@ -292,7 +296,8 @@ impl Window {
             let step = if rate >= before * GAIN_FAR { step } else { 2 };
             return self.grow(step, rate);
         }
-        // Parts grow with the window, and a longer part takes longer: one step may pay little and the next much.
+        // Parts grow with the window, and a longer part takes longer: one step may pay little and
+        // the next much.
         if rate >= before * GAIN_SOME && self.size <= size * 2 && self.size < self.size_max {
             self.size *= 2;
             return Phase::Probing {
@@ -334,7 +339,8 @@ impl Window {
     }
 }
 
-/// Whether a window holds so much of what its reader consumes that the store's distance cannot be what it waits for.
+/// Whether a window holds so much of what its reader consumes that the store's distance cannot be
+/// what it waits for.
 fn is_ample(size: u64, own_rate: f64, delay: Option<Duration>, is_near: bool) -> bool {
     let delays = if is_near { NEAR_DELAYS_MAX } else { DELAYS_MAX };
     delay.is_some_and(|delay| {
@@ -342,8 +348,9 @@ fn is_ample(size: u64, own_rate: f64, delay: Option<Duration>, is_near: bool) ->
     })
 }
 
-/// Whether windows of this size hold together so much of what the mount consumes that the store's distance cannot be
-/// what their readers wait for. What GETs of a part take is no measure then: many streams delay each other's.
+/// Whether windows of this size hold together so much of what the mount consumes that the store's
+/// distance cannot be what their readers wait for. What GETs of a part take is no measure then:
+/// many streams delay each other's.
 fn are_ample(size: u64, streams: usize, rate: f64, distance: Option<Duration>) -> bool {
     distance.is_some_and(|distance| {
         streams > 1
@@ -352,8 +359,9 @@ fn are_ample(size: u64, streams: usize, rate: f64, distance: Option<Duration>) -
     })
 }
 
-/// Whether so many streams keep the store busy between them that none needs many GETs in flight by itself: fewer and
-/// longer ones cost less CPU. Measured on two cores with eight streams: 2.15 GB/s instead of 1.72.
+/// Whether so many streams keep the store busy between them that none needs many GETs in flight by
+/// itself: fewer and longer ones cost less CPU. Measured on two cores with eight streams: 2.15 GB/s
+/// instead of 1.72.
 pub(in crate::read) fn are_several(streams: usize) -> bool {
     streams >= STREAMS_SEVERAL
 }
@@ -364,28 +372,33 @@ pub(in crate::read) fn runs_ahead(streams: usize) -> u64 {
     if are_several(streams) { 16 } else { 8 }
 }
 
-/// Fewer streams than this are slower with half as many GETs in flight: one of 1.24 GB/s instead of 1.60.
+/// Fewer streams than this are slower with half as many GETs in flight: one of 1.24 GB/s instead of
+/// 1.60.
 const STREAMS_SEVERAL: usize = 4;
 
-/// Distances, each the least until a GET's first byte, that the windows of several streams never need to cover more
-/// of: a GET of 8 MiB from S3 takes four to five times as long as one of 128 KiB.
+/// Distances, each the least until a GET's first byte, that the windows of several streams never
+/// need to cover more of: a GET of 8 MiB from S3 takes four to five times as long as one of 128
+/// KiB.
 const DISTANCES_MAX: f64 = 6.0;
 
-/// What a GET of a part takes at least counts as so many distances where the store is apart, so that windows that cover
-/// one and a half such GETs are ample. One connection to S3 carries 90 MB/s: 8 MiB take 93 ms behind a first byte of 13 to
-/// 25, far more than [`DISTANCES_MAX`] of the least of many.
+/// What a GET of a part takes at least counts as so many distances where the store is apart, so
+/// that windows that cover one and a half such GETs are ample. One connection to S3 carries 90
+/// MB/s: 8 MiB take 93 ms behind a first byte of 13 to 25, far more than [`DISTANCES_MAX`] of the
+/// least of many.
 const DISTANCES_PER_DELAY: u32 = 4;
 
-/// Least delays of a GET of its parts that a window never needs to cover more of. While the store is the limit, a
-/// window is consumed in about one of them; beyond four it is this machine that is slow, and a larger window would
-/// only leave its caches.
+/// Least delays of a GET of its parts that a window never needs to cover more of. While the store
+/// is the limit, a window is consumed in about one of them; beyond four it is this machine that is
+/// slow, and a larger window would only leave its caches.
 const DELAYS_MAX: f64 = 4.0;
 
-/// The same for a near store: what a GET of a part takes there is the part's own length, so that windows that grow by it
-/// never end. One stream from MinIO on the same machine came to a window of 128 MiB that way.
+/// The same for a near store: what a GET of a part takes there is the part's own length, so that
+/// windows that grow by it never end. One stream from MinIO on the same machine came to a window of
+/// 128 MiB that way.
 const NEAR_DELAYS_MAX: f64 = 2.0;
 
-/// Shortest epoch: a rate measured over less tells how threads were scheduled, not how fast the mount is.
+/// Shortest epoch: a rate measured over less tells how threads were scheduled, not how fast the
+/// mount is.
 const EPOCH_MIN: Duration = Duration::from_millis(100);
 
 /// Growing pays if it makes the mount a tenth faster.

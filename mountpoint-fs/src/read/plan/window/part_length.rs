@@ -1,9 +1,10 @@
 //! How long the GETs of a stream should be at least.
 //!
-//! Pure. A request costs the store the same however long its answer is, and whoever pays for requests too; on a store
-//! that shares the machine or is short of CPU, many short ones take from the reader what they cost. So a part should
-//! last several times as long as the store needs before its first byte. Where that is next to nothing parts stay short,
-//! which leaves them in the caches of the CPU and needs less memory.
+//! Pure. A request costs the store the same however long its answer is, and whoever pays for
+//! requests too; on a store that shares the machine or is short of CPU, many short ones take from
+//! the reader what they cost. So a part should last several times as long as the store needs before
+//! its first byte. Where that is next to nothing parts stay short, which leaves them in the caches
+//! of the CPU and needs less memory.
 //!
 //! Invariant: a power of two, `PART_MIN <= least <= PART_LONG_MAX`.
 
@@ -31,8 +32,9 @@ impl PartLength {
         self.least
     }
 
-    /// A mount of so many `streams` reads `rate` bytes a second from a store whose first byte takes `distance`. One
-    /// measurement moves it by one doubling at most: a rate of a tenth of a second is no more than a hint.
+    /// A mount of so many `streams` reads `rate` bytes a second from a store whose first byte takes
+    /// `distance`. One measurement moves it by one doubling at most: a rate of a tenth of a second
+    /// is no more than a hint.
     pub(in crate::read) fn learn(&mut self, rate: f64, distance: Option<Duration>, streams: usize) {
         let Some(distance) = distance else { return };
         let all = if StoreDistance::of(distance) < StoreDistance::Far {
@@ -55,9 +57,10 @@ impl PartLength {
 /// Where it begins: a quarter of the first window that it matters for.
 const FIRST: u64 = WINDOW_INITIAL_MAX / PARTS_PER_WINDOW;
 
-/// Times a store's first byte that a part should last at the rate of the mount. One stream from MinIO on the same two
-/// cores, where a first byte takes 1.1 ms, came to 0.54 GB/s with parts of 1 MiB and to 0.72 with 4 MiB, while MinIO took
-/// 1.7 and 1.0 CPU seconds per GB (medians of three); from a server that takes 0.3 ms, longer parts than 2 MiB brought nothing.
+/// Times a store's first byte that a part should last at the rate of the mount. One stream from
+/// MinIO on the same two cores, where a first byte takes 1.1 ms, came to 0.54 GB/s with parts of 1
+/// MiB and to 0.72 with 4 MiB, while MinIO took 1.7 and 1.0 CPU seconds per GB (medians of three);
+/// from a server that takes 0.3 ms, longer parts than 2 MiB brought nothing.
 const FIRST_BYTES: f64 = 8.0;
 
 #[cfg(test)]

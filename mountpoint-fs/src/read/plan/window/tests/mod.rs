@@ -32,8 +32,8 @@ fn advance(window: &mut Window, end: u64, access: &Access, window_max: u64) {
     window.advance(end, access, &bounds);
 }
 
-/// Reads on in steps of 128 KiB from a store that needs `delay` for each window and never delivers more than
-/// `rate_max` bytes a second. Returns the window's size after each epoch, in MiB.
+/// Reads on in steps of 128 KiB from a store that needs `delay` for each window and never delivers
+/// more than `rate_max` bytes a second. Returns the window's size after each epoch, in MiB.
 fn run(initial: u64, epochs: usize, delay: Duration, rate_max: f64, size_max: u64) -> Vec<u64> {
     let start = access(true, 0, Duration::ZERO);
     let mut window = Window::open(initial, 0, &start, size_max);
@@ -78,7 +78,8 @@ fn returns_to_where_growing_stopped_to_pay() {
     assert!(resting > 180, "{sizes:?}");
 }
 
-/// Eight readers share a rate in proportion to their windows, as those of a machine at its limit do.
+/// Eight readers share a rate in proportion to their windows, as those of a machine at its limit
+/// do.
 #[test]
 fn readers_that_only_take_from_each_other_do_not_grow() {
     let open = || Window::open(4 * MIB, 0, &access(true, 0, Duration::ZERO), 256 * MIB);

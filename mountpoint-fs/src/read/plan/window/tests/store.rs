@@ -9,8 +9,9 @@ use crate::read::plan::proven_window::ProvenWindow;
 
 const MIB: u64 = 1 << 20;
 
-/// A store: each answer begins between `least` and, on average, `mean` after its request, and comes over a connection
-/// that carries `connection` bytes a second; all together over a network of `network` bytes a second.
+/// A store: each answer begins between `least` and, on average, `mean` after its request, and comes
+/// over a connection that carries `connection` bytes a second; all together over a network of
+/// `network` bytes a second.
 #[derive(Clone, Copy)]
 struct Store {
     least: f64,
@@ -75,7 +76,8 @@ struct Model {
 }
 
 impl Model {
-    /// So many streams of files of about `file_len` bytes, the first of which are opened within `spread` seconds.
+    /// So many streams of files of about `file_len` bytes, the first of which are opened within
+    /// `spread` seconds.
     fn new(store: Store, count: usize, file_len: u64, spread: f64) -> Self {
         let start = access(0, Duration::ZERO, 0, true);
         let stream = || Stream {
@@ -250,7 +252,8 @@ fn bounds<'a>(streams: usize, delays: &'a MinLatencies, paid: &'a ProvenWindow) 
     }
 }
 
-/// One stream comes to what its window carries, several to as many times that, until the network is full.
+/// One stream comes to what its window carries, several to as many times that, until the network is
+/// full.
 #[test]
 fn streams_that_begin_together_fill_the_network() {
     for (name, store, streams, expected) in [
