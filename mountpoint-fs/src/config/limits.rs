@@ -648,6 +648,12 @@ pub const DOCTOR_STEP: Duration = Duration::from_secs(5);
 /// altogether.
 pub const DOCTOR_SERVER: Duration = Duration::from_secs(15);
 
+/// How long the doctor tries writes. 20 requests, one of them with 5 MiB.
+pub const DOCTOR_WRITES: Duration = Duration::from_secs(20);
+
+/// How long the doctor removes what it wrote. 10 requests.
+pub const DOCTOR_REMOVAL: Duration = Duration::from_secs(10);
+
 /// Attempts of one request of the doctor: more would hide failures that a mount meets.
 pub const DOCTOR_ATTEMPTS: u32 = 3;
 

@@ -108,7 +108,8 @@ pub(super) fn rename(is_directory_bucket: bool) -> Finding {
     Finding::ok(Area::Server, "rename", found)
 }
 
-fn unknown(check: &'static str, error: &ClientError) -> Finding {
+/// The finding on a feature that an answer does not show.
+pub(super) fn unknown(check: &'static str, error: &ClientError) -> Finding {
     Finding::warning(
         Area::Server,
         check,

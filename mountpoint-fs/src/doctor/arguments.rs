@@ -20,6 +20,8 @@ pub(super) struct Arguments {
     pub(super) flags: Vec<Flag>,
     /// Print JSON.
     pub(super) is_json: bool,
+    /// Write to the bucket, and remove what was written.
+    pub(super) checks_writes: bool,
     /// The mount's arguments; bucket and directory are placeholders where none was given.
     pub(super) mount: CliArgs,
 }
@@ -52,6 +54,7 @@ impl Arguments {
             bucket,
             flags,
             is_json: matches.get_flag(JSON),
+            checks_writes: matches.get_flag(CHECK_WRITES),
             mount: CliArgs::try_parse_from(std::iter::once(OsString::from(NAME)).chain(mount))?,
         })
     }
@@ -85,6 +88,12 @@ fn command() -> Command {
         .action(ArgAction::SetTrue)
         .display_order(0)
         .help("Print the findings as JSON");
+    let check_writes = Arg::new(CHECK_WRITES)
+        .long(CHECK_WRITES)
+        .action(ArgAction::SetTrue)
+        .requires(BUCKET)
+        .display_order(0)
+        .help("Also write a few temporary objects (5 MiB in all) to the bucket, and remove them");
     CliArgs::command()
         .name(NAME)
         .bin_name(NAME)
@@ -92,13 +101,14 @@ fn command() -> Command {
         .long_about(
             "Check whether this machine can mount a bucket, and say which command does it best.\n\n\
              Looks at the kernel, limits, memory and network and, if a bucket is named, at credentials, region, \
-             permissions and the server. Sends no request that changes anything. Takes the flags of a mount, and \
+             permissions and the server. Sends no request that changes anything, unless --check-writes is given. Takes the flags of a mount, and \
              recommends a command with them. The exit code is 0 if the bucket can be mounted, 1 if not.",
         )
         .after_help(EXAMPLES)
         .mut_arg(BUCKET, optional)
         .mut_arg(DIRECTORY, optional)
         .arg(json)
+        .arg(check_writes)
 }
 
 /// The mount's flags on the command line, with their values as typed.
@@ -106,7 +116,7 @@ fn flags_given(command: &Command, matches: &ArgMatches) -> Vec<Flag> {
     let mut flags = Vec::new();
     for arg in command.get_arguments() {
         let id = arg.get_id().as_str();
-        let (Some(long), true) = (arg.get_long(), id != JSON) else {
+        let (Some(long), false) = (arg.get_long(), OWN_FLAGS.contains(&id)) else {
             continue;
         };
         // `--help` and `--version` never get here.
@@ -140,6 +150,7 @@ Examples:
   mount-s3 doctor                                       this machine alone
   mount-s3 doctor my-bucket                             and a bucket
   mount-s3 doctor my-bucket /mnt/data                   and a mount point
+  mount-s3 doctor my-bucket --check-writes              and the server's behaviour at writes
   mount-s3 doctor my-bucket --endpoint-url http://127.0.0.1:9000 --json
 
 A bucket that is called doctor is mounted with `mount-s3 s3://doctor DIRECTORY`.";
@@ -148,6 +159,9 @@ const NAME: &str = "mount-s3 doctor";
 const BUCKET: &str = "bucket";
 const DIRECTORY: &str = "directory";
 const JSON: &str = "json";
+const CHECK_WRITES: &str = "check-writes";
+/// Flags of the doctor alone.
+const OWN_FLAGS: [&str; 2] = [JSON, CHECK_WRITES];
 /// Placeholder for a missing bucket; no request is sent for it.
 const STAND_IN: &str = "no-bucket";
 /// Words that `mount-s3` takes for commands.
@@ -196,6 +210,9 @@ mod tests {
         check("s3://b-1/a/ /mnt", "s3://b-1/a/ /mnt");
         assert!(parse("--json").unwrap().is_json);
         assert!(!parse("b-1").unwrap().is_json);
+        check("--check-writes b-1", "b-1 -");
+        assert!(parse("--check-writes b-1").unwrap().checks_writes);
+        assert!(!parse("b-1").unwrap().checks_writes);
     }
 
     #[test]
@@ -204,6 +221,7 @@ mod tests {
             ("/mnt", "bucket name"),
             ("b-1 /mnt more", "more"),
             ("--no-such-flag", "--no-such-flag"),
+            ("--check-writes", "BUCKET"),
             ("b-1 --endpoint-url x", "http://x"),
         ] {
             let error = parse(line).expect_err(line).to_string();
@@ -212,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_takes_every_flag_of_the_doctor_but_one() {
+    fn the_mount_takes_every_flag_of_the_doctor_but_its_own() {
         let mut command = command();
         command.build();
         command.clone().debug_assert();
@@ -227,6 +245,6 @@ mod tests {
             })
             .filter(|long| !matches!(*long, "help" | "version"))
             .collect();
-        assert_eq!(more, [JSON]);
+        assert_eq!(more, OWN_FLAGS);
     }
 }

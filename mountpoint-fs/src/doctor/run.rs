@@ -48,7 +48,11 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         |path| path.to_string_lossy().into_owned(),
     );
     let state = look_at_directory(&arguments, &directory, &mut report);
-    changes.extend(look_at_bucket(&config, &mut report));
+    changes.extend(look_at_bucket(
+        &config,
+        arguments.checks_writes,
+        &mut report,
+    ));
     changes.extend(endpoint_from_elsewhere(&arguments, &config));
     let place = Place {
         directory: &directory,
@@ -110,7 +114,7 @@ fn look_at_directory(arguments: &Arguments, directory: &str, report: &mut Report
 }
 
 /// Examines the bucket. Returns the flags that it needs.
-fn look_at_bucket(config: &MountConfig, report: &mut Report) -> Vec<Change> {
+fn look_at_bucket(config: &MountConfig, checks_writes: bool, report: &mut Report) -> Vec<Change> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("doctor")
@@ -125,7 +129,7 @@ fn look_at_bucket(config: &MountConfig, report: &mut Report) -> Vec<Change> {
             return Vec::new();
         }
     };
-    let changes = runtime.block_on(server::check(config, report));
+    let changes = runtime.block_on(server::check(config, checks_writes, report));
     runtime.shutdown_timeout(limits::SHUTDOWN_RUNTIME);
     changes
 }

@@ -1,4 +1,7 @@
-//! Asks the server, step by step, and passes each answer to its judge. No request changes anything.
+//! Asks the server, step by step, and passes each answer to its judge.
+//!
+//! Requests change nothing; the checks of writes, which must be asked for, stand in
+//! `write_trial`.
 //!
 //! A step that times out is a finding, and so is the first one without an answer; then the rest is
 //! left out, so that a dead server costs the time of one step.
@@ -16,12 +19,16 @@ use super::bucket::RegionSource;
 use super::finding::{Area, Finding};
 use super::recommendation::Change;
 use super::report::Report;
-use super::{abilities, bucket, clock, credentials, error_text, object};
+use super::{abilities, bucket, clock, credentials, error_text, object, write_trial};
 use crate::config::limits;
 use crate::mount::MountConfig;
 
 /// Examines the bucket. Returns the flags that the given ones lack.
-pub(super) async fn check(config: &MountConfig, report: &mut Report) -> Vec<Change> {
+pub(super) async fn check(
+    config: &MountConfig,
+    checks_writes: bool,
+    report: &mut Report,
+) -> Vec<Change> {
     let mut options = config.client.clone();
     options.max_attempts = options.max_attempts.min(limits::DOCTOR_ATTEMPTS);
     options.request_deadline = limits::DOCTOR_STEP;
@@ -36,16 +43,25 @@ pub(super) async fn check(config: &MountConfig, report: &mut Report) -> Vec<Chan
     };
     let whole = visit.run(report);
     let in_time = tokio::time::timeout(limits::DOCTOR_SERVER, whole).await;
-    if in_time.is_err() {
-        let found = format!(
-            "broken off after {} s: the server is slow",
-            limits::DOCTOR_SERVER.as_secs()
-        );
-        let advice =
-            "check the network and the proxy in between, and ask the operator of the server";
-        report.add(Finding::error(Area::Server, "time", found, advice));
+    match in_time {
+        // Outside of the time limit, which would cut the removal off.
+        Ok(Some(client)) if checks_writes => {
+            let place = (config.fs.prefix.as_str(), config.fs.write.checksum);
+            write_trial::check(&client, place, report).await;
+        }
+        Ok(_) => {}
+        Err(_) => report.add(broken_off()),
     }
     visit.changes
+}
+
+fn broken_off() -> Finding {
+    let found = format!(
+        "broken off after {} s: the server is slow",
+        limits::DOCTOR_SERVER.as_secs()
+    );
+    let advice = "check the network and the proxy in between, and ask the operator of the server";
+    Finding::error(Area::Server, "time", found, advice)
 }
 
 /// One examination of a bucket.
@@ -57,11 +73,10 @@ struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    async fn run(&mut self, report: &mut Report) {
+    /// The client, if the bucket can be listed.
+    async fn run(&mut self, report: &mut Report) -> Option<CrtClient> {
         report.looking_at("credentials");
-        let Some(client) = self.connect(report).await else {
-            return;
-        };
+        let client = self.connect(report).await?;
         let source = client.credentials_source();
         report.add(credentials::found(
             &self.options.credentials,
@@ -70,15 +85,12 @@ impl Visit<'_> {
         report.looking_at("bucket");
         let proxy = self.options.proxy.for_url(client.endpoint());
         report.add(bucket::proxy(proxy.map(ToString::to_string).as_deref()));
-        let Some((client, probe)) = self.reach(client, report).await else {
-            return;
-        };
+        let (client, probe) = self.reach(client, report).await?;
         self.tell_bucket(&client, &probe, report);
-        let Some(objects) = self.list(&client, report).await else {
-            return;
-        };
+        let objects = self.list(&client, report).await?;
         report.looking_at("objects");
         self.read(&client, &objects, report).await;
+        Some(client)
     }
 
     /// A client, which has credentials.

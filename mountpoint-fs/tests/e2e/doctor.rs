@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
@@ -14,9 +14,9 @@ use crate::harness::{
 use crate::machine::{bare_devices, bind, fuse_device, in_private_namespace};
 
 /// The report for machines, and the exit code.
-struct Diagnosis {
-    code: Option<i32>,
-    document: serde_json::Value,
+pub(crate) struct Diagnosis {
+    pub(crate) code: Option<i32>,
+    pub(crate) document: serde_json::Value,
 }
 
 impl Diagnosis {
@@ -25,7 +25,7 @@ impl Diagnosis {
     /// The doctor gives each answer a few seconds and reports a missing one: on a starved machine
     /// it is run again.
     #[track_caller]
-    fn of(command: Command) -> Self {
+    pub(crate) fn of(command: Command) -> Self {
         Self::asking(command, || ())
     }
 
@@ -46,9 +46,21 @@ impl Diagnosis {
     /// Runs the doctor with `--json`.
     #[track_caller]
     fn once(command: &mut Command) -> Self {
+        Self::disturbed(command, |_| ())
+    }
+
+    /// Runs the doctor likewise, and `disturb` meanwhile.
+    #[track_caller]
+    pub(crate) fn disturbed(command: &mut Command, disturb: impl FnOnce(&mut Child)) -> Self {
         let alone = ALONE.lock();
         let started = Instant::now();
-        let output = command.output().unwrap();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        disturb(&mut child);
+        let output = child.wait_with_output().unwrap();
         assert!(started.elapsed() < HANG, "{output:?}");
         drop(alone);
         check_no_secret(&output);
@@ -61,7 +73,7 @@ impl Diagnosis {
         }
     }
 
-    fn is_out_of_time(&self) -> bool {
+    pub(crate) fn is_out_of_time(&self) -> bool {
         let findings = self.document["findings"].as_array().unwrap();
         let mut found = findings.iter().map(|row| row["found"].as_str().unwrap());
         found.any(|text| OUT_OF_TIME.iter().any(|words| text.contains(words)))
@@ -69,7 +81,7 @@ impl Diagnosis {
 
     /// A row as `level: found -> advice`.
     #[track_caller]
-    fn row(&self, check: &str) -> String {
+    pub(crate) fn row(&self, check: &str) -> String {
         let findings = self.document["findings"].as_array().unwrap();
         let row = findings.iter().find(|row| row["check"] == check);
         let row = row.unwrap_or_else(|| panic!("no row {check} in {}", self.document));
@@ -122,7 +134,7 @@ fn doctor(args: &[&str]) -> Command {
     command
 }
 
-fn doctor_at(url: &str, args: &[&str]) -> Command {
+pub(crate) fn doctor_at(url: &str, args: &[&str]) -> Command {
     let mut command = doctor(args);
     command.args(["--endpoint-url", url, "--force-path-style"]);
     command

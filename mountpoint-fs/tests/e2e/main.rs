@@ -20,6 +20,7 @@ mod data_programs;
 mod directories;
 mod directory_bucket;
 mod doctor;
+mod doctor_writes;
 mod fault_loop;
 mod faults;
 mod fstab;
