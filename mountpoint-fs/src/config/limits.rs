@@ -172,7 +172,7 @@ pub const UPLOAD_PARTS_STEP: u16 = 250;
 ///
 /// One writer to a store on the same machine came to 0.72, 0.83, 1.03, 1.12, 1.13 and 1.18 GB/s
 /// with 2, 3, 4, 8, 12 and 25 of them; with 8 it holds 60 to 110 MiB less than with 16. See
-/// `write::pace`.
+/// `write::send::concurrency`.
 pub const PACE_START: usize = 8;
 
 /// Initial limit of parts in flight for a far store, see [`PACE_FAR`].

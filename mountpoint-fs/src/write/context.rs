@@ -9,17 +9,17 @@ use mountpoint_client::types::{Checksum, Key, ObjectHeaders, PutCondition, PutRe
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use tokio::sync::Semaphore;
 
-use super::abilities::{Abilities, Storing, Uses};
-use super::content_type;
-use super::lost_answer;
-use super::memory::{MemorySource, WriteMemory};
-use super::part_plan::PartPlan;
-use super::parts_in_flight::PartsInFlight;
-use super::permission::Permission;
-use super::shortage::Shortage;
-use super::upload::Upload;
-use super::waiting::HeldWrite;
-use super::writer::Stored;
+use super::file::content_type;
+use super::file::writer::Stored;
+use super::memory::buffers::{MemorySource, WriteMemory};
+use super::memory::pending::HeldWrite;
+use super::memory::pressure::Shortage;
+use super::send::ambiguous_outcome;
+use super::send::features::{Abilities, Storing, Uses};
+use super::send::multipart::Upload;
+use super::send::part_sizes::PartPlan;
+use super::send::parts_in_flight::PartsInFlight;
+use super::send::permission::Permission;
 use crate::clock::Clock;
 use crate::config::WriteConfig;
 use crate::config::limits::{COPIES_IN_FLIGHT_MAX, UPLOAD_PART_MIN, WRITE_SIZE_MAX};
@@ -205,7 +205,8 @@ impl WriteContext {
                     None => {
                         self.abilities.refused(Storing::Whole, &uses, &error);
                         let (client, pool) = (&*self.client, self.memory.pool());
-                        let stored = lost_answer::of_object(client, pool, key, &body, &error).await;
+                        let stored =
+                            ambiguous_outcome::of_object(client, pool, key, &body, &error).await;
                         let not_made = || not_made(error, &uses.condition, key);
                         return stored.map_err(FsError::from)?.ok_or_else(not_made);
                     }

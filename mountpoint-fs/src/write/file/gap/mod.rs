@@ -1,0 +1,174 @@
+//! The part of a [`Writer`] that fills with zeros: gaps in front of a write, and a length that was
+//! set.
+//!
+//! S3 stores no holes. Zeros are taken as if the application had written them, piece by piece and
+//! with the same memory, so a gap costs what its bytes cost; [`GAP_BYTES_MAX`] bounds that. A
+//! length that was set is only remembered: bytes may still be written below it, and what nothing
+//! was written to is filled when the file is closed. What stands behind a gap whose write was
+//! interrupted is not what the application made of the file, so such a file is not stored.
+//!
+//! Files that are appended to have no gaps: their writes begin where the kernel believes the end to
+//! be, which may be another one than the object's.
+
+#[cfg(test)]
+mod tests;
+
+use super::state::{Front, Need, Stage};
+use super::writer::{Stored, Writer};
+use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
+use crate::operation::FsError;
+
+impl Writer {
+    /// The file is to have `len` bytes at least, zeros where nothing is written (`ftruncate`,
+    /// `fallocate`). It may be less than a length that was set before, but not than what was
+    /// written.
+    pub async fn set_len(&self, len: u64) -> Result<(), FsError> {
+        let mut front = self.front.lock().await;
+        loop {
+            if let Some(error) = self.failure.get() {
+                return Err(error);
+            }
+            self.look(&mut front);
+            let Stage::Storing(settled) = &front.stage else {
+                break;
+            };
+            let settled = settled.clone();
+            drop(settled.wait().await);
+        }
+        if let Err(error) = self.check_len(&front, len) {
+            front.refused_len = Some(error.clone());
+            return Err(error);
+        }
+        if len == front.len() {
+            return Ok(());
+        }
+        self.resume(&mut front)?;
+        front.refused_len = None;
+        front.len_set = len;
+        self.progress
+            .advance(front.len(), self.context.clock.wall());
+        Ok(())
+    }
+
+    fn check_len(&self, front: &Front, len: u64) -> Result<(), FsError> {
+        if len < front.end {
+            return Err(FsError::NotPermitted(
+                "a file cannot be cut while it is being written".to_owned(),
+            ));
+        }
+        if len > front.end && !front.takes_gaps {
+            return Err(FsError::NotPermitted(
+                "a file that is appended to grows by what is written to it alone".to_owned(),
+            ));
+        }
+        let most = self.context.plan.total();
+        if len > most {
+            return Err(FsError::TooLarge(format!(
+                "{}: {len} bytes, where a file can have {} GiB",
+                self.key,
+                most >> 30
+            )));
+        }
+        Ok(())
+    }
+
+    /// The file was opened for reading, too. Called before anything is written.
+    pub fn opened_for_both(&self) {
+        if let Ok(mut front) = self.front.try_lock() {
+            front.is_for_both = true;
+        }
+    }
+
+    /// Fills the file up to the length that was set, and has the object made of it; returns when
+    /// the bucket holds it.
+    pub async fn finish(&self) -> Result<Stored, FsError> {
+        {
+            let mut front = self.front.lock().await;
+            if front.end < front.len_set && self.failure.get().is_none() {
+                let len = front.len_set;
+                self.fill_to(&mut front, len).await?;
+            }
+        }
+        self.store().await
+    }
+
+    /// Takes zeros up to `to`.
+    pub(in crate::write) async fn fill_to(
+        &self,
+        front: &mut Front,
+        to: u64,
+    ) -> Result<(), FsError> {
+        let gap = to - front.end;
+        if front.zeros + gap > GAP_BYTES_MAX {
+            let error = FsError::TooLarge(format!(
+                "{}: a gap of {gap} bytes behind {} would be stored as zeros, and a file may have {} GiB of those",
+                self.key,
+                front.end,
+                GAP_BYTES_MAX >> 30
+            ));
+            self.fail(front, &error);
+            return Err(error);
+        }
+        if front.zeros < GAP_NOTED && front.zeros + gap >= GAP_NOTED {
+            tracing::warn!(key = %self.key, offset = front.end, len = gap, "{GAP}");
+        } else if front.zeros == 0 {
+            tracing::info!(key = %self.key, offset = front.end, len = gap, "{GAP}");
+        }
+        while front.end < to {
+            let written = front.written;
+            let len = (to - front.end).min(ZEROS.len() as u64);
+            let zeros = &ZEROS[..usize::try_from(len).expect("it is a piece")];
+            let taken = self.take_in_turn(front, front.end, zeros).await;
+            front.written = written;
+            taken?;
+            front.zeros += len;
+        }
+        Ok(())
+    }
+
+    /// Why a file of which nothing is missing any more must not be stored.
+    pub(in crate::write) fn check_whole(&self, front: &mut Front) -> Result<(), FsError> {
+        let is_empty_and_new = front.is_new && front.len() == 0;
+        let refused = front.refused_len.take().filter(|_| is_empty_and_new);
+        let error = if front.end > front.written.max(front.len_set) {
+            FsError::NotSequential(format!(
+                "{}: a write behind a gap at {} was interrupted: the file would end with zeros that nobody wrote",
+                self.key, front.written
+            ))
+        } else if let Some(refused) = refused {
+            // The empty object of a file that was to have bytes would be in the way of the next
+            // attempt.
+            refused
+        } else {
+            return Ok(());
+        };
+        self.fail(front, &error);
+        Err(error)
+    }
+}
+
+impl Front {
+    /// The length of the file.
+    pub(in crate::write) fn len(&self) -> u64 {
+        self.end.max(self.len_set)
+    }
+
+    /// What a write of `len` bytes at `offset`, ahead of the end, needs first. This alone says what
+    /// is a gap.
+    pub(in crate::write) fn ahead(&self, offset: u64, len: usize) -> Option<Need> {
+        // Who makes a file long by its last byte is about to map it, if it can be read as well
+        // (`numpy.memmap`).
+        let is_to_be_mapped =
+            self.is_for_both && self.end == 0 && offset > self.len_set && len == 1;
+        let is_gap = offset > self.end && len > 0 && self.takes_gaps && !is_to_be_mapped;
+        is_gap.then_some(Need::Gap)
+    }
+}
+
+const GAP: &str = "a gap is filled with zeros, which are stored as any bytes: S3 has no holes";
+
+/// Zeros of a file that are worth a warning: they take time and money.
+const GAP_NOTED: u64 = 64 << 20;
+
+/// What a gap holds, a piece at a time.
+static ZEROS: [u8; WRITE_SIZE_MAX] = [0; WRITE_SIZE_MAX];

@@ -1,0 +1,255 @@
+//! What is done when writers find no memory and nothing that is on its way will give any back.
+//!
+//! An application may write to many large files in turn, and each of them then holds a part that is
+//! not full. S3 takes a part that is not the last from 5 MiB on: the file that was written to least
+//! lately sends what it has; where only files have so much whose writers wait themselves, the one
+//! that has waited longest does. Where none has, and for a while nothing at all is written or sent,
+//! those who wait fail rather than wait for ever: one after the other, because the memory of one
+//! may do for the rest, and first, of those that hold memory, the one of which least is lost.
+//! Before all that, files that are idle or have failed give back what they do not need
+//! ([`Writer::give_back_idle`]).
+//!
+//! Invariant: nothing is sent early, and nobody fails, while any data is on its way to the bucket,
+//! whose memory comes back by itself. Looked at by one task of the runtime, with no lock held.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use mountpoint_client::types::Key;
+use tokio::sync::Notify;
+
+use super::admission::{Ask, Turn};
+use super::buffers::Grant;
+use crate::config::limits::{
+    READER_IDLE, SHORTAGE_MAX, SHORTAGE_NEXT, SHORTAGE_PROGRESS, SHORTAGE_TICK,
+};
+use crate::operation::FsError;
+use crate::sync::{Counted, Mutex};
+use crate::write::context::WriteContext;
+use crate::write::file::writer::Writer;
+
+/// Who waits for memory, and who might give some back.
+#[derive(Debug, Default)]
+pub(in crate::write) struct Shortage {
+    waiting: AtomicUsize,
+    /// WRITEs that wait for those in front of them.
+    ahead: AtomicUsize,
+    /// Counts bytes that are written: tells which file was written to least lately, and whether
+    /// anything moves.
+    moves: AtomicU64,
+    /// Requests on their way, or about to be, whose bodies give memory back at their end.
+    sending: Arc<AtomicUsize>,
+    /// Those of them who wait that hold enough for a part.
+    holding: AtomicUsize,
+    begun: Arc<Notify>,
+    /// One of `holding` is to send what it holds.
+    send_first: Notify,
+    /// What was seen last. A leaf.
+    seen: Mutex<Option<Seen>>,
+    /// Open files. A leaf.
+    writers: Mutex<Writers>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    moves: u64,
+    since: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Writers {
+    known: Vec<Weak<Writer>>,
+    /// Closed ones are taken out when there are so many.
+    sweep_at: usize,
+}
+
+impl Shortage {
+    /// A file was opened for writing.
+    pub(in crate::write) fn register(&self, writer: &Arc<Writer>) {
+        let mut writers = self.writers.lock();
+        if writers.known.len() >= writers.sweep_at {
+            writers.known.retain(|known| known.strong_count() > 0);
+            writers.sweep_at = 2 * writers.known.len().max(SWEEP_MIN);
+        }
+        writers.known.push(Arc::downgrade(writer));
+    }
+
+    /// `bytes` were written. Returns how many before.
+    pub(in crate::write) fn written(&self, bytes: u64) -> u64 {
+        self.moves.fetch_add(bytes, Ordering::Relaxed)
+    }
+
+    /// Somebody goes on: has got memory, or the server has copied. Returns what [`Self::written`]
+    /// does.
+    pub(in crate::write) fn moved(&self) -> u64 {
+        self.written(SHORTAGE_PROGRESS)
+    }
+
+    /// A body of what was written is sent, until the guard is dropped.
+    pub(in crate::write) fn sending(&self) -> Sending {
+        self.sending.fetch_add(1, Ordering::AcqRel);
+        Sending(Arc::clone(&self.sending))
+    }
+
+    /// Files that are open for writing.
+    fn open(&self) -> impl Iterator<Item = Arc<Writer>> + use<> {
+        let known: Vec<_> = self.writers.lock().known.clone();
+        known.into_iter().filter_map(|known| known.upgrade())
+    }
+
+    /// The file that can send a part and was written to least lately.
+    fn idlest(&self) -> Option<Arc<Writer>> {
+        let open = self.open();
+        let ready = open.filter_map(|writer| Some((writer.can_send_since()?, writer)));
+        Some(ready.min_by_key(|(since, _)| *since)?.1)
+    }
+
+    /// Returns when a file whose writer waits is to send what it holds; never, unless it
+    /// `has_part`.
+    pub(in crate::write) async fn told_to_send(&self, has_part: bool) {
+        if !has_part {
+            std::future::pending::<()>().await;
+        }
+        let _counted = Counted::new(&self.holding);
+        self.send_first.notified().await;
+    }
+
+    /// A WRITE waits for those in front of it, until the guard is dropped: somebody must look at
+    /// the time.
+    pub(in crate::write) fn wait_ahead(&self) -> Counted<'_> {
+        let waiting = Counted::new(&self.ahead);
+        self.begun.notify_one();
+        waiting
+    }
+
+    fn wait(&self) -> Counted<'_> {
+        let waiting = Counted::new(&self.waiting);
+        self.begun.notify_one();
+        waiting
+    }
+}
+
+/// A body that is being sent; dropped behind it.
+#[derive(Debug)]
+pub(in crate::write) struct Sending(Arc<AtomicUsize>);
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl WriteContext {
+    /// Memory for a part of `key`, of which `written` bytes were taken, when there is some; an
+    /// error if there will be none.
+    pub(in crate::write) async fn memory_for(
+        &self,
+        key: &Key,
+        ask: Ask,
+        written: u64,
+    ) -> Result<Grant, FsError> {
+        if let Some(grant) = self.memory.try_take(ask) {
+            return Ok(grant);
+        }
+        let _waiting = self.shortage.wait();
+        let Some(grant) = self.memory.take(ask, written).await else {
+            return Err(FsError::NoSpace(format!(
+                "{key}: files that are open and not written to hold all memory for writing, and for {} s nothing was \
+                 written or sent; close files before others are written, raise --memory-target, or leave out \
+                 --write-part-size: parts of a fixed size are not sent before they are full",
+                SHORTAGE_MAX.as_secs()
+            )));
+        };
+        self.shortage.moved();
+        Ok(grant)
+    }
+
+    /// Helps writers that wait for memory, for as long as the context lives. A task of a tokio
+    /// runtime.
+    pub async fn relieve(context: Weak<Self>) {
+        loop {
+            let Some(this) = context.upgrade() else {
+                return;
+            };
+            let begun = Arc::clone(&this.shortage.begun);
+            let is_short = this.look();
+            drop(this);
+            if is_short {
+                tokio::time::sleep(SHORTAGE_TICK).await;
+            } else {
+                // However it ends, it is time to look whether the context is still there.
+                drop(tokio::time::timeout(READER_IDLE, begun.notified()).await);
+            }
+        }
+    }
+
+    /// Looks after those who wait: for memory, and for the WRITEs in front of theirs. Returns
+    /// whether anybody does. Called with no lock held.
+    pub(in crate::write) fn look(&self) -> bool {
+        let is_ahead = self.shortage.ahead.load(Ordering::Acquire) > 0;
+        if is_ahead {
+            let now = self.clock.now();
+            let open = self.shortage.open();
+            open.for_each(|writer| writer.ahead.expire(now));
+        }
+        self.look_for_memory() || is_ahead
+    }
+
+    /// Has a part sent early, or one of those who wait for memory fail. Returns whether anybody
+    /// waits.
+    fn look_for_memory(&self) -> bool {
+        let shortage = &self.shortage;
+        if shortage.waiting.load(Ordering::Acquire) == 0 {
+            *shortage.seen.lock() = None;
+            return false;
+        }
+        // What only ends or copies on the server gives nothing back, and may take hours.
+        let is_busy = shortage.sending.load(Ordering::Acquire) > 0;
+        let now = self.clock.now();
+        for writer in shortage.open() {
+            writer.give_back_idle(now, !is_busy);
+        }
+        let turn = if is_busy { Turn::Waited } else { Turn::Stuck };
+        self.memory.serve(turn);
+        self.memory.make_room();
+        let is_moving = is_busy || self.send_one_early();
+        let moves = shortage.moves.load(Ordering::Relaxed);
+        let waited = {
+            let mut seen = shortage.seen.lock();
+            let start = Seen { moves, since: now };
+            let last = seen.get_or_insert(start);
+            if is_moving || moves - last.moves >= SHORTAGE_PROGRESS {
+                *last = start;
+            }
+            let waited = now - last.since;
+            if waited >= SHORTAGE_MAX {
+                last.since = now - (SHORTAGE_MAX - SHORTAGE_NEXT);
+            }
+            waited
+        };
+        if waited >= SHORTAGE_MAX {
+            self.memory.fail_one();
+        }
+        true
+    }
+
+    fn send_one_early(&self) -> bool {
+        let shortage = &self.shortage;
+        let idlest = shortage.idlest();
+        if idlest.is_some_and(|writer| writer.send_early()) {
+            return true;
+        }
+        let is_held = shortage.holding.load(Ordering::Acquire) > 0;
+        if is_held {
+            shortage.send_first.notify_one();
+        }
+        is_held
+    }
+}
+
+/// Files up to which closed ones are not looked for.
+const SWEEP_MIN: usize = 64;

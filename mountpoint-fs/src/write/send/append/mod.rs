@@ -1,0 +1,370 @@
+//! An object that grows while its file is written: each part is appended to it, one after the
+//! other.
+//!
+//! For directory buckets. The first part of a new file is a PutObject; each further one is put
+//! behind the end of the object that the one before has made, on the condition that it is still
+//! that version and as long as it was. So what the bucket holds is always the beginning of the
+//! file, and nothing of anybody else is ever replaced.
+//!
+//! Invariants: one part of a file is on its way at a time; behind a part that failed none is sent.
+//! Each step runs in the background from the moment it is asked for.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mountpoint_client::ErrorKind;
+use mountpoint_client::types::{
+    AppendRequest, Checksum, ChecksumAlgorithm, Key, ObjectHeaders, PutCondition,
+};
+
+use super::ambiguous_outcome;
+use super::features::Uses;
+use crate::config::limits::GROWTH_PARTS_MAX;
+use crate::operation::FsError;
+use crate::write::background::{self, Settled};
+use crate::write::context::{WriteContext, failed, not_made};
+use crate::write::file::checksum::{RunningChecksum, joined};
+use crate::write::file::failure::Failure;
+use crate::write::file::state::{Front, Stage, Way};
+use crate::write::file::writer::{Stored, WriteObserver, Writer};
+
+/// The object behind a file, as far as it has grown.
+#[derive(Debug)]
+pub(in crate::write) struct Growth {
+    /// What the bucket holds, but for the parts; `None` before there is an object.
+    stored: Option<Stored>,
+    /// Parts that are on their way or wait, each with the object that it makes.
+    parts: VecDeque<Settled<Result<Stored, FsError>>>,
+    /// Where the next part belongs: behind all that was stored and added. What the bucket holds is
+    /// longer if others have appended behind a part whose answer was lost.
+    end: u64,
+    /// Checksum of the object, which that of each part must be.
+    algorithm: Option<ChecksumAlgorithm>,
+    /// The checksum of all bytes before `end`, if it is known: it tells whether an object has them.
+    whole: Option<Checksum>,
+}
+
+/// What a part is appended to.
+struct Before {
+    stored: Stored,
+    /// As [`Growth::whole`].
+    whole: Option<Checksum>,
+}
+
+/// Where a part goes, and who is told.
+struct Place {
+    context: Arc<WriteContext>,
+    key: Key,
+    failure: Arc<Failure>,
+    observer: Arc<dyn WriteObserver>,
+    /// For the part that makes the object.
+    condition: PutCondition,
+    /// As `condition`.
+    headers: ObjectHeaders,
+}
+
+impl Growth {
+    /// An object that is not there yet.
+    fn new(algorithm: Option<ChecksumAlgorithm>) -> Self {
+        Self {
+            stored: None,
+            parts: VecDeque::new(),
+            end: 0,
+            algorithm,
+            whole: RunningChecksum::new(algorithm).value(),
+        }
+    }
+
+    /// The object that the bucket holds. `whole` is the checksum of its bytes, if that is known.
+    pub(in crate::write) fn at(
+        stored: Stored,
+        algorithm: Option<ChecksumAlgorithm>,
+        whole: Option<Checksum>,
+    ) -> Self {
+        Self {
+            end: stored.size,
+            stored: Some(stored),
+            whole,
+            ..Self::new(algorithm)
+        }
+    }
+
+    fn algorithm(&self) -> Option<ChecksumAlgorithm> {
+        self.algorithm
+    }
+
+    /// The part to wait for before another one is filled; `None` if there is room.
+    pub(in crate::write) fn turn(&mut self) -> Option<Settled<Result<Stored, FsError>>> {
+        self.look();
+        let is_full = self.parts.len() >= GROWTH_PARTS_MAX;
+        self.parts.front().filter(|_| is_full).cloned()
+    }
+
+    /// Appends `body`, which is not empty unless it makes the object.
+    fn add(&mut self, place: Place, body: Bytes, checksum: Option<Checksum>) {
+        self.look();
+        let (offset, whole) = (self.end, self.whole);
+        self.end += body.len() as u64;
+        self.whole = whole.map(|whole| joined(whole, &body, checksum));
+        let settled = Settled::new();
+        let (before, stored) = (self.parts.back().cloned(), self.stored.clone());
+        self.parts.push_back(settled.clone());
+        let pending = place.context.begin();
+        let sending = place.context.shortage.sending();
+        background::run(async move {
+            let before = match before {
+                Some(before) => before.wait().await.map(Some),
+                None => Ok(stored),
+            };
+            let outcome = match before {
+                Ok(stored) => {
+                    let before = stored.map(|stored| Before { stored, whole });
+                    place.send((before, offset), body, checksum).await
+                }
+                Err(error) => {
+                    drop(body);
+                    Err(error)
+                }
+            };
+            drop(sending);
+            match &outcome {
+                Ok(stored) => place.observer.grown(stored),
+                Err(error) => place.failure.set(error),
+            }
+            settled.settle(outcome);
+            drop(pending);
+        });
+    }
+
+    /// The object with all parts, when they are there.
+    pub(in crate::write) fn all(&self) -> impl Future<Output = Result<Stored, FsError>> + use<> {
+        let (last, stored) = (self.parts.back().cloned(), self.stored.clone());
+        async move {
+            match last {
+                Some(last) => last.wait().await,
+                None => Ok(stored.expect("a part was added")),
+            }
+        }
+    }
+
+    /// An error if others have appended behind what is stored of the file `key`: nothing more of it
+    /// belongs there.
+    pub(in crate::write) fn check(&mut self, key: &Key) -> Result<(), FsError> {
+        self.look();
+        match &self.stored {
+            Some(stored) if self.parts.is_empty() => check_end(key, stored, self.end),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The same bytes are another version now.
+    pub(in crate::write) fn redressed(&mut self, now: &Stored) {
+        self.look();
+        if self.parts.is_empty() {
+            self.stored = Some(now.clone());
+        }
+    }
+
+    /// Forgets parts that are there. One that failed stays: those behind it must not be sent.
+    fn look(&mut self) {
+        while let Some(Ok(stored)) = self.parts.front().and_then(Settled::get) {
+            self.stored = Some(stored);
+            self.parts.pop_front();
+        }
+    }
+}
+
+/// Whether what is `stored` ends where the next part belongs, at `offset`.
+fn check_end(key: &Key, stored: &Stored, offset: u64) -> Result<(), FsError> {
+    if stored.size == offset {
+        return Ok(());
+    }
+    Err(FsError::Stale(format!(
+        "{key} was appended to by somebody else while it was written: all before byte {offset} is stored, and who opens it \
+         again goes on behind what is there"
+    )))
+}
+
+impl Place {
+    async fn send(
+        &self,
+        (before, offset): (Option<Before>, u64),
+        body: Bytes,
+        checksum: Option<Checksum>,
+    ) -> Result<Stored, FsError> {
+        // The part may have waited for long.
+        if let Some(error) = self.failure.get() {
+            return Err(error);
+        }
+        let context = &self.context;
+        let _in_flight = context.parts.enter(body.len() as u64);
+        match before {
+            Some(before) => {
+                check_end(&self.key, &before.stored, offset)?;
+                context.append(&self.key, before, body, checksum).await
+            }
+            None => {
+                let (condition, headers) = (self.condition.clone(), self.headers.clone());
+                let put = context.put(&self.key, body, checksum, condition, headers);
+                put.await
+            }
+        }
+    }
+}
+
+impl Writer {
+    /// Notices that the object was made.
+    pub(in crate::write) fn look(&self, front: &mut Front) {
+        front.look(&self.key, self.context.config.checksum);
+    }
+
+    /// The checksum of what is sent next.
+    pub(in crate::write) fn running_checksum(&self, front: &Front) -> RunningChecksum {
+        let new = self.context.config.checksum;
+        RunningChecksum::new(front.growth.as_ref().map_or(new, Growth::algorithm))
+    }
+
+    /// Appends `body` to the object, or makes it.
+    pub(in crate::write) fn append(
+        &self,
+        front: &mut Front,
+        body: Bytes,
+        checksum: Option<Checksum>,
+    ) {
+        let place = Place {
+            context: Arc::clone(&self.context),
+            key: self.key.clone(),
+            failure: Arc::clone(&self.failure),
+            observer: Arc::clone(&self.observer),
+            condition: front.condition.clone(),
+            headers: self.headers(),
+        };
+        let new = || Growth::new(self.context.config.checksum);
+        let growth = front.growth.get_or_insert_with(new);
+        growth.add(place, body, checksum);
+    }
+
+    /// Returns when what is on its way to the bucket is there, or has failed.
+    pub async fn arrived(&self) {
+        let on_its_way = {
+            let mut front = self.front.lock().await;
+            self.look(&mut front);
+            match (&front.stage, &front.growth) {
+                (Stage::Storing(settled), _) => Some(settled.clone()),
+                (_, Some(growth)) => growth.parts.back().cloned(),
+                (_, None) => None,
+            }
+        };
+        if let Some(settled) = on_its_way {
+            drop(settled.wait().await);
+        }
+    }
+
+    /// Appends what is held, if it is anything.
+    pub(in crate::write) fn append_last(&self, front: &mut Front) {
+        if let Some((bytes, checksum)) = front.take_held()
+            && !bytes.as_ref().is_empty()
+        {
+            self.append(front, Bytes::from_owner(bytes), checksum.value());
+        }
+    }
+}
+
+impl WriteContext {
+    /// Whether existing objects can be appended to. Not where objects carry what changes with their
+    /// bytes.
+    #[must_use]
+    pub fn appends(&self) -> bool {
+        self.config.allow_append && !self.config.posix_metadata && self.client.appends()
+    }
+
+    /// How new files are made.
+    pub(in crate::write) fn way_of_new(&self) -> Way {
+        if self.config.incremental_upload {
+            self.way_behind()
+        } else {
+            Way::Upload
+        }
+    }
+
+    /// How bytes come behind an object.
+    pub(in crate::write) fn way_behind(&self) -> Way {
+        if self.appends() {
+            Way::Growth
+        } else {
+            Way::Upload
+        }
+    }
+
+    /// Puts `body` behind the end of the version `before` of the object.
+    async fn append(
+        &self,
+        key: &Key,
+        Before { stored, whole }: Before,
+        body: Bytes,
+        checksum: Option<Checksum>,
+    ) -> Result<Stored, FsError> {
+        let mut before = stored;
+        let size = before.size + body.len() as u64;
+        let checksum = self.abilities.reduce(Uses::checksum(checksum)).checksum;
+        let mut was_renewed = false;
+        loop {
+            let request = AppendRequest {
+                key: key.clone(),
+                offset: before.size,
+                if_match: before.etag.quoted(),
+                body: body.clone(),
+                checksum,
+            };
+            let error = match self.client.append(request).await {
+                Ok(output) => {
+                    let etag = output.etag;
+                    return Ok(Stored { etag, size });
+                }
+                Err(error) => error,
+            };
+            let (client, pool) = (&*self.client, self.memory.pool());
+            let behind = (before.size, whole);
+            let stored =
+                ambiguous_outcome::of_append(client, pool, key, (behind, &body), &error).await;
+            if let Some(stored) = stored.map_err(FsError::from)? {
+                return Ok(stored);
+            }
+            if error.kind == ErrorKind::TooManyParts && !was_renewed {
+                tracing::info!(%key, "it was appended to as often as S3 allows: the server copies it onto itself");
+                before = self.renew(key, &before).await?;
+                was_renewed = true;
+                continue;
+            }
+            return Err(not_made(error, &PutCondition::Match(before.etag), key));
+        }
+    }
+
+    /// Makes the object one of a single part, by a copy of it onto itself.
+    async fn renew(&self, key: &Key, stored: &Stored) -> Result<Stored, FsError> {
+        let largest = self.config.copy_limits.whole_max;
+        if stored.size > largest {
+            return Err(FsError::TooLarge(format!(
+                "{key} was appended to as often as S3 allows, and is larger than the {} GiB that it copies onto itself \
+                 at once: copy the file, and append to the copy",
+                largest >> 30
+            )));
+        }
+        let details = self.client.head_details(key).await.map_err(failed)?;
+        if !details.info.etag.matches(&stored.etag) {
+            return Err(FsError::Stale(format!(
+                "{key} was replaced while it was appended to"
+            )));
+        }
+        let seen = (&stored.etag, stored.size);
+        let etag = self.mutator.replace_headers(key, seen, details.headers);
+        Ok(Stored {
+            etag: etag.await?,
+            size: stored.size,
+        })
+    }
+}

@@ -1,0 +1,249 @@
+//! What the server was seen not to do, so that it is asked only once.
+//!
+//! Nothing is guessed by a server's name: a request that uses an ability is sent, and only an
+//! answer that says that the server does not implement it (501, 405, `NotImplemented`) has the
+//! request repeated without.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mountpoint_client::types::{Checksum, ChecksumAlgorithm, PutCondition};
+use mountpoint_client::{ClientError, ErrorKind};
+
+/// What uploads use and a server may lack.
+#[derive(Debug, Default)]
+pub(in crate::write) struct Abilities {
+    lacks_conditions: AtomicBool,
+    /// The server has refused to replace an object by one that came in one request.
+    keeps_of_puts: AtomicBool,
+    /// The same of one that came in parts: some servers keep the condition of one only.
+    keeps_of_uploads: AtomicBool,
+    /// Whether it keeps conditions is being tried, or was.
+    is_tried: AtomicBool,
+    lacks_checksums: AtomicBool,
+    /// It has copied a part of an object into an upload.
+    copies_parts: AtomicBool,
+    /// It was seen not to.
+    lacks_copies: AtomicBool,
+}
+
+/// How an object is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::write) enum Storing {
+    Whole,
+    InParts,
+}
+
+/// What one request uses.
+#[derive(Clone, Debug)]
+pub(in crate::write) struct Uses {
+    pub(in crate::write) condition: PutCondition,
+    pub(in crate::write) checksum: Option<Checksum>,
+    /// Of the upload that is made.
+    pub(in crate::write) algorithm: Option<ChecksumAlgorithm>,
+}
+
+impl Uses {
+    pub(in crate::write) fn checksum(checksum: Option<Checksum>) -> Self {
+        Self {
+            checksum,
+            ..Self::condition(PutCondition::None)
+        }
+    }
+
+    pub(in crate::write) fn condition(condition: PutCondition) -> Self {
+        Self {
+            condition,
+            checksum: None,
+            algorithm: None,
+        }
+    }
+}
+
+impl Abilities {
+    /// Whether the server copies parts of objects; `None` if that is not known.
+    pub(in crate::write) fn copies_parts(&self) -> Option<bool> {
+        if self.copies_parts.load(Ordering::Relaxed) {
+            return Some(true);
+        }
+        self.lacks_copies.load(Ordering::Relaxed).then_some(false)
+    }
+
+    /// The server has copied a part, or has refused to. One that has done it once is believed to do
+    /// it.
+    pub(in crate::write) fn learn_copies(&self, copies: bool) {
+        let known = match copies {
+            true => &self.copies_parts,
+            false => &self.lacks_copies,
+        };
+        known.store(true, Ordering::Relaxed);
+    }
+
+    /// A request of `storing` that `used` so much was refused: the server may be seen not to put an
+    /// object in the place of one.
+    pub(in crate::write) fn refused(&self, storing: Storing, used: &Uses, error: &ClientError) {
+        if used.condition == PutCondition::Absent && error.kind == ErrorKind::PreconditionFailed {
+            self.keeps(storing).store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the server is known to refuse to put an object in the place of one by `storing`,
+    /// where that is asked for.
+    pub(in crate::write) fn keeps_conditions(&self, storing: Storing) -> bool {
+        self.keeps(storing).load(Ordering::Relaxed)
+    }
+
+    fn keeps(&self, storing: Storing) -> &AtomicBool {
+        match storing {
+            Storing::Whole => &self.keeps_of_puts,
+            Storing::InParts => &self.keeps_of_uploads,
+        }
+    }
+
+    /// Whether it is to be tried now if the server keeps conditions of whole objects: by one at a
+    /// time, and only if that is not known.
+    pub(in crate::write) fn begin_proof(&self) -> bool {
+        let is_lacking = self.lacks_conditions.load(Ordering::Relaxed);
+        let is_known = self.keeps_conditions(Storing::Whole) || is_lacking;
+        !is_known && !self.is_tried.swap(true, Ordering::Relaxed)
+    }
+
+    /// What was tried ended in neither a refusal nor a success: it is to be tried again.
+    pub(in crate::write) fn leave_unproven(&self) {
+        self.is_tried.store(false, Ordering::Relaxed);
+    }
+
+    /// What is left of `uses` after what the server lacks.
+    pub(in crate::write) fn reduce(&self, mut uses: Uses) -> Uses {
+        if self.lacks_conditions.load(Ordering::Relaxed) {
+            uses.condition = PutCondition::None;
+        }
+        if self.lacks_checksums.load(Ordering::Relaxed) {
+            (uses.checksum, uses.algorithm) = (None, None);
+        }
+        uses
+    }
+
+    /// Takes away what a refused request used; `None` if the refusal has another reason.
+    pub(in crate::write) fn without(&self, uses: &Uses, error: &ClientError) -> Option<Uses> {
+        if error.kind != ErrorKind::Unsupported {
+            return None;
+        }
+        let mut reduced = uses.clone();
+        if uses.checksum.is_some() || uses.algorithm.is_some() {
+            (reduced.checksum, reduced.algorithm) = (None, None);
+        } else if uses.condition != PutCondition::None {
+            reduced.condition = PutCondition::None;
+        } else {
+            return None;
+        }
+        Some(reduced)
+    }
+
+    /// A request succeeded with `used`, after it was refused with `wanted`.
+    pub(in crate::write) fn learn(&self, wanted: &Uses, used: &Uses) {
+        let had_checksum = wanted.checksum.is_some() || wanted.algorithm.is_some();
+        let has_checksum = used.checksum.is_some() || used.algorithm.is_some();
+        if had_checksum && !has_checksum && !self.lacks_checksums.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the server takes no checksums of uploads: they are sent without (--upload-checksums off)"
+            );
+        }
+        if wanted.condition != PutCondition::None
+            && used.condition == PutCondition::None
+            && !self.lacks_conditions.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(
+                "the server takes no conditions on uploads: two hosts that create one file may overwrite each other"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uses(condition: PutCondition, checksum: bool) -> Uses {
+        Uses {
+            condition,
+            checksum: checksum.then_some(Checksum::Crc32c(1)),
+            algorithm: None,
+        }
+    }
+
+    #[test]
+    fn what_a_server_refuses_is_left_out_one_after_the_other() {
+        let abilities = Abilities::default();
+        let refusal = ClientError::new(ErrorKind::Unsupported, "501");
+        let wanted = uses(PutCondition::Absent, true);
+        let second = abilities.without(&wanted, &refusal).unwrap();
+        assert_eq!(
+            (&second.condition, second.checksum),
+            (&PutCondition::Absent, None)
+        );
+        let third = abilities.without(&second, &refusal).unwrap();
+        assert_eq!(third.condition, PutCondition::None);
+        assert!(abilities.without(&third, &refusal).is_none());
+        // Nothing was learnt until a request succeeded.
+        assert!(abilities.reduce(wanted.clone()).checksum.is_some());
+        abilities.learn(&wanted, &second);
+        let reduced = abilities.reduce(wanted.clone());
+        assert_eq!(
+            (reduced.condition, reduced.checksum),
+            (PutCondition::Absent, None)
+        );
+        abilities.learn(&wanted, &third);
+        assert_eq!(abilities.reduce(wanted).condition, PutCondition::None);
+    }
+
+    #[test]
+    fn conditions_are_tried_once_unless_it_is_known() {
+        let abilities = Abilities::default();
+        assert!(!abilities.keeps_conditions(Storing::Whole));
+        assert!(abilities.begin_proof());
+        assert!(!abilities.begin_proof());
+        abilities.leave_unproven();
+        assert!(abilities.begin_proof());
+        let abilities = Abilities::default();
+        let refusal = ClientError::new(ErrorKind::PreconditionFailed, "412");
+        abilities.refused(Storing::Whole, &uses(PutCondition::None, true), &refusal);
+        let denial = ClientError::new(ErrorKind::Denied, "403");
+        abilities.refused(Storing::Whole, &uses(PutCondition::Absent, true), &denial);
+        assert!(!abilities.keeps_conditions(Storing::Whole));
+        abilities.refused(Storing::Whole, &uses(PutCondition::Absent, true), &refusal);
+        assert!(abilities.keeps_conditions(Storing::Whole));
+        assert!(!abilities.keeps_conditions(Storing::InParts));
+        abilities.refused(
+            Storing::InParts,
+            &uses(PutCondition::Absent, true),
+            &refusal,
+        );
+        assert!(abilities.keeps_conditions(Storing::InParts));
+        assert!(!abilities.begin_proof());
+        let abilities = Abilities::default();
+        abilities.learn(
+            &uses(PutCondition::Absent, false),
+            &uses(PutCondition::None, false),
+        );
+        assert!(!abilities.begin_proof());
+        assert!(!abilities.keeps_conditions(Storing::Whole));
+    }
+
+    #[test]
+    fn other_failures_take_nothing_away() {
+        let abilities = Abilities::default();
+        for kind in [
+            ErrorKind::InvalidRequest,
+            ErrorKind::PreconditionFailed,
+            ErrorKind::Denied,
+            ErrorKind::Transient,
+        ] {
+            let error = ClientError::new(kind, "x");
+            assert!(
+                abilities
+                    .without(&uses(PutCondition::Absent, true), &error)
+                    .is_none()
+            );
+        }
+    }
+}

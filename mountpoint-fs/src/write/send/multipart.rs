@@ -1,0 +1,393 @@
+//! One multipart upload: begun, filled part by part in any order, and completed or aborted.
+//!
+//! Each step runs in the background from the moment it is asked for; parts are sent in parallel.
+//! Invariants: S3 is told to complete only what is whole; an upload is ended once; it is aborted
+//! only after its parts have come to rest, because S3 may keep a part that arrives behind an abort.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use mountpoint_client::types::{
+    Checksum, ChecksumAlgorithm, ETag, Key, ObjectHeaders, Part, PartNumber, PutCondition,
+    Upload as OpenUpload,
+};
+use mountpoint_client::{ClientError, ErrorKind};
+
+use super::ambiguous_outcome;
+use super::features::{Storing, Uses};
+use super::server_copy::copied_range::{Copied, copy_failed};
+use crate::mutate::completion_tags::Completed;
+use crate::mutate::fault::Doubt;
+use crate::mutate::lost_upload::Wanted;
+use crate::operation::FsError;
+use crate::sync::Mutex;
+use crate::write::background::{self, Settled};
+use crate::write::context::{WriteContext, failed, not_made};
+use crate::write::file::failure::Failure;
+use crate::write::file::writer::Stored;
+
+/// An upload.
+#[derive(Debug)]
+pub(in crate::write) struct Upload {
+    context: Arc<WriteContext>,
+    key: Key,
+    failure: Arc<Failure>,
+    begun: Settled<Result<Begun, FsError>>,
+    /// Parts in their order. The lock is a leaf.
+    parts: Mutex<Vec<Settled<Result<Part, FsError>>>>,
+    /// Why one of the copies failed: no more are made.
+    broken: OnceLock<FsError>,
+    is_ended: AtomicBool,
+}
+
+/// Where a part's bytes come from.
+enum Source {
+    Bytes(Bytes, Option<Checksum>),
+    Object(Copied),
+}
+
+/// Who is told of a part that failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// The file: it has failed, and the upload is aborted.
+    File,
+    /// Who waits for the part, and decides what that means.
+    Waiting,
+}
+
+/// An upload that S3 knows.
+#[derive(Clone, Debug)]
+struct Begun {
+    upload: OpenUpload,
+    checksum: Option<ChecksumAlgorithm>,
+}
+
+impl Upload {
+    /// Begins one. What fails in it is told to `failure`. One with `copies` of other objects has no
+    /// checksums: not every server tells that of a copy, and S3 wants all parts' or none's.
+    pub(in crate::write) fn begin(
+        context: &Arc<WriteContext>,
+        key: &Key,
+        failure: &Arc<Failure>,
+        copies: bool,
+        headers: ObjectHeaders,
+    ) -> Arc<Self> {
+        let upload = Arc::new(Self {
+            context: Arc::clone(context),
+            key: key.clone(),
+            failure: Arc::clone(failure),
+            begun: Settled::new(),
+            parts: Mutex::default(),
+            broken: OnceLock::new(),
+            is_ended: AtomicBool::new(false),
+        });
+        context.register(&upload);
+        let (this, pending) = (Arc::clone(&upload), context.begin());
+        background::run(async move {
+            let begun = this.create(copies, headers).await;
+            match &begun {
+                Ok(begun) => this.context.journal.begun(&begun.upload).await,
+                Err(error) => {
+                    this.context.permission.failed(&this.key, error);
+                    this.failure.set(error);
+                }
+            }
+            this.begun.settle(begun);
+            drop(pending);
+        });
+        upload
+    }
+
+    async fn create(&self, copies: bool, headers: ObjectHeaders) -> Result<Begun, FsError> {
+        let context = &self.context;
+        let wanted = context.abilities.reduce(Uses {
+            condition: PutCondition::None,
+            checksum: None,
+            algorithm: context.config.checksum.filter(|_| !copies),
+        });
+        let mut uses = wanted.clone();
+        loop {
+            let since = context.clock.now();
+            let created = context
+                .client
+                .create_upload(&self.key, headers.clone(), uses.algorithm);
+            match created.await {
+                Ok(upload) => {
+                    context.parts.upload_begun(context.clock.now() - since);
+                    context.abilities.learn(&wanted, &uses);
+                    return Ok(Begun {
+                        upload,
+                        checksum: uses.algorithm,
+                    });
+                }
+                Err(error) => match context.abilities.without(&uses, &error) {
+                    Some(reduced) => uses = reduced,
+                    None => return Err(failed(error)),
+                },
+            }
+        }
+    }
+
+    /// Sends the next part.
+    pub(in crate::write) fn put(self: &Arc<Self>, body: Bytes, checksum: Option<Checksum>) {
+        self.add(Source::Bytes(body, checksum), Told::File);
+    }
+
+    /// Has S3 copy a range of an object into the next part.
+    pub(in crate::write) fn copy(self: &Arc<Self>, source: Copied) {
+        self.add(Source::Object(source), Told::File);
+    }
+
+    /// The same for a caller that waits for the outcome. The upload is not completed without the
+    /// part.
+    pub(in crate::write) fn copy_awaited(
+        self: &Arc<Self>,
+        source: Copied,
+    ) -> Settled<Result<Part, FsError>> {
+        self.add(Source::Object(source), Told::Waiting)
+    }
+
+    fn add(self: &Arc<Self>, source: Source, told: Told) -> Settled<Result<Part, FsError>> {
+        let settled = Settled::new();
+        let number = {
+            let mut parts = self.parts.lock();
+            parts.push(settled.clone());
+            PartNumber(u16::try_from(parts.len()).expect("the plan ends at 10,000 parts"))
+        };
+        let (this, pending) = (Arc::clone(self), self.context.begin());
+        // What the server copies takes neither memory nor network.
+        let in_flight = match &source {
+            Source::Bytes(body, _) => {
+                let entered = self.context.parts.enter(body.len() as u64);
+                Some((entered, self.context.shortage.sending()))
+            }
+            Source::Object(_) => None,
+        };
+        let outcome = settled.clone();
+        background::run(async move {
+            let sent = this.send(number, source).await;
+            drop(in_flight);
+            let failed = sent.as_ref().err().filter(|_| told == Told::File).cloned();
+            if let Some(error) = &failed {
+                this.context.permission.failed(&this.key, error);
+                this.failure.set(error);
+            }
+            settled.settle(sent);
+            if failed.is_some() {
+                this.abort().await;
+            }
+            drop(pending);
+        });
+        outcome
+    }
+
+    async fn send(&self, number: PartNumber, source: Source) -> Result<Part, FsError> {
+        let begun = self.begun.wait().await?;
+        let client = &self.context.client;
+        match source {
+            Source::Bytes(body, checksum) => {
+                let checksum = begun.checksum.and(checksum);
+                let sent = client.put_part(&begun.upload, number, body, checksum);
+                sent.await.map_err(failed)
+            }
+            Source::Object(copied) => {
+                let leave = self.context.copies.acquire().await;
+                // It may have waited for long.
+                if let Some(error) = self.broken.get().cloned().or_else(|| self.failure.get()) {
+                    return Err(error);
+                }
+                let (source, range) = (copied.source(), copied.range.clone());
+                let sent = client.copy_part(&begun.upload, number, source, range);
+                let sent = sent.await.map_err(|error| copy_failed(error, &copied));
+                if let Err(error) = &sent {
+                    // Before the next one takes the leave.
+                    self.broken.get_or_init(|| error.clone());
+                }
+                drop(leave);
+                sent
+            }
+        }
+    }
+
+    /// Makes the object of the parts, when all are there. On failure nothing is left. `old` is the
+    /// version that it replaces, as far as that is known.
+    pub(in crate::write) async fn complete(
+        &self,
+        condition: PutCondition,
+        old: Option<ETag>,
+    ) -> Result<Stored, FsError> {
+        let outcome = self.try_complete(condition, old).await;
+        match &outcome {
+            Ok(_) => {
+                self.is_ended.store(true, Ordering::Release);
+                if let Some(Ok(begun)) = self.begun.get() {
+                    self.context.journal.ended(&begun.upload);
+                }
+            }
+            Err(_) => self.abort().await,
+        }
+        outcome
+    }
+
+    async fn try_complete(
+        &self,
+        condition: PutCondition,
+        old: Option<ETag>,
+    ) -> Result<Stored, FsError> {
+        let begun = self.begun.wait().await?;
+        let settled: Vec<_> = self.parts.lock().clone();
+        let mut parts = Vec::with_capacity(settled.len());
+        for part in settled {
+            parts.push(part.wait().await?);
+        }
+        if condition == PutCondition::Absent {
+            // Some servers keep no condition of a completion, whatever they were asked before the
+            // file was made.
+            let asked = self.context.ask_first(&self.key, Storing::InParts);
+            asked.await?;
+        }
+        let size = parts.iter().map(|part| part.size).sum();
+        let abilities = &self.context.abilities;
+        let wanted = abilities.reduce(Uses::condition(condition));
+        let mut uses = wanted.clone();
+        loop {
+            let condition = uses.condition.clone();
+            let client = &self.context.client;
+            let completed = client.complete_upload(&begun.upload, parts.clone(), condition);
+            match completed.await {
+                Ok(output) => {
+                    abilities.learn(&wanted, &uses);
+                    let completed = Completed {
+                        key: &self.key,
+                        etag: output.etag,
+                        parts: &parts,
+                        old: old.as_ref(),
+                    };
+                    let tags = &self.context.mutator.completion_tags;
+                    let etag = tags.known_by(&**client, completed).await;
+                    return Ok(Stored { etag, size });
+                }
+                Err(error) => match abilities.without(&uses, &error) {
+                    Some(reduced) => uses = reduced,
+                    None => {
+                        abilities.refused(Storing::InParts, &uses, &error);
+                        if let Some(doubt) = self.doubt(&error) {
+                            let client = &*self.context.client;
+                            let wanted = Wanted {
+                                size,
+                                parts: &parts,
+                                old: old.as_ref(),
+                                doubt,
+                            };
+                            let upload = &begun.upload;
+                            let stored =
+                                ambiguous_outcome::of_complete(client, upload, wanted, &error)
+                                    .await;
+                            if let Some(stored) = stored.map_err(FsError::from)? {
+                                return Ok(stored);
+                            }
+                        }
+                        let error = explain(error, &parts);
+                        return Err(not_made(error, &uses.condition, &self.key));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Why a completion that failed so may have been done all the same, and so the upload be gone:
+    /// for no reason if it is gone because it was aborted here.
+    fn doubt(&self, error: &ClientError) -> Option<Doubt> {
+        let is_unreadable = error.kind == ErrorKind::InvalidResponse;
+        let doubt = Doubt::of(error).or_else(|| is_unreadable.then_some(Doubt::Lost));
+        doubt.filter(|_| !self.is_ended.load(Ordering::Acquire))
+    }
+
+    /// Has S3 forget it, as soon as its parts have come to rest; once, and not after it was
+    /// completed.
+    pub(in crate::write) async fn abort(&self) {
+        if self.is_ended.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let Ok(begun) = self.begun.wait().await else {
+            return;
+        };
+        let mut next = 0;
+        loop {
+            let part = self.parts.lock().get(next).cloned();
+            let Some(part) = part else { break };
+            part.wait().await.ok();
+            next += 1;
+        }
+        match self.context.client.abort_upload(&begun.upload).await {
+            Ok(()) => self.context.journal.ended(&begun.upload),
+            Err(error) if error.kind == ErrorKind::NoSuchUpload => {
+                self.context.journal.ended(&begun.upload);
+            }
+            Err(error) => {
+                tracing::warn!(key = %self.key, "an unfinished upload stays in the bucket: {error}");
+            }
+        }
+    }
+}
+
+/// Why a server may have refused to make an object of `parts`, if their sizes are a reason, or
+/// another client.
+fn explain(mut error: ClientError, parts: &[Part]) -> ClientError {
+    if error.met_conflict && error.kind != ErrorKind::PreconditionFailed {
+        error.message.push_str(
+            "; another client changed the object just then, and the parts are not held any more: write the file again",
+        );
+    }
+    if error.kind == ErrorKind::InvalidRequest && !are_equally_large(parts) {
+        error.message.push_str(
+            "; the parts of this file are not equally large, which some servers ask for: parts of a fixed \
+             --write-part-size are, where nothing is copied on the server (appending, or going on after fsync)",
+        );
+    }
+    error
+}
+
+/// Whether all parts but the last have one size, and the last is not larger.
+fn are_equally_large(parts: &[Part]) -> bool {
+    let Some((last, others)) = parts.split_last() else {
+        return true;
+    };
+    let first = others.first().unwrap_or(last).size;
+    last.size <= first && others.iter().all(|part| part.size == first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_unequal_parts_names_the_flag() {
+        let says = |kind: ErrorKind, sizes: &[u64]| {
+            let parts = sizes.iter().zip(1..).map(|(size, number)| Part {
+                number: PartNumber(number),
+                etag: ETag::from_header("\"e\""),
+                size: *size,
+                checksum: None,
+            });
+            let parts: Vec<_> = parts.collect();
+            explain(ClientError::new(kind, "InvalidPart"), &parts)
+                .message
+                .contains("--write-part-size")
+        };
+        let refused = || ErrorKind::InvalidRequest;
+        for (sizes, expected) in [
+            (&[][..], false),
+            (&[7], false),
+            (&[7, 7], false),
+            (&[7, 7, 3], false),
+            (&[7, 8], true),
+            (&[7, 6, 7], true),
+            (&[8, 7, 7], true),
+        ] {
+            assert_eq!(says(refused(), sizes), expected, "{sizes:?}");
+        }
+        assert!(!says(ErrorKind::Denied, &[7, 8]));
+    }
+}

@@ -1,0 +1,215 @@
+//! Small files, which one request stores, and new ones that another host has made first.
+//!
+//! `open` with `O_CREAT` and without `O_EXCL` opens an existing file, whoever made it. So a new
+//! file without bytes adopts the object that is there when the file is stored. Nothing of that
+//! object changes, and no later write is taken: it would change an object that this open has not
+//! seen.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mountpoint_client::types::{Key, PutCondition};
+
+use crate::operation::{FsError, PosixAttributes};
+use crate::write::background::Settled;
+use crate::write::context::WriteContext;
+use crate::write::file::checksum::RunningChecksum;
+use crate::write::file::state::{BlockBytes, Front};
+use crate::write::file::writer::{Outcome, Stored, Writer};
+
+/// Which object of another host stands for a new file without bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Adopts {
+    /// None: the open makes the file, or fails.
+    #[default]
+    Nothing,
+    /// An empty one: the open cuts the file to nothing.
+    Empty,
+    /// Any.
+    Any,
+}
+
+impl Writer {
+    /// Says which object of another host may stand for the file. Called before the first write.
+    pub fn may_adopt(&self, adopts: Adopts) {
+        if let Ok(mut front) = self.front.try_lock() {
+            front.adopts = adopts;
+        }
+    }
+
+    /// Stores the file, all of which is held, as a whole object.
+    pub(in crate::write) fn begin_whole(
+        &self,
+        front: &Front,
+        adopts: Adopts,
+        settled: Settled<Result<Stored, FsError>>,
+    ) {
+        let (body, checksum) = match &front.filling {
+            // It stays, for the case that the file goes on.
+            Some(filling) => {
+                let bytes = BlockBytes {
+                    block: filling.fill.block(),
+                    start: 0,
+                    end: filling.fill.filled(),
+                };
+                (Bytes::from_owner(bytes), filling.checksum)
+            }
+            None => {
+                let checksum = RunningChecksum::new(self.context.config.checksum);
+                (Bytes::new(), checksum)
+            }
+        };
+        let (context, key) = (Arc::clone(&self.context), self.key.clone());
+        let (headers, condition) = (self.headers(), front.condition.clone());
+        let is_unasked = self.is_unasked && condition == PutCondition::Absent;
+        let sending = self.context.shortage.sending();
+        self.run(settled, async move {
+            let checksum = checksum.value();
+            let stored = if is_unasked {
+                context.put_unasked(&key, body, checksum, headers).await
+            } else {
+                context.put(&key, body, checksum, condition, headers).await
+            };
+            let outcome = match stored {
+                Err(FsError::Exists) => context.adopt(&key, adopts).await,
+                stored => stored.map(Outcome::Stored),
+            };
+            drop(sending);
+            outcome
+        });
+    }
+}
+
+impl Front {
+    /// Which object stands for the file in its present state.
+    pub(in crate::write) fn adopts_now(&self) -> Adopts {
+        let is_blank = self.is_new && self.len() == 0;
+        if is_blank {
+            self.adopts
+        } else {
+            Adopts::Nothing
+        }
+    }
+}
+
+impl WriteContext {
+    /// The object at `key`, which another host has made, if it may stand for the file.
+    async fn adopt(&self, key: &Key, adopts: Adopts) -> Result<Outcome, FsError> {
+        if adopts == Adopts::Nothing {
+            return Err(FsError::Exists);
+        }
+        // Nobody knows what an object is that cannot be asked about.
+        let there = self.client.head_details(key).await;
+        let there = there.map_err(|_| FsError::Exists)?;
+        let (etag, size) = (there.info.etag, there.info.size);
+        let is_link = PosixAttributes::of(&there.headers.metadata).is_link;
+        if is_link || (adopts == Adopts::Empty && size > 0) {
+            return Err(FsError::Exists);
+        }
+        tracing::debug!(%key, size, "another host has made the file meanwhile, and nothing was written to it here");
+        Ok(Outcome::Adopted(Stored { etag, size }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mountpoint_client::ErrorKind;
+    use mountpoint_client::testing::sim::{Content, Operation, SimObject};
+    use mountpoint_client::types::ObjectHeaders;
+
+    use super::*;
+    use crate::write::Beginning;
+    use crate::write::tests::{Bench, now, write};
+
+    /// A change of a new file before it is stored.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Done {
+        Nothing,
+        Touched,
+        Described,
+        Written,
+        Lengthened,
+    }
+
+    /// Stores a new file where another host's object has the bytes `theirs` by then.
+    #[track_caller]
+    fn check(adopts: Adopts, done: Done, theirs: &'static str, is_adopted: bool) {
+        for beginning in [Beginning::New, Beginning::NewUnasked] {
+            let case = format!("{adopts:?} {done:?} {theirs:?} {beginning:?}");
+            let bench = Bench::immediate();
+            let writer = bench.writer(beginning);
+            writer.may_adopt(adopts);
+            let metadata = |metadata: &[(&str, &str)]| {
+                let owned =
+                    |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+                metadata.iter().map(owned).collect()
+            };
+            let described = match done {
+                Done::Touched => metadata(&[("mtime", "7.5"), ("ctime", "7.5")]),
+                Done::Described => metadata(&[("mtime", "7"), ("ctime", "7.5")]),
+                Done::Nothing | Done::Written | Done::Lengthened => Vec::new(),
+            };
+            let change = |headers: &mut ObjectHeaders| {
+                headers.metadata = described;
+                Ok(())
+            };
+            assert!(now(writer.dress(change)).unwrap());
+            match done {
+                Done::Written => write(&writer, 0, b"mine").unwrap(),
+                Done::Lengthened => now(writer.set_len(9)).unwrap(),
+                Done::Nothing | Done::Touched | Done::Described => {}
+            }
+            let there = bench.client.put_object("key", theirs);
+            let stored = now(writer.store());
+            if is_adopted {
+                let (etag, size) = (there.etag, theirs.len() as u64);
+                let expected = Stored { etag, size };
+                assert_eq!(stored.unwrap(), expected, "{case}");
+                assert_eq!(now(writer.finish()).unwrap(), expected, "{case}");
+                assert_eq!(bench.told(), ["adopted"], "{case}");
+                assert!(!now(writer.is_open()), "{case}");
+            } else {
+                assert!(matches!(stored, Err(FsError::Exists)), "{case}: {stored:?}");
+                assert_eq!(bench.told(), ["failed"], "{case}");
+            }
+            assert_eq!(bench.content().unwrap(), theirs.as_bytes(), "{case}");
+        }
+    }
+
+    #[test]
+    fn what_another_host_has_made_stands_for_a_file_that_nothing_was_written_to() {
+        use Done::{Described, Lengthened, Nothing, Touched, Written};
+        check(Adopts::Any, Nothing, "theirs", true);
+        check(Adopts::Any, Nothing, "", true);
+        check(Adopts::Any, Touched, "theirs", true);
+        check(Adopts::Any, Described, "theirs", false);
+        check(Adopts::Any, Written, "theirs", false);
+        check(Adopts::Any, Written, "", false);
+        check(Adopts::Any, Lengthened, "theirs", false);
+        check(Adopts::Empty, Nothing, "", true);
+        check(Adopts::Empty, Nothing, "theirs", false);
+        check(Adopts::Nothing, Nothing, "", false);
+        check(Adopts::Nothing, Nothing, "theirs", false);
+    }
+
+    /// An object that nobody may look at may be a symbolic link, too.
+    #[test]
+    fn what_is_no_file_or_cannot_be_looked_at_stands_for_none() {
+        let link = ObjectHeaders {
+            metadata: vec![("mode".to_owned(), "41471".to_owned())],
+            ..ObjectHeaders::default()
+        };
+        for (headers, denied) in [(link, 0), (ObjectHeaders::default(), 1)] {
+            let bench = Bench::immediate();
+            let writer = bench.writer(Beginning::New);
+            writer.may_adopt(Adopts::Any);
+            bench.client.insert(SimObject {
+                headers,
+                ..SimObject::new(writer.key().clone(), Content::bytes("theirs"))
+            });
+            let kind = ErrorKind::Denied;
+            bench.client.fail_next(Operation::HeadObject, denied, kind);
+            assert!(matches!(now(writer.store()), Err(FsError::Exists)));
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The part of a [`Writer`] that has the server copy, and that says what the object carries.
+//!
+//! A copy is answered when the server has made it: the application may remove the source then. It
+//! is a part of the file's upload, so what S3 takes as no part is refused, and read and written.
+//! What the object is to carry goes with the request that begins it; what was said later is put to
+//! it by a copy of it onto itself, so that each is sent once, however often it was changed.
+
+mod base;
+pub(in crate::write) mod copied_range;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use mountpoint_client::types::{ETag, ObjectHeaders};
+
+use super::multipart::Upload;
+use super::put::Adopts;
+use super::server_copy::copied_range::Copied;
+use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX};
+use crate::mutate::copy::copies_nothing;
+use crate::operation::{FsError, PosixAttributes};
+use crate::write::background::{self, Settled};
+use crate::write::file::state::{Front, Stage};
+use crate::write::file::writer::{Outcome, Stored, Writer};
+
+impl Writer {
+    /// Has the server copy `source` behind what was taken so far, which ends at `offset`. How many
+    /// bytes of it were copied, at least one; they are part of the upload then.
+    ///
+    /// [`FsError::Unsupported`] if its bytes had better be read and written, and then nothing has
+    /// changed. One that is given up while it waits goes on: its bytes are taken.
+    pub async fn copy(&self, offset: u64, source: Copied) -> Result<u64, FsError> {
+        let mut front = self.front.lock().await;
+        loop {
+            if let Some(error) = self.failure.get() {
+                return Err(error);
+            }
+            self.look(&mut front);
+            match &front.stage {
+                Stage::Storing(settled) => {
+                    let settled = settled.clone();
+                    drop(settled.wait().await);
+                }
+                Stage::Stored(_) => return Err(AS_BYTES),
+                Stage::Open => break,
+            }
+        }
+        let source = source.for_one_call();
+        if !self.can_copy(&front, offset, &source) {
+            return Err(AS_BYTES);
+        }
+        let is_first = front.end == 0;
+        let len = source.len();
+        self.untime(&mut front);
+        let upload = self.upload(&mut front, true);
+        self.send_last_part(&mut front);
+        let parts = source.parts(self.context.config.copy_limits.part_max);
+        let parts: Vec<_> = parts.map(|part| upload.copy_awaited(part)).collect();
+        front.parts += u16::try_from(parts.len()).expect("there is room");
+        front.end += len;
+        front.written = front.end;
+        front.refused_len = None;
+        let mut outcome = Ok(len);
+        for part in parts {
+            if let Err(error) = part.wait().await {
+                outcome = outcome.and(Err(error));
+            }
+        }
+        match outcome {
+            Ok(_) => {
+                self.context.abilities.learn_copies(true);
+                front.written_at = self.context.shortage.moved();
+                front.written_when = self.context.clock.now();
+                self.progress
+                    .advance(front.len(), self.context.clock.wall());
+            }
+            Err(error) if is_first && self.failure.get().is_none() && is_refusal(&error) => {
+                tracing::debug!(key = %self.key, "the server does not copy, the bytes are read: {error}");
+                self.context.abilities.learn_copies(false);
+                self.begin_anew(&mut front, upload);
+                return Err(AS_BYTES);
+            }
+            Err(ref error) => self.fail(&mut front, error),
+        }
+        outcome
+    }
+
+    /// Whether the server can copy `source` to `offset`.
+    fn can_copy(&self, front: &Front, offset: u64, source: &Copied) -> bool {
+        let held = front.held() as u64;
+        let follows_a_part = held == 0 || held >= UPLOAD_PART_MIN;
+        let has_checksums = front.upload.is_some() && !front.has_copies;
+        let parts = u64::from(front.parts) + u64::from(self.copies(front)) + 2;
+        let has_room = parts + self.parts_of(source) <= u64::from(UPLOAD_PARTS_MAX);
+        let is_upload = front.growth.is_none();
+        let copies = self.context.abilities.copies_parts() != Some(false);
+        is_upload
+            && copies
+            && offset == front.end
+            && source.is_a_part()
+            && follows_a_part
+            && !has_checksums
+            && has_room
+    }
+
+    /// Gives up `upload`, which holds nothing of the file, and goes on as if it had never been
+    /// begun.
+    pub(in crate::write) fn begin_anew(&self, front: &mut Front, upload: Arc<Upload>) {
+        front.upload = None;
+        front.has_copies = false;
+        (front.end, front.written, front.parts) = (0, 0, 0);
+        let pending = self.context.begin();
+        background::run(async move {
+            upload.abort().await;
+            drop(pending);
+        });
+    }
+
+    /// Changes what the object is to carry. Whether that is sent with it: else the bucket holds it
+    /// already.
+    pub async fn dress(
+        &self,
+        change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
+    ) -> Result<bool, FsError> {
+        let mut front = self.front.lock().await;
+        loop {
+            if let Some(error) = self.failure.get() {
+                return Err(error);
+            }
+            self.look(&mut front);
+            let Stage::Storing(settled) = &front.stage else {
+                break;
+            };
+            let settled = settled.clone();
+            drop(settled.wait().await);
+        }
+        {
+            let mut headers = self.headers.lock();
+            let before = headers.metadata.clone();
+            change(&mut headers)?;
+            if PosixAttributes::says_more(&headers.metadata, &before) {
+                // The other host's object does not have the attributes.
+                front.adopts = Adopts::Nothing;
+            }
+        }
+        front.is_dressed_late |= front.upload.is_some();
+        front.is_timed = true;
+        Ok(matches!(front.stage, Stage::Open))
+    }
+
+    /// What the object is to carry from the beginning on. Called before anybody else knows the
+    /// writer.
+    pub fn begin_with(&self, mut headers: ObjectHeaders) {
+        PosixAttributes::forget_time(&mut headers.metadata);
+        *self.headers.lock() = headers;
+    }
+
+    /// The file changes now: a time that it was to have before is none any more.
+    pub(in crate::write) fn untime(&self, front: &mut Front) {
+        if std::mem::take(&mut front.is_timed) {
+            PosixAttributes::forget_time(&mut self.headers.lock().metadata);
+            front.is_dressed_late |= front.upload.is_some();
+        }
+    }
+
+    /// What the object is to carry.
+    #[must_use]
+    pub fn headers(&self) -> ObjectHeaders {
+        self.headers.lock().clone()
+    }
+
+    /// The version `old` of the object was replaced by one of the same bytes, which carries
+    /// something else. Nothing to a file that has stored another: its bytes are not those.
+    pub async fn redressed(&self, old: &ETag, etag: &ETag) {
+        let mut front = self.front.lock().await;
+        self.look(&mut front);
+        let front = &mut *front;
+        if let Stage::Stored(stored) = &mut front.stage
+            && stored.etag == *old
+        {
+            stored.etag = etag.clone();
+            if let Some(base) = &mut front.base {
+                base.etag = etag.clone();
+            }
+            if let Some(growth) = &mut front.growth {
+                growth.redressed(stored);
+            }
+        }
+    }
+
+    /// Completes the upload. What it was to carry from its beginning on and was told later is put
+    /// to it by a copy.
+    pub(in crate::write) fn complete(
+        &self,
+        front: &mut Front,
+        settled: Settled<Result<Stored, FsError>>,
+    ) {
+        let upload = self.upload(front, false);
+        let condition = front.condition.clone();
+        let old = front.old().cloned();
+        let late = std::mem::take(&mut front.is_dressed_late).then(|| self.headers());
+        let (context, key) = (Arc::clone(&self.context), self.key.clone());
+        let observer = Arc::clone(&self.observer);
+        self.run(settled, async move {
+            let stored = upload.complete(condition, old).await?;
+            let Some(headers) = late else {
+                return Ok(Outcome::Stored(stored));
+            };
+            let seen = (&stored.etag, stored.size);
+            let redressed = context.mutator.replace_headers(&key, seen, headers).await;
+            match redressed {
+                Ok(etag) => Ok(Outcome::Stored(Stored { etag, ..stored })),
+                Err(error) => {
+                    // All bytes are there; what failed is to say so all the same.
+                    observer.stored(&stored);
+                    Err(error)
+                }
+            }
+        });
+    }
+
+    /// Parts that copying what is to be copied will take.
+    pub(in crate::write) fn copies(&self, front: &Front) -> u16 {
+        let parts = front.base.as_ref().map_or(0, |base| self.parts_of(base));
+        u16::try_from(parts).unwrap_or(u16::MAX / 2)
+    }
+
+    fn parts_of(&self, copied: &Copied) -> u64 {
+        copied
+            .parts(self.context.config.copy_limits.part_max)
+            .count() as u64
+    }
+}
+
+/// Whether a server said that it does not copy.
+pub(in crate::write) fn is_refusal(error: &FsError) -> bool {
+    matches!(error, FsError::Client(error) if copies_nothing(error))
+}
+
+/// What is told of a copy that the application, or the kernel for it, makes by reading and writing.
+const AS_BYTES: FsError = FsError::Unsupported("this range is not copied on the server");
