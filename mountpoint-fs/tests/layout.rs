@@ -83,15 +83,7 @@ const CYCLES: &[(&str, &[&str])] = &[
         "mountpoint-fs/src/write",
         &["context", "file", "memory", "send"],
     ),
-    (
-        "mountpoint-fs/src/write/file",
-        &["failure", "reordering", "state", "writer"],
-    ),
-    ("mountpoint-fs/src/write/memory", &["buffers", "pending"]),
-    (
-        "mountpoint-fs/src/write/send",
-        &["multipart", "server_copy"],
-    ),
+    ("mountpoint-fs/src/write/file", &["reordering", "writer"]),
 ];
 
 /// Names of more types than [`TYPES_PER_NAME_MAX`].

@@ -2,7 +2,7 @@
 
 use super::FileSystem;
 use crate::operation::{FsError, HandleNo};
-use crate::write::Copied;
+use crate::write::CopiedRange;
 
 impl FileSystem {
     /// Copies up to `len` bytes between two places, each a handle and an offset. Returns the number
@@ -24,7 +24,7 @@ impl FileSystem {
         if start == end {
             return Ok(0);
         }
-        let copied = Copied {
+        let copied = CopiedRange {
             key: key.clone(),
             etag: etag.clone(),
             object_size: size,

@@ -19,7 +19,7 @@ use crate::operation::{
     Entry, FileKind, FsError, HandleNo, InodeNo, Opened, PosixAttributes, Progress, WriteOptions,
 };
 use crate::read::Reader;
-use crate::write::{Adopts, Beginning, HeldWrite, Stored, WriteObserver, Writer, background};
+use crate::write::{Adopts, Beginning, PendingWrite, Stored, WriteObserver, Writer, background};
 
 use super::file_system::FileSystem;
 use super::permission::{Change, permit};
@@ -325,7 +325,7 @@ impl FileSystem {
 
     /// Keeps the bytes of a waiting WRITE, in memory that is counted.
     #[must_use]
-    pub fn hold(&self, data: &[u8]) -> HeldWrite {
+    pub fn hold(&self, data: &[u8]) -> PendingWrite {
         self.writing.hold(data)
     }
 

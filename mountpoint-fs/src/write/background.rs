@@ -90,7 +90,7 @@ impl Wake for Job {
 
 /// A result that comes once and that any number may wait for.
 #[derive(Debug)]
-pub(super) struct Settled<T>(Arc<Mutex<Outcome<T>>>);
+pub(super) struct SharedOutcome<T>(Arc<Mutex<Outcome<T>>>);
 
 #[derive(Debug)]
 struct Outcome<T> {
@@ -98,13 +98,13 @@ struct Outcome<T> {
     wakers: Vec<Waker>,
 }
 
-impl<T> Clone for Settled<T> {
+impl<T> Clone for SharedOutcome<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T: Clone> Settled<T> {
+impl<T: Clone> SharedOutcome<T> {
     /// Not there yet.
     pub(super) fn new() -> Self {
         Self(Arc::new(Mutex::new(Outcome {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_result_reaches_all_who_wait_and_all_who_come_later() {
-        let settled = Settled::new();
+        let settled = SharedOutcome::new();
         let (one, two) = (settled.clone(), settled.clone());
         let mut first = Box::pin(async move { one.wait().await });
         let mut second = Box::pin(async move { two.wait().await });

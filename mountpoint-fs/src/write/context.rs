@@ -10,16 +10,16 @@ use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use tokio::sync::Semaphore;
 
 use super::file::content_type;
-use super::file::writer::Stored;
 use super::memory::buffers::{MemorySource, WriteMemory};
-use super::memory::pending::HeldWrite;
-use super::memory::pressure::Shortage;
+use super::memory::pending::PendingWrite;
+use super::memory::pressure::MemoryPressure;
 use super::send::ambiguous_outcome;
-use super::send::features::{Abilities, Storing, Uses};
+use super::send::features::{ServerFeatures, Storing, Uses};
 use super::send::multipart::Upload;
 use super::send::part_sizes::PartPlan;
 use super::send::parts_in_flight::PartsInFlight;
 use super::send::permission::Permission;
+use super::types::Stored;
 use crate::clock::Clock;
 use crate::config::WriteConfig;
 use crate::config::limits::{COPIES_IN_FLIGHT_MAX, UPLOAD_PART_MIN, WRITE_SIZE_MAX};
@@ -36,8 +36,8 @@ pub struct WriteContext {
     pub(super) memory: Arc<WriteMemory>,
     pub(super) parts: Arc<PartsInFlight>,
     pub(super) plan: PartPlan,
-    pub(super) shortage: Shortage,
-    pub(super) abilities: Abilities,
+    pub(super) pressure: MemoryPressure,
+    pub(super) features: ServerFeatures,
     pub(super) permission: Permission,
     pub(super) journal: Arc<Journal>,
     /// Changes what an object carries.
@@ -73,8 +73,8 @@ impl WriteContext {
             clock,
             memory,
             plan,
-            shortage: Shortage::default(),
-            abilities: Abilities::default(),
+            pressure: MemoryPressure::default(),
+            features: ServerFeatures::default(),
             permission: Permission::default(),
             tally: Arc::default(),
             uploads: Mutex::default(),
@@ -107,8 +107,8 @@ impl WriteContext {
 
     /// Keeps the bytes of a WRITE that has to wait.
     #[must_use]
-    pub fn hold(&self, data: &[u8]) -> HeldWrite {
-        HeldWrite::new(&self.memory, data)
+    pub fn hold(&self, data: &[u8]) -> PendingWrite {
+        PendingWrite::new(&self.memory, data)
     }
 
     /// Aborts uploads that mounts of the same bucket left when they were killed.
@@ -180,7 +180,7 @@ impl WriteContext {
         headers: ObjectHeaders,
     ) -> Result<Stored, FsError> {
         let size = body.len() as u64;
-        let wanted = self.abilities.reduce(Uses {
+        let wanted = self.features.reduce(Uses {
             condition,
             checksum,
             algorithm: None,
@@ -196,14 +196,14 @@ impl WriteContext {
             };
             match self.client.put(request).await {
                 Ok(output) => {
-                    self.abilities.learn(&wanted, &uses);
+                    self.features.learn(&wanted, &uses);
                     let etag = output.etag;
                     return Ok(Stored { etag, size });
                 }
-                Err(error) => match self.abilities.without(&uses, &error) {
+                Err(error) => match self.features.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
                     None => {
-                        self.abilities.refused(Storing::Whole, &uses, &error);
+                        self.features.refused(Storing::Whole, &uses, &error);
                         let (client, pool) = (&*self.client, self.memory.pool());
                         let stored =
                             ambiguous_outcome::of_object(client, pool, key, &body, &error).await;

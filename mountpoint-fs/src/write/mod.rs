@@ -14,13 +14,15 @@ mod context;
 mod file;
 mod memory;
 mod send;
+mod types;
 
 #[cfg(test)]
 mod tests;
 
 pub use context::WriteContext;
-pub use file::writer::{Beginning, Stored, WriteObserver, Writer};
+pub use file::writer::Writer;
 pub use memory::buffers::MemorySource;
-pub use memory::pending::HeldWrite;
+pub use memory::pending::PendingWrite;
+pub use send::copied_range::CopiedRange;
 pub use send::put::Adopts;
-pub use send::server_copy::copied_range::Copied;
+pub use types::{Beginning, Stored, WriteObserver};

@@ -8,21 +8,21 @@
 
 use std::time::Duration;
 
-use super::state::{Filling, Front, Need, Stage};
+use super::state::{Filling, Need, Sink, Stage};
 use super::writer::Writer;
 use crate::config::limits::{
     SHORTAGE_FILL, SHORTAGE_IDLE, UPLOAD_PART_MIN, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX,
 };
 use crate::operation::FsError;
-use crate::write::memory::admission::Ask;
+use crate::write::memory::admission::BufferRequest;
 use crate::write::memory::buffers::{Grant, least, stage};
-use crate::write::send::append::Growth;
+use crate::write::send::append::AppendUpload;
 
 impl Writer {
     /// What is needed to take `len` bytes at `offset`.
     pub(in crate::write) fn need(
         &self,
-        front: &mut Front,
+        sink: &mut Sink,
         offset: u64,
         len: usize,
     ) -> Result<Need, FsError> {
@@ -33,81 +33,81 @@ impl Writer {
         if let Some(error) = self.failure.get() {
             // It may have failed in the background, which ends its upload, and holds memory for
             // nothing.
-            front.let_go();
+            sink.let_go();
             return Err(error);
         }
-        self.look(front);
-        if let Stage::Storing(settled) = &front.stage {
+        self.look(sink);
+        if let Stage::Storing(settled) = &sink.stage {
             return Ok(Need::End(settled.clone()));
         }
-        if let Some(growth) = &mut front.growth
-            && let Err(error) = growth.check(&self.key)
+        if let Some(append) = &mut sink.append
+            && let Err(error) = append.check(&self.key)
         {
-            self.fail(front, &error);
+            self.fail(sink, &error);
             return Err(error);
         }
         // Behind the end, this is a gap: what was on its way was waited for ([`Writer::in_order`]).
-        if let Some(ahead) = front.ahead(offset, len) {
+        if let Some(ahead) = sink.ahead(offset, len) {
             return Ok(ahead);
         }
-        if offset != front.end {
+        if offset != sink.end {
             let error = FsError::NotSequential(format!(
                 "{}: files are written from their beginning to their end, this write is at {offset} instead of {}; \
                  {}",
                 self.key,
-                front.end,
-                front.what_stays()
+                sink.end,
+                sink.what_stays()
             ));
-            self.fail(front, &error);
+            self.fail(sink, &error);
             return Err(error);
         }
         if len == 0 {
             return Ok(Need::Nothing);
         }
-        let held = front.held();
-        if front.has_room(len) {
+        let held = sink.held();
+        if sink.has_room(len) {
             return Ok(Need::Nothing);
         }
-        if let Some(turn) = front.growth.as_mut().and_then(Growth::turn) {
+        if let Some(turn) = sink.append.as_mut().and_then(AppendUpload::turn) {
             return Ok(Need::End(turn));
         }
-        let part_size = self.part_size(front);
-        let part_size = part_size.inspect_err(|error| self.fail(front, error))?;
+        let part_size = self.part_size(sink);
+        let part_size = part_size.inspect_err(|error| self.fail(sink, error))?;
         let whole = part_size + WRITE_SIZE_MAX;
         let (len, least) = (stage(held + len, whole), least(held + len, whole));
-        Ok(Need::Memory(self.ask(front, len, least, whole)))
+        Ok(Need::Memory(self.buffer_request(sink, len, least, whole)))
     }
 
     /// What is asked for where `least` bytes do for now, `len` for a while, and `whole` for a part
     /// and one write.
-    pub(in crate::write) fn ask(
+    pub(in crate::write) fn buffer_request(
         &self,
-        front: &Front,
+        sink: &Sink,
         len: usize,
         least: usize,
         whole: usize,
-    ) -> Ask {
+    ) -> BufferRequest {
         let whole = whole as u64;
         let shortest = if self.context.plan.is_fixed() {
             whole
         } else {
             whole.min(UPLOAD_PART_MIN + WRITE_SIZE_MAX as u64)
         };
-        let growing = front.filling.as_ref().filter(|it| !it.fill.is_shared());
-        Ask {
+        let growing = sink.filling.as_ref().filter(|it| !it.fill.is_shared());
+        BufferRequest {
             held: growing.map_or(0, |filling| filling.lease.bytes()),
             len: len as u64,
             least: least as u64,
             whole,
             shortest,
-            is_large: front.upload.is_some() || front.parts > 0,
+            is_large: sink.upload.is_some() || sink.parts > 0,
         }
     }
 
     /// Bytes of the part that is filled next.
-    pub(in crate::write) fn part_size(&self, front: &Front) -> Result<usize, FsError> {
-        let mut number = front.parts + self.copies(front) + 1;
-        if front.growth.is_some() {
+    pub(in crate::write) fn part_size(&self, sink: &Sink) -> Result<usize, FsError> {
+        let mut number = sink.parts + self.copies(sink) + 1;
+        if sink.append.is_some() {
             // How many parts the object has is not known here.
             number = number.min(UPLOAD_PARTS_MAX);
         }
@@ -124,15 +124,15 @@ impl Writer {
 
     /// Goes on in the memory that was given, with what the smaller buffer had, or the last part's
     /// too much.
-    pub(in crate::write) fn install(&self, front: &mut Front, grant: Grant) {
-        let mut part_size = self.part_size(front).expect("asked before");
+    pub(in crate::write) fn install(&self, sink: &mut Sink, grant: Grant) {
+        let mut part_size = self.part_size(sink).expect("asked before");
         if grant.is_part() {
             // It may be shorter than planned, but not than what it has.
-            part_size = front.held().max(grant.len() - WRITE_SIZE_MAX);
-            front.part_since = self.context.clock.now();
+            part_size = sink.held().max(grant.len() - WRITE_SIZE_MAX);
+            sink.part_since = self.context.clock.now();
         }
-        let mut checksum = self.running_checksum(front);
-        if let Some(filling) = &mut front.filling
+        let mut checksum = self.running_checksum(sink);
+        if let Some(filling) = &mut sink.filling
             && grant.is_growth()
         {
             grant.grow(&mut filling.fill, &filling.lease);
@@ -140,19 +140,19 @@ impl Writer {
             return;
         }
         let (mut fill, lease) = grant.block();
-        if let Some(filling) = front.filling.take() {
+        if let Some(filling) = sink.filling.take() {
             // A copy of file data: what was stored, where the file goes on before its request has
             // let go of the buffer.
             let filled = filling.fill.filled();
             fill.append(filling.fill.block().bytes(0..filled));
             checksum = filling.checksum;
         }
-        if let Some(carry) = front.carry.take() {
+        if let Some(overflow) = sink.overflow.take() {
             // A copy of file data: less than one write, where parts and writes do not end together.
-            fill.append(carry.bytes.as_ref());
-            checksum = carry.checksum;
+            fill.append(overflow.bytes.as_ref());
+            checksum = overflow.checksum;
         }
-        front.filling = Some(Filling {
+        sink.filling = Some(Filling {
             fill,
             lease,
             checksum,
@@ -163,18 +163,18 @@ impl Writer {
     /// Has bytes behind the part that was sent last, if there are any, in a buffer of their own, so
     /// that the part's memory comes back although the file waits for more. Returns whether there
     /// were any.
-    pub(in crate::write) fn settle_carry(&self, front: &mut Front) -> bool {
-        let Ok(part_size) = self.part_size(front) else {
+    pub(in crate::write) fn settle_overflow(&self, sink: &mut Sink) -> bool {
+        let Ok(part_size) = self.part_size(sink) else {
             return false;
         };
-        let Some(carry) = front.carry.take() else {
+        let Some(overflow) = sink.overflow.take() else {
             return false;
         };
-        let (fill, lease) = carry.lease.split(carry.bytes.as_ref());
-        front.filling = Some(Filling {
+        let (fill, lease) = overflow.lease.split(overflow.bytes.as_ref());
+        sink.filling = Some(Filling {
             fill,
             lease,
-            checksum: carry.checksum,
+            checksum: overflow.checksum,
             part_size,
         });
         true
@@ -186,26 +186,26 @@ impl Writer {
     /// back, what is behind a part is not waited for, and no part that is filled slowly: it is
     /// another's turn then. Who writes to it right now keeps it.
     pub(in crate::write) fn give_back_idle(&self, now: Duration, is_stuck: bool) {
-        let Ok(mut front) = self.front.try_lock() else {
+        let Ok(mut sink) = self.sink.try_lock() else {
             return;
         };
-        let front = &mut *front;
+        let sink = &mut *sink;
         if self.failure.get().is_some() {
-            front.let_go();
+            sink.let_go();
             return;
         }
-        let is_idle = now >= front.written_when + SHORTAGE_IDLE;
+        let is_idle = now >= sink.written_when + SHORTAGE_IDLE;
         if is_idle || is_stuck {
-            self.settle_carry(front);
+            self.settle_overflow(sink);
         }
-        let is_slow = is_stuck && now >= front.part_since + SHORTAGE_FILL;
-        if !(is_idle || is_slow) || self.can_send(front) {
+        let is_slow = is_stuck && now >= sink.part_since + SHORTAGE_FILL;
+        if !(is_idle || is_slow) || self.can_send(sink) {
             return;
         }
-        let Ok(planned) = self.part_size(front) else {
+        let Ok(planned) = self.part_size(sink) else {
             return;
         };
-        let Some(filling) = &mut front.filling else {
+        let Some(filling) = &mut sink.filling else {
             return;
         };
         let is_worth_it = filling.fill.capacity() - filling.fill.filled() >= WRITE_SIZE_MAX;

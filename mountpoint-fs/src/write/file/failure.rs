@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::writer::WriteObserver;
 use crate::operation::FsError;
 use crate::sync::Mutex;
+use crate::write::types::WriteObserver;
 
 /// The first failure of a file. The lock is a leaf; the observer is told with it free.
 pub(in crate::write) struct Failure {

@@ -10,16 +10,16 @@ use mountpoint_client::types::{ChecksumAlgorithm, ETag, Key, PutCondition};
 use mountpoint_crt_sys::block::{Block, BlockFill};
 
 use super::checksum::RunningChecksum;
-use super::writer::Stored;
 use crate::config::limits::UPLOAD_PART_MIN;
 use crate::operation::FsError;
-use crate::write::background::Settled;
-use crate::write::memory::admission::Ask;
+use crate::write::background::SharedOutcome;
+use crate::write::memory::admission::BufferRequest;
 use crate::write::memory::buffers::Lease;
-use crate::write::send::append::Growth;
+use crate::write::send::append::AppendUpload;
+use crate::write::send::copied_range::CopiedRange;
 use crate::write::send::multipart::Upload;
 use crate::write::send::put::Adopts;
-use crate::write::send::server_copy::copied_range::Copied;
+use crate::write::types::Stored;
 
 /// The end of the file where bytes are added.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ use crate::write::send::server_copy::copied_range::Copied;
     clippy::struct_excessive_bools,
     reason = "what is known of a file in any order"
 )]
-pub(in crate::write) struct Front {
+pub(in crate::write) struct Sink {
     /// Bytes taken so far: where the next write begins.
     pub(in crate::write) end: u64,
     /// Where the last bytes end that are no filling: until the gap behind them is full and written
@@ -50,7 +50,7 @@ pub(in crate::write) struct Front {
     /// The part that is being filled.
     pub(in crate::write) filling: Option<Filling>,
     /// Bytes behind the end of the part that was sent last.
-    pub(in crate::write) carry: Option<Carry>,
+    pub(in crate::write) overflow: Option<Overflow>,
     /// Tells which of several files was written to least lately.
     pub(in crate::write) written_at: u64,
     /// When that was.
@@ -63,11 +63,11 @@ pub(in crate::write) struct Front {
     pub(in crate::write) parts: u16,
     /// What the file begins with: it is copied before anything more is sent, and large enough for a
     /// part.
-    pub(in crate::write) base: Option<Copied>,
+    pub(in crate::write) base: Option<CopiedRange>,
     /// How what is full is sent, unless that has begun otherwise.
-    pub(in crate::write) way: Way,
+    pub(in crate::write) mode: UploadMode,
     /// The object that parts are appended to.
-    pub(in crate::write) growth: Option<Growth>,
+    pub(in crate::write) append: Option<AppendUpload>,
     /// Whether the upload has copies in it, and so no checksums.
     pub(in crate::write) has_copies: bool,
     /// What the object carries was changed after its upload was begun.
@@ -82,11 +82,11 @@ pub(in crate::write) struct Front {
 
 /// How an object is made of a file that is larger than a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::write) enum Way {
+pub(in crate::write) enum UploadMode {
     /// By an upload: it appears as a whole.
     Upload,
     /// By parts that are appended to it.
-    Growth,
+    Append,
 }
 
 #[derive(Debug)]
@@ -94,7 +94,7 @@ pub(in crate::write) enum Stage {
     /// Bytes were taken, or none yet, that the bucket does not hold.
     Open,
     /// The object is being made.
-    Storing(Settled<Result<Stored, FsError>>),
+    Storing(SharedOutcome<Result<Stored, FsError>>),
     /// The bucket holds everything.
     Stored(Stored),
 }
@@ -110,7 +110,7 @@ pub(in crate::write) struct Filling {
 }
 
 #[derive(Debug)]
-pub(in crate::write) struct Carry {
+pub(in crate::write) struct Overflow {
     pub(in crate::write) bytes: BlockBytes,
     /// Of the memory of the part that they are behind.
     pub(in crate::write) lease: Arc<Lease>,
@@ -134,14 +134,14 @@ impl AsRef<[u8]> for BlockBytes {
 /// What must be there before bytes can be taken.
 pub(in crate::write) enum Need {
     Nothing,
-    Memory(Ask),
+    Memory(BufferRequest),
     /// Zeros up to where the write begins.
     Gap,
     /// The object that is being made.
-    End(Settled<Result<Stored, FsError>>),
+    End(SharedOutcome<Result<Stored, FsError>>),
 }
 
-impl Front {
+impl Sink {
     /// The version of the object that is to be replaced, as far as it is known.
     pub(in crate::write) fn old(&self) -> Option<&ETag> {
         match &self.condition {
@@ -162,15 +162,15 @@ impl Front {
                 None => RunningChecksum::new(algorithm).value(),
             };
             if self.upload.take().is_some() {
-                self.base = Some(Copied::whole(key, stored.clone()));
+                self.base = Some(CopiedRange::whole(key, stored.clone()));
                 self.parts = 0;
                 self.has_copies = false;
-            } else if self.way == Way::Growth {
+            } else if self.mode == UploadMode::Append {
                 self.parts = 0;
                 self.filling = None;
-                self.carry = None;
-                let now = || Growth::at(stored.clone(), algorithm, whole);
-                self.growth.get_or_insert_with(now);
+                self.overflow = None;
+                let now = || AppendUpload::at(stored.clone(), algorithm, whole);
+                self.append.get_or_insert_with(now);
             }
             self.stage = Stage::Stored(stored);
         }
@@ -178,7 +178,7 @@ impl Front {
 
     /// What the bucket holds of the file if that fails now, for the log.
     pub(in crate::write) fn what_stays(&self) -> &'static str {
-        match (&self.growth, &self.stage, &self.condition) {
+        match (&self.append, &self.stage, &self.condition) {
             (Some(_), ..) => "what was appended before stays",
             (None, Stage::Stored(_), _) | (None, _, PutCondition::Match(_)) => {
                 "what was stored before stays"
@@ -202,13 +202,13 @@ impl Front {
 
     /// Whether the next part is appended to the object.
     pub(in crate::write) fn is_growing(&self) -> bool {
-        self.growth.is_some()
-            || (self.way == Way::Growth && self.upload.is_none() && self.base.is_none())
+        self.append.is_some()
+            || (self.mode == UploadMode::Append && self.upload.is_none() && self.base.is_none())
     }
 
     /// Takes what is held, if it is anything, with its checksum.
     pub(in crate::write) fn take_held(&mut self) -> Option<(BlockBytes, RunningChecksum)> {
-        match (self.filling.take(), self.carry.take()) {
+        match (self.filling.take(), self.overflow.take()) {
             (Some(filling), _) => {
                 let bytes = BlockBytes {
                     block: filling.fill.block(),
@@ -217,7 +217,7 @@ impl Front {
                 };
                 Some((bytes, filling.checksum))
             }
-            (None, Some(carry)) => Some((carry.bytes, carry.checksum)),
+            (None, Some(overflow)) => Some((overflow.bytes, overflow.checksum)),
             (None, None) => None,
         }
     }
@@ -225,13 +225,16 @@ impl Front {
     /// Drops what is held: the file has failed.
     pub(in crate::write) fn let_go(&mut self) {
         self.filling = None;
-        self.carry = None;
+        self.overflow = None;
     }
 
     /// Bytes in the buffer that are not sent.
     pub(in crate::write) fn held(&self) -> usize {
         let filled = self.filling.as_ref().map_or(0, |it| it.fill.filled());
-        let carried = self.carry.as_ref().map_or(0, |it| it.bytes.as_ref().len());
+        let carried = self
+            .overflow
+            .as_ref()
+            .map_or(0, |it| it.bytes.as_ref().len());
         filled + carried
     }
 }

@@ -15,78 +15,23 @@ use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use futures::future::{Either, select};
-use mountpoint_client::types::{
-    Checksum, ChecksumAlgorithm, ETag, Key, ObjectHeaders, PutCondition,
-};
+use mountpoint_client::types::{Key, ObjectHeaders, PutCondition};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::failure::Failure;
-use super::reordering::Ahead;
-use super::state::{BlockBytes, Carry, Filling, Front, Need, Stage, Way};
+use super::reordering::Reordering;
+use super::state::{BlockBytes, Filling, Need, Overflow, Sink, Stage, UploadMode};
 use crate::config::limits::{UPLOAD_PART_MAX, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX};
 use crate::operation::{FsError, Progress};
 use crate::sync::Mutex;
-use crate::write::background::{self, Settled};
+use crate::write::background::{self, SharedOutcome};
 use crate::write::context::WriteContext;
 use crate::write::memory::buffers::least;
-use crate::write::send::append::Growth;
+use crate::write::send::append::AppendUpload;
+use crate::write::send::copied_range::CopiedRange;
 use crate::write::send::multipart::Upload;
 use crate::write::send::put::Adopts;
-use crate::write::send::server_copy::copied_range::Copied;
-
-/// What the bucket holds after an upload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// The version.
-    pub etag: ETag,
-    /// Its size in bytes.
-    pub size: u64,
-}
-
-/// What became of a file that was to be stored.
-pub(in crate::write) enum Outcome {
-    /// The bucket holds it.
-    Stored(Stored),
-    /// Another host's object stands for the file.
-    Adopted(Stored),
-}
-
-/// How a file begins.
-#[derive(Clone, Debug)]
-pub enum Beginning {
-    /// There is no object: one that somebody else makes meanwhile is not replaced.
-    New,
-    /// The same, and S3 was not asked before.
-    NewUnasked,
-    /// The object that is there, which was this version when it was opened, is replaced.
-    Replace(ETag),
-    /// The object that is there is empty: it is replaced if it still is when the file is stored.
-    Fill(Stored),
-    /// The object that is there stays, and bytes come behind it: S3 copies it.
-    Append(Stored),
-    /// The same where the server appends to the object, which has a checksum of this algorithm;
-    /// this one, if it is that of all its bytes.
-    Grow(Stored, Option<ChecksumAlgorithm>, Option<Checksum>),
-    /// The same for an object that is too small to be copied into an upload: its bytes are told by
-    /// [`Writer::preload`].
-    Extend(Stored),
-}
-
-/// Who must know what becomes of a file. Called with no lock held but the file's own.
-pub trait WriteObserver: Send + Sync {
-    /// The file is written again after it was stored. An error if it cannot be; one that is stale
-    /// is final.
-    fn resumed(&self) -> Result<(), FsError>;
-    /// The bucket holds the file as it was when it was closed or synchronised.
-    fn stored(&self, stored: &Stored);
-    /// The bucket holds the beginning of the file, by parts that were appended to it; more is on
-    /// its way or to come.
-    fn grown(&self, _stored: &Stored) {}
-    /// Another host's object stands for the file: the observer refuses to resume its writer.
-    fn adopted(&self);
-    /// The file failed for good.
-    fn failed(&self, error: &FsError);
-}
+use crate::write::types::{Beginning, Outcome, Stored, WriteObserver};
 
 /// An open file.
 pub struct Writer {
@@ -99,11 +44,11 @@ pub struct Writer {
     pub(in crate::write) failure: Arc<Failure>,
     /// What its object carries besides its bytes. The lock is a leaf.
     pub(in crate::write) headers: Mutex<ObjectHeaders>,
-    pub(in crate::write) ahead: Ahead,
+    pub(in crate::write) ahead: Reordering,
     /// That the file may be stored was shown before its first write, or not doubted.
     pub(in crate::write) is_permitted: AtomicBool,
     /// H of the order H, I, T; the only lock that is held while waiting.
-    pub(in crate::write) front: AsyncMutex<Front>,
+    pub(in crate::write) sink: AsyncMutex<Sink>,
 }
 
 impl Writer {
@@ -118,7 +63,7 @@ impl Writer {
         let is_unasked = matches!(beginning, Beginning::NewUnasked);
         let is_new = is_unasked || matches!(beginning, Beginning::New);
         let takes_gaps = is_new || matches!(beginning, Beginning::Replace(_) | Beginning::Fill(_));
-        let (mut way, mut growth, mut end, mut replaced) = (context.way_of_new(), None, 0, None);
+        let (mut mode, mut append, mut end, mut replaced) = (context.mode_of_new(), None, 0, None);
         let (condition, stage, base) = match beginning {
             Beginning::New | Beginning::NewUnasked => (PutCondition::Absent, Stage::Open, None),
             Beginning::Replace(old) => {
@@ -126,25 +71,25 @@ impl Writer {
                 (PutCondition::None, Stage::Open, None)
             }
             Beginning::Grow(stored, algorithm, whole) => {
-                way = Way::Growth;
+                mode = UploadMode::Append;
                 end = stored.size;
-                growth = Some(Growth::at(stored.clone(), algorithm, whole));
+                append = Some(AppendUpload::at(stored.clone(), algorithm, whole));
                 let unchanged = PutCondition::Match(stored.etag.clone());
                 (unchanged, Stage::Stored(stored), None)
             }
             Beginning::Append(stored) => (
                 PutCondition::Match(stored.etag.clone()),
                 Stage::Stored(stored.clone()),
-                Some(Copied::whole(&key, stored)),
+                Some(CopiedRange::whole(&key, stored)),
             ),
             Beginning::Extend(stored) | Beginning::Fill(stored) => {
-                way = context.way_behind();
+                mode = context.mode_behind();
                 let unchanged = PutCondition::Match(stored.etag.clone());
                 (unchanged, Stage::Stored(stored), None)
             }
         };
-        let end = base.as_ref().map_or(end, Copied::len);
-        let front = Front {
+        let end = base.as_ref().map_or(end, CopiedRange::len);
+        let sink = Sink {
             end,
             written: end,
             len_set: 0,
@@ -155,15 +100,15 @@ impl Writer {
             adopts: Adopts::Nothing,
             refused_len: None,
             filling: None,
-            carry: None,
+            overflow: None,
             written_at: 0,
             written_when: context.clock.now(),
             part_since: context.clock.now(),
             upload: None,
             parts: 0,
             base,
-            way,
-            growth,
+            mode,
+            append,
             has_copies: false,
             is_dressed_late: false,
             is_timed: false,
@@ -179,11 +124,11 @@ impl Writer {
             progress,
             failure: Arc::new(Failure::new(&observer)),
             observer,
-            ahead: Ahead::default(),
+            ahead: Reordering::default(),
             is_permitted: AtomicBool::new(false),
-            front: AsyncMutex::new(front),
+            sink: AsyncMutex::new(sink),
         });
-        context.shortage.register(&writer);
+        context.pressure.register(&writer);
         writer
     }
 
@@ -195,22 +140,22 @@ impl Writer {
 
     /// The next bytes of the object that the file begins with.
     pub async fn preload(&self, data: &[u8]) -> Result<(), FsError> {
-        let mut front = self.front.lock().await;
-        let filled = front.held();
-        let part_size = self.part_size(&front).expect("it is the first part");
+        let mut sink = self.sink.lock().await;
+        let filled = sink.held();
+        let part_size = self.part_size(&sink).expect("it is the first part");
         let whole = part_size + WRITE_SIZE_MAX;
-        if !front.has_room(data.len()) {
+        if !sink.has_room(data.len()) {
             let least = least(filled + data.len(), whole);
-            let ask = self.ask(&front, least, least, whole);
-            let memory = self.context.memory_for(&self.key, ask, front.end);
+            let request = self.buffer_request(&sink, least, least, whole);
+            let memory = self.context.memory_for(&self.key, request, sink.end);
             let grant = memory.await?;
-            self.install(&mut front, grant);
+            self.install(&mut sink, grant);
         }
-        let filling = front.filling.as_mut().expect("it was installed");
+        let filling = sink.filling.as_mut().expect("it was installed");
         filling.fill.append(data);
         filling.checksum.update(data);
-        front.end += data.len() as u64;
-        front.written = front.end;
+        sink.end += data.len() as u64;
+        sink.written = sink.end;
         Ok(())
     }
 
@@ -222,30 +167,30 @@ impl Writer {
 
     /// Takes `data` if that needs no waiting; `None` otherwise, and then nothing has changed.
     pub fn write_now(&self, offset: u64, data: &[u8]) -> Option<Result<(), FsError>> {
-        let mut front = self.front.try_lock().ok()?;
-        let waits = self.is_ahead(&front, offset) || !self.is_permitted();
+        let mut sink = self.sink.try_lock().ok()?;
+        let waits = self.is_ahead(&sink, offset) || !self.is_permitted();
         if waits && self.failure.get().is_none() {
             return None;
         }
-        let need = match self.need(&mut front, offset, data.len()) {
+        let need = match self.need(&mut sink, offset, data.len()) {
             Ok(need) => need,
             Err(error) => return Some(Err(error)),
         };
-        if self.is_base_unsettled(&front) {
+        if self.is_base_unsettled(&sink) {
             return None;
         }
         match need {
             Need::Nothing => {}
-            Need::Memory(_) if front.upload.is_some() && !self.context.parts.has_room() => {
+            Need::Memory(_) if sink.upload.is_some() && !self.context.parts.has_room() => {
                 return None;
             }
-            Need::Memory(ask) => {
-                let grant = self.context.memory.try_take(ask)?;
-                self.install(&mut front, grant);
+            Need::Memory(request) => {
+                let grant = self.context.memory.try_take(request)?;
+                self.install(&mut sink, grant);
             }
             Need::Gap | Need::End(_) => return None,
         }
-        Some(self.take(&mut front, data))
+        Some(self.take(&mut sink, data))
     }
 
     /// Takes `data`, when there is memory for it, from who has written nothing else that has not
@@ -262,71 +207,71 @@ impl Writer {
         data: &[u8],
         goes_on: &(dyn Fn() -> bool + Send + Sync),
     ) -> Result<(), FsError> {
-        let mut front = self.in_order(offset, goes_on).await;
-        self.prove(&mut front).await?;
+        let mut sink = self.in_order(offset, goes_on).await;
+        self.prove(&mut sink).await?;
         loop {
-            match self.need(&mut front, offset, data.len())? {
-                Need::Gap => self.fill_to(&mut front, offset).await?,
+            match self.need(&mut sink, offset, data.len())? {
+                Need::Gap => self.fill_to(&mut sink, offset).await?,
                 Need::End(settled) => drop(settled.wait().await),
                 Need::Nothing | Need::Memory(_) => break,
             }
         }
-        self.take_in_turn(&mut front, offset, data).await
+        self.take_in_turn(&mut sink, offset, data).await
     }
 
     /// Takes `data` at the end, when there is memory for it.
     pub(in crate::write) async fn take_in_turn(
         &self,
-        front: &mut Front,
+        sink: &mut Sink,
         offset: u64,
         data: &[u8],
     ) -> Result<(), FsError> {
-        self.settle_base(front, offset, data.len()).await?;
-        self.make_room(front, offset, data.len()).await?;
-        self.take(front, data)
+        self.settle_base(sink, offset, data.len()).await?;
+        self.make_room(sink, offset, data.len()).await?;
+        self.take(sink, data)
     }
 
     /// Returns when there is room for `len` bytes at `offset`.
     pub(in crate::write) async fn make_room(
         &self,
-        front: &mut Front,
+        sink: &mut Sink,
         offset: u64,
         len: usize,
     ) -> Result<(), FsError> {
         loop {
-            match self.need(front, offset, len)? {
+            match self.need(sink, offset, len)? {
                 Need::Nothing => return Ok(()),
                 Need::Gap => unreachable!("nobody else moves the end"),
-                Need::Memory(ask) => {
-                    if front.upload.is_some() {
+                Need::Memory(request) => {
+                    if sink.upload.is_some() {
                         self.context.parts.room().await;
                     }
-                    if let Some(grant) = self.context.memory.try_take(ask) {
-                        self.install(front, grant);
+                    if let Some(grant) = self.context.memory.try_take(request) {
+                        self.install(sink, grant);
                         continue;
                     }
-                    if self.settle_carry(front) {
+                    if self.settle_overflow(sink) {
                         continue;
                     }
                     // It gives up its place in the queue before what it holds is sent, and is
                     // nobody's to grow any more.
                     let granted = {
-                        let memory = self.context.memory_for(&self.key, ask, front.end);
+                        let memory = self.context.memory_for(&self.key, request, sink.end);
                         // It holds the lock: nobody else can have its part sent.
-                        let told = self.context.shortage.told_to_send(self.can_send(front));
+                        let told = self.context.pressure.told_to_send(self.can_send(sink));
                         match select(pin!(memory), pin!(told)).await {
                             Either::Left((granted, _)) => Some(granted),
                             Either::Right(_) => None,
                         }
                     };
                     match granted {
-                        Some(Ok(grant)) => self.install(front, grant),
+                        Some(Ok(grant)) => self.install(sink, grant),
                         Some(Err(error)) => {
-                            self.fail(front, &error);
+                            self.fail(sink, &error);
                             return Err(error);
                         }
                         None => {
-                            self.send_held(front);
+                            self.send_held(sink);
                         }
                     }
                 }
@@ -338,8 +283,8 @@ impl Writer {
     /// Has the object made of everything that was taken, and returns when the bucket holds it.
     pub async fn store(&self) -> Result<Stored, FsError> {
         let settled = {
-            let mut front = self.front.lock().await;
-            match self.begin_storing(&mut front)? {
+            let mut sink = self.sink.lock().await;
+            match self.begin_storing(&mut sink)? {
                 Stage::Stored(stored) => return Ok(stored),
                 Stage::Storing(settled) => settled,
                 Stage::Open => unreachable!("it was begun"),
@@ -351,19 +296,19 @@ impl Writer {
     /// Gives the file up: nothing of it appears, unless it was stored before.
     pub async fn abandon(&self, error: &FsError) {
         self.failure.set(error);
-        let upload = self.front.lock().await.upload.take();
+        let upload = self.sink.lock().await.upload.take();
         if let Some(upload) = upload {
             upload.abort().await;
         }
     }
 
     /// The file has failed by itself: what was sent of it is taken back in the background.
-    pub(in crate::write) fn fail(&self, front: &mut Front, error: &FsError) {
+    pub(in crate::write) fn fail(&self, sink: &mut Sink, error: &FsError) {
         self.failure.set(error);
         self.ahead.release_all();
         // Others may wait for the memory.
-        front.let_go();
-        if let Some(upload) = front.upload.take() {
+        sink.let_go();
+        if let Some(upload) = sink.upload.take() {
             let pending = self.context.begin();
             background::run(async move {
                 upload.abort().await;
@@ -373,53 +318,53 @@ impl Writer {
     }
 
     /// Where it could send a part although that is not full: when it was written to last, as
-    /// [`Shortage::moved`] counts.
+    /// [`MemoryPressure::moved`] counts.
     ///
-    /// [`Shortage::moved`]: crate::write::memory::pressure::Shortage::moved
+    /// [`MemoryPressure::moved`]: crate::write::memory::pressure::MemoryPressure::moved
     pub(in crate::write) fn can_send_since(&self) -> Option<u64> {
-        let front = self.front.try_lock().ok()?;
-        (self.failure.get().is_none() && self.can_send(&front)).then_some(front.written_at)
+        let sink = self.sink.try_lock().ok()?;
+        (self.failure.get().is_none() && self.can_send(&sink)).then_some(sink.written_at)
     }
 
     /// Sends what it holds as a part of the upload, if that is long enough. Returns whether it did.
     pub(in crate::write) fn send_early(&self) -> bool {
-        let Ok(mut front) = self.front.try_lock() else {
+        let Ok(mut sink) = self.sink.try_lock() else {
             return false;
         };
-        self.failure.get().is_none() && self.send_held(&mut front)
+        self.failure.get().is_none() && self.send_held(&mut sink)
     }
 
     /// Sends what is held as a part, full or not, if it is long enough. Returns whether it did.
-    fn send_held(&self, front: &mut Front) -> bool {
-        if !self.can_send(front) {
+    fn send_held(&self, sink: &mut Sink) -> bool {
+        if !self.can_send(sink) {
             return false;
         }
-        if let Some(filling) = &mut front.filling {
+        if let Some(filling) = &mut sink.filling {
             filling.part_size = filling.fill.filled();
         }
-        self.send_part(front, &[]);
+        self.send_part(sink, &[]);
         true
     }
 
     /// Whether what is held can be sent before its part is full. What is appended may have any
     /// size; parts of an upload have the size that was asked for.
-    pub(in crate::write) fn can_send(&self, front: &Front) -> bool {
-        front.has_part() && (front.is_growing() || !self.context.plan.is_fixed())
+    pub(in crate::write) fn can_send(&self, sink: &Sink) -> bool {
+        sink.has_part() && (sink.is_growing() || !self.context.plan.is_fixed())
     }
 
     /// Whether bytes were taken that the bucket does not hold, or nothing was stored at all.
     pub async fn is_open(&self) -> bool {
-        let mut front = self.front.lock().await;
-        self.look(&mut front);
-        let is_stored = matches!(front.stage, Stage::Stored(_)) && front.end >= front.len_set;
+        let mut sink = self.sink.lock().await;
+        self.look(&mut sink);
+        let is_stored = matches!(sink.stage, Stage::Stored(_)) && sink.end >= sink.len_set;
         !is_stored && self.failure.get().is_none()
     }
 
     /// What the bucket holds of the file if what was written last is not stored, for the log.
     pub async fn what_stays(&self) -> &'static str {
-        let mut front = self.front.lock().await;
-        self.look(&mut front);
-        front.what_stays()
+        let mut sink = self.sink.lock().await;
+        self.look(&mut sink);
+        sink.what_stays()
     }
 
     /// The first failure, if there was one.
@@ -429,41 +374,40 @@ impl Writer {
     }
 
     /// Takes `data`, for which there is room.
-    fn take(&self, front: &mut Front, data: &[u8]) -> Result<(), FsError> {
+    fn take(&self, sink: &mut Sink, data: &[u8]) -> Result<(), FsError> {
         if data.is_empty() {
             return Ok(());
         }
-        self.resume(front)?;
-        front.refused_len = None;
-        self.take_bytes(front, data);
-        self.ahead.reached(front.end);
-        self.progress
-            .advance(front.len(), self.context.clock.wall());
+        self.resume(sink)?;
+        sink.refused_len = None;
+        self.take_bytes(sink, data);
+        self.ahead.reached(sink.end);
+        self.progress.advance(sink.len(), self.context.clock.wall());
         Ok(())
     }
 
     /// Goes on behind what was stored.
-    pub(in crate::write) fn resume(&self, front: &mut Front) -> Result<(), FsError> {
-        if let Stage::Stored(stored) = &front.stage {
+    pub(in crate::write) fn resume(&self, sink: &mut Sink) -> Result<(), FsError> {
+        if let Stage::Stored(stored) = &sink.stage {
             if let Err(error) = self.observer.resumed() {
                 // Who reads it hinders it for a while; a file that has not its name any more cannot
                 // go on.
                 if matches!(error, FsError::Stale(_)) {
-                    self.fail(front, &error);
+                    self.fail(sink, &error);
                 }
                 return Err(error);
             }
-            front.condition = PutCondition::Match(stored.etag.clone());
-            front.stage = Stage::Open;
+            sink.condition = PutCondition::Match(stored.etag.clone());
+            sink.stage = Stage::Open;
         }
-        self.untime(front);
+        self.untime(sink);
         Ok(())
     }
 
     /// Takes `data`, for which there is room. Nothing is shown of it yet.
-    pub(in crate::write) fn take_bytes(&self, front: &mut Front, data: &[u8]) {
-        let is_growing = front.is_growing();
-        let filling = front.filling.as_mut().expect("there is room");
+    pub(in crate::write) fn take_bytes(&self, sink: &mut Sink, data: &[u8]) {
+        let is_growing = sink.is_growing();
+        let filling = sink.filling.as_mut().expect("there is room");
         let end = filling.fill.filled() + data.len();
         if end > filling.part_size
             && (is_growing || !self.context.plan.is_fixed())
@@ -480,28 +424,28 @@ impl Writer {
             filling.checksum.update(piece);
         }
         filling.fill.append(tail);
-        front.end += data.len() as u64;
-        front.written = front.end;
-        front.written_at = self.context.shortage.written(data.len() as u64);
-        front.written_when = self.context.clock.now();
+        sink.end += data.len() as u64;
+        sink.written = sink.end;
+        sink.written_at = self.context.pressure.written(data.len() as u64);
+        sink.written_when = self.context.clock.now();
         if filling.fill.filled() >= filling.part_size {
-            self.send_part(front, tail);
+            self.send_part(sink, tail);
         }
     }
 
     /// Sends the part that is full. `tail` are the bytes in its buffer that are behind it.
-    fn send_part(&self, front: &mut Front, tail: &[u8]) {
+    fn send_part(&self, sink: &mut Sink, tail: &[u8]) {
         let Filling {
             fill,
             lease,
             checksum,
             part_size,
-        } = front.filling.take().expect("it is full");
+        } = sink.filling.take().expect("it is full");
         let block = fill.block();
         if !tail.is_empty() {
-            let mut rest = self.running_checksum(front);
+            let mut rest = self.running_checksum(sink);
             rest.update(tail);
-            front.carry = Some(Carry {
+            sink.overflow = Some(Overflow {
                 bytes: BlockBytes {
                     block: block.clone(),
                     start: part_size,
@@ -516,43 +460,43 @@ impl Writer {
             start: 0,
             end: part_size,
         };
-        if front.is_growing() {
-            self.append(front, Bytes::from_owner(bytes), checksum.value());
-            front.parts = front.parts.saturating_add(1).min(UPLOAD_PARTS_MAX);
+        if sink.is_growing() {
+            self.append(sink, Bytes::from_owner(bytes), checksum.value());
+            sink.parts = sink.parts.saturating_add(1).min(UPLOAD_PARTS_MAX);
             return;
         }
-        self.upload(front, false)
+        self.upload(sink, false)
             .put(Bytes::from_owner(bytes), checksum.value());
-        front.parts += 1;
+        sink.parts += 1;
     }
 
     /// The upload, begun if there is none; what is to be copied is sent to it. `copies` are to
     /// follow.
-    pub(in crate::write) fn upload(&self, front: &mut Front, copies: bool) -> Arc<Upload> {
-        let upload = match &front.upload {
+    pub(in crate::write) fn upload(&self, sink: &mut Sink, copies: bool) -> Arc<Upload> {
+        let upload = match &sink.upload {
             Some(upload) => Arc::clone(upload),
             None => {
-                front.has_copies = copies || front.base.is_some();
-                front.is_dressed_late = false;
+                sink.has_copies = copies || sink.base.is_some();
+                sink.is_dressed_late = false;
                 let (context, key, failure) = (&self.context, &self.key, &self.failure);
-                let upload = Upload::begin(context, key, failure, front.has_copies, self.headers());
-                front.upload = Some(Arc::clone(&upload));
+                let upload = Upload::begin(context, key, failure, sink.has_copies, self.headers());
+                sink.upload = Some(Arc::clone(&upload));
                 upload
             }
         };
-        if let Some(base) = front.base.take() {
+        if let Some(base) = sink.base.take() {
             for part in base.parts(self.context.config.copy_limits.part_max) {
                 upload.copy(part);
-                front.parts += 1;
+                sink.parts += 1;
             }
         }
         upload
     }
 
     /// Begins to make the object, unless that was begun or done.
-    fn begin_storing(&self, front: &mut Front) -> Result<Stage, FsError> {
-        self.look(front);
-        match &front.stage {
+    fn begin_storing(&self, sink: &mut Sink) -> Result<Stage, FsError> {
+        self.look(sink);
+        match &sink.stage {
             Stage::Stored(stored) => {
                 return match self.failure.get() {
                     Some(error) => Err(error),
@@ -565,38 +509,38 @@ impl Writer {
         if let Some(error) = self.failure.get() {
             return Err(error);
         }
-        self.check_whole(front)?;
-        let adopts = front.adopts_now();
-        front.is_new = false;
-        let settled = Settled::new();
-        if front.growth.is_some() {
-            self.append_last(front);
-            let growth = front.growth.as_ref().expect("there is one");
-            let all = growth.all();
+        self.check_whole(sink)?;
+        let adopts = sink.adopts_now();
+        sink.is_new = false;
+        let settled = SharedOutcome::new();
+        if sink.append.is_some() {
+            self.append_last(sink);
+            let append = sink.append.as_ref().expect("there is one");
+            let all = append.all();
             self.run(settled.clone(), async { all.await.map(Outcome::Stored) });
-        } else if front.upload.is_none() && front.base.is_none() {
-            self.begin_whole(front, adopts, settled.clone());
+        } else if sink.upload.is_none() && sink.base.is_none() {
+            self.begin_whole(sink, adopts, settled.clone());
         } else {
-            self.upload(front, false);
-            self.send_last_part(front);
-            self.complete(front, settled.clone());
+            self.upload(sink, false);
+            self.send_last_part(sink);
+            self.complete(sink, settled.clone());
         }
-        front.stage = Stage::Storing(settled.clone());
+        sink.stage = Stage::Storing(settled.clone());
         Ok(Stage::Storing(settled))
     }
 
-    pub(in crate::write) fn send_last_part(&self, front: &mut Front) {
-        if let Some((bytes, checksum)) = front.take_held() {
-            self.upload(front, false)
+    pub(in crate::write) fn send_last_part(&self, sink: &mut Sink) {
+        if let Some((bytes, checksum)) = sink.take_held() {
+            self.upload(sink, false)
                 .put(Bytes::from_owner(bytes), checksum.value());
-            front.parts += 1;
+            sink.parts += 1;
         }
     }
 
     /// Runs what makes the object, tells of its end, and settles.
     pub(in crate::write) fn run(
         &self,
-        settled: Settled<Result<Stored, FsError>>,
+        settled: SharedOutcome<Result<Stored, FsError>>,
         work: impl Future<Output = Result<Outcome, FsError>> + Send + 'static,
     ) {
         let pending = self.context.begin();

@@ -1,19 +1,18 @@
-//! How writers part their memory: who may take how much, and when.
+//! Admission of write buffers: which writer may take how much, and when.
 //!
-//! Pure. A file that is open for writing holds nothing, the beginning of a part, or room for a
-//! whole part. Beginnings alone could fill all memory, and none of them could be sent: S3 takes no
-//! part below 5 MiB. So some is kept for whole parts, as much as one needs at least. Whoever gets
-//! that can fill its part without more memory, sends it, and gives it back, so the next one can:
-//! those who wait are served in turn, and none for ever.
+//! Pure. A file that is open for writing holds nothing, a small buffer (the beginning of a part),
+//! or room for a whole part. Small buffers alone could fill all memory, and none of them could be
+//! sent: S3 takes no part below 5 MiB. So some memory is kept for whole parts, at least enough for
+//! one. A writer that gets it can fill its part without more memory, sends it, and gives it back,
+//! so the next one can: writers that wait are served in turn, and none waits for ever.
 //!
+//! Bytes of WRITEs that wait are in memory as well, and nobody can refuse them: the kernel has
+//! handed them over. So small buffers leave room for as much as the threads that write may have
+//! waiting at once, and those bytes take of all memory what the others leave.
 //!
-//! What is held of WRITEs that wait is in memory as well, and nobody can refuse it: the kernel has
-//! handed it over. So beginnings leave room for what the threads that write may have waiting at
-//! once, and it takes of all memory what the others leave.
-//!
-//! Invariants: `beginnings + parts + waiting <= all`, unless the only part needs a little more or
-//! is larger than that; a whole part fits as soon as those that are held have been sent, whatever
-//! beginnings are held, and whatever waits.
+//! Invariants: `small + parts + waiting <= all`, unless the only part needs a little more or is
+//! larger than that; a whole part fits as soon as the parts that are held have been sent, whatever
+//! small buffers are held, and whatever waits.
 
 use crate::config::limits::{
     READ_KEPT_MIN, READ_KEPT_SHARE, WRITE_EAGER_SHARE, WRITE_MEMORY_SHARE, WRITE_PART_KEPT_SHARE,
@@ -22,16 +21,16 @@ use crate::config::limits::{
 
 /// What memory is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::write) enum Kind {
-    /// The beginning of a part: it is sent when the file is closed, or has grown.
-    Beginning,
+pub(in crate::write) enum BufferKind {
+    /// A small buffer, the beginning of a part: sent when the file is closed, or has grown.
+    Small,
     /// A part that can be filled and sent.
     Part,
 }
 
 /// What a writer asks for, in bytes: one of the lengths, in place of what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::write) struct Ask {
+pub(in crate::write) struct BufferRequest {
     /// What it holds: a beginning that grows.
     pub(in crate::write) held: u64,
     /// What does for a while.
@@ -48,7 +47,7 @@ pub(in crate::write) struct Ask {
 
 /// How a writer came to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::write) enum Turn {
+pub(in crate::write) enum WaitState {
     /// Just now, and nobody waits.
     First,
     /// It has waited.
@@ -59,9 +58,9 @@ pub(in crate::write) enum Turn {
 
 /// What is held of the memory, and how much of it may be.
 #[derive(Debug)]
-pub(in crate::write) struct Shares {
+pub(in crate::write) struct Admission {
     limits: Limits,
-    beginnings: u64,
+    small: u64,
     parts: u64,
     /// What is held of WRITEs that wait, as far as it is counted.
     waiting: u64,
@@ -88,7 +87,7 @@ struct Limits {
     eager: u64,
 }
 
-impl Shares {
+impl Admission {
     /// Of a mount with `memory` bytes, whose first parts need `part`.
     pub(in crate::write) fn new(memory: u64, part: u64) -> Self {
         let begun = begun(memory);
@@ -103,7 +102,7 @@ impl Shares {
                 plenty: memory / WRITE_PLENTY_SHARE,
                 eager: memory / WRITE_EAGER_SHARE,
             },
-            beginnings: 0,
+            small: 0,
             parts: 0,
             waiting: 0,
             expected: 0,
@@ -112,7 +111,7 @@ impl Shares {
 
     /// Bytes that are held of what was taken.
     pub(in crate::write) fn used(&self) -> u64 {
-        self.beginnings + self.parts
+        self.small + self.parts
     }
 
     /// From now on WRITEs that wait may come to `bytes`.
@@ -123,7 +122,7 @@ impl Shares {
     /// A WRITE of `bytes` waits. Returns how many of them are counted: what is beyond all memory is
     /// not, so that parts and some beginnings still find room.
     pub(in crate::write) fn wait(&mut self, bytes: u64) -> u64 {
-        let others = self.beginnings.max(self.limits.begun) + self.parts.max(self.limits.kept);
+        let others = self.small.max(self.limits.begun) + self.parts.max(self.limits.kept);
         let free = self.limits.all.saturating_sub(others + self.waiting);
         let counted = bytes.min(free);
         self.waiting += counted;
@@ -135,34 +134,38 @@ impl Shares {
         self.waiting -= counted;
     }
 
-    /// What `ask` gets now: `None` if it has to wait.
-    pub(in crate::write) fn choose(&self, ask: Ask, turn: Turn) -> Option<(Kind, u64)> {
-        let beginning = |bytes: u64| {
-            let fits = bytes < ask.whole && self.beginning_fits(ask.held, bytes);
-            fits.then_some((Kind::Beginning, bytes))
+    /// What `request` gets now: `None` if it has to wait.
+    pub(in crate::write) fn choose(
+        &self,
+        request: BufferRequest,
+        wait: WaitState,
+    ) -> Option<(BufferKind, u64)> {
+        let small = |bytes: u64| {
+            let fits = bytes < request.whole && self.small_fits(request.held, bytes);
+            fits.then_some((BufferKind::Small, bytes))
         };
         let part = |bytes: u64| {
-            self.part_fits(ask.held, bytes)
-                .then_some((Kind::Part, bytes))
+            self.part_fits(request.held, bytes)
+                .then_some((BufferKind::Part, bytes))
         };
-        let has_plenty = self.beginnings - ask.held + ask.len <= self.limits.plenty;
-        let is_eager = self.used() - ask.held + ask.len <= self.limits.eager;
-        let is_for_part = ask.is_large || ask.len == ask.whole && is_eager;
+        let has_plenty = self.small - request.held + request.len <= self.limits.plenty;
+        let is_eager = self.used() - request.held + request.len <= self.limits.eager;
+        let is_for_part = request.is_large || request.len == request.whole && is_eager;
         // A large file's beginning becomes a part, which is to leave as much to reads as any.
-        let leaves_half = self.used() - ask.held + ask.least <= self.limits.usual;
-        let least = || beginning(ask.least).filter(|_| !ask.is_large || leaves_half);
-        match turn {
-            Turn::First if is_for_part => part(ask.whole).or_else(least),
-            Turn::First => {
-                let len = beginning(ask.len).filter(|_| has_plenty);
-                len.or_else(|| beginning(ask.least))
-                    .or_else(|| part(ask.whole))
+        let leaves_half = self.used() - request.held + request.least <= self.limits.usual;
+        let least = || small(request.least).filter(|_| !request.is_large || leaves_half);
+        match wait {
+            WaitState::First if is_for_part => part(request.whole).or_else(least),
+            WaitState::First => {
+                let len = small(request.len).filter(|_| has_plenty);
+                len.or_else(|| small(request.least))
+                    .or_else(|| part(request.whole))
             }
-            Turn::Waited => part(ask.whole).or_else(least),
-            Turn::Stuck => {
-                let usual = part(ask.whole).or_else(|| beginning(ask.least));
-                let shorter = ask.whole.min(self.limits.kept);
-                let is_enough = shorter >= ask.shortest.max(ask.least);
+            WaitState::Waited => part(request.whole).or_else(least),
+            WaitState::Stuck => {
+                let usual = part(request.whole).or_else(|| small(request.least));
+                let shorter = request.whole.min(self.limits.kept);
+                let is_enough = shorter >= request.shortest.max(request.least);
                 usual.or_else(|| part(shorter).filter(|_| is_enough))
             }
         }
@@ -170,21 +173,21 @@ impl Shares {
 
     /// Whether a further beginning of `bytes` finds room.
     pub(in crate::write) fn has_room(&self, bytes: u64) -> bool {
-        self.beginning_fits(0, bytes)
+        self.small_fits(0, bytes)
     }
 
     /// Takes `bytes` more for `kind`.
-    pub(in crate::write) fn take(&mut self, kind: Kind, bytes: u64) {
+    pub(in crate::write) fn take(&mut self, kind: BufferKind, bytes: u64) {
         *self.of(kind) += bytes;
     }
 
     /// Gives back what is held.
-    pub(in crate::write) fn give_back(&mut self, kind: Kind, bytes: u64) {
+    pub(in crate::write) fn give_back(&mut self, kind: BufferKind, bytes: u64) {
         *self.of(kind) -= bytes;
     }
 
     /// What is held for one is for the other now.
-    pub(in crate::write) fn turn(&mut self, bytes: u64, from: Kind, to: Kind) {
+    pub(in crate::write) fn convert(&mut self, bytes: u64, from: BufferKind, to: BufferKind) {
         self.give_back(from, bytes);
         self.take(to, bytes);
     }
@@ -195,43 +198,43 @@ impl Shares {
     pub(in crate::write) fn cut(&mut self, bytes: u64, kept: u64) -> bool {
         let parts = self.parts - bytes;
         let others = parts.max(self.limits.kept) + self.waiting;
-        if self.beginnings + kept + others > self.limits.alone {
+        if self.small + kept + others > self.limits.alone {
             return false;
         }
         self.parts = parts;
-        self.beginnings += kept;
+        self.small += kept;
         true
     }
 
-    fn of(&mut self, kind: Kind) -> &mut u64 {
+    fn of(&mut self, kind: BufferKind) -> &mut u64 {
         match kind {
-            Kind::Beginning => &mut self.beginnings,
-            Kind::Part => &mut self.parts,
+            BufferKind::Small => &mut self.small,
+            BufferKind::Part => &mut self.parts,
         }
     }
 
-    fn beginning_fits(&self, held: u64, bytes: u64) -> bool {
-        let beginnings = self.beginnings - held + bytes;
-        let others = beginnings + self.parts.max(self.limits.kept);
+    fn small_fits(&self, held: u64, bytes: u64) -> bool {
+        let small = self.small - held + bytes;
+        let others = small + self.parts.max(self.limits.kept);
         let leaves_room = others + self.expected <= self.limits.all;
-        let is_free = leaves_room || beginnings <= self.limits.begun;
+        let is_free = leaves_room || small <= self.limits.begun;
         is_free && others + self.waiting <= self.limits.all
     }
 
     fn part_fits(&self, held: u64, bytes: u64) -> bool {
-        let beginnings = self.beginnings - held;
+        let small = self.small - held;
         let parts = self.parts + bytes;
         if bytes > self.limits.all {
             // One that is larger than all memory is served alone rather than never.
-            return beginnings == 0 && self.parts == 0;
+            return small == 0 && self.parts == 0;
         }
-        let usual = self.limits.usual.saturating_sub(beginnings);
+        let usual = self.limits.usual.saturating_sub(small);
         let all = if self.parts == 0 {
             self.limits.alone
         } else {
             self.limits.all
         };
-        parts <= usual.max(self.limits.kept) && beginnings + parts + self.waiting <= all
+        parts <= usual.max(self.limits.kept) && small + parts + self.waiting <= all
     }
 }
 
@@ -260,8 +263,8 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const WHOLE: u64 = 9 * MIB;
 
-    fn ask(held: u64, len: u64) -> Ask {
-        Ask {
+    fn request(held: u64, len: u64) -> BufferRequest {
+        BufferRequest {
             held,
             len,
             least: len,
@@ -271,30 +274,34 @@ mod tests {
         }
     }
 
-    fn take(shares: &mut Shares, ask: Ask, turn: Turn) -> Option<(Kind, u64)> {
-        let chosen = shares.choose(ask, turn)?;
+    fn take(
+        admission: &mut Admission,
+        request: BufferRequest,
+        wait: WaitState,
+    ) -> Option<(BufferKind, u64)> {
+        let chosen = admission.choose(request, wait)?;
         let (kind, bytes) = chosen;
-        shares.take(kind, bytes - ask.held);
-        shares.turn(ask.held, Kind::Beginning, kind);
+        admission.take(kind, bytes - request.held);
+        admission.convert(request.held, BufferKind::Small, kind);
         Some(chosen)
     }
 
     #[test]
     fn beginnings_take_three_quarters_and_parts_what_is_kept() {
         // MiB of memory, and how many beginnings of 1 MiB and whole parts behind them fit.
-        for (memory, beginnings, parts) in
-            [(64, 47, 1), (128, 96, 1), (512, 384, 7), (8192, 6144, 113)]
+        for (memory, small, parts) in [(64, 47, 1), (128, 96, 1), (512, 384, 7), (8192, 6144, 113)]
         {
-            let mut shares = Shares::new(memory * MIB, WHOLE);
-            let begun = std::iter::from_fn(|| take(&mut shares, ask(0, MIB), Turn::First));
+            let mut admission = Admission::new(memory * MIB, WHOLE);
+            let begun =
+                std::iter::from_fn(|| take(&mut admission, request(0, MIB), WaitState::First));
             let kinds: Vec<_> = begun.map(|(kind, _)| kind).collect();
             let count = |kind| kinds.iter().filter(|it| **it == kind).count();
             assert_eq!(
-                (count(Kind::Beginning), count(Kind::Part)),
-                (beginnings, parts),
+                (count(BufferKind::Small), count(BufferKind::Part)),
+                (small, parts),
                 "{memory}"
             );
-            assert!(shares.used() <= memory * MIB - (memory * MIB / 8).max(READ_KEPT_MIN));
+            assert!(admission.used() <= memory * MIB - (memory * MIB / 8).max(READ_KEPT_MIN));
         }
     }
 
@@ -303,153 +310,170 @@ mod tests {
         for memory in [16, 24, 64, 512, 8192] {
             let memory = memory * MIB;
             let part = part_max(memory);
-            let mut shares = Shares::new(memory, part);
+            let mut admission = Admission::new(memory, part);
             let begun = std::iter::from_fn(|| {
-                let ask = Ask {
+                let request = BufferRequest {
                     whole: part,
-                    ..ask(0, 64 << 10)
+                    ..request(0, 64 << 10)
                 };
-                let chosen = shares.choose(ask, Turn::First);
-                let (kind, bytes) = chosen.filter(|(kind, _)| *kind == Kind::Beginning)?;
-                shares.take(kind, bytes);
+                let chosen = admission.choose(request, WaitState::First);
+                let (kind, bytes) = chosen.filter(|(kind, _)| *kind == BufferKind::Small)?;
+                admission.take(kind, bytes);
                 Some(bytes)
             });
             assert!(begun.sum::<u64>() > memory / 8 - MIB);
-            let large = Ask {
+            let large = BufferRequest {
                 whole: part,
-                ..ask(0, MIB)
+                ..request(0, MIB)
             };
-            assert_eq!(shares.choose(large, Turn::Waited), Some((Kind::Part, part)));
+            assert_eq!(
+                admission.choose(large, WaitState::Waited),
+                Some((BufferKind::Part, part))
+            );
         }
     }
 
     #[test]
     fn parts_take_half_and_leave_the_rest_to_reads() {
-        let mut shares = Shares::new(512 * MIB, WHOLE);
-        let large = Ask {
+        let mut admission = Admission::new(512 * MIB, WHOLE);
+        let large = BufferRequest {
             is_large: true,
             least: 0,
-            ..ask(0, WHOLE)
+            ..request(0, WHOLE)
         };
-        let parts = (0..30).filter_map(|_| take(&mut shares, large, Turn::First));
-        let parts = parts.filter(|(kind, _)| *kind == Kind::Part).count();
+        let parts = (0..30).filter_map(|_| take(&mut admission, large, WaitState::First));
+        let parts = parts.filter(|(kind, _)| *kind == BufferKind::Part).count();
         assert_eq!(parts, 256 / 9);
         // More of one would become a part by and by; where nothing else would give memory back,
         // that is better than nothing.
-        let more = Ask {
+        let more = BufferRequest {
             least: 8 * MIB,
             ..large
         };
-        for (turn, expected) in [
-            (Turn::First, None),
-            (Turn::Waited, None),
-            (Turn::Stuck, Some((Kind::Beginning, 8 * MIB))),
+        for (wait, expected) in [
+            (WaitState::First, None),
+            (WaitState::Waited, None),
+            (WaitState::Stuck, Some((BufferKind::Small, 8 * MIB))),
         ] {
-            assert_eq!(shares.choose(more, turn), expected, "{turn:?}");
+            assert_eq!(admission.choose(more, wait), expected, "{wait:?}");
         }
         // Small files find room all the same.
         assert_eq!(
-            shares.choose(ask(0, 4096), Turn::Waited),
-            Some((Kind::Beginning, 4096))
+            admission.choose(request(0, 4096), WaitState::Waited),
+            Some((BufferKind::Small, 4096))
         );
     }
 
     #[test]
     fn a_file_gets_a_whole_part_early_only_while_little_is_held() {
-        let mut shares = Shares::new(512 * MIB, WHOLE);
-        let growing = Ask {
+        let mut admission = Admission::new(512 * MIB, WHOLE);
+        let growing = BufferRequest {
             held: MIB,
             len: WHOLE,
             least: MIB + (256 << 10),
-            ..ask(0, 0)
+            ..request(0, 0)
         };
         let mut kinds = Vec::new();
         for _ in 0..12 {
-            shares.take(Kind::Beginning, MIB);
-            kinds.push(take(&mut shares, growing, Turn::First).unwrap().0);
+            admission.take(BufferKind::Small, MIB);
+            kinds.push(take(&mut admission, growing, WaitState::First).unwrap().0);
         }
-        assert_eq!(kinds.iter().filter(|kind| **kind == Kind::Part).count(), 7);
-        assert_eq!(kinds[11], Kind::Beginning);
-        // Who has waited is to come to an end.
-        shares.take(Kind::Beginning, MIB);
         assert_eq!(
-            shares.choose(growing, Turn::Waited),
-            Some((Kind::Part, WHOLE))
+            kinds
+                .iter()
+                .filter(|kind| **kind == BufferKind::Part)
+                .count(),
+            7
+        );
+        assert_eq!(kinds[11], BufferKind::Small);
+        // Who has waited is to come to an end.
+        admission.take(BufferKind::Small, MIB);
+        assert_eq!(
+            admission.choose(growing, WaitState::Waited),
+            Some((BufferKind::Part, WHOLE))
         );
     }
 
     #[test]
     fn beginnings_leave_room_for_what_may_wait() {
         let begun = |expected| {
-            let mut shares = Shares::new(512 * MIB, WHOLE);
-            shares.expect(expected * MIB);
-            while let Some((Kind::Beginning, _)) = shares.choose(ask(0, MIB), Turn::First) {
-                shares.take(Kind::Beginning, MIB);
+            let mut admission = Admission::new(512 * MIB, WHOLE);
+            admission.expect(expected * MIB);
+            while let Some((BufferKind::Small, _)) =
+                admission.choose(request(0, MIB), WaitState::First)
+            {
+                admission.take(BufferKind::Small, MIB);
             }
             // Whatever was expected, some are begun, and a part finds room.
             assert_eq!(
-                shares.choose(ask(0, WHOLE), Turn::Waited).unwrap().0,
-                Kind::Part
+                admission
+                    .choose(request(0, WHOLE), WaitState::Waited)
+                    .unwrap()
+                    .0,
+                BufferKind::Part
             );
-            let counted = shares.wait(4096 * MIB);
+            let counted = admission.wait(4096 * MIB);
             assert_eq!(
-                shares.choose(ask(0, WHOLE), Turn::Waited).unwrap().0,
-                Kind::Part
+                admission
+                    .choose(request(0, WHOLE), WaitState::Waited)
+                    .unwrap()
+                    .0,
+                BufferKind::Part
             );
-            (shares.used() / MIB, counted / MIB)
+            (admission.used() / MIB, counted / MIB)
         };
         // MiB that may wait; MiB of beginnings, and what is counted then of WRITEs that wait.
-        for (expected, beginnings, counted) in [
+        for (expected, small, counted) in [
             (0, 384, 0),
             (100, 284, 100),
             (320, 64, 320),
             (5000, 64, 320),
         ] {
-            assert_eq!(begun(expected), (beginnings, counted), "{expected}");
+            assert_eq!(begun(expected), (small, counted), "{expected}");
         }
     }
 
     #[test]
     fn what_waits_is_counted_as_far_as_there_is_memory_and_given_back() {
-        let mut shares = Shares::new(512 * MIB, WHOLE);
-        let counted: Vec<_> = (0..500).map(|_| shares.wait(MIB)).collect();
+        let mut admission = Admission::new(512 * MIB, WHOLE);
+        let counted: Vec<_> = (0..500).map(|_| admission.wait(MIB)).collect();
         assert_eq!(counted.iter().sum::<u64>(), 320 * MIB);
-        let more = std::iter::from_fn(|| take(&mut shares, ask(0, MIB), Turn::Waited));
-        let parts = more.filter(|(kind, _)| *kind == Kind::Part);
+        let more = std::iter::from_fn(|| take(&mut admission, request(0, MIB), WaitState::Waited));
+        let parts = more.filter(|(kind, _)| *kind == BufferKind::Part);
         assert_eq!(parts.count(), 128 / 9);
         for counted in counted {
-            shares.waited(counted);
+            admission.waited(counted);
         }
         assert_eq!(
-            take(&mut shares, ask(0, MIB), Turn::First),
-            Some((Kind::Beginning, MIB))
+            take(&mut admission, request(0, MIB), WaitState::First),
+            Some((BufferKind::Small, MIB))
         );
     }
 
     #[test]
     fn parts_are_cut_where_beginnings_are_full_as_far_as_reads_lend() {
-        let mut shares = Shares::new(512 * MIB, WHOLE);
-        shares.take(Kind::Beginning, 384 * MIB);
+        let mut admission = Admission::new(512 * MIB, WHOLE);
+        admission.take(BufferKind::Small, 384 * MIB);
         for (kept, expected) in [(31, true), (2, false), (1, true)] {
-            shares.take(Kind::Part, WHOLE);
-            assert_eq!(shares.cut(WHOLE, kept * MIB), expected, "{kept}");
+            admission.take(BufferKind::Part, WHOLE);
+            assert_eq!(admission.cut(WHOLE, kept * MIB), expected, "{kept}");
             if !expected {
-                shares.give_back(Kind::Part, WHOLE);
+                admission.give_back(BufferKind::Part, WHOLE);
             }
-            let next = shares.choose(ask(0, WHOLE), Turn::Waited);
-            assert_eq!(next, Some((Kind::Part, WHOLE)));
+            let next = admission.choose(request(0, WHOLE), WaitState::Waited);
+            assert_eq!(next, Some((BufferKind::Part, WHOLE)));
         }
     }
 
     #[test]
     fn small_buffers_are_generous_while_beginnings_are_few() {
-        let mut shares = Shares::new(512 * MIB, WHOLE);
-        let generous = Ask {
+        let mut admission = Admission::new(512 * MIB, WHOLE);
+        let generous = BufferRequest {
             least: 4096,
-            ..ask(0, MIB)
+            ..request(0, MIB)
         };
         let sizes: Vec<_> = (0..40)
-            .map(|_| take(&mut shares, generous, Turn::First).unwrap().1)
+            .map(|_| take(&mut admission, generous, WaitState::First).unwrap().1)
             .collect();
         assert_eq!(sizes.iter().filter(|size| **size == MIB).count(), 32);
         assert_eq!(sizes[39], 4096);
@@ -457,38 +481,38 @@ mod tests {
 
     #[test]
     fn large_parts_are_cut_short_only_where_nothing_else_helps() {
-        let mut shares = Shares::new(512 * MIB, WHOLE);
-        shares.take(Kind::Beginning, 384 * MIB);
-        let large = Ask {
+        let mut admission = Admission::new(512 * MIB, WHOLE);
+        admission.take(BufferKind::Small, 384 * MIB);
+        let large = BufferRequest {
             least: MIB,
             whole: 128 * MIB,
             is_large: true,
-            ..ask(0, 128 * MIB)
+            ..request(0, 128 * MIB)
         };
-        for (turn, expected) in [
-            (Turn::First, None),
-            (Turn::Waited, None),
-            (Turn::Stuck, Some((Kind::Part, 64 * MIB))),
+        for (wait, expected) in [
+            (WaitState::First, None),
+            (WaitState::Waited, None),
+            (WaitState::Stuck, Some((BufferKind::Part, 64 * MIB))),
         ] {
-            assert_eq!(shares.choose(large, turn), expected, "{turn:?}");
+            assert_eq!(admission.choose(large, wait), expected, "{wait:?}");
         }
-        let fixed = Ask {
+        let fixed = BufferRequest {
             shortest: large.whole,
             ..large
         };
-        assert_eq!(shares.choose(fixed, Turn::Stuck), None);
+        assert_eq!(admission.choose(fixed, WaitState::Stuck), None);
         // One that is larger than all memory is served when nobody else has any.
-        let huge = Ask {
+        let huge = BufferRequest {
             len: 1024 * MIB,
             least: 1024 * MIB,
             whole: 1024 * MIB,
             ..fixed
         };
-        assert_eq!(shares.choose(huge, Turn::Waited), None);
-        shares.give_back(Kind::Beginning, 384 * MIB);
+        assert_eq!(admission.choose(huge, WaitState::Waited), None);
+        admission.give_back(BufferKind::Small, 384 * MIB);
         assert_eq!(
-            shares.choose(huge, Turn::Waited),
-            Some((Kind::Part, 1024 * MIB))
+            admission.choose(huge, WaitState::Waited),
+            Some((BufferKind::Part, 1024 * MIB))
         );
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! `admission` decides (pure) who may take how much and when, `buffers` queues those that wait and
 //! takes back what they let go, `pressure` sends and closes files early when memory is short, and
-//! `pending` counts the WRITEs that wait with their bytes.
+//! `pending` holds the bytes of WRITEs that wait, as many as `recent_writers` foresees.
 
 pub(super) mod admission;
 pub(super) mod buffers;
 pub(super) mod pending;
 pub(super) mod pressure;
+mod recent_writers;

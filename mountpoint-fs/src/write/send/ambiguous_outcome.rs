@@ -19,9 +19,9 @@ use mountpoint_crt_sys::block::BlockPool;
 use crate::config::limits::WRITE_SIZE_MAX;
 use crate::mutate::fault::{Doubt, may_be_own, tell_own, unknown};
 use crate::mutate::lost_upload::{self, Wanted};
-use crate::write::background::Settled;
+use crate::write::background::SharedOutcome;
 use crate::write::file::checksum::{RunningChecksum, algorithm_of, joined};
-use crate::write::file::writer::Stored;
+use crate::write::types::Stored;
 
 /// The object at `key`, if it is exactly these bytes, which a request that failed with `error` was
 /// to store.
@@ -195,7 +195,7 @@ impl Version<'_> {
             let len = usize::try_from(end - start).expect("it is a piece");
             let fill = self.pool.allocate(len);
             let block = fill.block();
-            let finished = Finished(Settled::new());
+            let finished = Finished(SharedOutcome::new());
             let settled = finished.0.clone();
             let get = self.client.get(request, fill, Arc::new(finished));
             let outcome = settled.wait().await;
@@ -237,7 +237,7 @@ pub(in crate::write) async fn of_complete(
 /// behind a lost answer.
 const APPEND_PROOF_LEN_MAX: u64 = 1 << 30;
 
-struct Finished(Settled<Result<(), ClientError>>);
+struct Finished(SharedOutcome<Result<(), ClientError>>);
 
 impl GetObserver for Finished {
     fn progressed(&self) {}

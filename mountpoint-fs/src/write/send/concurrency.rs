@@ -18,7 +18,7 @@ use crate::config::limits::{
 
 /// The limit, and what is known of it.
 #[derive(Debug)]
-pub(in crate::write) struct Pace {
+pub(in crate::write) struct UploadConcurrency {
     max: usize,
     limit: usize,
     stretch: Stretch,
@@ -54,7 +54,7 @@ enum Step {
     Trial { from: usize, rate: f64 },
 }
 
-impl Pace {
+impl UploadConcurrency {
     /// For a client that sends at most `max` at the same time.
     pub(in crate::write) fn new(max: usize) -> Self {
         let max = max.max(1);
@@ -204,24 +204,29 @@ mod tests {
 
     use super::*;
 
-    /// Sends `parts` of 8 MiB as fast as `pace` allows to a store that takes `alone` seconds for
-    /// one, and all of them together at most one in `apart` seconds. Returns how long that took,
-    /// and the limits on the way.
-    fn send(pace: &mut Pace, parts: usize, alone: f64, apart: f64) -> (f64, Vec<usize>) {
+    /// Sends `parts` of 8 MiB as fast as `concurrency` allows to a store that takes `alone` seconds
+    /// for one, and all of them together at most one in `apart` seconds. Returns how long that
+    /// took, and the limits on the way.
+    fn send(
+        concurrency: &mut UploadConcurrency,
+        parts: usize,
+        alone: f64,
+        apart: f64,
+    ) -> (f64, Vec<usize>) {
         let (mut now, mut free_at, mut limits) = (0.0_f64, 0.0_f64, Vec::new());
         let mut in_flight = BinaryHeap::new();
         for _ in 0..parts {
-            while in_flight.len() >= pace.limit() {
-                pace.waited();
+            while in_flight.len() >= concurrency.limit() {
+                concurrency.waited();
                 let Reverse(end): Reverse<Duration> = in_flight.pop().unwrap();
                 now = now.max(end.as_secs_f64());
-                pace.ended(8 << 20, in_flight.len(), end);
-                limits.push(pace.limit());
+                concurrency.ended(8 << 20, in_flight.len(), end);
+                limits.push(concurrency.limit());
             }
             free_at = free_at.max(now) + apart;
             // Filling a part takes time as well.
             now += 0.001;
-            pace.entered(Duration::from_secs_f64(now));
+            concurrency.entered(Duration::from_secs_f64(now));
             in_flight.push(Reverse(Duration::from_secs_f64(free_at.max(now + alone))));
         }
         (now, limits)
@@ -230,9 +235,9 @@ mod tests {
     #[test]
     fn a_far_store_gets_all_that_it_takes_soon() {
         // 0.1 s for a part, however many there are.
-        let mut pace = Pace::new(50);
-        pace.upload_begun(Duration::from_millis(20));
-        let (time, limits) = send(&mut pace, 2000, 0.1, 0.0);
+        let mut concurrency = UploadConcurrency::new(50);
+        concurrency.upload_begun(Duration::from_millis(20));
+        let (time, limits) = send(&mut concurrency, 2000, 0.1, 0.0);
         let full = limits.iter().position(|limit| *limit == 50).unwrap();
         assert!(full < 240, "{full}");
         // With 50 at once from the beginning it would be 4 s.
@@ -242,15 +247,15 @@ mod tests {
     #[test]
     fn a_near_store_or_a_full_network_gets_what_it_takes() {
         // 10 ms for a part, and no more than one in that time.
-        let mut pace = Pace::new(200);
-        let (time, limits) = send(&mut pace, 1000, 0.01, 0.01);
+        let mut concurrency = UploadConcurrency::new(200);
+        let (time, limits) = send(&mut concurrency, 1000, 0.01, 0.01);
         assert!(time < 10.1, "{time}");
         let mean = limits.iter().sum::<usize>() / limits.len();
         assert!((PACE_MIN..=2 * PACE_START).contains(&mean), "{mean}");
         // One in 2.5 ms, of which each takes 0.1 s: 40 fill it.
-        let mut pace = Pace::new(200);
-        pace.upload_begun(Duration::from_millis(20));
-        let (time, limits) = send(&mut pace, 4000, 0.1, 0.0025);
+        let mut concurrency = UploadConcurrency::new(200);
+        concurrency.upload_begun(Duration::from_millis(20));
+        let (time, limits) = send(&mut concurrency, 4000, 0.1, 0.0025);
         assert!(time < 10.9, "{time}");
         let later = &limits[2000..];
         let mean = later.iter().sum::<usize>() / later.len();
@@ -259,48 +264,48 @@ mod tests {
 
     #[test]
     fn a_far_store_is_told_by_the_time_it_takes_to_begin_an_upload() {
-        let mut pace = Pace::new(50);
-        pace.upload_begun(Duration::from_millis(20));
-        assert_eq!(pace.limit(), PACE_START_FAR);
-        pace.upload_begun(Duration::from_millis(1));
-        assert_eq!(pace.limit(), PACE_START, "only the machine was busy");
-        pace.upload_begun(Duration::from_millis(20));
-        assert_eq!(pace.limit(), PACE_START);
+        let mut concurrency = UploadConcurrency::new(50);
+        concurrency.upload_begun(Duration::from_millis(20));
+        assert_eq!(concurrency.limit(), PACE_START_FAR);
+        concurrency.upload_begun(Duration::from_millis(1));
+        assert_eq!(concurrency.limit(), PACE_START, "only the machine was busy");
+        concurrency.upload_begun(Duration::from_millis(20));
+        assert_eq!(concurrency.limit(), PACE_START);
         // One answer that took long says nothing against what was measured.
-        send(&mut pace, 1000, 0.01, 0.01);
-        let limit = pace.limit();
-        pace.upload_begun(Duration::from_secs(1));
-        assert_eq!(pace.limit(), limit);
-        let mut pace = Pace::new(2);
-        pace.upload_begun(Duration::from_millis(20));
-        assert_eq!(pace.limit(), 2);
+        send(&mut concurrency, 1000, 0.01, 0.01);
+        let limit = concurrency.limit();
+        concurrency.upload_begun(Duration::from_secs(1));
+        assert_eq!(concurrency.limit(), limit);
+        let mut concurrency = UploadConcurrency::new(2);
+        concurrency.upload_begun(Duration::from_millis(20));
+        assert_eq!(concurrency.limit(), 2);
     }
 
     #[test]
     fn a_store_that_moves_away_is_followed() {
-        let mut pace = Pace::new(50);
-        send(&mut pace, 500, 0.01, 0.01);
-        assert!(pace.limit() <= 2 * PACE_START);
+        let mut concurrency = UploadConcurrency::new(50);
+        send(&mut concurrency, 500, 0.01, 0.01);
+        assert!(concurrency.limit() <= 2 * PACE_START);
         // Its time begins anew.
-        pace.stretch = Stretch::default();
-        pace.idle_since = None;
-        let (_, limits) = send(&mut pace, 4000, 0.1, 0.0);
+        concurrency.stretch = Stretch::default();
+        concurrency.idle_since = None;
+        let (_, limits) = send(&mut concurrency, 4000, 0.1, 0.0);
         assert!(limits.contains(&50));
     }
 
     #[test]
     fn a_writer_that_pauses_changes_nothing() {
-        let mut pace = Pace::new(50);
+        let mut concurrency = UploadConcurrency::new(50);
         for second in 0..1000 {
-            pace.entered(Duration::from_secs(second));
-            pace.ended(8 << 20, 0, Duration::from_secs(second));
+            concurrency.entered(Duration::from_secs(second));
+            concurrency.ended(8 << 20, 0, Duration::from_secs(second));
         }
-        assert_eq!(pace.limit(), PACE_START);
+        assert_eq!(concurrency.limit(), PACE_START);
         // Nobody waited: there is no more to be sent.
         for second in 1000..2000 {
-            pace.ended(8 << 20, PACE_START, Duration::from_secs(second));
+            concurrency.ended(8 << 20, PACE_START, Duration::from_secs(second));
         }
-        assert_eq!(pace.limit(), PACE_START);
-        assert_eq!(Pace::new(0).limit(), 1);
+        assert_eq!(concurrency.limit(), PACE_START);
+        assert_eq!(UploadConcurrency::new(0).limit(), 1);
     }
 }

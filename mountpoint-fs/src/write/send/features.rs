@@ -11,7 +11,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 
 /// What uploads use and a server may lack.
 #[derive(Debug, Default)]
-pub(in crate::write) struct Abilities {
+pub(in crate::write) struct ServerFeatures {
     lacks_conditions: AtomicBool,
     /// The server has refused to replace an object by one that came in one request.
     keeps_of_puts: AtomicBool,
@@ -59,7 +59,7 @@ impl Uses {
     }
 }
 
-impl Abilities {
+impl ServerFeatures {
     /// Whether the server copies parts of objects; `None` if that is not known.
     pub(in crate::write) fn copies_parts(&self) -> Option<bool> {
         if self.copies_parts.load(Ordering::Relaxed) {
@@ -173,65 +173,65 @@ mod tests {
 
     #[test]
     fn what_a_server_refuses_is_left_out_one_after_the_other() {
-        let abilities = Abilities::default();
+        let features = ServerFeatures::default();
         let refusal = ClientError::new(ErrorKind::Unsupported, "501");
         let wanted = uses(PutCondition::Absent, true);
-        let second = abilities.without(&wanted, &refusal).unwrap();
+        let second = features.without(&wanted, &refusal).unwrap();
         assert_eq!(
             (&second.condition, second.checksum),
             (&PutCondition::Absent, None)
         );
-        let third = abilities.without(&second, &refusal).unwrap();
+        let third = features.without(&second, &refusal).unwrap();
         assert_eq!(third.condition, PutCondition::None);
-        assert!(abilities.without(&third, &refusal).is_none());
+        assert!(features.without(&third, &refusal).is_none());
         // Nothing was learnt until a request succeeded.
-        assert!(abilities.reduce(wanted.clone()).checksum.is_some());
-        abilities.learn(&wanted, &second);
-        let reduced = abilities.reduce(wanted.clone());
+        assert!(features.reduce(wanted.clone()).checksum.is_some());
+        features.learn(&wanted, &second);
+        let reduced = features.reduce(wanted.clone());
         assert_eq!(
             (reduced.condition, reduced.checksum),
             (PutCondition::Absent, None)
         );
-        abilities.learn(&wanted, &third);
-        assert_eq!(abilities.reduce(wanted).condition, PutCondition::None);
+        features.learn(&wanted, &third);
+        assert_eq!(features.reduce(wanted).condition, PutCondition::None);
     }
 
     #[test]
     fn conditions_are_tried_once_unless_it_is_known() {
-        let abilities = Abilities::default();
-        assert!(!abilities.keeps_conditions(Storing::Whole));
-        assert!(abilities.begin_proof());
-        assert!(!abilities.begin_proof());
-        abilities.leave_unproven();
-        assert!(abilities.begin_proof());
-        let abilities = Abilities::default();
+        let features = ServerFeatures::default();
+        assert!(!features.keeps_conditions(Storing::Whole));
+        assert!(features.begin_proof());
+        assert!(!features.begin_proof());
+        features.leave_unproven();
+        assert!(features.begin_proof());
+        let features = ServerFeatures::default();
         let refusal = ClientError::new(ErrorKind::PreconditionFailed, "412");
-        abilities.refused(Storing::Whole, &uses(PutCondition::None, true), &refusal);
+        features.refused(Storing::Whole, &uses(PutCondition::None, true), &refusal);
         let denial = ClientError::new(ErrorKind::Denied, "403");
-        abilities.refused(Storing::Whole, &uses(PutCondition::Absent, true), &denial);
-        assert!(!abilities.keeps_conditions(Storing::Whole));
-        abilities.refused(Storing::Whole, &uses(PutCondition::Absent, true), &refusal);
-        assert!(abilities.keeps_conditions(Storing::Whole));
-        assert!(!abilities.keeps_conditions(Storing::InParts));
-        abilities.refused(
+        features.refused(Storing::Whole, &uses(PutCondition::Absent, true), &denial);
+        assert!(!features.keeps_conditions(Storing::Whole));
+        features.refused(Storing::Whole, &uses(PutCondition::Absent, true), &refusal);
+        assert!(features.keeps_conditions(Storing::Whole));
+        assert!(!features.keeps_conditions(Storing::InParts));
+        features.refused(
             Storing::InParts,
             &uses(PutCondition::Absent, true),
             &refusal,
         );
-        assert!(abilities.keeps_conditions(Storing::InParts));
-        assert!(!abilities.begin_proof());
-        let abilities = Abilities::default();
-        abilities.learn(
+        assert!(features.keeps_conditions(Storing::InParts));
+        assert!(!features.begin_proof());
+        let features = ServerFeatures::default();
+        features.learn(
             &uses(PutCondition::Absent, false),
             &uses(PutCondition::None, false),
         );
-        assert!(!abilities.begin_proof());
-        assert!(!abilities.keeps_conditions(Storing::Whole));
+        assert!(!features.begin_proof());
+        assert!(!features.keeps_conditions(Storing::Whole));
     }
 
     #[test]
     fn other_failures_take_nothing_away() {
-        let abilities = Abilities::default();
+        let features = ServerFeatures::default();
         for kind in [
             ErrorKind::InvalidRequest,
             ErrorKind::PreconditionFailed,
@@ -240,7 +240,7 @@ mod tests {
         ] {
             let error = ClientError::new(kind, "x");
             assert!(
-                abilities
+                features
                     .without(&uses(PutCondition::Absent, true), &error)
                     .is_none()
             );

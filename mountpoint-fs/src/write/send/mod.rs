@@ -9,6 +9,7 @@
 pub(super) mod ambiguous_outcome;
 pub(super) mod append;
 pub(super) mod concurrency;
+pub(super) mod copied_range;
 pub(super) mod features;
 pub(super) mod multipart;
 mod optimistic_create;

@@ -15,17 +15,17 @@ use mountpoint_client::types::{
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::ambiguous_outcome;
+use super::copied_range::{CopiedRange, copy_failed};
 use super::features::{Storing, Uses};
-use super::server_copy::copied_range::{Copied, copy_failed};
 use crate::mutate::completion_tags::Completed;
 use crate::mutate::fault::Doubt;
 use crate::mutate::lost_upload::Wanted;
 use crate::operation::FsError;
 use crate::sync::Mutex;
-use crate::write::background::{self, Settled};
+use crate::write::background::{self, SharedOutcome};
 use crate::write::context::{WriteContext, failed, not_made};
 use crate::write::file::failure::Failure;
-use crate::write::file::writer::Stored;
+use crate::write::types::Stored;
 
 /// An upload.
 #[derive(Debug)]
@@ -33,9 +33,9 @@ pub(in crate::write) struct Upload {
     context: Arc<WriteContext>,
     key: Key,
     failure: Arc<Failure>,
-    begun: Settled<Result<Begun, FsError>>,
+    begun: SharedOutcome<Result<Begun, FsError>>,
     /// Parts in their order. The lock is a leaf.
-    parts: Mutex<Vec<Settled<Result<Part, FsError>>>>,
+    parts: Mutex<Vec<SharedOutcome<Result<Part, FsError>>>>,
     /// Why one of the copies failed: no more are made.
     broken: OnceLock<FsError>,
     is_ended: AtomicBool,
@@ -44,7 +44,7 @@ pub(in crate::write) struct Upload {
 /// Where a part's bytes come from.
 enum Source {
     Bytes(Bytes, Option<Checksum>),
-    Object(Copied),
+    Object(CopiedRange),
 }
 
 /// Who is told of a part that failed.
@@ -77,7 +77,7 @@ impl Upload {
             context: Arc::clone(context),
             key: key.clone(),
             failure: Arc::clone(failure),
-            begun: Settled::new(),
+            begun: SharedOutcome::new(),
             parts: Mutex::default(),
             broken: OnceLock::new(),
             is_ended: AtomicBool::new(false),
@@ -101,7 +101,7 @@ impl Upload {
 
     async fn create(&self, copies: bool, headers: ObjectHeaders) -> Result<Begun, FsError> {
         let context = &self.context;
-        let wanted = context.abilities.reduce(Uses {
+        let wanted = context.features.reduce(Uses {
             condition: PutCondition::None,
             checksum: None,
             algorithm: context.config.checksum.filter(|_| !copies),
@@ -115,13 +115,13 @@ impl Upload {
             match created.await {
                 Ok(upload) => {
                     context.parts.upload_begun(context.clock.now() - since);
-                    context.abilities.learn(&wanted, &uses);
+                    context.features.learn(&wanted, &uses);
                     return Ok(Begun {
                         upload,
                         checksum: uses.algorithm,
                     });
                 }
-                Err(error) => match context.abilities.without(&uses, &error) {
+                Err(error) => match context.features.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
                     None => return Err(failed(error)),
                 },
@@ -135,7 +135,7 @@ impl Upload {
     }
 
     /// Has S3 copy a range of an object into the next part.
-    pub(in crate::write) fn copy(self: &Arc<Self>, source: Copied) {
+    pub(in crate::write) fn copy(self: &Arc<Self>, source: CopiedRange) {
         self.add(Source::Object(source), Told::File);
     }
 
@@ -143,13 +143,13 @@ impl Upload {
     /// part.
     pub(in crate::write) fn copy_awaited(
         self: &Arc<Self>,
-        source: Copied,
-    ) -> Settled<Result<Part, FsError>> {
+        source: CopiedRange,
+    ) -> SharedOutcome<Result<Part, FsError>> {
         self.add(Source::Object(source), Told::Waiting)
     }
 
-    fn add(self: &Arc<Self>, source: Source, told: Told) -> Settled<Result<Part, FsError>> {
-        let settled = Settled::new();
+    fn add(self: &Arc<Self>, source: Source, told: Told) -> SharedOutcome<Result<Part, FsError>> {
+        let settled = SharedOutcome::new();
         let number = {
             let mut parts = self.parts.lock();
             parts.push(settled.clone());
@@ -160,7 +160,7 @@ impl Upload {
         let in_flight = match &source {
             Source::Bytes(body, _) => {
                 let entered = self.context.parts.enter(body.len() as u64);
-                Some((entered, self.context.shortage.sending()))
+                Some((entered, self.context.pressure.sending()))
             }
             Source::Object(_) => None,
         };
@@ -248,8 +248,8 @@ impl Upload {
             asked.await?;
         }
         let size = parts.iter().map(|part| part.size).sum();
-        let abilities = &self.context.abilities;
-        let wanted = abilities.reduce(Uses::condition(condition));
+        let features = &self.context.features;
+        let wanted = features.reduce(Uses::condition(condition));
         let mut uses = wanted.clone();
         loop {
             let condition = uses.condition.clone();
@@ -257,7 +257,7 @@ impl Upload {
             let completed = client.complete_upload(&begun.upload, parts.clone(), condition);
             match completed.await {
                 Ok(output) => {
-                    abilities.learn(&wanted, &uses);
+                    features.learn(&wanted, &uses);
                     let completed = Completed {
                         key: &self.key,
                         etag: output.etag,
@@ -268,10 +268,10 @@ impl Upload {
                     let etag = tags.known_by(&**client, completed).await;
                     return Ok(Stored { etag, size });
                 }
-                Err(error) => match abilities.without(&uses, &error) {
+                Err(error) => match features.without(&uses, &error) {
                     Some(reduced) => uses = reduced,
                     None => {
-                        abilities.refused(Storing::InParts, &uses, &error);
+                        features.refused(Storing::InParts, &uses, &error);
                         if let Some(doubt) = self.doubt(&error) {
                             let client = &*self.context.client;
                             let wanted = Wanted {

@@ -22,7 +22,7 @@ use super::features::{Storing, Uses};
 use crate::config::limits::CONDITION_PROOF_LEN_MAX;
 use crate::operation::FsError;
 use crate::write::context::WriteContext;
-use crate::write::file::writer::Stored;
+use crate::write::types::Stored;
 
 impl WriteContext {
     /// [`FsError::Exists`] if there is an object of `key`, and the server is not known to refuse to
@@ -32,7 +32,7 @@ impl WriteContext {
         key: &Key,
         storing: Storing,
     ) -> Result<(), FsError> {
-        if self.abilities.keeps_conditions(storing) {
+        if self.features.keeps_conditions(storing) {
             return Ok(());
         }
         match self.client.head(key).await {
@@ -80,10 +80,10 @@ impl WriteContext {
         let stored = self.put(key, body, checksum, condition, headers).await?;
         // Who makes an empty file may mean somebody else to fill it.
         let is_suitable = (1..=CONDITION_PROOF_LEN_MAX).contains(&again.len());
-        if !is_suitable || !self.abilities.begin_proof() {
+        if !is_suitable || !self.features.begin_proof() {
             return Ok(stored);
         }
-        let uses = self.abilities.reduce(Uses {
+        let uses = self.features.reduce(Uses {
             checksum,
             ..Uses::condition(PutCondition::Absent)
         });
@@ -104,9 +104,9 @@ impl WriteContext {
                 Ok(Stored { etag, ..stored })
             }
             Err(error) => {
-                self.abilities.refused(Storing::Whole, &uses, &error);
+                self.features.refused(Storing::Whole, &uses, &error);
                 if error.kind != ErrorKind::PreconditionFailed {
-                    self.abilities.leave_unproven();
+                    self.features.leave_unproven();
                 }
                 Ok(stored)
             }

@@ -1,9 +1,9 @@
 //! How many parts of all uploads are on their way.
 //!
-//! More than [`Pace`] finds worth while would only wait, in memory that is touched for the first
-//! time. So who has sent a part goes on with the next one when there is room. What is being filled
-//! does not count: a writer that pauses holds up nobody. Any thread; a part that has been sent
-//! always comes to its end.
+//! More than [`UploadConcurrency`] finds worth while would only wait, in memory that is touched for
+//! the first time. So who has sent a part goes on with the next one when there is room. What is
+//! being filled does not count: a writer that pauses holds up nobody. Any thread; a part that has
+//! been sent always comes to its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::concurrency::Pace;
+use super::concurrency::UploadConcurrency;
 use crate::clock::Clock;
 use crate::sync::Mutex;
 
@@ -20,8 +20,8 @@ use crate::sync::Mutex;
 pub(in crate::write) struct PartsInFlight {
     clock: Clock,
     /// A leaf.
-    pace: Mutex<Pace>,
-    /// What `pace` says.
+    concurrency: Mutex<UploadConcurrency>,
+    /// What `concurrency` says.
     limit: AtomicUsize,
     count: AtomicUsize,
     /// A part has ended, or more may be in flight.
@@ -38,11 +38,11 @@ pub(in crate::write) struct PartInFlight {
 impl PartsInFlight {
     /// For a client that sends `max` at the same time.
     pub(in crate::write) fn new(max: usize, clock: Clock) -> Arc<Self> {
-        let pace = Pace::new(max);
+        let concurrency = UploadConcurrency::new(max);
         Arc::new(Self {
             clock,
-            limit: AtomicUsize::new(pace.limit()),
-            pace: Mutex::new(pace),
+            limit: AtomicUsize::new(concurrency.limit()),
+            concurrency: Mutex::new(concurrency),
             count: AtomicUsize::new(0),
             ended: Notify::new(),
         })
@@ -50,17 +50,17 @@ impl PartsInFlight {
 
     /// The store took `time` to begin an upload.
     pub(in crate::write) fn upload_begun(&self, time: Duration) {
-        let mut pace = self.pace.lock();
-        pace.upload_begun(time);
-        self.limit.store(pace.limit(), Ordering::Release);
-        drop(pace);
+        let mut concurrency = self.concurrency.lock();
+        concurrency.upload_begun(time);
+        self.limit.store(concurrency.limit(), Ordering::Release);
+        drop(concurrency);
         self.ended.notify_waiters();
     }
 
     /// A part of `bytes` is being sent from now on, whether there is room or not.
     pub(in crate::write) fn enter(self: &Arc<Self>, bytes: u64) -> PartInFlight {
         self.count.fetch_add(1, Ordering::AcqRel);
-        self.pace.lock().entered(self.clock.now());
+        self.concurrency.lock().entered(self.clock.now());
         PartInFlight {
             parts: Arc::clone(self),
             bytes,
@@ -85,15 +85,15 @@ impl PartsInFlight {
             if self.has_room() {
                 return;
             }
-            self.pace.lock().waited();
+            self.concurrency.lock().waited();
             ended.await;
         }
     }
 
     fn learn(&self, bytes: u64, in_flight: usize, now: Duration) {
-        let mut pace = self.pace.lock();
-        pace.ended(bytes, in_flight, now);
-        self.limit.store(pace.limit(), Ordering::Release);
+        let mut concurrency = self.concurrency.lock();
+        concurrency.ended(bytes, in_flight, now);
+        self.limit.store(concurrency.limit(), Ordering::Release);
     }
 }
 

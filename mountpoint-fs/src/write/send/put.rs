@@ -11,11 +11,12 @@ use bytes::Bytes;
 use mountpoint_client::types::{Key, PutCondition};
 
 use crate::operation::{FsError, PosixAttributes};
-use crate::write::background::Settled;
+use crate::write::background::SharedOutcome;
 use crate::write::context::WriteContext;
 use crate::write::file::checksum::RunningChecksum;
-use crate::write::file::state::{BlockBytes, Front};
-use crate::write::file::writer::{Outcome, Stored, Writer};
+use crate::write::file::state::{BlockBytes, Sink};
+use crate::write::file::writer::Writer;
+use crate::write::types::{Outcome, Stored};
 
 /// Which object of another host stands for a new file without bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,19 +33,19 @@ pub enum Adopts {
 impl Writer {
     /// Says which object of another host may stand for the file. Called before the first write.
     pub fn may_adopt(&self, adopts: Adopts) {
-        if let Ok(mut front) = self.front.try_lock() {
-            front.adopts = adopts;
+        if let Ok(mut sink) = self.sink.try_lock() {
+            sink.adopts = adopts;
         }
     }
 
     /// Stores the file, all of which is held, as a whole object.
     pub(in crate::write) fn begin_whole(
         &self,
-        front: &Front,
+        sink: &Sink,
         adopts: Adopts,
-        settled: Settled<Result<Stored, FsError>>,
+        settled: SharedOutcome<Result<Stored, FsError>>,
     ) {
-        let (body, checksum) = match &front.filling {
+        let (body, checksum) = match &sink.filling {
             // It stays, for the case that the file goes on.
             Some(filling) => {
                 let bytes = BlockBytes {
@@ -60,9 +61,9 @@ impl Writer {
             }
         };
         let (context, key) = (Arc::clone(&self.context), self.key.clone());
-        let (headers, condition) = (self.headers(), front.condition.clone());
+        let (headers, condition) = (self.headers(), sink.condition.clone());
         let is_unasked = self.is_unasked && condition == PutCondition::Absent;
-        let sending = self.context.shortage.sending();
+        let sending = self.context.pressure.sending();
         self.run(settled, async move {
             let checksum = checksum.value();
             let stored = if is_unasked {
@@ -80,7 +81,7 @@ impl Writer {
     }
 }
 
-impl Front {
+impl Sink {
     /// Which object stands for the file in its present state.
     pub(in crate::write) fn adopts_now(&self) -> Adopts {
         let is_blank = self.is_new && self.len() == 0;

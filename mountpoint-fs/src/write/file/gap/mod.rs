@@ -13,50 +13,50 @@
 #[cfg(test)]
 mod tests;
 
-use super::state::{Front, Need, Stage};
-use super::writer::{Stored, Writer};
+use super::state::{Need, Sink, Stage};
+use super::writer::Writer;
 use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
 use crate::operation::FsError;
+use crate::write::types::Stored;
 
 impl Writer {
     /// The file is to have `len` bytes at least, zeros where nothing is written (`ftruncate`,
     /// `fallocate`). It may be less than a length that was set before, but not than what was
     /// written.
     pub async fn set_len(&self, len: u64) -> Result<(), FsError> {
-        let mut front = self.front.lock().await;
+        let mut sink = self.sink.lock().await;
         loop {
             if let Some(error) = self.failure.get() {
                 return Err(error);
             }
-            self.look(&mut front);
-            let Stage::Storing(settled) = &front.stage else {
+            self.look(&mut sink);
+            let Stage::Storing(settled) = &sink.stage else {
                 break;
             };
             let settled = settled.clone();
             drop(settled.wait().await);
         }
-        if let Err(error) = self.check_len(&front, len) {
-            front.refused_len = Some(error.clone());
+        if let Err(error) = self.check_len(&sink, len) {
+            sink.refused_len = Some(error.clone());
             return Err(error);
         }
-        if len == front.len() {
+        if len == sink.len() {
             return Ok(());
         }
-        self.resume(&mut front)?;
-        front.refused_len = None;
-        front.len_set = len;
-        self.progress
-            .advance(front.len(), self.context.clock.wall());
+        self.resume(&mut sink)?;
+        sink.refused_len = None;
+        sink.len_set = len;
+        self.progress.advance(sink.len(), self.context.clock.wall());
         Ok(())
     }
 
-    fn check_len(&self, front: &Front, len: u64) -> Result<(), FsError> {
-        if len < front.end {
+    fn check_len(&self, sink: &Sink, len: u64) -> Result<(), FsError> {
+        if len < sink.end {
             return Err(FsError::NotPermitted(
                 "a file cannot be cut while it is being written".to_owned(),
             ));
         }
-        if len > front.end && !front.takes_gaps {
+        if len > sink.end && !sink.takes_gaps {
             return Err(FsError::NotPermitted(
                 "a file that is appended to grows by what is written to it alone".to_owned(),
             ));
@@ -74,8 +74,8 @@ impl Writer {
 
     /// The file was opened for reading, too. Called before anything is written.
     pub fn opened_for_both(&self) {
-        if let Ok(mut front) = self.front.try_lock() {
-            front.is_for_both = true;
+        if let Ok(mut sink) = self.sink.try_lock() {
+            sink.is_for_both = true;
         }
     }
 
@@ -83,57 +83,53 @@ impl Writer {
     /// the bucket holds it.
     pub async fn finish(&self) -> Result<Stored, FsError> {
         {
-            let mut front = self.front.lock().await;
-            if front.end < front.len_set && self.failure.get().is_none() {
-                let len = front.len_set;
-                self.fill_to(&mut front, len).await?;
+            let mut sink = self.sink.lock().await;
+            if sink.end < sink.len_set && self.failure.get().is_none() {
+                let len = sink.len_set;
+                self.fill_to(&mut sink, len).await?;
             }
         }
         self.store().await
     }
 
     /// Takes zeros up to `to`.
-    pub(in crate::write) async fn fill_to(
-        &self,
-        front: &mut Front,
-        to: u64,
-    ) -> Result<(), FsError> {
-        let gap = to - front.end;
-        if front.zeros + gap > GAP_BYTES_MAX {
+    pub(in crate::write) async fn fill_to(&self, sink: &mut Sink, to: u64) -> Result<(), FsError> {
+        let gap = to - sink.end;
+        if sink.zeros + gap > GAP_BYTES_MAX {
             let error = FsError::TooLarge(format!(
                 "{}: a gap of {gap} bytes behind {} would be stored as zeros, and a file may have {} GiB of those",
                 self.key,
-                front.end,
+                sink.end,
                 GAP_BYTES_MAX >> 30
             ));
-            self.fail(front, &error);
+            self.fail(sink, &error);
             return Err(error);
         }
-        if front.zeros < GAP_NOTED && front.zeros + gap >= GAP_NOTED {
-            tracing::warn!(key = %self.key, offset = front.end, len = gap, "{GAP}");
-        } else if front.zeros == 0 {
-            tracing::info!(key = %self.key, offset = front.end, len = gap, "{GAP}");
+        if sink.zeros < GAP_NOTED && sink.zeros + gap >= GAP_NOTED {
+            tracing::warn!(key = %self.key, offset = sink.end, len = gap, "{GAP}");
+        } else if sink.zeros == 0 {
+            tracing::info!(key = %self.key, offset = sink.end, len = gap, "{GAP}");
         }
-        while front.end < to {
-            let written = front.written;
-            let len = (to - front.end).min(ZEROS.len() as u64);
+        while sink.end < to {
+            let written = sink.written;
+            let len = (to - sink.end).min(ZEROS.len() as u64);
             let zeros = &ZEROS[..usize::try_from(len).expect("it is a piece")];
-            let taken = self.take_in_turn(front, front.end, zeros).await;
-            front.written = written;
+            let taken = self.take_in_turn(sink, sink.end, zeros).await;
+            sink.written = written;
             taken?;
-            front.zeros += len;
+            sink.zeros += len;
         }
         Ok(())
     }
 
     /// Why a file of which nothing is missing any more must not be stored.
-    pub(in crate::write) fn check_whole(&self, front: &mut Front) -> Result<(), FsError> {
-        let is_empty_and_new = front.is_new && front.len() == 0;
-        let refused = front.refused_len.take().filter(|_| is_empty_and_new);
-        let error = if front.end > front.written.max(front.len_set) {
+    pub(in crate::write) fn check_whole(&self, sink: &mut Sink) -> Result<(), FsError> {
+        let is_empty_and_new = sink.is_new && sink.len() == 0;
+        let refused = sink.refused_len.take().filter(|_| is_empty_and_new);
+        let error = if sink.end > sink.written.max(sink.len_set) {
             FsError::NotSequential(format!(
                 "{}: a write behind a gap at {} was interrupted: the file would end with zeros that nobody wrote",
-                self.key, front.written
+                self.key, sink.written
             ))
         } else if let Some(refused) = refused {
             // The empty object of a file that was to have bytes would be in the way of the next
@@ -142,12 +138,12 @@ impl Writer {
         } else {
             return Ok(());
         };
-        self.fail(front, &error);
+        self.fail(sink, &error);
         Err(error)
     }
 }
 
-impl Front {
+impl Sink {
     /// The length of the file.
     pub(in crate::write) fn len(&self) -> u64 {
         self.end.max(self.len_set)

@@ -23,14 +23,14 @@ use std::time::Duration;
 use futures::channel::oneshot::{self, Receiver, Sender};
 use tokio::sync::MutexGuard;
 
-use super::state::Front;
+use super::state::Sink;
 use super::writer::Writer;
 use crate::config::limits::{AHEAD_MAX, AHEAD_WAIT};
 use crate::sync::Mutex;
 
 /// WRITEs of one file that wait for the bytes in front of them.
 #[derive(Debug, Default)]
-pub(in crate::write) struct Ahead {
+pub(in crate::write) struct Reordering {
     /// The lock is a leaf.
     waiting: Mutex<Vec<Waiter>>,
     /// One waited in vain: the program leaves gaps, and is not waited for again.
@@ -44,7 +44,7 @@ struct Waiter {
     tell: Sender<()>,
 }
 
-impl Ahead {
+impl Reordering {
     fn wait(&self, offset: u64, until: Duration) -> Receiver<()> {
         let (tell, told) = oneshot::channel();
         let waiter = Waiter {
@@ -94,36 +94,36 @@ impl Writer {
         &self,
         offset: u64,
         goes_on: &(dyn Fn() -> bool + Send + Sync),
-    ) -> MutexGuard<'_, Front> {
+    ) -> MutexGuard<'_, Sink> {
         let mut seen = None;
         loop {
-            let front = self.front.lock().await;
-            let is_ahead = self.is_ahead(&front, offset) && offset - front.end <= AHEAD_MAX;
+            let sink = self.sink.lock().await;
+            let is_ahead = self.is_ahead(&sink, offset) && offset - sink.end <= AHEAD_MAX;
             if !is_ahead || self.ahead.has_gaps.load(Ordering::Relaxed) {
-                return front;
+                return sink;
             }
             // Nothing has come for as long as is waited: nothing will, for this write and for those
             // behind it.
-            if seen == Some(front.end) {
+            if seen == Some(sink.end) {
                 self.ahead.has_gaps.store(true, Ordering::Relaxed);
-                return front;
+                return sink;
             }
             if seen.is_none() && !goes_on() {
-                return front;
+                return sink;
             }
-            seen = Some(front.end);
+            seen = Some(sink.end);
             let told = self
                 .ahead
                 .wait(offset, self.context.clock.now() + AHEAD_WAIT);
-            drop(front);
-            let _counted = self.context.shortage.wait_ahead();
+            drop(sink);
+            let _counted = self.context.pressure.wait_ahead();
             // It is told in any case: the file outlives its WRITEs.
             told.await.ok();
         }
     }
 
     /// Whether bytes are missing in front of `offset`.
-    pub(in crate::write) fn is_ahead(&self, front: &Front, offset: u64) -> bool {
-        offset > front.end && self.failure.get().is_none()
+    pub(in crate::write) fn is_ahead(&self, sink: &Sink, offset: u64) -> bool {
+        offset > sink.end && self.failure.get().is_none()
     }
 }

@@ -1,9 +1,9 @@
 //! Memory for what was written and not sent yet.
 //!
-//! A file's buffer begins small and grows, so that hundreds of small files fit; [`Shares`] says who
-//! may take how much. A buffer that grows is counted once: its pages stay, and only what is new is
-//! taken. Writers that find no memory wait, in the order in which they came; there is no other
-//! limit of how many files may be open.
+//! A file's buffer begins small and grows, so that hundreds of small files fit; [`Admission`] says
+//! which file may take how much. A buffer that grows is counted once: its pages stay, and only what
+//! is new is taken. Writers that find no memory wait, in the order in which they came; there is no
+//! other limit of how many files may be open.
 //!
 //! What is held here is held of the mount's one budget as well. First comes the share, then the
 //! budget, whose rest reads hold, who give theirs back when they are asked. Nothing waits with a
@@ -20,8 +20,8 @@ use std::sync::Arc;
 use mountpoint_crt_sys::block::{BlockFill, BlockPool};
 use tokio::sync::oneshot;
 
-use super::admission::{self, Ask, Kind, Shares, Turn};
-use super::pending::Threads;
+use super::admission::{self, Admission, BufferKind, BufferRequest, WaitState};
+use super::recent_writers::RecentWriters;
 use crate::clock::Clock;
 use crate::config::limits::{WRITE_PART_MAX_SHARE, WRITE_SIZE_MAX, WRITE_STAGES};
 use crate::memory::{Budget, Purpose, Reservation};
@@ -64,14 +64,14 @@ impl fmt::Debug for MemorySource {
 pub(in crate::write) struct WriteMemory {
     source: MemorySource,
     clock: Clock,
-    threads: Threads,
+    threads: RecentWriters,
     /// A leaf: nothing else is locked or woken while it is held.
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    shares: Shares,
+    admission: Admission,
     /// Those who wait, in order of their ticket.
     queue: VecDeque<Waiter>,
     next_ticket: u64,
@@ -82,13 +82,13 @@ struct State {
 #[derive(Debug)]
 struct Waiter {
     ticket: u64,
-    ask: Ask,
+    request: BufferRequest,
     /// Bytes of its file, which are lost if it fails.
     written: u64,
     told: oneshot::Sender<Share>,
 }
 
-/// Memory that was given for an [`Ask`]: of the share, and of the mount's.
+/// Memory that was given for a [`BufferRequest`]: of the share, and of the mount's.
 #[derive(Debug)]
 pub(in crate::write) struct Grant {
     main: Reservation,
@@ -100,7 +100,7 @@ pub(in crate::write) struct Grant {
 struct Share {
     memory: Arc<WriteMemory>,
     /// What it and the beginning that it is added to are held for from then on.
-    kind: Kind,
+    kind: BufferKind,
     /// Bytes of that.
     held: u64,
     more: u64,
@@ -125,20 +125,20 @@ pub(in crate::write) struct Lease {
 
 #[derive(Debug)]
 struct Held {
-    kind: Kind,
+    kind: BufferKind,
     main: Reservation,
 }
 
 impl WriteMemory {
     /// Where the first parts need `part` bytes.
     pub(in crate::write) fn new(source: MemorySource, part: u64, clock: Clock) -> Arc<Self> {
-        let shares = Shares::new(source.budget.limit(), part);
+        let admission = Admission::new(source.budget.limit(), part);
         Arc::new(Self {
             source,
             clock,
-            threads: Threads::new(),
+            threads: RecentWriters::new(),
             state: Mutex::new(State {
-                shares,
+                admission,
                 queue: VecDeque::new(),
                 next_ticket: 0,
                 is_ended: false,
@@ -153,7 +153,7 @@ impl WriteMemory {
 
     /// A WRITE of `bytes` waits. Returns what is counted of it.
     pub(in crate::write) fn wait(self: &Arc<Self>, bytes: u64) -> Counted {
-        let counted = self.state.lock().shares.wait(bytes);
+        let counted = self.state.lock().admission.wait(bytes);
         Counted {
             memory: Arc::clone(self),
             main: self.source.budget.reserve_held(counted),
@@ -161,16 +161,16 @@ impl WriteMemory {
     }
 
     /// Memory at once, or `None`.
-    pub(in crate::write) fn try_take(self: &Arc<Self>, ask: Ask) -> Option<Grant> {
+    pub(in crate::write) fn try_take(self: &Arc<Self>, request: BufferRequest) -> Option<Grant> {
         let share = {
             let expected = self.expected();
             let mut state = self.state.lock();
             if !state.queue.is_empty() {
                 return None;
             }
-            state.shares.expect(expected);
-            let taken = state.shares.choose(ask, Turn::First)?;
-            self.share(&mut state.shares, ask, taken)
+            state.admission.expect(expected);
+            let taken = state.admission.choose(request, WaitState::First)?;
+            self.share(&mut state.admission, request, taken)
         };
         let budget = &self.source.budget;
         let main = budget.try_reserve(share.more, Purpose::Demand)?;
@@ -179,9 +179,13 @@ impl WriteMemory {
 
     /// Memory for a file of which `written` bytes were taken, when there is some; `None` if there
     /// will be none. Dropping the future gives the place in the queue up.
-    pub(in crate::write) async fn take(self: &Arc<Self>, ask: Ask, written: u64) -> Option<Grant> {
+    pub(in crate::write) async fn take(
+        self: &Arc<Self>,
+        request: BufferRequest,
+        written: u64,
+    ) -> Option<Grant> {
         let (told, granted) = oneshot::channel();
-        let place = self.enter(ask, written, told);
+        let place = self.enter(request, written, told);
         let share = granted.await.ok()?;
         drop(place);
         let main = self.source.budget.reserve(share.more);
@@ -190,60 +194,69 @@ impl WriteMemory {
         Some(Grant { share, main })
     }
 
-    fn enter(self: &Arc<Self>, ask: Ask, written: u64, told: oneshot::Sender<Share>) -> Place {
-        let (ticket, turn) = {
+    fn enter(
+        self: &Arc<Self>,
+        request: BufferRequest,
+        written: u64,
+        told: oneshot::Sender<Share>,
+    ) -> Place {
+        let (ticket, wait) = {
             let mut state = self.state.lock();
             let ticket = state.next_ticket;
             state.next_ticket += 1;
             // Who waits only for what reads hold gets no more of the share than who waits for
             // nothing.
             let is_first = state.queue.is_empty();
-            let turn = if is_first { Turn::First } else { Turn::Waited };
+            let wait = if is_first {
+                WaitState::First
+            } else {
+                WaitState::Waited
+            };
             if !state.is_ended {
                 state.queue.push_back(Waiter {
                     ticket,
-                    ask,
+                    request,
                     written,
                     told,
                 });
             }
-            (ticket, turn)
+            (ticket, wait)
         };
         let place = Place {
             memory: Arc::clone(self),
             ticket,
         };
-        self.serve(turn);
+        self.serve(wait);
         place
     }
 
     /// Gives those who wait what there is, the first first. Where nothing is on its way that would
-    /// give memory back, one of them is [`Turn::Stuck`]: the first for whom there is something.
-    pub(in crate::write) fn serve(self: &Arc<Self>, mut turn: Turn) {
+    /// give memory back, one of them is [`WaitState::Stuck`]: the first for whom there is
+    /// something.
+    pub(in crate::write) fn serve(self: &Arc<Self>, mut wait: WaitState) {
         let mut served = Vec::new();
         {
             let mut state = self.state.lock();
             if !state.queue.is_empty() {
-                state.shares.expect(self.expected());
+                state.admission.expect(self.expected());
             }
             loop {
-                let tried = match turn {
-                    Turn::Stuck => state.queue.len(),
-                    Turn::First | Turn::Waited => 1,
+                let tried = match wait {
+                    WaitState::Stuck => state.queue.len(),
+                    WaitState::First | WaitState::Waited => 1,
                 };
-                let mut asks = state.queue.iter().map(|waiter| waiter.ask).take(tried);
-                let shares = &state.shares;
-                let found = asks
-                    .by_ref()
-                    .enumerate()
-                    .find_map(|(index, ask)| Some((index, ask, shares.choose(ask, turn)?)));
-                let Some((index, ask, taken)) = found else {
+                let mut requests = state.queue.iter().map(|waiter| waiter.request).take(tried);
+                let admission = &state.admission;
+                let found = requests.by_ref().enumerate().find_map(|(index, request)| {
+                    Some((index, request, admission.choose(request, wait)?))
+                });
+                let Some((index, request, taken)) = found else {
                     break;
                 };
-                let share = self.share(&mut state.shares, ask, taken);
+                let share = self.share(&mut state.admission, request, taken);
                 let waiter = state.queue.remove(index).expect("it was looked at");
                 served.push((waiter.told, share));
-                turn = Turn::Waited;
+                wait = WaitState::Waited;
             }
         }
         for (told, share) in served {
@@ -258,13 +271,13 @@ impl WriteMemory {
         let failed = {
             let mut state = self.state.lock();
             let waiters = state.queue.iter().enumerate();
-            let least =
-                waiters.min_by_key(|(index, it)| (it.ask.held == 0, it.written, Reverse(*index)));
+            let least = waiters
+                .min_by_key(|(index, it)| (it.request.held == 0, it.written, Reverse(*index)));
             let index = least.map(|(index, _)| index);
             index.and_then(|index| state.queue.remove(index))
         };
         drop(failed);
-        self.serve(Turn::Waited);
+        self.serve(WaitState::Waited);
     }
 
     /// Makes all fail that wait, now or later. For the end of the mount.
@@ -286,8 +299,8 @@ impl WriteMemory {
     pub(in crate::write) fn is_short(&self, bytes: usize) -> bool {
         let expected = self.expected();
         let mut state = self.state.lock();
-        state.shares.expect(expected);
-        !state.queue.is_empty() || !state.shares.has_room(bytes as u64)
+        state.admission.expect(expected);
+        !state.queue.is_empty() || !state.admission.has_room(bytes as u64)
     }
 
     /// The memory itself.
@@ -297,7 +310,7 @@ impl WriteMemory {
 
     /// Bytes that writers hold.
     pub(in crate::write) fn used(&self) -> u64 {
-        self.state.lock().shares.used()
+        self.state.lock().admission.used()
     }
 
     /// Bytes of WRITEs that may wait at once.
@@ -305,13 +318,18 @@ impl WriteMemory {
         self.threads.bytes(self.clock.now())
     }
 
-    fn share(self: &Arc<Self>, shares: &mut Shares, ask: Ask, (kind, bytes): (Kind, u64)) -> Share {
-        shares.take(kind, bytes - ask.held);
+    fn share(
+        self: &Arc<Self>,
+        admission: &mut Admission,
+        request: BufferRequest,
+        (kind, bytes): (BufferKind, u64),
+    ) -> Share {
+        admission.take(kind, bytes - request.held);
         Share {
             memory: Arc::clone(self),
             kind,
-            held: ask.held,
-            more: bytes - ask.held,
+            held: request.held,
+            more: bytes - request.held,
             is_used: false,
         }
     }
@@ -337,7 +355,7 @@ impl Drop for Place {
         };
         if waiter.is_some() {
             // It may have been in the way of the next.
-            self.memory.serve(Turn::Waited);
+            self.memory.serve(WaitState::Waited);
         }
     }
 }
@@ -348,8 +366,8 @@ impl Drop for Share {
             return;
         }
         let (kind, bytes) = (self.kind, self.more);
-        self.memory.state.lock().shares.give_back(kind, bytes);
-        self.memory.serve(Turn::Waited);
+        self.memory.state.lock().admission.give_back(kind, bytes);
+        self.memory.serve(WaitState::Waited);
     }
 }
 
@@ -362,7 +380,7 @@ impl Grant {
 
     /// Whether the buffer is for a whole part, and no beginning that grows.
     pub(in crate::write) fn is_part(&self) -> bool {
-        self.share.kind == Kind::Part
+        self.share.kind == BufferKind::Part
     }
 
     /// Whether it is for a buffer that is there.
@@ -395,15 +413,15 @@ impl Grant {
             assert_eq!(self.share.held, bytes);
             self.share.is_used = true;
             let from = std::mem::replace(&mut held.kind, kind);
-            let shares = &mut lease.memory.state.lock().shares;
-            shares.turn(bytes, from, kind);
+            let admission = &mut lease.memory.state.lock().admission;
+            admission.convert(bytes, from, kind);
             held.main.merge(self.main);
             from
         };
         assert!(fill.grow(len), "nobody else had it when it was asked for");
         if from != kind {
             // A beginning less.
-            lease.memory.serve(Turn::Waited);
+            lease.memory.serve(WaitState::Waited);
         }
     }
 }
@@ -416,7 +434,7 @@ impl Lease {
 
     /// Whether it is held for a part that can be filled, and not for a beginning.
     pub(in crate::write) fn is_part(&self) -> bool {
-        self.held.lock().kind == Kind::Part
+        self.held.lock().kind == BufferKind::Part
     }
 
     /// Cuts `fill`, which is a part's, down to what is filled, as a beginning. Returns whether it
@@ -429,15 +447,15 @@ impl Lease {
         let rest = {
             let mut held = self.held.lock();
             let bytes = held.main.bytes();
-            if !self.memory.state.lock().shares.cut(bytes, len as u64) {
+            if !self.memory.state.lock().admission.cut(bytes, len as u64) {
                 return false;
             }
-            held.kind = Kind::Beginning;
+            held.kind = BufferKind::Small;
             held.main.split(bytes - len as u64)
         };
         assert!(fill.shrink(len), "nobody else has it");
         drop(rest);
-        self.memory.serve(Turn::Waited);
+        self.memory.serve(WaitState::Waited);
         true
     }
 
@@ -447,14 +465,14 @@ impl Lease {
         let len = data.len() as u64;
         let main = {
             let mut held = self.held.lock();
-            let shares = &mut self.memory.state.lock().shares;
-            shares.turn(len, held.kind, Kind::Beginning);
+            let admission = &mut self.memory.state.lock().admission;
+            admission.convert(len, held.kind, BufferKind::Small);
             held.main.split(len)
         };
         let lease = Arc::new(Self {
             memory: Arc::clone(&self.memory),
             held: Mutex::new(Held {
-                kind: Kind::Beginning,
+                kind: BufferKind::Small,
                 main,
             }),
         });
@@ -470,8 +488,8 @@ impl Drop for Lease {
         let held = self.held.get_mut();
         let bytes = free(&mut held.main);
         let kind = held.kind;
-        self.memory.state.lock().shares.give_back(kind, bytes);
-        self.memory.serve(Turn::Waited);
+        self.memory.state.lock().admission.give_back(kind, bytes);
+        self.memory.serve(WaitState::Waited);
     }
 }
 
@@ -486,8 +504,8 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         let bytes = free(&mut self.main);
-        self.memory.state.lock().shares.waited(bytes);
-        self.memory.serve(Turn::Waited);
+        self.memory.state.lock().admission.waited(bytes);
+        self.memory.serve(WaitState::Waited);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::config::limits::WRITE_SIZE_MAX;
 use crate::memory::{Budget, Purpose, Reservation};
 use crate::sync::Mutex;
-use crate::write::memory::admission::{Ask, Turn};
+use crate::write::memory::admission::{BufferRequest, WaitState};
 use crate::write::memory::buffers::{
     Counted, Grant, Lease, MemorySource, WriteMemory, least, stage,
 };
@@ -75,10 +75,13 @@ impl Bench {
     }
 
     /// A WRITE of `len` bytes waits.
-    fn wait(&self, ask: Ask, len: usize) -> (Waiting, Counted) {
+    fn wait(&self, request: BufferRequest, len: usize) -> (Waiting, Counted) {
         let memory = Arc::clone(&self.memory);
         let counted = memory.wait(len as u64);
-        (Box::pin(async move { memory.take(ask, 0).await }), counted)
+        (
+            Box::pin(async move { memory.take(request, 0).await }),
+            counted,
+        )
     }
 
     /// Those who ask for memory all wait; then one of them fails. Returns them, and how each that
@@ -86,11 +89,11 @@ impl Bench {
     #[track_caller]
     fn fail_one_of<const N: usize>(
         &self,
-        waiters: [(Ask, u64); N],
+        waiters: [(BufferRequest, u64); N],
     ) -> ([Waiting; N], [Option<bool>; N]) {
-        let mut places = waiters.map(|(ask, written)| {
+        let mut places = waiters.map(|(request, written)| {
             let memory = Arc::clone(&self.memory);
-            let place: Waiting = Box::pin(async move { memory.take(ask, written).await });
+            let place: Waiting = Box::pin(async move { memory.take(request, written).await });
             place
         });
         for place in &mut places {
@@ -119,17 +122,17 @@ impl Bench {
 }
 
 /// What a file asks for whose buffer has `len` bytes.
-fn ask_of(len: usize) -> Ask {
-    Ask {
+fn ask_of(len: usize) -> BufferRequest {
+    BufferRequest {
         len: len as u64,
         least: len as u64,
-        ..File::default().ask(1)
+        ..File::default().request(1)
     }
 }
 
 /// What a file asks for that is to get room for a part.
-fn large(held: u64) -> Ask {
-    Ask {
+fn large(held: u64) -> BufferRequest {
+    BufferRequest {
         held,
         is_large: true,
         ..ask_of(WHOLE)
@@ -151,9 +154,9 @@ struct File {
 }
 
 impl File {
-    fn ask(&self, len: usize) -> Ask {
+    fn request(&self, len: usize) -> BufferRequest {
         let len = self.filled + len;
-        Ask {
+        BufferRequest {
             held: self.buffer.as_ref().map_or(0, |(_, lease)| lease.bytes()),
             len: stage(len, WHOLE) as u64,
             least: least(len, WHOLE) as u64,
@@ -198,7 +201,7 @@ impl File {
         len: usize,
     ) -> Option<Option<(BlockFill, Arc<Lease>)>> {
         if !self.has_room(len) {
-            let grant = memory.try_take(self.ask(len))?;
+            let grant = memory.try_take(self.request(len))?;
             self.install(grant);
         }
         Some(self.write(len))
@@ -238,20 +241,21 @@ fn one_thread_holds_500_files_open() {
 fn who_waits_is_served_in_turn_and_who_gives_up_is_passed_over() {
     let bench = Bench::new(64 * MIB);
     let memory = &bench.memory;
-    let ask = ask_of;
-    let all = memory.try_take(ask(WHOLE - 1)).map(|_| ()).is_some();
+    let request = ask_of;
+    let all = memory.try_take(request(WHOLE - 1)).map(|_| ()).is_some();
     assert!(all, "nobody has any");
-    let held: Vec<_> = std::iter::from_fn(|| Some(memory.try_take(ask(MIB))?.block())).collect();
+    let held: Vec<_> =
+        std::iter::from_fn(|| Some(memory.try_take(request(MIB))?.block())).collect();
     let mut waiting: Vec<Waiting> = (0..4)
         .map(|_| {
             let memory = Arc::clone(memory);
-            Box::pin(async move { memory.take(ask(MIB), 0).await }) as Waiting
+            Box::pin(async move { memory.take(request(MIB), 0).await }) as Waiting
         })
         .collect();
     for place in &mut waiting {
         assert!(place.now_or_never().is_none());
     }
-    assert!(memory.try_take(ask(1)).is_none(), "others wait");
+    assert!(memory.try_take(request(1)).is_none(), "others wait");
     drop(waiting.remove(0));
     let used = memory.used();
     drop(held);
@@ -273,7 +277,7 @@ fn reads_give_back_what_a_writer_waits_for() {
     let mut file = File::default();
     assert!(file.try_write(&bench.memory, 4 * MIB).is_none());
     assert_eq!(bench.memory.used(), 0);
-    let grant = bench.memory.take(file.ask(4 * MIB), 0).now_or_never();
+    let grant = bench.memory.take(file.request(4 * MIB), 0).now_or_never();
     file.install(grant.flatten().expect("reads were asked"));
     assert_eq!(bench.memory.used(), bench.budget.used());
 }
@@ -285,7 +289,7 @@ fn who_waits_only_for_reads_gets_no_more_than_others() {
     bench.read(16 << 20, Purpose::Demand);
     let mut file = File::default();
     assert!(file.try_write(&bench.memory, 4 * KIB).is_none());
-    let grant = bench.memory.take(file.ask(4 * KIB), 0).now_or_never();
+    let grant = bench.memory.take(file.request(4 * KIB), 0).now_or_never();
     file.install(grant.flatten().expect("reads were asked"));
     assert_eq!(bench.memory.used(), 4096);
 }
@@ -388,9 +392,9 @@ fn where_nothing_else_helps_who_fits_is_served_before_the_first() {
     let mut second = Box::pin(memory.take(ask_of(4 * KIB), 0));
     assert!(first.as_mut().now_or_never().is_none());
     assert!(second.as_mut().now_or_never().is_none());
-    memory.serve(Turn::Waited);
-    assert!(second.as_mut().now_or_never().is_none(), "in turn");
-    memory.serve(Turn::Stuck);
+    memory.serve(WaitState::Waited);
+    assert!(second.as_mut().now_or_never().is_none(), "in wait");
+    memory.serve(WaitState::Stuck);
     assert!(first.as_mut().now_or_never().is_none());
     let served = second.as_mut().now_or_never();
     assert!(served.flatten().is_some());
@@ -406,7 +410,7 @@ fn one_that_holds_memory_fails_before_those_that_hold_none() {
         file.try_write(&bench.memory, MIB);
     }
     let waiters = [(0, 9), (1, 7), (79, 0)];
-    let waiters = waiters.map(|(file, written)| (files[file].ask(4 * MIB), written));
+    let waiters = waiters.map(|(file, written)| (files[file].request(4 * MIB), written));
     let (_places, ends) = bench.fail_one_of(waiters);
     assert_eq!(ends, [None, Some(false), None]);
 }
@@ -436,7 +440,7 @@ fn one_of_those_who_wait_fails_and_its_memory_serves_the_others() {
         .count();
     assert!((47..80).contains(&held), "{held}");
     // The third has least to lose.
-    let waiters = [7, 3, 2, 5].map(|written| (File::default().ask(MIB), written));
+    let waiters = [7, 3, 2, 5].map(|written| (File::default().request(MIB), written));
     let (mut places, ends) = bench.fail_one_of(waiters);
     assert_eq!(ends, [None, None, Some(false), None]);
     // What it held.
@@ -484,7 +488,7 @@ fn run(memory_mib: usize, sizes: Vec<usize>, stops: &[bool], seed: u64) {
         } else if stops && *left > 0 {
             *left = 0;
         } else if *left > 0 {
-            let ask = file.ask(len);
+            let request = file.request(len);
             bench.memory.writes(index as u64, len);
             if let Some(sent) = file.try_write(&bench.memory, len) {
                 in_flight.extend(sent);
@@ -495,7 +499,7 @@ fn run(memory_mib: usize, sizes: Vec<usize>, stops: &[bool], seed: u64) {
                     file.filled = 0;
                 }
             } else {
-                file.waiting = Some(bench.wait(ask, len));
+                file.waiting = Some(bench.wait(request, len));
             }
         }
         match what % 7 {
@@ -503,12 +507,12 @@ fn run(memory_mib: usize, sizes: Vec<usize>, stops: &[bool], seed: u64) {
             1 => bench.read((what * 16) as u64, Purpose::ReadAhead),
             2 => bench.read(what as u64, Purpose::Demand),
             3 => {
-                let turn = if in_flight.is_empty() {
-                    Turn::Stuck
+                let wait = if in_flight.is_empty() {
+                    WaitState::Stuck
                 } else {
-                    Turn::Waited
+                    WaitState::Waited
                 };
-                bench.memory.serve(turn);
+                bench.memory.serve(wait);
                 bench.memory.make_room();
             }
             _ => {}

@@ -22,7 +22,7 @@ use std::time::Duration;
 use mountpoint_client::types::Key;
 use tokio::sync::Notify;
 
-use super::admission::{Ask, Turn};
+use super::admission::{BufferRequest, WaitState};
 use super::buffers::Grant;
 use crate::config::limits::{
     READER_IDLE, SHORTAGE_MAX, SHORTAGE_NEXT, SHORTAGE_PROGRESS, SHORTAGE_TICK,
@@ -34,7 +34,7 @@ use crate::write::file::writer::Writer;
 
 /// Who waits for memory, and who might give some back.
 #[derive(Debug, Default)]
-pub(in crate::write) struct Shortage {
+pub(in crate::write) struct MemoryPressure {
     waiting: AtomicUsize,
     /// WRITEs that wait for those in front of them.
     ahead: AtomicUsize,
@@ -67,7 +67,7 @@ struct Writers {
     sweep_at: usize,
 }
 
-impl Shortage {
+impl MemoryPressure {
     /// A file was opened for writing.
     pub(in crate::write) fn register(&self, writer: &Arc<Writer>) {
         let mut writers = self.writers.lock();
@@ -149,14 +149,14 @@ impl WriteContext {
     pub(in crate::write) async fn memory_for(
         &self,
         key: &Key,
-        ask: Ask,
+        request: BufferRequest,
         written: u64,
     ) -> Result<Grant, FsError> {
-        if let Some(grant) = self.memory.try_take(ask) {
+        if let Some(grant) = self.memory.try_take(request) {
             return Ok(grant);
         }
-        let _waiting = self.shortage.wait();
-        let Some(grant) = self.memory.take(ask, written).await else {
+        let _waiting = self.pressure.wait();
+        let Some(grant) = self.memory.take(request, written).await else {
             return Err(FsError::NoSpace(format!(
                 "{key}: files that are open and not written to hold all memory for writing, and for {} s nothing was \
                  written or sent; close files before others are written, raise --memory-target, or leave out \
@@ -164,7 +164,7 @@ impl WriteContext {
                 SHORTAGE_MAX.as_secs()
             )));
         };
-        self.shortage.moved();
+        self.pressure.moved();
         Ok(grant)
     }
 
@@ -175,7 +175,7 @@ impl WriteContext {
             let Some(this) = context.upgrade() else {
                 return;
             };
-            let begun = Arc::clone(&this.shortage.begun);
+            let begun = Arc::clone(&this.pressure.begun);
             let is_short = this.look();
             drop(this);
             if is_short {
@@ -190,10 +190,10 @@ impl WriteContext {
     /// Looks after those who wait: for memory, and for the WRITEs in front of theirs. Returns
     /// whether anybody does. Called with no lock held.
     pub(in crate::write) fn look(&self) -> bool {
-        let is_ahead = self.shortage.ahead.load(Ordering::Acquire) > 0;
+        let is_ahead = self.pressure.ahead.load(Ordering::Acquire) > 0;
         if is_ahead {
             let now = self.clock.now();
-            let open = self.shortage.open();
+            let open = self.pressure.open();
             open.for_each(|writer| writer.ahead.expire(now));
         }
         self.look_for_memory() || is_ahead
@@ -202,24 +202,28 @@ impl WriteContext {
     /// Has a part sent early, or one of those who wait for memory fail. Returns whether anybody
     /// waits.
     fn look_for_memory(&self) -> bool {
-        let shortage = &self.shortage;
-        if shortage.waiting.load(Ordering::Acquire) == 0 {
-            *shortage.seen.lock() = None;
+        let pressure = &self.pressure;
+        if pressure.waiting.load(Ordering::Acquire) == 0 {
+            *pressure.seen.lock() = None;
             return false;
         }
         // What only ends or copies on the server gives nothing back, and may take hours.
-        let is_busy = shortage.sending.load(Ordering::Acquire) > 0;
+        let is_busy = pressure.sending.load(Ordering::Acquire) > 0;
         let now = self.clock.now();
-        for writer in shortage.open() {
+        for writer in pressure.open() {
             writer.give_back_idle(now, !is_busy);
         }
-        let turn = if is_busy { Turn::Waited } else { Turn::Stuck };
-        self.memory.serve(turn);
+        let wait = if is_busy {
+            WaitState::Waited
+        } else {
+            WaitState::Stuck
+        };
+        self.memory.serve(wait);
         self.memory.make_room();
         let is_moving = is_busy || self.send_one_early();
-        let moves = shortage.moves.load(Ordering::Relaxed);
+        let moves = pressure.moves.load(Ordering::Relaxed);
         let waited = {
-            let mut seen = shortage.seen.lock();
+            let mut seen = pressure.seen.lock();
             let start = Seen { moves, since: now };
             let last = seen.get_or_insert(start);
             if is_moving || moves - last.moves >= SHORTAGE_PROGRESS {
@@ -238,14 +242,14 @@ impl WriteContext {
     }
 
     fn send_one_early(&self) -> bool {
-        let shortage = &self.shortage;
-        let idlest = shortage.idlest();
+        let pressure = &self.pressure;
+        let idlest = pressure.idlest();
         if idlest.is_some_and(|writer| writer.send_early()) {
             return true;
         }
-        let is_held = shortage.holding.load(Ordering::Acquire) > 0;
+        let is_held = pressure.holding.load(Ordering::Acquire) > 0;
         if is_held {
-            shortage.send_first.notify_one();
+            pressure.send_first.notify_one();
         }
         is_held
     }

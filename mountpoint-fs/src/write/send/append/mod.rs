@@ -25,20 +25,21 @@ use super::ambiguous_outcome;
 use super::features::Uses;
 use crate::config::limits::GROWTH_PARTS_MAX;
 use crate::operation::FsError;
-use crate::write::background::{self, Settled};
+use crate::write::background::{self, SharedOutcome};
 use crate::write::context::{WriteContext, failed, not_made};
 use crate::write::file::checksum::{RunningChecksum, joined};
 use crate::write::file::failure::Failure;
-use crate::write::file::state::{Front, Stage, Way};
-use crate::write::file::writer::{Stored, WriteObserver, Writer};
+use crate::write::file::state::{Sink, Stage, UploadMode};
+use crate::write::file::writer::Writer;
+use crate::write::types::{Stored, WriteObserver};
 
 /// The object behind a file, as far as it has grown.
 #[derive(Debug)]
-pub(in crate::write) struct Growth {
+pub(in crate::write) struct AppendUpload {
     /// What the bucket holds, but for the parts; `None` before there is an object.
     stored: Option<Stored>,
     /// Parts that are on their way or wait, each with the object that it makes.
-    parts: VecDeque<Settled<Result<Stored, FsError>>>,
+    parts: VecDeque<SharedOutcome<Result<Stored, FsError>>>,
     /// Where the next part belongs: behind all that was stored and added. What the bucket holds is
     /// longer if others have appended behind a part whose answer was lost.
     end: u64,
@@ -51,7 +52,7 @@ pub(in crate::write) struct Growth {
 /// What a part is appended to.
 struct Before {
     stored: Stored,
-    /// As [`Growth::whole`].
+    /// As [`AppendUpload::whole`].
     whole: Option<Checksum>,
 }
 
@@ -67,7 +68,7 @@ struct Place {
     headers: ObjectHeaders,
 }
 
-impl Growth {
+impl AppendUpload {
     /// An object that is not there yet.
     fn new(algorithm: Option<ChecksumAlgorithm>) -> Self {
         Self {
@@ -98,7 +99,7 @@ impl Growth {
     }
 
     /// The part to wait for before another one is filled; `None` if there is room.
-    pub(in crate::write) fn turn(&mut self) -> Option<Settled<Result<Stored, FsError>>> {
+    pub(in crate::write) fn turn(&mut self) -> Option<SharedOutcome<Result<Stored, FsError>>> {
         self.look();
         let is_full = self.parts.len() >= GROWTH_PARTS_MAX;
         self.parts.front().filter(|_| is_full).cloned()
@@ -110,11 +111,11 @@ impl Growth {
         let (offset, whole) = (self.end, self.whole);
         self.end += body.len() as u64;
         self.whole = whole.map(|whole| joined(whole, &body, checksum));
-        let settled = Settled::new();
+        let settled = SharedOutcome::new();
         let (before, stored) = (self.parts.back().cloned(), self.stored.clone());
         self.parts.push_back(settled.clone());
         let pending = place.context.begin();
-        let sending = place.context.shortage.sending();
+        let sending = place.context.pressure.sending();
         background::run(async move {
             let before = match before {
                 Some(before) => before.wait().await.map(Some),
@@ -171,7 +172,7 @@ impl Growth {
 
     /// Forgets parts that are there. One that failed stays: those behind it must not be sent.
     fn look(&mut self) {
-        while let Some(Ok(stored)) = self.parts.front().and_then(Settled::get) {
+        while let Some(Ok(stored)) = self.parts.front().and_then(SharedOutcome::get) {
             self.stored = Some(stored);
             self.parts.pop_front();
         }
@@ -218,20 +219,20 @@ impl Place {
 
 impl Writer {
     /// Notices that the object was made.
-    pub(in crate::write) fn look(&self, front: &mut Front) {
-        front.look(&self.key, self.context.config.checksum);
+    pub(in crate::write) fn look(&self, sink: &mut Sink) {
+        sink.look(&self.key, self.context.config.checksum);
     }
 
     /// The checksum of what is sent next.
-    pub(in crate::write) fn running_checksum(&self, front: &Front) -> RunningChecksum {
+    pub(in crate::write) fn running_checksum(&self, sink: &Sink) -> RunningChecksum {
         let new = self.context.config.checksum;
-        RunningChecksum::new(front.growth.as_ref().map_or(new, Growth::algorithm))
+        RunningChecksum::new(sink.append.as_ref().map_or(new, AppendUpload::algorithm))
     }
 
     /// Appends `body` to the object, or makes it.
     pub(in crate::write) fn append(
         &self,
-        front: &mut Front,
+        sink: &mut Sink,
         body: Bytes,
         checksum: Option<Checksum>,
     ) {
@@ -240,22 +241,22 @@ impl Writer {
             key: self.key.clone(),
             failure: Arc::clone(&self.failure),
             observer: Arc::clone(&self.observer),
-            condition: front.condition.clone(),
+            condition: sink.condition.clone(),
             headers: self.headers(),
         };
-        let new = || Growth::new(self.context.config.checksum);
-        let growth = front.growth.get_or_insert_with(new);
-        growth.add(place, body, checksum);
+        let new = || AppendUpload::new(self.context.config.checksum);
+        let append = sink.append.get_or_insert_with(new);
+        append.add(place, body, checksum);
     }
 
     /// Returns when what is on its way to the bucket is there, or has failed.
     pub async fn arrived(&self) {
         let on_its_way = {
-            let mut front = self.front.lock().await;
-            self.look(&mut front);
-            match (&front.stage, &front.growth) {
+            let mut sink = self.sink.lock().await;
+            self.look(&mut sink);
+            match (&sink.stage, &sink.append) {
                 (Stage::Storing(settled), _) => Some(settled.clone()),
-                (_, Some(growth)) => growth.parts.back().cloned(),
+                (_, Some(append)) => append.parts.back().cloned(),
                 (_, None) => None,
             }
         };
@@ -265,11 +266,11 @@ impl Writer {
     }
 
     /// Appends what is held, if it is anything.
-    pub(in crate::write) fn append_last(&self, front: &mut Front) {
-        if let Some((bytes, checksum)) = front.take_held()
+    pub(in crate::write) fn append_last(&self, sink: &mut Sink) {
+        if let Some((bytes, checksum)) = sink.take_held()
             && !bytes.as_ref().is_empty()
         {
-            self.append(front, Bytes::from_owner(bytes), checksum.value());
+            self.append(sink, Bytes::from_owner(bytes), checksum.value());
         }
     }
 }
@@ -283,20 +284,20 @@ impl WriteContext {
     }
 
     /// How new files are made.
-    pub(in crate::write) fn way_of_new(&self) -> Way {
+    pub(in crate::write) fn mode_of_new(&self) -> UploadMode {
         if self.config.incremental_upload {
-            self.way_behind()
+            self.mode_behind()
         } else {
-            Way::Upload
+            UploadMode::Upload
         }
     }
 
     /// How bytes come behind an object.
-    pub(in crate::write) fn way_behind(&self) -> Way {
+    pub(in crate::write) fn mode_behind(&self) -> UploadMode {
         if self.appends() {
-            Way::Growth
+            UploadMode::Append
         } else {
-            Way::Upload
+            UploadMode::Upload
         }
     }
 
@@ -310,7 +311,7 @@ impl WriteContext {
     ) -> Result<Stored, FsError> {
         let mut before = stored;
         let size = before.size + body.len() as u64;
-        let checksum = self.abilities.reduce(Uses::checksum(checksum)).checksum;
+        let checksum = self.features.reduce(Uses::checksum(checksum)).checksum;
         let mut was_renewed = false;
         loop {
             let request = AppendRequest {

@@ -22,9 +22,9 @@ use mountpoint_client::{ClientError, ErrorKind};
 
 use crate::operation::FsError;
 use crate::sync::Mutex;
-use crate::write::background::{self, Settled};
+use crate::write::background::{self, SharedOutcome};
 use crate::write::context::{WriteContext, failed};
-use crate::write::file::state::Front;
+use crate::write::file::state::Sink;
 use crate::write::file::writer::Writer;
 
 /// What stores and proofs have shown.
@@ -46,14 +46,14 @@ struct Known {
     /// is forgotten first.
     refused: VecDeque<String>,
     /// The proof of the first file, which the files that are begun meanwhile wait for.
-    first: Option<Settled<Result<(), FsError>>>,
+    first: Option<SharedOutcome<Result<(), FsError>>>,
 }
 
 /// What a file has to do before its first write is answered.
 enum Proof {
     Nothing,
-    Wait(Settled<Result<(), FsError>>),
-    Own(Settled<Result<(), FsError>>),
+    Wait(SharedOutcome<Result<(), FsError>>),
+    Own(SharedOutcome<Result<(), FsError>>),
 }
 
 impl Permission {
@@ -108,7 +108,7 @@ impl Permission {
         match &known.first {
             Some(first) if is_first && first.get().is_none() => Proof::Wait(first.clone()),
             _ => {
-                let own = Settled::new();
+                let own = SharedOutcome::new();
                 known.first = Some(own.clone());
                 Proof::Own(own)
             }
@@ -137,7 +137,7 @@ impl Writer {
 
     /// Proves that the file may be stored, if that is in doubt. It is what is done first, and once;
     /// it fails the file.
-    pub(in crate::write) async fn prove(&self, front: &mut Front) -> Result<(), FsError> {
+    pub(in crate::write) async fn prove(&self, sink: &mut Sink) -> Result<(), FsError> {
         while !self.is_permitted() && self.failure.get().is_none() {
             let proven = match self.context.permission.proof(&self.key) {
                 Proof::Nothing => Ok(()),
@@ -152,7 +152,7 @@ impl Writer {
                     own.wait().await
                 }
             };
-            proven.inspect_err(|error| self.fail(front, error))?;
+            proven.inspect_err(|error| self.fail(sink, error))?;
             self.is_permitted.store(true, Ordering::Relaxed);
         }
         Ok(())
@@ -166,7 +166,7 @@ impl WriteContext {
         self: Arc<Self>,
         key: Key,
         headers: ObjectHeaders,
-        outcome: Settled<Result<(), FsError>>,
+        outcome: SharedOutcome<Result<(), FsError>>,
     ) {
         let pending = self.begin();
         background::run(async move {

@@ -6,7 +6,6 @@
 //! it by a copy of it onto itself, so that each is sent once, however often it was changed.
 
 mod base;
-pub(in crate::write) mod copied_range;
 #[cfg(test)]
 mod tests;
 
@@ -16,13 +15,14 @@ use mountpoint_client::types::{ETag, ObjectHeaders};
 
 use super::multipart::Upload;
 use super::put::Adopts;
-use super::server_copy::copied_range::Copied;
 use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX};
 use crate::mutate::copy::copies_nothing;
 use crate::operation::{FsError, PosixAttributes};
-use crate::write::background::{self, Settled};
-use crate::write::file::state::{Front, Stage};
-use crate::write::file::writer::{Outcome, Stored, Writer};
+use crate::write::background::{self, SharedOutcome};
+use crate::write::file::state::{Sink, Stage};
+use crate::write::file::writer::Writer;
+use crate::write::send::copied_range::CopiedRange;
+use crate::write::types::{Outcome, Stored};
 
 impl Writer {
     /// Has the server copy `source` behind what was taken so far, which ends at `offset`. How many
@@ -30,14 +30,14 @@ impl Writer {
     ///
     /// [`FsError::Unsupported`] if its bytes had better be read and written, and then nothing has
     /// changed. One that is given up while it waits goes on: its bytes are taken.
-    pub async fn copy(&self, offset: u64, source: Copied) -> Result<u64, FsError> {
-        let mut front = self.front.lock().await;
+    pub async fn copy(&self, offset: u64, source: CopiedRange) -> Result<u64, FsError> {
+        let mut sink = self.sink.lock().await;
         loop {
             if let Some(error) = self.failure.get() {
                 return Err(error);
             }
-            self.look(&mut front);
-            match &front.stage {
+            self.look(&mut sink);
+            match &sink.stage {
                 Stage::Storing(settled) => {
                     let settled = settled.clone();
                     drop(settled.wait().await);
@@ -47,20 +47,20 @@ impl Writer {
             }
         }
         let source = source.for_one_call();
-        if !self.can_copy(&front, offset, &source) {
+        if !self.can_copy(&sink, offset, &source) {
             return Err(AS_BYTES);
         }
-        let is_first = front.end == 0;
+        let is_first = sink.end == 0;
         let len = source.len();
-        self.untime(&mut front);
-        let upload = self.upload(&mut front, true);
-        self.send_last_part(&mut front);
+        self.untime(&mut sink);
+        let upload = self.upload(&mut sink, true);
+        self.send_last_part(&mut sink);
         let parts = source.parts(self.context.config.copy_limits.part_max);
         let parts: Vec<_> = parts.map(|part| upload.copy_awaited(part)).collect();
-        front.parts += u16::try_from(parts.len()).expect("there is room");
-        front.end += len;
-        front.written = front.end;
-        front.refused_len = None;
+        sink.parts += u16::try_from(parts.len()).expect("there is room");
+        sink.end += len;
+        sink.written = sink.end;
+        sink.refused_len = None;
         let mut outcome = Ok(len);
         for part in parts {
             if let Err(error) = part.wait().await {
@@ -69,35 +69,34 @@ impl Writer {
         }
         match outcome {
             Ok(_) => {
-                self.context.abilities.learn_copies(true);
-                front.written_at = self.context.shortage.moved();
-                front.written_when = self.context.clock.now();
-                self.progress
-                    .advance(front.len(), self.context.clock.wall());
+                self.context.features.learn_copies(true);
+                sink.written_at = self.context.pressure.moved();
+                sink.written_when = self.context.clock.now();
+                self.progress.advance(sink.len(), self.context.clock.wall());
             }
             Err(error) if is_first && self.failure.get().is_none() && is_refusal(&error) => {
                 tracing::debug!(key = %self.key, "the server does not copy, the bytes are read: {error}");
-                self.context.abilities.learn_copies(false);
-                self.begin_anew(&mut front, upload);
+                self.context.features.learn_copies(false);
+                self.begin_anew(&mut sink, upload);
                 return Err(AS_BYTES);
             }
-            Err(ref error) => self.fail(&mut front, error),
+            Err(ref error) => self.fail(&mut sink, error),
         }
         outcome
     }
 
     /// Whether the server can copy `source` to `offset`.
-    fn can_copy(&self, front: &Front, offset: u64, source: &Copied) -> bool {
-        let held = front.held() as u64;
+    fn can_copy(&self, sink: &Sink, offset: u64, source: &CopiedRange) -> bool {
+        let held = sink.held() as u64;
         let follows_a_part = held == 0 || held >= UPLOAD_PART_MIN;
-        let has_checksums = front.upload.is_some() && !front.has_copies;
-        let parts = u64::from(front.parts) + u64::from(self.copies(front)) + 2;
+        let has_checksums = sink.upload.is_some() && !sink.has_copies;
+        let parts = u64::from(sink.parts) + u64::from(self.copies(sink)) + 2;
         let has_room = parts + self.parts_of(source) <= u64::from(UPLOAD_PARTS_MAX);
-        let is_upload = front.growth.is_none();
-        let copies = self.context.abilities.copies_parts() != Some(false);
+        let is_upload = sink.append.is_none();
+        let copies = self.context.features.copies_parts() != Some(false);
         is_upload
             && copies
-            && offset == front.end
+            && offset == sink.end
             && source.is_a_part()
             && follows_a_part
             && !has_checksums
@@ -106,10 +105,10 @@ impl Writer {
 
     /// Gives up `upload`, which holds nothing of the file, and goes on as if it had never been
     /// begun.
-    pub(in crate::write) fn begin_anew(&self, front: &mut Front, upload: Arc<Upload>) {
-        front.upload = None;
-        front.has_copies = false;
-        (front.end, front.written, front.parts) = (0, 0, 0);
+    pub(in crate::write) fn begin_anew(&self, sink: &mut Sink, upload: Arc<Upload>) {
+        sink.upload = None;
+        sink.has_copies = false;
+        (sink.end, sink.written, sink.parts) = (0, 0, 0);
         let pending = self.context.begin();
         background::run(async move {
             upload.abort().await;
@@ -123,13 +122,13 @@ impl Writer {
         &self,
         change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
     ) -> Result<bool, FsError> {
-        let mut front = self.front.lock().await;
+        let mut sink = self.sink.lock().await;
         loop {
             if let Some(error) = self.failure.get() {
                 return Err(error);
             }
-            self.look(&mut front);
-            let Stage::Storing(settled) = &front.stage else {
+            self.look(&mut sink);
+            let Stage::Storing(settled) = &sink.stage else {
                 break;
             };
             let settled = settled.clone();
@@ -141,12 +140,12 @@ impl Writer {
             change(&mut headers)?;
             if PosixAttributes::says_more(&headers.metadata, &before) {
                 // The other host's object does not have the attributes.
-                front.adopts = Adopts::Nothing;
+                sink.adopts = Adopts::Nothing;
             }
         }
-        front.is_dressed_late |= front.upload.is_some();
-        front.is_timed = true;
-        Ok(matches!(front.stage, Stage::Open))
+        sink.is_dressed_late |= sink.upload.is_some();
+        sink.is_timed = true;
+        Ok(matches!(sink.stage, Stage::Open))
     }
 
     /// What the object is to carry from the beginning on. Called before anybody else knows the
@@ -157,10 +156,10 @@ impl Writer {
     }
 
     /// The file changes now: a time that it was to have before is none any more.
-    pub(in crate::write) fn untime(&self, front: &mut Front) {
-        if std::mem::take(&mut front.is_timed) {
+    pub(in crate::write) fn untime(&self, sink: &mut Sink) {
+        if std::mem::take(&mut sink.is_timed) {
             PosixAttributes::forget_time(&mut self.headers.lock().metadata);
-            front.is_dressed_late |= front.upload.is_some();
+            sink.is_dressed_late |= sink.upload.is_some();
         }
     }
 
@@ -173,18 +172,18 @@ impl Writer {
     /// The version `old` of the object was replaced by one of the same bytes, which carries
     /// something else. Nothing to a file that has stored another: its bytes are not those.
     pub async fn redressed(&self, old: &ETag, etag: &ETag) {
-        let mut front = self.front.lock().await;
-        self.look(&mut front);
-        let front = &mut *front;
-        if let Stage::Stored(stored) = &mut front.stage
+        let mut sink = self.sink.lock().await;
+        self.look(&mut sink);
+        let sink = &mut *sink;
+        if let Stage::Stored(stored) = &mut sink.stage
             && stored.etag == *old
         {
             stored.etag = etag.clone();
-            if let Some(base) = &mut front.base {
+            if let Some(base) = &mut sink.base {
                 base.etag = etag.clone();
             }
-            if let Some(growth) = &mut front.growth {
-                growth.redressed(stored);
+            if let Some(append) = &mut sink.append {
+                append.redressed(stored);
             }
         }
     }
@@ -193,13 +192,13 @@ impl Writer {
     /// to it by a copy.
     pub(in crate::write) fn complete(
         &self,
-        front: &mut Front,
-        settled: Settled<Result<Stored, FsError>>,
+        sink: &mut Sink,
+        settled: SharedOutcome<Result<Stored, FsError>>,
     ) {
-        let upload = self.upload(front, false);
-        let condition = front.condition.clone();
-        let old = front.old().cloned();
-        let late = std::mem::take(&mut front.is_dressed_late).then(|| self.headers());
+        let upload = self.upload(sink, false);
+        let condition = sink.condition.clone();
+        let old = sink.old().cloned();
+        let late = std::mem::take(&mut sink.is_dressed_late).then(|| self.headers());
         let (context, key) = (Arc::clone(&self.context), self.key.clone());
         let observer = Arc::clone(&self.observer);
         self.run(settled, async move {
@@ -221,12 +220,12 @@ impl Writer {
     }
 
     /// Parts that copying what is to be copied will take.
-    pub(in crate::write) fn copies(&self, front: &Front) -> u16 {
-        let parts = front.base.as_ref().map_or(0, |base| self.parts_of(base));
+    pub(in crate::write) fn copies(&self, sink: &Sink) -> u16 {
+        let parts = sink.base.as_ref().map_or(0, |base| self.parts_of(base));
         u16::try_from(parts).unwrap_or(u16::MAX / 2)
     }
 
-    fn parts_of(&self, copied: &Copied) -> u64 {
+    fn parts_of(&self, copied: &CopiedRange) -> u64 {
         copied
             .parts(self.context.config.copy_limits.part_max)
             .count() as u64

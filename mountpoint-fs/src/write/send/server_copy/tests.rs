@@ -9,14 +9,14 @@ use mountpoint_client::types::{Key, ObjectHeaders};
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::operation::FsError;
 use crate::write::tests::{Bench, MIB, now, pattern, write};
-use crate::write::{Beginning, Copied, Stored, Writer};
+use crate::write::{Beginning, CopiedRange, Stored, Writer};
 
 const GIB: u64 = 1 << 30;
 
 /// All of an object of `size` bytes.
-fn source(bench: &Bench, size: u64) -> Copied {
+fn source(bench: &Bench, size: u64) -> CopiedRange {
     let object = bench.client.put_pattern("source", size, 1);
-    Copied {
+    CopiedRange {
         key: Key::parse("source").unwrap(),
         etag: object.etag,
         object_size: size,

@@ -9,11 +9,11 @@ use mountpoint_client::{ClientError, ErrorKind};
 use crate::config::limits::{COPY_CALL_MAX, COPY_PARTS_MANY, UPLOAD_PART_MAX, UPLOAD_PART_MIN};
 use crate::operation::FsError;
 use crate::write::context::failed;
-use crate::write::file::writer::Stored;
+use crate::write::types::Stored;
 
 /// Bytes of one version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopiedRange {
     /// The object.
     pub key: Key,
     /// Its version: of another one nothing is copied.
@@ -24,7 +24,7 @@ pub struct Copied {
     pub range: Range<u64>,
 }
 
-impl Copied {
+impl CopiedRange {
     /// All of an object.
     pub(in crate::write) fn whole(key: &Key, stored: Stored) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Copied {
 }
 
 /// What the application is told of a copy that failed.
-pub(in crate::write) fn copy_failed(error: ClientError, source: &Copied) -> FsError {
+pub(in crate::write) fn copy_failed(error: ClientError, source: &CopiedRange) -> FsError {
     match error.kind {
         ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(
             "{} was replaced or deleted while it was copied: {error}",
@@ -102,8 +102,8 @@ pub(in crate::write) fn copy_failed(error: ClientError, source: &Copied) -> FsEr
 mod tests {
     use super::*;
 
-    fn copied(range: Range<u64>, object_size: u64) -> Copied {
-        Copied {
+    fn copied(range: Range<u64>, object_size: u64) -> CopiedRange {
+        CopiedRange {
             key: Key::parse("k").unwrap(),
             etag: ETag::from_header("\"e\""),
             object_size,
