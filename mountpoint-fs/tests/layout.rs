@@ -19,11 +19,7 @@ const COMMENT_COLUMNS_MAX: usize = 100;
 const TYPES_PER_NAME_MAX: usize = 2;
 
 /// Folders that have more files than [`FILES_PER_FOLDER_MAX`].
-const LARGE_FOLDERS: &[&str] = &[
-    "mountpoint-fs/src/cli",
-    "mountpoint-fs/src/doctor",
-    "mountpoint-fs/src/mount",
-];
+const LARGE_FOLDERS: &[&str] = &[];
 
 /// Files and folders of one folder that import each other in circles.
 const CYCLES: &[(&str, &[&str])] = &[

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use super::arguments::Arguments;
 use super::finding::{Area, Finding};
-use super::mount_point::State;
+use super::machine::mount_point::State;
+use super::machine::{facts, kernel, memory, mount_point, mounting, network, process_limits};
 use super::recommendation::{Change, Place, Recommendation, directory_for};
 use super::report::Report;
-use super::{kernel, machine, memory, mount_point, mounting, network, process_limits, server};
+use super::server;
 use crate::config::limits;
 use crate::mount::{Environment, MountConfig, is_syslog_there};
 
@@ -44,7 +45,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         return report.finish(None);
     };
     let directory = arguments.directory.as_ref().map_or_else(
-        || directory_for(bucket, machine::home().as_deref()),
+        || directory_for(bucket, facts::home().as_deref()),
         |path| path.to_string_lossy().into_owned(),
     );
     let state = look_at_directory(&arguments, &directory, &mut report);
@@ -84,13 +85,13 @@ fn look_at_machine(config: &MountConfig, report: &mut Report) -> Vec<Change> {
         let advice = "see doc/CONFIGURATION.md";
         report.add(Finding::warning(Area::Flags, "flags", warning, advice));
     }
-    report.extend(kernel::judge(&machine::kernel(config)));
-    report.extend(mounting::judge(&machine::mounting(config)));
-    report.extend(process_limits::judge(&machine::process_limits(config)));
-    let memory = memory::judge(&machine::memory(config));
+    report.extend(kernel::judge(&facts::kernel(config)));
+    report.extend(mounting::judge(&facts::mounting(config)));
+    report.extend(process_limits::judge(&facts::process_limits(config)));
+    let memory = memory::judge(&facts::memory(config));
     report.extend(memory.findings);
     report.looking_at("network");
-    let network = network::judge(&machine::network(config));
+    let network = network::judge(&facts::network(config));
     report.extend(network.findings);
     let target = memory.target_mib.map(|mib| {
         let reason = "the control group allows no more";
@@ -107,7 +108,7 @@ fn look_at_directory(arguments: &Arguments, directory: &str, report: &mut Report
     report.looking_at("mount point");
     let path = std::path::PathBuf::from(directory);
     let looked_at = path.clone();
-    let state = machine::bounded(limits::DOCTOR_LOCAL, move || mount_point::look(&looked_at));
+    let state = facts::bounded(limits::DOCTOR_LOCAL, move || mount_point::look(&looked_at));
     let is_given = arguments.directory.is_some();
     report.add(mount_point::judge(&path, state.as_ref(), is_given));
     state

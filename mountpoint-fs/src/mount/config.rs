@@ -252,7 +252,7 @@ fn memory_default(available: u64) -> u64 {
 /// The lesser of the machine's and the control group's memory, in bytes.
 fn memory_available() -> u64 {
     let machine = nix::sys::sysinfo::sysinfo().map_or(u64::MAX, |info| info.ram_total());
-    let group = super::control_group::memory_limit();
+    let group = super::process::control_group::memory_limit();
     machine.min(group.unwrap_or(u64::MAX))
 }
 

@@ -3,14 +3,9 @@
 mod client_options;
 mod config;
 mod connect;
-mod control_group;
-mod daemon;
 mod environment;
-mod log_format;
 mod logging;
-mod notify;
-mod open_files;
-mod pid_file;
+mod process;
 mod run;
 mod serve;
 mod start_error;
@@ -19,10 +14,10 @@ mod target;
 
 pub use client_options::client_options;
 pub use config::{FuseTuning, MountConfig};
-pub use control_group::{MemoryGroup, memory_groups};
 pub use environment::Environment;
-pub(crate) use log_format::safe_line;
+pub(crate) use logging::format::safe_line;
 pub use logging::is_syslog_there;
+pub use process::control_group::{MemoryGroup, memory_groups};
 pub use run::run;
 pub use serve::MountedBucket;
 pub use start_error::StartError;

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::daemon::{Reporter, Side, daemonise};
-use super::log_format::safe_line;
-use super::notify::Notifier;
-use super::pid_file::PidFile;
+use super::logging::format::safe_line;
+use super::process::daemon::{Reporter, Side, daemonise};
+use super::process::notify::Notifier;
+use super::process::pid_file::PidFile;
 use super::start_log::log_start;
 use super::target::Wishes;
 use super::{Environment, MountConfig, MountTarget, MountedBucket, StartError, logging};

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 
 use super::config::cores;
 use super::connect::connect;
-use super::open_files;
+use super::process::open_files;
 use super::start_error::StartError;
 use super::{FuseTuning, MountConfig, MountTarget};
 use crate::clock::Clock;

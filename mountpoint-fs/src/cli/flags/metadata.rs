@@ -46,7 +46,7 @@ impl MetadataFlags {
     }
 
     /// Differences between the flags and the mount's behaviour.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub(in crate::cli) fn warnings(&self) -> Vec<String> {
         [
             ("metadata-ttl", self.metadata_ttl),
             ("negative-metadata-ttl", self.negative_metadata_ttl),

@@ -21,7 +21,7 @@ pub fn memory_groups(memberships: &str) -> Vec<MemoryGroup> {
 }
 
 /// The least limit of the group and its ancestors, in bytes; `None` without a limit.
-pub(super) fn memory_limit() -> Option<u64> {
+pub(in crate::mount) fn memory_limit() -> Option<u64> {
     let memberships = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     least(&memory_groups(&memberships))
 }

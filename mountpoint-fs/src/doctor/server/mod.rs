@@ -6,6 +6,14 @@
 //! A step that times out is a finding, and so is the first one without an answer; then the rest is
 //! left out, so that a dead server costs the time of one step.
 
+mod bucket;
+mod clock;
+mod credentials;
+mod features;
+mod object;
+mod write_checks;
+mod write_trial;
+
 use std::future::Future;
 use std::time::Duration;
 
@@ -15,16 +23,16 @@ use mountpoint_client::types::{BucketInfo, ETag, ListRequest, ObjectInfo};
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use tokio::runtime::Handle;
 
-use super::bucket::RegionSource;
-use super::finding::{Area, Finding};
-use super::recommendation::Change;
-use super::report::Report;
-use super::{abilities, bucket, clock, credentials, error_text, object, write_trial};
 use crate::config::limits;
+use crate::doctor::error_text;
+use crate::doctor::finding::{Area, Finding};
+use crate::doctor::recommendation::Change;
+use crate::doctor::report::Report;
 use crate::mount::MountConfig;
+use bucket::RegionSource;
 
 /// Examines the bucket. Returns the flags that the given ones lack.
-pub(super) async fn check(
+pub(in crate::doctor) async fn check(
     config: &MountConfig,
     checks_writes: bool,
     report: &mut Report,
@@ -256,14 +264,14 @@ impl Visit<'_> {
         let shape = client.probe_listing(self.prefix, OBJECTS_MAX);
         let shape = step(limits::DOCTOR_STEP, shape).await;
         let shape = shape.map_or_else(|| Err(slow("ListObjectsV2")), |probe| probe.outcome);
-        report.extend(abilities::listing(
+        report.extend(features::listing(
             &shape,
             self.options.is_directory_bucket(),
         ));
         if let (Some(object), Some(seen)) = (object, seen) {
             self.tell_object(client, object, seen, report).await;
         }
-        report.add(abilities::rename(self.options.is_directory_bucket()));
+        report.add(features::rename(self.options.is_directory_bucket()));
     }
 
     /// Whether an object may be read.
@@ -296,13 +304,13 @@ impl Visit<'_> {
         seen: Seen,
         report: &mut Report,
     ) {
-        report.add(abilities::range(&seen.range));
+        report.add(features::range(&seen.range));
         if seen.range.is_ok() {
             let outcome = get(client, object, object::absent_version()).await;
-            report.add(abilities::if_match(&outcome));
+            report.add(features::if_match(&outcome));
         }
         if let Some(names) = &seen.checksums {
-            report.add(abilities::checksums(object.key.as_str(), names));
+            report.add(features::checksums(object.key.as_str(), names));
         }
     }
 }

@@ -24,7 +24,7 @@ const MOUNTED: u8 = 0;
 
 /// The side of the fork of this process.
 #[derive(Debug)]
-pub(super) enum Side {
+pub(in crate::mount) enum Side {
     /// The parent, with the child's report: remarks, or the reason of a failure.
     Parent(Result<String, String>),
     /// The child, which goes on and reports.
@@ -33,7 +33,7 @@ pub(super) enum Side {
 
 /// The child's end of the pipe.
 #[derive(Debug)]
-pub(super) struct Reporter {
+pub(in crate::mount) struct Reporter {
     /// `None` in the foreground, and after the report.
     pipe: Option<File>,
     /// Whether the process leaves its working directory.
@@ -42,7 +42,7 @@ pub(super) struct Reporter {
 
 impl Reporter {
     /// A reporter without a parent: the process stays in the foreground.
-    pub(super) fn foreground() -> Self {
+    pub(in crate::mount) fn foreground() -> Self {
         Self {
             pipe: None,
             moves_away: false,
@@ -50,7 +50,7 @@ impl Reporter {
     }
 
     /// Whether the process is in the background.
-    pub(super) fn is_daemon(&self) -> bool {
+    pub(in crate::mount) fn is_daemon(&self) -> bool {
         self.pipe.is_some()
     }
 
@@ -62,7 +62,7 @@ impl Reporter {
     /// # Errors
     /// If the process cannot go into the background, or if the parent has ended: its caller has
     /// given up.
-    pub(super) fn mounted(&mut self, remarks: &str) -> io::Result<()> {
+    pub(in crate::mount) fn mounted(&mut self, remarks: &str) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else {
             return Ok(());
         };
@@ -78,7 +78,7 @@ impl Reporter {
     }
 
     /// Reports a failure to the parent. Returns whether there was a parent.
-    pub(super) fn failed(&mut self, reason: &str) -> bool {
+    pub(in crate::mount) fn failed(&mut self, reason: &str) -> bool {
         let told = self
             .pipe
             .take()
@@ -99,7 +99,7 @@ fn let_go_of_terminal() -> io::Result<()> {
 /// Forks; the child continues, the parent waits for its report for at most `time_max`.
 ///
 /// If `moves_away`, the child changes to `/` after the mount.
-pub(super) fn daemonise(time_max: Duration, moves_away: bool) -> io::Result<Side> {
+pub(in crate::mount) fn daemonise(time_max: Duration, moves_away: bool) -> io::Result<Side> {
     let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
     match fork_child()? {
         Fork::Parent { child_pid } => {

@@ -7,6 +7,8 @@
 //! Each SIGUSR2 makes the log one level more verbose, and after the last level quiet again.
 //! Threads: `log-level` waits for that signal.
 
+pub(super) mod format;
+
 use std::error::Error as _;
 use std::fs::DirBuilder;
 use std::io::{self, IsTerminal as _};
@@ -29,9 +31,9 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
-use super::Environment;
-use super::log_format::{NoForeignTrace, OneLine};
 use crate::cli::LoggingFlags;
+use crate::mount::Environment;
+use format::{NoForeignTrace, OneLine};
 
 /// Starts logging. Returns a remark for the user, or nothing.
 ///
@@ -39,7 +41,7 @@ use crate::cli::LoggingFlags;
 ///
 /// # Errors
 /// A text for the user.
-pub(super) fn start(
+pub(in crate::mount) fn start(
     args: &LoggingFlags,
     environment: &Environment,
     in_background: bool,

@@ -2,38 +2,38 @@
 //!
 //! Pure: texts of `/proc` and of control groups in, findings out.
 
-use super::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Finding};
 
 /// A control group's memory files; v1 and v2 differ in their names only.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Group {
+pub(in crate::doctor) struct Group {
     /// Path of the group's folder.
-    pub(super) path: String,
+    pub(in crate::doctor) path: String,
     /// `memory.max` or `memory.limit_in_bytes`.
-    pub(super) limit: String,
+    pub(in crate::doctor) limit: String,
     /// `memory.current` or `memory.usage_in_bytes`.
-    pub(super) usage: Option<String>,
+    pub(in crate::doctor) usage: Option<String>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct MemoryFacts {
+pub(in crate::doctor) struct MemoryFacts {
     /// `/proc/meminfo`.
-    pub(super) meminfo: String,
+    pub(in crate::doctor) meminfo: String,
     /// The groups around this process, innermost first.
-    pub(super) groups: Vec<Group>,
+    pub(in crate::doctor) groups: Vec<Group>,
     /// Memory for data that the mount would use, in bytes.
-    pub(super) read_memory: u64,
+    pub(in crate::doctor) read_memory: u64,
 }
 
 /// Findings on the memory.
 #[derive(Clone, Debug)]
-pub(super) struct MemoryVerdict {
-    pub(super) findings: Vec<Finding>,
+pub(in crate::doctor) struct MemoryVerdict {
+    pub(in crate::doctor) findings: Vec<Finding>,
     /// A value for `--memory-target`, in MiB, where the mount's default would not fit.
-    pub(super) target_mib: Option<u64>,
+    pub(in crate::doctor) target_mib: Option<u64>,
 }
 
-pub(super) fn judge(facts: &MemoryFacts) -> MemoryVerdict {
+pub(in crate::doctor) fn judge(facts: &MemoryFacts) -> MemoryVerdict {
     let tightest = facts
         .groups
         .iter()
@@ -166,9 +166,9 @@ const LIMIT_NONE: u64 = 1 << 60;
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Level;
-    use super::super::finding::tests::expect;
     use super::*;
+    use crate::doctor::finding::Level;
+    use crate::doctor::finding::tests::expect;
 
     fn facts(available_kib: u64, limits: &[&str], read_memory: u64) -> MemoryFacts {
         MemoryFacts {

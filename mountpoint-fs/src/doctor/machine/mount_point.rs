@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use super::error_text::split_hint;
-use super::finding::{Area, Finding};
+use crate::doctor::error_text::split_hint;
+use crate::doctor::finding::{Area, Finding};
 use crate::fuse::{MountError, check_mount_point, is_dead_mount};
 
 const CHECK: &str = "mount point";
 
 /// The state of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(in crate::doctor) enum State {
     Usable {
         is_empty: bool,
     },
@@ -24,7 +24,7 @@ pub(super) enum State {
 
 /// Examines a directory. A dead file system in its path may block this for ever; the caller bounds
 /// it.
-pub(super) fn look(directory: &Path) -> State {
+pub(in crate::doctor) fn look(directory: &Path) -> State {
     if directory.starts_with("/dev/fd") {
         return State::Passed;
     }
@@ -44,7 +44,7 @@ pub(super) fn look(directory: &Path) -> State {
 ///
 /// `is_given` means that the user named the directory. A default directory does not prevent a
 /// mount.
-pub(super) fn judge(directory: &Path, state: Option<&State>, is_given: bool) -> Finding {
+pub(in crate::doctor) fn judge(directory: &Path, state: Option<&State>, is_given: bool) -> Finding {
     let shown = directory.display();
     match state {
         Some(State::Usable { is_empty: true }) => Finding::ok(
@@ -113,9 +113,9 @@ const NAME_ANOTHER: &str = "name another directory: `mount-s3 doctor BUCKET DIRE
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Level;
-    use super::super::finding::tests::expect;
     use super::*;
+    use crate::doctor::finding::Level;
+    use crate::doctor::finding::tests::expect;
 
     #[test]
     fn states() {

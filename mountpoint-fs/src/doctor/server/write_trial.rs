@@ -20,12 +20,12 @@ use mountpoint_client::types::{
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient as _, Pending};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::report::Report;
 use super::{object, write_checks};
 use crate::config::limits;
+use crate::doctor::report::Report;
 
 /// Tries the server's features below `prefix` and removes what it wrote.
-pub(super) async fn check(
+pub(in crate::doctor) async fn check(
     client: &CrtClient,
     (prefix, algorithm): (&str, Option<ChecksumAlgorithm>),
     report: &mut Report,

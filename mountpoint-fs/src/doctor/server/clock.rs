@@ -1,9 +1,9 @@
 //! This machine's clock against the server's. Pure.
 
-use super::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Finding};
 
 /// The finding on the `Date` of an answer. `is_signed` means that requests contain the time.
-pub(super) fn judge(ahead_s: Option<i64>, is_signed: bool) -> Finding {
+pub(in crate::doctor) fn judge(ahead_s: Option<i64>, is_signed: bool) -> Finding {
     const CHECK: &str = "clock";
     let Some(ahead_s) = ahead_s else {
         return Finding::ok(
@@ -49,9 +49,9 @@ const SKEW_MAX_S: u64 = 15 * 60;
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Level;
-    use super::super::finding::tests::expect;
     use super::*;
+    use crate::doctor::finding::Level;
+    use crate::doctor::finding::tests::expect;
 
     #[test]
     fn skews() {

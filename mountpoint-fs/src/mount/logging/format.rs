@@ -16,7 +16,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// Writes the output of another format on one line and without secrets.
 #[derive(Debug)]
-pub(super) struct OneLine<F>(pub(super) F);
+pub(in crate::mount) struct OneLine<F>(pub(in crate::mount) F);
 
 impl<S, N, F> FormatEvent<S, N> for OneLine<F>
 where
@@ -54,7 +54,7 @@ fn colour(level: Level) -> Option<u8> {
 /// Excludes foreign libraries from the level on which they print whole requests, whatever the
 /// filter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NoForeignTrace;
+pub(in crate::mount) struct NoForeignTrace;
 
 impl<S: Subscriber> Layer<S> for NoForeignTrace {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Removes the file on drop, unless it holds another process's id by then.
 #[derive(Debug)]
-pub(super) struct PidFile {
+pub(in crate::mount) struct PidFile {
     path: PathBuf,
     content: String,
     /// Whether the path is a regular file. A pipe, a device or a link is written to, and neither
@@ -17,7 +17,7 @@ pub(super) struct PidFile {
 impl PidFile {
     /// Writes the file, replacing that of an ended process. Readers see the old or the new id,
     /// complete.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
+    pub(in crate::mount) fn create(path: &Path) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
         let content = format!("{}\n", std::process::id());
         let is_own = path

@@ -6,14 +6,14 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// The notification socket; none if the service manager passed none.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Notifier(Option<SocketAddr>);
+pub(in crate::mount) struct Notifier(Option<SocketAddr>);
 
 impl Notifier {
     /// `socket` is the value of `NOTIFY_SOCKET`: a path, or `@` and an abstract name.
     ///
     /// # Errors
     /// If the value is neither.
-    pub(super) fn new(socket: Option<&str>) -> io::Result<Self> {
+    pub(in crate::mount) fn new(socket: Option<&str>) -> io::Result<Self> {
         let address = match socket {
             None => return Ok(Self(None)),
             Some(name) => match name.strip_prefix('@') {
@@ -26,13 +26,13 @@ impl Notifier {
 
     /// Reports that the mount serves. The status is one field even if the directory's name has a
     /// line break.
-    pub(super) fn ready(&self, status: &str) {
+    pub(in crate::mount) fn ready(&self, status: &str) {
         let status = status.replace('\n', " ");
         self.tell(&format!("READY=1\nSTATUS={status}"));
     }
 
     /// Reports that the mount ends.
-    pub(super) fn stopping(&self) {
+    pub(in crate::mount) fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 

@@ -2,17 +2,17 @@
 //!
 //! Pure: the text of `/proc/self/limits` in, findings out.
 
-use super::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Finding};
 
 #[derive(Clone, Debug)]
-pub(super) struct LimitsFacts {
+pub(in crate::doctor) struct LimitsFacts {
     /// `/proc/self/limits`.
-    pub(super) text: String,
+    pub(in crate::doctor) text: String,
     /// Connections that the mount may open, over all interfaces.
-    pub(super) connections: u64,
+    pub(in crate::doctor) connections: u64,
 }
 
-pub(super) fn judge(facts: &LimitsFacts) -> Vec<Finding> {
+pub(in crate::doctor) fn judge(facts: &LimitsFacts) -> Vec<Finding> {
     vec![open_files(facts), locked_memory(facts)]
 }
 
@@ -80,9 +80,9 @@ const FILES_BESIDES: u64 = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Level;
-    use super::super::finding::tests::expect;
     use super::*;
+    use crate::doctor::finding::Level;
+    use crate::doctor::finding::tests::expect;
 
     fn table(files: &str, locked: &str) -> String {
         format!(

@@ -6,7 +6,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 ///
 /// Most systems begin with 1,024 for programs that use `select`, which is less than the connections
 /// that fill 100 Gbit/s, and allow 524,288.
-pub(super) fn raise_limit() {
+pub(in crate::mount) fn raise_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
         let wanted = hard.min(OPEN_FILES_MAX);
         if soft < wanted {

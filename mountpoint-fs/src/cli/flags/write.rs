@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::client_flags::PART_MAX;
+use super::client::PART_MAX;
 use super::values::{bytes, parse_kms_key};
 
 /// Flags under "Write options".
@@ -106,13 +106,13 @@ pub enum UploadChecksums {
 
 impl WriteFlags {
     /// A forbidden combination of values that are each permitted.
-    pub(super) fn conflict(&self) -> Option<&'static str> {
+    pub(in crate::cli) fn conflict(&self) -> Option<&'static str> {
         (self.sse == Some(Sse::Aes256) && self.sse_kms_key_id.is_some())
             .then_some("--sse-kms-key-id cannot be used with --sse AES256, which has no key")
     }
 
     /// The given flags that have no effect on a read-only mount.
-    pub(super) fn without_effect_if_read_only(&self) -> Vec<&'static str> {
+    pub(in crate::cli) fn without_effect_if_read_only(&self) -> Vec<&'static str> {
         let given = [
             (self.allow_changes, "--allow-changes"),
             (self.allow_delete, "--allow-delete"),

@@ -6,12 +6,12 @@ use mountpoint_client::ClientError;
 use mountpoint_client::crt_client::{AnswerHead, Probe};
 use mountpoint_client::types::BucketInfo;
 
-use super::error_text;
-use super::finding::{Area, Finding};
+use crate::doctor::error_text;
+use crate::doctor::finding::{Area, Finding};
 
 /// The source of the region that requests are signed for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum RegionSource {
+pub(in crate::doctor) enum RegionSource {
     /// `--region` or a variable.
     Given,
     /// The AWS configuration, or the default.
@@ -20,7 +20,7 @@ pub(super) enum RegionSource {
     Corrected { from: String, was_given: bool },
 }
 
-pub(super) fn region(region: &str, source: &RegionSource) -> Finding {
+pub(in crate::doctor) fn region(region: &str, source: &RegionSource) -> Finding {
     const CHECK: &str = "region";
     match source {
         RegionSource::Given => Finding::ok(Area::Bucket, CHECK, format!("{region}, as given")),
@@ -53,7 +53,7 @@ pub(super) fn region(region: &str, source: &RegionSource) -> Finding {
 }
 
 /// The finding on the proxy that requests go through, without its login.
-pub(super) fn proxy(proxy: Option<&str>) -> Finding {
+pub(in crate::doctor) fn proxy(proxy: Option<&str>) -> Finding {
     let found = match proxy {
         Some(proxy) => format!("{proxy}, by a variable"),
         None => "none on the way to this endpoint".to_owned(),
@@ -62,7 +62,7 @@ pub(super) fn proxy(proxy: Option<&str>) -> Finding {
 }
 
 /// The finding on the first answer.
-pub(super) fn reached(endpoint: &str, head: &AnswerHead) -> Finding {
+pub(in crate::doctor) fn reached(endpoint: &str, head: &AnswerHead) -> Finding {
     let server = match &head.server {
         Some(server) => format!(" ({server})"),
         None => String::new(),
@@ -77,7 +77,11 @@ pub(super) fn reached(endpoint: &str, head: &AnswerHead) -> Finding {
     )
 }
 
-pub(super) fn not_reached(endpoint: &str, error: Option<&ClientError>, seconds: u64) -> Finding {
+pub(in crate::doctor) fn not_reached(
+    endpoint: &str,
+    error: Option<&ClientError>,
+    seconds: u64,
+) -> Finding {
     match error {
         Some(error) => Finding::error(
             Area::Bucket,
@@ -95,7 +99,7 @@ pub(super) fn not_reached(endpoint: &str, error: Option<&ClientError>, seconds: 
 }
 
 /// The finding on HeadBucket, which a mount does not need.
-pub(super) fn head_bucket(probe: &Probe<BucketInfo>) -> Finding {
+pub(in crate::doctor) fn head_bucket(probe: &Probe<BucketInfo>) -> Finding {
     const CHECK: &str = "HeadBucket";
     match &probe.outcome {
         Ok(_) => Finding::ok(Area::Bucket, CHECK, "allowed"),
@@ -109,7 +113,7 @@ pub(super) fn head_bucket(probe: &Probe<BucketInfo>) -> Finding {
 }
 
 /// The finding on the first request of a mount, which decides.
-pub(super) fn list(prefix: &str, outcome: &Result<usize, ClientError>) -> Finding {
+pub(in crate::doctor) fn list(prefix: &str, outcome: &Result<usize, ClientError>) -> Finding {
     const CHECK: &str = "ListObjectsV2";
     let place = match prefix {
         "" => "the bucket".to_owned(),
@@ -134,7 +138,7 @@ pub(super) fn list(prefix: &str, outcome: &Result<usize, ClientError>) -> Findin
 /// The finding on HeadObject or GetObject.
 ///
 /// A refusal is a warning: other objects may be allowed.
-pub(super) fn on_object(
+pub(in crate::doctor) fn on_object(
     check: &'static str,
     key: &str,
     outcome: &Result<(), ClientError>,
@@ -151,7 +155,7 @@ pub(super) fn on_object(
 }
 
 /// The finding on a check without an object.
-pub(super) fn no_object(check: &'static str) -> Finding {
+pub(in crate::doctor) fn no_object(check: &'static str) -> Finding {
     Finding::ok(
         Area::Bucket,
         check,
@@ -165,9 +169,9 @@ mod tests {
 
     use mountpoint_client::ErrorKind;
 
-    use super::super::finding::Level;
-    use super::super::finding::tests::expect;
     use super::*;
+    use crate::doctor::finding::Level;
+    use crate::doctor::finding::tests::expect;
 
     #[test]
     fn regions() {

@@ -5,11 +5,15 @@
 use mountpoint_client::types::{DeleteFailure, ETag};
 use mountpoint_client::{ClientError, ErrorKind};
 
-use super::finding::{Area, Finding};
-use super::{abilities, error_text};
+use super::features;
 use crate::config::limits;
+use crate::doctor::error_text;
+use crate::doctor::finding::{Area, Finding};
 
-pub(super) fn allowed<T>(check: &'static str, outcome: &Result<T, ClientError>) -> Finding {
+pub(in crate::doctor) fn allowed<T>(
+    check: &'static str,
+    outcome: &Result<T, ClientError>,
+) -> Finding {
     match outcome {
         Ok(_) => Finding::ok(AREA, check, "allowed"),
         Err(error) => unclear(check, error),
@@ -17,7 +21,10 @@ pub(super) fn allowed<T>(check: &'static str, outcome: &Result<T, ClientError>) 
 }
 
 /// The finding on a write to a key that has an object, on the condition that it has none.
-pub(super) fn condition<T>(check: &'static str, outcome: &Result<T, ClientError>) -> Finding {
+pub(in crate::doctor) fn condition<T>(
+    check: &'static str,
+    outcome: &Result<T, ClientError>,
+) -> Finding {
     let lack = match outcome {
         Err(error) if error.kind == ErrorKind::PreconditionFailed => {
             return Finding::ok(AREA, check, "If-None-Match is honoured");
@@ -36,7 +43,7 @@ pub(super) fn condition<T>(check: &'static str, outcome: &Result<T, ClientError>
     )
 }
 
-pub(super) fn upload_checksums<T>(outcome: &Result<T, ClientError>) -> Finding {
+pub(in crate::doctor) fn upload_checksums<T>(outcome: &Result<T, ClientError>) -> Finding {
     const CHECK: &str = "upload checksums";
     match outcome {
         Ok(_) => Finding::ok(AREA, CHECK, "accepted"),
@@ -54,7 +61,7 @@ pub(super) fn upload_checksums<T>(outcome: &Result<T, ClientError>) -> Finding {
 }
 
 /// The finding on a request for an object's checksums, and their names.
-pub(super) fn read_checksums(outcome: &Result<Vec<String>, ClientError>) -> Finding {
+pub(in crate::doctor) fn read_checksums(outcome: &Result<Vec<String>, ClientError>) -> Finding {
     const CHECK: &str = "checksums of reads";
     match outcome {
         Ok(names) if names.is_empty() => Finding::ok(AREA, CHECK, "may be asked for; none told"),
@@ -69,7 +76,7 @@ pub(super) fn read_checksums(outcome: &Result<Vec<String>, ClientError>) -> Find
     }
 }
 
-pub(super) fn copies<T>(outcome: &Result<T, ClientError>) -> Finding {
+pub(in crate::doctor) fn copies<T>(outcome: &Result<T, ClientError>) -> Finding {
     const CHECK: &str = "CopyObject";
     match outcome {
         Ok(_) => Finding::ok(AREA, CHECK, "an object was copied on the server"),
@@ -86,7 +93,7 @@ pub(super) fn copies<T>(outcome: &Result<T, ClientError>) -> Finding {
     }
 }
 
-pub(super) fn part_copies<T>(outcome: &Result<T, ClientError>) -> Finding {
+pub(in crate::doctor) fn part_copies<T>(outcome: &Result<T, ClientError>) -> Finding {
     match outcome {
         Ok(_) => Finding::ok(AREA, PART_COPY, "a part was copied on the server"),
         Err(error) if is_lack(error) => Finding::warning(
@@ -103,7 +110,7 @@ pub(super) fn part_copies<T>(outcome: &Result<T, ClientError>) -> Finding {
 }
 
 /// The finding on a DeleteObjects of another version than there is, and on one without versions.
-pub(super) fn deletions(
+pub(in crate::doctor) fn deletions(
     versions: &Result<Vec<DeleteFailure>, ClientError>,
     lists: &Result<Vec<DeleteFailure>, ClientError>,
 ) -> Finding {
@@ -139,7 +146,7 @@ pub(super) fn deletions(
 }
 
 /// The finding on the ETags of one object: at its completion, in HEAD and in a listing.
-pub(super) fn etags(
+pub(in crate::doctor) fn etags(
     completed: &ETag,
     head: &Result<ETag, ClientError>,
     listed: &Result<Option<ETag>, ClientError>,
@@ -172,7 +179,7 @@ pub(super) fn etags(
 }
 
 /// The finding on the removal; `left` may still be there.
-pub(super) fn removed(left: &[String], folder: &str, is_unanswered: bool) -> Finding {
+pub(in crate::doctor) fn removed(left: &[String], folder: &str, is_unanswered: bool) -> Finding {
     const CHECK: &str = "temporary objects";
     let advice = format!("delete what is below {folder}, and abort its uploads");
     let found = match (left, is_unanswered) {
@@ -187,15 +194,15 @@ pub(super) fn removed(left: &[String], folder: &str, is_unanswered: bool) -> Fin
 }
 
 /// The finding on a trial that was not begun.
-pub(super) fn not_tried(why: &str, advice: &str) -> Finding {
+pub(in crate::doctor) fn not_tried(why: &str, advice: &str) -> Finding {
     Finding::warning(AREA, WRITES, format!("not tried: {why}"), advice)
 }
 
-pub(super) fn interrupted() -> Finding {
+pub(in crate::doctor) fn interrupted() -> Finding {
     Finding::error(AREA, WRITES, "broken off by a signal", "run it again")
 }
 
-pub(super) fn slow() -> Finding {
+pub(in crate::doctor) fn slow() -> Finding {
     Finding::warning(
         AREA,
         WRITES,
@@ -222,9 +229,9 @@ fn is_lack(error: &ClientError) -> bool {
 }
 
 /// The finding on an answer that shows nothing of the feature.
-pub(super) fn unclear(check: &'static str, error: &ClientError) -> Finding {
+pub(in crate::doctor) fn unclear(check: &'static str, error: &ClientError) -> Finding {
     if error.kind != ErrorKind::Denied {
-        return abilities::unknown(check, error);
+        return features::unknown(check, error);
     }
     Finding::warning(
         AREA,
@@ -236,15 +243,15 @@ pub(super) fn unclear(check: &'static str, error: &ClientError) -> Finding {
 
 const AREA: Area = Area::Server;
 const WRITES: &str = "write checks";
-pub(super) const PART_COPY: &str = "UploadPartCopy";
+pub(in crate::doctor) const PART_COPY: &str = "UploadPartCopy";
 
 #[cfg(test)]
 mod tests {
     use mountpoint_client::types::Key;
 
-    use super::super::finding::Level;
-    use super::super::finding::tests::expect;
     use super::*;
+    use crate::doctor::finding::Level;
+    use crate::doctor::finding::tests::expect;
 
     fn error<T>(kind: ErrorKind) -> Result<T, ClientError> {
         Err(ClientError::new(kind, "because"))

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, value_parser};
 
-use super::{BucketArg, BucketArgError};
+use crate::cli::{BucketArg, BucketArgError};
 
 /// Flags under "Not in this version".
 #[derive(Clone, Debug, Default, Args)]

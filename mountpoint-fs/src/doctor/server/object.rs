@@ -14,20 +14,20 @@ use crate::sync::Mutex;
 ///
 /// The range of a longer object does not begin at its start, so that a server that ignores ranges
 /// is noticed.
-pub(super) fn range_of(size: u64) -> Range<u64> {
+pub(in crate::doctor) fn range_of(size: u64) -> Range<u64> {
     let start = u64::from(size > 1);
     start..size.min(start + RANGE_MAX)
 }
 
 /// Whether an object can be read now.
-pub(super) fn is_readable(object: &ObjectInfo) -> bool {
+pub(in crate::doctor) fn is_readable(object: &ObjectInfo) -> bool {
     let class = object.storage_class.as_deref().unwrap_or_default();
     let is_archived = matches!(class, "GLACIER" | "DEEP_ARCHIVE");
     object.size > 0 && (!is_archived || object.restored)
 }
 
 /// Asks for `range` of that version and drops the bytes.
-pub(super) async fn get(
+pub(in crate::doctor) async fn get(
     client: &dyn ObjectClient,
     key: &Key,
     range: Range<u64>,
@@ -54,7 +54,7 @@ pub(super) async fn get(
 }
 
 /// An ETag that no object has.
-pub(super) fn absent_version() -> ETag {
+pub(in crate::doctor) fn absent_version() -> ETag {
     ETag::from_header("\"00000000000000000000000000000000-doctor\"")
 }
 

@@ -2,44 +2,44 @@
 //!
 //! Pure: texts of `/sys/class/net` and `/proc/net` in, findings out.
 
-use super::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Finding};
 
 /// An interface; each text is a file of `/sys/class/net/NAME`.
 ///
 /// `None` where a file cannot be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Interface {
-    pub(super) name: String,
-    pub(super) operstate: Option<String>,
+pub(in crate::doctor) struct Interface {
+    pub(in crate::doctor) name: String,
+    pub(in crate::doctor) operstate: Option<String>,
     /// In Mbit/s; -1 where the driver does not know.
-    pub(super) speed: Option<String>,
+    pub(in crate::doctor) speed: Option<String>,
     /// The hardware type of `if_arp.h`; 772 is loopback.
-    pub(super) kind: Option<String>,
-    pub(super) mtu: Option<String>,
+    pub(in crate::doctor) kind: Option<String>,
+    pub(in crate::doctor) mtu: Option<String>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct NetworkFacts {
-    pub(super) interfaces: Vec<Interface>,
+pub(in crate::doctor) struct NetworkFacts {
+    pub(in crate::doctor) interfaces: Vec<Interface>,
     /// `/proc/net/route`.
-    pub(super) routes: String,
+    pub(in crate::doctor) routes: String,
     /// `/proc/net/ipv6_route`.
-    pub(super) routes_v6: String,
+    pub(in crate::doctor) routes_v6: String,
     /// Interfaces of `--bind`.
-    pub(super) bound: Vec<String>,
+    pub(in crate::doctor) bound: Vec<String>,
     /// Throughput that connections are planned for.
-    pub(super) target_gbps: f64,
+    pub(in crate::doctor) target_gbps: f64,
 }
 
 /// Findings on the network.
 #[derive(Clone, Debug)]
-pub(super) struct NetworkVerdict {
-    pub(super) findings: Vec<Finding>,
+pub(in crate::doctor) struct NetworkVerdict {
+    pub(in crate::doctor) findings: Vec<Finding>,
     /// A value for `--maximum-throughput-gbps`, where the interfaces are faster than planned.
-    pub(super) throughput_gbps: Option<u64>,
+    pub(in crate::doctor) throughput_gbps: Option<u64>,
 }
 
-pub(super) fn judge(facts: &NetworkFacts) -> NetworkVerdict {
+pub(in crate::doctor) fn judge(facts: &NetworkFacts) -> NetworkVerdict {
     let mut findings = vec![interfaces(facts)];
     findings.extend(
         facts
@@ -233,9 +233,9 @@ const INTERFACES_SHOWN_MAX: usize = 6;
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Level;
-    use super::super::finding::tests::expect;
     use super::*;
+    use crate::doctor::finding::Level;
+    use crate::doctor::finding::tests::expect;
 
     fn interface(name: &str, operstate: &str, speed: &str, kind: &str) -> Interface {
         let some = |text: &str| (!text.is_empty()).then(|| format!("{text}\n"));

@@ -5,11 +5,11 @@
 use mountpoint_client::crt_client::ListingShape;
 use mountpoint_client::{ClientError, ErrorKind};
 
-use super::error_text;
-use super::finding::{Area, Finding};
+use crate::doctor::error_text;
+use crate::doctor::finding::{Area, Finding};
 
 /// The finding on a GET of a range.
-pub(super) fn range(outcome: &Result<(), ClientError>) -> Finding {
+pub(in crate::doctor) fn range(outcome: &Result<(), ClientError>) -> Finding {
     const CHECK: &str = "range requests";
     match outcome {
         Ok(()) => Finding::ok(Area::Server, CHECK, "a range of an object came as asked"),
@@ -24,7 +24,7 @@ pub(super) fn range(outcome: &Result<(), ClientError>) -> Finding {
 }
 
 /// The finding on a GET of a version that does not exist.
-pub(super) fn if_match(outcome: &Result<(), ClientError>) -> Finding {
+pub(in crate::doctor) fn if_match(outcome: &Result<(), ClientError>) -> Finding {
     const CHECK: &str = "conditional reads";
     match outcome {
         // The client gives the status only if the server itself refused.
@@ -47,7 +47,7 @@ fn ignored() -> Finding {
 }
 
 /// The findings on a page of a listing, in the server's order.
-pub(super) fn listing(
+pub(in crate::doctor) fn listing(
     outcome: &Result<ListingShape, ClientError>,
     is_directory_bucket: bool,
 ) -> Vec<Finding> {
@@ -85,7 +85,7 @@ pub(super) fn listing(
 }
 
 /// The finding on checksums that HeadObject named.
-pub(super) fn checksums(key: &str, names: &[String]) -> Finding {
+pub(in crate::doctor) fn checksums(key: &str, names: &[String]) -> Finding {
     let found = match names {
         [] => format!("none with '{key}'; this version verifies none when it reads"),
         names => format!(
@@ -99,7 +99,7 @@ pub(super) fn checksums(key: &str, names: &[String]) -> Finding {
 /// The finding on RenameObject, which is never tried.
 ///
 /// A server that does not know `?renameObject` would empty the destination.
-pub(super) fn rename(is_directory_bucket: bool) -> Finding {
+pub(in crate::doctor) fn rename(is_directory_bucket: bool) -> Finding {
     let found = if is_directory_bucket {
         "a directory bucket has RenameObject; this version does not write"
     } else {
@@ -109,7 +109,7 @@ pub(super) fn rename(is_directory_bucket: bool) -> Finding {
 }
 
 /// The finding on a feature that an answer does not show.
-pub(super) fn unknown(check: &'static str, error: &ClientError) -> Finding {
+pub(in crate::doctor) fn unknown(check: &'static str, error: &ClientError) -> Finding {
     Finding::warning(
         Area::Server,
         check,
@@ -122,9 +122,9 @@ const ENCODING: &str = "listing encoding";
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Level;
-    use super::super::finding::tests::expect;
     use super::*;
+    use crate::doctor::finding::Level;
+    use crate::doctor::finding::tests::expect;
 
     fn error(kind: ErrorKind, status: Option<u16>) -> Result<(), ClientError> {
         let mut error = ClientError::new(kind, "because");

@@ -3,13 +3,13 @@
 use mountpoint_client::ClientError;
 use mountpoint_client::credentials::CredentialsMode;
 
-use super::error_text;
-use super::finding::{Area, Finding};
+use crate::doctor::error_text;
+use crate::doctor::finding::{Area, Finding};
 
 const CHECK: &str = "credentials";
 
 /// The finding on existing or unneeded credentials.
-pub(super) fn found(mode: &CredentialsMode, source: Option<&str>) -> Finding {
+pub(in crate::doctor) fn found(mode: &CredentialsMode, source: Option<&str>) -> Finding {
     let found = match (mode, source) {
         (CredentialsMode::Unsigned, _) => "none: requests are not signed".to_owned(),
         (_, Some(source)) => format!("from {source}"),
@@ -19,7 +19,7 @@ pub(super) fn found(mode: &CredentialsMode, source: Option<&str>) -> Finding {
 }
 
 /// The finding on missing credentials, which prevent a client.
-pub(super) fn missing(error: &ClientError) -> Finding {
+pub(in crate::doctor) fn missing(error: &ClientError) -> Finding {
     Finding::error(
         Area::Credentials,
         CHECK,
@@ -29,7 +29,7 @@ pub(super) fn missing(error: &ClientError) -> Finding {
 }
 
 /// The finding on a credentials provider that did not answer.
-pub(super) fn slow(seconds: u64) -> Finding {
+pub(in crate::doctor) fn slow(seconds: u64) -> Finding {
     Finding::error(
         Area::Credentials,
         CHECK,
@@ -44,9 +44,9 @@ mod tests {
     use mountpoint_client::ErrorKind;
     use mountpoint_client::credentials::StaticKeys;
 
-    use super::super::finding::Level;
-    use super::super::finding::tests::expect;
     use super::*;
+    use crate::doctor::finding::Level;
+    use crate::doctor::finding::tests::expect;
 
     #[test]
     fn sources() {

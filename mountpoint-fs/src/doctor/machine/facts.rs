@@ -19,7 +19,7 @@ use super::process_limits::LimitsFacts;
 use crate::config::limits;
 use crate::mount::{MountConfig, memory_groups};
 
-pub(super) fn kernel(config: &MountConfig) -> KernelFacts {
+pub(in crate::doctor) fn kernel(config: &MountConfig) -> KernelFacts {
     let release = text("/proc/sys/kernel/osrelease");
     let build = release
         .as_deref()
@@ -40,7 +40,7 @@ pub(super) fn kernel(config: &MountConfig) -> KernelFacts {
     }
 }
 
-pub(super) fn mounting(config: &MountConfig) -> MountingFacts {
+pub(in crate::doctor) fn mounting(config: &MountConfig) -> MountingFacts {
     MountingFacts {
         is_root: is_root(),
         status: text("/proc/self/status").unwrap_or_default(),
@@ -56,7 +56,7 @@ pub(super) fn mounting(config: &MountConfig) -> MountingFacts {
     }
 }
 
-pub(super) fn process_limits(config: &MountConfig) -> LimitsFacts {
+pub(in crate::doctor) fn process_limits(config: &MountConfig) -> LimitsFacts {
     let interfaces = config.client.network_interfaces.len().max(1);
     LimitsFacts {
         text: text("/proc/self/limits").unwrap_or_default(),
@@ -64,7 +64,7 @@ pub(super) fn process_limits(config: &MountConfig) -> LimitsFacts {
     }
 }
 
-pub(super) fn memory(config: &MountConfig) -> MemoryFacts {
+pub(in crate::doctor) fn memory(config: &MountConfig) -> MemoryFacts {
     MemoryFacts {
         meminfo: text("/proc/meminfo").unwrap_or_default(),
         groups: groups(&text("/proc/self/cgroup").unwrap_or_default()),
@@ -72,7 +72,7 @@ pub(super) fn memory(config: &MountConfig) -> MemoryFacts {
     }
 }
 
-pub(super) fn network(config: &MountConfig) -> NetworkFacts {
+pub(in crate::doctor) fn network(config: &MountConfig) -> NetworkFacts {
     NetworkFacts {
         interfaces: interfaces(),
         routes: text("/proc/net/route").unwrap_or_default(),
@@ -88,7 +88,7 @@ pub(super) fn network(config: &MountConfig) -> NetworkFacts {
 /// The result of `look`, or `None` if it takes longer than `time_max`.
 ///
 /// The thread is then left behind.
-pub(super) fn bounded<T: Send + 'static>(
+pub(in crate::doctor) fn bounded<T: Send + 'static>(
     time_max: Duration,
     look: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
@@ -179,7 +179,7 @@ fn text(path: impl AsRef<Path>) -> Option<String> {
 }
 
 /// A directory where an ordinary user may make directories; `None` for root.
-pub(super) fn home() -> Option<PathBuf> {
+pub(in crate::doctor) fn home() -> Option<PathBuf> {
     let user = nix::unistd::User::from_uid(nix::unistd::geteuid());
     user.ok()
         .flatten()

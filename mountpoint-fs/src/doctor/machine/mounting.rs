@@ -2,11 +2,11 @@
 //!
 //! Pure: facts in, findings out.
 
-use super::finding::{Area, Finding};
+use crate::doctor::finding::{Area, Finding};
 
 /// The helper for ordinary users.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Helper {
+pub(in crate::doctor) enum Helper {
     /// Not found in `PATH`.
     Missing,
     /// The output of `fusermount3 -V`, and whether its file, if found, is set-uid root.
@@ -18,19 +18,19 @@ pub(super) enum Helper {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct MountingFacts {
-    pub(super) is_root: bool,
+pub(in crate::doctor) struct MountingFacts {
+    pub(in crate::doctor) is_root: bool,
     /// `/proc/self/status`.
-    pub(super) status: String,
-    pub(super) helper: Helper,
+    pub(in crate::doctor) status: String,
+    pub(in crate::doctor) helper: Helper,
     /// `/etc/fuse.conf`, `None` without one.
-    pub(super) fuse_conf: Option<String>,
+    pub(in crate::doctor) fuse_conf: Option<String>,
     /// Whether the flags open the mount to other users.
-    pub(super) wants_others: bool,
-    pub(super) wants_auto_unmount: bool,
+    pub(in crate::doctor) wants_others: bool,
+    pub(in crate::doctor) wants_auto_unmount: bool,
 }
 
-pub(super) fn judge(facts: &MountingFacts) -> Vec<Finding> {
+pub(in crate::doctor) fn judge(facts: &MountingFacts) -> Vec<Finding> {
     vec![privilege(facts), helper(facts), other_users(facts)]
 }
 
@@ -131,9 +131,9 @@ const CAP_SYS_ADMIN: u64 = 1 << 21;
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Level;
-    use super::super::finding::tests::expect;
     use super::*;
+    use crate::doctor::finding::Level;
+    use crate::doctor::finding::tests::expect;
 
     const FULL: &str = "Name:\tx\nCapEff:\t000001fffeffffff\nNoNewPrivs:\t0\n";
     const NONE: &str = "Name:\tx\nCapEff:\t0000000000000000\nNoNewPrivs:\t0\n";

@@ -2,12 +2,12 @@
 //!
 //! Pure: texts of `/proc` and `/sys` in, findings out.
 
-use super::finding::{Area, Finding};
 use crate::config::limits::READ_SIZE_MAX;
+use crate::doctor::finding::{Area, Finding};
 
 /// Whether `/dev/fuse` can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Device {
+pub(in crate::doctor) enum Device {
     Opens,
     Missing,
     Denied,
@@ -16,27 +16,27 @@ pub(super) enum Device {
 
 /// Texts of `/proc` and `/sys`; `None` for a missing file.
 #[derive(Clone, Debug)]
-pub(super) struct KernelFacts {
+pub(in crate::doctor) struct KernelFacts {
     /// `/proc/sys/kernel/osrelease`.
-    pub(super) release: Option<String>,
+    pub(in crate::doctor) release: Option<String>,
     /// The kernel's build configuration, if it is in `/boot`.
-    pub(super) build: Option<String>,
-    pub(super) device: Device,
-    pub(super) is_root: bool,
-    pub(super) page_size: u32,
+    pub(in crate::doctor) build: Option<String>,
+    pub(in crate::doctor) device: Device,
+    pub(in crate::doctor) is_root: bool,
+    pub(in crate::doctor) page_size: u32,
     /// `/sys/module/fuse/parameters/enable_uring`.
-    pub(super) enable_uring: Option<String>,
+    pub(in crate::doctor) enable_uring: Option<String>,
     /// `/sys/module/fuse/parameters/max_user_bgreq`.
-    pub(super) max_user_bgreq: Option<String>,
+    pub(in crate::doctor) max_user_bgreq: Option<String>,
     /// `/proc/sys/fs/fuse/max_pages_limit`.
-    pub(super) max_pages_limit: Option<String>,
+    pub(in crate::doctor) max_pages_limit: Option<String>,
     /// `/proc/sys/fs/fuse/default_request_timeout`, `…/max_request_timeout`.
-    pub(super) request_timeouts: [Option<String>; 2],
+    pub(in crate::doctor) request_timeouts: [Option<String>; 2],
     /// Background requests that a mount would ask for.
-    pub(super) max_background: u16,
+    pub(in crate::doctor) max_background: u16,
 }
 
-pub(super) fn judge(facts: &KernelFacts) -> Vec<Finding> {
+pub(in crate::doctor) fn judge(facts: &KernelFacts) -> Vec<Finding> {
     let version = facts.release.as_deref().and_then(parse_version);
     vec![
         release(facts, version),
@@ -210,9 +210,9 @@ const VERSION_PASSTHROUGH: Version = (6, 9);
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Level;
-    use super::super::finding::tests::expect;
     use super::*;
+    use crate::doctor::finding::Level;
+    use crate::doctor::finding::tests::expect;
 
     fn facts() -> KernelFacts {
         let some = |text: &str| Some(text.to_owned());

@@ -1,0 +1,22 @@
+//! One struct of flags for each heading of `--help`, and how their values are read.
+
+mod bucket;
+mod client;
+mod credentials;
+mod later;
+mod logging;
+mod metadata;
+mod mount;
+mod values;
+mod write;
+
+pub use bucket::{BucketFlags, BucketTypeArg};
+pub use client::ClientFlags;
+pub use credentials::CredentialsFlags;
+pub use later::LaterFlags;
+pub use logging::LoggingFlags;
+pub use metadata::MetadataFlags;
+pub use mount::{MountFlags, ReadModeArg};
+pub use values::TimeToLive;
+pub(crate) use values::parse_endpoint;
+pub use write::{Sse, UploadChecksums, WriteFlags};
