@@ -127,7 +127,7 @@ impl FileSystem {
             Ok(())
         };
         if let Some(open) = self.writer(ino) {
-            if open.writer.dress(change).await? {
+            if open.writer.change_metadata(change).await? {
                 return Ok(None);
             }
             // The bucket has the object, as the writer knows.
@@ -163,7 +163,7 @@ impl FileSystem {
         let etag = self.mutator.replace_headers(&info.key, seen, headers);
         let etag = etag.await?;
         if let Some(open) = open {
-            open.writer.redressed(&info.etag, &etag).await;
+            open.writer.metadata_replaced(&info.etag, &etag).await;
         }
         name.replaced_in_place(Version {
             etag,

@@ -71,7 +71,7 @@ pub(in crate::write) struct Sink {
     /// Whether the upload has copies in it, and so no checksums.
     pub(in crate::write) has_copies: bool,
     /// What the object carries was changed after its upload was begun.
-    pub(in crate::write) is_dressed_late: bool,
+    pub(in crate::write) is_metadata_late: bool,
     /// What it carries may say a time, which the next write makes wrong.
     pub(in crate::write) is_timed: bool,
     pub(in crate::write) condition: PutCondition,

@@ -110,7 +110,7 @@ impl Writer {
             mode,
             append,
             has_copies: false,
-            is_dressed_late: false,
+            is_metadata_late: false,
             is_timed: false,
             condition,
             replaced,
@@ -477,7 +477,7 @@ impl Writer {
             Some(upload) => Arc::clone(upload),
             None => {
                 sink.has_copies = copies || sink.base.is_some();
-                sink.is_dressed_late = false;
+                sink.is_metadata_late = false;
                 let (context, key, failure) = (&self.context, &self.key, &self.failure);
                 let upload = Upload::begin(context, key, failure, sink.has_copies, self.headers());
                 sink.upload = Some(Arc::clone(&upload));

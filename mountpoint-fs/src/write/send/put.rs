@@ -154,7 +154,7 @@ mod tests {
                 headers.metadata = described;
                 Ok(())
             };
-            assert!(now(writer.dress(change)).unwrap());
+            assert!(now(writer.change_metadata(change)).unwrap());
             match done {
                 Done::Written => write(&writer, 0, b"mine").unwrap(),
                 Done::Lengthened => now(writer.set_len(9)).unwrap(),

@@ -163,7 +163,7 @@ impl AppendUpload {
     }
 
     /// The same bytes are another version now.
-    pub(in crate::write) fn redressed(&mut self, now: &Stored) {
+    pub(in crate::write) fn metadata_replaced(&mut self, now: &Stored) {
         self.look();
         if self.parts.is_empty() {
             self.stored = Some(now.clone());

@@ -1,9 +1,7 @@
-//! The part of a [`Writer`] that has the server copy, and that says what the object carries.
+//! The part of a [`Writer`] that has the server copy.
 //!
 //! A copy is answered when the server has made it: the application may remove the source then. It
 //! is a part of the file's upload, so what S3 takes as no part is refused, and read and written.
-//! What the object is to carry goes with the request that begins it; what was said later is put to
-//! it by a copy of it onto itself, so that each is sent once, however often it was changed.
 
 mod base;
 #[cfg(test)]
@@ -11,13 +9,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use mountpoint_client::types::{ETag, ObjectHeaders};
-
 use super::multipart::Upload;
-use super::put::Adopts;
 use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX};
 use crate::mutate::copy::copies_nothing;
-use crate::operation::{FsError, PosixAttributes};
+use crate::operation::FsError;
 use crate::write::background::{self, SharedOutcome};
 use crate::write::file::state::{Sink, Stage};
 use crate::write::file::writer::Writer;
@@ -116,78 +111,6 @@ impl Writer {
         });
     }
 
-    /// Changes what the object is to carry. Whether that is sent with it: else the bucket holds it
-    /// already.
-    pub async fn dress(
-        &self,
-        change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
-    ) -> Result<bool, FsError> {
-        let mut sink = self.sink.lock().await;
-        loop {
-            if let Some(error) = self.failure.get() {
-                return Err(error);
-            }
-            self.look(&mut sink);
-            let Stage::Storing(settled) = &sink.stage else {
-                break;
-            };
-            let settled = settled.clone();
-            drop(settled.wait().await);
-        }
-        {
-            let mut headers = self.headers.lock();
-            let before = headers.metadata.clone();
-            change(&mut headers)?;
-            if PosixAttributes::says_more(&headers.metadata, &before) {
-                // The other host's object does not have the attributes.
-                sink.adopts = Adopts::Nothing;
-            }
-        }
-        sink.is_dressed_late |= sink.upload.is_some();
-        sink.is_timed = true;
-        Ok(matches!(sink.stage, Stage::Open))
-    }
-
-    /// What the object is to carry from the beginning on. Called before anybody else knows the
-    /// writer.
-    pub fn begin_with(&self, mut headers: ObjectHeaders) {
-        PosixAttributes::forget_time(&mut headers.metadata);
-        *self.headers.lock() = headers;
-    }
-
-    /// The file changes now: a time that it was to have before is none any more.
-    pub(in crate::write) fn untime(&self, sink: &mut Sink) {
-        if std::mem::take(&mut sink.is_timed) {
-            PosixAttributes::forget_time(&mut self.headers.lock().metadata);
-            sink.is_dressed_late |= sink.upload.is_some();
-        }
-    }
-
-    /// What the object is to carry.
-    #[must_use]
-    pub fn headers(&self) -> ObjectHeaders {
-        self.headers.lock().clone()
-    }
-
-    /// The version `old` of the object was replaced by one of the same bytes, which carries
-    /// something else. Nothing to a file that has stored another: its bytes are not those.
-    pub async fn redressed(&self, old: &ETag, etag: &ETag) {
-        let mut sink = self.sink.lock().await;
-        self.look(&mut sink);
-        let sink = &mut *sink;
-        if let Stage::Stored(stored) = &mut sink.stage
-            && stored.etag == *old
-        {
-            stored.etag = etag.clone();
-            if let Some(base) = &mut sink.base {
-                base.etag = etag.clone();
-            }
-            if let Some(append) = &mut sink.append {
-                append.redressed(stored);
-            }
-        }
-    }
-
     /// Completes the upload. What it was to carry from its beginning on and was told later is put
     /// to it by a copy.
     pub(in crate::write) fn complete(
@@ -198,7 +121,7 @@ impl Writer {
         let upload = self.upload(sink, false);
         let condition = sink.condition.clone();
         let old = sink.old().cloned();
-        let late = std::mem::take(&mut sink.is_dressed_late).then(|| self.headers());
+        let late = std::mem::take(&mut sink.is_metadata_late).then(|| self.headers());
         let (context, key) = (Arc::clone(&self.context), self.key.clone());
         let observer = Arc::clone(&self.observer);
         self.run(settled, async move {
@@ -207,8 +130,8 @@ impl Writer {
                 return Ok(Outcome::Stored(stored));
             };
             let seen = (&stored.etag, stored.size);
-            let redressed = context.mutator.replace_headers(&key, seen, headers).await;
-            match redressed {
+            let replaced = context.mutator.replace_headers(&key, seen, headers).await;
+            match replaced {
                 Ok(etag) => Ok(Outcome::Stored(Stored { etag, ..stored })),
                 Err(error) => {
                     // All bytes are there; what failed is to say so all the same.
