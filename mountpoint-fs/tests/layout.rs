@@ -69,12 +69,6 @@ const CYCLES: &[(&str, &[&str])] = &[
         "mountpoint-fs/src/namespace/inodes",
         &["changes", "eviction", "table", "writers"],
     ),
-    ("mountpoint-fs/src/read", &["context", "fetch", "object"]),
-    (
-        "mountpoint-fs/src/read/fetch",
-        &["fetch", "hedge_scheduler"],
-    ),
-    ("mountpoint-fs/src/read/mode", &["modes", "watch"]),
     (
         "mountpoint-fs/src/write",
         &["context", "file", "memory", "send"],

@@ -42,7 +42,7 @@ pub(super) type Writers = HashMap<InodeNo, Arc<OpenWriter>>;
 pub struct FileSystem {
     pub(super) namespace: Arc<Namespace>,
     pub(super) reading: Arc<ReadContext>,
-    read_modes: Arc<ReadModes>,
+    read_modes: ReadModes,
     /// Set where files are opened as they were last known.
     sibling_prefetch: Option<SiblingPrefetch>,
     pub(super) writing: Arc<WriteContext>,
@@ -123,7 +123,7 @@ impl FileSystem {
     /// Sends second GETs for late ones, for as long as the file system lives. A task of a tokio
     /// runtime.
     pub fn hedge(&self) -> impl Future<Output = ()> + Send + use<> {
-        ReadContext::hedge(Arc::downgrade(&self.reading))
+        self.reading.hedge()
     }
 
     /// Helps writers that wait for memory, for as long as the file system lives. A task of a tokio
@@ -259,7 +259,7 @@ impl FileSystem {
         ahead.filter(|_| *proof == Proof::Known).unwrap_or_else(|| {
             let reader = Reader::shared(&self.reading, key, &version.etag, version.size);
             if let Some(front) = front {
-                reader.hold_front(front);
+                reader.hold_first_bytes(front);
             }
             reader
         })
@@ -303,7 +303,7 @@ impl FileSystem {
         }
         let (ino, reader, watch) = file.reading()?;
         if let Some(watch) = watch {
-            watch.see(offset, size, fills_cache);
+            self.read_modes.observe(watch, offset, size, fills_cache);
         }
         if reader.is_empty() && self.namespace.has_bytes(ino) {
             // A short read would be the end of the file for the kernel, which may know of more
@@ -323,7 +323,7 @@ impl FileSystem {
     pub(super) async fn read_small(&self, ino: InodeNo, len_max: u32) -> Result<ReadData, FsError> {
         let opened = self.namespace.open(ino, false).await?;
         let (etag, size) = (opened.version.etag, opened.version.size);
-        let reader = Reader::new(Arc::clone(&self.reading), opened.key, etag, size);
+        let reader = Reader::new(&self.reading, opened.key, etag, size);
         reader.read(0, len_max).await
     }
 

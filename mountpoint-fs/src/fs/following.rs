@@ -93,8 +93,8 @@ impl FileSystem {
         let newest = self.namespace.stored_version(ino);
         let mut known = known.lock();
         if let Some((key, version)) = newest.filter(|newest| is_other(&known, newest)) {
-            let context = Arc::clone(&self.reading);
-            *known = Arc::new(Reader::new(context, key, version.etag, version.size));
+            let reader = Reader::new(&self.reading, key, version.etag, version.size);
+            *known = Arc::new(reader);
         }
         Arc::clone(&known)
     }

@@ -199,9 +199,8 @@ impl FileSystem {
             }
         }
         let content = if version.size < UPLOAD_PART_MIN {
-            let reading = Arc::clone(&self.reading);
             let etag = version.etag.clone();
-            let reader = Reader::new(reading, key.clone(), etag, version.size);
+            let reader = Reader::new(&self.reading, key.clone(), etag, version.size);
             self.read_whole(&reader, version.size).await
         } else {
             Ok(None)

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use mountpoint_client::types::{ETag, Key};
 
 use super::context::ReadContext;
+use super::object::{Open, OpenObject};
+use super::object_version::ObjectVersion;
 use super::prefetch_budget::PrefetchLoan;
 use crate::config::limits::SMALL_FILE_MAX;
 use crate::operation::{FsError, ReadData};
-use crate::read::object::VersionId;
-use crate::read::object::{Keep, Open, OpenObject, wait};
 
 /// Reads one version of one object. Any number of reads may be in progress at once. A clone is the
 /// same reader.
@@ -18,41 +18,38 @@ pub struct Reader {
     open: Arc<Open>,
 }
 
-/// What one open file takes while nothing is held, in bytes.
+/// Bytes of one open file that holds no blocks.
 #[cfg(test)]
 pub(super) fn idle_size() -> usize {
-    size_of::<Reader>() + size_of::<Open>() + size_of::<OpenObject>()
+    size_of::<Reader>() + size_of::<Open>() + size_of::<OpenObject>() + size_of::<ObjectVersion>()
 }
 
 impl Reader {
-    /// A reader of the version `etag` of `key`, which is `size` bytes long; it fetches all it reads
-    /// by itself. Sends no request yet.
+    /// A reader of the version `etag` of `key`, which is `size` bytes long; it fetches all its
+    /// bytes itself. Sends no request yet.
     #[must_use]
-    pub fn new(context: Arc<ReadContext>, key: Key, etag: ETag, size: u64) -> Self {
-        let object = OpenObject::new(context, key, etag, size, None);
+    pub fn new(context: &ReadContext, key: Key, etag: ETag, size: u64) -> Self {
+        let version = ObjectVersion { key, etag, size };
+        let object = OpenObject::new(Arc::clone(&context.resources), version, None);
         Self::join(&object).expect("the first reader is free")
     }
 
-    /// The same, but it shares what it fetches with others of this version that are open. Of a
-    /// small file it fetches all by itself: that is one request, and may have to show that the
-    /// version is still the newest.
+    /// A reader that shares fetched bytes with other open files of its version. A small file is not
+    /// shared: its one request may have to show that the version is still the newest.
     #[must_use]
-    pub fn shared(context: &Arc<ReadContext>, key: &Key, etag: &ETag, size: u64) -> Self {
+    pub fn shared(context: &ReadContext, key: &Key, etag: &ETag, size: u64) -> Self {
         if size <= SMALL_FILE_MAX {
-            return Self::new(Arc::clone(context), key.clone(), etag.clone(), size);
+            return Self::new(context, key.clone(), etag.clone(), size);
         }
-        let id = VersionId::of(key, etag, size);
+        let (key, etag) = (key.clone(), etag.clone());
+        let version = ObjectVersion { key, etag, size };
+        let id = version.id();
         let new = || {
-            OpenObject::new(
-                Arc::clone(context),
-                key.clone(),
-                etag.clone(),
-                size,
-                Some(id),
-            )
+            let shared = Some((Arc::clone(&context.registry), id));
+            OpenObject::new(Arc::clone(&context.resources), version.clone(), shared)
         };
         let object = context.registry.open(id, new);
-        if object.is_version(key, etag, size)
+        if *object.version() == version
             && let Some(reader) = Self::join(&object)
         {
             return reader;
@@ -62,7 +59,7 @@ impl Reader {
         Self::join(&object).expect("the first reader is free")
     }
 
-    /// Its reads will ask for pages: what the page cache has of others they will not ask for.
+    /// Its reads will ask for pages: it will not ask for those that other readers have filled.
     pub fn expect_pages(&self) {
         self.open.object.expect_pages(self.open.reader);
     }
@@ -75,35 +72,32 @@ impl Reader {
     /// Whether the version has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.open.object.size == 0
+        self.open.object.version().size == 0
     }
 
-    /// What it reads: the object, its version and its size.
+    /// The object that it reads, its version and its size.
     #[must_use]
     pub fn version(&self) -> (&Key, &ETag, u64) {
-        (
-            &self.open.object.key,
-            &self.open.object.etag,
-            self.open.object.size,
-        )
+        let ObjectVersion { key, etag, size } = self.open.object.version();
+        (key, etag, *size)
     }
 
-    /// That what it reads is asked for before it is opened was lent `ahead`.
-    pub(super) fn set_loan(&self, ahead: PrefetchLoan) {
-        self.open.object.set_loan(ahead);
+    /// Keeps the loan for bytes that are asked for before the file is opened.
+    pub(super) fn set_loan(&self, loan: PrefetchLoan) {
+        self.open.object.set_loan(loan);
     }
 
-    /// Whether it has bytes, or is about to, that were asked for ahead and not read.
+    /// Whether bytes were asked for before the file was opened, and not read.
     pub(super) fn is_prefetched(&self) -> bool {
         self.open.object.is_prefetched()
     }
 
     /// Whether `etag` is that of its version.
     pub(super) fn is_of(&self, etag: &ETag) -> bool {
-        self.open.object.etag.matches(etag)
+        self.open.object.version().etag.matches(etag)
     }
 
-    /// Asks for all bytes of a small object that nobody waits for yet, if there is memory for them.
+    /// Asks for all bytes of a small object, which no reader waits for yet, if there is memory.
     pub(super) fn fetch_ahead(&self) {
         self.open.object.fetch_ahead();
     }
@@ -116,8 +110,8 @@ impl Reader {
         self.read_for(offset, size, false).await
     }
 
-    /// The same; `fills_cache` tells that the kernel asks for pages, which it keeps for all who
-    /// read the file.
+    /// Reads like [`Reader::read`]; `fills_cache` tells that the kernel asks for pages, which it
+    /// keeps for all readers of the file.
     pub async fn read_for(
         &self,
         offset: u64,
@@ -125,7 +119,8 @@ impl Reader {
         fills_cache: bool,
     ) -> Result<ReadData, FsError> {
         let object = &self.open.object;
-        let end = offset.saturating_add(u64::from(size)).min(object.size);
+        let end = offset.saturating_add(u64::from(size));
+        let end = end.min(object.version().size);
         if offset >= end {
             return Ok(ReadData::default());
         }
@@ -134,17 +129,13 @@ impl Reader {
 
     /// Keeps the object's first bytes, which came from elsewhere, for the read that comes next; if
     /// there is memory.
-    pub fn hold_front(&self, bytes: &[u8]) {
-        self.open.object.hold_front(bytes);
+    pub fn hold_first_bytes(&self, bytes: &[u8]) {
+        self.open.object.hold_first_bytes(bytes);
     }
 
     /// Fetches all bytes of a small object and keeps them for the read that comes next. Fails like
     /// that read would.
     pub async fn fetch_whole(&self) -> Result<(), FsError> {
-        let range = 0..self.open.object.size;
-        let pieces = self.open.object.fetch(&range, Keep::Blocks).await;
-        wait(&pieces)
-            .await
-            .map_err(|(error, _)| self.open.object.fs_error(error))
+        self.open.object.fetch_whole().await
     }
 }

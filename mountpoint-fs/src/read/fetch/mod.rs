@@ -1,17 +1,20 @@
-//! One ranged GET at a time: its bytes, the reads that wait for them, and the second GET when it is
-//! late.
+//! Ranged GETs: their bytes, the reads that wait for them, and the second GET when one is late.
 //!
-//! `Fetch` is a range in flight and fills one block; `HedgePolicy` (pure) says which are late;
-//! `HedgeScheduler` looks at the ones that readers wait for. Knows nothing of patterns, or of what
-//! else an open file holds.
+//! `Fetcher` sends and waits; `Fetch` is a range in flight and fills one block; `Waiters` are its
+//! reads. `HedgePolicy` (pure) says which GETs are late, and `Hedger` asks those again. Knows
+//! nothing of patterns, or of what else an open file holds.
 
 #[expect(
     clippy::module_inception,
     reason = "the file is named after the type it defines"
 )]
 mod fetch;
+mod fetcher;
 mod hedge_policy;
-mod hedge_scheduler;
+mod hedge_queue;
+mod hedger;
+mod metrics;
+mod waiters;
 
 pub(super) use fetch::Fetch;
-pub(super) use hedge_scheduler::HedgeScheduler;
+pub(super) use fetcher::Fetcher;

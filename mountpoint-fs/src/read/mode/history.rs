@@ -1,6 +1,6 @@
 //! How files were read, and how programs read.
 //!
-//! Bounded: the files and programs that were seen last. What is forgotten is only a worse choice.
+//! Bounded: the files and programs that were seen last. A forgotten one costs a worse choice only.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -15,16 +15,16 @@ pub(super) struct FileId(pub(super) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ProgramId(pub(super) u64);
 
-/// What happened to one file.
+/// How one file was read and opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FilePast {
     pub(super) read_size: Option<ReadSize>,
     pub(super) opens: u32,
-    /// What the mount had consumed when it was last read.
+    /// Bytes that the mount had read when the file was last read.
     pub(super) read_at: Option<u64>,
 }
 
-/// The last so many things that were touched, by name.
+/// The entries that were touched last, by name.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     entries: HashMap<K, (u64, V)>,
@@ -45,8 +45,7 @@ impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {
         self.entries.get(&key).map(|(_, value)| value)
     }
 
-    /// The entry of `key`, which is new if it was not there. Takes the place of those touched
-    /// longest ago.
+    /// The entry of `key`, which is made if there is none. Entries touched longest ago give way.
     pub(super) fn touch(&mut self, key: K) -> &mut V {
         if self.entries.len() >= self.max && !self.entries.contains_key(&key) {
             self.forget_oldest();

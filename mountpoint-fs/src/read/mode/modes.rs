@@ -1,7 +1,6 @@
-//! The mount's memory of how files were read, and the choice at each open.
+//! What a mount remembers of how files were read, and the choice at each open.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::history::{FileId, FilePast, ProgramId, Recent};
@@ -15,11 +14,11 @@ use crate::config::limits::{
 use crate::operation::OpenOptions;
 use crate::sync::Mutex;
 
-/// Chooses between the page cache and direct replies, and learns from what comes of it.
+/// Chooses between the page cache and direct replies, and learns from the reads that follow.
 #[derive(Debug)]
 pub struct ReadModes {
     mode: ReadMode,
-    /// Memory that the page cache may come to take, in bytes.
+    /// Memory that the page cache may take, in bytes.
     memory: u64,
     /// The kernel's read-ahead, in bytes.
     readahead: AtomicU32,
@@ -50,15 +49,15 @@ impl Rereads {
         self.again += u32::from(is_reread);
     }
 
-    /// Whether they are so many that files which were never read will be read again, too.
+    /// Whether so many were read again that files which were never read will be read again, too.
     fn are_many(&self) -> bool {
         self.again >= REREADS_MIN && self.again * REREADS_SHARE >= self.opens
     }
 }
 
 impl ReadModes {
-    pub fn new(mode: ReadMode, memory: u64) -> Arc<Self> {
-        Arc::new(Self {
+    pub fn new(mode: ReadMode, memory: u64) -> Self {
+        Self {
             mode,
             memory,
             readahead: AtomicU32::new(READAHEAD_DEFAULT),
@@ -67,13 +66,13 @@ impl ReadModes {
                 programs: Recent::new(DIRECT_PROGRAMS_REMEMBERED),
                 rereads: Rereads::default(),
             }),
-        })
+        }
     }
 
-    /// Whether an open is to be answered with direct replies, and who looks at its reads: nobody,
-    /// unless they tell something. `consumed` is what the mount has read so far.
+    /// Whether an open is to be answered with direct replies, and a watch of its reads where they
+    /// decide how the next open is answered. `consumed` is what the mount has read so far.
     pub fn open(
-        self: &Arc<Self>,
+        &self,
         version: (&str, &str),
         size: u64,
         options: OpenOptions,
@@ -89,7 +88,7 @@ impl ReadModes {
         let is_direct = choose(self.mode, options.direct, size, || {
             self.open_known(file, program, consumed)
         });
-        let watch = ReadWatch::new(Arc::clone(self), file, program, is_direct);
+        let watch = ReadWatch::new(file, program, is_direct);
         (is_direct, Some(watch))
     }
 
@@ -106,15 +105,15 @@ impl ReadModes {
         self.readahead.store(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn readahead(&self) -> u32 {
-        self.readahead.load(Ordering::Relaxed)
-    }
-
-    /// How a file is read, and so how its program reads.
-    pub(super) fn note(&self, file: FileId, program: ProgramId, seen: ReadSize) {
-        let mut past = self.past.lock();
-        past.files.touch(file).read_size = Some(seen);
-        *past.programs.touch(program) = Some(seen);
+    /// Learns from a read of a watched open how large the reads of its file and program are.
+    /// `fills_cache` tells that the read fills pages, and is not the application's own.
+    pub fn observe(&self, watch: &ReadWatch, offset: u64, size: u32, fills_cache: bool) {
+        let readahead = self.readahead.load(Ordering::Relaxed);
+        if let Some(seen) = watch.observe(offset, size, fills_cache, readahead) {
+            let mut past = self.past.lock();
+            past.files.touch(watch.file).read_size = Some(seen);
+            *past.programs.touch(watch.program) = Some(seen);
+        }
     }
 
     /// What is known of a file, which is counted as open from now on.
@@ -151,7 +150,7 @@ const OPENS_COUNTED: u32 = 64;
 /// Least number of files read again that says anything.
 const REREADS_MIN: u32 = 4;
 
-/// Least share of them: one in so many opens.
+/// Least share of files read again: one in so many opens.
 const REREADS_SHARE: u32 = 4;
 
 #[cfg(test)]
@@ -162,7 +161,7 @@ mod tests {
     const KIB: u32 = 1 << 10;
 
     /// Opens of files of 1 GiB by this program, on a mount whose page cache may take 16 GiB.
-    struct Mount(Arc<ReadModes>);
+    struct Mount(ReadModes);
 
     impl Mount {
         fn new() -> Self {
@@ -184,7 +183,8 @@ mod tests {
         fn read(&self, key: &str, size: u32, consumed: u64) -> bool {
             let (is_direct, watch) = self.open(key, consumed);
             for read in 0..20_u32 {
-                watch.see(u64::from(read) * u64::from(size), size, !is_direct);
+                let offset = u64::from(read) * u64::from(size);
+                self.0.observe(&watch, offset, size, !is_direct);
             }
             self.0.close(&watch, consumed + GIB);
             is_direct
@@ -232,7 +232,7 @@ mod tests {
         assert!(!mount.read("a", 512 * KIB, 0));
         let (is_direct, watch) = mount.open("b", GIB);
         assert!(is_direct);
-        watch.see(0, 512 * KIB, true);
+        mount.0.observe(&watch, 0, 512 * KIB, true);
         assert!(!mount.open("c", GIB).0);
     }
 

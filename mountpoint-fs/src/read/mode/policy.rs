@@ -1,11 +1,11 @@
-//! The rule.
+//! The rule that chooses between the page cache and direct replies.
 //!
 //! Measured on two cores (doc/BENCHMARKING.md): direct replies cost a third less CPU than replies
 //! through the page cache when an application reads 256 KiB or more at once, as much at 64 to 128
 //! KiB, and several times as much below 32 KiB, since each call is then a round trip. And what
 //! bypasses the page cache is fetched again when it is read again. So direct replies are for large
 //! files that cannot stay in memory anyway, read by programs that have shown that they read in
-//! large pieces. Whatever is not known is cached.
+//! large pieces. Unknown files and programs are cached.
 
 use crate::config::ReadMode;
 use crate::config::limits::{DIRECT_FILE_MIN, DIRECT_MEMORY_SHARE};

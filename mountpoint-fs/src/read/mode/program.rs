@@ -5,8 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::history::ProgramId;
 
-/// The program that a thread or process runs. All that cannot be told apart count as one: those in
-/// other name spaces of processes, as where a pod mounts for others, and those of other users.
+/// The program that a thread or process runs. Programs that cannot be told apart count as one:
+/// those in other name spaces of processes, as where a pod mounts for others, and those of other
+/// users.
 pub(super) fn program_of(process: u32) -> ProgramId {
     let path = match process {
         0 => None,

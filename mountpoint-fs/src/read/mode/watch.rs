@@ -1,17 +1,16 @@
-//! What the reads of one open tell of its reader.
+//! How large the reads of one open are: the first few of them show it.
+//!
+//! Decides nothing and owns no lock. Any thread.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::history::{FileId, ProgramId};
-use super::modes::ReadModes;
 use super::policy::ReadSize;
 use crate::config::limits::DIRECT_READ_MIN;
 
-/// Looks at the first reads of one open of a large file, and tells [`ReadModes`] what it has seen.
+/// The first reads of one open of a large file.
 #[derive(Debug)]
 pub struct ReadWatch {
-    pub(super) modes: Arc<ReadModes>,
     pub(super) file: FileId,
     pub(super) program: ProgramId,
     pub(super) is_direct: bool,
@@ -22,14 +21,8 @@ pub struct ReadWatch {
 }
 
 impl ReadWatch {
-    pub(super) fn new(
-        modes: Arc<ReadModes>,
-        file: FileId,
-        program: ProgramId,
-        is_direct: bool,
-    ) -> Self {
+    pub(super) fn new(file: FileId, program: ProgramId, is_direct: bool) -> Self {
         Self {
-            modes,
             file,
             program,
             is_direct,
@@ -38,32 +31,37 @@ impl ReadWatch {
         }
     }
 
-    /// A read came in; `fills_cache` tells that it fills pages, and is not an application's own.
-    pub fn see(&self, offset: u64, size: u32, fills_cache: bool) {
+    /// Looks at a read of the file. Returns how large its program's reads are, once that is known.
+    /// `fills_cache` tells that the read fills pages, and is not the application's own; `readahead`
+    /// is the kernel's, in bytes.
+    pub(super) fn observe(
+        &self,
+        offset: u64,
+        size: u32,
+        fills_cache: bool,
+        readahead: u32,
+    ) -> Option<ReadSize> {
         // The common case, after the first few: one load.
         if self.reads.load(Ordering::Relaxed) >= READS_WATCHED {
-            return;
+            return None;
         }
         let number = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
-        let seen = match (self.is_direct, fills_cache) {
+        match (self.is_direct, fills_cache) {
             (true, true) => {
                 self.reads.store(READS_WATCHED, Ordering::Relaxed);
                 Some(ReadSize::Mapped)
             }
-            (true, false) => self.see_direct(number, size),
+            (true, false) => self.observe_direct(number, size),
             (false, true) if number == 1 => {
                 self.reads.store(READS_WATCHED, Ordering::Relaxed);
-                size_of_reader(offset, size, self.modes.readahead())
+                size_of_reader(offset, size, readahead)
             }
             // O_DIRECT, set after the open.
             (false, _) => None,
-        };
-        if let Some(seen) = seen {
-            self.modes.note(self.file, self.program, seen);
         }
     }
 
-    fn see_direct(&self, number: u32, size: u32) -> Option<ReadSize> {
+    fn observe_direct(&self, number: u32, size: u32) -> Option<ReadSize> {
         if size < DIRECT_READ_MIN {
             self.small.fetch_add(1, Ordering::Relaxed);
         }
@@ -76,7 +74,7 @@ impl ReadWatch {
     }
 }
 
-/// What the first READ through the page cache tells of the application's.
+/// The size of the application's reads, by the first READ through the page cache.
 ///
 /// At the beginning of a file Linux asks for two to four times what the application wants, or for
 /// all of its read-ahead if that wants more than a quarter of it (`get_init_ra_size` in

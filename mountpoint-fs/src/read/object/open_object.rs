@@ -6,9 +6,9 @@
 //! look-up and never while anything is sent or waited for, so any number of reads of one file run
 //! at once.
 //!
-//! Invariant: every GET names the version that was seen at open; a block leaves the map when its
-//! last byte has been handed out to all who are near, and lives on in the replies made of it. Runs
-//! on whichever thread polls the read.
+//! Invariant: every GET names the version that was seen at open; a block leaves the map when all
+//! near readers have its last byte, and lives on in the replies made of it. Runs on whichever
+//! thread polls the read.
 
 use std::mem;
 use std::ops::Range;
@@ -16,19 +16,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mountpoint_client::types::{ETag, Key};
-use mountpoint_client::{ClientError, ErrorKind};
-use mountpoint_crt_sys::block::BlockFill;
+use mountpoint_client::ErrorKind;
 
+use super::gets::{ObjectGets, PreparedGets};
 use super::readers::{ReaderId, RetentionPolicy};
-use super::state::{ObjectState, Piece};
-use super::version_id::VersionId;
-use crate::memory::{Purpose, Reservation};
-use crate::operation::{FsError, ReadData, Slices};
-use crate::read::context::{HolderId, ReadContext};
+use super::registry::ObjectRegistry;
+use super::state::{ObjectState, Piece, data_of};
+use crate::memory::Purpose;
+use crate::operation::{FsError, ReadData};
+use crate::read::block_memory::{BlockHolder, HolderId};
 use crate::read::fetch::Fetch;
+use crate::read::object_version::{ObjectVersion, VersionId};
 use crate::read::plan::{Access, Bounds, ReadPlan};
 use crate::read::prefetch_budget::PrefetchLoan;
+use crate::read::resources::ReadResources;
 use crate::sync::{Counted, Mutex};
 
 /// One open of a version: a reader that leaves at its end.
@@ -40,66 +41,10 @@ pub(in crate::read) struct Open {
     waiting: AtomicUsize,
 }
 
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.object.leave(self.reader);
-    }
-}
-
-/// A version that is open, for as long as somebody reads it. Without blocks it takes about 300
-/// bytes.
-#[derive(Debug)]
-pub(in crate::read) struct OpenObject {
-    context: Arc<ReadContext>,
-    pub(in crate::read) key: Key,
-    pub(in crate::read) etag: ETag,
-    pub(in crate::read) size: u64,
-    /// Under what others find it, if they may.
-    shared_as: Option<VersionId>,
-    /// When it was last read, in milliseconds of the context's clock.
-    used_at_ms: AtomicU64,
-    /// Lock "H": held for look-ups and planning, never while waiting, sending or giving memory
-    /// back.
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    state: ObjectState,
-    /// What was lent for bytes that were asked for before the file was opened, until they are read.
-    loan: Option<PrefetchLoan>,
-    /// Its name in the context's list of those that hold blocks.
-    holder: Option<HolderId>,
-    /// Streams it is counted with in the context.
-    streams: usize,
-}
-
-/// What the first look at a read's bytes has come to.
-enum ReadStart {
-    /// All there.
-    Ready(ReadData),
-    /// All asked for.
-    Pending(Vec<Piece>),
-    /// No memory for what must be asked for.
-    NoMemory,
-}
-
-/// What stays here of what was fetched.
-#[derive(Clone, Copy)]
-pub(in crate::read) enum Keep {
-    /// The caller has it.
-    Nothing,
-    /// A later read takes it.
-    Blocks,
-}
-
-/// GETs that are planned and not yet sent.
-type Launches = Vec<(Arc<Fetch>, BlockFill)>;
-
 impl Open {
     /// Joins the readers of `object`, if there may be one more.
     pub(in crate::read) fn of(object: &Arc<OpenObject>) -> Option<Self> {
-        let now = object.context.clock.now();
+        let now = object.resources().clock.now();
         let reader = object.inner.lock().state.readers.join(now)?;
         Some(Self {
             object: Arc::clone(object),
@@ -109,44 +54,92 @@ impl Open {
     }
 }
 
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.object.leave(self.reader);
+    }
+}
+
+/// A version that is open, for as long as it has a reader.
+#[derive(Debug)]
+pub(in crate::read) struct OpenObject {
+    gets: ObjectGets,
+    /// Where open files of the same version find it, if they may.
+    shared: Option<(Arc<ObjectRegistry<Self>>, VersionId)>,
+    /// When it was last read, in milliseconds of the clock.
+    used_at_ms: AtomicU64,
+    /// Lock "H": held for look-ups and planning, never while waiting, sending or giving memory
+    /// back.
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: ObjectState,
+    /// The loan for bytes that were asked for before the file was opened, until they are read.
+    loan: Option<PrefetchLoan>,
+    /// Its name in the list of open files that hold blocks.
+    holder: Option<HolderId>,
+    /// Streams it is counted with.
+    streams: usize,
+}
+
+/// Result of the first look at a read's bytes.
+enum ReadStart {
+    /// All bytes are there.
+    Ready(ReadData),
+    /// All bytes are asked for.
+    Pending(Vec<Piece>),
+    /// There is no memory for the missing bytes.
+    NoMemory,
+}
+
+/// Whether fetched blocks stay for a later read.
+#[derive(Clone, Copy)]
+enum Keep {
+    /// The caller has the bytes.
+    Nothing,
+    /// A later read takes the bytes.
+    Blocks,
+}
+
 impl OpenObject {
     pub(in crate::read) fn new(
-        context: Arc<ReadContext>,
-        key: Key,
-        etag: ETag,
-        size: u64,
-        shared_as: Option<VersionId>,
+        resources: Arc<ReadResources>,
+        version: ObjectVersion,
+        shared: Option<(Arc<ObjectRegistry<Self>>, VersionId)>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            context,
-            key,
-            etag,
-            size,
-            shared_as,
+            gets: ObjectGets {
+                version: Arc::new(version),
+                resources,
+            },
+            shared,
             used_at_ms: AtomicU64::new(0),
             inner: Mutex::default(),
         })
     }
 
-    pub(in crate::read) fn is_version(&self, key: &Key, etag: &ETag, size: u64) -> bool {
-        (&self.key, &self.etag, self.size) == (key, etag, size)
+    pub(in crate::read) fn version(&self) -> &ObjectVersion {
+        &self.gets.version
     }
 
-    /// The reads of a reader will ask for pages.
+    /// The reads of this reader will ask for pages.
     pub(in crate::read) fn expect_pages(&self, reader: ReaderId) {
         self.inner.lock().state.readers.expect_pages(reader);
     }
 
-    /// That its bytes are asked for before it is opened was lent `ahead`.
-    pub(in crate::read) fn set_loan(&self, ahead: PrefetchLoan) {
-        self.inner.lock().loan = Some(ahead);
+    /// Keeps the loan for bytes that are asked for before the file is opened.
+    pub(in crate::read) fn set_loan(&self, loan: PrefetchLoan) {
+        self.inner.lock().loan = Some(loan);
     }
 
-    /// Whether it has bytes, or is about to, that were asked for ahead and not read.
+    /// Whether bytes were asked for before the file was opened, and not read.
     pub(in crate::read) fn is_prefetched(&self) -> bool {
         self.inner.lock().loan.is_some()
     }
 
+    /// Bytes `range`, which lie within the object.
     pub(in crate::read) async fn read(
         self: &Arc<Self>,
         open: &Open,
@@ -161,162 +154,56 @@ impl OpenObject {
         let _waiting = Counted::new(&open.waiting);
         let pieces = match begun {
             Some(pieces) => pieces,
-            None => self.fetch_exactly(&range).await,
+            None => self.fetch(&range, Keep::Nothing).await,
         };
-        match wait(&pieces).await {
+        match self.gets.wait(&pieces).await {
             Ok(()) => Ok(data_of(pieces)),
-            // Nobody waited when it was asked for, so nobody was told: this reader tries for
-            // itself.
+            // No reader waited when this was asked for, so none was told: this one tries again.
             Err((error, Purpose::ReadAhead)) if error.kind != ErrorKind::PreconditionFailed => {
                 drop(pieces);
-                let pieces = self.fetch_exactly(&range).await;
-                wait(&pieces)
-                    .await
-                    .map_err(|(error, _)| self.fs_error(error))?;
+                let pieces = self.fetch(&range, Keep::Nothing).await;
+                self.wait(&pieces).await?;
                 Ok(data_of(pieces))
             }
-            Err((error, _)) => Err(self.fs_error(error)),
+            Err((error, _)) => Err(self.gets.fs_error(error)),
         }
     }
 
-    /// Plans a read and sends what it calls for.
-    fn begin(self: &Arc<Self>, open: &Open, range: &Range<u64>, fills_cache: bool) -> ReadStart {
-        let now = self.touch();
-        let consumed = self.context.count_consumed(range.end - range.start);
-        let mut removed = Vec::new();
-        let mut launches = Vec::new();
-        let ahead;
-        let step = {
-            let inner = &mut *self.inner.lock();
-            ahead = inner.loan.take();
-            inner.state.forget_failed(range, &mut removed);
-            let is_ready = inner.state.is_ready(range);
-            let access = Access {
-                range: range.clone(),
-                waits: !is_ready,
-                is_alone: open.waiting.load(Ordering::Relaxed) == 0,
-                now,
-                consumed,
-            };
-            let bounds = Bounds {
-                size: self.size,
-                part_max: self.context.config.part_size,
-                window_max: self.context.window_max(),
-                streams: self.context.stream_count(),
-                min_latencies: &self.context.min_latencies,
-                proven_window: &self.context.proven_window,
-                layouts: Some(self.context.layouts.lookup(&self.key)),
-            };
-            let asker = inner
-                .state
-                .readers
-                .reads(open.reader, range.start, fills_cache, now);
-            let plan = inner.state.plan(asker, &access, &bounds);
-            let retention = || self.retention(now);
-            let step = if self.start_demand(inner, &plan, &mut launches) {
-                let step = if is_ready {
-                    ReadStart::Ready(inner.state.data(range))
-                } else {
-                    ReadStart::Pending(inner.state.pieces(range))
-                };
-                self.start_ahead(inner, asker, &plan, &mut launches);
-                inner
-                    .state
-                    .remove_read(asker, range, &plan.done, retention, &mut removed);
-                step
-            } else {
-                inner.state.readers.planner(asker).refuse(&plan, range.end);
-                ReadStart::NoMemory
-            };
-            if plan.is_time_to_retire {
-                inner.state.retire(retention, &mut removed);
-                self.count_streams(inner);
-            }
-            self.hold(inner);
-            step
-        };
-        drop(removed);
-        if let Some(ahead) = ahead {
-            ahead.was_read();
-        }
-        if !launches.is_empty() {
-            launch(launches);
-            self.context.make_room();
-            self.context.sweep(now);
-        }
-        step
+    /// Fetches all bytes and keeps them for the read that comes next.
+    pub(in crate::read) async fn fetch_whole(self: &Arc<Self>) -> Result<(), FsError> {
+        let pieces = self.fetch(&(0..self.version().size), Keep::Blocks).await;
+        self.wait(&pieces).await
     }
 
-    /// Asks for what is missing of `range` and for nothing else, when there is memory for it.
-    async fn fetch_exactly(self: &Arc<Self>, range: &Range<u64>) -> Vec<Piece> {
-        self.fetch(range, Keep::Nothing).await
-    }
-
-    pub(in crate::read) fn hold_front(self: &Arc<Self>, bytes: &[u8]) {
+    /// Keeps the first bytes of the object, which came from elsewhere, if there is memory.
+    pub(in crate::read) fn hold_first_bytes(self: &Arc<Self>, bytes: &[u8]) {
         let end = bytes.len() as u64;
-        if bytes.is_empty() || end > self.size {
+        if bytes.is_empty() || end > self.version().size {
             // Broken servers have one tag for several contents.
             return;
         }
-        let Some(memory) = self.context.budget.try_reserve(end, Purpose::Demand) else {
+        let budget = &self.resources().memory.budget;
+        let Some(memory) = budget.try_reserve(end, Purpose::Demand) else {
             return;
         };
         self.touch();
         let inner = &mut *self.inner.lock();
         if !inner.state.blocks.is_empty() {
-            // Some of them were asked for before.
+            // Some of the bytes were asked for before.
             return;
         }
-        let (_, mut fill) = self.prepare(inner, 0..end, memory, Purpose::Demand);
+        let blocks = &mut inner.state.blocks;
+        let (_, mut fill) = self.gets.prepare(blocks, 0..end, memory, Purpose::Demand);
         fill.append(bytes);
         self.hold(inner);
     }
 
-    pub(in crate::read) async fn fetch(
-        self: &Arc<Self>,
-        range: &Range<u64>,
-        keep: Keep,
-    ) -> Vec<Piece> {
-        let len = range.end - range.start;
-        let place = self.context.budget.reserve(len);
-        self.context.make_room();
-        let mut memory = place.await;
-        let mut removed = Vec::new();
-        let mut launches = Vec::new();
-        let pieces = {
-            let inner = &mut *self.inner.lock();
-            inner.state.forget_failed(range, &mut removed);
-            for gap in inner.state.blocks.gaps(range.clone()) {
-                let share = memory.split(gap.end - gap.start);
-                launches.push(self.prepare(inner, gap, share, Purpose::Demand));
-            }
-            let pieces = inner.state.pieces(range);
-            match keep {
-                Keep::Nothing if !inner.state.readers.is_shared() => {
-                    inner.state.blocks.remove_inside(range, &mut removed);
-                }
-                // Others may be about to ask for the same.
-                Keep::Nothing => self.hold(inner),
-                Keep::Blocks => {
-                    self.touch();
-                    self.hold(inner);
-                }
-            }
-            pieces
-        };
-        drop((memory, removed));
-        launch(launches);
-        // Others may wait for what stays here.
-        self.context.make_room();
-        pieces
-    }
-
+    /// Asks for all bytes, which no reader waits for yet, if there is memory for them.
     pub(in crate::read) fn fetch_ahead(self: &Arc<Self>) {
-        let memory = self
-            .context
-            .budget
-            .try_reserve(self.size, Purpose::ReadAhead);
-        let mut launches = Launches::new();
+        let size = self.version().size;
+        let budget = &self.resources().memory.budget;
+        let memory = budget.try_reserve(size, Purpose::ReadAhead);
+        let mut gets = PreparedGets::new();
         let unused = {
             let inner = &mut *self.inner.lock();
             match memory {
@@ -324,8 +211,9 @@ impl OpenObject {
                 _ if inner.loan.is_none() => None,
                 None => inner.loan.take(),
                 Some(memory) => {
-                    let all = 0..self.size;
-                    launches.push(self.prepare(inner, all, memory, Purpose::ReadAhead));
+                    let blocks = &mut inner.state.blocks;
+                    let purpose = Purpose::ReadAhead;
+                    gets.push(self.gets.prepare(blocks, 0..size, memory, purpose));
                     self.touch();
                     self.hold(inner);
                     None
@@ -335,81 +223,224 @@ impl OpenObject {
         if let Some(unused) = unused {
             unused.was_read();
         }
-        launch(launches);
+        self.gets.send(gets);
     }
 
-    /// Prepares what a read waits for: all of it, or nothing and `false` if memory is short.
-    fn start_demand(&self, inner: &mut Inner, plan: &ReadPlan, launches: &mut Launches) -> bool {
-        let total = plan.demand.iter().map(|get| get.end - get.start).sum();
-        if total == 0 {
-            return true;
-        }
-        let Some(mut memory) = self.context.budget.try_reserve(total, Purpose::Demand) else {
-            return false;
+    /// Plans a read and sends what it calls for.
+    fn begin(self: &Arc<Self>, open: &Open, range: &Range<u64>, fills_cache: bool) -> ReadStart {
+        let resources = self.resources();
+        let consumed = resources.count_consumed(range.end - range.start);
+        let access = Access {
+            range: range.clone(),
+            waits: false,
+            is_alone: open.waiting.load(Ordering::Relaxed) == 0,
+            now: self.touch(),
+            consumed,
         };
-        for get in &plan.demand {
-            let share = memory.split(get.end - get.start);
-            launches.push(self.prepare(inner, get.clone(), share, Purpose::Demand));
+        let now = access.now;
+        let mut removed = Vec::new();
+        let mut gets = PreparedGets::new();
+        let (start, loan) = {
+            let inner = &mut *self.inner.lock();
+            let loan = inner.loan.take();
+            inner.state.forget_failed(range, &mut removed);
+            let readers = &mut inner.state.readers;
+            let asker = readers.reads(open.reader, range.start, fills_cache, now);
+            let (start, is_time_to_retire) =
+                self.plan(&mut inner.state, asker, access, &mut gets, &mut removed);
+            if is_time_to_retire {
+                let retention = || self.retention(now);
+                inner.state.retire(retention, &mut removed);
+                self.count_streams(inner);
+            }
+            self.hold(inner);
+            (start, loan)
+        };
+        drop(removed);
+        if let Some(loan) = loan {
+            loan.was_read();
         }
-        true
+        if !gets.is_empty() {
+            self.gets.send(gets);
+            resources.memory.make_room();
+            resources.memory.sweep(now);
+        }
+        start
+    }
+
+    /// Prepares what a read calls for, by the planner of the reader at `asker`. Returns whether it
+    /// is time to retire blocks, too.
+    fn plan(
+        &self,
+        state: &mut ObjectState,
+        asker: usize,
+        access: Access,
+        gets: &mut PreparedGets,
+        removed: &mut Vec<Arc<Fetch>>,
+    ) -> (ReadStart, bool) {
+        let (range, now) = (access.range.clone(), access.now);
+        let is_ready = state.is_ready(&range);
+        let waits = !is_ready;
+        let plan = state.plan(asker, &Access { waits, ..access }, &self.bounds());
+        if !self
+            .gets
+            .prepare_demand(&mut state.blocks, &plan.demand, gets)
+        {
+            state.readers.planner(asker).refuse(&plan, range.end);
+            return (ReadStart::NoMemory, plan.is_time_to_retire);
+        }
+        let start = if is_ready {
+            ReadStart::Ready(state.data(&range))
+        } else {
+            ReadStart::Pending(state.pieces(&range))
+        };
+        self.prepare_ahead(state, asker, &plan, gets);
+        let retention = || self.retention(now);
+        state.remove_read(asker, &range, &plan.done, retention, removed);
+        (start, plan.is_time_to_retire)
+    }
+
+    /// What a plan must keep to.
+    fn bounds(&self) -> Bounds<'_> {
+        let resources = self.resources();
+        let version = self.version();
+        Bounds {
+            size: version.size,
+            part_max: resources.config.part_size,
+            window_max: resources.window_max(),
+            streams: resources.stream_count(),
+            min_latencies: &resources.fetcher.metrics().min_latencies,
+            proven_window: &resources.proven_window,
+            layouts: Some(resources.layouts.lookup(&version.key)),
+        }
     }
 
     /// Prepares what is to be read ahead, as far as memory goes.
-    fn start_ahead(
+    fn prepare_ahead(
         &self,
-        inner: &mut Inner,
+        state: &mut ObjectState,
         asker: usize,
         plan: &ReadPlan,
-        launches: &mut Launches,
+        gets: &mut PreparedGets,
     ) {
-        for (number, get) in plan.ahead.iter().chain(&plan.elsewhere).enumerate() {
-            let Some(memory) = self
-                .context
-                .budget
-                .try_reserve(get.end - get.start, Purpose::ReadAhead)
-            else {
-                let planner = inner.state.readers.planner(asker);
-                planner.refuse_elsewhere();
-                if number < plan.ahead.len() {
-                    planner.refuse(plan, get.start);
-                }
-                return;
-            };
-            launches.push(self.prepare(inner, get.clone(), memory, Purpose::ReadAhead));
+        let ranges = plan.ahead.iter().chain(&plan.elsewhere);
+        let refused = self.gets.prepare_ahead(&mut state.blocks, ranges, gets);
+        if let Some(number) = refused {
+            let planner = state.readers.planner(asker);
+            planner.refuse_elsewhere();
+            if let Some(range) = plan.ahead.get(number) {
+                planner.refuse(plan, range.start);
+            }
         }
     }
 
-    fn prepare(
-        &self,
-        inner: &mut Inner,
-        range: Range<u64>,
-        memory: Reservation,
-        purpose: Purpose,
-    ) -> (Arc<Fetch>, BlockFill) {
-        let fill = self.context.block(memory);
-        let fetch = Fetch::new(
-            &self.context,
-            (&self.key, &self.etag, self.size),
-            range.clone(),
-            fill.block(),
-            purpose,
-        );
-        inner.state.blocks.insert(range, Arc::clone(&fetch));
-        (fetch, fill)
+    /// Asks for what is missing of `range` and for nothing else, when there is memory for it.
+    async fn fetch(self: &Arc<Self>, range: &Range<u64>, keep: Keep) -> Vec<Piece> {
+        let block_memory = &self.resources().memory;
+        let turn = block_memory.budget.reserve(range.end - range.start);
+        block_memory.make_room();
+        let mut memory = turn.await;
+        let mut removed = Vec::new();
+        let mut gets = PreparedGets::new();
+        let pieces = {
+            let inner = &mut *self.inner.lock();
+            inner.state.forget_failed(range, &mut removed);
+            let blocks = &mut inner.state.blocks;
+            for gap in blocks.gaps(range.clone()) {
+                let share = memory.split(gap.end - gap.start);
+                gets.push(self.gets.prepare(blocks, gap, share, Purpose::Demand));
+            }
+            let pieces = inner.state.pieces(range);
+            match keep {
+                Keep::Nothing if !inner.state.readers.is_shared() => {
+                    inner.state.blocks.remove_inside(range, &mut removed);
+                }
+                // Others may be about to ask for the same bytes.
+                Keep::Nothing => self.hold(inner),
+                Keep::Blocks => {
+                    self.touch();
+                    self.hold(inner);
+                }
+            }
+            pieces
+        };
+        drop((memory, removed));
+        self.gets.send(gets);
+        // Others may wait for the memory of what stays here.
+        block_memory.make_room();
+        pieces
     }
 
-    /// Gives back blocks, the demanded ones only or all; the latter forgets the streams too.
-    /// Replies made of them and GETs in flight keep theirs until they end. Returns how many bytes
-    /// that is.
-    pub(in crate::read) fn give_back(&self, keep_ahead: bool) -> u64 {
+    async fn wait(&self, pieces: &[Piece]) -> Result<(), FsError> {
+        let outcome = self.gets.wait(pieces).await;
+        outcome.map_err(|(error, _)| self.gets.fs_error(error))
+    }
+
+    /// A reader leaves; bytes that no other reader comes to go with it.
+    fn leave(&self, reader: ReaderId) {
+        let mut removed = Vec::new();
+        let inner = &mut *self.inner.lock();
+        let resources = self.resources();
+        if let Some(read) = inner.state.readers.leave(reader) {
+            let version = self.version();
+            resources.layouts.keep(&version.key, version.size, read);
+        }
+        // Also after the last: one that opens the version just now may find what was held.
+        let retention = || self.retention(resources.clock.now());
+        inner.state.retire(retention, &mut removed);
+        self.count_streams(inner);
+    }
+
+    /// How long blocks stay for slower readers: not at all where memory is short.
+    fn retention(&self, now: Duration) -> RetentionPolicy {
+        let behind_max = self.resources().memory.behind_max();
+        RetentionPolicy { behind_max, now }
+    }
+
+    fn resources(&self) -> &ReadResources {
+        &self.gets.resources
+    }
+
+    fn touch(&self) -> Duration {
+        let now = self.resources().clock.now();
+        let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        self.used_at_ms.store(now_ms, Ordering::Relaxed);
+        now
+    }
+
+    /// Lists the object among those that hold blocks, if it does.
+    fn hold(self: &Arc<Self>, inner: &mut Inner) {
+        if inner.holder.is_none() && !inner.state.blocks.is_empty() {
+            let this: Arc<dyn BlockHolder> = Arc::<Self>::clone(self);
+            let holder = self.resources().memory.add_holder(Arc::downgrade(&this));
+            inner.holder = Some(holder);
+        }
+    }
+
+    fn count_streams(&self, inner: &mut Inner) {
+        let now = inner.state.stream_count();
+        if now != inner.streams {
+            let before = mem::replace(&mut inner.streams, now);
+            self.resources().count_streams(before, now);
+        }
+    }
+}
+
+impl BlockHolder for OpenObject {
+    fn used_at(&self) -> Duration {
+        Duration::from_millis(self.used_at_ms.load(Ordering::Relaxed))
+    }
+
+    /// Replies made of the blocks and GETs in flight keep theirs until they end. Where nothing is
+    /// kept, the streams are forgotten too.
+    fn give_back(&self, keep_ahead: bool) -> u64 {
         let mut removed = Vec::new();
         let mut unread = None;
         {
             let inner = &mut *self.inner.lock();
-            inner.state.blocks.remove_if(
-                |_, fetch| !keep_ahead || fetch.purpose() == Purpose::Demand,
-                &mut removed,
-            );
+            let goes = |fetch: &Fetch| !keep_ahead || fetch.purpose() == Purpose::Demand;
+            let blocks = &mut inner.state.blocks;
+            blocks.remove_if(|_, fetch| goes(fetch), &mut removed);
             if !keep_ahead {
                 inner.state.readers.forget();
                 self.count_streams(inner);
@@ -417,127 +448,43 @@ impl OpenObject {
             if inner.state.blocks.is_empty() {
                 unread = inner.loan.take();
                 if let Some(holder) = inner.holder.take() {
-                    self.context.remove_holder(holder);
+                    self.resources().memory.remove_holder(holder);
                 }
             }
         }
         drop(unread);
-        removed.iter().map(|fetch| fetch.len() as u64).sum()
+        bytes_of(&removed)
     }
 
-    /// Gives back what only those wait for who are more than `behind_max` behind others, or have
-    /// come to rest: the first to go when memory is short. Returns how many bytes that is.
-    pub(in crate::read) fn give_back_shared(&self, behind_max: u64) -> u64 {
+    fn give_back_shared(&self, behind_max: u64) -> u64 {
         let mut removed = Vec::new();
         {
             let inner = &mut *self.inner.lock();
             if inner.state.readers.is_shared() {
-                let now = self.context.clock.now();
+                let now = self.resources().clock.now();
                 let retention = || RetentionPolicy { behind_max, now };
                 inner.state.retire(retention, &mut removed);
                 self.count_streams(inner);
             }
         }
-        removed.iter().map(|fetch| fetch.len() as u64).sum()
-    }
-
-    /// A reader leaves; bytes that no other reader comes to go with it.
-    fn leave(&self, reader: ReaderId) {
-        let mut removed = Vec::new();
-        let inner = &mut *self.inner.lock();
-        if let Some(read) = inner.state.readers.leave(reader) {
-            self.context.layouts.keep(&self.key, self.size, read);
-        }
-        // Also after the last: one that opens the version just now may find what was held.
-        let retention = || self.retention(self.context.clock.now());
-        inner.state.retire(retention, &mut removed);
-        self.count_streams(inner);
-    }
-
-    /// For how long what was read stays for those who come to it later: not at all where memory is
-    /// short.
-    fn retention(&self, now: Duration) -> RetentionPolicy {
-        let behind_max = self.context.behind_max();
-        RetentionPolicy { behind_max, now }
-    }
-
-    /// When it was last read.
-    pub(in crate::read) fn used_at(&self) -> Duration {
-        Duration::from_millis(self.used_at_ms.load(Ordering::Relaxed))
-    }
-
-    fn touch(&self) -> Duration {
-        let now = self.context.clock.now();
-        self.used_at_ms.store(
-            u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-            Ordering::Relaxed,
-        );
-        now
-    }
-
-    /// Sees to it that the context knows of a reader with blocks.
-    fn hold(self: &Arc<Self>, inner: &mut Inner) {
-        if inner.holder.is_none() && !inner.state.blocks.is_empty() {
-            let holder = self.context.new_holder();
-            inner.holder = Some(holder);
-            self.context.add_holder(holder, Arc::downgrade(self));
-        }
-    }
-
-    fn count_streams(&self, inner: &mut Inner) {
-        let now = inner.state.stream_count();
-        if now != inner.streams {
-            self.context
-                .count_streams(mem::replace(&mut inner.streams, now), now);
-        }
-    }
-
-    pub(in crate::read) fn fs_error(&self, error: ClientError) -> FsError {
-        match error.kind {
-            ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(
-                "{} was replaced or deleted since it was opened: {error}",
-                self.key
-            )),
-            _ => FsError::from(error),
-        }
+        bytes_of(&removed)
     }
 }
 
 impl Drop for OpenObject {
     fn drop(&mut self) {
         let inner = self.inner.get_mut();
-        self.context.count_streams(inner.streams, 0);
+        let resources = &self.gets.resources;
+        resources.count_streams(inner.streams, 0);
         if let Some(holder) = inner.holder {
-            self.context.remove_holder(holder);
+            resources.memory.remove_holder(holder);
         }
-        if let Some(id) = self.shared_as {
-            self.context.registry.close(id, self);
+        if let Some((registry, id)) = &self.shared {
+            registry.close(*id, self);
         }
     }
 }
 
-/// Sends GETs. Called with no lock held: a client may tell the observer before it returns.
-fn launch(launches: Launches) {
-    for (fetch, fill) in launches {
-        fetch.launch(fill);
-    }
-}
-
-/// Waits for all pieces. The first error comes with what its GET was for.
-pub(in crate::read) async fn wait(pieces: &[Piece]) -> Result<(), (ClientError, Purpose)> {
-    for Piece { fetch, bytes } in pieces {
-        fetch
-            .arrival(bytes.end)
-            .await
-            .map_err(|error| (error, fetch.purpose()))?;
-    }
-    Ok(())
-}
-
-fn data_of(pieces: Vec<Piece>) -> ReadData {
-    let mut slices = Slices::new();
-    for Piece { fetch, bytes } in pieces {
-        fetch.add_slices(bytes, &mut slices);
-    }
-    ReadData { slices }
+fn bytes_of(fetches: &[Arc<Fetch>]) -> u64 {
+    fetches.iter().map(|fetch| fetch.len() as u64).sum()
 }

@@ -1,7 +1,7 @@
-//! What is held of one version of an object, and who reads it.
+//! The blocks of one version of an object, and the readers of that version.
 //!
-//! Sends nothing and takes no lock: it belongs to the state of [`Reader`](crate::read::Reader).
-//! Knows which bytes are here or in the air, and lets go what nobody will come to.
+//! Sends nothing and takes no lock: the lock of `OpenObject` guards it. Knows which bytes are here
+//! or in flight, and drops blocks that no reader will come to.
 
 use std::mem;
 use std::ops::Range;
@@ -14,10 +14,13 @@ use crate::read::fetch::Fetch;
 use crate::read::plan::{Access, Bounds, ReadPlan};
 use crate::read::plan::{BlockMap, without};
 
-/// Blocks, and those who read them.
+/// Blocks of an object, by their ranges.
+pub(super) type Blocks = BlockMap<Arc<Fetch>>;
+
+/// Blocks, and the readers that come to them.
 #[derive(Debug, Default)]
 pub(in crate::read) struct ObjectState {
-    pub(in crate::read) blocks: BlockMap<Arc<Fetch>>,
+    pub(in crate::read) blocks: Blocks,
     pub(in crate::read) readers: Readers,
 }
 
@@ -28,8 +31,8 @@ pub(in crate::read) struct Piece {
 }
 
 impl ObjectState {
-    /// Forgets blocks that will never hold what a read of `range` needs. If the reply would be made
-    /// of too many blocks, all of them: they are fetched again as one.
+    /// Drops blocks that will never hold what a read of `range` needs. If a reply would be made of
+    /// too many blocks, all of those go: they are fetched again as one.
     pub(in crate::read) fn forget_failed(
         &mut self,
         range: &Range<u64>,
@@ -83,8 +86,8 @@ impl ObjectState {
             .collect()
     }
 
-    /// What a read calls for, by the planner at `asker`. What others have had the page cache filled
-    /// with is not asked for ahead.
+    /// What a read calls for, by the planner at `asker`. Pages that other readers have filled are
+    /// not asked for ahead.
     pub(in crate::read) fn plan(
         &mut self,
         asker: usize,
@@ -108,8 +111,8 @@ impl ObjectState {
         plan
     }
 
-    /// Drops what has been read, up to the bytes of the latest read, unless others are about to
-    /// come to it.
+    /// Drops blocks that were read, up to the bytes of the latest read, unless other readers are
+    /// about to come to them.
     pub(in crate::read) fn remove_read(
         &mut self,
         reader: usize,
@@ -122,7 +125,7 @@ impl ObjectState {
             self.blocks.remove_inside(done, removed);
             return;
         }
-        // Of what was read before somebody has said already for whom it stays.
+        // For blocks that were read before, an earlier call has decided.
         let mut read = self.blocks.overlapping(range.clone());
         let is_read =
             |(held, _): &(&Range<u64>, _)| done.start <= held.start && held.end <= done.end;
@@ -132,8 +135,8 @@ impl ObjectState {
         drop(read);
         let mut retention = retention();
         if done.start > 0 && done.end - done.start < READ_RANGE_MIN {
-            // Of random reads nothing stays: it would splinter the requests of who comes in
-            // sequence.
+            // Blocks of random reads do not stay: they would splinter the requests of a reader
+            // that comes in sequence.
             retention.behind_max = 0;
         }
         let wanted = self.readers.retained(Some(reader), Some(retention));
@@ -142,7 +145,7 @@ impl ObjectState {
             .remove_inside_if(&(first..done.end), is_unwanted, removed);
     }
 
-    /// Drops what nobody will come to. Whoever reads alone needs no `retention`.
+    /// Drops blocks that no reader will come to. A reader alone needs no `retention`.
     pub(in crate::read) fn retire(
         &mut self,
         retention: impl FnOnce() -> RetentionPolicy,
@@ -161,6 +164,15 @@ impl ObjectState {
     pub(in crate::read) fn stream_count(&self) -> usize {
         self.readers.stream_count(|bytes| self.blocks.holds(bytes))
     }
+}
+
+/// The reply made of `pieces`, whose bytes are all here.
+pub(super) fn data_of(pieces: Vec<Piece>) -> ReadData {
+    let mut slices = Slices::new();
+    for Piece { fetch, bytes } in pieces {
+        fetch.add_slices(bytes, &mut slices);
+    }
+    ReadData { slices }
 }
 
 /// The part of a fetch's block that belongs to `range`.

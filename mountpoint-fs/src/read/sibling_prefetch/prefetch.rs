@@ -117,8 +117,12 @@ impl SiblingPrefetch {
     }
 
     fn reader(&self, next: &Sibling) -> Reader {
-        let context = Arc::clone(&self.context);
-        Reader::new(context, next.key.clone(), next.etag.clone(), next.size)
+        Reader::new(
+            &self.context,
+            next.key.clone(),
+            next.etag.clone(),
+            next.size,
+        )
     }
 }
 

@@ -124,7 +124,7 @@ fn an_object_that_is_longer_than_was_said_is_not_read_as_a_short_one() {
         .unwrap()
         .unwrap()
         .etag;
-    let reader = Reader::new(Arc::clone(&bucket.context), key, etag, 10);
+    let reader = Reader::new(&bucket.context, key, etag, 10);
     let error = reader.read(0, 4096).now_or_never().unwrap().unwrap_err();
     assert!(matches!(error, FsError::Client(_)), "{error:?}");
 }

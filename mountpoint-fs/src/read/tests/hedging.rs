@@ -39,7 +39,10 @@ impl Bucket {
         }
         bucket.wait(Duration::from_secs(1));
         assert_eq!(bucket.context.stats().hedges, 0);
-        assert!(!bucket.context.hedge_late(), "what is over is forgotten");
+        assert!(
+            !bucket.context.resources.fetcher.look_at_due(),
+            "what is over is forgotten"
+        );
         (bucket, reader)
     }
 
@@ -47,7 +50,7 @@ impl Bucket {
     fn wait(&self, time: Duration) {
         for _ in 0..time.as_millis() / STEP.as_millis() {
             self.clock.advance(STEP);
-            self.context.hedge_late();
+            self.context.resources.fetcher.look_at_due();
         }
     }
 
@@ -240,7 +243,7 @@ fn no_second_get_is_sent_in_vain() {
         assert_eq!(bucket.hedges(), 0, "{what}");
         end(&bucket);
         bucket.wait(VERY_LATE);
-        let is_on = bucket.context.config.hedging;
+        let is_on = bucket.context.resources.config.hedging;
         assert_eq!(bucket.hedges(), u64::from(is_on), "{what}: later");
         bucket.client.deliver_all();
         assert_bytes(&task.finish().unwrap(), FRESH..FRESH + 128 * KIB);
@@ -257,8 +260,9 @@ fn no_second_get_is_sent_in_vain() {
         "memory is short",
         config.clone(),
         |bucket| {
-            let rest = bucket.context.budget.limit() - bucket.context.budget.used();
-            let all = bucket.context.budget.try_reserve(rest, Purpose::Demand);
+            let budget = &bucket.context.resources.memory.budget;
+            let rest = budget.limit() - budget.used();
+            let all = budget.try_reserve(rest, Purpose::Demand);
             *reserved.lock() = Some(all.unwrap());
         },
         |_| drop(reserved.lock().take()),

@@ -197,7 +197,7 @@ fn one_that_stops_holds_no_more_than_its_share_and_not_for_long() {
 }
 
 #[test]
-fn one_that_ends_while_its_get_is_in_the_air_leaves_it_to_the_others() {
+fn one_that_ends_while_its_get_is_in_flight_leaves_it_to_the_others() {
     let bucket = Bucket::new(Time::Manual);
     let readers = bucket.open_shared(64 * MIB, 2);
     let [first, second] = <[Reader; 2]>::try_from(readers).unwrap();

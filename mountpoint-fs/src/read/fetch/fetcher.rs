@@ -1,0 +1,121 @@
+//! Sends the GETs of a mount, and waits for their bytes.
+//!
+//! Knows neither patterns nor open files: callers say which range of which version they need.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use mountpoint_client::types::Priority;
+use mountpoint_client::{ClientError, ObjectClient};
+use mountpoint_crt_sys::block::BlockFill;
+
+use super::fetch::Fetch;
+use super::hedger::Hedger;
+use super::metrics::GetMetrics;
+use crate::clock::Clock;
+use crate::memory::{Purpose, Reservation};
+use crate::read::block_memory::BlockMemory;
+use crate::read::object_version::ObjectVersion;
+
+/// Sends GETs into blocks of the mount's memory.
+pub(in crate::read) struct Fetcher {
+    client: Arc<dyn ObjectClient>,
+    memory: Arc<BlockMemory>,
+    metrics: Arc<GetMetrics>,
+    hedger: Arc<Hedger>,
+}
+
+impl Fetcher {
+    pub(in crate::read) fn new(
+        client: Arc<dyn ObjectClient>,
+        memory: Arc<BlockMemory>,
+        clock: Clock,
+        hedging: bool,
+    ) -> Self {
+        let metrics = Arc::new(GetMetrics::new(clock));
+        let hedger = Hedger::new(
+            Arc::clone(&client),
+            Arc::clone(&memory),
+            Arc::clone(&metrics),
+            hedging,
+        );
+        Self {
+            client,
+            memory,
+            metrics,
+            hedger,
+        }
+    }
+
+    /// Counts and latencies of all GETs.
+    pub(in crate::read) fn metrics(&self) -> &GetMetrics {
+        &self.metrics
+    }
+
+    /// Sends second GETs for late ones, for as long as the fetcher lives. A task of a tokio
+    /// runtime.
+    pub(in crate::read) fn hedge(&self) -> impl Future<Output = ()> + Send + use<> {
+        Hedger::run(Arc::downgrade(&self.hedger))
+    }
+
+    /// Looks once at the GETs that may be late. Returns whether any are left to look at.
+    #[cfg(test)]
+    pub(in crate::read) fn look_at_due(&self) -> bool {
+        self.hedger.look_at_due()
+    }
+
+    /// A fetch of `range` into a block that `memory` pays for. It is sent by [`Fetcher::launch`].
+    pub(in crate::read) fn prepare(
+        &self,
+        version: &Arc<ObjectVersion>,
+        range: Range<u64>,
+        memory: Reservation,
+        purpose: Purpose,
+    ) -> (Arc<Fetch>, BlockFill) {
+        let fill = self.memory.block(memory);
+        let fetch = Fetch::new(version, range, fill.block(), purpose, &self.metrics);
+        (fetch, fill)
+    }
+
+    /// Sends the GET of `fetch` into the block that it was prepared with. Called with no lock held:
+    /// a client may tell the observer before it returns.
+    pub(in crate::read) fn launch(&self, fetch: Arc<Fetch>, fill: BlockFill) {
+        let priority = match fetch.purpose() {
+            Purpose::Demand => Priority::Foreground,
+            Purpose::ReadAhead => Priority::ReadAhead,
+        };
+        self.metrics.count_get(fetch.len() as u64);
+        self.metrics.hedge_policy.sent();
+        let request = fetch.request(0, priority);
+        // Dropping the handle lets the GET finish: closing its connection costs more than a part.
+        drop(self.client.get(request, fill, fetch));
+    }
+
+    /// Waits until the first `needs` bytes of `fetch` are valid. Asks again if they are late.
+    pub(in crate::read) async fn wait(
+        &self,
+        fetch: &Arc<Fetch>,
+        needs: usize,
+    ) -> Result<(), ClientError> {
+        let mut arrival = fetch.arrival(needs);
+        poll_fn(|context| {
+            let outcome = Pin::new(&mut arrival).poll(context);
+            if outcome.is_pending() {
+                self.hedger.watch(fetch);
+            }
+            outcome
+        })
+        .await
+    }
+}
+
+impl fmt::Debug for Fetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetcher")
+            .field("metrics", &self.metrics)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,110 @@
+//! The GETs of one version: prepared with the object's lock held, sent without it.
+//!
+//! A prepared GET is in the map of blocks already, so that no other read asks for its bytes. Memory
+//! is taken first: a GET without memory is not prepared.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use mountpoint_client::{ClientError, ErrorKind};
+use mountpoint_crt_sys::block::BlockFill;
+
+use super::state::{Blocks, Piece};
+use crate::memory::{Purpose, Reservation};
+use crate::operation::FsError;
+use crate::read::fetch::Fetch;
+use crate::read::object_version::ObjectVersion;
+use crate::read::resources::ReadResources;
+
+/// GETs that are prepared and not sent yet.
+pub(super) type PreparedGets = Vec<(Arc<Fetch>, BlockFill)>;
+
+/// Asks S3 for ranges of one version.
+#[derive(Debug)]
+pub(super) struct ObjectGets {
+    pub(super) version: Arc<ObjectVersion>,
+    pub(super) resources: Arc<ReadResources>,
+}
+
+impl ObjectGets {
+    /// Prepares a GET of `range`. Returns what fills its block.
+    pub(super) fn prepare(
+        &self,
+        blocks: &mut Blocks,
+        range: Range<u64>,
+        memory: Reservation,
+        purpose: Purpose,
+    ) -> (Arc<Fetch>, BlockFill) {
+        let fetcher = &self.resources.fetcher;
+        let (fetch, fill) = fetcher.prepare(&self.version, range.clone(), memory, purpose);
+        blocks.insert(range, Arc::clone(&fetch));
+        (fetch, fill)
+    }
+
+    /// Prepares what a read waits for: all of `ranges`, or nothing and `false` if memory is short.
+    pub(super) fn prepare_demand(
+        &self,
+        blocks: &mut Blocks,
+        ranges: &[Range<u64>],
+        gets: &mut PreparedGets,
+    ) -> bool {
+        let total = ranges.iter().map(|get| get.end - get.start).sum();
+        if total == 0 {
+            return true;
+        }
+        let budget = &self.resources.memory.budget;
+        let Some(mut memory) = budget.try_reserve(total, Purpose::Demand) else {
+            return false;
+        };
+        for range in ranges {
+            let share = memory.split(range.end - range.start);
+            gets.push(self.prepare(blocks, range.clone(), share, Purpose::Demand));
+        }
+        true
+    }
+
+    /// Prepares what is to be read ahead. Returns the number of the range at which memory ended.
+    pub(super) fn prepare_ahead<'a>(
+        &self,
+        blocks: &mut Blocks,
+        ranges: impl Iterator<Item = &'a Range<u64>>,
+        gets: &mut PreparedGets,
+    ) -> Option<usize> {
+        let budget = &self.resources.memory.budget;
+        for (number, range) in ranges.enumerate() {
+            let len = range.end - range.start;
+            let Some(memory) = budget.try_reserve(len, Purpose::ReadAhead) else {
+                return Some(number);
+            };
+            gets.push(self.prepare(blocks, range.clone(), memory, Purpose::ReadAhead));
+        }
+        None
+    }
+
+    /// Sends GETs. Called with no lock held: a client may deliver bytes before it returns.
+    pub(super) fn send(&self, gets: PreparedGets) {
+        for (fetch, fill) in gets {
+            self.resources.fetcher.launch(fetch, fill);
+        }
+    }
+
+    /// Waits for all pieces. The first error comes with what its GET was for.
+    pub(super) async fn wait(&self, pieces: &[Piece]) -> Result<(), (ClientError, Purpose)> {
+        for Piece { fetch, bytes } in pieces {
+            let arrival = self.resources.fetcher.wait(fetch, bytes.end);
+            arrival.await.map_err(|error| (error, fetch.purpose()))?;
+        }
+        Ok(())
+    }
+
+    /// The error of a GET, as a reader is told.
+    pub(super) fn fs_error(&self, error: ClientError) -> FsError {
+        match error.kind {
+            ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(
+                "{} was replaced or deleted since it was opened: {error}",
+                self.version.key
+            )),
+            _ => FsError::from(error),
+        }
+    }
+}
