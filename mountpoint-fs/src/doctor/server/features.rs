@@ -87,21 +87,22 @@ pub(in crate::doctor) fn listing(
 /// The finding on checksums that HeadObject named.
 pub(in crate::doctor) fn checksums(key: &str, names: &[String]) -> Finding {
     let found = match names {
-        [] => format!("none with '{key}'; this version verifies none when it reads"),
-        names => format!(
-            "{} with '{key}'; this version verifies none when it reads",
-            names.join(", ")
-        ),
+        [] => format!("none with '{key}'; {COMPARED}"),
+        names => format!("{} with '{key}'; {COMPARED}", names.join(", ")),
     };
     Finding::ok(Area::Server, "checksums", found)
 }
+
+/// What this version does with checksums when it reads.
+const COMPARED: &str =
+    "small files that are read whole are compared with CRC64NVME, CRC32C or CRC32";
 
 /// The finding on RenameObject, which is never tried.
 ///
 /// A server that does not know `?renameObject` would empty the destination.
 pub(in crate::doctor) fn rename(is_directory_bucket: bool) -> Finding {
     let found = if is_directory_bucket {
-        "a directory bucket has RenameObject; this version does not write"
+        "a directory bucket has RenameObject, by which files are renamed"
     } else {
         "RenameObject is for directory buckets only, and is never tried elsewhere"
     };

@@ -44,6 +44,10 @@ pub(crate) struct Bucket {
     pub(crate) uploads: Mutex<BTreeMap<(String, String), Upload>>,
 }
 
+/// Objects up to this many bytes get a CRC64NVME when a test stores them, as S3 keeps one of every
+/// object. Larger ones are never sent whole with one answer, and hashing them takes time.
+const CHECKSUM_MAX: u64 = 1024 * 1024;
+
 /// Whether the bucket of this name is a directory bucket.
 pub(crate) fn is_directory_bucket(bucket: &str) -> bool {
     bucket.ends_with("--x-s3")
@@ -110,26 +114,7 @@ impl Store {
         let bytes = bytes.into();
         let tag = Tag::of(&bytes);
         let content = Content::Stored(bytes);
-        // As S3 keeps one of every object. On general purpose buckets nobody asks for it.
-        let checksum = is_directory_bucket(bucket).then(|| hash(Algorithm::Crc64Nvme, &content));
-        let is_plain = headers == Headers::default() && checksum.is_none();
-        let extra = (!is_plain).then(|| {
-            Box::new(Extra {
-                headers,
-                checksum,
-                ..Extra::default()
-            })
-        });
-        self.insert(
-            bucket,
-            key,
-            Object {
-                content,
-                tag,
-                modified: clock::now(),
-                extra,
-            },
-        )
+        self.insert(bucket, key, tag, content, headers)
     }
 
     /// Puts an object of `size` bytes that are computed from `seed` and take no memory, and the
@@ -145,16 +130,7 @@ impl Store {
             start: 0,
             len: size,
         };
-        self.insert(
-            bucket,
-            key,
-            Object {
-                content,
-                tag,
-                modified: clock::now(),
-                extra: None,
-            },
-        )
+        self.insert(bucket, key, tag, content, Headers::default())
     }
 
     /// The object, if it is there.
@@ -239,7 +215,26 @@ impl Store {
         )
     }
 
-    fn insert(&self, bucket: &str, key: &str, object: Object) -> String {
+    fn insert(
+        &self,
+        bucket: &str,
+        key: &str,
+        tag: Tag,
+        content: Content,
+        headers: Headers,
+    ) -> String {
+        let is_hashed = content.size() <= CHECKSUM_MAX || is_directory_bucket(bucket);
+        let checksum = is_hashed.then(|| hash(Algorithm::Crc64Nvme, &content));
+        let object = Object {
+            content,
+            tag,
+            modified: clock::now(),
+            extra: Some(Box::new(Extra {
+                headers,
+                checksum,
+                ..Extra::default()
+            })),
+        };
         let etag = object.etag();
         if self.bucket(bucket).is_none() {
             self.create_bucket(bucket);
