@@ -23,28 +23,6 @@ const LARGE_FOLDERS: &[&str] = &[];
 
 /// Files and folders of one folder that import each other in circles.
 const CYCLES: &[(&str, &[&str])] = &[
-    ("mountpoint-client/src/credentials", &["cache", "source"]),
-    (
-        "mountpoint-client/src/crt_client",
-        &["connect", "control", "core", "get", "sessions"],
-    ),
-    (
-        "mountpoint-client/src/crt_client/control",
-        &[
-            "encryption_proof",
-            "listing",
-            "multipart",
-            "object_head",
-            "objects",
-            "upload",
-        ],
-    ),
-    (
-        "mountpoint-client/src/crt_client/get",
-        &["admission", "operation"],
-    ),
-    ("mountpoint-client/src/endpoint", &["check", "resolve"]),
-    ("mountpoint-crt-sys/src", &["lib", "s3_client"]),
     (
         "mountpoint-fs/src/fuse",
         &["dispatch", "parked", "reply", "request_loop", "transport"],
@@ -347,7 +325,11 @@ fn expand(tree: &str, prefix: &[String], is_public: bool, uses: &mut Vec<Use>) {
         let head = head.filter(|name| !name.is_empty()).map(str::to_owned);
         let prefix: Vec<String> = prefix.iter().cloned().chain(head).collect();
         let group = group.rsplit_once('}').map_or(group, |(group, _)| group);
-        for part in parts(group) {
+        // A comma may end the group.
+        for part in parts(group)
+            .into_iter()
+            .filter(|part| !part.trim().is_empty())
+        {
             expand(part, &prefix, is_public, uses);
         }
         return;

@@ -29,6 +29,8 @@ pub struct CredentialsCache(Arc<Inner>);
 struct Inner {
     provider: SharedCredentialsProvider,
     sources: Sources,
+    /// The keys that sessions are opened with, if these are the keys of sessions.
+    opened_with: Option<CredentialsCache>,
     runtime: Handle,
     /// Guards nothing that blocks: it is held for a few instructions, never while a provider works.
     state: Mutex<State>,
@@ -78,7 +80,7 @@ type Waiter = Box<dyn FnOnce(Answer) + Send>;
 impl CredentialsCache {
     /// The cache over any provider.
     pub fn over(provider: impl ProvideCredentials + 'static, runtime: Handle) -> Self {
-        Self::described(provider, Sources::default(), runtime)
+        Self::new(provider, Sources::default(), None, runtime)
     }
 
     /// The cache over a provider whose credentials come from one of `sources`.
@@ -87,12 +89,7 @@ impl CredentialsCache {
         sources: Sources,
         runtime: Handle,
     ) -> Self {
-        Self(Arc::new(Inner {
-            provider: SharedCredentialsProvider::new(provider),
-            sources,
-            runtime,
-            state: Mutex::new(State::default()),
-        }))
+        Self::new(provider, sources, None, runtime)
     }
 
     /// The cache over keys of sessions that other keys open.
@@ -101,18 +98,29 @@ impl CredentialsCache {
         keys: Self,
         runtime: Handle,
     ) -> Self {
-        let sources = Sources {
-            opened_with: Some(keys),
-            ..Sources::default()
-        };
-        Self::described(provider, sources, runtime)
+        Self::new(provider, Sources::default(), Some(keys), runtime)
+    }
+
+    fn new(
+        provider: impl ProvideCredentials + 'static,
+        sources: Sources,
+        opened_with: Option<Self>,
+        runtime: Handle,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            provider: SharedCredentialsProvider::new(provider),
+            sources,
+            opened_with,
+            runtime,
+            state: Mutex::new(State::default()),
+        }))
     }
 
     /// Where the last credentials came from, as a short text without secrets: `environment`,
     /// `profile dev (SSO)`, `instance role web`. `None` before the first were found.
     #[must_use]
     pub fn source(&self) -> Option<String> {
-        if let Some(keys) = &self.0.sources.opened_with {
+        if let Some(keys) = &self.0.opened_with {
             return keys.source();
         }
         self.0.state.lock().source.as_deref().map(str::to_owned)

@@ -70,7 +70,6 @@ pub(crate) async fn credentials_cache(
     let sources = Sources {
         profile: profile.clone(),
         metadata: Some(metadata.clone()),
-        opened_with: None,
     };
     let cache = match profile {
         None => {

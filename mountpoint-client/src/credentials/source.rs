@@ -6,8 +6,6 @@ use aws_config::imds;
 use aws_credential_types::Credentials;
 use aws_credential_types::credential_feature::AwsCredentialFeature as Mark;
 
-use super::cache::CredentialsCache;
-
 /// Where the credentials of one cache can come from.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
@@ -15,8 +13,6 @@ pub(super) struct Sources {
     pub(super) profile: Option<String>,
     /// Knows the name of the instance's role.
     pub(super) metadata: Option<imds::Client>,
-    /// The keys that sessions are opened with, if these are the keys of sessions.
-    pub(super) opened_with: Option<CredentialsCache>,
 }
 
 impl Sources {

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use mountpoint_crt_sys::block::BlockFill;
 use tokio::runtime::Handle;
 
-use super::control::{append, listing, multipart, object_head, objects, rename, upload};
+use super::connect;
+use super::control::{append, listing, multipart, object_head, objects, rename, session, upload};
 use super::core::Core;
 use super::get::first_bytes;
 use super::options::CrtClientOptions;
-use super::{connect, sessions};
 use crate::crt_client::get::GetOperation;
 use crate::object_client::{GetHandle, GetObserver, ObjectClient, Pending};
 use crate::types::{
@@ -199,6 +199,6 @@ impl ObjectClient for CrtClient {
     }
 
     fn create_session(&self) -> Pending<()> {
-        sessions::create(&self.0)
+        session::create(&self.0)
     }
 }

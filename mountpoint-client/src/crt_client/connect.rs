@@ -4,12 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use aws_config::imds;
-use aws_sdk_s3::config::retry::RetryConfig;
-use aws_sdk_s3::config::timeout::TimeoutConfig;
-use aws_sdk_s3::config::{
-    BehaviorVersion, IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation,
-    StalledStreamProtectionConfig,
-};
+use aws_sdk_s3::config::Region;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use mountpoint_crt_sys::{
     ClientOptions, CredentialsSource, Runtime, RuntimeOptions, Signing, TlsOptions,
@@ -18,23 +13,19 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::core::{Core, Permits};
+use super::core::{Admission, ChecksumMode, Core, CorruptVersions, EncryptionProof, Permits};
 use super::options::{
     CONNECT_TIMEOUT, CONNECTION_IDLE_MAX, CrtClientOptions, GBPS_PER_CONNECTION,
     READ_AHEAD_QUEUE_MAX, READ_STALL, THROUGHPUT_DEFAULT_GBPS,
 };
 use super::request_headers::RequestHeaders;
-use super::request_log::AttemptLog;
+use super::sdk::sdk_config;
 use super::sessions::{Opener, Sessions};
 use crate::credentials::{
     ChainOptions, CredentialsCache, CredentialsMode, credentials_cache, find_region,
 };
-use crate::crt_client::control::encryption_proof::EncryptionProof;
 use crate::crt_client::fault::{Breaker, Probe};
-use crate::crt_client::get::Admission;
-use crate::crt_client::get::read_checksum::{ChecksumMode, CorruptVersions};
-use crate::crt_client::lanes::DataClients;
-use crate::crt_client::lanes::Keeper;
+use crate::crt_client::lanes::{DataClients, Keeper};
 use crate::endpoint::{Endpoint, SigningAlgorithm, region_of_arn};
 use crate::instance::{instance_throughput_gbps, instance_type, metadata_client};
 use crate::network::interfaces_gbps;
@@ -342,40 +333,6 @@ fn signing(endpoint: &Endpoint, source: Arc<dyn CredentialsSource>) -> Signing {
         },
         SigningAlgorithm::S3Express => Signing::S3Express { region, source },
     }
-}
-
-/// How the SDK sends: to our endpoint, with our keys, without retries of its own, since they are
-/// ours.
-pub(super) fn sdk_config(
-    http: SharedHttpClient,
-    region: Region,
-    (bucket, endpoint): (&str, &Endpoint),
-    credentials: Option<CredentialsCache>,
-) -> aws_sdk_s3::config::Builder {
-    let mut config = aws_sdk_s3::Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .http_client(http)
-        .region(region)
-        .endpoint_resolver(endpoint.clone())
-        .interceptor(AttemptLog::new(bucket, endpoint))
-        .retry_config(RetryConfig::disabled())
-        .timeout_config(
-            TimeoutConfig::builder()
-                .connect_timeout(CONNECT_TIMEOUT)
-                .build(),
-        )
-        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
-        .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
-        .identity_cache(IdentityCache::no_cache());
-    config = match credentials {
-        // With a provider of sessions given, the SDK opens none of its own.
-        Some(credentials) => config
-            .credentials_provider(credentials.clone())
-            .express_credentials_provider(credentials),
-        None => config.allow_no_auth(),
-    };
-    config
 }
 
 /// The domains of AWS's partitions.

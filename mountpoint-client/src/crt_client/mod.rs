@@ -25,6 +25,7 @@ mod options;
 mod probe;
 mod request_headers;
 mod request_log;
+mod sdk;
 mod sessions;
 #[cfg(all(test, feature = "server"))]
 mod tests;

@@ -18,36 +18,15 @@ use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use super::connect::sdk_config;
-use super::core::{Call, Core, reading, refused};
 use super::encryption::ServerSideEncryption;
 use super::options::CrtClientOptions;
 use super::request_headers::RequestHeaders;
+use super::sdk::sdk_config;
 use crate::credentials::{CredentialsCache, chain_text};
 use crate::crt_client::fault::of_sdk;
 use crate::crt_client::fault::{Fault, Operation};
 use crate::endpoint::{Endpoint, EndpointQuestion};
-use crate::{ClientError, ErrorKind, Pending};
-
-/// `ObjectClient::create_session`: there is a session, or the reason why there is none.
-pub(super) fn create(core: &Arc<Core>) -> Pending<()> {
-    let operation = core.on_bucket("CreateSession");
-    if core.sessions.is_none() {
-        let what = "only directory buckets have sessions";
-        return refused(operation.error(ErrorKind::Unsupported, what));
-    }
-    let core_of_task = Arc::clone(core);
-    reading(core, async move {
-        let core = core_of_task;
-        let attempt = || async {
-            match &core.sessions {
-                Some(sessions) => sessions.ensure(&operation).await,
-                None => Ok(()),
-            }
-        };
-        core.retry(Call::quick(operation.clone()), attempt).await
-    })
-}
+use crate::{ClientError, ErrorKind};
 
 /// The sessions of one bucket.
 #[derive(Clone, Debug)]
@@ -84,7 +63,8 @@ impl Sessions {
         reason.unwrap_or(fault)
     }
 
-    async fn ensure(&self, operation: &Operation) -> Result<(), Fault> {
+    /// A session is open, or the reason why there is none.
+    pub(super) async fn ensure(&self, operation: &Operation) -> Result<(), Fault> {
         let opened = self.credentials.provide_credentials().await;
         let unsigned = |error: CredentialsError| {
             let error = operation.error(ErrorKind::Credentials, &chain_text(&error));

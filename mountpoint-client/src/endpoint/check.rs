@@ -4,7 +4,7 @@
 //! get a message here that names the flags.
 
 use super::bucket::{BucketType, is_arn, region_of_arn};
-use super::resolve::EndpointQuestion;
+use super::question::EndpointQuestion;
 
 /// Why there can be no endpoint, if so.
 pub(super) fn check(question: &EndpointQuestion<'_>) -> Result<(), String> {

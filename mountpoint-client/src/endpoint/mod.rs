@@ -8,6 +8,7 @@
 mod bucket;
 mod check;
 mod encode;
+mod question;
 mod resolve;
 #[cfg(test)]
 mod tests;
@@ -15,4 +16,5 @@ mod tests;
 pub use bucket::BucketType;
 pub(crate) use bucket::{copy_source, region_of_arn};
 pub use encode::{encode_key, encode_query};
-pub use resolve::{Endpoint, EndpointQuestion, SigningAlgorithm};
+pub use question::EndpointQuestion;
+pub use resolve::{Endpoint, SigningAlgorithm};

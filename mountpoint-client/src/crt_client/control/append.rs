@@ -12,7 +12,8 @@ use mountpoint_crt_sys::{Message, ResponseHead};
 use parking_lot::Mutex;
 
 use super::object_head::head;
-use super::upload::{checksum_header, send};
+use super::object_headers::checksum_header;
+use super::upload::send;
 use crate::crt_client::core::{Core, refused, writing};
 use crate::crt_client::fault::{Fault, Operation};
 use crate::types::{AppendRequest, ETag, PutOutput};

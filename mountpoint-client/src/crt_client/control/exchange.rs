@@ -10,7 +10,7 @@ use bytes::Bytes;
 use mountpoint_crt_sys::{Cancel, Client, Message, Response, ResponseHead};
 use parking_lot::Mutex;
 
-use crate::crt_client::core::{Call, Core};
+use crate::crt_client::core::{self, Call, Core};
 use crate::crt_client::fault::of_sdk;
 use crate::crt_client::fault::{self, Fault, Operation};
 use crate::crt_client::lanes::Lane;
@@ -102,7 +102,7 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// As [`Core::retry`], of attempts that are sent over the CRT.
+/// As [`core::retry`], of attempts that are sent over the CRT.
 ///
 /// Why there is no connection the CRT tells in few words, and after a TLS negotiation that failed
 /// only 10 to 30 s later. So as long as the server has never answered, the SDK, whose TLS and
@@ -119,9 +119,9 @@ where
     let operation = call.operation.clone();
     let is_strange = || !core.was_reached.load(Ordering::Relaxed);
     if is_strange() && core.endpoint.is_tls() {
-        core.retry(call.clone(), || greet(core, &operation)).await?;
+        core::retry(core, call.clone(), || greet(core, &operation)).await?;
     }
-    let error = match core.retry(call, attempt).await {
+    let error = match core::retry(core, call, attempt).await {
         Ok(output) => return Ok(output),
         Err(error) => error,
     };
@@ -160,13 +160,6 @@ impl Drop for CancelOnDrop {
             sent.cancel();
         }
     }
-}
-
-/// A header that says something.
-pub(in crate::crt_client) fn header<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
-    head.header(name)
-        .map(str::trim)
-        .filter(|value| !value.is_empty())
 }
 
 /// A connection that cannot be made fails sooner, with what there is to tell.

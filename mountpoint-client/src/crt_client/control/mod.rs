@@ -3,13 +3,15 @@
 //! What a mount asks all the time, and what has a body in our memory, goes over the CRT
 //! ([`exchange`]); the rest goes over the AWS SDK, which knows S3's documents.
 
+pub(super) mod answer;
 pub(super) mod append;
-pub(super) mod encryption_proof;
 pub(super) mod exchange;
-mod list_xml;
 pub(super) mod listing;
 pub(super) mod multipart;
 pub(super) mod object_head;
+mod object_headers;
 pub(super) mod objects;
+mod prove_encryption;
 pub(super) mod rename;
+pub(super) mod session;
 pub(super) mod upload;

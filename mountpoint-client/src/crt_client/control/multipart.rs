@@ -13,11 +13,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use mountpoint_crt_sys::{Message, Response};
 
-use super::exchange::{self, Exchange, header};
+use super::answer::{checksum_of_texts, etag, header, invalid};
+use super::exchange::{self, Exchange};
 use super::listing::check_whole_directory;
-use super::objects::{condition_headers, etag, invalid};
-use super::upload::object_headers;
-use crate::crt_client::core::{Call, Core, reading, refused, writing};
+use super::object_headers::{condition_headers, object_headers};
+use crate::crt_client::core::{Call, Core, reading, refused, retry, writing};
 use crate::crt_client::fault::of_sdk;
 use crate::crt_client::fault::{Fault, Operation};
 use crate::crt_client::text::{decode_form, xml_element};
@@ -189,7 +189,7 @@ pub(in crate::crt_client) fn copy_part(
                 checksum,
             })
         };
-        core.retry(Call::slow(operation.clone()), attempt).await
+        retry(&core, Call::slow(operation.clone()), attempt).await
     })
 }
 
@@ -235,7 +235,7 @@ pub(in crate::crt_client) fn complete(
                 etag: etag(&operation, output.e_tag())?,
             })
         };
-        core.retry(Call::slow(operation.clone()), attempt).await
+        retry(&core, Call::slow(operation.clone()), attempt).await
     })
 }
 
@@ -268,7 +268,7 @@ pub(in crate::crt_client) fn abort(core: &Arc<Core>, upload: &Upload) -> Pending
             let output = call.upload_id(&upload.upload_id).send().await;
             output.map(drop).map_err(|error| of_sdk(&operation, &error))
         };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        retry(&core, Call::quick(operation.clone()), attempt).await
     })
 }
 
@@ -302,7 +302,8 @@ pub(in crate::crt_client) fn list_parts(core: &Arc<Core>, upload: &Upload) -> Pe
                     output.is_truncated().unwrap_or(false),
                 ))
             };
-            let (page, is_truncated) = core.retry(Call::quick(operation.clone()), attempt).await?;
+            let (page, is_truncated) =
+                retry(&core, Call::quick(operation.clone()), attempt).await?;
             let leads_on =
                 page.first().map(|first| first.number) > parts.last().map(|last| last.number);
             if is_truncated && !leads_on {
@@ -341,22 +342,6 @@ fn part_checksum(part: &SdkPart) -> Option<Checksum> {
     checksum_of_texts(part.checksum_crc64_nvme(), part.checksum_crc32_c())
 }
 
-/// The checksum in an answer, where it has one of those that are used here.
-pub(in crate::crt_client) fn checksum_of_texts(
-    crc64: Option<&str>,
-    crc32c: Option<&str>,
-) -> Option<Checksum> {
-    let decode = |text: &str| BASE64_STANDARD.decode(text).ok();
-    if let Some(sum) = crc64 {
-        return Some(Checksum::Crc64Nvme(u64::from_be_bytes(
-            decode(sum)?.try_into().ok()?,
-        )));
-    }
-    Some(Checksum::Crc32c(u32::from_be_bytes(
-        decode(crc32c?)?.try_into().ok()?,
-    )))
-}
-
 pub(in crate::crt_client) fn list_uploads(core: &Arc<Core>, prefix: &str) -> Pending<Vec<Upload>> {
     let operation = core.on_bucket("ListMultipartUploads");
     if core.is_directory_bucket
@@ -371,7 +356,7 @@ pub(in crate::crt_client) fn list_uploads(core: &Arc<Core>, prefix: &str) -> Pen
         let mut marker = (None, None);
         for _ in 0..UPLOAD_PAGES_MAX {
             let attempt = || uploads_page(&core, &operation, &prefix, &marker);
-            let (page, next) = core.retry(Call::quick(operation.clone()), attempt).await?;
+            let (page, next) = retry(&core, Call::quick(operation.clone()), attempt).await?;
             uploads.extend(page);
             match next {
                 None => return Ok(uploads),

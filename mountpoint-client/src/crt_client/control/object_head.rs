@@ -5,9 +5,8 @@ use std::time::UNIX_EPOCH;
 
 use mountpoint_crt_sys::{Message, ResponseHead};
 
-use super::exchange::{self, Exchange, header};
-use super::multipart::checksum_of_texts;
-use super::objects::{etag, invalid};
+use super::answer::{checksum_of_texts, content_length, etag, header, invalid};
+use super::exchange::{self, Exchange};
 use crate::crt_client::core::{Call, Core, reading};
 use crate::crt_client::fault::{Fault, Operation};
 use crate::crt_client::text::http_time;
@@ -103,13 +102,6 @@ pub(in crate::crt_client) fn object_info(
         storage_class: owned(head, "x-amz-storage-class"),
         restored: header(head, "x-amz-restore").is_some_and(is_restored),
     })
-}
-
-/// The length of the answer's body, or the one it would have. No object is larger than a signed
-/// number can say.
-pub(in crate::crt_client) fn content_length(head: &ResponseHead) -> Option<u64> {
-    let length: i64 = header(head, "content-length")?.parse().ok()?;
-    length.try_into().ok()
 }
 
 /// What the `x-amz-restore` header says: whether an archived object has a copy that can be read.

@@ -10,14 +10,13 @@ use aws_sdk_s3::types::{
 };
 use mountpoint_crt_sys::Message;
 
-use super::encryption_proof::prove_encryption;
 use super::exchange::{self, Exchange};
 use super::object_head::head;
-use super::upload::{object_headers, uncopied_headers};
-use crate::crt_client::core::{Call, Core, reading, refused, writing};
+use super::object_headers::{condition_headers, object_headers, uncopied_headers};
+use super::prove_encryption::prove_encryption;
+use crate::crt_client::core::{Call, Core, reading, refused, retry, writing};
 use crate::crt_client::fault::of_sdk;
 use crate::crt_client::fault::{ErrorAnswer, Fault, Operation};
-use crate::crt_client::text::is_header_value;
 use crate::endpoint::copy_source;
 use crate::types::{
     BucketInfo, CopyHeaders, CopySource, DeleteFailure, ETag, Key, PutCondition, PutOutput,
@@ -36,7 +35,7 @@ pub(in crate::crt_client) fn head_bucket(core: &Arc<Core>) -> Pending<BucketInfo
                 region: output.bucket_region().map(str::to_owned),
             })
         };
-        core.retry(Call::quick(operation.clone()), attempt).await
+        retry(&core, Call::quick(operation.clone()), attempt).await
     })
 }
 
@@ -133,7 +132,7 @@ async fn delete_listed(
             core.on_key("DeleteObjects", key)
         }))
     };
-    core.retry(Call::quick(operation.clone()), attempt).await
+    retry(core, Call::quick(operation.clone()), attempt).await
 }
 
 fn delete_list(operation: &Operation, objects: &[(Key, Option<ETag>)]) -> Result<Delete, Fault> {
@@ -235,7 +234,7 @@ pub(in crate::crt_client) fn copy(
             let etag = result.and_then(|result| result.e_tag());
             Ok(etag.filter(|etag| !etag.is_empty()).map(ETag::from_header))
         };
-        let copied = core.retry(Call::slow(operation.clone()), attempt).await?;
+        let copied = retry(&core, Call::slow(operation.clone()), attempt).await?;
         match copied {
             Some(etag) => Ok(PutOutput { etag }),
             None => etag_of_copy(&core, &destination).await,
@@ -285,39 +284,6 @@ fn headers_of_copy(headers: &CopyHeaders, keeps_encryption: bool) -> Vec<(String
         );
     }
     more
-}
-
-/// `If-Match` and `If-None-Match` of a write.
-pub(in crate::crt_client) fn condition_headers(
-    condition: &PutCondition,
-) -> (Option<String>, Option<String>) {
-    match condition {
-        PutCondition::None => (None, None),
-        PutCondition::Match(etag) => (Some(etag.as_str().to_owned()), None),
-        PutCondition::Absent => (None, Some("*".to_owned())),
-    }
-}
-
-/// The ETag of an answer, which no S3 server may leave out.
-pub(in crate::crt_client) fn etag(
-    operation: &Operation,
-    value: Option<&str>,
-) -> Result<ETag, Fault> {
-    match value.filter(|value| !value.is_empty()) {
-        Some(value) if !is_header_value(value) => {
-            let what = "the ETag has characters that no header can have";
-            Err(invalid(operation, what))
-        }
-        Some(value) => Ok(ETag::from_header(value)),
-        None => Err(invalid(
-            operation,
-            "the answer has no ETag; Mountpoint needs one to tell versions apart",
-        )),
-    }
-}
-
-pub(in crate::crt_client) fn invalid(operation: &Operation, what: &str) -> Fault {
-    operation.error(ErrorKind::InvalidResponse, what).into()
 }
 
 /// S3's limit for one DeleteObjects.

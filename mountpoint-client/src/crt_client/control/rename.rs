@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::objects::condition_headers;
-use crate::crt_client::core::{Call, Core, refused, writing};
+use super::object_headers::condition_headers;
+use crate::crt_client::core::{Call, Core, refused, retry, writing};
 use crate::crt_client::fault::of_sdk;
 use crate::endpoint::encode_key;
 use crate::types::{Key, PutCondition};
@@ -50,7 +50,7 @@ pub(in crate::crt_client) fn rename(
                 fault
             })
         };
-        let outcome = core.retry(Call::quick(operation.clone()), attempt).await;
+        let outcome = retry(&core, Call::quick(operation.clone()), attempt).await;
         // Whatever the last answer says: one that never came may have done it.
         outcome.map_err(|mut error| {
             error.answer_was_lost |= was_lost.load(Ordering::Relaxed);

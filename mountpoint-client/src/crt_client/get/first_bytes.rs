@@ -11,9 +11,9 @@ use bytes::Bytes;
 use mountpoint_crt_sys::{Message, ResponseHead};
 
 use super::read_checksum;
-use crate::crt_client::control::exchange::{self, Exchange, header};
-use crate::crt_client::control::object_head::{content_length, head, object_info};
-use crate::crt_client::control::objects::invalid;
+use crate::crt_client::control::answer::{content_length, header, invalid};
+use crate::crt_client::control::exchange::{self, Exchange};
+use crate::crt_client::control::object_head::{head, object_info};
 use crate::crt_client::core::{Call, Core, reading};
 use crate::crt_client::fault::{Fault, Operation};
 use crate::types::{Front, Key, ObjectInfo};

@@ -5,11 +5,9 @@
 //! is shown only once the head of its answer, and where S3 tells one its checksum, says that it
 //! belongs to the version.
 
-mod admission;
 mod answer_head;
 pub(super) mod first_bytes;
 mod operation;
-pub(super) mod read_checksum;
+mod read_checksum;
 
-pub(super) use admission::Admission;
 pub(super) use operation::GetOperation;

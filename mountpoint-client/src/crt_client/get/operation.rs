@@ -18,10 +18,9 @@ use mountpoint_crt_sys::{
 };
 use parking_lot::{Mutex, MutexGuard};
 
-use super::admission::Ticket;
 use super::answer_head::{self, Refusal};
-use super::read_checksum::{self, Asking, Expected};
-use crate::crt_client::core::{Attempts, Core};
+use super::read_checksum::{self, Expected};
+use crate::crt_client::core::{Asking, Attempts, Core, Queued, Ticket};
 use crate::crt_client::fault::{self, Fault, Operation};
 use crate::crt_client::lanes::Lane;
 use crate::crt_client::request_log::SentRequest;
@@ -126,7 +125,7 @@ impl GetOperation {
         match flight.request.priority {
             Priority::Foreground | Priority::Hedge { .. } => flight.send(),
             Priority::ReadAhead => {
-                if let Some(ticket) = core.admission.enter(&flight) {
+                if let Some(ticket) = core.admission.enter(Arc::clone(&flight) as Arc<dyn Queued>) {
                     flight.state.lock().ticket = Some(ticket);
                     flight.send();
                 }
@@ -451,24 +450,26 @@ impl GetOperation {
             .error(ErrorKind::Cancelled, "cancelled by the caller")
     }
 
-    /// Tells the observer, then lets the next read-ahead fly in this one's place.
+    /// Tells the observer, then lets the next read-ahead begin in this one's place.
     fn land(&self, outcome: Result<GetOutput, ClientError>) {
         self.observer.finished(outcome);
-        let mut ticket = self.state.lock().ticket.take();
-        while let Some(free) = ticket.take() {
-            let Some((next, granted)) = self.core.admission.leave(free) else {
-                return;
-            };
-            let mut state = next.state.lock();
-            if matches!(state.phase, Phase::Done) {
-                drop(state);
-                ticket = Some(granted);
-            } else {
-                state.ticket = Some(granted);
-                drop(state);
-                next.send();
-            }
+        let ticket = self.state.lock().ticket.take();
+        if let Some(ticket) = ticket {
+            self.core.admission.leave(ticket);
         }
+    }
+}
+
+impl Queued for GetOperation {
+    fn begin(self: Arc<Self>, ticket: Ticket) -> Option<Ticket> {
+        let mut state = self.state.lock();
+        if matches!(state.phase, Phase::Done) {
+            return Some(ticket);
+        }
+        state.ticket = Some(ticket);
+        drop(state);
+        self.send();
+        None
     }
 }
 

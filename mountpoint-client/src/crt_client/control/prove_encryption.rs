@@ -6,33 +6,11 @@
 //! stored or replaced. Once proven, this costs nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use tokio::sync::Mutex;
 
 use super::multipart::{create, give_up};
 use crate::ClientError;
 use crate::crt_client::core::Core;
 use crate::types::{Key, ObjectHeaders};
-
-/// What is known of it.
-#[derive(Debug, Default)]
-pub(in crate::crt_client) struct EncryptionProof {
-    is_proven: AtomicBool,
-    /// One request asks, and those that come meanwhile wait for its answer.
-    turn: Mutex<()>,
-}
-
-impl EncryptionProof {
-    /// An answer said that an object is encrypted as was asked for.
-    pub(in crate::crt_client) fn proven(&self) {
-        self.is_proven.store(true, Ordering::Relaxed);
-    }
-
-    fn is_proven(&self) -> bool {
-        self.is_proven.load(Ordering::Relaxed)
-    }
-}
 
 /// An error if the server does not encrypt as was asked for, or if that cannot be found out. The
 /// answer is one for `key`, which stays as it is.
@@ -44,7 +22,7 @@ pub(in crate::crt_client) async fn prove_encryption(
     if !core.headers.asks_for_encryption() || proof.is_proven() {
         return Ok(());
     }
-    let _turn = proof.turn.lock().await;
+    let _turn = proof.turn().await;
     if !proof.is_proven() {
         // The answer is looked at there, as that of every upload.
         let upload = create(core, key, ObjectHeaders::default(), None).await?;

@@ -1,0 +1,62 @@
+//! Values in the head of an answer.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use mountpoint_crt_sys::ResponseHead;
+
+use crate::ErrorKind;
+use crate::crt_client::fault::{Fault, Operation};
+use crate::crt_client::text::is_header_value;
+use crate::types::{Checksum, ETag};
+
+/// A header that says something.
+pub(in crate::crt_client) fn header<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
+    head.header(name)
+        .map(str::trim)
+        .filter(|value| !value.is_empty())
+}
+
+/// The length of the answer's body, or the one it would have. No object is larger than a signed
+/// number can say.
+pub(in crate::crt_client) fn content_length(head: &ResponseHead) -> Option<u64> {
+    let length: i64 = header(head, "content-length")?.parse().ok()?;
+    length.try_into().ok()
+}
+
+/// The ETag of an answer, which no S3 server may leave out.
+pub(in crate::crt_client) fn etag(
+    operation: &Operation,
+    value: Option<&str>,
+) -> Result<ETag, Fault> {
+    match value.filter(|value| !value.is_empty()) {
+        Some(value) if !is_header_value(value) => {
+            let what = "the ETag has characters that no header can have";
+            Err(invalid(operation, what))
+        }
+        Some(value) => Ok(ETag::from_header(value)),
+        None => Err(invalid(
+            operation,
+            "the answer has no ETag; Mountpoint needs one to tell versions apart",
+        )),
+    }
+}
+
+/// The checksum in an answer, where it has one of those that are used here.
+pub(in crate::crt_client) fn checksum_of_texts(
+    crc64: Option<&str>,
+    crc32c: Option<&str>,
+) -> Option<Checksum> {
+    let decode = |text: &str| BASE64_STANDARD.decode(text).ok();
+    if let Some(sum) = crc64 {
+        return Some(Checksum::Crc64Nvme(u64::from_be_bytes(
+            decode(sum)?.try_into().ok()?,
+        )));
+    }
+    Some(Checksum::Crc32c(u32::from_be_bytes(
+        decode(crc32c?)?.try_into().ok()?,
+    )))
+}
+
+pub(in crate::crt_client) fn invalid(operation: &Operation, what: &str) -> Fault {
+    operation.error(ErrorKind::InvalidResponse, what).into()
+}

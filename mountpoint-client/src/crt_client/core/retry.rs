@@ -1,0 +1,95 @@
+//! A request that is sent again until it succeeds or the policy gives up.
+
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use super::Core;
+use super::attempts::Attempts;
+use super::call::{Call, CallKind};
+use crate::crt_client::fault::Fault;
+use crate::retry::RetryPolicy;
+use crate::{ClientError, ErrorKind};
+
+/// Sends `call` by one `attempt` after the other. Runs in a task of the runtime.
+pub(in crate::crt_client) async fn retry<T, A>(
+    core: &Core,
+    call: Call,
+    attempt: impl Fn() -> A,
+) -> Result<T, ClientError>
+where
+    A: Future<Output = Result<T, Fault>>,
+{
+    let mut attempts = Attempts::new(RetryPolicy {
+        deadline: core.policy.deadline.max(call.kind.attempt_max()),
+        ..core.policy
+    });
+    loop {
+        let wait = core.pace();
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        let permit = tokio::select! {
+            biased;
+            permit = core.permits.acquire(call.kind) => Some(permit),
+            () = core.breaker.opened() => None,
+        };
+        if let Some(refusal) = core.refusal(|| call.operation.clone()) {
+            return Err(attempts.last_word(core, refusal.into()));
+        }
+        if permit.is_none() {
+            continue;
+        }
+        attempts.starts(core);
+        let outcome = {
+            // Passed by value, it would be kept twice.
+            let answer = pin!(attempt());
+            outcome(core, &call, &mut attempts, answer).await
+        };
+        drop(permit);
+        let fault = match outcome {
+            Ok(output) => {
+                attempts.succeeded(core, || call.operation.clone());
+                return Ok(output);
+            }
+            Err(fault) => core.explain(fault),
+        };
+        match attempts.failed(core, &fault) {
+            Some(wait) => tokio::time::sleep(wait).await,
+            None => return Err(attempts.last_word(core, fault)),
+        }
+    }
+}
+
+/// The outcome of one attempt, which is given up when it takes too long.
+async fn outcome<T>(
+    core: &Core,
+    call: &Call,
+    attempts: &mut Attempts,
+    mut answer: Pin<&mut impl Future<Output = Result<T, Fault>>>,
+) -> Result<T, Fault> {
+    let none_within = |time: Duration| {
+        let what = format!("no answer within {} s", time.as_secs());
+        call.operation.error(ErrorKind::Transient, &what)
+    };
+    let late = call.kind.is_late_after();
+    if let Ok(outcome) = tokio::time::timeout(late, answer.as_mut()).await {
+        return outcome;
+    }
+    attempts.waits(core);
+    if call.kind == CallKind::Control {
+        attempts.unanswered(core, &none_within(late));
+    }
+    let attempt_max = call.kind.attempt_max();
+    let rest = attempt_max.saturating_sub(late);
+    let error = tokio::select! {
+        outcome = tokio::time::timeout(rest, answer) => match outcome {
+            Ok(outcome) => return outcome,
+            Err(_) => none_within(attempt_max),
+        },
+        () = core.breaker.opened() => none_within(attempts.current()),
+    };
+    Err(Fault {
+        is_silence: true,
+        ..error.into()
+    })
+}
