@@ -1,5 +1,11 @@
 //! What decides where the requests of a bucket go.
 
+/// What decides where requests go.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own that the user gives"
+)]
 pub struct EndpointQuestion<'a> {
     /// Bucket name, access point alias or ARN.
     pub bucket: &'a str,

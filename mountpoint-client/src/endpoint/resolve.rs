@@ -42,12 +42,6 @@ pub enum SigningAlgorithm {
     S3Express,
 }
 
-/// What decides where requests go.
-#[derive(Clone, Copy, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a switch of its own that the user gives"
-)]
 impl Endpoint {
     /// Asks the rules. Fails with [`ErrorKind::InvalidRequest`] where they say no, for example to a
     /// malformed URL.

@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::classify::Operation;
+use super::operation::Operation;
 use super::sdk_fault::of_sdk;
 use crate::ErrorKind;
 

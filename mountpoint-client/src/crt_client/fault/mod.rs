@@ -6,11 +6,20 @@
 
 mod breaker;
 mod classify;
+#[expect(
+    clippy::module_inception,
+    reason = "the file is named after the type it defines"
+)]
+mod fault;
+mod hint;
+mod operation;
 mod outage;
 mod sdk_fault;
 pub(super) mod suspicion;
 
 pub(super) use breaker::{Breaker, Probe, SILENCE_MAX, Waiting};
-pub(super) use classify::{ErrorAnswer, Fault, Operation, of_crt};
+pub(super) use classify::{ErrorAnswer, of_crt};
+pub(super) use fault::Fault;
+pub(super) use operation::Operation;
 pub(super) use outage::{NOTICED_AFTER, Troubled, UNANSWERED_MAX, Watch};
 pub(super) use sdk_fault::of_sdk;

@@ -9,7 +9,9 @@ use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 
-use super::classify::{ErrorAnswer, Fault, Operation};
+use super::classify::ErrorAnswer;
+use super::fault::Fault;
+use super::operation::Operation;
 use crate::ErrorKind;
 use crate::credentials::chain_text;
 use crate::crt_client::text;

@@ -9,5 +9,6 @@ mod answer_head;
 pub(super) mod first_bytes;
 mod operation;
 mod read_checksum;
+mod state;
 
 pub(super) use operation::GetOperation;

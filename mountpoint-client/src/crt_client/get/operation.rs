@@ -1,11 +1,12 @@
 //! One GET from request to last byte, over as many attempts as it takes.
 //!
-//! The flight owns the right to fill the block between attempts; during one the CRT has it. So
+//! The operation owns the right to fill the block between attempts; during one the CRT has it. So
 //! bytes are only ever appended, and the next attempt asks for what is missing, of the same
 //! version. Runs on CRT threads and, for retries, on the tokio runtime; never blocks. Its lock is
 //! not held while the observer, the CRT or the admission gate is called.
 //!
-//! Invariant: the observer's `finished` is called exactly once, by whoever set [`Phase::Done`].
+//! Invariant: the observer's `finished` is called exactly once, by the code that set
+//! [`Phase::Done`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,19 +14,19 @@ use std::time::Duration;
 
 use mountpoint_crt_sys::block::BlockFill;
 use mountpoint_crt_sys::{
-    Cancel, Client, ErrorKind as CrtErrorKind, Failure, GetHandler, RangedGet, Refused,
-    ResponseHead,
+    Client, ErrorKind as CrtErrorKind, Failure, GetHandler, RangedGet, Refused, ResponseHead,
 };
 use parking_lot::{Mutex, MutexGuard};
 
-use super::answer_head::{self, Refusal};
-use super::read_checksum::{self, Expected};
-use crate::crt_client::core::{Asking, Attempts, Core, Queued, Ticket};
+use super::answer_head;
+use super::read_checksum;
+use super::state::{GetState, Phase, SentAttempt, missing};
+use crate::crt_client::core::{Attempts, Core, Queued, Ticket};
 use crate::crt_client::fault::{self, Fault, Operation};
 use crate::crt_client::lanes::Lane;
 use crate::crt_client::request_log::SentRequest;
 use crate::object_client::{GetHandle, GetObserver};
-use crate::types::{ETag, GetOutput, GetRequest, Priority};
+use crate::types::{GetOutput, GetRequest, Priority};
 use crate::{ClientError, ErrorKind};
 
 /// One GET.
@@ -33,46 +34,7 @@ pub(in crate::crt_client) struct GetOperation {
     core: Arc<Core>,
     request: GetRequest,
     observer: Arc<dyn GetObserver>,
-    state: Mutex<State>,
-}
-
-struct State {
-    phase: Phase,
-    attempts: Attempts,
-    /// The version that all bytes come from: the caller's, or that of the first answer.
-    version: Option<ETag>,
-    output: Option<GetOutput>,
-    /// Why the head of the current answer was refused.
-    refusal: Option<Refusal>,
-    /// The checksum of the whole block, if S3 has told one: then no byte is shown before it was
-    /// compared.
-    expected: Option<Expected>,
-    /// Answers that had other bytes than those.
-    corrupt: u32,
-    checksum_mode: Asking,
-    /// The right of a read-ahead to be in flight.
-    ticket: Option<Ticket>,
-    is_cancelled: bool,
-    /// An attempt stalled: the next gives the server more time.
-    is_patient: bool,
-    /// The network interface that failed the last attempt, or that a late GET for the same bytes is
-    /// on.
-    avoided: Option<usize>,
-}
-
-enum Phase {
-    /// Not with the CRT: queued, paced, or between two attempts.
-    Waiting(BlockFill),
-    /// With the CRT, which has the right to fill.
-    Flying {
-        asked: Range<u64>,
-        /// Counts as outstanding on its interface until it is dropped.
-        lane: Lane,
-        logged: SentRequest,
-        cancel: Option<Cancel>,
-    },
-    /// The observer knows the outcome, or is about to.
-    Done,
+    state: Mutex<GetState>,
 }
 
 impl GetOperation {
@@ -83,68 +45,65 @@ impl GetOperation {
         into: BlockFill,
         observer: Arc<dyn GetObserver>,
     ) -> GetHandle {
-        assert!(
-            request.range.start < request.range.end,
-            "a GET asks for at least one byte"
-        );
-        let wanted = (into.capacity() - into.filled()) as u64;
+        let get = Arc::new(Self::new(core, request, into, observer));
+        let asked = get.request.range.end - get.request.range.start;
+        if asked > core.part_size_max as u64 {
+            let operation = core.on_key("GetObject", &get.request.key);
+            let what = format!("{asked} bytes, {} at most", core.part_size_max);
+            get.end_soon(operation.error(ErrorKind::InvalidRequest, &what));
+            return GetHandle::new(|| {});
+        }
+        match get.request.priority {
+            Priority::Foreground | Priority::Hedge { .. } => get.send(),
+            Priority::ReadAhead => {
+                let queued: Arc<dyn Queued> = Arc::<Self>::clone(&get);
+                if let Some(ticket) = core.admission.enter(queued) {
+                    get.state.lock().ticket = Some(ticket);
+                    get.send();
+                }
+            }
+        }
+        GetHandle::new(move || get.cancel())
+    }
+
+    fn new(
+        core: &Arc<Core>,
+        request: GetRequest,
+        into: BlockFill,
+        observer: Arc<dyn GetObserver>,
+    ) -> Self {
+        let Range { start, end } = request.range;
+        assert!(start < end, "a GET asks for at least one byte");
         assert_eq!(
-            wanted,
-            request.range.end - request.range.start,
+            missing(&into),
+            end - start,
             "the block is as long as the range"
         );
         let avoided = match request.priority {
             Priority::Hedge { avoid } => avoid,
             Priority::Foreground | Priority::ReadAhead => None,
         };
-        let flight = Arc::new(Self {
+        let attempts = Attempts::new(core.policy);
+        let state = GetState::new(into, attempts, request.if_match.clone(), avoided);
+        Self {
             core: Arc::clone(core),
-            state: Mutex::new(State {
-                phase: Phase::Waiting(into),
-                attempts: Attempts::new(core.policy),
-                version: request.if_match.clone(),
-                output: None,
-                refusal: None,
-                expected: None,
-                corrupt: 0,
-                checksum_mode: Asking::default(),
-                ticket: None,
-                is_cancelled: false,
-                is_patient: false,
-                avoided,
-            }),
             request,
             observer,
-        });
-        if wanted > core.part_size_max as u64 {
-            let operation = core.on_key("GetObject", &flight.request.key);
-            let what = format!("{wanted} bytes, {} at most", core.part_size_max);
-            flight.end_soon(operation.error(ErrorKind::InvalidRequest, &what));
-            return GetHandle::new(|| {});
+            state: Mutex::new(state),
         }
-        match flight.request.priority {
-            Priority::Foreground | Priority::Hedge { .. } => flight.send(),
-            Priority::ReadAhead => {
-                if let Some(ticket) = core.admission.enter(Arc::clone(&flight) as Arc<dyn Queued>) {
-                    flight.state.lock().ticket = Some(ticket);
-                    flight.send();
-                }
-            }
-        }
-        GetHandle::new(move || flight.cancel())
     }
 
-    /// Ends a flight that is not with the CRT, on a thread of the client: the caller may hold a
-    /// lock that its observer takes.
+    /// Ends a GET that is not with the CRT, on a thread of the client: the caller may hold a lock
+    /// that its observer takes.
     fn end_soon(self: &Arc<Self>, error: ClientError) {
-        let flight = Arc::clone(self);
+        let get = Arc::clone(self);
         drop(self.core.runtime.spawn(async move {
-            let mut state = flight.state.lock();
+            let mut state = get.state.lock();
             if let Phase::Waiting(_) = &state.phase {
                 let waiting = std::mem::replace(&mut state.phase, Phase::Done);
                 drop(state);
                 drop(waiting);
-                flight.land(Err(error));
+                get.finish(Err(error));
             }
         }));
     }
@@ -162,12 +121,12 @@ impl GetOperation {
     }
 
     fn launch_after(self: &Arc<Self>, wait: Duration) {
-        let flight = Arc::clone(self);
+        let get = Arc::clone(self);
         drop(self.core.runtime.spawn(async move {
             tokio::time::sleep(wait).await;
-            match flight.refusal() {
-                Some(refusal) => flight.end_soon(refusal),
-                None => flight.launch(),
+            match get.refusal() {
+                Some(refusal) => get.end_soon(refusal),
+                None => get.launch(),
             }
         }));
     }
@@ -185,7 +144,7 @@ impl GetOperation {
         self.core.refusal(operation)
     }
 
-    /// Hands the flight to the CRT, unless it was cancelled meanwhile.
+    /// Hands the GET to the CRT, unless it was cancelled meanwhile.
     fn launch(self: &Arc<Self>) {
         let Some((lane, client)) = self.way() else {
             return;
@@ -197,70 +156,70 @@ impl GetOperation {
         let fill = match std::mem::replace(&mut state.phase, Phase::Done) {
             Phase::Waiting(fill) => fill,
             Phase::Done => return,
-            Phase::Flying { .. } => {
+            Phase::Sent(_) => {
                 unreachable!("an attempt is launched only while none is under way")
             }
         };
-        let missing = (fill.capacity() - fill.filled()) as u64;
-        let asked = self.request.range.end - missing..self.request.range.end;
-        let mut headers = self.core.headers_of("GetObject");
-        if let Some(version) = &state.version {
-            headers.push(("If-Match".to_owned(), version.as_str().to_owned()));
-        }
-        if self.is_checked(&asked) {
-            headers.extend(state.checksum_mode.header(&self.core.checksum_mode));
-        }
-        let get = RangedGet {
-            path: self.core.endpoint.path(&self.request.key),
-            headers,
-            range: asked.clone(),
-        };
+        let asked = self.request.range.end - missing(&fill)..self.request.range.end;
+        let get = self.next_request(&mut state, &asked);
         state.attempts.starts(&self.core);
         let attempt = state.attempts.made();
         let interface = lane.interface();
         let target = || self.core.on_key("GetObject", &self.request.key).target;
-        state.phase = Phase::Flying {
+        state.phase = Phase::Sent(SentAttempt {
             logged: SentRequest::now("GetObject", target).of_range(&asked),
             asked,
             lane,
             cancel: None,
-        };
+        });
         drop(state);
 
         self.observer.sent_over(interface);
-        let handle = client.get(get, fill, Box::new(Attempt(Arc::clone(self))));
+        let cancel = client.get(get, fill, Box::new(Attempt(Arc::clone(self))));
 
         let mut state = self.state.lock();
         let (is_cancelled, made) = (state.is_cancelled, state.attempts.made());
-        if let Phase::Flying { cancel, .. } = &mut state.phase
+        if let Phase::Sent(sent) = &mut state.phase
             && made == attempt
         {
             if is_cancelled {
                 drop(state);
-                handle.cancel();
+                cancel.cancel();
             } else {
-                *cancel = Some(handle);
+                sent.cancel = Some(cancel);
             }
         }
     }
 
-    /// Whether an answer with these bytes may be compared with a checksum: it may be all of a small
-    /// object.
+    /// The request of the next attempt.
+    fn next_request(&self, state: &mut GetState, asked: &Range<u64>) -> RangedGet {
+        let mut headers = self.core.headers_of("GetObject");
+        if let Some(version) = &state.version {
+            headers.push(("If-Match".to_owned(), version.as_str().to_owned()));
+        }
+        if self.is_checked(asked) {
+            headers.extend(state.checksum_mode.header(&self.core.checksum_mode));
+        }
+        RangedGet {
+            path: self.core.endpoint.path(&self.request.key),
+            headers,
+            range: asked.clone(),
+        }
+    }
+
+    /// Whether an answer with these bytes may be compared with a checksum: the range may be all of
+    /// a small object.
     fn is_checked(&self, asked: &Range<u64>) -> bool {
         let size = self.request.object_size.unwrap_or(asked.end);
         asked.start == 0 && asked.end == size && read_checksum::is_checked(asked.end)
     }
 
-    /// The way that the next attempt takes, unless there is none. Without the lock: a client may
-    /// have to be made first.
+    /// The lane and the client of the next attempt, unless there is none. Chosen without the lock:
+    /// a client may have to be made first.
     fn way(&self) -> Option<(Lane, Client)> {
         let (missing, avoided, is_patient) = {
             let state = self.state.lock();
-            let Phase::Waiting(fill) = &state.phase else {
-                return None;
-            };
-            let missing = (fill.capacity() - fill.filled()) as u64;
-            (missing, state.avoided, state.is_patient)
+            (state.missing()?, state.avoided, state.is_patient)
         };
         let lane = self.core.data.lane(missing, avoided);
         let client = if is_patient {
@@ -271,7 +230,7 @@ impl GetOperation {
         Some((lane, client))
     }
 
-    /// Ends the flight early.
+    /// Ends the GET early.
     fn cancel(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.is_cancelled = true;
@@ -280,11 +239,11 @@ impl GetOperation {
                 drop(state);
                 self.end_soon(self.cancelled());
             }
-            Phase::Flying { cancel, .. } => {
-                let handle = cancel.take();
+            Phase::Sent(sent) => {
+                let cancel = sent.cancel.take();
                 drop(state);
-                if let Some(handle) = handle {
-                    handle.cancel();
+                if let Some(cancel) = cancel {
+                    cancel.cancel();
                 }
             }
             Phase::Done => {}
@@ -293,15 +252,11 @@ impl GetOperation {
 
     fn check_head(&self, head: &ResponseHead) -> Result<(), Refused> {
         let mut state = self.state.lock();
-        let Phase::Flying { asked, .. } = &state.phase else {
+        let Phase::Sent(SentAttempt { asked, .. }) = &state.phase else {
             return Err(Refused);
         };
-        match answer_head::check(
-            head,
-            asked,
-            state.version.as_ref(),
-            self.request.object_size,
-        ) {
+        let (version, size) = (state.version.as_ref(), self.request.object_size);
+        match answer_head::check(head, asked, version, size) {
             Ok(output) => {
                 self.core.breaker.answered();
                 if *asked == (0..output.object_size) && self.is_checked(asked) {
@@ -318,80 +273,58 @@ impl GetOperation {
         }
     }
 
-    /// An attempt ended: the flight is done, or the next attempt follows.
+    /// An attempt ended: the GET is done, or the next attempt follows.
     fn attempt_finished(
         self: &Arc<Self>,
         mut fill: BlockFill,
         outcome: Result<ResponseHead, Failure>,
     ) {
-        let is_full = fill.filled() == fill.capacity();
         let is_wanted = self.observer.is_wanted();
         let mut state = self.state.lock();
-        let (asked, lane, logged) = match std::mem::replace(&mut state.phase, Phase::Done) {
-            Phase::Flying {
-                asked,
-                lane,
-                logged,
-                ..
-            } => (asked, lane, logged),
-            Phase::Waiting(_) | Phase::Done => {
-                unreachable!("an attempt finishes once, and nothing else ends it")
-            }
-        };
+        let sent = state.take_sent();
         let (head, failure) = match &outcome {
             Ok(head) => (Some(head), None),
             Err(failure) => (failure.head.as_ref(), Some(failure)),
         };
-        logged.ended(head, failure);
-        state.avoided = lane.ended(failure);
-        drop(lane);
-        let output = state.output.clone();
-        let fault = match (outcome, output) {
-            (Ok(_), Some(output)) if is_full => match self.check(&mut state, &mut fill) {
-                Ok(()) => {
-                    drop(fill);
-                    return self.succeeded(state, output);
+        sent.logged.ended(head, failure);
+        state.avoided = sent.lane.ended(failure);
+        drop(sent.lane);
+        let fault = match (outcome, state.output.clone()) {
+            (Ok(_), Some(output)) if missing(&fill) == 0 => {
+                match self.check(&mut state, &mut fill) {
+                    Ok(()) => {
+                        drop(fill);
+                        return self.succeeded(state, output);
+                    }
+                    Err(fault) => fault,
                 }
-                Err(fault) => fault,
-            },
+            }
             (outcome, _) => self.fault(&mut state, outcome.err(), &fill),
         };
-        let wait = if state.is_cancelled || !is_wanted {
-            None
-        } else {
-            if (fill.capacity() - fill.filled()) as u64 != asked.end - asked.start {
-                state.attempts.progressed();
-            }
-            let wait = state.attempts.failed(&self.core, &fault);
-            let is_refused = state.checksum_mode.may_be_refused(&fault.error);
-            wait.or_else(|| is_refused.then_some(Duration::ZERO))
-        };
-        match wait {
+        let goes_on = is_wanted && !state.is_cancelled;
+        if goes_on && missing(&fill) != sent.asked.end - sent.asked.start {
+            state.attempts.progressed();
+        }
+        match goes_on.then(|| self.wait(&mut state, &fault)).flatten() {
             Some(wait) => {
                 state.phase = Phase::Waiting(fill);
                 drop(state);
                 self.launch_after(wait);
             }
-            None => {
-                if let Some(version) = state.version.as_ref().filter(|_| state.corrupt > 0) {
-                    self.core.corrupt.add(&self.request.key, version);
-                }
-                let error = state.attempts.last_word(&self.core, fault);
-                let error = if state.is_cancelled {
-                    self.cancelled()
-                } else {
-                    error
-                };
-                drop(state);
-                drop(fill);
-                self.land(Err(error));
-            }
+            None => self.failed(state, fill, fault),
         }
     }
 
-    /// Shows what has come, if it is what was stored; forgets it otherwise. It is asked for once
-    /// more then.
-    fn check(&self, state: &mut State, fill: &mut BlockFill) -> Result<(), Fault> {
+    /// The wait before the next attempt, if there is one.
+    fn wait(&self, state: &mut GetState, fault: &Fault) -> Option<Duration> {
+        let wait = state.attempts.failed(&self.core, fault);
+        let is_refused = state.checksum_mode.may_be_refused(&fault.error);
+        wait.or_else(|| is_refused.then_some(Duration::ZERO))
+    }
+
+    /// Shows the bytes if they match the checksum. Otherwise discards them, to be asked for once
+    /// more.
+    fn check(&self, state: &mut GetState, fill: &mut BlockFill) -> Result<(), Fault> {
         let checked = match &state.expected {
             Some(expected) => expected.check(fill.bytes()),
             None => Ok(()),
@@ -409,26 +342,36 @@ impl GetOperation {
         Err(corrupt(&operation, &what, state.corrupt))
     }
 
-    fn succeeded(&self, mut state: MutexGuard<'_, State>, output: GetOutput) {
+    fn succeeded(&self, mut state: MutexGuard<'_, GetState>, output: GetOutput) {
         let operation = || self.core.on_key("GetObject", &self.request.key);
         state.attempts.succeeded(&self.core, operation);
         state.checksum_mode.succeeded(&self.core.checksum_mode);
         drop(state);
-        self.land(Ok(output));
+        self.finish(Ok(output));
     }
 
-    /// What the end of an attempt means. `failure` is `None` if the CRT found nothing wrong.
-    fn fault(&self, state: &mut State, failure: Option<Failure>, fill: &BlockFill) -> Fault {
+    fn failed(&self, mut state: MutexGuard<'_, GetState>, fill: BlockFill, fault: Fault) {
+        if let Some(version) = state.version.as_ref().filter(|_| state.corrupt > 0) {
+            self.core.corrupt.add(&self.request.key, version);
+        }
+        let mut error = state.attempts.last_word(&self.core, fault);
+        if state.is_cancelled {
+            error = self.cancelled();
+        }
+        drop(state);
+        drop(fill);
+        self.finish(Err(error));
+    }
+
+    /// The meaning of an attempt's end. `failure` is `None` if the CRT found nothing wrong.
+    fn fault(&self, state: &mut GetState, failure: Option<Failure>, fill: &BlockFill) -> Fault {
         let operation = self.core.on_key("GetObject", &self.request.key);
         if let Some(refusal) = state.refusal.take() {
             return operation.error(refusal.kind, &refusal.what).into();
         }
         let Some(failure) = failure else {
-            let what = format!(
-                "the body ended after {} of {} bytes",
-                fill.filled(),
-                fill.capacity()
-            );
+            let (filled, capacity) = (fill.filled(), fill.capacity());
+            let what = format!("the body ended after {filled} of {capacity} bytes");
             return operation.error(ErrorKind::Transient, &what).into();
         };
         if failure.error.kind() == CrtErrorKind::Timeout {
@@ -451,7 +394,7 @@ impl GetOperation {
     }
 
     /// Tells the observer, then lets the next read-ahead begin in this one's place.
-    fn land(&self, outcome: Result<GetOutput, ClientError>) {
+    fn finish(&self, outcome: Result<GetOutput, ClientError>) {
         self.observer.finished(outcome);
         let ticket = self.state.lock().ticket.take();
         if let Some(ticket) = ticket {
@@ -473,8 +416,7 @@ impl Queued for GetOperation {
     }
 }
 
-/// A flight that nobody will send again, because the runtime that waits for it has ended, still
-/// tells its observer.
+/// A GET that will not be sent again, because the runtime has ended, still tells its observer.
 impl Drop for GetOperation {
     fn drop(&mut self) {
         let phase = std::mem::replace(&mut self.state.get_mut().phase, Phase::Done);
@@ -506,9 +448,9 @@ impl GetHandler for Attempt {
     }
 }
 
-/// The fault of the `nth` answer whose bytes are not those that were stored: the first is asked for
-/// once more.
-pub(in crate::crt_client) fn corrupt(operation: &Operation, what: &str, nth: u32) -> Fault {
+/// The fault of the `nth` answer whose bytes do not match the checksum: after the first, the bytes
+/// are asked for once more.
+pub(super) fn corrupt(operation: &Operation, what: &str, nth: u32) -> Fault {
     let kind = match nth {
         0 | 1 => ErrorKind::Transient,
         _ => ErrorKind::InvalidResponse,

@@ -1,0 +1,41 @@
+//! One failed attempt.
+
+use std::time::{Duration, SystemTime};
+
+use crate::{ClientError, ErrorKind};
+
+/// One failed attempt: the error, and what the retry policy needs besides its kind.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of one attempt"
+)]
+pub(in crate::crt_client) struct Fault {
+    pub(in crate::crt_client) error: ClientError,
+    /// The server's `Retry-After`.
+    pub(in crate::crt_client) retry_after: Option<Duration>,
+    /// The server said that the credentials have expired.
+    pub(in crate::crt_client) expired: bool,
+    /// The server refused without a reason: answers to HEAD have no body.
+    pub(in crate::crt_client) is_mute: bool,
+    /// Nothing came for so long that the attempt was given up.
+    pub(in crate::crt_client) is_silence: bool,
+    /// Nothing says that the server has not done what was asked, and it is asked again.
+    pub(in crate::crt_client) may_be_done: bool,
+    /// When the server gave the answer, by its clock.
+    pub(in crate::crt_client) answered_at: Option<SystemTime>,
+}
+
+impl From<ClientError> for Fault {
+    fn from(error: ClientError) -> Self {
+        Self {
+            may_be_done: matches!(error.kind, ErrorKind::Transient | ErrorKind::Conflict),
+            answered_at: None,
+            error,
+            retry_after: None,
+            expired: false,
+            is_mute: false,
+            is_silence: false,
+        }
+    }
+}
