@@ -55,14 +55,7 @@ pub(crate) async fn credentials_cache(
         }
         CredentialsMode::Default { profile } => profile.clone(),
     };
-    let timeouts = TimeoutConfig::builder()
-        .connect_timeout(CONNECT_MAX)
-        .operation_attempt_timeout(ATTEMPT_MAX)
-        .build();
-    let config = ProviderConfig::without_region()
-        .with_region(Some(region.clone()))
-        .with_http_client(http)
-        .with_timeout_config(timeouts);
+    let config = provider_config(region, http);
     let instance = ImdsCredentialsProvider::builder()
         .configure(&config)
         .imds_client(metadata.clone())
@@ -89,6 +82,17 @@ pub(crate) async fn credentials_cache(
         }
     };
     Some(cache)
+}
+
+fn provider_config(region: &Region, http: SharedHttpClient) -> ProviderConfig {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_MAX)
+        .operation_attempt_timeout(ATTEMPT_MAX)
+        .build();
+    ProviderConfig::without_region()
+        .with_region(Some(region.clone()))
+        .with_http_client(http)
+        .with_timeout_config(timeouts)
 }
 
 /// What `credential_source` calls the instance's role.

@@ -73,70 +73,43 @@ pub(super) struct Found {
     pub(super) network_gbps: Option<f64>,
 }
 
-/// The same where all that is known.
+/// Makes the shared part of a client from what is known of the world.
 pub(super) async fn connect_at(
     found: Found,
     options: CrtClientOptions,
     runtime: Handle,
 ) -> Result<Core, ClientError> {
+    let ways = Ways::open(&found, &options, &runtime).await?;
     let Found {
         endpoint,
-        region,
-        mut credentials,
+        network_gbps,
         ..
     } = found;
-    let headers = RequestHeaders::checked(&options, &endpoint)?;
-    let connections = options.connections(found.network_gbps);
-    let connections_ahead = options.connections_ahead(found.network_gbps);
-    let parts_in_flight = options.connections_to_fill(found.network_gbps);
-    let proxy = options.proxy.for_url(&endpoint.origin);
-    let target = probe_target(&endpoint, proxy)?;
-    let interfaces = Interfaces::new(&options.network_interfaces, target, &runtime)?;
-    let interfaces = Arc::new(interfaces);
-    let sharing = Some(Arc::clone(&interfaces));
-    let http = http(&options, options.proxy.clone(), sharing)?;
-    let mut sessions = None;
-    if endpoint.signing_algorithm == SigningAlgorithm::S3Express
-        && let Some(keys) = credentials.take()
-    {
-        let opener = Opener::new(&options, http.clone(), &region, keys).await?;
-        let opened = sessions.insert(Sessions::new(opener, runtime.clone()));
-        credentials = Some(opened.credentials());
-    }
-    let at = (options.bucket.as_str(), &endpoint);
-    let config = sdk_config(http, region, at, credentials.clone());
-    let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
-    let plan = client_options(&options, &endpoint, credentials.as_ref(), connections);
-    let keeper = Keeper::new(runtime.clone(), CONNECTION_IDLE_MAX);
-    let data = data_clients(&options, &endpoint, &plan, interfaces, keeper)?;
-    let address = address(&endpoint, proxy);
-    let probe = Probe::new(&sdk, &options.bucket, &address);
+    let address = address(&endpoint, options.proxy.for_url(&endpoint.origin));
+    let probe = Probe::new(&ways.sdk, &options.bucket, &address);
+    let on_all = |connections: u32| connections as usize * ways.data.count();
     Ok(Core {
-        parts_in_flight: parts_in_flight as usize * data.count(),
-        permits: Permits::new(connections as usize * data.count()),
-        breaker: Breaker::new(probe, options.silence_max, runtime.clone()),
-        was_reached: AtomicBool::new(false),
+        parts_in_flight: on_all(options.connections_to_fill(network_gbps)),
+        permits: Permits::new(on_all(options.connections(network_gbps))),
         admission: Admission::new(
-            connections_ahead as usize * data.count(),
+            on_all(options.connections_ahead(network_gbps)),
             READ_AHEAD_QUEUE_MAX,
         ),
+        breaker: Breaker::new(probe, options.silence_max, runtime.clone()),
+        policy: retry_policy(&options),
+        was_reached: AtomicBool::new(false),
         is_directory_bucket: options.is_directory_bucket(),
         bucket: options.bucket,
         address,
         endpoint,
-        headers,
+        headers: ways.headers,
         encryption: EncryptionProof::default(),
-        sessions,
+        sessions: ways.sessions,
         user_agent: options.user_agent,
         part_size_max: options.part_size_max,
-        sdk,
-        data,
-        credentials,
-        policy: RetryPolicy {
-            attempts_max: options.max_attempts.max(1),
-            deadline: options.request_deadline,
-            silence_max: options.request_deadline,
-        },
+        sdk: ways.sdk,
+        data: ways.data,
+        credentials: ways.credentials,
         runtime,
         started: Instant::now(),
         pace: Mutex::default(),
@@ -145,6 +118,64 @@ pub(super) async fn connect_at(
         checksum_mode: ChecksumMode::default(),
         corrupt: CorruptVersions::default(),
     })
+}
+
+/// The SDK's client and the CRT's, with the keys that both sign with.
+struct Ways {
+    headers: RequestHeaders,
+    credentials: Option<CredentialsCache>,
+    sessions: Option<Sessions>,
+    sdk: aws_sdk_s3::Client,
+    data: DataClients,
+}
+
+impl Ways {
+    async fn open(
+        found: &Found,
+        options: &CrtClientOptions,
+        runtime: &Handle,
+    ) -> Result<Self, ClientError> {
+        let Found {
+            endpoint, region, ..
+        } = found;
+        let headers = RequestHeaders::checked(options, endpoint)?;
+        let target = probe_target(endpoint, options.proxy.for_url(&endpoint.origin))?;
+        let interfaces = Interfaces::new(&options.network_interfaces, target, runtime)?;
+        let interfaces = Arc::new(interfaces);
+        let sharing = Some(Arc::clone(&interfaces));
+        let http = http(options, options.proxy.clone(), sharing)?;
+        let mut sessions = None;
+        let mut credentials = found.credentials.clone();
+        if endpoint.signing_algorithm == SigningAlgorithm::S3Express
+            && let Some(keys) = credentials.take()
+        {
+            let opener = Opener::new(options, http.clone(), region, keys).await?;
+            let opened = sessions.insert(Sessions::new(opener, runtime.clone()));
+            credentials = Some(opened.credentials());
+        }
+        let at = (options.bucket.as_str(), endpoint);
+        let config = sdk_config(http, region.clone(), at, credentials.clone());
+        let sdk = aws_sdk_s3::Client::from_conf(config.interceptor(headers.clone()).build());
+        let connections = options.connections(found.network_gbps);
+        let plan = client_options(options, endpoint, credentials.as_ref(), connections);
+        let keeper = Keeper::new(runtime.clone(), CONNECTION_IDLE_MAX);
+        let data = data_clients(options, endpoint, &plan, interfaces, keeper)?;
+        Ok(Self {
+            headers,
+            credentials,
+            sessions,
+            sdk,
+            data,
+        })
+    }
+}
+
+fn retry_policy(options: &CrtClientOptions) -> RetryPolicy {
+    RetryPolicy {
+        attempts_max: options.max_attempts.max(1),
+        deadline: options.request_deadline,
+        silence_max: options.request_deadline,
+    }
 }
 
 fn runtime_options(options: &CrtClientOptions, endpoint: &Endpoint) -> RuntimeOptions {

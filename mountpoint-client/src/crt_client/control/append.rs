@@ -16,35 +16,22 @@ use super::object_headers::checksum_header;
 use super::upload::send;
 use crate::crt_client::core::{Core, refused, writing};
 use crate::crt_client::fault::{Fault, Operation};
-use crate::types::{AppendRequest, ETag, PutOutput};
+use crate::types::{AppendRequest, ETag, Key, PutOutput};
 use crate::{ClientError, ErrorKind, Pending};
 
 pub(in crate::crt_client) fn append(
     core: &Arc<Core>,
     request: AppendRequest,
 ) -> Pending<PutOutput> {
-    let AppendRequest {
-        key,
-        offset,
-        if_match,
-        body,
-        checksum,
-    } = request;
-    let operation = core.on_key("PutObject", &key);
+    let operation = core.on_key("PutObject", &request.key);
     if core.sessions.is_none() {
         let what = "only directory buckets append to an object";
         return refused(operation.error(ErrorKind::Unsupported, what));
     }
-    let mut headers = core.headers_of("PutObject");
-    headers.push(("If-Match".to_owned(), if_match.as_str().to_owned()));
-    headers.push(("x-amz-write-offset-bytes".to_owned(), offset.to_string()));
-    headers.extend(checksum.map(checksum_header));
-    let message = Message {
-        operation: "PutObject",
-        method: "PUT",
-        path: core.endpoint.path(&key),
-        headers,
-    };
+    let message = message(core, &request);
+    let AppendRequest {
+        key, offset, body, ..
+    } = request;
     let size = offset + body.len() as u64;
     let core_of_task = Arc::clone(core);
     writing(core, async move {
@@ -71,10 +58,30 @@ pub(in crate::crt_client) fn append(
     })
 }
 
+fn message(core: &Core, request: &AppendRequest) -> Message {
+    let AppendRequest {
+        key,
+        offset,
+        if_match,
+        checksum,
+        ..
+    } = request;
+    let mut headers = core.headers_of("PutObject");
+    headers.push(("If-Match".to_owned(), if_match.as_str().to_owned()));
+    headers.push(("x-amz-write-offset-bytes".to_owned(), offset.to_string()));
+    headers.extend(checksum.map(checksum_header));
+    Message {
+        operation: "PutObject",
+        method: "PUT",
+        path: core.endpoint.path(key),
+        headers,
+    }
+}
+
 /// The size of the object, if it is still the version `etag`; what was `expected` otherwise.
 async fn size_of(
     core: &Arc<Core>,
-    key: &crate::types::Key,
+    key: &Key,
     etag: &ETag,
     expected: u64,
 ) -> Result<u64, ClientError> {

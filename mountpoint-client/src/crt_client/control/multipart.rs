@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::SdkError;
-use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, EncodingType, Part as SdkPart};
+use aws_sdk_s3::types::{
+    CompletedMultipartUpload, CompletedPart, CopyPartResult, EncodingType, Part as SdkPart,
+};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use mountpoint_crt_sys::{Message, Response};
@@ -26,7 +28,7 @@ use crate::types::{
     Checksum, ChecksumAlgorithm, CopySource, ETag, Key, ObjectHeaders, Part, PartNumber,
     PutCondition, PutOutput, Upload,
 };
-use crate::{ErrorKind, Pending};
+use crate::{ClientError, ErrorKind, Pending};
 
 pub(in crate::crt_client) fn create(
     core: &Arc<Core>,
@@ -54,39 +56,7 @@ pub(in crate::crt_client) fn create(
             headers: sent,
         };
         let exchange = Exchange::control(&core, &operation, message);
-        // Attempts that were sent and not answered, and may have begun an upload all the same.
-        let unanswered = AtomicU32::new(0);
-        let attempt = || async {
-            unanswered.fetch_add(1, Ordering::Relaxed);
-            let answer = exchange.send().await;
-            let answer = answer.and_then(|answer| Ok((upload_id_of(&operation, &answer)?, answer)));
-            // A server that says itself to slow down has begun none.
-            let is_answered = !matches!(
-                &answer,
-                Err(fault) if fault.may_be_done
-                    && (fault.error.kind != ErrorKind::Throttled || fault.is_mute)
-            );
-            unanswered.fetch_sub(u32::from(is_answered), Ordering::Relaxed);
-            let (upload_id, answer) = answer?;
-            let checked = core.check_encryption(
-                &operation,
-                header(&answer.head, "x-amz-server-side-encryption"),
-                header(&answer.head, "x-amz-server-side-encryption-aws-kms-key-id"),
-            );
-            let key = key.clone();
-            Ok((Upload { key, upload_id }, checked))
-        };
-        let call = Call::quick(operation.clone());
-        let begun = exchange::retry(&core, call, attempt).await;
-        // Its id is not known, and by its key alone nobody can tell it from another client's.
-        if unanswered.load(Ordering::Relaxed) > 0 {
-            tracing::warn!(
-                %key,
-                "the beginning of a multipart upload was not answered: an empty upload may stay in the bucket \
-                 (a lifecycle rule with AbortIncompleteMultipartUpload removes such)"
-            );
-        }
-        let (upload, checked) = begun?;
+        let (upload, checked) = begin(&core, &operation, key, &exchange).await?;
         match checked {
             Ok(()) => {
                 core.encryption.proven();
@@ -98,6 +68,47 @@ pub(in crate::crt_client) fn create(
             }
         }
     })
+}
+
+/// The upload that the server has begun, and whether it encrypts as was asked for.
+async fn begin(
+    core: &Core,
+    operation: &Operation,
+    key: Key,
+    exchange: &Exchange<'_>,
+) -> Result<(Upload, Result<(), Fault>), ClientError> {
+    // Attempts that were sent and not answered: each may have begun an upload all the same.
+    let unanswered = AtomicU32::new(0);
+    let attempt = || async {
+        unanswered.fetch_add(1, Ordering::Relaxed);
+        let answer = exchange.send().await;
+        let answer = answer.and_then(|answer| Ok((upload_id_of(operation, &answer)?, answer)));
+        // A server that says itself to slow down has begun none.
+        let is_answered = !matches!(
+            &answer,
+            Err(fault) if fault.may_be_done
+                && (fault.error.kind != ErrorKind::Throttled || fault.is_mute)
+        );
+        unanswered.fetch_sub(u32::from(is_answered), Ordering::Relaxed);
+        let (upload_id, answer) = answer?;
+        let checked = core.check_encryption(
+            operation,
+            header(&answer.head, "x-amz-server-side-encryption"),
+            header(&answer.head, "x-amz-server-side-encryption-aws-kms-key-id"),
+        );
+        let key = key.clone();
+        Ok((Upload { key, upload_id }, checked))
+    };
+    let begun = exchange::retry(core, Call::quick(operation.clone()), attempt).await;
+    // Its id is not known, and its key does not tell it from another client's upload.
+    if unanswered.load(Ordering::Relaxed) > 0 {
+        tracing::warn!(
+            %key,
+            "the beginning of a multipart upload was not answered: an empty upload may stay in the bucket \
+             (a lifecycle rule with AbortIncompleteMultipartUpload removes such)"
+        );
+    }
+    begun
 }
 
 /// What the headers of an upload call the checksum of its parts, and how that of the object is made
@@ -144,6 +155,7 @@ pub(in crate::crt_client) fn copy_part(
     let (core_of_task, upload) = (Arc::clone(core), upload.clone());
     writing(core, async move {
         let core = core_of_task;
+        let if_match = source.if_match.as_ref();
         let attempt = || async {
             let call = core
                 .sdk
@@ -154,43 +166,36 @@ pub(in crate::crt_client) fn copy_part(
                 .part_number(i32::from(number.0))
                 .copy_source(copy_source(&core.bucket, source.key.as_str()))
                 .copy_source_range(format!("bytes={}-{}", range.start, range.end - 1))
-                .set_copy_source_if_match(
-                    source
-                        .if_match
-                        .as_ref()
-                        .map(|etag| etag.as_str().to_owned()),
-                );
-            let size = range.end - range.start;
-            let output = match call.send().await {
-                Ok(output) => output,
-                Err(error) => {
-                    return match copied_otherwise(&error) {
-                        Some(etag) => Ok(Part {
-                            number,
-                            etag,
-                            size,
-                            checksum: None,
-                        }),
-                        None => Err(of_sdk(&operation, &error)),
-                    };
-                }
+                .set_copy_source_if_match(if_match.map(|etag| etag.as_str().to_owned()));
+            let (etag, checksum) = match call.send().await {
+                Ok(output) => copied(&operation, output.copy_part_result())?,
+                Err(error) => match copied_otherwise(&error) {
+                    Some(etag) => (etag, None),
+                    None => return Err(of_sdk(&operation, &error)),
+                },
             };
-            let result = output.copy_part_result();
-            let etag = etag(&operation, result.and_then(|result| result.e_tag()))?;
-            // What the server computed: an upload whose checksum is made of its parts' wants each
-            // when it is completed.
-            let checksum = result.and_then(|result| {
-                checksum_of_texts(result.checksum_crc64_nvme(), result.checksum_crc32_c())
-            });
             Ok(Part {
                 number,
                 etag,
-                size,
+                size: range.end - range.start,
                 checksum,
             })
         };
         retry(&core, Call::slow(operation.clone()), attempt).await
     })
+}
+
+/// The tag of a part that was copied, and the checksum that the server computed: an upload whose
+/// checksum is made of its parts' wants each when it is completed.
+fn copied(
+    operation: &Operation,
+    result: Option<&CopyPartResult>,
+) -> Result<(ETag, Option<Checksum>), Fault> {
+    let etag = etag(operation, result.and_then(CopyPartResult::e_tag))?;
+    let checksum = result.and_then(|result| {
+        checksum_of_texts(result.checksum_crc64_nvme(), result.checksum_crc32_c())
+    });
+    Ok((etag, checksum))
 }
 
 /// The tag of a part that was copied, where the server tells it in the document of another
@@ -394,32 +399,22 @@ async fn uploads_page(
         .await
         .map_err(|error| of_sdk(operation, &error))?;
     let is_encoded = output.encoding_type() == Some(&EncodingType::Url);
-    let decode = |name: &str| {
-        if is_encoded {
-            decode_form(name)
-        } else {
-            Some(name.to_owned())
-        }
+    let decode = |name: &str| match is_encoded {
+        true => decode_form(name),
+        false => Some(name.to_owned()),
     };
     let mut page = Vec::with_capacity(output.uploads().len());
     for upload in output.uploads() {
-        let key = upload
-            .key()
-            .and_then(decode)
-            .as_deref()
-            .and_then(Key::parse);
+        let key = upload.key().and_then(decode);
+        let key = key.as_deref().and_then(Key::parse);
         let (Some(key), Some(id)) = (key, upload.upload_id()) else {
-            return Err(invalid(
-                operation,
-                "an upload has no valid key or upload id",
-            ));
+            let what = "an upload has no valid key or upload id";
+            return Err(invalid(operation, what));
         };
         // Some servers take the prefix for a hint.
         if key.as_str().starts_with(prefix) {
-            page.push(Upload {
-                key,
-                upload_id: id.to_owned(),
-            });
+            let upload_id = id.to_owned();
+            page.push(Upload { key, upload_id });
         }
     }
     let next = output.is_truncated().unwrap_or(false).then(|| {

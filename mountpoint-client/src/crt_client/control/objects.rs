@@ -202,21 +202,7 @@ pub(in crate::crt_client) fn copy(
         let operation = core.on_key("CopyObject", &destination);
         prove_encryption(&core, &destination).await?;
         let attempt = || async {
-            let (if_match, if_none_match) = condition_headers(&condition);
-            let call = core
-                .sdk
-                .copy_object()
-                .bucket(&core.bucket)
-                .key(destination.as_str())
-                .copy_source(copy_source(&core.bucket, source.key.as_str()))
-                .set_copy_source_if_match(
-                    source
-                        .if_match
-                        .as_ref()
-                        .map(|etag| etag.as_str().to_owned()),
-                )
-                .set_if_match(if_match)
-                .set_if_none_match(if_none_match);
+            let call = copy_call(&core, &source, &destination, &condition);
             let more = headers_of_copy(&headers, keeps_encryption);
             let sent = with_headers(call, &headers)
                 .customize()
@@ -240,6 +226,24 @@ pub(in crate::crt_client) fn copy(
             None => etag_of_copy(&core, &destination).await,
         }
     })
+}
+
+fn copy_call(
+    core: &Core,
+    source: &CopySource,
+    destination: &Key,
+    condition: &PutCondition,
+) -> CopyObjectFluentBuilder {
+    let source_version = source.if_match.as_ref();
+    let (if_match, if_none_match) = condition_headers(condition);
+    core.sdk
+        .copy_object()
+        .bucket(&core.bucket)
+        .key(destination.as_str())
+        .copy_source(copy_source(&core.bucket, source.key.as_str()))
+        .set_copy_source_if_match(source_version.map(|etag| etag.as_str().to_owned()))
+        .set_if_match(if_match)
+        .set_if_none_match(if_none_match)
 }
 
 /// The version of a copy that was made, where the answer does not tell it: that of the object that

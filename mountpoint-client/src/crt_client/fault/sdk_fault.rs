@@ -44,10 +44,8 @@ where
         SdkError::ResponseError(_)
             if has_cause::<io::Error>(error) || chain_text(error).contains("body") =>
         {
-            fault(
-                ErrorKind::Transient,
-                format!("the connection broke: {}", chain_text(error)),
-            )
+            let what = format!("the connection broke: {}", chain_text(error));
+            fault(ErrorKind::Transient, what)
         }
         SdkError::ResponseError(_) => fault(
             ErrorKind::InvalidResponse,
