@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use futures::stream::{FuturesUnordered, StreamExt};
 use mountpoint_client::types::{
     CopyHeaders, CopySource, ETag, Key, ObjectDetails, ObjectHeaders, Part, PartNumber,
     PutCondition, Upload,
@@ -17,6 +16,7 @@ use super::conditions::{Conditional, Conditions};
 use super::fault::{COPY, Doubt, failed, may_be_own, seen, tell_own};
 use super::fetch::fetch;
 use super::lost_upload::{Abandoned, Wanted, abandon, became};
+use super::parallel::in_parallel;
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
 use crate::operation::{FsError, Stop};
 
@@ -270,7 +270,7 @@ impl Mutator {
             }
         };
         let parts = (1..).zip(parts(len, part_size));
-        in_parallel(SENT_COPY_PARTS, parts, stop, send).await
+        make_parts(SENT_COPY_PARTS, parts, stop, send).await
     }
 
     async fn copy_parts(
@@ -286,38 +286,25 @@ impl Mutator {
             self.client.copy_part(upload, number, source.clone(), range)
         };
         let parts = (1..).zip(parts(len, self.limits.part_max));
-        in_parallel(COPIES_IN_FLIGHT_MAX, parts, stop, copy).await
+        make_parts(COPIES_IN_FLIGHT_MAX, parts, stop, copy).await
     }
 }
 
 /// Runs `make` for each of `parts`, at most `max` at a time. Returns when none is in flight.
-async fn in_parallel<F: Future<Output = Result<Part, ClientError>>>(
+///
+/// S3 may keep a part that arrives after an abort.
+async fn make_parts<F: Future<Output = Result<Part, ClientError>>>(
     max: usize,
-    mut parts: impl Iterator<Item = (u16, Range<u64>)>,
+    parts: impl Iterator<Item = (u16, Range<u64>)>,
     stop: &Stop,
     make: impl Fn(PartNumber, Range<u64>) -> F,
 ) -> Result<Vec<Part>, ClientError> {
-    let mut in_the_air = FuturesUnordered::new();
     let mut made = Vec::new();
-    let mut failure = None;
-    loop {
-        if stop.is_asked() {
-            let what = "the copy was interrupted";
-            failure.get_or_insert_with(|| ClientError::new(ErrorKind::Cancelled, what));
-        }
-        if let Some(error) = failure {
-            // S3 may keep a part that arrives after an abort.
-            while in_the_air.next().await.is_some() {}
-            return Err(error);
-        }
-        let free = max - in_the_air.len();
-        let next = parts.by_ref().take(free);
-        in_the_air.extend(next.map(|(number, part)| make(PartNumber(number), part)));
-        match in_the_air.next().await {
-            Some(Ok(part)) => made.push(part),
-            Some(Err(error)) => failure = Some(error),
-            None => break,
-        }
+    let make = |(number, part)| make(PartNumber(number), part);
+    in_parallel(max, parts, stop, make, |part| made.push(part)).await?;
+    if stop.is_asked() {
+        let what = "the copy was interrupted";
+        return Err(ClientError::new(ErrorKind::Cancelled, what));
     }
     made.sort_unstable_by_key(|part: &Part| part.number);
     Ok(made)

@@ -5,7 +5,7 @@ use mountpoint_client::types::{ETag, Key, ListRequest, ObjectHeaders, PutConditi
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::Mutator;
-use super::fault::{DELETE, LIST, LOOKS_THE_SAME, PUT, failed, repeats, seen, tell_own, unknown};
+use super::fault::{LIST, LOOKS_THE_SAME, PUT, failed, repeats, seen, tell_own, unknown};
 use crate::operation::{FsError, PosixAttributes};
 
 /// The outcome of removing a directory.
@@ -144,8 +144,7 @@ impl Mutator {
             Content::Nothing => may_remove(false)?,
             Content::Marker => {
                 may_remove(true)?;
-                let deleted = self.client.delete(&marker(prefix)?, None).await;
-                deleted.map_err(|error| failed(error, DELETE))?;
+                self.deleter.delete(&marker(prefix)?).await?;
             }
         }
         Ok(Removal::Removed)
@@ -198,8 +197,7 @@ impl Mutator {
 
     /// Deletes the object `key`.
     pub async fn delete(&self, key: &Key) -> Result<(), FsError> {
-        let deleted = self.client.delete(key, None).await;
-        deleted.map_err(|error| failed(error, DELETE))
+        self.deleter.delete(key).await
     }
 }
 

@@ -10,13 +10,14 @@ mod attributes;
 pub(crate) mod completion_tags;
 mod conditions;
 pub(crate) mod copy;
+pub(crate) mod deletion;
 mod directory;
 pub(crate) mod fault;
 pub(crate) mod fetch;
 pub(crate) mod lost_upload;
 mod mutator;
+mod parallel;
 mod rename;
-mod tree;
 
 pub use directory::Removal;
 pub use mutator::Mutator;

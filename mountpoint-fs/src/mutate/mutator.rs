@@ -7,6 +7,7 @@ use mountpoint_client::ObjectClient;
 
 use super::completion_tags::CompletionTags;
 use super::conditions::Conditions;
+use super::deletion::Deleter;
 use crate::clock::Clock;
 use crate::config::{CopyLimits, WriteConfig};
 use crate::journal::Journal;
@@ -23,6 +24,7 @@ pub struct Mutator {
     /// The mount's journal: uploads, including copies in parts, and renames of directories.
     pub(super) journal: Arc<Journal>,
     pub(super) conditions: Conditions,
+    pub(super) deleter: Deleter,
     pub(crate) completion_tags: CompletionTags,
     /// Whether the server rejects copies of parts: their bytes then go through this machine.
     pub(super) copies_no_parts: AtomicBool,
@@ -33,6 +35,7 @@ impl Mutator {
     #[must_use]
     pub fn new(client: Arc<dyn ObjectClient>, settings: &WriteConfig, clock: Clock) -> Arc<Self> {
         Arc::new(Self {
+            deleter: Deleter::new(Arc::clone(&client)),
             client,
             clock,
             allow_rename: settings.allow_rename,

@@ -42,6 +42,7 @@ fn a_server_that_can_all() {
         "multipart upload",
         "ETags of uploads",
         "conditional completion",
+        "conditional DeleteObject",
         "DeleteObjects",
         "UploadPartCopy",
         "temporary objects",
@@ -121,6 +122,18 @@ fn what_a_server_lacks() {
             refuse(501, "NotImplemented"),
             "DeleteObjects",
             "refuses lists:",
+        ),
+        (
+            Operation::DeleteObjects,
+            Fault::IgnoreConditions,
+            "DeleteObjects",
+            "ignores ETags in lists",
+        ),
+        (
+            Operation::DeleteObject,
+            Fault::IgnoreConditions,
+            "conditional DeleteObject",
+            "ignores If-Match",
         ),
         (
             Operation::PutObject,

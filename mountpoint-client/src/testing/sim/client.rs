@@ -246,6 +246,12 @@ impl SimClient {
                     drop(work.clone()(&mut store));
                     work(&mut store).map_err(|error| maybe_twice(operation, error))
                 }
+                Some(Fault::IgnoreVersions) => {
+                    store.ignores_versions = true;
+                    let done = work(&mut store);
+                    store.ignores_versions = false;
+                    done
+                }
                 Some(Fault::Delay(_)) | None => work(&mut store),
             }
         };

@@ -109,6 +109,27 @@ pub(in crate::doctor) fn part_copies<T>(outcome: &Result<T, ClientError>) -> Fin
     }
 }
 
+/// The finding on a DeleteObject of another version than there is.
+pub(in crate::doctor) fn deletion(outcome: &Result<(), ClientError>) -> Finding {
+    const CHECK: &str = "conditional DeleteObject";
+    let lack = match outcome {
+        Err(error) if error.kind == ErrorKind::PreconditionFailed => {
+            return Finding::ok(AREA, CHECK, "If-Match is honoured");
+        }
+        Ok(()) => "ignores",
+        Err(error) if is_refusal(error) => "refuses",
+        Err(error) => return unclear(CHECK, error),
+    };
+    Finding::warning(
+        AREA,
+        CHECK,
+        format!(
+            "the server {lack} If-Match: the rename of a file deletes what another host writes under its old name in the moment before the deletion"
+        ),
+        "no flag helps: rename files while no other host writes them",
+    )
+}
+
 /// The finding on a DeleteObjects of another version than there is, and on one without versions.
 pub(in crate::doctor) fn deletions(
     versions: &Result<Vec<DeleteFailure>, ClientError>,
@@ -124,8 +145,8 @@ pub(in crate::doctor) fn deletions(
                 return Finding::warning(
                     AREA,
                     CHECK,
-                    "the server ignores ETags in lists: the rename of a directory may delete what another host has just written there",
-                    "no flag helps: rename directories while no other host writes there",
+                    "the server ignores ETags in lists: the rename of a directory deletes its objects one by one",
+                    "no flag helps: large directories take longer",
                 );
             }
             Some(error) if !is_lack(error) => return unclear(CHECK, error),
@@ -281,6 +302,11 @@ mod tests {
         let refused = (Some(ErrorKind::Unsupported), Level::Warning, "refuses If");
         let rows = [denied.clone(), failed.clone(), held, ignored, refused];
         check(|outcome| condition("conditional", outcome), &rows);
+        let held = (Some(ErrorKind::PreconditionFailed), Level::Ok, "honoured");
+        let ignored = (None, Level::Warning, "ignores If-Match");
+        let refused = (Some(ErrorKind::Unsupported), Level::Warning, "refuses If");
+        let rows = [denied.clone(), failed.clone(), held, ignored, refused];
+        check(deletion, &rows);
         for (judge, text) in [
             (upload_checksums as fn(&_) -> _, "--upload-checksums off"),
             (copies, "cannot be renamed"),

@@ -133,6 +133,7 @@ impl Trial<'_> {
         report.add(write_checks::copies(&copied));
 
         self.uploads(&small, report).await?;
+        self.deletion(&small, report).await?;
         self.deletions(&plain, &copy, report).await?;
         self.part_copies(report).await
     }
@@ -200,6 +201,19 @@ impl Trial<'_> {
             .await?;
         self.uploads.extend(begun.as_ref().ok().cloned());
         Ok(begun)
+    }
+
+    /// DeleteObject of another version than there is.
+    async fn deletion(&mut self, small: &Bytes, report: &mut Report) -> Result<(), End> {
+        let key = self.key("deleted");
+        let put = self.put(&key, small, (PutCondition::None, None)).await?;
+        let other = Some(object::absent_version());
+        let deleted = match put {
+            Ok(_) => self.ask(|client| client.delete(&key, other)).await?,
+            Err(error) => Err(error),
+        };
+        report.add(write_checks::deletion(&deleted));
+        Ok(())
     }
 
     async fn deletions(&mut self, plain: &Key, copy: &Key, report: &mut Report) -> Result<(), End> {

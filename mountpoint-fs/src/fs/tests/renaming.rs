@@ -88,7 +88,8 @@ fn a_file_moves_with_what_it_carries() {
     assert!(matches!(mount.lookup(d, "b"), Err(FsError::NotFound)));
     mount.requests();
     rename(&mount, (ROOT, "a"), (d, "b"), Replace).unwrap();
-    assert_eq!(mount.requests(), (1, 0, 2));
+    // The first deletion of a mount takes a HEAD and a trial more.
+    assert_eq!(mount.requests(), (1 + 1, 0, 2 + 1));
     assert_eq!(mount.bucket.keys(), ["d/b", "d/x"]);
     assert_eq!(content(&mount, "d/b").unwrap(), "content of a");
     assert_eq!(mount.bucket.object("d/b").unwrap().headers, headers);

@@ -130,10 +130,10 @@ fn a_directory_rename_deletes_no_newer_version_where_a_list_is_refused() {
         for has_conditions in [true, false] {
             let mount = by_hand(false, &["d/a", "d/b"]);
             if !has_conditions {
-                // The check of each object is a HEAD there.
+                // The check of each object is a HEAD there, as the first deletion shows.
                 mount.bucket.add_fault(FaultRule {
                     operation: Some(Operation::DeleteObject),
-                    when: When::Next(2),
+                    when: When::Next(1),
                     fault: Fault::Fail(ErrorKind::Unsupported),
                 });
             }
@@ -146,6 +146,86 @@ fn a_directory_rename_deletes_no_newer_version_where_a_list_is_refused() {
             let expected = ["d/a", "e/a", "e/b"];
             assert_eq!(mount.bucket.keys(), expected, "{kind:?} {has_conditions}");
         }
+    }
+}
+
+/// A mount of a server that ignores the version that these deletions name.
+fn ignoring(deletions: &[Operation], keys: &[&str]) -> Mount {
+    let mount = by_hand(false, keys);
+    for deletion in deletions {
+        mount.bucket.add_fault(FaultRule {
+            operation: Some(*deletion),
+            when: When::From(1),
+            fault: Fault::IgnoreVersions,
+        });
+    }
+    mount
+}
+
+const ONE: Operation = Operation::DeleteObject;
+const LIST: Operation = Operation::DeleteObjects;
+
+/// What another host writes after the last listing, when the first deletion is in flight.
+#[test]
+fn a_directory_rename_deletes_no_newer_version_on_a_server_that_ignores_versions() {
+    for deletions in [&[][..], &[LIST], &[ONE], &[ONE, LIST]] {
+        let mount = ignoring(deletions, &["d/a", "d/b", "d/c"]);
+        let renaming = begun(&mount, LIST);
+        mount.bucket.put_object("d/a", "newer");
+        let outcome = drive(&mount, renaming);
+        assert!(matches!(outcome, Err(FsError::Busy(_))), "{outcome:?}");
+        let expected = ["d/a", "e/a", "e/b", "e/c"];
+        assert_eq!(mount.bucket.keys(), expected, "{deletions:?}");
+        let there = mount.bucket.object("d/a").unwrap().content.to_vec();
+        assert_eq!(&there[..], b"newer", "{deletions:?}");
+    }
+}
+
+/// What another host writes before the trial of the server, to the object that is tried.
+#[test]
+fn the_trial_of_a_server_deletes_no_newer_version() {
+    for deletions in [&[][..], &[ONE, LIST]] {
+        for newer in ["d/a", "d/b"] {
+            let mount = ignoring(deletions, &["d/a", "d/b"]);
+            let mut renaming = begun(&mount, Operation::CopyObject);
+            while !waiting(&mount, Operation::CopyObject).is_empty() {
+                mount.bucket.deliver_all();
+                waits(&mut renaming);
+            }
+            // The last listing, and then the HEAD of the object that is tried.
+            mount.bucket.deliver_all();
+            waits(&mut renaming);
+            assert_eq!(waiting(&mount, Operation::HeadObject).len(), 1);
+            mount.bucket.put_object(newer, "newer");
+            let outcome = drive(&mount, renaming);
+            assert!(matches!(outcome, Err(FsError::Busy(_))), "{outcome:?}");
+            assert_eq!(mount.bucket.keys(), [newer, "e/a", "e/b"], "{deletions:?}");
+        }
+    }
+}
+
+/// Requests of two renames of three files. A server is tried once in a mount.
+#[test]
+fn a_server_is_tried_once_for_the_versions_of_deletions() {
+    for (deletions, lists, ones) in [
+        (&[][..], [2, 1], [0, 0]),
+        (&[LIST], [1, 0], [3, 3]),
+        (&[ONE, LIST], [1, 0], [2, 3]),
+        (&[ONE], [2, 1], [0, 0]),
+    ] {
+        let mount = ignoring(deletions, &["d/a", "d/b", "d/c"]);
+        drive(&mount, mount.fs.lookup(ROOT, OsStr::new("d"))).unwrap();
+        let names = [OsStr::new("d"), OsStr::new("e"), OsStr::new("f")];
+        for rename in 0..2 {
+            let (from, to) = ((ROOT, names[rename]), (ROOT, names[rename + 1]));
+            drop(mount.bucket.take_log());
+            let stop = Stop::never();
+            drive(&mount, mount.fs.rename(from, to, Replace, &stop)).unwrap();
+            let log = mount.bucket.take_log();
+            assert_eq!(log.count(LIST), lists[rename], "{deletions:?}");
+            assert_eq!(log.count(ONE), ones[rename], "{deletions:?}");
+        }
+        assert_eq!(mount.bucket.keys(), ["f/a", "f/b", "f/c"]);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 use mountpoint_client::{ErrorKind, ObjectClient as _};
 
 use super::changing::drive;
@@ -60,6 +61,12 @@ fn the_same_bytes_that_others_write_meanwhile_stay() {
 
 #[test]
 fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
+    for ignores_versions in [false, true] {
+        check_replaced_meanwhile(ignores_versions);
+    }
+}
+
+fn check_replaced_meanwhile(ignores_versions: bool) {
     let mount = manual(
         &["a"],
         WriteConfig {
@@ -68,6 +75,13 @@ fn a_file_that_is_replaced_meanwhile_is_moved_in_its_newest_version() {
             ..WriteConfig::default()
         },
     );
+    if ignores_versions {
+        mount.bucket.add_fault(FaultRule {
+            operation: Some(Operation::DeleteObject),
+            when: When::From(1),
+            fault: Fault::IgnoreVersions,
+        });
+    }
     drive(&mount, mount.fs.lookup(ROOT, OsStr::new("a"))).unwrap();
     let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
     let stop = Stop::default();

@@ -103,6 +103,7 @@ impl Store {
         &self,
         request: S3Request<DeleteObjectsInput>,
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
+        let quirks = quirks(&request);
         let input = request.input;
         let bucket = self.require_bucket(&input.bucket)?;
         let keys = input.delete.objects;
@@ -115,9 +116,9 @@ impl Store {
         let (mut deleted, mut errors) = (Vec::new(), Vec::new());
         let mut objects = bucket.objects.write();
         for identifier in keys {
-            let matches = identifier.e_tag.map(dto::ETagCondition::ETag);
+            let version = identifier.e_tag.filter(|_| !quirks.ignore_conditions);
             let conditions = WriteConditions {
-                matches,
+                matches: version.map(dto::ETagCondition::ETag),
                 none_match: None,
             };
             match conditions.require(objects.get(&*identifier.key).map(|object| &**object)) {

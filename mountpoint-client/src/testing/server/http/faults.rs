@@ -79,7 +79,8 @@ pub enum Fault {
     IgnoreRange,
     /// A request with this header is not done, and answered with 501 NotImplemented.
     UnknownHeader(&'static str),
-    /// `If-Match`, `If-None-Match` and the dates are not looked at; those of copies still are.
+    /// `If-Match`, `If-None-Match`, dates and ETags in lists of deletions are not looked at;
+    /// conditions of copies are.
     IgnoreConditions,
     /// The encryption that is asked for is not applied, and no answer names it.
     IgnoreEncryption,

@@ -39,6 +39,8 @@ pub(crate) struct Store {
     pub(crate) uploads: Uploads,
     /// Seed of the order in which a directory bucket lists; `None` on a general purpose bucket.
     pub(crate) listing_seed: Option<u64>,
+    /// Whether deletions delete whatever version they name.
+    pub(crate) ignores_versions: bool,
     region: Option<String>,
     writes: u64,
 }
@@ -49,6 +51,7 @@ impl Store {
             objects: BTreeMap::new(),
             uploads: Uploads::default(),
             listing_seed: options.directory_bucket.then_some(options.seed),
+            ignores_versions: false,
             region: options.region.clone(),
             writes: 0,
         }
@@ -215,7 +218,7 @@ impl Store {
 
     pub(crate) fn delete(&mut self, key: &Key, if_match: Option<&ETag>) -> Result<(), ClientError> {
         let there = self.object(key);
-        match (if_match, there) {
+        match (if_match.filter(|_| !self.ignores_versions), there) {
             (Some(_), None) => return Err(no_such_key(key.as_str())),
             (Some(etag), Some(object)) => check_version(object, Some(etag))?,
             (None, _) => {}

@@ -11,23 +11,24 @@
 //! the new directory then holds objects that the old one lacks: only an equal rename may resume it,
 //! and only with objects that existed when it began.
 
-use std::collections::{HashMap, HashSet};
-use std::time::Duration;
+use std::collections::HashMap;
 
 use bytes::Bytes;
-use futures::stream::{FuturesUnordered, StreamExt};
 use mountpoint_client::types::{
-    ETag, Key, ListRequest, ObjectHeaders, ObjectInfo, PutCondition, PutRequest,
+    Key, ListRequest, ObjectHeaders, ObjectInfo, PutCondition, PutRequest,
 };
 use mountpoint_client::{ClientError, ErrorKind, PageCycle};
 
-use super::Mutator;
-use super::copy::copies_nothing;
-use super::directory::Content;
-use super::fault::{DELETE, LIST, PUT, failed, repeats};
-use super::rename::{Target, renaming_failed};
+use super::super::Mutator;
+use super::super::copy::copies_nothing;
+use super::super::directory::Content;
+use super::super::fault::{LIST, PUT, failed, repeats};
+use super::super::parallel::in_parallel;
+use super::moves::{Move, Moves};
+use super::object::{Target, renaming_failed};
+use super::progress::Progress;
 use crate::config::limits::{
-    COPIES_IN_FLIGHT_MAX, DELETE_KEYS_MAX, LIST_PAGE_KEYS, RENAME_KEYS_MAX, RENAME_PROGRESS,
+    COPIES_IN_FLIGHT_MAX, DELETE_KEYS_MAX, LIST_PAGE_KEYS, RENAME_KEYS_MAX,
 };
 use crate::operation::{FsError, Stop};
 
@@ -82,7 +83,7 @@ impl Mutator {
             }
             _ => false,
         };
-        let mut progress = Progress::new(self, from, moves.all.len(), stop);
+        let mut progress = Progress::new(self.clock.clone(), from, moves.all.len(), stop);
         if can_rename {
             moves.all.remove(0);
             self.rename_each(&moves, &mut progress).await?;
@@ -115,17 +116,11 @@ impl Mutator {
     }
 
     async fn rename_each(&self, moves: &Moves, progress: &mut Progress<'_>) -> Result<(), FsError> {
-        let mut rest = moves.all.iter();
-        let mut in_the_air = FuturesUnordered::new();
-        loop {
-            let free = progress.free(in_the_air.len());
-            in_the_air.extend(rest.by_ref().take(free).map(|one| self.rename_one(one)));
-            match in_the_air.next().await {
-                Some(Ok(())) => progress.step("renamed"),
-                Some(Err(error)) => progress.fail(error),
-                None => return progress.check(),
-            }
-        }
+        let (all, stop) = (&moves.all, progress.stop);
+        let rename = |index: usize| self.rename_one(&all[index]);
+        let done = |()| progress.step("renamed");
+        let renamed = in_parallel(COPIES_IN_FLIGHT_MAX, 0..all.len(), stop, rename, done).await;
+        progress.end(renamed)
     }
 
     async fn rename_one(&self, one: &Move) -> Result<(), FsError> {
@@ -142,7 +137,7 @@ impl Mutator {
     ///
     /// An object that still exists must not be reported as a missing directory.
     async fn require_gone(&self, one: &Move) -> Result<(), FsError> {
-        match self.is_gone(&one.source.key).await? {
+        match self.deleter.is_gone(&one.source.key).await? {
             true => Ok(()),
             false => Err(FsError::Busy(format!(
                 "{} exists, but the rename of its directory did not find it: try again",
@@ -156,21 +151,24 @@ impl Mutator {
         moves: &mut Moves,
         progress: &mut Progress<'_>,
     ) -> Result<(), FsError> {
-        let stop = progress.stop;
-        let mut rest = moves.all.iter_mut().filter(|one| !one.is_copied);
-        let mut in_the_air = FuturesUnordered::new();
-        loop {
-            let free = progress.free(in_the_air.len());
-            in_the_air.extend(rest.by_ref().take(free).map(|one| async move {
-                one.is_copied = self.copy_one(one, stop).await?;
-                Ok(())
-            }));
-            match in_the_air.next().await {
-                Some(Ok(())) => progress.step("copied"),
-                Some(Err(error)) => progress.fail(error),
-                None => return progress.check(),
-            }
+        let (all, stop) = (&moves.all, progress.stop);
+        let rest: Vec<usize> = (0..all.len())
+            .filter(|index| !all[*index].is_copied)
+            .collect();
+        let mut copied = Vec::new();
+        let copy = |index: usize| async move {
+            let is_copied = self.copy_one(&all[index], stop).await?;
+            Ok((index, is_copied))
+        };
+        let done = |outcome| {
+            copied.push(outcome);
+            progress.step("copied");
+        };
+        let outcome = in_parallel(COPIES_IN_FLIGHT_MAX, rest, stop, copy, done).await;
+        for (index, is_copied) in copied {
+            moves.all[index].is_copied = is_copied;
         }
+        progress.end(outcome)
     }
 
     /// Copies one object. `false` if another client has removed it.
@@ -235,7 +233,7 @@ impl Mutator {
             one.is_copied && now.is_some_and(|now| is_same(now, &one.source))
         };
         for one in moves.all.iter().filter(|one| !one.is_copied) {
-            if now.contains_key(&one.source.key) && self.is_gone(&one.source.key).await? {
+            if now.contains_key(&one.source.key) && self.deleter.is_gone(&one.source.key).await? {
                 return Err(progress.failed(misnamed(&one.source.key)));
             }
         }
@@ -254,7 +252,7 @@ impl Mutator {
         let mut left = now.len() - versions.len();
         for batch in versions.chunks(DELETE_KEYS_MAX) {
             progress.check()?;
-            let replaced = self.delete_versions(batch, progress.stop).await;
+            let replaced = self.deleter.delete_versions(batch, progress.stop).await;
             left += replaced.map_err(|error| progress.failed(error))?;
             progress.steps("deleted", batch.len());
         }
@@ -265,61 +263,6 @@ impl Mutator {
             ))));
         }
         Ok(())
-    }
-
-    /// Deletes objects in the versions that were copied. Returns how many stay.
-    ///
-    /// Objects stay if they have other versions by now, where the server tells.
-    /// [`FsError::Interrupted`] if `stop` was asked for before all were sent.
-    async fn delete_versions(
-        &self,
-        versions: &[(Key, Option<ETag>)],
-        stop: &Stop,
-    ) -> Result<usize, FsError> {
-        let deleted = self.client.delete_many(versions.to_vec()).await;
-        let is_refused =
-            |kind: &ErrorKind| matches!(kind, ErrorKind::Unsupported | ErrorKind::InvalidRequest);
-        let failures = match deleted {
-            // The server deletes no lists, or none with versions. A list without versions would
-            // delete newer versions of other clients: each object is checked and deleted by itself.
-            Err(error) if is_refused(&error.kind) => None,
-            deleted => Some(deleted.map_err(|error| failed(error, DELETE))?),
-        };
-        let failed_keys: HashSet<&Key> = match &failures {
-            Some(failures) => failures.iter().map(|failure| &failure.key).collect(),
-            None => versions.iter().map(|(key, _)| key).collect(),
-        };
-        // Each failed key is tried by itself: a server may accept a version there that it rejects
-        // in a list.
-        let mut rest = versions.iter().filter(|(key, _)| failed_keys.contains(key));
-        let (mut left, mut failure) = (0, None);
-        let mut in_the_air = FuturesUnordered::new();
-        loop {
-            // After a failure or a signal, no requests are sent, and those in flight are awaited.
-            let free = match failure {
-                None if !stop.is_asked() => COPIES_IN_FLIGHT_MAX - in_the_air.len(),
-                None | Some(_) => 0,
-            };
-            let next = rest.by_ref().take(free);
-            in_the_air.extend(next.map(|(key, etag)| self.delete_version(key, etag.as_ref())));
-            match in_the_air.next().await {
-                Some(Ok(is_deleted)) => left += usize::from(!is_deleted),
-                Some(Err(error)) => failure = failure.or(Some(error)),
-                None => {
-                    let is_done = failure.is_some() || rest.next().is_none();
-                    let interrupted = (!is_done).then_some(FsError::Interrupted);
-                    return failure.or(interrupted).map_or(Ok(left), Err);
-                }
-            }
-        }
-    }
-
-    /// Deletes a version. `false` if the key has another version by now.
-    async fn delete_version(&self, key: &Key, etag: Option<&ETag>) -> Result<bool, FsError> {
-        match etag {
-            Some(etag) => self.delete_copied(key, etag).await,
-            None => self.delete(key).await.map(|()| true),
-        }
     }
 
     /// Every object below `prefix`.
@@ -400,175 +343,4 @@ fn is_refusal(error: &ClientError) -> bool {
             | ErrorKind::WrongRegion(_)
     );
     is_refusal && !error.answer_was_lost
-}
-
-/// One object to move.
-#[derive(Debug)]
-struct Move {
-    source: ObjectInfo,
-    to: Key,
-    /// Whether this attempt or an earlier one has copied the object.
-    is_copied: bool,
-}
-
-/// The objects that a rename moves.
-#[derive(Debug)]
-struct Moves {
-    from: String,
-    all: Vec<Move>,
-}
-
-impl Moves {
-    fn plan(
-        sources: Vec<ObjectInfo>,
-        there: Vec<ObjectInfo>,
-        (from, to, was_begun): (&str, &str, bool),
-        whole_max: u64,
-    ) -> Result<Self, FsError> {
-        for object in sources.iter().chain(&there) {
-            if let Some(why) = object.key.why_made_up() {
-                let key = object.key.as_str();
-                let key = key.strip_suffix(Key::NO_ETAG).unwrap_or(key);
-                return Err(FsError::NotPermitted(format!(
-                    "{from} cannot be renamed to {to}: {key:?} has {why}, so it stays where it is; move or \
-                     remove it with what stored it"
-                )));
-            }
-        }
-        let mut there: HashMap<Key, ObjectInfo> = there
-            .into_iter()
-            .map(|object| (object.key.clone(), object))
-            .collect();
-        let mut all = Vec::with_capacity(sources.len());
-        // The number of objects without the directory's own, and of those whose bytes are already
-        // copied.
-        let (mut objects, mut copies) = (0, 0);
-        for source in sources {
-            let rest = source.key.as_str().strip_prefix(from).unwrap_or_default();
-            let key = Key::parse(&format!("{to}{rest}")).ok_or(FsError::NameTooLong)?;
-            objects += usize::from(key.as_str() != to);
-            let is_copied = match there.remove(&key) {
-                // Markers look alike whatever their headers: the directory's own is always copied.
-                Some(copy)
-                    if key.as_str() != to
-                        && copy.size == source.size
-                        && copy.etag.matches(&source.etag) =>
-                {
-                    copies += 1;
-                    // Equal bytes may have other headers if they were written after the copy.
-                    copy.last_modified > source.last_modified
-                }
-                // A copy in parts has an ETag of its own, so it is repeated.
-                Some(copy)
-                    if copy.size == source.size
-                        && copy.size > whole_max
-                        && copy.last_modified >= source.last_modified =>
-                {
-                    false
-                }
-                // Another object, which must not be lost.
-                Some(_) if key.as_str() != to => return Err(FsError::NotEmpty),
-                Some(_) | None => false,
-            };
-            all.push(Move {
-                source,
-                to: key,
-                is_copied,
-            });
-        }
-        // The marker of an empty directory is replaced with it.
-        there.retain(|key, _| key.as_str() != to);
-        // An earlier attempt that stopped during its deletions has left only objects that are
-        // copied already.
-        let is_half_deleted = objects > 0 && copies == objects;
-        if there.is_empty() || is_half_deleted || was_begun {
-            let from = from.to_owned();
-            Ok(Self { from, all })
-        } else {
-            Err(FsError::NotEmpty)
-        }
-    }
-
-    fn copied(&self) -> usize {
-        self.all.iter().filter(|one| one.is_copied).count()
-    }
-}
-
-/// Logs the progress of a rename.
-#[derive(Debug)]
-struct Progress<'a> {
-    mutator: &'a Mutator,
-    stop: &'a Stop,
-    from: &'a str,
-    objects: usize,
-    done: usize,
-    told: Duration,
-    /// The first failure.
-    failure: Option<FsError>,
-}
-
-impl<'a> Progress<'a> {
-    fn new(mutator: &'a Mutator, from: &'a str, objects: usize, stop: &'a Stop) -> Self {
-        let told = mutator.clock.now();
-        Self {
-            mutator,
-            stop,
-            from,
-            objects,
-            done: 0,
-            told,
-            failure: None,
-        }
-    }
-
-    /// How many more requests may be in flight: none after a stop or a failure.
-    fn free(&self, in_the_air: usize) -> usize {
-        if self.stop.is_asked() || self.failure.is_some() {
-            0
-        } else {
-            COPIES_IN_FLIGHT_MAX - in_the_air
-        }
-    }
-
-    /// The outcome after a failure or a stop.
-    fn check(&mut self) -> Result<(), FsError> {
-        let failure = self.failure.take().map_or(Ok(()), Err);
-        let outcome = failure.and_then(|()| self.stop.check());
-        outcome.map_err(|error| self.failed(error))
-    }
-
-    /// Records a failed request: no more are sent.
-    fn fail(&mut self, error: FsError) {
-        self.failure.get_or_insert(error);
-    }
-
-    fn step(&mut self, what: &str) {
-        self.steps(what, 1);
-    }
-
-    fn steps(&mut self, what: &str, count: usize) {
-        self.done += count;
-        let now = self.mutator.clock.now();
-        if now.saturating_sub(self.told) >= RENAME_PROGRESS {
-            self.told = now;
-            let Self {
-                from,
-                objects,
-                done,
-                ..
-            } = *self;
-            tracing::info!(from, objects, done, "renaming a directory: {what}");
-        }
-    }
-
-    fn failed(&self, error: FsError) -> FsError {
-        let Self { from, done, .. } = *self;
-        tracing::warn!(
-            from,
-            done,
-            "renaming a directory stopped; every object has its old or its new name or both, and the same rename \
-             (mv -T) goes on from here"
-        );
-        error
-    }
 }

@@ -8,8 +8,8 @@ use futures::future;
 use mountpoint_client::types::{ETag, Key, PutCondition};
 use mountpoint_client::{ClientError, ErrorKind};
 
-use super::Mutator;
-use super::fault::{DELETE, failed, seen};
+use super::super::Mutator;
+use super::super::fault::{failed, seen};
 use crate::config::limits::RENAME_ATTEMPTS_MAX;
 use crate::operation::{FsError, Stop};
 
@@ -154,10 +154,8 @@ impl Mutator {
                 }
                 copied => copied?,
             };
-            if self
-                .delete_copied(&source.info.key, &source.info.etag)
-                .await?
-            {
+            let (key, version) = (&source.info.key, &source.info.etag);
+            if self.deleter.delete_version(key, version).await? {
                 return Ok(Moved {
                     source: Some(source.info.etag),
                     etag: Some(etag),
@@ -172,16 +170,8 @@ impl Mutator {
         )))
     }
 
-    pub(super) async fn is_gone(&self, key: &Key) -> Result<bool, FsError> {
-        match self.client.head(key).await {
-            Ok(_) => Ok(false),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(true),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     async fn require_absent(&self, key: &Key) -> Result<(), FsError> {
-        if self.is_gone(key).await? {
+        if self.deleter.is_gone(key).await? {
             Ok(())
         } else {
             Err(FsError::Exists)
@@ -189,7 +179,11 @@ impl Mutator {
     }
 
     /// Checks `condition` for a server that takes no conditions on copies.
-    pub(super) async fn require(&self, key: &Key, condition: &PutCondition) -> Result<(), FsError> {
+    pub(in crate::mutate) async fn require(
+        &self,
+        key: &Key,
+        condition: &PutCondition,
+    ) -> Result<(), FsError> {
         match condition {
             PutCondition::None => Ok(()),
             PutCondition::Absent => self.require_absent(key).await,
@@ -200,32 +194,6 @@ impl Mutator {
                 ))),
                 Err(error) => Err(error.into()),
             },
-        }
-    }
-
-    /// Deletes the version that was copied. `false` if the key has another version by now.
-    pub(super) async fn delete_copied(&self, key: &Key, etag: &ETag) -> Result<bool, FsError> {
-        match self.client.delete(key, Some(etag.clone())).await {
-            Ok(()) => Ok(true),
-            Err(error) => match error.kind {
-                // Either another client has deleted the object, which is the intended state, or
-                // this request has and its answer was lost.
-                ErrorKind::NotFound | ErrorKind::PreconditionFailed => self.is_gone(key).await,
-                ErrorKind::Unsupported | ErrorKind::InvalidRequest => {
-                    self.delete_unless_replaced(key, etag).await
-                }
-                _ => Err(failed(error, DELETE)),
-            },
-        }
-    }
-
-    /// Checks the version before a deletion, for a server without conditional deletion.
-    async fn delete_unless_replaced(&self, key: &Key, etag: &ETag) -> Result<bool, FsError> {
-        match self.client.head(key).await {
-            Ok(now) if !now.etag.matches(etag) => Ok(false),
-            Ok(_) => self.delete(key).await.map(|()| true),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(true),
-            Err(error) => Err(error.into()),
         }
     }
 }

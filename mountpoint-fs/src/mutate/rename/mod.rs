@@ -1,0 +1,8 @@
+//! Renaming objects, and directories object by object.
+
+mod moves;
+mod object;
+mod progress;
+mod tree;
+
+pub use object::{Moved, Target};
