@@ -51,7 +51,6 @@ const CYCLES: &[(&str, &[&str])] = &[
         "mountpoint-fs/src/write",
         &["context", "file", "memory", "send"],
     ),
-    ("mountpoint-fs/src/write/file", &["reordering", "writer"]),
 ];
 
 /// Names of more types than [`TYPES_PER_NAME_MAX`].

@@ -9,17 +9,17 @@ use mountpoint_client::types::{Checksum, Key, ObjectHeaders, PutCondition, PutRe
 use mountpoint_client::{ClientError, ErrorKind, ObjectClient};
 use tokio::sync::Semaphore;
 
-use super::file::content_type;
 use super::memory::buffers::{MemorySource, WriteMemory};
 use super::memory::pending::PendingWrite;
 use super::memory::pressure::MemoryPressure;
 use super::send::ambiguous_outcome;
+use super::send::content_type;
 use super::send::features::{ServerFeatures, Storing, Uses};
 use super::send::multipart::Upload;
 use super::send::part_sizes::PartPlan;
 use super::send::parts_in_flight::PartsInFlight;
 use super::send::permission::Permission;
-use super::types::Stored;
+use super::types::{Stored, UploadMode};
 use crate::clock::Clock;
 use crate::config::WriteConfig;
 use crate::config::limits::{COPIES_IN_FLIGHT_MAX, UPLOAD_PART_MIN, WRITE_SIZE_MAX};
@@ -140,6 +140,31 @@ impl WriteContext {
             .collect();
         for upload in uploads {
             upload.abort().await;
+        }
+    }
+
+    /// Whether existing objects can be appended to. Not where objects carry what changes with their
+    /// bytes.
+    #[must_use]
+    pub fn appends(&self) -> bool {
+        self.config.allow_append && !self.config.posix_metadata && self.client.appends()
+    }
+
+    /// How new files are made.
+    pub(super) fn mode_of_new(&self) -> UploadMode {
+        if self.config.incremental_upload {
+            self.mode_behind()
+        } else {
+            UploadMode::Upload
+        }
+    }
+
+    /// How bytes come behind an object.
+    pub(super) fn mode_behind(&self) -> UploadMode {
+        if self.appends() {
+            UploadMode::Append
+        } else {
+            UploadMode::Upload
         }
     }
 

@@ -10,7 +10,9 @@
 //! thread polls it or brings an answer.
 
 pub(crate) mod background;
+mod checksum;
 mod context;
+mod failure;
 mod file;
 mod memory;
 mod send;

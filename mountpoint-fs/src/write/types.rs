@@ -57,3 +57,12 @@ pub trait WriteObserver: Send + Sync {
     /// The file failed for good.
     fn failed(&self, error: &FsError);
 }
+
+/// How full parts of a file are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UploadMode {
+    /// To an upload: the object appears as a whole.
+    Upload,
+    /// Behind the end of the object.
+    Append,
+}

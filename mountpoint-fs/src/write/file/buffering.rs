@@ -8,21 +8,35 @@
 
 use std::time::Duration;
 
-use super::state::{Filling, Need, Sink, Stage};
+use super::buffer::{Buffer, Filling};
+use super::sink::Sink;
+use super::state::{FileState, Stage};
 use super::writer::Writer;
 use crate::config::limits::{
     SHORTAGE_FILL, SHORTAGE_IDLE, UPLOAD_PART_MIN, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX,
 };
 use crate::operation::FsError;
+use crate::write::background::SharedOutcome;
 use crate::write::memory::admission::BufferRequest;
 use crate::write::memory::buffers::{Grant, least, stage};
 use crate::write::send::append::AppendUpload;
+use crate::write::types::Stored;
+
+/// What must be there before bytes can be taken.
+pub(in crate::write) enum Need {
+    Nothing,
+    Memory(BufferRequest),
+    /// Zeros up to where the write begins.
+    Gap,
+    /// The object that is being made.
+    End(SharedOutcome<Result<Stored, FsError>>),
+}
 
 impl Writer {
     /// What is needed to take `len` bytes at `offset`.
     pub(in crate::write) fn need(
         &self,
-        sink: &mut Sink,
+        state: &mut FileState,
         offset: u64,
         len: usize,
     ) -> Result<Need, FsError> {
@@ -33,56 +47,54 @@ impl Writer {
         if let Some(error) = self.failure.get() {
             // It may have failed in the background, which ends its upload, and holds memory for
             // nothing.
-            sink.let_go();
+            state.buffer = Buffer::Empty;
             return Err(error);
         }
-        self.look(sink);
-        if let Stage::Storing(settled) = &sink.stage {
-            return Ok(Need::End(settled.clone()));
+        self.look(state);
+        if let Stage::Storing(outcome) = &state.stage {
+            return Ok(Need::End(outcome.clone()));
         }
-        if let Some(append) = &mut sink.append
-            && let Err(error) = append.check(&self.key)
-        {
-            self.fail(sink, &error);
+        if let Some(Err(error)) = state.sink.append().map(|append| append.check(&self.key)) {
+            self.fail(state, &error);
             return Err(error);
         }
-        // Behind the end, this is a gap: what was on its way was waited for ([`Writer::in_order`]).
-        if let Some(ahead) = sink.ahead(offset, len) {
-            return Ok(ahead);
+        // Behind the end, this is a gap: WRITEs in flight were waited for ([`Writer::in_order`]).
+        if state.extent.is_gap(offset, len) {
+            return Ok(Need::Gap);
         }
-        if offset != sink.end {
+        if offset != state.extent.end {
             let error = FsError::NotSequential(format!(
                 "{}: files are written from their beginning to their end, this write is at {offset} instead of {}; \
                  {}",
                 self.key,
-                sink.end,
-                sink.what_stays()
+                state.extent.end,
+                state.what_stays()
             ));
-            self.fail(sink, &error);
+            self.fail(state, &error);
             return Err(error);
         }
         if len == 0 {
             return Ok(Need::Nothing);
         }
-        let held = sink.held();
-        if sink.has_room(len) {
+        let held = state.buffer.len();
+        if state.buffer.has_room(len) {
             return Ok(Need::Nothing);
         }
-        if let Some(turn) = sink.append.as_mut().and_then(AppendUpload::turn) {
+        if let Some(turn) = state.sink.append().and_then(AppendUpload::turn) {
             return Ok(Need::End(turn));
         }
-        let part_size = self.part_size(sink);
-        let part_size = part_size.inspect_err(|error| self.fail(sink, error))?;
+        let part_size = self.part_size(state);
+        let part_size = part_size.inspect_err(|error| self.fail(state, error))?;
         let whole = part_size + WRITE_SIZE_MAX;
         let (len, least) = (stage(held + len, whole), least(held + len, whole));
-        Ok(Need::Memory(self.buffer_request(sink, len, least, whole)))
+        Ok(Need::Memory(self.buffer_request(state, len, least, whole)))
     }
 
     /// What is asked for where `least` bytes do for now, `len` for a while, and `whole` for a part
     /// and one write.
     pub(in crate::write) fn buffer_request(
         &self,
-        sink: &Sink,
+        state: &FileState,
         len: usize,
         least: usize,
         whole: usize,
@@ -93,21 +105,21 @@ impl Writer {
         } else {
             whole.min(UPLOAD_PART_MIN + WRITE_SIZE_MAX as u64)
         };
-        let growing = sink.filling.as_ref().filter(|it| !it.fill.is_shared());
+        let growing = state.buffer.filling().filter(|it| !it.fill.is_shared());
         BufferRequest {
             held: growing.map_or(0, |filling| filling.lease.bytes()),
             len: len as u64,
             least: least as u64,
             whole,
             shortest,
-            is_large: sink.upload.is_some() || sink.parts > 0,
+            is_large: state.sink.is_begun(),
         }
     }
 
     /// Bytes of the part that is filled next.
-    pub(in crate::write) fn part_size(&self, sink: &Sink) -> Result<usize, FsError> {
-        let mut number = sink.parts + self.copies(sink) + 1;
-        if sink.append.is_some() {
+    pub(in crate::write) fn part_size(&self, state: &FileState) -> Result<usize, FsError> {
+        let mut number = state.sink.parts() + self.copies(state) + 1;
+        if let Sink::Append { .. } = state.sink {
             // How many parts the object has is not known here.
             number = number.min(UPLOAD_PARTS_MAX);
         }
@@ -124,58 +136,58 @@ impl Writer {
 
     /// Goes on in the memory that was given, with what the smaller buffer had, or the last part's
     /// too much.
-    pub(in crate::write) fn install(&self, sink: &mut Sink, grant: Grant) {
-        let mut part_size = self.part_size(sink).expect("asked before");
+    pub(in crate::write) fn install(&self, state: &mut FileState, grant: Grant) {
+        let mut part_size = self.part_size(state).expect("asked before");
+        let mut part_since = state.buffer.filling().map(|it| it.part_since);
         if grant.is_part() {
             // It may be shorter than planned, but not than what it has.
-            part_size = sink.held().max(grant.len() - WRITE_SIZE_MAX);
-            sink.part_since = self.context.clock.now();
+            part_size = state.buffer.len().max(grant.len() - WRITE_SIZE_MAX);
+            part_since = None;
         }
-        let mut checksum = self.running_checksum(sink);
-        if let Some(filling) = &mut sink.filling
+        let part_since = part_since.unwrap_or_else(|| self.context.clock.now());
+        if let Buffer::Filling(filling) = &mut state.buffer
             && grant.is_growth()
         {
             grant.grow(&mut filling.fill, &filling.lease);
             filling.part_size = part_size;
+            filling.part_since = part_since;
             return;
         }
+        let mut checksum = self.running_checksum(state);
         let (mut fill, lease) = grant.block();
-        if let Some(filling) = sink.filling.take() {
-            // A copy of file data: what was stored, where the file goes on before its request has
-            // let go of the buffer.
-            let filled = filling.fill.filled();
-            fill.append(filling.fill.block().bytes(0..filled));
-            checksum = filling.checksum;
+        if let Some((bytes, its_checksum)) = state.buffer.take() {
+            // A copy of file data: the beginning of the part, less than one write, where parts and
+            // writes do not end together; or what was stored, where the file goes on before its
+            // request has let go of the buffer.
+            fill.append(bytes.as_ref());
+            checksum = its_checksum;
         }
-        if let Some(overflow) = sink.overflow.take() {
-            // A copy of file data: less than one write, where parts and writes do not end together.
-            fill.append(overflow.bytes.as_ref());
-            checksum = overflow.checksum;
-        }
-        sink.filling = Some(Filling {
+        state.buffer = Buffer::Filling(Filling {
             fill,
             lease,
             checksum,
             part_size,
+            part_since,
         });
     }
 
     /// Has bytes behind the part that was sent last, if there are any, in a buffer of their own, so
     /// that the part's memory comes back although the file waits for more. Returns whether there
     /// were any.
-    pub(in crate::write) fn settle_overflow(&self, sink: &mut Sink) -> bool {
-        let Ok(part_size) = self.part_size(sink) else {
+    pub(in crate::write) fn settle_overflow(&self, state: &mut FileState) -> bool {
+        let Ok(part_size) = self.part_size(state) else {
             return false;
         };
-        let Some(overflow) = sink.overflow.take() else {
+        let Some(overflow) = state.buffer.take_overflow() else {
             return false;
         };
         let (fill, lease) = overflow.lease.split(overflow.bytes.as_ref());
-        sink.filling = Some(Filling {
+        state.buffer = Buffer::Filling(Filling {
             fill,
             lease,
             checksum: overflow.checksum,
             part_size,
+            part_since: self.context.clock.now(),
         });
         true
     }
@@ -186,29 +198,32 @@ impl Writer {
     /// back, what is behind a part is not waited for, and no part that is filled slowly: it is
     /// another's turn then. Who writes to it right now keeps it.
     pub(in crate::write) fn give_back_idle(&self, now: Duration, is_stuck: bool) {
-        let Ok(mut sink) = self.sink.try_lock() else {
+        let Ok(mut state) = self.state.try_lock() else {
             return;
         };
-        let sink = &mut *sink;
+        let state = &mut *state;
         if self.failure.get().is_some() {
-            sink.let_go();
+            state.buffer = Buffer::Empty;
             return;
         }
-        let is_idle = now >= sink.written_when + SHORTAGE_IDLE;
+        let is_idle = now >= state.written_when + SHORTAGE_IDLE;
         if is_idle || is_stuck {
-            self.settle_overflow(sink);
+            self.settle_overflow(state);
         }
-        let is_slow = is_stuck && now >= sink.part_since + SHORTAGE_FILL;
-        if !(is_idle || is_slow) || self.can_send(sink) {
+        if self.can_send(state) {
             return;
         }
-        let Ok(planned) = self.part_size(sink) else {
+        let Ok(planned) = self.part_size(state) else {
             return;
         };
-        let Some(filling) = &mut sink.filling else {
+        let Some(filling) = state.buffer.filling_mut() else {
             return;
         };
-        let is_worth_it = filling.fill.capacity() - filling.fill.filled() >= WRITE_SIZE_MAX;
+        let is_slow = is_stuck && now >= filling.part_since + SHORTAGE_FILL;
+        if !(is_idle || is_slow) {
+            return;
+        }
+        let is_worth_it = filling.room() >= WRITE_SIZE_MAX;
         if is_worth_it && filling.lease.is_part() && filling.lease.cut(&mut filling.fill) {
             filling.part_size = planned;
         }

@@ -6,7 +6,8 @@
 
 use mountpoint_client::types::{ETag, ObjectHeaders};
 
-use super::state::{Sink, Stage};
+use super::sink::Sink;
+use super::state::{FileState, Stage};
 use super::writer::Writer;
 use crate::operation::{FsError, PosixAttributes};
 use crate::write::send::put::Adopts;
@@ -18,30 +19,20 @@ impl Writer {
         &self,
         change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
     ) -> Result<bool, FsError> {
-        let mut sink = self.sink.lock().await;
-        loop {
-            if let Some(error) = self.failure.get() {
-                return Err(error);
-            }
-            self.look(&mut sink);
-            let Stage::Storing(settled) = &sink.stage else {
-                break;
-            };
-            let settled = settled.clone();
-            drop(settled.wait().await);
-        }
+        let mut state = self.state.lock().await;
+        self.settled(&mut state).await?;
         {
             let mut headers = self.headers.lock();
             let before = headers.metadata.clone();
             change(&mut headers)?;
             if PosixAttributes::says_more(&headers.metadata, &before) {
                 // The other host's object does not have the attributes.
-                sink.adopts = Adopts::Nothing;
+                state.adopts = state.adopts.map(|_| Adopts::Nothing);
             }
         }
-        sink.is_metadata_late |= sink.upload.is_some();
-        sink.is_timed = true;
-        Ok(matches!(sink.stage, Stage::Open))
+        state.sink.metadata_changed();
+        state.is_timed = true;
+        Ok(matches!(state.stage, Stage::Open))
     }
 
     /// What the object is to carry from the beginning on. Called before anybody else knows the
@@ -52,10 +43,10 @@ impl Writer {
     }
 
     /// The file changes now: a time that it was to have before is none any more.
-    pub(in crate::write) fn untime(&self, sink: &mut Sink) {
-        if std::mem::take(&mut sink.is_timed) {
+    pub(in crate::write) fn untime(&self, state: &mut FileState) {
+        if std::mem::take(&mut state.is_timed) {
             PosixAttributes::forget_time(&mut self.headers.lock().metadata);
-            sink.is_metadata_late |= sink.upload.is_some();
+            state.sink.metadata_changed();
         }
     }
 
@@ -68,19 +59,20 @@ impl Writer {
     /// The version `old` of the object was replaced by one of the same bytes, which carries
     /// something else. Nothing to a file that has stored another: its bytes are not those.
     pub async fn metadata_replaced(&self, old: &ETag, etag: &ETag) {
-        let mut sink = self.sink.lock().await;
-        self.look(&mut sink);
-        let sink = &mut *sink;
-        if let Stage::Stored(stored) = &mut sink.stage
-            && stored.etag == *old
-        {
-            stored.etag = etag.clone();
-            if let Some(base) = &mut sink.base {
-                base.etag = etag.clone();
-            }
-            if let Some(append) = &mut sink.append {
-                append.metadata_replaced(stored);
-            }
+        let mut state = self.state.lock().await;
+        self.look(&mut state);
+        let state = &mut *state;
+        let Stage::Stored(stored) = &mut state.stage else {
+            return;
+        };
+        if stored.etag != *old {
+            return;
+        }
+        stored.etag = etag.clone();
+        match &mut state.sink {
+            Sink::Copied(base) => base.etag = etag.clone(),
+            Sink::Append { upload, .. } => upload.metadata_replaced(stored),
+            Sink::Undecided | Sink::Multipart(_) => {}
         }
     }
 }

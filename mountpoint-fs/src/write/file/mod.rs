@@ -1,17 +1,20 @@
-//! One file that is written: what is held of it, in which order its bytes come, and what it waits
-//! for.
+//! One file that is written: its bytes, the order in which they come, and the waits for memory.
 //!
-//! [`writer::Writer`] takes the calls, `state` is what it keeps under its lock, `buffering` says
-//! how much memory the next bytes need, `reordering` holds WRITEs that come before their turn, and
-//! `gap` fills what a file lacks with zeros. `metadata` is what its object carries besides bytes;
-//! `failure` is the first error, which is final.
+//! [`writer::Writer`] is the open file and `state` what it keeps under its lock: `extent` its
+//! length, `buffer` the bytes that are not sent, `sink` how they are sent. `intake` takes bytes,
+//! `buffering` says how much memory the next bytes need, `reordering` holds WRITEs that come before
+//! their turn, `gap` fills gaps with zeros, `server_copy` has the server copy, and `store` sends.
+//! `metadata` is what the object carries besides bytes.
 
+mod buffer;
 pub(super) mod buffering;
-pub(super) mod checksum;
-pub(super) mod content_type;
-pub(super) mod failure;
+mod extent;
 mod gap;
+mod intake;
 mod metadata;
 pub(super) mod reordering;
+mod server_copy;
+mod sink;
 pub(super) mod state;
+mod store;
 pub(super) mod writer;

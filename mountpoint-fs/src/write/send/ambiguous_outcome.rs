@@ -20,7 +20,7 @@ use crate::config::limits::WRITE_SIZE_MAX;
 use crate::mutate::fault::{Doubt, may_be_own, tell_own, unknown};
 use crate::mutate::lost_upload::{self, Wanted};
 use crate::write::background::SharedOutcome;
-use crate::write::file::checksum::{RunningChecksum, algorithm_of, joined};
+use crate::write::checksum::{RunningChecksum, algorithm_of, joined};
 use crate::write::types::Stored;
 
 /// The object at `key`, if it is exactly these bytes, which a request that failed with `error` was

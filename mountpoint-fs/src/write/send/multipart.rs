@@ -24,7 +24,7 @@ use crate::operation::FsError;
 use crate::sync::Mutex;
 use crate::write::background::{self, SharedOutcome};
 use crate::write::context::{WriteContext, failed, not_made};
-use crate::write::file::failure::Failure;
+use crate::write::failure::Failure;
 use crate::write::types::Stored;
 
 /// An upload.

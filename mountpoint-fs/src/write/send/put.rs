@@ -5,17 +5,10 @@
 //! object changes, and no later write is taken: it would change an object that this open has not
 //! seen.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-use mountpoint_client::types::{Key, PutCondition};
+use mountpoint_client::types::Key;
 
 use crate::operation::{FsError, PosixAttributes};
-use crate::write::background::SharedOutcome;
 use crate::write::context::WriteContext;
-use crate::write::file::checksum::RunningChecksum;
-use crate::write::file::state::{BlockBytes, Sink};
-use crate::write::file::writer::Writer;
 use crate::write::types::{Outcome, Stored};
 
 /// Which object of another host stands for a new file without bytes.
@@ -30,72 +23,13 @@ pub enum Adopts {
     Any,
 }
 
-impl Writer {
-    /// Says which object of another host may stand for the file. Called before the first write.
-    pub fn may_adopt(&self, adopts: Adopts) {
-        if let Ok(mut sink) = self.sink.try_lock() {
-            sink.adopts = adopts;
-        }
-    }
-
-    /// Stores the file, all of which is held, as a whole object.
-    pub(in crate::write) fn begin_whole(
-        &self,
-        sink: &Sink,
-        adopts: Adopts,
-        settled: SharedOutcome<Result<Stored, FsError>>,
-    ) {
-        let (body, checksum) = match &sink.filling {
-            // It stays, for the case that the file goes on.
-            Some(filling) => {
-                let bytes = BlockBytes {
-                    block: filling.fill.block(),
-                    start: 0,
-                    end: filling.fill.filled(),
-                };
-                (Bytes::from_owner(bytes), filling.checksum)
-            }
-            None => {
-                let checksum = RunningChecksum::new(self.context.config.checksum);
-                (Bytes::new(), checksum)
-            }
-        };
-        let (context, key) = (Arc::clone(&self.context), self.key.clone());
-        let (headers, condition) = (self.headers(), sink.condition.clone());
-        let is_unasked = self.is_unasked && condition == PutCondition::Absent;
-        let sending = self.context.pressure.sending();
-        self.run(settled, async move {
-            let checksum = checksum.value();
-            let stored = if is_unasked {
-                context.put_unasked(&key, body, checksum, headers).await
-            } else {
-                context.put(&key, body, checksum, condition, headers).await
-            };
-            let outcome = match stored {
-                Err(FsError::Exists) => context.adopt(&key, adopts).await,
-                stored => stored.map(Outcome::Stored),
-            };
-            drop(sending);
-            outcome
-        });
-    }
-}
-
-impl Sink {
-    /// Which object stands for the file in its present state.
-    pub(in crate::write) fn adopts_now(&self) -> Adopts {
-        let is_blank = self.is_new && self.len() == 0;
-        if is_blank {
-            self.adopts
-        } else {
-            Adopts::Nothing
-        }
-    }
-}
-
 impl WriteContext {
     /// The object at `key`, which another host has made, if it may stand for the file.
-    async fn adopt(&self, key: &Key, adopts: Adopts) -> Result<Outcome, FsError> {
+    pub(in crate::write) async fn adopt(
+        &self,
+        key: &Key,
+        adopts: Adopts,
+    ) -> Result<Outcome, FsError> {
         if adopts == Adopts::Nothing {
             return Err(FsError::Exists);
         }

@@ -13,7 +13,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::state::{Need, Sink, Stage};
+use super::state::FileState;
 use super::writer::Writer;
 use crate::config::limits::{GAP_BYTES_MAX, WRITE_SIZE_MAX};
 use crate::operation::FsError;
@@ -24,39 +24,30 @@ impl Writer {
     /// `fallocate`). It may be less than a length that was set before, but not than what was
     /// written.
     pub async fn set_len(&self, len: u64) -> Result<(), FsError> {
-        let mut sink = self.sink.lock().await;
-        loop {
-            if let Some(error) = self.failure.get() {
-                return Err(error);
-            }
-            self.look(&mut sink);
-            let Stage::Storing(settled) = &sink.stage else {
-                break;
-            };
-            let settled = settled.clone();
-            drop(settled.wait().await);
-        }
-        if let Err(error) = self.check_len(&sink, len) {
-            sink.refused_len = Some(error.clone());
+        let mut state = self.state.lock().await;
+        self.settled(&mut state).await?;
+        if let Err(error) = self.check_len(&state, len) {
+            state.extent.refused_len = Some(error.clone());
             return Err(error);
         }
-        if len == sink.len() {
+        if len == state.extent.len() {
             return Ok(());
         }
-        self.resume(&mut sink)?;
-        sink.refused_len = None;
-        sink.len_set = len;
-        self.progress.advance(sink.len(), self.context.clock.wall());
+        self.resume(&mut state)?;
+        state.extent.refused_len = None;
+        state.extent.len_set = len;
+        self.progress
+            .advance(state.extent.len(), self.context.clock.wall());
         Ok(())
     }
 
-    fn check_len(&self, sink: &Sink, len: u64) -> Result<(), FsError> {
-        if len < sink.end {
+    fn check_len(&self, state: &FileState, len: u64) -> Result<(), FsError> {
+        if len < state.extent.end {
             return Err(FsError::NotPermitted(
                 "a file cannot be cut while it is being written".to_owned(),
             ));
         }
-        if len > sink.end && !sink.takes_gaps {
+        if len > state.extent.end && !state.extent.takes_gaps {
             return Err(FsError::NotPermitted(
                 "a file that is appended to grows by what is written to it alone".to_owned(),
             ));
@@ -72,64 +63,61 @@ impl Writer {
         Ok(())
     }
 
-    /// The file was opened for reading, too. Called before anything is written.
-    pub fn opened_for_both(&self) {
-        if let Ok(mut sink) = self.sink.try_lock() {
-            sink.is_for_both = true;
-        }
-    }
-
     /// Fills the file up to the length that was set, and has the object made of it; returns when
     /// the bucket holds it.
     pub async fn finish(&self) -> Result<Stored, FsError> {
         {
-            let mut sink = self.sink.lock().await;
-            if sink.end < sink.len_set && self.failure.get().is_none() {
-                let len = sink.len_set;
-                self.fill_to(&mut sink, len).await?;
+            let mut state = self.state.lock().await;
+            if state.extent.end < state.extent.len_set && self.failure.get().is_none() {
+                let len = state.extent.len_set;
+                self.fill_to(&mut state, len).await?;
             }
         }
         self.store().await
     }
 
     /// Takes zeros up to `to`.
-    pub(in crate::write) async fn fill_to(&self, sink: &mut Sink, to: u64) -> Result<(), FsError> {
-        let gap = to - sink.end;
-        if sink.zeros + gap > GAP_BYTES_MAX {
+    pub(in crate::write) async fn fill_to(
+        &self,
+        state: &mut FileState,
+        to: u64,
+    ) -> Result<(), FsError> {
+        let gap = to - state.extent.end;
+        if state.extent.zeros + gap > GAP_BYTES_MAX {
             let error = FsError::TooLarge(format!(
                 "{}: a gap of {gap} bytes behind {} would be stored as zeros, and a file may have {} GiB of those",
                 self.key,
-                sink.end,
+                state.extent.end,
                 GAP_BYTES_MAX >> 30
             ));
-            self.fail(sink, &error);
+            self.fail(state, &error);
             return Err(error);
         }
-        if sink.zeros < GAP_NOTED && sink.zeros + gap >= GAP_NOTED {
-            tracing::warn!(key = %self.key, offset = sink.end, len = gap, "{GAP}");
-        } else if sink.zeros == 0 {
-            tracing::info!(key = %self.key, offset = sink.end, len = gap, "{GAP}");
+        if state.extent.zeros < GAP_NOTED && state.extent.zeros + gap >= GAP_NOTED {
+            tracing::warn!(key = %self.key, offset = state.extent.end, len = gap, "{GAP}");
+        } else if state.extent.zeros == 0 {
+            tracing::info!(key = %self.key, offset = state.extent.end, len = gap, "{GAP}");
         }
-        while sink.end < to {
-            let written = sink.written;
-            let len = (to - sink.end).min(ZEROS.len() as u64);
+        while state.extent.end < to {
+            let written = state.extent.written;
+            let len = (to - state.extent.end).min(ZEROS.len() as u64);
             let zeros = &ZEROS[..usize::try_from(len).expect("it is a piece")];
-            let taken = self.take_in_turn(sink, sink.end, zeros).await;
-            sink.written = written;
+            let taken = self.take_in_turn(state, state.extent.end, zeros).await;
+            state.extent.written = written;
             taken?;
-            sink.zeros += len;
+            state.extent.zeros += len;
         }
         Ok(())
     }
 
     /// Why a file of which nothing is missing any more must not be stored.
-    pub(in crate::write) fn check_whole(&self, sink: &mut Sink) -> Result<(), FsError> {
-        let is_empty_and_new = sink.is_new && sink.len() == 0;
-        let refused = sink.refused_len.take().filter(|_| is_empty_and_new);
-        let error = if sink.end > sink.written.max(sink.len_set) {
+    pub(in crate::write) fn check_whole(&self, state: &mut FileState) -> Result<(), FsError> {
+        let is_empty_and_new = state.adopts.is_some() && state.extent.len() == 0;
+        let refused = state.extent.refused_len.take().filter(|_| is_empty_and_new);
+        let error = if state.extent.end > state.extent.written.max(state.extent.len_set) {
             FsError::NotSequential(format!(
                 "{}: a write behind a gap at {} was interrupted: the file would end with zeros that nobody wrote",
-                self.key, sink.written
+                self.key, state.extent.written
             ))
         } else if let Some(refused) = refused {
             // The empty object of a file that was to have bytes would be in the way of the next
@@ -138,26 +126,8 @@ impl Writer {
         } else {
             return Ok(());
         };
-        self.fail(sink, &error);
+        self.fail(state, &error);
         Err(error)
-    }
-}
-
-impl Sink {
-    /// The length of the file.
-    pub(in crate::write) fn len(&self) -> u64 {
-        self.end.max(self.len_set)
-    }
-
-    /// What a write of `len` bytes at `offset`, ahead of the end, needs first. This alone says what
-    /// is a gap.
-    pub(in crate::write) fn ahead(&self, offset: u64, len: usize) -> Option<Need> {
-        // Who makes a file long by its last byte is about to map it, if it can be read as well
-        // (`numpy.memmap`).
-        let is_to_be_mapped =
-            self.is_for_both && self.end == 0 && offset > self.len_set && len == 1;
-        let is_gap = offset > self.end && len > 0 && self.takes_gaps && !is_to_be_mapped;
-        is_gap.then_some(Need::Gap)
     }
 }
 

@@ -194,7 +194,7 @@ impl WriteContext {
         if is_ahead {
             let now = self.clock.now();
             let open = self.pressure.open();
-            open.for_each(|writer| writer.ahead.expire(now));
+            open.for_each(|writer| writer.reordering.expire(now));
         }
         self.look_for_memory() || is_ahead
     }

@@ -94,7 +94,7 @@ fn who_finds_no_memory_fails_when_nothing_moves_and_not_before() {
         (&mut waiting).now_or_never()
     };
     // The first has room for a part, and keeps that while a write has hold of it.
-    let busy = held[0].sink.try_lock().unwrap();
+    let busy = held[0].state.try_lock().unwrap();
     assert!(wait(59).is_none());
     drop(busy);
     // Somebody writes: it begins anew.
@@ -104,12 +104,12 @@ fn who_finds_no_memory_fails_when_nothing_moves_and_not_before() {
         written.expect("there is room").unwrap();
     };
     write(filled[0], &more);
-    let busy = held[0].sink.try_lock().unwrap();
+    let busy = held[0].state.try_lock().unwrap();
     assert!(wait(59).is_none());
     drop(busy);
     // A line of a log is not enough for that.
     write(filled[0] + more.len(), b"a line");
-    let _busy = held[0].sink.try_lock().unwrap();
+    let _busy = held[0].state.try_lock().unwrap();
     assert!(bench.pending().is_empty());
     let error = wait(1).expect("it fails").unwrap_err();
     let text = error.to_string();
@@ -397,8 +397,9 @@ fn a_slow_file_does_not_keep_a_part_that_others_wait_for() {
     assert!((&mut first).now_or_never().is_none());
     large.push(last);
     let has_part = |writer: &Arc<Writer>| {
-        let sink = writer.sink.try_lock().unwrap();
-        sink.filling.as_ref().is_some_and(|it| it.lease.is_part())
+        let state = writer.state.try_lock().unwrap();
+        let filling = state.buffer.filling();
+        filling.is_some_and(|it| it.lease.is_part())
     };
     drop(large.remove(large.iter().position(has_part).unwrap()));
     now(first).unwrap();

@@ -26,11 +26,9 @@ use super::features::Uses;
 use crate::config::limits::GROWTH_PARTS_MAX;
 use crate::operation::FsError;
 use crate::write::background::{self, SharedOutcome};
+use crate::write::checksum::{RunningChecksum, joined};
 use crate::write::context::{WriteContext, failed, not_made};
-use crate::write::file::checksum::{RunningChecksum, joined};
-use crate::write::file::failure::Failure;
-use crate::write::file::state::{Sink, Stage, UploadMode};
-use crate::write::file::writer::Writer;
+use crate::write::failure::Failure;
 use crate::write::types::{Stored, WriteObserver};
 
 /// The object behind a file, as far as it has grown.
@@ -56,21 +54,21 @@ struct Before {
     whole: Option<Checksum>,
 }
 
-/// Where a part goes, and who is told.
-struct Place {
-    context: Arc<WriteContext>,
-    key: Key,
-    failure: Arc<Failure>,
-    observer: Arc<dyn WriteObserver>,
+/// A part's object, and the observers of its outcome.
+pub(in crate::write) struct AppendedPart {
+    pub(in crate::write) context: Arc<WriteContext>,
+    pub(in crate::write) key: Key,
+    pub(in crate::write) failure: Arc<Failure>,
+    pub(in crate::write) observer: Arc<dyn WriteObserver>,
     /// For the part that makes the object.
-    condition: PutCondition,
+    pub(in crate::write) condition: PutCondition,
     /// As `condition`.
-    headers: ObjectHeaders,
+    pub(in crate::write) headers: ObjectHeaders,
 }
 
 impl AppendUpload {
     /// An object that is not there yet.
-    fn new(algorithm: Option<ChecksumAlgorithm>) -> Self {
+    pub(in crate::write) fn new(algorithm: Option<ChecksumAlgorithm>) -> Self {
         Self {
             stored: None,
             parts: VecDeque::new(),
@@ -94,8 +92,14 @@ impl AppendUpload {
         }
     }
 
-    fn algorithm(&self) -> Option<ChecksumAlgorithm> {
+    /// The checksum of the object, which that of each part must be.
+    pub(in crate::write) fn algorithm(&self) -> Option<ChecksumAlgorithm> {
         self.algorithm
+    }
+
+    /// The part that was added last, if it is in flight or has failed.
+    pub(in crate::write) fn last(&self) -> Option<SharedOutcome<Result<Stored, FsError>>> {
+        self.parts.back().cloned()
     }
 
     /// The part to wait for before another one is filled; `None` if there is room.
@@ -106,7 +110,12 @@ impl AppendUpload {
     }
 
     /// Appends `body`, which is not empty unless it makes the object.
-    fn add(&mut self, place: Place, body: Bytes, checksum: Option<Checksum>) {
+    pub(in crate::write) fn add(
+        &mut self,
+        part: AppendedPart,
+        body: Bytes,
+        checksum: Option<Checksum>,
+    ) {
         self.look();
         let (offset, whole) = (self.end, self.whole);
         self.end += body.len() as u64;
@@ -114,8 +123,8 @@ impl AppendUpload {
         let settled = SharedOutcome::new();
         let (before, stored) = (self.parts.back().cloned(), self.stored.clone());
         self.parts.push_back(settled.clone());
-        let pending = place.context.begin();
-        let sending = place.context.pressure.sending();
+        let pending = part.context.begin();
+        let sending = part.context.pressure.sending();
         background::run(async move {
             let before = match before {
                 Some(before) => before.wait().await.map(Some),
@@ -124,7 +133,7 @@ impl AppendUpload {
             let outcome = match before {
                 Ok(stored) => {
                     let before = stored.map(|stored| Before { stored, whole });
-                    place.send((before, offset), body, checksum).await
+                    part.send((before, offset), body, checksum).await
                 }
                 Err(error) => {
                     drop(body);
@@ -133,8 +142,8 @@ impl AppendUpload {
             };
             drop(sending);
             match &outcome {
-                Ok(stored) => place.observer.grown(stored),
-                Err(error) => place.failure.set(error),
+                Ok(stored) => part.observer.grown(stored),
+                Err(error) => part.failure.set(error),
             }
             settled.settle(outcome);
             drop(pending);
@@ -190,7 +199,7 @@ fn check_end(key: &Key, stored: &Stored, offset: u64) -> Result<(), FsError> {
     )))
 }
 
-impl Place {
+impl AppendedPart {
     async fn send(
         &self,
         (before, offset): (Option<Before>, u64),
@@ -217,90 +226,7 @@ impl Place {
     }
 }
 
-impl Writer {
-    /// Notices that the object was made.
-    pub(in crate::write) fn look(&self, sink: &mut Sink) {
-        sink.look(&self.key, self.context.config.checksum);
-    }
-
-    /// The checksum of what is sent next.
-    pub(in crate::write) fn running_checksum(&self, sink: &Sink) -> RunningChecksum {
-        let new = self.context.config.checksum;
-        RunningChecksum::new(sink.append.as_ref().map_or(new, AppendUpload::algorithm))
-    }
-
-    /// Appends `body` to the object, or makes it.
-    pub(in crate::write) fn append(
-        &self,
-        sink: &mut Sink,
-        body: Bytes,
-        checksum: Option<Checksum>,
-    ) {
-        let place = Place {
-            context: Arc::clone(&self.context),
-            key: self.key.clone(),
-            failure: Arc::clone(&self.failure),
-            observer: Arc::clone(&self.observer),
-            condition: sink.condition.clone(),
-            headers: self.headers(),
-        };
-        let new = || AppendUpload::new(self.context.config.checksum);
-        let append = sink.append.get_or_insert_with(new);
-        append.add(place, body, checksum);
-    }
-
-    /// Returns when what is on its way to the bucket is there, or has failed.
-    pub async fn arrived(&self) {
-        let on_its_way = {
-            let mut sink = self.sink.lock().await;
-            self.look(&mut sink);
-            match (&sink.stage, &sink.append) {
-                (Stage::Storing(settled), _) => Some(settled.clone()),
-                (_, Some(append)) => append.parts.back().cloned(),
-                (_, None) => None,
-            }
-        };
-        if let Some(settled) = on_its_way {
-            drop(settled.wait().await);
-        }
-    }
-
-    /// Appends what is held, if it is anything.
-    pub(in crate::write) fn append_last(&self, sink: &mut Sink) {
-        if let Some((bytes, checksum)) = sink.take_held()
-            && !bytes.as_ref().is_empty()
-        {
-            self.append(sink, Bytes::from_owner(bytes), checksum.value());
-        }
-    }
-}
-
 impl WriteContext {
-    /// Whether existing objects can be appended to. Not where objects carry what changes with their
-    /// bytes.
-    #[must_use]
-    pub fn appends(&self) -> bool {
-        self.config.allow_append && !self.config.posix_metadata && self.client.appends()
-    }
-
-    /// How new files are made.
-    pub(in crate::write) fn mode_of_new(&self) -> UploadMode {
-        if self.config.incremental_upload {
-            self.mode_behind()
-        } else {
-            UploadMode::Upload
-        }
-    }
-
-    /// How bytes come behind an object.
-    pub(in crate::write) fn mode_behind(&self) -> UploadMode {
-        if self.appends() {
-            UploadMode::Append
-        } else {
-            UploadMode::Upload
-        }
-    }
-
     /// Puts `body` behind the end of the version `before` of the object.
     async fn append(
         &self,

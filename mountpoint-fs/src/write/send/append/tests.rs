@@ -6,7 +6,7 @@ use mountpoint_client::testing::sim::{Fault, FaultRule, Operation, SimObject, Ti
 use mountpoint_client::types::{Checksum, ChecksumAlgorithm, KeptChecksum};
 
 use crate::operation::FsError;
-use crate::write::file::checksum::RunningChecksum;
+use crate::write::checksum::RunningChecksum;
 use crate::write::tests::{Bench, MIB, now, pattern, write};
 use crate::write::{Beginning, Stored, Writer};
 

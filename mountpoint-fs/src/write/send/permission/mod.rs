@@ -24,8 +24,6 @@ use crate::operation::FsError;
 use crate::sync::Mutex;
 use crate::write::background::{self, SharedOutcome};
 use crate::write::context::{WriteContext, failed};
-use crate::write::file::state::Sink;
-use crate::write::file::writer::Writer;
 
 /// What stores and proofs have shown.
 #[derive(Debug, Default)]
@@ -50,7 +48,7 @@ struct Known {
 }
 
 /// What a file has to do before its first write is answered.
-enum Proof {
+pub(in crate::write) enum Proof {
     Nothing,
     Wait(SharedOutcome<Result<(), FsError>>),
     Own(SharedOutcome<Result<(), FsError>>),
@@ -99,7 +97,8 @@ impl Permission {
         self.is_believed.store(is_believed, Ordering::Release);
     }
 
-    fn proof(&self, key: &Key) -> Proof {
+    /// The proof that a file at `key` needs.
+    pub(in crate::write) fn proof(&self, key: &Key) -> Proof {
         let mut known = self.known.lock();
         if !known.is_doubted(key) {
             return Proof::Nothing;
@@ -123,46 +122,10 @@ impl Known {
     }
 }
 
-impl Writer {
-    /// Whether nothing is to be proven before a write is answered.
-    pub(in crate::write) fn is_permitted(&self) -> bool {
-        let is_new = !self.is_permitted.load(Ordering::Relaxed);
-        if is_new && self.context.permission.is_doubted(&self.key) {
-            return false;
-        }
-        // A refusal of others is none of this file's from its first write on.
-        self.is_permitted.store(true, Ordering::Relaxed);
-        true
-    }
-
-    /// Proves that the file may be stored, if that is in doubt. It is what is done first, and once;
-    /// it fails the file.
-    pub(in crate::write) async fn prove(&self, sink: &mut Sink) -> Result<(), FsError> {
-        while !self.is_permitted() && self.failure.get().is_none() {
-            let proven = match self.context.permission.proof(&self.key) {
-                Proof::Nothing => Ok(()),
-                Proof::Wait(first) => {
-                    // What it says of another file may not hold for this one.
-                    first.wait().await.ok();
-                    continue;
-                }
-                Proof::Own(own) => {
-                    let (context, key) = (Arc::clone(&self.context), self.key.clone());
-                    context.try_storing(key, self.headers(), own.clone());
-                    own.wait().await
-                }
-            };
-            proven.inspect_err(|error| self.fail(sink, error))?;
-            self.is_permitted.store(true, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-}
-
 impl WriteContext {
     /// Tries whether an object `key` that carries `headers` may be stored, and settles `outcome`.
     /// Goes on if nobody waits.
-    fn try_storing(
+    pub(in crate::write) fn try_storing(
         self: Arc<Self>,
         key: Key,
         headers: ObjectHeaders,

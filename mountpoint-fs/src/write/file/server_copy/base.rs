@@ -10,72 +10,63 @@ use super::is_refusal;
 use crate::config::limits::WRITE_SIZE_MAX;
 use crate::mutate::fetch::fetch;
 use crate::operation::FsError;
-use crate::write::background::{self, SharedOutcome};
-use crate::write::file::state::{Sink, Stage};
+use crate::write::file::buffer::Buffer;
+use crate::write::file::sink::Sink;
+use crate::write::file::state::FileState;
 use crate::write::file::writer::Writer;
 use crate::write::send::copied_range::{CopiedRange, copy_failed};
 
 impl Writer {
     /// Whether what the file begins with has to be looked after before bytes can be taken behind
     /// it.
-    pub(in crate::write) fn is_base_unsettled(&self, sink: &Sink) -> bool {
-        sink.base.is_some() && self.context.features.copies_parts() != Some(true)
+    pub(in crate::write) fn is_base_unsettled(&self, state: &FileState) -> bool {
+        matches!(state.sink, Sink::Copied(_)) && self.context.features.copies_parts() != Some(true)
     }
 
     /// Looks after what the file begins with, before `len` bytes are taken at `offset`.
     pub(in crate::write) async fn settle_base(
         &self,
-        sink: &mut Sink,
+        state: &mut FileState,
         offset: u64,
         len: usize,
     ) -> Result<(), FsError> {
-        loop {
-            if let Some(error) = self.failure.get() {
-                return Err(error);
-            }
-            self.look(sink);
-            let Stage::Storing(settled) = &sink.stage else {
-                break;
-            };
-            let settled: SharedOutcome<_> = settled.clone();
-            drop(settled.wait().await);
-        }
-        if len == 0 || offset != sink.end || !self.is_base_unsettled(sink) {
+        self.settled(state).await?;
+        if len == 0 || offset != state.extent.end || !self.is_base_unsettled(state) {
             return Ok(());
         }
-        self.resume(sink)?;
-        let Some(base) = sink.base.take() else {
-            return Ok(());
+        self.resume(state)?;
+        let Sink::Copied(base) = std::mem::take(&mut state.sink) else {
+            unreachable!("a file that is resumed goes on as it was");
         };
         let mut settling = Settling {
             writer: self,
-            sink,
+            state,
             base: Some(base.clone()),
         };
-        let outcome = self.send_base(settling.sink, base).await;
+        let outcome = self.send_base(settling.state, base).await;
         settling.base = None;
         outcome
     }
 
     /// Has the server copy `base` into the upload, or reads and sends it.
-    async fn send_base(&self, sink: &mut Sink, base: CopiedRange) -> Result<(), FsError> {
+    async fn send_base(&self, state: &mut FileState, base: CopiedRange) -> Result<(), FsError> {
         if self.context.features.copies_parts() == Some(false) {
-            sink.end = 0;
-            return self.read_base(sink, base).await;
+            state.extent.restart(0);
+            return self.read_base(state, base).await;
         }
         let mut parts = base.parts(self.context.config.copy_limits.part_max);
         let Some(first) = parts.next() else {
             return Ok(());
         };
-        let upload = self.upload(sink, true);
-        let copied = upload.copy_awaited(first).wait().await;
-        sink.parts += 1;
+        let multipart = self.multipart(state, true);
+        let copied = multipart.upload.copy_awaited(first).wait().await;
+        multipart.parts += 1;
         match copied {
             Ok(_) => {
                 self.context.features.learn_copies(true);
                 for part in parts {
-                    upload.copy(part);
-                    sink.parts += 1;
+                    multipart.upload.copy(part);
+                    multipart.parts += 1;
                 }
                 Ok(())
             }
@@ -85,18 +76,18 @@ impl Writer {
                     "the server does not copy parts of objects: what is appended to is read and sent again: {error}"
                 );
                 self.context.features.learn_copies(false);
-                self.begin_anew(sink, upload);
-                self.read_base(sink, base).await
+                self.begin_anew(state);
+                self.read_base(state, base).await
             }
             Err(error) => {
-                self.fail(sink, &error);
+                self.fail(state, &error);
                 Err(error)
             }
         }
     }
 
     /// Takes the bytes of `base` as if they were written.
-    async fn read_base(&self, sink: &mut Sink, base: CopiedRange) -> Result<(), FsError> {
+    async fn read_base(&self, state: &mut FileState, base: CopiedRange) -> Result<(), FsError> {
         let mut at = base.range.start;
         while at < base.range.end {
             let end = base.range.end.min(at + WRITE_SIZE_MAX as u64);
@@ -105,13 +96,13 @@ impl Writer {
             let piece = fetch(client, pool, version, at..end).await;
             let taken = match piece {
                 Ok(piece) => {
-                    let room = self.make_room(sink, sink.end, piece.len()).await;
-                    room.map(|()| self.take_bytes(sink, &piece))
+                    let room = self.make_room(state, state.extent.end, piece.len()).await;
+                    room.map(|()| self.take_bytes(state, &piece))
                 }
                 Err(error) => Err(copy_failed(error, &base)),
             };
             if let Err(error) = taken {
-                self.fail(sink, &error);
+                self.fail(state, &error);
                 return Err(error);
             }
             at = end;
@@ -124,7 +115,7 @@ impl Writer {
 /// all of that as before.
 struct Settling<'a> {
     writer: &'a Writer,
-    sink: &'a mut Sink,
+    state: &'a mut FileState,
     /// What it begins with; `None` when that is done, or has failed.
     base: Option<CopiedRange>,
 }
@@ -134,19 +125,12 @@ impl Drop for Settling<'_> {
         let Some(base) = self.base.take() else {
             return;
         };
-        let sink = &mut *self.sink;
-        sink.let_go();
-        if let Some(upload) = sink.upload.take() {
-            let pending = self.writer.context.begin();
-            background::run(async move {
-                upload.abort().await;
-                drop(pending);
-            });
+        let state = &mut *self.state;
+        state.buffer = Buffer::Empty;
+        if let Some(upload) = state.sink.take_upload() {
+            self.writer.abort(upload);
         }
-        sink.has_copies = false;
-        sink.parts = 0;
-        sink.end = base.len();
-        sink.written = sink.end;
-        sink.base = Some(base);
+        state.extent.restart(base.len());
+        state.sink = Sink::Copied(base);
     }
 }

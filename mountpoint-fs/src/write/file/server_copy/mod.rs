@@ -1,0 +1,123 @@
+//! The part of a [`Writer`] that has the server copy.
+//!
+//! A copy is answered when the server has made it: the application may remove the source then. It
+//! is a part of the file's upload, so what S3 takes as no part is refused, and read and written.
+
+mod base;
+#[cfg(test)]
+mod tests;
+
+use super::sink::Sink;
+use super::state::{FileState, Stage};
+use super::writer::Writer;
+use crate::config::limits::{UPLOAD_PART_MIN, UPLOAD_PARTS_MAX};
+use crate::mutate::copy::copies_nothing;
+use crate::operation::FsError;
+use crate::write::send::copied_range::CopiedRange;
+
+impl Writer {
+    /// Has the server copy `source` behind what was taken so far, which ends at `offset`. How many
+    /// bytes of it were copied, at least one; they are part of the upload then.
+    ///
+    /// [`FsError::Unsupported`] if its bytes had better be read and written, and then nothing has
+    /// changed. One that is given up while it waits goes on: its bytes are taken.
+    pub async fn copy(&self, offset: u64, source: CopiedRange) -> Result<u64, FsError> {
+        let mut state = self.state.lock().await;
+        self.settled(&mut state).await?;
+        if let Stage::Stored(_) = state.stage {
+            return Err(AS_BYTES);
+        }
+        let source = source.for_one_call();
+        if !self.can_copy(&state, offset, &source) {
+            return Err(AS_BYTES);
+        }
+        let is_first = state.extent.end == 0;
+        let len = source.len();
+        self.untime(&mut state);
+        self.multipart(&mut state, true);
+        self.send_last_part(&mut state);
+        let multipart = self.multipart(&mut state, true);
+        let parts = source.parts(self.context.config.copy_limits.part_max);
+        let parts: Vec<_> = parts
+            .map(|part| multipart.upload.copy_awaited(part))
+            .collect();
+        multipart.parts += u16::try_from(parts.len()).expect("there is room");
+        state.extent.advance(len);
+        state.extent.refused_len = None;
+        let mut outcome = Ok(len);
+        for part in parts {
+            if let Err(error) = part.wait().await {
+                outcome = outcome.and(Err(error));
+            }
+        }
+        match &outcome {
+            Ok(_) => {
+                self.context.features.learn_copies(true);
+                state.written_at = self.context.pressure.moved();
+                state.written_when = self.context.clock.now();
+                let len = state.extent.len();
+                self.progress.advance(len, self.context.clock.wall());
+            }
+            Err(error) if is_first && self.failure.get().is_none() && is_refusal(error) => {
+                tracing::debug!(key = %self.key, "the server does not copy, the bytes are read: {error}");
+                self.context.features.learn_copies(false);
+                self.begin_anew(&mut state);
+                return Err(AS_BYTES);
+            }
+            Err(error) => self.fail(&mut state, error),
+        }
+        outcome
+    }
+
+    /// Whether the server can copy `source` to `offset`.
+    fn can_copy(&self, state: &FileState, offset: u64, source: &CopiedRange) -> bool {
+        let held = state.buffer.len() as u64;
+        let follows_a_part = held == 0 || held >= UPLOAD_PART_MIN;
+        let may_have_copies = match &state.sink {
+            Sink::Undecided | Sink::Copied(_) => true,
+            Sink::Multipart(multipart) => multipart.has_copies,
+            Sink::Append { .. } => false,
+        };
+        let parts = u64::from(state.sink.parts()) + u64::from(self.copies(state)) + 2;
+        let has_room = parts + self.parts_of(source) <= u64::from(UPLOAD_PARTS_MAX);
+        let copies = self.context.features.copies_parts() != Some(false);
+        may_have_copies
+            && copies
+            && offset == state.extent.end
+            && source.is_a_part()
+            && follows_a_part
+            && has_room
+    }
+
+    /// Gives up the upload, which holds nothing of the file, and goes on as if it had never been
+    /// begun.
+    pub(in crate::write) fn begin_anew(&self, state: &mut FileState) {
+        state.extent.restart(0);
+        if let Some(upload) = state.sink.take_upload() {
+            self.abort(upload);
+        }
+    }
+
+    /// Parts that copying what is to be copied will take.
+    pub(in crate::write) fn copies(&self, state: &FileState) -> u16 {
+        let parts = match &state.sink {
+            Sink::Copied(base) => self.parts_of(base),
+            Sink::Undecided | Sink::Multipart(_) | Sink::Append { .. } => 0,
+        };
+        u16::try_from(parts).unwrap_or(u16::MAX / 2)
+    }
+
+    fn parts_of(&self, copied: &CopiedRange) -> u64 {
+        copied
+            .parts(self.context.config.copy_limits.part_max)
+            .count() as u64
+    }
+}
+
+/// Whether a server said that it does not copy.
+pub(in crate::write) fn is_refusal(error: &FsError) -> bool {
+    matches!(error, FsError::Client(error) if copies_nothing(error))
+}
+
+/// What is told of a copy that the application, or the kernel for it, makes by reading and writing.
+const AS_BYTES: FsError = FsError::Unsupported("this range is not copied on the server");
