@@ -1,7 +1,10 @@
-//! The first failure of a file, which is final.
+//! The first failure of a file, which is final, and what the application is told of failures.
 
 use std::fmt;
 use std::sync::Arc;
+
+use mountpoint_client::types::{Key, PutCondition};
+use mountpoint_client::{ClientError, ErrorKind};
 
 use crate::operation::FsError;
 use crate::sync::Mutex;
@@ -42,5 +45,34 @@ impl Failure {
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Failure").field(&self.first).finish()
+    }
+}
+
+/// What the application is told of an object that was not made under `condition`.
+pub(in crate::write) fn not_made(
+    error: ClientError,
+    condition: &PutCondition,
+    key: &Key,
+) -> FsError {
+    match (condition, &error.kind) {
+        (PutCondition::Match(_), ErrorKind::PreconditionFailed | ErrorKind::NotFound) => {
+            FsError::Stale(format!(
+                "{key} was changed by somebody else while it was written: {error}"
+            ))
+        }
+        _ => failed(error),
+    }
+}
+
+/// What the application is told of a failed upload, and the log of what would change it.
+pub(in crate::write) fn failed(error: ClientError) -> FsError {
+    match error.kind {
+        ErrorKind::PreconditionFailed => FsError::Exists,
+        ErrorKind::NotFound => FsError::Stale(error.to_string()),
+        ErrorKind::Denied => FsError::Denied(format!(
+            "{error}; writing needs s3:PutObject and s3:AbortMultipartUpload on the bucket's objects, and \
+             kms:GenerateDataKey where they are encrypted with a KMS key"
+        )),
+        _ => FsError::from(error),
     }
 }

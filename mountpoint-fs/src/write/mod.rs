@@ -11,6 +11,7 @@
 
 pub(crate) mod background;
 mod checksum;
+mod content_type;
 mod context;
 mod failure;
 mod file;

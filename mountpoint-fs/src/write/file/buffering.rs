@@ -19,6 +19,7 @@ use crate::operation::FsError;
 use crate::write::background::SharedOutcome;
 use crate::write::memory::admission::BufferRequest;
 use crate::write::memory::buffers::{Grant, least, stage};
+use crate::write::memory::pressure::Reclaim;
 use crate::write::send::append::AppendUpload;
 use crate::write::types::Stored;
 
@@ -191,13 +192,15 @@ impl Writer {
         });
         true
     }
+}
 
-    /// Gives back what the file holds and does not need, because others wait for memory: all of it
-    /// if it has failed; the sent part that some bytes are behind, and the rest of a part that is
-    /// not filled, if `now` it was not written to for a while. Where nothing else would give memory
-    /// back, what is behind a part is not waited for, and no part that is filled slowly: it is
-    /// another's turn then. Who writes to it right now keeps it.
-    pub(in crate::write) fn give_back_idle(&self, now: Duration, is_stuck: bool) {
+impl Reclaim for Writer {
+    /// Gives back memory, because others wait for it: all of it if the file has failed; the part
+    /// that was sent and has overflow, and the rest of a part that is not filled, if `now` the file
+    /// was not written to for a while. Where nothing else would give memory back, overflow and
+    /// parts that are filled slowly give theirs as well. A file that is written to right now keeps
+    /// it.
+    fn give_back_idle(&self, now: Duration, is_stuck: bool) {
         let Ok(mut state) = self.state.try_lock() else {
             return;
         };
@@ -227,5 +230,21 @@ impl Writer {
         if is_worth_it && filling.lease.is_part() && filling.lease.cut(&mut filling.fill) {
             filling.part_size = planned;
         }
+    }
+
+    fn can_send_since(&self) -> Option<u64> {
+        let state = self.state.try_lock().ok()?;
+        (self.failure.get().is_none() && self.can_send(&state)).then_some(state.written_at)
+    }
+
+    fn send_early(&self) -> bool {
+        let Ok(mut state) = self.state.try_lock() else {
+            return false;
+        };
+        self.failure.get().is_none() && self.send_held(&mut state)
+    }
+
+    fn expire_waits(&self, now: Duration) {
+        self.reordering.expire(now);
     }
 }

@@ -1,6 +1,7 @@
 //! The part of a [`Writer`] that takes bytes: in order, when there is memory for them.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::future::{Either, select};
@@ -14,6 +15,7 @@ use crate::operation::FsError;
 use crate::write::memory::admission::BufferRequest;
 use crate::write::memory::buffers::least;
 use crate::write::send::permission::Proof;
+use crate::write::send::proof::try_storing;
 
 impl Writer {
     /// The next bytes of the object that the file begins with.
@@ -27,6 +29,7 @@ impl Writer {
             let request = self.buffer_request(&state, least, least, whole);
             let memory = self
                 .context
+                .pressure
                 .memory_for(&self.key, request, state.extent.end);
             let grant = memory.await?;
             self.install(&mut state, grant);
@@ -126,7 +129,7 @@ impl Writer {
         request: BufferRequest,
     ) -> Result<(), FsError> {
         if state.sink.is_multipart() {
-            self.context.parts.room().await;
+            self.context.send.parts.room().await;
         }
         if let Some(grant) = self.context.memory.try_take(request) {
             self.install(state, grant);
@@ -139,6 +142,7 @@ impl Writer {
         let granted = {
             let memory = self
                 .context
+                .pressure
                 .memory_for(&self.key, request, state.extent.end);
             // The file's lock is held: nobody else can have its part sent.
             let told = self.context.pressure.told_to_send(self.can_send(state));
@@ -162,7 +166,7 @@ impl Writer {
 
     /// Whether the next part of an upload waits for others to be sent.
     fn waits_for_parts(&self, state: &FileState) -> bool {
-        state.sink.is_multipart() && !self.context.parts.has_room()
+        state.sink.is_multipart() && !self.context.send.parts.has_room()
     }
 
     /// Takes `data`, for which there is room.
@@ -251,7 +255,7 @@ impl Writer {
     /// Whether nothing is to be proven before a write is answered.
     fn is_permitted(&self) -> bool {
         let is_new = !self.is_permitted.load(Ordering::Relaxed);
-        if is_new && self.context.permission.is_doubted(&self.key) {
+        if is_new && self.context.send.permission.is_doubted(&self.key) {
             return false;
         }
         // A refusal of other files does not count from this file's first write on.
@@ -263,7 +267,7 @@ impl Writer {
     /// file.
     async fn prove(&self, state: &mut FileState) -> Result<(), FsError> {
         while !self.is_permitted() && self.failure.get().is_none() {
-            let proven = match self.context.permission.proof(&self.key) {
+            let proven = match self.context.send.permission.proof(&self.key) {
                 Proof::Nothing => Ok(()),
                 Proof::Wait(first) => {
                     // What it says of another file may not hold for this one.
@@ -271,8 +275,8 @@ impl Writer {
                     continue;
                 }
                 Proof::Own(own) => {
-                    let (context, key) = (self.context.clone(), self.key.clone());
-                    context.try_storing(key, self.headers(), own.clone());
+                    let (context, key) = (Arc::clone(&self.context.send), self.key.clone());
+                    try_storing(context, key, self.headers(), own.clone());
                     own.wait().await
                 }
             };

@@ -16,7 +16,8 @@ use crate::write::checksum::RunningChecksum;
 use crate::write::send::append::{AppendUpload, AppendedPart};
 use crate::write::send::copied_range::CopiedRange;
 use crate::write::send::multipart::Upload;
-use crate::write::send::put::Adopts;
+use crate::write::send::optimistic_create::put_unasked;
+use crate::write::send::put::{Adopts, adopt, put};
 use crate::write::types::{Outcome, Stored};
 
 impl Writer {
@@ -33,24 +34,7 @@ impl Writer {
         outcome.wait().await
     }
 
-    /// Where it could send a part although that is not full: when it was written to last, as
-    /// [`MemoryPressure::moved`] counts.
-    ///
-    /// [`MemoryPressure::moved`]: crate::write::memory::pressure::MemoryPressure::moved
-    pub(in crate::write) fn can_send_since(&self) -> Option<u64> {
-        let state = self.state.try_lock().ok()?;
-        (self.failure.get().is_none() && self.can_send(&state)).then_some(state.written_at)
-    }
-
     /// Sends the buffer as a part, if it is long enough for one. Returns whether it did.
-    pub(in crate::write) fn send_early(&self) -> bool {
-        let Ok(mut state) = self.state.try_lock() else {
-            return false;
-        };
-        self.failure.get().is_none() && self.send_held(&mut state)
-    }
-
-    /// As [`Self::send_early`], where the file's lock is held.
     pub(in crate::write) fn send_held(&self, state: &mut FileState) -> bool {
         if !self.can_send(state) {
             return false;
@@ -114,7 +98,7 @@ impl Writer {
     /// Appends `body` to the object, or makes it.
     fn append(&self, state: &mut FileState, body: Bytes, checksum: Option<Checksum>) {
         let part = AppendedPart {
-            context: Arc::clone(&self.context),
+            context: Arc::clone(&self.context.send),
             key: self.key.clone(),
             failure: Arc::clone(&self.failure),
             observer: Arc::clone(&self.observer),
@@ -122,7 +106,7 @@ impl Writer {
             headers: self.headers(),
         };
         if let Sink::Undecided = state.sink {
-            let upload = AppendUpload::new(self.context.config.checksum);
+            let upload = AppendUpload::new(self.context.send.config.checksum);
             state.sink = Sink::Append { upload, parts: 0 };
         }
         let upload = state.sink.append().expect("parts are appended");
@@ -152,10 +136,11 @@ impl Writer {
     /// Begins an upload, and has `base` copied into it.
     fn begin_upload(&self, base: Option<&CopiedRange>, copies: bool) -> Multipart {
         let has_copies = copies || base.is_some();
-        let (context, key, failure) = (&self.context, &self.key, &self.failure);
+        let (context, key, failure) = (&self.context.send, &self.key, &self.failure);
         let upload = Upload::begin(context, key, failure, has_copies, self.headers());
+        self.context.register(&upload);
         let mut parts = 0;
-        let part_max = self.context.config.copy_limits.part_max;
+        let part_max = self.context.send.config.copy_limits.part_max;
         for part in base.into_iter().flat_map(|base| base.parts(part_max)) {
             upload.copy(part);
             parts += 1;
@@ -208,23 +193,23 @@ impl Writer {
             // The buffer stays, in case the file goes on.
             Some(filling) => (Bytes::from_owner(filling.bytes()), filling.checksum),
             None => {
-                let checksum = RunningChecksum::new(self.context.config.checksum);
+                let checksum = RunningChecksum::new(self.context.send.config.checksum);
                 (Bytes::new(), checksum)
             }
         };
-        let (context, key) = (Arc::clone(&self.context), self.key.clone());
+        let (context, key) = (Arc::clone(&self.context.send), self.key.clone());
         let (headers, condition) = (self.headers(), state.replaces.condition());
         let is_unasked = self.is_unasked && condition == PutCondition::Absent;
         let sending = self.context.pressure.sending();
         self.run(outcome, async move {
             let checksum = checksum.value();
             let stored = if is_unasked {
-                context.put_unasked(&key, body, checksum, headers).await
+                put_unasked(&context, &key, body, checksum, headers).await
             } else {
-                context.put(&key, body, checksum, condition, headers).await
+                put(&context, &key, body, checksum, condition, headers).await
             };
             let outcome = match stored {
-                Err(FsError::Exists) => context.adopt(&key, adopts).await,
+                Err(FsError::Exists) => adopt(&context, &key, adopts).await,
                 stored => stored.map(Outcome::Stored),
             };
             drop(sending);
@@ -251,7 +236,7 @@ impl Writer {
         let late = is_late.then(|| self.headers());
         let condition = state.replaces.condition();
         let old = state.replaces.version().cloned();
-        let (context, key) = (Arc::clone(&self.context), self.key.clone());
+        let (context, key) = (Arc::clone(&self.context.send), self.key.clone());
         let observer = Arc::clone(&self.observer);
         self.run(outcome, async move {
             let stored = upload.complete(condition, old).await?;
@@ -288,9 +273,9 @@ impl Writer {
         outcome: SharedOutcome<Result<Stored, FsError>>,
         work: impl Future<Output = Result<Outcome, FsError>> + Send + 'static,
     ) {
-        let pending = self.context.begin();
+        let pending = self.context.send.begin();
         let (observer, failure) = (Arc::clone(&self.observer), Arc::clone(&self.failure));
-        let (context, key) = (Arc::clone(&self.context), self.key.clone());
+        let (context, key) = (Arc::clone(&self.context.send), self.key.clone());
         background::run(async move {
             let result = match work.await {
                 Ok(Outcome::Stored(stored)) => {

@@ -11,8 +11,8 @@
 //! [`Sink`]: super::sink::Sink
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 
 use mountpoint_client::types::{Key, ObjectHeaders};
 use tokio::sync::Mutex as AsyncMutex;
@@ -27,6 +27,7 @@ use crate::write::background;
 use crate::write::checksum::RunningChecksum;
 use crate::write::context::WriteContext;
 use crate::write::failure::Failure;
+use crate::write::memory::pressure::Reclaim;
 use crate::write::send::multipart::Upload;
 use crate::write::send::put::Adopts;
 use crate::write::types::{Beginning, UploadMode, WriteObserver};
@@ -80,7 +81,8 @@ impl Writer {
             is_permitted: AtomicBool::new(false),
             state: AsyncMutex::new(state),
         });
-        context.pressure.register(&writer);
+        let reclaim: Weak<dyn Reclaim> = Arc::downgrade(&(Arc::clone(&writer) as Arc<dyn Reclaim>));
+        context.pressure.register(reclaim);
         writer
     }
 
@@ -172,7 +174,7 @@ impl Writer {
 
     /// Aborts `upload` in the background.
     pub(in crate::write) fn abort(&self, upload: Arc<Upload>) {
-        let pending = self.context.begin();
+        let pending = self.context.send.begin();
         background::run(async move {
             upload.abort().await;
             drop(pending);
@@ -213,12 +215,12 @@ impl Writer {
 
     /// Notices that the object was made.
     pub(in crate::write) fn look(&self, state: &mut FileState) {
-        state.look(&self.key, self.context.config.checksum, self.mode);
+        state.look(&self.key, self.context.send.config.checksum, self.mode);
     }
 
     /// The checksum of what is sent next, over no bytes yet.
     pub(in crate::write) fn running_checksum(&self, state: &FileState) -> RunningChecksum {
-        RunningChecksum::new(state.sink.algorithm(self.context.config.checksum))
+        RunningChecksum::new(state.sink.algorithm(self.context.send.config.checksum))
     }
 }
 

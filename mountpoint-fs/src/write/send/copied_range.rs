@@ -8,7 +8,7 @@ use mountpoint_client::{ClientError, ErrorKind};
 
 use crate::config::limits::{COPY_CALL_MAX, COPY_PARTS_MANY, UPLOAD_PART_MAX, UPLOAD_PART_MIN};
 use crate::operation::FsError;
-use crate::write::context::failed;
+use crate::write::failure::failed;
 use crate::write::types::Stored;
 
 /// Bytes of one version of an object.

@@ -9,12 +9,13 @@
 pub(super) mod ambiguous_outcome;
 pub(super) mod append;
 pub(super) mod concurrency;
-pub(super) mod content_type;
+pub(super) mod context;
 pub(super) mod copied_range;
 pub(super) mod features;
 pub(super) mod multipart;
-mod optimistic_create;
+pub(super) mod optimistic_create;
 pub(super) mod part_sizes;
 pub(super) mod parts_in_flight;
 pub(super) mod permission;
+pub(super) mod proof;
 pub(super) mod put;

@@ -15,22 +15,23 @@ use mountpoint_client::types::{
 use mountpoint_client::{ClientError, ErrorKind};
 
 use super::ambiguous_outcome;
+use super::context::SendContext;
 use super::copied_range::{CopiedRange, copy_failed};
 use super::features::{Storing, Uses};
+use super::optimistic_create::ask_first;
 use crate::mutate::completion_tags::Completed;
 use crate::mutate::fault::Doubt;
 use crate::mutate::lost_upload::Wanted;
 use crate::operation::FsError;
 use crate::sync::Mutex;
 use crate::write::background::{self, SharedOutcome};
-use crate::write::context::{WriteContext, failed, not_made};
-use crate::write::failure::Failure;
+use crate::write::failure::{Failure, failed, not_made};
 use crate::write::types::Stored;
 
 /// An upload.
 #[derive(Debug)]
 pub(in crate::write) struct Upload {
-    context: Arc<WriteContext>,
+    context: Arc<SendContext>,
     key: Key,
     failure: Arc<Failure>,
     begun: SharedOutcome<Result<Begun, FsError>>,
@@ -67,7 +68,7 @@ impl Upload {
     /// Begins one. What fails in it is told to `failure`. One with `copies` of other objects has no
     /// checksums: not every server tells that of a copy, and S3 wants all parts' or none's.
     pub(in crate::write) fn begin(
-        context: &Arc<WriteContext>,
+        context: &Arc<SendContext>,
         key: &Key,
         failure: &Arc<Failure>,
         copies: bool,
@@ -82,7 +83,6 @@ impl Upload {
             broken: OnceLock::new(),
             is_ended: AtomicBool::new(false),
         });
-        context.register(&upload);
         let (this, pending) = (Arc::clone(&upload), context.begin());
         background::run(async move {
             let begun = this.create(copies, headers).await;
@@ -244,7 +244,7 @@ impl Upload {
         if condition == PutCondition::Absent {
             // Some servers keep no condition of a completion, whatever they were asked before the
             // file was made.
-            let asked = self.context.ask_first(&self.key, Storing::InParts);
+            let asked = ask_first(&self.context, &self.key, Storing::InParts);
             asked.await?;
         }
         let size = parts.iter().map(|part| part.size).sum();

@@ -18,98 +18,97 @@ use mountpoint_client::types::{
     Checksum, Key, ListRequest, ObjectHeaders, PutCondition, PutRequest,
 };
 
+use super::context::SendContext;
 use super::features::{Storing, Uses};
+use super::put::put;
 use crate::config::limits::CONDITION_PROOF_LEN_MAX;
 use crate::operation::FsError;
-use crate::write::context::WriteContext;
 use crate::write::types::Stored;
 
-impl WriteContext {
-    /// [`FsError::Exists`] if there is an object of `key`, and the server is not known to refuse to
-    /// replace it by `storing` another.
-    pub(in crate::write) async fn ask_first(
-        &self,
-        key: &Key,
-        storing: Storing,
-    ) -> Result<(), FsError> {
-        if self.features.keeps_conditions(storing) {
-            return Ok(());
-        }
-        match self.client.head(key).await {
-            Ok(_) => Err(FsError::Exists),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
-            // Who may write, but not read, may list; and an object without an ETag is listed.
-            Err(error)
-                if matches!(error.kind, ErrorKind::Denied | ErrorKind::InvalidResponse)
-                    && self.client.lists_in_order() =>
-            {
-                self.ask_by_listing(key).await
-            }
-            Err(error) => Err(error.into()),
-        }
+/// [`FsError::Exists`] if there is an object of `key`, and the server is not known to refuse to
+/// replace it by `storing` another.
+pub(in crate::write) async fn ask_first(
+    context: &SendContext,
+    key: &Key,
+    storing: Storing,
+) -> Result<(), FsError> {
+    if context.features.keeps_conditions(storing) {
+        return Ok(());
     }
-
-    async fn ask_by_listing(&self, key: &Key) -> Result<(), FsError> {
-        let listed = self.client.list(ListRequest {
-            prefix: key.to_string(),
-            max_keys: Some(1),
-            ..ListRequest::default()
-        });
-        let listed = listed.await.map_err(FsError::from)?;
-        let is_there = |found: &Key| {
-            let shown = found.as_str();
-            shown.strip_suffix(Key::NO_ETAG).unwrap_or(shown) == key.as_str()
-        };
-        if listed.objects.iter().any(|object| is_there(&object.key)) {
-            return Err(FsError::Exists);
+    match context.client.head(key).await {
+        Ok(_) => Err(FsError::Exists),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+        // Who may write, but not read, may list; and an object without an ETag is listed.
+        Err(error)
+            if matches!(error.kind, ErrorKind::Denied | ErrorKind::InvalidResponse)
+                && context.client.lists_in_order() =>
+        {
+            ask_by_listing(context, key).await
         }
-        Ok(())
+        Err(error) => Err(error.into()),
     }
+}
 
-    /// A whole new object in one request, if there is none.
-    pub(in crate::write) async fn put_unasked(
-        &self,
-        key: &Key,
-        body: Bytes,
-        checksum: Option<Checksum>,
-        headers: ObjectHeaders,
-    ) -> Result<Stored, FsError> {
-        self.ask_first(key, Storing::Whole).await?;
-        let condition = PutCondition::Absent;
-        let (again, its_headers) = (body.clone(), headers.clone());
-        let stored = self.put(key, body, checksum, condition, headers).await?;
-        // Who makes an empty file may mean somebody else to fill it.
-        let is_suitable = (1..=CONDITION_PROOF_LEN_MAX).contains(&again.len());
-        if !is_suitable || !self.features.begin_proof() {
-            return Ok(stored);
+async fn ask_by_listing(context: &SendContext, key: &Key) -> Result<(), FsError> {
+    let listed = context.client.list(ListRequest {
+        prefix: key.to_string(),
+        max_keys: Some(1),
+        ..ListRequest::default()
+    });
+    let listed = listed.await.map_err(FsError::from)?;
+    let is_there = |found: &Key| {
+        let shown = found.as_str();
+        shown.strip_suffix(Key::NO_ETAG).unwrap_or(shown) == key.as_str()
+    };
+    if listed.objects.iter().any(|object| is_there(&object.key)) {
+        return Err(FsError::Exists);
+    }
+    Ok(())
+}
+
+/// A whole new object in one request, if there is none.
+pub(in crate::write) async fn put_unasked(
+    context: &SendContext,
+    key: &Key,
+    body: Bytes,
+    checksum: Option<Checksum>,
+    headers: ObjectHeaders,
+) -> Result<Stored, FsError> {
+    ask_first(context, key, Storing::Whole).await?;
+    let condition = PutCondition::Absent;
+    let (again, its_headers) = (body.clone(), headers.clone());
+    let stored = put(context, key, body, checksum, condition, headers).await?;
+    // Who makes an empty file may mean somebody else to fill it.
+    let is_suitable = (1..=CONDITION_PROOF_LEN_MAX).contains(&again.len());
+    if !is_suitable || !context.features.begin_proof() {
+        return Ok(stored);
+    }
+    let uses = context.features.reduce(Uses {
+        checksum,
+        ..Uses::condition(PutCondition::Absent)
+    });
+    let sent = context.client.put(PutRequest {
+        key: key.clone(),
+        body: again,
+        condition: uses.condition.clone(),
+        checksum: uses.checksum,
+        headers: its_headers,
+    });
+    match sent.await {
+        Ok(output) => {
+            tracing::warn!(
+                "the server may ignore conditions on uploads: two hosts that create one file may overwrite each other; \
+                 it is asked before a new file is stored"
+            );
+            let etag = output.etag;
+            Ok(Stored { etag, ..stored })
         }
-        let uses = self.features.reduce(Uses {
-            checksum,
-            ..Uses::condition(PutCondition::Absent)
-        });
-        let sent = self.client.put(PutRequest {
-            key: key.clone(),
-            body: again,
-            condition: uses.condition.clone(),
-            checksum: uses.checksum,
-            headers: its_headers,
-        });
-        match sent.await {
-            Ok(output) => {
-                tracing::warn!(
-                    "the server may ignore conditions on uploads: two hosts that create one file may overwrite each other; \
-                     it is asked before a new file is stored"
-                );
-                let etag = output.etag;
-                Ok(Stored { etag, ..stored })
+        Err(error) => {
+            context.features.refused(Storing::Whole, &uses, &error);
+            if error.kind != ErrorKind::PreconditionFailed {
+                context.features.leave_unproven();
             }
-            Err(error) => {
-                self.features.refused(Storing::Whole, &uses, &error);
-                if error.kind != ErrorKind::PreconditionFailed {
-                    self.features.leave_unproven();
-                }
-                Ok(stored)
-            }
+            Ok(stored)
         }
     }
 }

@@ -5,10 +5,15 @@
 //! object changes, and no later write is taken: it would change an object that this open has not
 //! seen.
 
-use mountpoint_client::types::Key;
+use bytes::Bytes;
+use mountpoint_client::types::{Checksum, Key, ObjectHeaders, PutCondition, PutRequest};
+
+use super::ambiguous_outcome;
+use super::context::SendContext;
+use super::features::{Storing, Uses};
 
 use crate::operation::{FsError, PosixAttributes};
-use crate::write::context::WriteContext;
+use crate::write::failure::not_made;
 use crate::write::types::{Outcome, Stored};
 
 /// Which object of another host stands for a new file without bytes.
@@ -23,27 +28,70 @@ pub enum Adopts {
     Any,
 }
 
-impl WriteContext {
-    /// The object at `key`, which another host has made, if it may stand for the file.
-    pub(in crate::write) async fn adopt(
-        &self,
-        key: &Key,
-        adopts: Adopts,
-    ) -> Result<Outcome, FsError> {
-        if adopts == Adopts::Nothing {
-            return Err(FsError::Exists);
+/// A whole object in one request.
+pub(in crate::write) async fn put(
+    context: &SendContext,
+    key: &Key,
+    body: Bytes,
+    checksum: Option<Checksum>,
+    condition: PutCondition,
+    headers: ObjectHeaders,
+) -> Result<Stored, FsError> {
+    let size = body.len() as u64;
+    let wanted = context.features.reduce(Uses {
+        condition,
+        checksum,
+        algorithm: None,
+    });
+    let mut uses = wanted.clone();
+    loop {
+        let request = PutRequest {
+            key: key.clone(),
+            body: body.clone(),
+            condition: uses.condition.clone(),
+            checksum: uses.checksum,
+            headers: headers.clone(),
+        };
+        match context.client.put(request).await {
+            Ok(output) => {
+                context.features.learn(&wanted, &uses);
+                let etag = output.etag;
+                return Ok(Stored { etag, size });
+            }
+            Err(error) => match context.features.without(&uses, &error) {
+                Some(reduced) => uses = reduced,
+                None => {
+                    context.features.refused(Storing::Whole, &uses, &error);
+                    let (client, pool) = (&*context.client, &context.pool);
+                    let stored =
+                        ambiguous_outcome::of_object(client, pool, key, &body, &error).await;
+                    let not_made = || not_made(error, &uses.condition, key);
+                    return stored.map_err(FsError::from)?.ok_or_else(not_made);
+                }
+            },
         }
-        // Nobody knows what an object is that cannot be asked about.
-        let there = self.client.head_details(key).await;
-        let there = there.map_err(|_| FsError::Exists)?;
-        let (etag, size) = (there.info.etag, there.info.size);
-        let is_link = PosixAttributes::of(&there.headers.metadata).is_link;
-        if is_link || (adopts == Adopts::Empty && size > 0) {
-            return Err(FsError::Exists);
-        }
-        tracing::debug!(%key, size, "another host has made the file meanwhile, and nothing was written to it here");
-        Ok(Outcome::Adopted(Stored { etag, size }))
     }
+}
+
+/// The object at `key`, which another host has made, if it may stand for the file.
+pub(in crate::write) async fn adopt(
+    context: &SendContext,
+    key: &Key,
+    adopts: Adopts,
+) -> Result<Outcome, FsError> {
+    if adopts == Adopts::Nothing {
+        return Err(FsError::Exists);
+    }
+    // Nobody knows what an object is that cannot be asked about.
+    let there = context.client.head_details(key).await;
+    let there = there.map_err(|_| FsError::Exists)?;
+    let (etag, size) = (there.info.etag, there.info.size);
+    let is_link = PosixAttributes::of(&there.headers.metadata).is_link;
+    if is_link || (adopts == Adopts::Empty && size > 0) {
+        return Err(FsError::Exists);
+    }
+    tracing::debug!(%key, size, "another host has made the file meanwhile, and nothing was written to it here");
+    Ok(Outcome::Adopted(Stored { etag, size }))
 }
 
 #[cfg(test)]

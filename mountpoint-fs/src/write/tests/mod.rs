@@ -91,7 +91,7 @@ impl Bench {
         let context = WriteContext::new(shared(), config, clock.clone(), source, mutator);
         // As after the first copy. Those of a server that is not known are in
         // `fs/tests/other_servers.rs`.
-        context.features.learn_copies(true);
+        context.send.features.learn_copies(true);
         Self {
             client,
             context,

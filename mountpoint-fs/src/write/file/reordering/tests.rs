@@ -74,17 +74,17 @@ fn what_never_comes_is_waited_for_once() {
     let mut ahead = send(&writer, &content, 2);
     assert!((&mut ahead).now_or_never().is_none());
     bench.clock.advance(AHEAD_WAIT / 2);
-    assert!(bench.context.look(), "somebody waits");
+    assert!(bench.context.pressure.look(), "somebody waits");
     assert!((&mut ahead).now_or_never().is_none());
     // One of those that are missing: what is still missing has all of the time again.
     now(send(&writer, &content, 0)).unwrap();
     bench.clock.advance(AHEAD_WAIT / 2);
-    bench.context.look();
+    bench.context.pressure.look();
     assert!((&mut ahead).now_or_never().is_none());
     bench.clock.advance(AHEAD_WAIT);
-    bench.context.look();
+    bench.context.pressure.look();
     now(ahead).unwrap();
-    assert!(!bench.context.look(), "nobody waits");
+    assert!(!bench.context.pressure.look(), "nobody waits");
     // What comes too late would have to go back.
     let late = now(send(&writer, &content, 1));
     assert!(matches!(late, Err(FsError::NotSequential(_))), "{late:?}");

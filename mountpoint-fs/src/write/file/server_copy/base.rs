@@ -20,7 +20,8 @@ impl Writer {
     /// Whether what the file begins with has to be looked after before bytes can be taken behind
     /// it.
     pub(in crate::write) fn is_base_unsettled(&self, state: &FileState) -> bool {
-        matches!(state.sink, Sink::Copied(_)) && self.context.features.copies_parts() != Some(true)
+        matches!(state.sink, Sink::Copied(_))
+            && self.context.send.features.copies_parts() != Some(true)
     }
 
     /// Looks after what the file begins with, before `len` bytes are taken at `offset`.
@@ -50,11 +51,11 @@ impl Writer {
 
     /// Has the server copy `base` into the upload, or reads and sends it.
     async fn send_base(&self, state: &mut FileState, base: CopiedRange) -> Result<(), FsError> {
-        if self.context.features.copies_parts() == Some(false) {
+        if self.context.send.features.copies_parts() == Some(false) {
             state.extent.restart(0);
             return self.read_base(state, base).await;
         }
-        let mut parts = base.parts(self.context.config.copy_limits.part_max);
+        let mut parts = base.parts(self.context.send.config.copy_limits.part_max);
         let Some(first) = parts.next() else {
             return Ok(());
         };
@@ -63,7 +64,7 @@ impl Writer {
         multipart.parts += 1;
         match copied {
             Ok(_) => {
-                self.context.features.learn_copies(true);
+                self.context.send.features.learn_copies(true);
                 for part in parts {
                     multipart.upload.copy(part);
                     multipart.parts += 1;
@@ -75,7 +76,7 @@ impl Writer {
                     key = %self.key,
                     "the server does not copy parts of objects: what is appended to is read and sent again: {error}"
                 );
-                self.context.features.learn_copies(false);
+                self.context.send.features.learn_copies(false);
                 self.begin_anew(state);
                 self.read_base(state, base).await
             }
@@ -91,7 +92,7 @@ impl Writer {
         let mut at = base.range.start;
         while at < base.range.end {
             let end = base.range.end.min(at + WRITE_SIZE_MAX as u64);
-            let (client, pool) = (&*self.context.client, self.context.memory.pool());
+            let (client, pool) = (&*self.context.send.client, self.context.memory.pool());
             let version = (&base.key, &base.etag);
             let piece = fetch(client, pool, version, at..end).await;
             let taken = match piece {

@@ -37,7 +37,7 @@ impl Writer {
         self.multipart(&mut state, true);
         self.send_last_part(&mut state);
         let multipart = self.multipart(&mut state, true);
-        let parts = source.parts(self.context.config.copy_limits.part_max);
+        let parts = source.parts(self.context.send.config.copy_limits.part_max);
         let parts: Vec<_> = parts
             .map(|part| multipart.upload.copy_awaited(part))
             .collect();
@@ -52,7 +52,7 @@ impl Writer {
         }
         match &outcome {
             Ok(_) => {
-                self.context.features.learn_copies(true);
+                self.context.send.features.learn_copies(true);
                 state.written_at = self.context.pressure.moved();
                 state.written_when = self.context.clock.now();
                 let len = state.extent.len();
@@ -60,7 +60,7 @@ impl Writer {
             }
             Err(error) if is_first && self.failure.get().is_none() && is_refusal(error) => {
                 tracing::debug!(key = %self.key, "the server does not copy, the bytes are read: {error}");
-                self.context.features.learn_copies(false);
+                self.context.send.features.learn_copies(false);
                 self.begin_anew(&mut state);
                 return Err(AS_BYTES);
             }
@@ -80,7 +80,7 @@ impl Writer {
         };
         let parts = u64::from(state.sink.parts()) + u64::from(self.copies(state)) + 2;
         let has_room = parts + self.parts_of(source) <= u64::from(UPLOAD_PARTS_MAX);
-        let copies = self.context.features.copies_parts() != Some(false);
+        let copies = self.context.send.features.copies_parts() != Some(false);
         may_have_copies
             && copies
             && offset == state.extent.end
@@ -109,7 +109,7 @@ impl Writer {
 
     fn parts_of(&self, copied: &CopiedRange) -> u64 {
         copied
-            .parts(self.context.config.copy_limits.part_max)
+            .parts(self.context.send.config.copy_limits.part_max)
             .count() as u64
     }
 }

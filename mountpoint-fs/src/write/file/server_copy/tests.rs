@@ -38,7 +38,7 @@ fn a_copy_is_answered_when_the_server_has_made_it() {
     let copies = bench.client.pending_requests();
     assert_eq!(bench.pending(), [Operation::UploadPartCopy; 3]);
     // They are nothing that other writers wait for.
-    assert_eq!(bench.context.parts.count(), 0);
+    assert_eq!(bench.context.send.parts.count(), 0);
     for copy in copies.into_iter().rev() {
         assert!((&mut copying).now_or_never().is_none());
         assert_eq!(writer.progress().size(), 0);
@@ -213,7 +213,7 @@ fn a_copy_onto_itself_whose_answer_was_lost_is_known_for_certain_or_not_at_all()
                 fault: Fault::Repeat,
             });
             let key = Key::parse("key").unwrap();
-            let mutator = &bench.context.mutator;
+            let mutator = &bench.context.send.mutator;
             let copied = now(mutator.replace_headers(&key, (&etag, size), headers));
             let case = format!("{says_when} {is_replaced}: {copied:?}");
             if says_when && !is_replaced {

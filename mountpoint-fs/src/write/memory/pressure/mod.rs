@@ -7,7 +7,7 @@
 //! those who wait fail rather than wait for ever: one after the other, because the memory of one
 //! may do for the rest, and first, of those that hold memory, the one of which least is lost.
 //! Before all that, files that are idle or have failed give back what they do not need
-//! ([`Writer::give_back_idle`]).
+//! ([`Reclaim::give_back_idle`]).
 //!
 //! Invariant: nothing is sent early, and nobody fails, while any data is on its way to the bucket,
 //! whose memory comes back by itself. Looked at by one task of the runtime, with no lock held.
@@ -15,6 +15,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,29 +24,45 @@ use mountpoint_client::types::Key;
 use tokio::sync::Notify;
 
 use super::admission::{BufferRequest, WaitState};
-use super::buffers::Grant;
+use super::buffers::{Grant, WriteMemory};
+use crate::clock::Clock;
 use crate::config::limits::{
     READER_IDLE, SHORTAGE_MAX, SHORTAGE_NEXT, SHORTAGE_PROGRESS, SHORTAGE_TICK,
 };
 use crate::operation::FsError;
 use crate::sync::{Counted, Mutex};
-use crate::write::context::WriteContext;
-use crate::write::file::writer::Writer;
 
-/// Who waits for memory, and who might give some back.
-#[derive(Debug, Default)]
+/// An open file, which may give memory back.
+pub(in crate::write) trait Reclaim: Send + Sync {
+    /// Gives back memory that the file does not need, if nothing was written to it for a while.
+    fn give_back_idle(&self, now: Duration, is_stuck: bool);
+
+    /// When the file was written to last, as [`MemoryPressure::written`] counts, if it could send a
+    /// part that is not full.
+    fn can_send_since(&self) -> Option<u64>;
+
+    /// Sends the buffer as a part, if it is long enough for one. Returns whether it did.
+    fn send_early(&self) -> bool;
+
+    /// Lets WRITEs go on that have waited until `now` for those in front of them.
+    fn expire_waits(&self, now: Duration);
+}
+
+/// The writers that wait for memory, and the files that might give some back.
 pub(in crate::write) struct MemoryPressure {
+    memory: Arc<WriteMemory>,
+    clock: Clock,
     waiting: AtomicUsize,
     /// WRITEs that wait for those in front of them.
     ahead: AtomicUsize,
     /// Counts bytes that are written: tells which file was written to least lately, and whether
     /// anything moves.
     moves: AtomicU64,
-    /// Requests on their way, or about to be, whose bodies give memory back at their end.
+    /// Requests in flight, or about to be, whose bodies give memory back at their end.
     sending: Arc<AtomicUsize>,
-    /// Those of them who wait that hold enough for a part.
+    /// Waiting writers that hold enough for a part.
     holding: AtomicUsize,
-    begun: Arc<Notify>,
+    begun: Notify,
     /// One of `holding` is to send what it holds.
     send_first: Notify,
     /// What was seen last. A leaf.
@@ -60,22 +77,39 @@ struct Seen {
     since: Duration,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Writers {
-    known: Vec<Weak<Writer>>,
+    known: Vec<Weak<dyn Reclaim>>,
     /// Closed ones are taken out when there are so many.
     sweep_at: usize,
 }
 
 impl MemoryPressure {
+    /// For the writers of `memory`.
+    pub(in crate::write) fn new(memory: Arc<WriteMemory>, clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
+            memory,
+            clock,
+            waiting: AtomicUsize::new(0),
+            ahead: AtomicUsize::new(0),
+            moves: AtomicU64::new(0),
+            sending: Arc::default(),
+            holding: AtomicUsize::new(0),
+            begun: Notify::new(),
+            send_first: Notify::new(),
+            seen: Mutex::default(),
+            writers: Mutex::default(),
+        })
+    }
+
     /// A file was opened for writing.
-    pub(in crate::write) fn register(&self, writer: &Arc<Writer>) {
+    pub(in crate::write) fn register(&self, writer: Weak<dyn Reclaim>) {
         let mut writers = self.writers.lock();
         if writers.known.len() >= writers.sweep_at {
             writers.known.retain(|known| known.strong_count() > 0);
             writers.sweep_at = 2 * writers.known.len().max(SWEEP_MIN);
         }
-        writers.known.push(Arc::downgrade(writer));
+        writers.known.push(writer);
     }
 
     /// `bytes` were written. Returns how many before.
@@ -96,13 +130,13 @@ impl MemoryPressure {
     }
 
     /// Files that are open for writing.
-    fn open(&self) -> impl Iterator<Item = Arc<Writer>> + use<> {
+    fn open(&self) -> impl Iterator<Item = Arc<dyn Reclaim>> + use<> {
         let known: Vec<_> = self.writers.lock().known.clone();
         known.into_iter().filter_map(|known| known.upgrade())
     }
 
     /// The file that can send a part and was written to least lately.
-    fn idlest(&self) -> Option<Arc<Writer>> {
+    fn idlest(&self) -> Option<Arc<dyn Reclaim>> {
         let open = self.open();
         let ready = open.filter_map(|writer| Some((writer.can_send_since()?, writer)));
         Some(ready.min_by_key(|(since, _)| *since)?.1)
@@ -143,7 +177,7 @@ impl Drop for Sending {
     }
 }
 
-impl WriteContext {
+impl MemoryPressure {
     /// Memory for a part of `key`, of which `written` bytes were taken, when there is some; an
     /// error if there will be none.
     pub(in crate::write) async fn memory_for(
@@ -155,7 +189,7 @@ impl WriteContext {
         if let Some(grant) = self.memory.try_take(request) {
             return Ok(grant);
         }
-        let _waiting = self.pressure.wait();
+        let _waiting = self.wait();
         let Some(grant) = self.memory.take(request, written).await else {
             return Err(FsError::NoSpace(format!(
                 "{key}: files that are open and not written to hold all memory for writing, and for {} s nothing was \
@@ -164,37 +198,28 @@ impl WriteContext {
                 SHORTAGE_MAX.as_secs()
             )));
         };
-        self.pressure.moved();
+        self.moved();
         Ok(grant)
     }
 
-    /// Helps writers that wait for memory, for as long as the context lives. A task of a tokio
-    /// runtime.
-    pub async fn relieve(context: Weak<Self>) {
-        loop {
-            let Some(this) = context.upgrade() else {
-                return;
-            };
-            let begun = Arc::clone(&this.pressure.begun);
-            let is_short = this.look();
-            drop(this);
-            if is_short {
-                tokio::time::sleep(SHORTAGE_TICK).await;
-            } else {
-                // However it ends, it is time to look whether the context is still there.
-                drop(tokio::time::timeout(READER_IDLE, begun.notified()).await);
-            }
+    /// Helps writers that wait for memory, once; returns when it is time to do so again.
+    pub(in crate::write) async fn relieve(&self) {
+        if self.look() {
+            tokio::time::sleep(SHORTAGE_TICK).await;
+        } else {
+            // However it ends, the caller looks whether the mount is still there.
+            drop(tokio::time::timeout(READER_IDLE, self.begun.notified()).await);
         }
     }
 
     /// Looks after those who wait: for memory, and for the WRITEs in front of theirs. Returns
     /// whether anybody does. Called with no lock held.
     pub(in crate::write) fn look(&self) -> bool {
-        let is_ahead = self.pressure.ahead.load(Ordering::Acquire) > 0;
+        let is_ahead = self.ahead.load(Ordering::Acquire) > 0;
         if is_ahead {
             let now = self.clock.now();
-            let open = self.pressure.open();
-            open.for_each(|writer| writer.reordering.expire(now));
+            let open = self.open();
+            open.for_each(|writer| writer.expire_waits(now));
         }
         self.look_for_memory() || is_ahead
     }
@@ -202,15 +227,14 @@ impl WriteContext {
     /// Has a part sent early, or one of those who wait for memory fail. Returns whether anybody
     /// waits.
     fn look_for_memory(&self) -> bool {
-        let pressure = &self.pressure;
-        if pressure.waiting.load(Ordering::Acquire) == 0 {
-            *pressure.seen.lock() = None;
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            *self.seen.lock() = None;
             return false;
         }
         // What only ends or copies on the server gives nothing back, and may take hours.
-        let is_busy = pressure.sending.load(Ordering::Acquire) > 0;
+        let is_busy = self.sending.load(Ordering::Acquire) > 0;
         let now = self.clock.now();
-        for writer in pressure.open() {
+        for writer in self.open() {
             writer.give_back_idle(now, !is_busy);
         }
         let wait = if is_busy {
@@ -221,9 +245,9 @@ impl WriteContext {
         self.memory.serve(wait);
         self.memory.make_room();
         let is_moving = is_busy || self.send_one_early();
-        let moves = pressure.moves.load(Ordering::Relaxed);
+        let moves = self.moves.load(Ordering::Relaxed);
         let waited = {
-            let mut seen = pressure.seen.lock();
+            let mut seen = self.seen.lock();
             let start = Seen { moves, since: now };
             let last = seen.get_or_insert(start);
             if is_moving || moves - last.moves >= SHORTAGE_PROGRESS {
@@ -242,16 +266,24 @@ impl WriteContext {
     }
 
     fn send_one_early(&self) -> bool {
-        let pressure = &self.pressure;
-        let idlest = pressure.idlest();
+        let idlest = self.idlest();
         if idlest.is_some_and(|writer| writer.send_early()) {
             return true;
         }
-        let is_held = pressure.holding.load(Ordering::Acquire) > 0;
+        let is_held = self.holding.load(Ordering::Acquire) > 0;
         if is_held {
-            pressure.send_first.notify_one();
+            self.send_first.notify_one();
         }
         is_held
+    }
+}
+
+impl fmt::Debug for MemoryPressure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryPressure")
+            .field("waiting", &self.waiting)
+            .field("sending", &self.sending)
+            .finish_non_exhaustive()
     }
 }
 

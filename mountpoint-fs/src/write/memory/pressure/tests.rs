@@ -50,7 +50,7 @@ fn one_thread_fills_many_files_in_turn() {
             let mut waiting = Box::pin(writer.write(at as u64, &content[at..end]));
             if (&mut waiting).now_or_never().is_none() {
                 waits += 1;
-                assert!(bench.context.look(), "somebody waits");
+                assert!(bench.context.pressure.look(), "somebody waits");
                 now(waiting).unwrap();
             }
             at = end;
@@ -58,7 +58,7 @@ fn one_thread_fills_many_files_in_turn() {
         writers.push(writer);
     }
     assert!(waits > 6, "{waits}");
-    assert!(!bench.context.look());
+    assert!(!bench.context.pressure.look());
     for (index, writer) in writers.iter().enumerate() {
         now(writer.store()).unwrap();
         let object = bench.client.object(&format!("key-{index}")).unwrap();
@@ -88,9 +88,9 @@ fn who_finds_no_memory_fails_when_nothing_moves_and_not_before() {
     let mut waiting = Box::pin(last.write(at, &data));
     assert!((&mut waiting).now_or_never().is_none());
     let mut wait = |seconds: u64| {
-        assert!(bench.context.look());
+        assert!(bench.context.pressure.look());
         bench.clock.advance(Duration::from_secs(seconds));
-        assert!(bench.context.look());
+        assert!(bench.context.pressure.look());
         (&mut waiting).now_or_never()
     };
     // The first has room for a part, and keeps that while a write has hold of it.
@@ -120,7 +120,7 @@ fn who_finds_no_memory_fails_when_nothing_moves_and_not_before() {
     );
     // For good, and what it held is free.
     now(last.store()).unwrap_err();
-    assert!(!bench.context.look());
+    assert!(!bench.context.pressure.look());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn nothing_is_sent_early_while_parts_are_on_their_way() {
     let mut waiting = Box::pin(held[stuck].write(filled[stuck] as u64, &data));
     assert!((&mut waiting).now_or_never().is_none());
     for _ in 0..3 {
-        assert!(bench.context.look());
+        assert!(bench.context.pressure.look());
         bench.clock.advance(Duration::from_secs(100));
     }
     // One file has an upload: what the busy one sends gives the memory back.
@@ -188,7 +188,7 @@ fn writers_that_all_wait_send_what_they_hold() {
     let mut all = Box::pin(join_all(ends));
     let ended = (0..1000).find_map(|_| {
         let ended = (&mut all).now_or_never();
-        bench.context.look();
+        bench.context.pressure.look();
         bench.clock.advance(Duration::from_secs(1));
         ended
     });
@@ -220,10 +220,10 @@ fn parts_of_a_fixed_size_are_not_sent_early() {
     let data = pattern(MIB);
     let mut waiting = Box::pin(last.write(0, &data));
     assert!((&mut waiting).now_or_never().is_none());
-    assert!(bench.context.look(), "somebody waits");
+    assert!(bench.context.pressure.look(), "somebody waits");
     assert_eq!(bench.pending(), [], "no part is full");
     bench.clock.advance(Duration::from_secs(60));
-    bench.context.look();
+    bench.context.pressure.look();
     let refused = now(waiting).unwrap_err();
     assert!(
         matches!(&refused, FsError::NoSpace(text) if text.contains("--write-part-size")),
@@ -308,14 +308,14 @@ fn one_thread_leaves_bytes_behind_parts_of_a_fixed_size_in_many_files() {
             for (at, piece) in (0..).step_by(300_000).zip(content.chunks(300_000)) {
                 let mut waiting = Box::pin(writer.write(at, piece));
                 if (&mut waiting).now_or_never().is_none() {
-                    assert!(bench.context.look(), "somebody waits");
+                    assert!(bench.context.pressure.look(), "somebody waits");
                     now(waiting).unwrap();
                 }
             }
             writer
         })
         .collect();
-    assert!(!bench.context.look());
+    assert!(!bench.context.pressure.look());
     for (index, writer) in writers.iter().enumerate() {
         now(writer.store()).unwrap();
         let object = bench.client.object(&format!("key-{index}")).unwrap();
@@ -364,9 +364,9 @@ fn idle_files_give_back_what_they_do_not_fill() {
     let piece = pattern(MIB);
     let mut waiting = Box::pin(stuck.write(filled as u64, &piece));
     assert!((&mut waiting).now_or_never().is_none());
-    assert!(bench.context.look());
+    assert!(bench.context.pressure.look());
     bench.clock.advance(Duration::from_secs(1));
-    assert!(bench.context.look());
+    assert!(bench.context.pressure.look());
     now(waiting).unwrap();
     assert_eq!(bench.pending(), []);
     drop((more, stuck, small));
@@ -413,7 +413,7 @@ fn a_slow_file_does_not_keep_a_part_that_others_wait_for() {
     let served = (0..60).find_map(|_| {
         bench.clock.advance(Duration::from_millis(500));
         at += u64::from(slow.write_now(at, b"x").is_some());
-        bench.context.look();
+        bench.context.pressure.look();
         (&mut waiting).now_or_never()
     });
     served.expect("it was served").unwrap();
@@ -442,7 +442,7 @@ fn what_is_copied_on_the_server_is_not_waited_for() {
     let piece = pattern(MIB);
     let mut waiting = Box::pin(stuck.write(filled as u64, &piece));
     assert!((&mut waiting).now_or_never().is_none());
-    assert!(bench.context.look());
+    assert!(bench.context.pressure.look());
     let sent = [Operation::UploadPartCopy, Operation::CreateMultipartUpload];
     assert_eq!(bench.pending(), sent, "one was sent early");
 }
@@ -462,6 +462,6 @@ fn a_file_that_failed_in_the_background_holds_no_memory_that_others_wait_for() {
     let piece = pattern(MIB);
     let mut waiting = Box::pin(stuck.write(filled as u64, &piece));
     assert!((&mut waiting).now_or_never().is_none());
-    assert!(bench.context.look());
+    assert!(bench.context.pressure.look());
     now(waiting).unwrap();
 }

@@ -22,13 +22,14 @@ use mountpoint_client::types::{
 };
 
 use super::ambiguous_outcome;
+use super::context::SendContext;
 use super::features::Uses;
+use super::put::put;
 use crate::config::limits::GROWTH_PARTS_MAX;
 use crate::operation::FsError;
 use crate::write::background::{self, SharedOutcome};
 use crate::write::checksum::{RunningChecksum, joined};
-use crate::write::context::{WriteContext, failed, not_made};
-use crate::write::failure::Failure;
+use crate::write::failure::{Failure, failed, not_made};
 use crate::write::types::{Stored, WriteObserver};
 
 /// The object behind a file, as far as it has grown.
@@ -56,7 +57,7 @@ struct Before {
 
 /// A part's object, and the observers of its outcome.
 pub(in crate::write) struct AppendedPart {
-    pub(in crate::write) context: Arc<WriteContext>,
+    pub(in crate::write) context: Arc<SendContext>,
     pub(in crate::write) key: Key,
     pub(in crate::write) failure: Arc<Failure>,
     pub(in crate::write) observer: Arc<dyn WriteObserver>,
@@ -215,83 +216,80 @@ impl AppendedPart {
         match before {
             Some(before) => {
                 check_end(&self.key, &before.stored, offset)?;
-                context.append(&self.key, before, body, checksum).await
+                append(context, &self.key, before, body, checksum).await
             }
             None => {
                 let (condition, headers) = (self.condition.clone(), self.headers.clone());
-                let put = context.put(&self.key, body, checksum, condition, headers);
+                let put = put(context, &self.key, body, checksum, condition, headers);
                 put.await
             }
         }
     }
 }
 
-impl WriteContext {
-    /// Puts `body` behind the end of the version `before` of the object.
-    async fn append(
-        &self,
-        key: &Key,
-        Before { stored, whole }: Before,
-        body: Bytes,
-        checksum: Option<Checksum>,
-    ) -> Result<Stored, FsError> {
-        let mut before = stored;
-        let size = before.size + body.len() as u64;
-        let checksum = self.features.reduce(Uses::checksum(checksum)).checksum;
-        let mut was_renewed = false;
-        loop {
-            let request = AppendRequest {
-                key: key.clone(),
-                offset: before.size,
-                if_match: before.etag.quoted(),
-                body: body.clone(),
-                checksum,
-            };
-            let error = match self.client.append(request).await {
-                Ok(output) => {
-                    let etag = output.etag;
-                    return Ok(Stored { etag, size });
-                }
-                Err(error) => error,
-            };
-            let (client, pool) = (&*self.client, self.memory.pool());
-            let behind = (before.size, whole);
-            let stored =
-                ambiguous_outcome::of_append(client, pool, key, (behind, &body), &error).await;
-            if let Some(stored) = stored.map_err(FsError::from)? {
-                return Ok(stored);
+/// Puts `body` behind the end of the version `before` of the object.
+async fn append(
+    context: &SendContext,
+    key: &Key,
+    Before { stored, whole }: Before,
+    body: Bytes,
+    checksum: Option<Checksum>,
+) -> Result<Stored, FsError> {
+    let mut before = stored;
+    let size = before.size + body.len() as u64;
+    let checksum = context.features.reduce(Uses::checksum(checksum)).checksum;
+    let mut was_renewed = false;
+    loop {
+        let request = AppendRequest {
+            key: key.clone(),
+            offset: before.size,
+            if_match: before.etag.quoted(),
+            body: body.clone(),
+            checksum,
+        };
+        let error = match context.client.append(request).await {
+            Ok(output) => {
+                let etag = output.etag;
+                return Ok(Stored { etag, size });
             }
-            if error.kind == ErrorKind::TooManyParts && !was_renewed {
-                tracing::info!(%key, "it was appended to as often as S3 allows: the server copies it onto itself");
-                before = self.renew(key, &before).await?;
-                was_renewed = true;
-                continue;
-            }
-            return Err(not_made(error, &PutCondition::Match(before.etag), key));
+            Err(error) => error,
+        };
+        let (client, pool) = (&*context.client, &context.pool);
+        let behind = (before.size, whole);
+        let stored = ambiguous_outcome::of_append(client, pool, key, (behind, &body), &error).await;
+        if let Some(stored) = stored.map_err(FsError::from)? {
+            return Ok(stored);
         }
+        if error.kind == ErrorKind::TooManyParts && !was_renewed {
+            tracing::info!(%key, "it was appended to as often as S3 allows: the server copies it onto itself");
+            before = renew(context, key, &before).await?;
+            was_renewed = true;
+            continue;
+        }
+        return Err(not_made(error, &PutCondition::Match(before.etag), key));
     }
+}
 
-    /// Makes the object one of a single part, by a copy of it onto itself.
-    async fn renew(&self, key: &Key, stored: &Stored) -> Result<Stored, FsError> {
-        let largest = self.config.copy_limits.whole_max;
-        if stored.size > largest {
-            return Err(FsError::TooLarge(format!(
-                "{key} was appended to as often as S3 allows, and is larger than the {} GiB that it copies onto itself \
-                 at once: copy the file, and append to the copy",
-                largest >> 30
-            )));
-        }
-        let details = self.client.head_details(key).await.map_err(failed)?;
-        if !details.info.etag.matches(&stored.etag) {
-            return Err(FsError::Stale(format!(
-                "{key} was replaced while it was appended to"
-            )));
-        }
-        let seen = (&stored.etag, stored.size);
-        let etag = self.mutator.replace_headers(key, seen, details.headers);
-        Ok(Stored {
-            etag: etag.await?,
-            size: stored.size,
-        })
+/// Makes the object one of a single part, by a copy of it onto itcontext.
+async fn renew(context: &SendContext, key: &Key, stored: &Stored) -> Result<Stored, FsError> {
+    let largest = context.config.copy_limits.whole_max;
+    if stored.size > largest {
+        return Err(FsError::TooLarge(format!(
+            "{key} was appended to as often as S3 allows, and is larger than the {} GiB that it copies onto itself \
+             at once: copy the file, and append to the copy",
+            largest >> 30
+        )));
     }
+    let details = context.client.head_details(key).await.map_err(failed)?;
+    if !details.info.etag.matches(&stored.etag) {
+        return Err(FsError::Stale(format!(
+            "{key} was replaced while it was appended to"
+        )));
+    }
+    let seen = (&stored.etag, stored.size);
+    let etag = context.mutator.replace_headers(key, seen, details.headers);
+    Ok(Stored {
+        etag: etag.await?,
+        size: stored.size,
+    })
 }

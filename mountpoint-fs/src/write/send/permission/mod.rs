@@ -13,17 +13,13 @@
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
-use mountpoint_client::types::{Key, ObjectHeaders, PartNumber, Upload};
-use mountpoint_client::{ClientError, ErrorKind};
+use mountpoint_client::types::Key;
 
 use crate::operation::FsError;
 use crate::sync::Mutex;
-use crate::write::background::{self, SharedOutcome};
-use crate::write::context::{WriteContext, failed};
+use crate::write::background::SharedOutcome;
 
 /// What stores and proofs have shown.
 #[derive(Debug, Default)]
@@ -86,7 +82,7 @@ impl Permission {
     }
 
     /// A proof succeeded, or the server has nothing to prove it by. That takes back no refusal.
-    fn shown(&self) {
+    pub(in crate::write) fn shown(&self) {
         self.change(|known| known.is_shown = true);
     }
 
@@ -122,68 +118,6 @@ impl Known {
     }
 }
 
-impl WriteContext {
-    /// Tries whether an object `key` that carries `headers` may be stored, and settles `outcome`.
-    /// Goes on if nobody waits.
-    pub(in crate::write) fn try_storing(
-        self: Arc<Self>,
-        key: Key,
-        headers: ObjectHeaders,
-        outcome: SharedOutcome<Result<(), FsError>>,
-    ) {
-        let pending = self.begin();
-        background::run(async move {
-            let (upload, tried) = self.try_to_store(&key, headers).await;
-            let proven = match tried {
-                Ok(()) => Ok(()),
-                Err(error) if error.kind == ErrorKind::Unsupported => {
-                    tracing::debug!(%key, "whether files may be stored is seen when one is: {error}");
-                    Ok(())
-                }
-                Err(error) => Err(failed(error)),
-            };
-            match &proven {
-                Ok(()) => self.permission.shown(),
-                Err(error) => self.permission.failed(&key, error),
-            }
-            // Before the file is stored: a server that ends an upload by its key would take the
-            // object for a part of it.
-            if let Some(upload) = upload {
-                self.end_proof(&upload).await;
-            }
-            outcome.settle(proven);
-            drop(pending);
-        });
-    }
-
-    async fn try_to_store(
-        &self,
-        key: &Key,
-        headers: ObjectHeaders,
-    ) -> (Option<Upload>, Result<(), ClientError>) {
-        let upload = match self.client.create_upload(key, headers, None).await {
-            Ok(upload) => upload,
-            Err(error) => return (None, Err(error)),
-        };
-        self.journal.begun(&upload).await;
-        let body = Bytes::from_static(PROOF_BODY);
-        let sent = self.client.put_part(&upload, PartNumber(1), body, None);
-        let sent = sent.await.map(drop);
-        (Some(upload), sent)
-    }
-
-    async fn end_proof(&self, upload: &Upload) {
-        match self.client.abort_upload(upload).await {
-            Ok(()) => self.journal.ended(upload),
-            Err(error) if error.kind == ErrorKind::NoSuchUpload => self.journal.ended(upload),
-            Err(error) => {
-                let key = &upload.key;
-                tracing::warn!(%key, "an unfinished upload stays in the bucket: {error}");
-            }
-        }
-    }
-}
-
 /// The prefix of the directory that `key` is in.
 fn directory(key: &Key) -> &str {
     let key = key.as_str();
@@ -193,6 +127,3 @@ fn directory(key: &Key) -> &str {
 /// Directories that are remembered: as many as policies are likely to tell apart. What is forgotten
 /// costs no file, but its program may not hear of the first refusal there.
 const REFUSED_MAX: usize = 64;
-
-/// What is sent to be refused or thrown away. Not empty: some servers take no empty part.
-const PROOF_BODY: &[u8] = b"\0";
