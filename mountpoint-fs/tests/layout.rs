@@ -47,10 +47,6 @@ const CYCLES: &[(&str, &[&str])] = &[
         "mountpoint-fs/src/namespace/inodes",
         &["changes", "eviction", "table", "writers"],
     ),
-    (
-        "mountpoint-fs/src/write",
-        &["context", "file", "memory", "send"],
-    ),
 ];
 
 /// Names of more types than [`TYPES_PER_NAME_MAX`].
@@ -62,7 +58,6 @@ const PURE: &[&str] = &[
     "mountpoint-fs/src/read/layout/prefetch.rs",
     "mountpoint-fs/src/read/plan/",
     "mountpoint-fs/src/write/memory/admission.rs",
-    "mountpoint-fs/src/write/send/concurrency.rs",
     "mountpoint-fs/src/write/send/part_sizes.rs",
 ];
 

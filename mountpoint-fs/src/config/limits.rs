@@ -168,52 +168,6 @@ pub const UPLOAD_PARTS_FIRST: u16 = 1000;
 /// largest size.
 pub const UPLOAD_PARTS_STEP: u16 = 250;
 
-/// Initial limit of parts in flight, over all uploads, where there are as many connections.
-///
-/// One writer to a store on the same machine came to 0.72, 0.83, 1.03, 1.12, 1.13 and 1.18 GB/s
-/// with 2, 3, 4, 8, 12 and 25 of them; with 8 it holds 60 to 110 MiB less than with 16. See
-/// `write::send::concurrency`.
-pub const PACE_START: usize = 8;
-
-/// Initial limit of parts in flight for a far store, see [`PACE_FAR`].
-pub const PACE_START_FAR: usize = 16;
-
-/// A store is far if it takes so long to begin an upload.
-///
-/// On the same machine or in the same rack it takes less, S3 20 ms and more.
-pub const PACE_FAR: Duration = Duration::from_millis(5);
-
-/// Least duration of a measurement with a near store.
-///
-/// The share that a busy machine gives to the mount varies between tenths of a second by more than
-/// the effect of the limit.
-pub const PACE_STRETCH_MIN: Duration = Duration::from_millis(400);
-
-/// Least limit of parts in flight.
-pub const PACE_MIN: usize = 4;
-
-/// A larger limit is kept if it brings this many times the bytes a second.
-///
-/// Twice the parts bring twice the bytes to a far store, and two measurements on a busy machine
-/// differ by less than a quarter.
-pub const PACE_GAIN: f64 = 1.25;
-
-/// A smaller limit, three quarters, is kept if it brings this share. Less memory for an equal
-/// speed.
-pub const PACE_LOSS: f64 = 0.95;
-
-/// Length of a measurement in multiples of the parts in flight. Shorter ones vary too much on a
-/// busy machine.
-pub const PACE_WAVES: usize = 2;
-
-/// Least number of measurements between two trials.
-///
-/// A trial costs a far store a quarter of its speed for one of them.
-pub const PACE_REST_MIN: u32 = 4;
-
-/// Largest number of measurements between two trials, after trials without effect.
-pub const PACE_REST_MAX: u32 = 16;
-
 /// Share of the mount's memory that parts of written files may hold. One in so many bytes.
 pub const WRITE_MEMORY_SHARE: u64 = 2;
 

@@ -54,7 +54,7 @@ impl WriteContext {
         let send = SendContext {
             journal: Arc::clone(mutator.journal()),
             mutator,
-            parts: PartsInFlight::new(client.parts_in_flight(), clock.clone()),
+            parts: PartsInFlight::new(client.parts_in_flight()),
             copies: Semaphore::new(COPIES_IN_FLIGHT_MAX),
             client,
             config,

@@ -158,9 +158,8 @@ impl Upload {
         let (this, pending) = (Arc::clone(self), self.context.begin());
         // What the server copies takes neither memory nor network.
         let in_flight = match &source {
-            Source::Bytes(body, _) => {
-                let entered = self.context.parts.enter(body.len() as u64);
-                Some((entered, self.context.pressure.sending()))
+            Source::Bytes(..) => {
+                Some((self.context.parts.enter(), self.context.pressure.sending()))
             }
             Source::Object(_) => None,
         };

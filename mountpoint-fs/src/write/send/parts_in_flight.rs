@@ -1,48 +1,39 @@
-//! How many parts of all uploads are on their way.
+//! How many parts of all uploads are in flight.
 //!
-//! More than [`UploadConcurrency`] finds worth while would only wait, in memory that is touched for
-//! the first time. So who has sent a part goes on with the next one when there is room. What is
-//! being filled does not count: a writer that pauses holds up nobody. Any thread; a part that has
-//! been sent always comes to its end.
+//! Further parts would only wait, in memory that is touched for the first time. So a writer that
+//! has sent a part goes on with the next one when there is room. A part that is being filled does
+//! not count: a writer that pauses holds up no other. Any thread; a part that has been sent always
+//! comes to its end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::concurrency::UploadConcurrency;
-use crate::clock::Clock;
-use crate::sync::Mutex;
-
 /// Counts parts that are being sent.
 #[derive(Debug)]
 pub(in crate::write) struct PartsInFlight {
-    clock: Clock,
-    /// A leaf.
-    concurrency: Mutex<UploadConcurrency>,
-    /// What `concurrency` says.
-    limit: AtomicUsize,
+    /// As many as fill the network.
+    max: usize,
+    /// Least time in which an upload began, in nanoseconds; `u64::MAX` before the first. The least
+    /// says how far the store is, others how busy this machine was.
+    begun_in: AtomicU64,
     count: AtomicUsize,
     /// A part has ended, or more may be in flight.
     ended: Notify,
 }
 
-/// A part on its way; dropped at its end.
+/// A part in flight; dropped at its end.
 #[derive(Debug)]
-pub(in crate::write) struct PartInFlight {
-    parts: Arc<PartsInFlight>,
-    bytes: u64,
-}
+pub(in crate::write) struct PartInFlight(Arc<PartsInFlight>);
 
 impl PartsInFlight {
-    /// For a client that sends `max` at the same time.
-    pub(in crate::write) fn new(max: usize, clock: Clock) -> Arc<Self> {
-        let concurrency = UploadConcurrency::new(max);
+    /// For a client that fills the network with `max` parts.
+    pub(in crate::write) fn new(max: usize) -> Arc<Self> {
         Arc::new(Self {
-            clock,
-            limit: AtomicUsize::new(concurrency.limit()),
-            concurrency: Mutex::new(concurrency),
+            max: max.max(1),
+            begun_in: AtomicU64::new(u64::MAX),
             count: AtomicUsize::new(0),
             ended: Notify::new(),
         })
@@ -50,26 +41,31 @@ impl PartsInFlight {
 
     /// The store took `time` to begin an upload.
     pub(in crate::write) fn upload_begun(&self, time: Duration) {
-        let mut concurrency = self.concurrency.lock();
-        concurrency.upload_begun(time);
-        self.limit.store(concurrency.limit(), Ordering::Release);
-        drop(concurrency);
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX - 1);
+        self.begun_in.fetch_min(nanos, Ordering::AcqRel);
         self.ended.notify_waiters();
     }
 
-    /// A part of `bytes` is being sent from now on, whether there is room or not.
-    pub(in crate::write) fn enter(self: &Arc<Self>, bytes: u64) -> PartInFlight {
-        self.count.fetch_add(1, Ordering::AcqRel);
-        self.concurrency.lock().entered(self.clock.now());
-        PartInFlight {
-            parts: Arc::clone(self),
-            bytes,
+    /// Parts that may be in flight.
+    fn limit(&self) -> usize {
+        let begun_in = self.begun_in.load(Ordering::Acquire);
+        let is_far = begun_in != u64::MAX && Duration::from_nanos(begun_in) >= FAR_STORE;
+        if is_far {
+            self.max
+        } else {
+            self.max.min(PARTS_NEAR_MAX)
         }
+    }
+
+    /// A part is being sent from now on, whether there is room or not.
+    pub(in crate::write) fn enter(self: &Arc<Self>) -> PartInFlight {
+        self.count.fetch_add(1, Ordering::AcqRel);
+        PartInFlight(Arc::clone(self))
     }
 
     /// Whether another one would be sent at once.
     pub(in crate::write) fn has_room(&self) -> bool {
-        self.count.load(Ordering::Acquire) < self.limit.load(Ordering::Acquire)
+        self.count.load(Ordering::Acquire) < self.limit()
     }
 
     /// Parts that are being sent.
@@ -78,33 +74,35 @@ impl PartsInFlight {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Waits until it would.
+    /// Waits until another one would be sent at once.
     pub(in crate::write) async fn room(&self) {
         loop {
             let ended = self.ended.notified();
             if self.has_room() {
                 return;
             }
-            self.concurrency.lock().waited();
             ended.await;
         }
-    }
-
-    fn learn(&self, bytes: u64, in_flight: usize, now: Duration) {
-        let mut concurrency = self.concurrency.lock();
-        concurrency.ended(bytes, in_flight, now);
-        self.limit.store(concurrency.limit(), Ordering::Release);
     }
 }
 
 impl Drop for PartInFlight {
     fn drop(&mut self) {
-        let parts = &self.parts;
-        let left = parts.count.fetch_sub(1, Ordering::AcqRel) - 1;
-        parts.learn(self.bytes, left, parts.clock.now());
-        parts.ended.notify_waiters();
+        self.0.count.fetch_sub(1, Ordering::AcqRel);
+        self.0.ended.notify_waiters();
     }
 }
+
+/// A store is far if it takes so long to begin an upload.
+///
+/// On the same machine or in the same rack it takes less, S3 20 ms and more.
+const FAR_STORE: Duration = Duration::from_millis(5);
+
+/// Most parts in flight to a near store.
+///
+/// One writer to a store on the same machine came to 0.72, 0.83, 1.03, 1.12, 1.13 and 1.18 GB/s
+/// with 2, 3, 4, 8, 12 and 25 of them; four writers with 128 held 1,139 MiB and were 15 % slower.
+const PARTS_NEAR_MAX: usize = 25;
 
 #[cfg(test)]
 mod tests {
@@ -113,9 +111,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_when_all_are_in_flight_waits_for_an_end() {
-        let parts = PartsInFlight::new(2, Clock::manual());
-        let (first, second) = (parts.enter(1), parts.enter(1));
+    fn a_writer_waits_for_an_end_when_all_are_in_flight() {
+        let parts = PartsInFlight::new(2);
+        let (first, second) = (parts.enter(), parts.enter());
         assert!(!parts.has_room());
         let mut waiting = [Box::pin(parts.room()), Box::pin(parts.room())];
         assert!(
@@ -130,11 +128,29 @@ mod tests {
                 .all(|room| room.as_mut().now_or_never().is_some())
         );
         // One that was being filled is sent all the same.
-        let third = parts.enter(1);
-        let fourth = parts.enter(1);
+        let third = parts.enter();
+        let fourth = parts.enter();
         drop((second, third));
         assert!(parts.has_room());
         drop(fourth);
         assert_eq!(parts.count(), 0);
+    }
+
+    #[test]
+    fn a_far_store_gets_all_parts_that_fill_the_network() {
+        let ms = Duration::from_millis;
+        for (max, begun_in, expected) in [
+            (250, &[][..], PARTS_NEAR_MAX),
+            (250, &[ms(20)], 250),
+            (250, &[ms(20), ms(1)], PARTS_NEAR_MAX),
+            (250, &[ms(1), ms(20)], PARTS_NEAR_MAX),
+            (10, &[ms(20)], 10),
+            (10, &[ms(1)], 10),
+            (0, &[], 1),
+        ] {
+            let parts = PartsInFlight::new(max);
+            begun_in.iter().for_each(|time| parts.upload_begun(*time));
+            assert_eq!(parts.limit(), expected, "{max} {begun_in:?}");
+        }
     }
 }

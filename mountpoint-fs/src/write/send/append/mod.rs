@@ -212,7 +212,7 @@ impl AppendedPart {
             return Err(error);
         }
         let context = &self.context;
-        let _in_flight = context.parts.enter(body.len() as u64);
+        let _in_flight = context.parts.enter();
         match before {
             Some(before) => {
                 check_end(&self.key, &before.stored, offset)?;
