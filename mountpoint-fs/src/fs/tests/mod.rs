@@ -1,37 +1,11 @@
 //! The file system's operations over a simulated bucket, without a kernel: answers and S3 requests.
 
-mod carried;
-mod changes_in_motion;
-mod changing;
-mod cold;
-mod concurrent;
-mod copying;
-mod creating;
-mod following;
-mod large;
-mod late_writing;
-mod listing;
-mod lookup;
-mod lost_answers;
-mod model;
-mod motion;
-mod moved;
-mod mutation_matrix;
-mod opening;
-mod other_servers;
-mod posix;
-mod redressing;
-mod renaming;
-mod renaming_directories;
-mod renaming_faults;
-mod renaming_meanwhile;
-mod renaming_open;
-mod share_model;
-mod sibling_prefetch;
-mod threads;
-mod walking;
-mod write_model;
-mod writing;
+mod change;
+mod models;
+mod names;
+mod open;
+mod rename;
+mod write;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -42,10 +16,11 @@ use mountpoint_client::testing::sim::{Operation, RequestLog, SimOptions, Time};
 
 use super::FileSystem;
 use crate::clock::Clock;
-use crate::config::{FsConfig, NamesConfig, WriteConfig};
+use crate::config::{CopyLimits, FsConfig, NamesConfig, WriteConfig};
 use crate::handle::{Closer, Closing, Opener, Others};
 use crate::operation::{
     DirectoryEntry, DirectorySink, Entry, FileKind, FsError, HandleNo, InodeNo, OpenOptions,
+    RenameMode, Stop, WriteOptions,
 };
 
 const READ: OpenOptions = OpenOptions {
@@ -283,4 +258,135 @@ fn shown(entries: &[DirectoryEntry]) -> Vec<String> {
         FileKind::SymbolicLink => format!("{}@", entry.name),
     };
     entries.map(show).collect()
+}
+
+/// Permission for every change of names and content.
+fn all_changes() -> WriteConfig {
+    WriteConfig {
+        allow_delete: true,
+        allow_overwrite: true,
+        allow_rename: true,
+        ..WriteConfig::default()
+    }
+}
+
+/// Permission for every change. Objects of more than 5 MiB are sent and copied in parts.
+fn all_changes_in_parts() -> WriteConfig {
+    const PART: u64 = 5 << 20;
+    WriteConfig {
+        allow_append: true,
+        posix_metadata: true,
+        part_size: Some(PART),
+        copy_limits: CopyLimits {
+            whole_max: PART,
+            part_max: PART,
+        },
+        ..all_changes()
+    }
+}
+
+/// A mount that permits every change of names and content.
+fn writable(keys: &[&str]) -> Mount {
+    Mount::with_write(SimOptions::default(), "", keys, all_changes())
+}
+
+/// A directory bucket.
+fn directory_bucket(keys: &[&str], write: WriteConfig) -> Mount {
+    let options = SimOptions {
+        directory_bucket: true,
+        ..SimOptions::default()
+    };
+    Mount::with_write(options, "", keys, write)
+}
+
+/// A bucket that answers requests on the test's command.
+fn manual(keys: &[&str], write: WriteConfig) -> Mount {
+    let options = SimOptions {
+        time: Time::Manual,
+        ..SimOptions::default()
+    };
+    Mount::with_write(options, "", keys, write)
+}
+
+/// Answers requests until the operation is done.
+fn drive<T>(mount: &Mount, operation: impl Future<Output = T>) -> T {
+    let mut operation = Box::pin(operation);
+    loop {
+        if let Some(outcome) = (&mut operation).now_or_never() {
+            return outcome;
+        }
+        mount.bucket.deliver_all();
+    }
+}
+
+/// How many requests of `operation` wait for their answers.
+fn pending(mount: &Mount, operation: Operation) -> usize {
+    let pending = mount.bucket.pending_requests();
+    let same = pending
+        .iter()
+        .filter(|request| request.operation == operation);
+    same.count()
+}
+
+/// Answers the requests of an operation of the file system until it sends an `operation`.
+fn go_on_to<T>(
+    mount: &Mount,
+    running: &mut (impl Future<Output = T> + Unpin),
+    operation: Operation,
+) {
+    while pending(mount, operation) == 0 {
+        waits(running);
+        mount.bucket.deliver_all();
+        waits(running);
+    }
+}
+
+/// The inode at the end of `path`, looked up name by name while requests are answered.
+fn walk(mount: &Mount, path: &str) -> InodeNo {
+    path.split('/')
+        .filter(|name| !name.is_empty())
+        .fold(InodeNo::ROOT, |parent, name| {
+            let found = drive(mount, mount.fs.lookup(parent, OsStr::new(name)));
+            found.unwrap().attributes.ino
+        })
+}
+
+/// The text of an object.
+fn content(mount: &Mount, key: &str) -> Option<String> {
+    let object = mount.bucket.object(key)?;
+    let bytes = object.content.to_vec();
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[track_caller]
+fn mkdir(mount: &Mount, directory: InodeNo, name: &str) -> Result<InodeNo, FsError> {
+    let made = now(mount.fs.make_directory(directory, OsStr::new(name), 0o755));
+    made.map(|entry| entry.attributes.ino)
+}
+
+#[track_caller]
+fn rename(
+    mount: &Mount,
+    from: (InodeNo, &str),
+    to: (InodeNo, &str),
+    mode: RenameMode,
+) -> Result<(), FsError> {
+    let (from, to) = ((from.0, OsStr::new(from.1)), (to.0, OsStr::new(to.1)));
+    now(mount.fs.rename(from, to, mode, &Stop::never()))
+}
+
+/// Creates a file, without telling which process does.
+fn create(mount: &Mount, parent: InodeNo, name: &str) -> (InodeNo, HandleNo) {
+    let options = WriteOptions::default();
+    let created = mount
+        .fs
+        .create(parent, OsStr::new(name), options, Opener::UNSEEN);
+    let (entry, opened) = created.unwrap();
+    (entry.attributes.ino, opened.handle)
+}
+
+#[track_caller]
+fn write(mount: &Mount, handle: HandleNo, offset: u64, data: &[u8]) {
+    let written = mount.fs.write_now(handle, offset, data);
+    written.expect("there is memory").unwrap();
 }

@@ -3,8 +3,6 @@
 use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 
-use super::changing::{drive, writable};
-use super::renaming::{go_on_to, manual, pending};
 use super::*;
 use crate::operation::RenameMode::{KeepExisting, Replace};
 use crate::operation::{AttributeChange, RenameMode, Stop, WriteOptions};
@@ -15,15 +13,6 @@ const ME: Opener = Opener {
     started: 1,
 };
 const BYTES: &[u8] = b"what was written";
-
-fn everything() -> WriteConfig {
-    WriteConfig {
-        allow_delete: true,
-        allow_overwrite: true,
-        allow_rename: true,
-        ..WriteConfig::default()
-    }
-}
 
 /// A file `name` with [`BYTES`] that `opener` has made and not closed.
 fn written(mount: &Mount, name: &str, opener: Opener) -> HandleNo {
@@ -132,7 +121,7 @@ fn a_target_that_is_there_is_replaced_if_that_is_allowed() {
     fn check(allow_overwrite: bool, mode: RenameMode, is_replaced: bool) {
         let write = WriteConfig {
             allow_overwrite,
-            ..everything()
+            ..all_changes()
         };
         let mount = Mount::with_write(SimOptions::default(), "", &["b"], write);
         let b = mount.walk("b");
@@ -204,12 +193,12 @@ fn each_request_may_fail_and_nothing_is_lost() {
 /// old name.
 #[test]
 fn a_crash_before_the_copy_leaves_the_whole_file() {
-    let mount = manual(&[], everything());
+    let mount = manual(&[], all_changes());
     written(&mount, "a", ME);
     let mut renaming = Box::pin(rename_by(&mount, ME, "b", Replace));
     go_on_to(&mount, &mut renaming, Operation::CopyObject);
     drop(renaming);
-    let next = mount.beside(everything());
+    let next = mount.beside(all_changes());
     assert_eq!(next.bucket.keys(), ["a"]);
     assert_eq!(content(&next, "a").unwrap(), BYTES);
 }
@@ -217,7 +206,7 @@ fn a_crash_before_the_copy_leaves_the_whole_file() {
 /// What was begun goes on: the close waits for it.
 #[test]
 fn a_signal_while_it_is_stored_ends_the_rename() {
-    let mount = manual(&[], everything());
+    let mount = manual(&[], all_changes());
     let handle = written(&mount, "a", ME);
     let (from, to) = ((ROOT, OsStr::new("a")), (ROOT, OsStr::new("b")));
     let stop = Stop::default();

@@ -5,9 +5,8 @@ use std::time::{Duration, SystemTime};
 use mountpoint_client::testing::sim::{Content, SimObject};
 use mountpoint_client::types::{Key, KmsEncryption, ObjectHeaders};
 
-use super::renaming::rename;
 use super::*;
-use crate::config::{CopyLimits, WriteConfig};
+use crate::config::WriteConfig;
 use crate::operation::{AttributeChange, Opened, RenameMode, SetMode, TimeChange, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
@@ -245,20 +244,7 @@ fn appending_keeps_what_the_object_carries() {
 /// A mount with `d/f` of `len` bytes, and that object's headers. Every change is permitted, and
 /// objects from 5 MiB on are copied in parts.
 fn mount_with_all_changes(len: usize) -> (Mount, ObjectHeaders) {
-    let write = WriteConfig {
-        allow_overwrite: true,
-        allow_append: true,
-        allow_rename: true,
-        allow_delete: true,
-        posix_metadata: true,
-        part_size: Some(5 << 20),
-        copy_limits: CopyLimits {
-            whole_max: 5 << 20,
-            part_max: 5 << 20,
-        },
-        ..WriteConfig::default()
-    };
-    let mount = Mount::with_write(SimOptions::default(), "", &[], write);
+    let mount = Mount::with_write(SimOptions::default(), "", &[], all_changes_in_parts());
     insert(&mount, "d/f", vec![1; len], &[("owner", "me")]);
     let mut object = mount.bucket.object("d/f").unwrap();
     object.headers.expires = Some("0".to_owned());

@@ -6,7 +6,6 @@ use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Content, Fault, FaultRule, RequestId, SimObject, When};
 use mountpoint_client::types::{Key, ObjectHeaders};
 
-use super::changing::drive;
 use super::*;
 use crate::config::{CopyLimits, WriteConfig};
 use crate::operation::RenameMode::Replace;
@@ -270,11 +269,7 @@ fn a_copy_in_parts_that_fails_is_aborted_when_none_is_in_the_air() {
         },
         ..WriteConfig::default()
     };
-    let options = SimOptions {
-        time: Time::Manual,
-        ..SimOptions::default()
-    };
-    let mount = Mount::with_write(options, "", &[], write);
+    let mount = manual(&[], write);
     mount.bucket.put_pattern("d/a", 20 << 20, 1);
     let mut renaming = begun(&mount, Operation::UploadPartCopy);
     let sent = waiting(&mount, Operation::UploadPartCopy);
@@ -424,20 +419,14 @@ fn who_writes_a_file_that_has_not_its_name_any_more_is_told() {
     ] {
         for has_conditions in [true, false] {
             let case = format!("{meanwhile:?} {has_conditions}");
-            let write = WriteConfig {
-                allow_rename: true,
-                allow_delete: true,
-                allow_overwrite: true,
-                ..WriteConfig::default()
-            };
-            let mount = Mount::with_write(SimOptions::default(), "", &["other"], write);
+            let mount = writable(&["other"]);
             mount.walk("other");
-            let (_, log) = writing::create(&mount, ROOT, "log");
+            let (_, log) = create(&mount, ROOT, "log");
             if !has_conditions {
                 let refused = ErrorKind::Unsupported;
                 mount.bucket.fail_next(Operation::PutObject, 2, refused);
             }
-            writing::write(&mount, log, 0, b"one");
+            write(&mount, log, 0, b"one");
             now(mount.fs.sync(log)).unwrap();
             let rename = |from: &'static str, to: &'static str| {
                 let (from, to) = ((ROOT, OsStr::new(from)), (ROOT, OsStr::new(to)));

@@ -2,8 +2,6 @@
 //!
 //! At whatever stage, they are completed before the rename.
 
-use super::changing::drive;
-use super::motion::walk;
 use super::*;
 use crate::operation::{AttributeChange, PosixAttributes, RenameMode, SetMode, Stop, TimeChange};
 
@@ -55,12 +53,8 @@ impl Tree {
             directory_markers: true,
             ..WriteConfig::default()
         };
-        let options = SimOptions {
-            time: Time::Manual,
-            ..SimOptions::default()
-        };
         let keys = ["d/s/x", "d/s/sub/", "d/y"];
-        let mount = Mount::with_write(options, "", &keys, write);
+        let mount = manual(&keys, write);
         let (s, x) = (walk(&mount, "d/s"), walk(&mount, "d/s/x"));
         let sub = walk(&mount, "d/s/sub");
         Self { mount, s, x, sub }
@@ -272,11 +266,7 @@ fn a_directory_of_which_the_marker_is_deleted_is_removed() {
         allow_delete: true,
         ..WriteConfig::default()
     };
-    let options = SimOptions {
-        time: Time::Manual,
-        ..SimOptions::default()
-    };
-    let mount = Mount::with_write(options, "", &["d/"], write);
+    let mount = manual(&["d/"], write);
     let d = walk(&mount, "d");
     let mut removing = Box::pin(mount.fs.remove_directory(ROOT, OsStr::new("d")));
     waits(&mut removing);

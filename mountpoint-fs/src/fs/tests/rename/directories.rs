@@ -5,8 +5,6 @@ use std::time::Duration;
 use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 
-use super::changing::{mkdir, writable};
-use super::renaming::{content, directory_bucket, rename};
 use super::*;
 use crate::config::WriteConfig;
 use crate::config::limits::COPIES_IN_FLIGHT_MAX;
@@ -122,12 +120,7 @@ fn a_directory_rename_that_fails_anywhere_goes_on_when_it_is_repeated() {
 /// A directory bucket's mount with a rename of `d` to `e` that stopped. `e` has an object that `d`
 /// has not.
 fn half_renamed(kind: ErrorKind) -> Mount {
-    let write = WriteConfig {
-        allow_rename: true,
-        allow_delete: true,
-        allow_overwrite: true,
-        ..WriteConfig::default()
-    };
+    let write = all_changes();
     let mount = directory_bucket(&["d/a", "old", "olds/x"], write);
     mount.walk("d");
     mount.bucket.fail_next(Operation::RenameObject, 1, kind);
@@ -249,7 +242,7 @@ fn a_directory_with_a_file_that_is_being_written_stays_where_it_is() {
     let s = mount.walk("d/s");
     let d = mount.walk("d");
     mount.walk("d/s/a");
-    let options = crate::operation::WriteOptions::default();
+    let options = WriteOptions::default();
     let (_, opened) = mount
         .fs
         .create(s, OsStr::new("new"), options, Opener::UNSEEN)
@@ -274,7 +267,7 @@ fn a_directory_with_a_file_that_is_being_written_stays_where_it_is() {
 fn a_file_that_was_closed_and_not_stored_moves_with_its_directory() {
     let mount = writable(&["d/a"]);
     let d = mount.walk("d");
-    let options = crate::operation::WriteOptions::default();
+    let options = WriteOptions::default();
     let (_, opened) = mount
         .fs
         .create(d, OsStr::new("new"), options, Opener::UNSEEN)

@@ -5,9 +5,7 @@ use mountpoint_client::testing::sim::{Content, Fault, FaultRule, SimObject, When
 use mountpoint_client::types::{ETag, Key};
 use mountpoint_client::{ErrorKind, ObjectClient as _};
 
-use super::renaming::rename;
 use super::*;
-use crate::config::{CopyLimits, WriteConfig};
 use crate::operation::{AttributeChange, RenameMode, TimeChange, WriteOptions};
 
 const ROOT: InodeNo = InodeNo::ROOT;
@@ -20,24 +18,11 @@ fn mount() -> (Mount, Vec<u8>) {
 }
 
 fn mount_in(time: Time) -> (Mount, Vec<u8>) {
-    let write = WriteConfig {
-        allow_overwrite: true,
-        allow_append: true,
-        allow_rename: true,
-        allow_delete: true,
-        posix_metadata: true,
-        part_size: Some(5 << 20),
-        copy_limits: CopyLimits {
-            whole_max: 5 << 20,
-            part_max: 5 << 20,
-        },
-        ..WriteConfig::default()
-    };
     let options = SimOptions {
         time,
         ..SimOptions::default()
     };
-    let mount = Mount::with_write(options, "", &[], write);
+    let mount = Mount::with_write(options, "", &[], all_changes_in_parts());
     let bytes: Vec<u8> = (0..LEN as u64 / 8 + 1).flat_map(u64::to_le_bytes).collect();
     let bytes = bytes[..LEN].to_vec();
     let object = SimObject::new(Key::parse("f").unwrap(), Content::bytes(bytes.clone()));

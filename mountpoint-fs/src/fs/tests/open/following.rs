@@ -1,6 +1,5 @@
 //! Reading files that another handle continues to write.
 
-use super::writing::{create, write};
 use super::*;
 use crate::config::limits::FOLLOW_TRIES_MAX;
 use crate::operation::{RenameMode, Stop, WriteOptions};
@@ -103,15 +102,11 @@ fn who_would_follow_a_writer_does_not_follow_the_next_one() {
         Meanwhile::HasReplaced,
         Meanwhile::GoesOn,
     ] {
-        let options = SimOptions {
-            time: Time::Manual,
-            ..SimOptions::default()
-        };
         let write_config = WriteConfig {
             allow_overwrite: true,
             ..WriteConfig::default()
         };
-        let mount = Mount::with_write(options, "", &[], write_config);
+        let mount = manual(&[], write_config);
         let store = |handle| {
             let mut sync = Box::pin(mount.fs.sync(handle));
             waits(&mut sync);

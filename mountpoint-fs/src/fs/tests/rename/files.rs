@@ -4,69 +4,11 @@ use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 use mountpoint_client::types::ObjectHeaders;
 use mountpoint_client::{ErrorKind, ObjectClient as _};
 
-use super::changing::{mkdir, writable};
 use super::*;
 use crate::config::{CopyLimits, WriteConfig};
-use crate::operation::RenameMode::{self, KeepExisting, Replace};
-use crate::operation::Stop;
+use crate::operation::RenameMode::{KeepExisting, Replace};
 
 const ROOT: InodeNo = InodeNo::ROOT;
-
-#[track_caller]
-pub(super) fn rename(
-    mount: &Mount,
-    from: (InodeNo, &str),
-    to: (InodeNo, &str),
-    mode: RenameMode,
-) -> Result<(), FsError> {
-    let (from, to) = ((from.0, OsStr::new(from.1)), (to.0, OsStr::new(to.1)));
-    now(mount.fs.rename(from, to, mode, &Stop::never()))
-}
-
-pub(super) fn directory_bucket(keys: &[&str], write: WriteConfig) -> Mount {
-    let options = SimOptions {
-        directory_bucket: true,
-        ..SimOptions::default()
-    };
-    Mount::with_write(options, "", keys, write)
-}
-
-/// A bucket that answers requests on the test's command.
-pub(super) fn manual(keys: &[&str], write: WriteConfig) -> Mount {
-    let options = SimOptions {
-        time: Time::Manual,
-        ..SimOptions::default()
-    };
-    Mount::with_write(options, "", keys, write)
-}
-
-/// How many requests of `operation` wait for their answers.
-pub(super) fn pending(mount: &Mount, operation: Operation) -> usize {
-    let pending = mount.bucket.pending_requests();
-    let same = pending
-        .iter()
-        .filter(|request| request.operation == operation);
-    same.count()
-}
-
-/// Answers the requests of `renaming` until it sends an `operation`.
-pub(super) fn go_on_to<T>(
-    mount: &Mount,
-    renaming: &mut (impl Future<Output = T> + Unpin),
-    operation: Operation,
-) {
-    while pending(mount, operation) == 0 {
-        waits(renaming);
-        mount.bucket.deliver_all();
-        waits(renaming);
-    }
-}
-
-pub(super) fn content(mount: &Mount, key: &str) -> Option<String> {
-    let object = mount.bucket.object(key)?;
-    let bytes = object.content.to_vec();
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
 
 #[test]
 fn a_file_moves_with_what_it_carries() {

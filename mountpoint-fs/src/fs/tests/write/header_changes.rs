@@ -3,7 +3,6 @@
 use mountpoint_client::ErrorKind;
 use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 
-use super::writing::create;
 use super::*;
 use crate::config::CopyLimits;
 use crate::operation::{AttributeChange, SetMode, TimeChange};

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::changing::drive;
 use super::*;
 use crate::operation::RenameMode::Replace;
 use crate::operation::Stop;
@@ -14,12 +13,7 @@ fn mount(time: Time, keys: &[&str]) -> Mount {
         time,
         ..SimOptions::default()
     };
-    let write = WriteConfig {
-        allow_delete: true,
-        allow_overwrite: true,
-        allow_rename: true,
-        ..WriteConfig::default()
-    };
+    let write = all_changes();
     let mount = Mount::with_write(options, "", keys, write);
     mount.clock.advance(Duration::from_millis(1));
     mount

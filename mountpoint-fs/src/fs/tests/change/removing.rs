@@ -10,17 +10,6 @@ use crate::config::limits::FILE_TTL;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// A mount that permits every change.
-pub(super) fn writable(keys: &[&str]) -> Mount {
-    let write = WriteConfig {
-        allow_delete: true,
-        allow_overwrite: true,
-        allow_rename: true,
-        ..WriteConfig::default()
-    };
-    Mount::with_write(SimOptions::default(), "", keys, write)
-}
-
 #[track_caller]
 fn unlink(mount: &Mount, directory: InodeNo, name: &str) -> Result<(), FsError> {
     now(mount.fs.unlink(directory, OsStr::new(name)))
@@ -29,12 +18,6 @@ fn unlink(mount: &Mount, directory: InodeNo, name: &str) -> Result<(), FsError> 
 #[track_caller]
 fn rmdir(mount: &Mount, directory: InodeNo, name: &str) -> Result<(), FsError> {
     now(mount.fs.remove_directory(directory, OsStr::new(name)))
-}
-
-#[track_caller]
-pub(super) fn mkdir(mount: &Mount, directory: InodeNo, name: &str) -> Result<InodeNo, FsError> {
-    let made = now(mount.fs.make_directory(directory, OsStr::new(name), 0o755));
-    made.map(|entry| entry.attributes.ino)
 }
 
 #[test]
@@ -252,17 +235,6 @@ fn an_answer_from_before_a_change_is_not_believed() {
     assert!(matches!(drive(&mount, looking), Err(FsError::NotFound)));
 }
 
-/// Answers requests until the operation is done.
-pub(super) fn drive<T>(mount: &Mount, operation: impl Future<Output = T>) -> T {
-    let mut operation = Box::pin(operation);
-    loop {
-        if let Some(outcome) = (&mut operation).now_or_never() {
-            return outcome;
-        }
-        mount.bucket.deliver_all();
-    }
-}
-
 #[test]
 fn a_failed_deletion_says_so_and_is_looked_at_again() {
     let mount = writable(&["a"]);
@@ -308,7 +280,7 @@ fn what_was_opened_is_read_or_is_stale() {
 fn touch_leaves_the_writer_of_a_synchronised_file_unharmed() {
     use crate::operation::{AttributeChange, TimeChange};
     let mount = writable(&[]);
-    let (ino, log) = writing::create(&mount, ROOT, "log");
+    let (ino, log) = create(&mount, ROOT, "log");
     let line = vec![b'x'; 1 << 20];
     for offset in 0..9 {
         now(mount.fs.write(log, offset << 20, &line)).unwrap();

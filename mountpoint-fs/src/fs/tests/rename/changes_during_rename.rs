@@ -6,7 +6,6 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use mountpoint_client::ErrorKind;
 
-use super::changing::drive;
 use super::*;
 use crate::config::limits::RENAME_WAIT_MAX;
 use crate::operation::{AttributeChange, RenameMode, Stop, TimeChange, WriteOptions};
@@ -23,17 +22,8 @@ struct Synchronised {
 
 impl Synchronised {
     fn new(keys: &[&str], directory: &str, knows_conditions: bool) -> Self {
-        let write = WriteConfig {
-            allow_rename: true,
-            allow_overwrite: true,
-            allow_delete: true,
-            ..WriteConfig::default()
-        };
-        let options = SimOptions {
-            time: Time::Manual,
-            ..SimOptions::default()
-        };
-        let mount = Mount::with_write(options, "", keys, write);
+        let write = all_changes();
+        let mount = manual(keys, write);
         if !knows_conditions {
             // With a checksum and a condition, and then with the condition.
             let bucket = &mount.bucket;
@@ -55,15 +45,6 @@ impl Synchronised {
         let written = self.mount.fs.write_now(self.handle, offset, data);
         written.expect("there is memory")
     }
-}
-
-pub(super) fn walk(mount: &Mount, path: &str) -> InodeNo {
-    path.split('/')
-        .filter(|name| !name.is_empty())
-        .fold(ROOT, |parent, name| {
-            let found = drive(mount, mount.fs.lookup(parent, OsStr::new(name)));
-            found.unwrap().attributes.ino
-        })
 }
 
 fn content(mount: &Mount, key: &str) -> Option<Vec<u8>> {

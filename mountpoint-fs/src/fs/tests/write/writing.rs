@@ -7,21 +7,6 @@ use crate::operation::WriteOptions;
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-pub(super) fn create(mount: &Mount, parent: InodeNo, name: &str) -> (InodeNo, HandleNo) {
-    let options = WriteOptions::default();
-    let created = mount
-        .fs
-        .create(parent, OsStr::new(name), options, Opener::UNSEEN);
-    let (entry, opened) = created.unwrap();
-    (entry.attributes.ino, opened.handle)
-}
-
-#[track_caller]
-pub(super) fn write(mount: &Mount, handle: HandleNo, offset: u64, data: &[u8]) {
-    let written = mount.fs.write_now(handle, offset, data);
-    written.expect("there is memory").unwrap();
-}
-
 #[test]
 fn a_file_that_is_being_written_has_its_name_and_size() {
     let mount = Mount::immediate(&["d/a", "d/z"]);
@@ -124,7 +109,7 @@ fn content(mount: &Mount, key: &str) -> String {
 
 #[test]
 fn an_empty_file_that_somebody_else_filled_is_not_replaced() {
-    let mount = changing::writable(&[]);
+    let mount = writable(&[]);
     for writes in [false, true] {
         mount.bucket.put_object("a", "");
         let ino = mount.walk("a");
@@ -174,7 +159,7 @@ fn the_kernel_drops_its_pages_when_a_file_has_been_written() {
 
 #[test]
 fn a_file_that_was_replaced_is_not_cut() {
-    let mount = changing::writable(&["a"]);
+    let mount = writable(&["a"]);
     let key = mountpoint_client::types::Key::parse("a").unwrap();
     for size in [0, 3] {
         let object = now(mount.fs.mutator.describe(&key)).unwrap();

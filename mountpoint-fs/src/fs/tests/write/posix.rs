@@ -169,8 +169,8 @@ fn changes_are_stored_and_leave_the_rest() {
     now(mount.fs.rename(
         (ROOT, OsStr::new("f")),
         (ROOT, OsStr::new("g")),
-        crate::operation::RenameMode::Replace,
-        &crate::operation::Stop::never(),
+        RenameMode::Replace,
+        &Stop::never(),
     ))
     .unwrap();
     assert_eq!(metadata(&mount, "g", "uid").unwrap(), "3");

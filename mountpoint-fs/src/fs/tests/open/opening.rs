@@ -83,15 +83,11 @@ fn an_open_that_a_writer_has_overtaken_opens_what_was_written() {
             Overtaking::IsOpen,
             Overtaking::HasClosed,
         ] {
-            let options = SimOptions {
-                time: Time::Manual,
-                ..SimOptions::default()
-            };
             let config = WriteConfig {
                 allow_overwrite: true,
                 ..WriteConfig::default()
             };
-            let mount = Mount::with_write(options, "", &[], config);
+            let mount = manual(&[], config);
             mount.bucket.put_object("a", vec![b'o'; len]);
             let lookup = Box::pin(mount.fs.lookup(ROOT, OsStr::new("a")));
             let ino = answered(&mount, lookup).unwrap().attributes.ino;

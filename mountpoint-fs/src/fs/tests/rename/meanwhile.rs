@@ -5,8 +5,6 @@ use std::time::Duration;
 use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 use mountpoint_client::{ErrorKind, ObjectClient as _};
 
-use super::changing::drive;
-use super::renaming::{content, go_on_to, manual, pending};
 use super::*;
 use crate::config::{CopyLimits, WriteConfig};
 use crate::operation::RenameMode::Replace;

@@ -6,7 +6,6 @@ use futures::future::BoxFuture;
 use mountpoint_client::testing::sim::{Fault, FaultRule, When};
 use mountpoint_client::types::Key;
 
-use super::writing::{create, write};
 use super::*;
 use crate::operation::{Purpose, WriteOptions};
 
@@ -50,15 +49,11 @@ fn what_was_made_here_is_there_when_its_directory_is_forgotten() {
 /// flight.
 #[test]
 fn what_was_removed_here_is_gone_when_its_directory_is_forgotten() {
-    let options = SimOptions {
-        time: Time::Manual,
-        ..SimOptions::default()
-    };
     let write = WriteConfig {
         allow_delete: true,
         ..WriteConfig::default()
     };
-    let mount = Mount::with_write(options, "", &["d/a", "d/b"], write);
+    let mount = manual(&["d/a", "d/b"], write);
     let answered = |future: &mut (dyn Future<Output = ()> + Unpin)| {
         while future.now_or_never().is_none() {
             mount.bucket.deliver_all();

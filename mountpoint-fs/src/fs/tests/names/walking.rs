@@ -279,7 +279,7 @@ fn what_was_listed_ahead_does_not_hide_changes_of_this_mount() {
     assert_eq!(shown(&mount.list(rewound, 100, false)), ["new", "x"]);
 
     mount.clock.advance(Duration::from_millis(1));
-    let options = crate::operation::WriteOptions::default();
+    let options = WriteOptions::default();
     let created = mount
         .fs
         .create(b, OsStr::new("mine"), options, Opener::UNSEEN);
@@ -310,7 +310,7 @@ fn absence_is_known_from_a_listing_where_it_may_be_old() {
     assert_eq!(kept(&mount), Duration::from_secs(40));
     // New files of this mount are visible.
     mount.clock.advance(Duration::from_millis(1));
-    let options = crate::operation::WriteOptions::default();
+    let options = WriteOptions::default();
     let (_, opened) = mount
         .fs
         .create(directory, OsStr::new("z"), options, Opener::UNSEEN)

@@ -1,0 +1,9 @@
+//! Looking names up and listing directories: answers and requests.
+
+mod cold_path;
+mod large_directories;
+mod listing;
+mod lookup;
+mod walking;
+
+use super::*;

@@ -1,0 +1,8 @@
+//! Opening files and reading them: versions, proofs, prefetch.
+
+mod copying;
+mod following;
+mod opening;
+mod sibling_prefetch;
+
+use super::*;

@@ -1,0 +1,12 @@
+//! Renames of files and directories, with everything that may happen meanwhile.
+
+mod changes_during_rename;
+mod changes_in_flight;
+mod directories;
+mod faults;
+mod files;
+mod meanwhile;
+mod open_files;
+mod reads_during_rename;
+
+use super::*;

@@ -1,0 +1,10 @@
+//! Writing files: names, content, headers and metadata of the new objects.
+
+mod creating;
+mod deferred_writer;
+mod header_changes;
+mod metadata;
+mod posix;
+mod writing;
+
+use super::*;
