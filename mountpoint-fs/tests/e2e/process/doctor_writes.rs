@@ -6,7 +6,7 @@ use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::doctor::{Diagnosis, doctor_at};
+use super::doctor::{Diagnosis, doctor_at};
 use crate::harness::{BUCKET, PATIENCE, put, server, wait_until};
 
 /// A server with an object that is not the doctor's.

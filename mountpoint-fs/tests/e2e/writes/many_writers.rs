@@ -11,7 +11,7 @@ use mountpoint_client::testing::server::{Server, synthetic_bytes};
 use nix::unistd::close;
 
 use crate::harness::{BUCKET, Mounted, server};
-use crate::memory::{OVERHEAD, resident_peak};
+use crate::reads::memory::{OVERHEAD, resident_peak};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;

@@ -16,10 +16,10 @@ use crate::machine::{bind, in_private_namespace};
 // Made with openssl for these tests: for localhost, for another name, expired in 2020; the
 // authority's key is gone.
 const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/data/ca.pem");
-const VALID: &[u8] = include_bytes!("../data/valid.pem");
-const OTHER_NAME: &[u8] = include_bytes!("../data/other-name.pem");
-const EXPIRED: &[u8] = include_bytes!("../data/expired.pem");
-const KEY: &[u8] = include_bytes!("../data/key.pem");
+const VALID: &[u8] = include_bytes!("../../data/valid.pem");
+const OTHER_NAME: &[u8] = include_bytes!("../../data/other-name.pem");
+const EXPIRED: &[u8] = include_bytes!("../../data/expired.pem");
+const KEY: &[u8] = include_bytes!("../../data/key.pem");
 
 const UNREACHABLE: &str = "cannot reach the S3 server";
 

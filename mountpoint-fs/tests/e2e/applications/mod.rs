@@ -1,0 +1,6 @@
+//! Everyday programs on a mount.
+
+mod data_programs;
+mod more_programs;
+mod programs;
+mod tools;

@@ -1,0 +1,7 @@
+//! Ways to mount: by systems, packages, launchers and transports.
+
+mod autofs;
+mod fstab;
+mod package;
+mod passed_device;
+mod transport;

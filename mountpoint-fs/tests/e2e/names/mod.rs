@@ -1,0 +1,7 @@
+//! Names, attributes and changes of names.
+
+mod changing;
+mod directories;
+mod directory_bucket;
+mod metadata;
+mod refusals;

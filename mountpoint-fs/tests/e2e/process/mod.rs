@@ -1,0 +1,10 @@
+//! The process: its command line, start, log, users, doctor and end.
+
+mod background;
+mod command_line;
+mod doctor;
+mod doctor_writes;
+mod lifecycle;
+mod logs;
+mod sharing;
+mod start_errors;

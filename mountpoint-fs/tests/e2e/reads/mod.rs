@@ -1,0 +1,10 @@
+//! Reading: bytes, requests, memory, and who shares what.
+
+mod interfaces;
+pub(crate) mod memory;
+mod one_file;
+mod read_mode;
+mod reading;
+mod requests;
+mod small_files;
+mod tail;

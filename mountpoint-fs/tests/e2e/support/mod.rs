@@ -1,0 +1,5 @@
+//! What the tests share: servers, mounts, machines, faults.
+
+pub(crate) mod fault_loop;
+pub(crate) mod harness;
+pub(crate) mod machine;
