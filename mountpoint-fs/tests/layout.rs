@@ -24,15 +24,6 @@ const LARGE_FOLDERS: &[&str] = &[];
 /// Files and folders of one folder that import each other in circles.
 const CYCLES: &[(&str, &[&str])] = &[
     (
-        "mountpoint-fs/src/fuse",
-        &["dispatch", "parked", "reply", "request_loop", "transport"],
-    ),
-    (
-        "mountpoint-fs/src/fuse/mounting",
-        &["dead_mount", "fusermount", "inherited", "mount_point"],
-    ),
-    ("mountpoint-fs/src/fuse/wire", &["mutation", "request"]),
-    (
         "mountpoint-fs/src/namespace",
         &[
             "change",

@@ -2,6 +2,11 @@
 //!
 //! Pure: one message in, one out.
 
+use std::io;
+
+use nix::unistd::{SysconfVar, sysconf};
+
+use super::session_options::SessionOptions;
 use super::wire::{InitReply, InitRequest, init_flags};
 use crate::config::limits::READ_SIZE_MAX;
 
@@ -19,6 +24,20 @@ pub(super) struct Wishes {
     /// Whether rings are ready for requests over io_uring. To agree on that and to register none
     /// would hold up every request.
     pub(super) over_io_uring: bool,
+}
+
+impl Wishes {
+    /// The wishes of a session with `options`, without rings.
+    pub(super) fn new(options: &SessionOptions) -> io::Result<Self> {
+        let page_size = sysconf(SysconfVar::PAGE_SIZE)?.and_then(|size| u32::try_from(size).ok());
+        Ok(Self {
+            background_max: options.max_background,
+            congestion_threshold: options.congestion_threshold,
+            page_size: page_size.ok_or_else(|| io::Error::other("the page size is unknown"))?,
+            write_max: options.write_max,
+            over_io_uring: false,
+        })
+    }
 }
 
 /// Answer to an INIT.

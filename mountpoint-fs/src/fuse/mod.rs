@@ -15,13 +15,12 @@ mod errno;
 mod init;
 mod log;
 mod mounting;
-mod mutations;
 mod parked;
 mod proc;
-mod refusal;
 mod reply;
 mod request_loop;
 mod session;
+mod session_options;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -32,6 +31,6 @@ pub use connection::Connection;
 pub use mounting::{
     Coverage, Mount, MountError, MountOptions, check_mount_point, inherit, is_dead_mount, mount,
 };
-pub use session::{Session, SessionError, SessionOptions};
-pub use transport::Transport;
+pub use session::Session;
+pub use session_options::{SessionError, SessionOptions, Transport};
 pub use visitors::Guests;

@@ -7,13 +7,48 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use nix::errno::Errno;
+use tokio::runtime::Handle;
 
-use super::dispatch::{Answer, Dispatcher};
+use super::dispatch::{Answer, Dispatcher, Rules};
+use super::errno::Access;
 use super::parked::{Asker, Parked, Starter, panic_message};
-use super::reply::{Reply, ReplyTo};
-use super::wire::{Header, Malformed, Request};
+use super::reply::{Channel, Reply, ReplyTo};
+use super::visitors::Visitors;
+use super::wire::{Header, InitReply, Malformed, Request, init_flags};
+use crate::clock::Clock;
 use crate::executor;
-use crate::fuse::transport::Channel;
+use crate::fs::FileSystem;
+
+/// What a connection serves.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) fs: Arc<FileSystem>,
+    /// Whether the mount may be changed.
+    pub(super) access: Access,
+    /// Who may use the mount.
+    pub(super) visitors: Visitors,
+    /// Where operations are parked that have to wait.
+    pub(super) parked: Arc<Parked>,
+    /// Where operations go on that no delivering thread resumes.
+    pub(super) runtime: Handle,
+}
+
+impl Service {
+    /// Makes a server of requests for each thread, after kernel and file system agreed on `agreed`.
+    pub(super) fn servers(&self, agreed: &InitReply) -> impl Fn() -> RequestLoop + use<> {
+        let rules = Rules {
+            access: self.access,
+            visitors: self.visitors,
+            can_map_direct: agreed.flags & init_flags::DIRECT_IO_ALLOW_MMAP != 0,
+        };
+        let dispatcher = Dispatcher::new(Arc::clone(&self.fs), rules, &Clock::monotonic());
+        let (parked, runtime) = (Arc::clone(&self.parked), self.runtime.clone());
+        move || {
+            let starter = Starter::new(&parked, &runtime);
+            RequestLoop::new(&dispatcher, &parked, starter)
+        }
+    }
+}
 
 /// What a thread that takes requests needs to serve them.
 #[derive(Debug)]
@@ -38,19 +73,19 @@ impl RequestLoop {
 
     /// Serves a message that was read from a descriptor.
     pub(super) fn serve_device(&mut self, channel: &Arc<Channel>, message: &[u8]) {
-        guarded(|| {
-            let request = match Request::parse(message) {
-                Ok(request) => request,
-                Err(malformed) => return answer_malformed(channel, malformed),
-            };
-            let asker = asker(&request);
-            // Made before the dispatch, so that a panic in there is answered too.
-            let reply = request
-                .header
-                .wants_reply()
-                .then(|| ReplyTo::device(channel, asker.unique));
-            let answer = self.dispatcher.dispatch(&request);
-            self.carry_out(asker, answer, reply);
+        guarded(|| match Request::parse(message) {
+            Ok(request) => {
+                let Header {
+                    unique,
+                    wants_reply,
+                    ..
+                } = request.header;
+                // Made before the dispatch, so that a panic in there is answered too.
+                let reply = wants_reply.then(|| ReplyTo::device(channel, unique));
+                let answer = self.dispatcher.dispatch(&request);
+                self.carry_out(asker(&request.header), answer, reply);
+            }
+            Err(malformed) => answer_malformed(channel, malformed),
         });
     }
 
@@ -59,7 +94,7 @@ impl RequestLoop {
         guarded(|| {
             let request = Request::parse(reply.message());
             let answer =
-                request.map(|request| (asker(&request), self.dispatcher.dispatch(&request)));
+                request.map(|request| (asker(&request.header), self.dispatcher.dispatch(&request)));
             match answer {
                 Ok((asker, answer)) => self.carry_out(asker, answer, Some(reply)),
                 Err(malformed) => {
@@ -82,17 +117,17 @@ impl RequestLoop {
     }
 }
 
-fn asker(request: &Request<'_>) -> Asker {
+fn asker(header: &Header) -> Asker {
     Asker {
-        unique: request.header.unique,
-        thread: request.header.pid,
+        unique: header.unique,
+        thread: header.pid,
     }
 }
 
 /// Says EIO to a message that makes no sense, if somebody waits for an answer.
 pub(super) fn answer_malformed(channel: &Arc<Channel>, malformed: Malformed) {
     log_malformed(malformed);
-    if let Some(header) = malformed.header.filter(Header::wants_reply) {
+    if let Some(header) = malformed.header.filter(|header| header.wants_reply) {
         ReplyTo::device(channel, header.unique).send(Reply::Failed(Errno::EIO));
     }
 }

@@ -20,12 +20,8 @@ use nix::unistd::geteuid;
 
 use super::fusermount;
 use super::mount_info::MountInfo;
+use super::mount_options::MOUNT_TYPE;
 use crate::config::limits::MOUNT_LOOK;
-
-/// The type that the mount table shows for mounts of this program.
-pub(in crate::fuse) const MOUNT_TYPE: &str = "fuse.mount-s3";
-/// What stands behind the dot.
-pub(in crate::fuse) const SUBTYPE: &str = "mount-s3";
 
 /// A mount whose connection has ended.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
 use super::mount_error::MountError;
-use super::mount_point::MountOptions;
+use super::mount_options::MountOptions;
 
 /// A helper that waits for the end of this process, and unmounts then.
 #[derive(Debug)]

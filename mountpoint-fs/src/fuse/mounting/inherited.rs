@@ -6,11 +6,11 @@
 //! anything is read from it, and no child of this process inherits it, because a child that held it
 //! would keep the connection alive.
 
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 
-use nix::sys::stat::{SFlag, fstat, major, minor};
 use nix::unistd::geteuid;
 
+use super::fuse_device::is_fuse_device;
 use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
 use super::mount_point::Mount;
@@ -59,16 +59,6 @@ fn is_closed_by_kernel(device: &OwnedFd) -> bool {
     })
 }
 
-/// Whether this is an open `/dev/fuse`, under whatever name.
-pub(in crate::fuse) fn is_fuse_device(device: &impl AsFd) -> bool {
-    fstat(device).is_ok_and(|stat| {
-        let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
-        kind == SFlag::S_IFCHR && (major(stat.st_rdev), minor(stat.st_rdev)) == FUSE_DEVICE
-    })
-}
-
-/// Major and minor number of `/dev/fuse`, the same on every Linux.
-const FUSE_DEVICE: (u64, u64) = (10, 229);
 /// Standard error; what comes before belongs to the terminal.
 const STANDARD_STREAM_LAST: RawFd = 2;
 

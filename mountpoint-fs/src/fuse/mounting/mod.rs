@@ -7,10 +7,12 @@
 
 mod coverage;
 mod dead_mount;
+mod fuse_device;
 mod fusermount;
 mod inherited;
 mod mount_error;
 mod mount_info;
+mod mount_options;
 mod mount_point;
 pub(super) mod readahead;
 mod unmount_watchdog;
@@ -20,4 +22,5 @@ pub use inherited::inherit;
 pub use mount_error::MountError;
 #[cfg(test)]
 pub(super) use mount_info::MountInfo;
-pub use mount_point::{Mount, MountOptions, check_mount_point, is_dead_mount, mount};
+pub use mount_options::MountOptions;
+pub use mount_point::{Mount, check_mount_point, is_dead_mount, mount};

@@ -19,55 +19,15 @@ use nix::sys::statfs::statfs;
 use nix::unistd::geteuid;
 
 use super::coverage::Coverage;
-use super::dead_mount::{DeadMount, MOUNT_TYPE, SUBTYPE};
+use super::dead_mount::DeadMount;
+use super::fuse_device;
 use super::fusermount::{self, AutoUnmount};
-use super::inherited;
 use super::mount_error::MountError;
 use super::mount_info::{DeviceNumber, MountInfo};
+use super::mount_options::{MOUNT_TYPE, MountOptions};
 use super::unmount_watchdog::UnmountWatchdog;
 use crate::config::limits::MOUNT_LOOK;
-use crate::fuse::transport::Transport;
 use crate::fuse::visitors::Visitors;
-
-/// How to mount.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line"
-)]
-pub struct MountOptions {
-    /// What `/proc/mounts` and `df` show as the source (`fsname`).
-    pub source_name: String,
-    /// Other users may use the mount.
-    pub allow_other: bool,
-    /// Root may use the mount, besides the user who mounted.
-    pub allow_root: bool,
-    /// The mount goes away when this process dies.
-    pub auto_unmount: bool,
-    /// The kernel refuses every change.
-    pub read_only: bool,
-    /// How requests may travel: it decides who unmounts for a process that was killed.
-    pub transport: Transport,
-}
-
-impl MountOptions {
-    /// As a list of `mount -o` options, each as `fusermount3` takes it.
-    pub(in crate::fuse) fn list(&self) -> Vec<String> {
-        let name = self.source_name.replace('\\', "\\\\").replace(',', "\\,");
-        let mut list = vec![format!("fsname={name}"), format!("subtype={SUBTYPE}")];
-        list.push("default_permissions".to_owned());
-        list.extend(["nosuid", "nodev", "noatime"].map(str::to_owned));
-        list.push(if self.read_only { "ro" } else { "rw" }.to_owned());
-        if self.allow_other || self.allow_root {
-            // The kernel knows no allow_root; who else may come in is checked with each request.
-            list.push("allow_other".to_owned());
-        }
-        if self.auto_unmount {
-            list.push("auto_unmount".to_owned());
-        }
-        list
-    }
-}
 
 /// Mounts on `directory`. Nothing is served yet: programs that look at it wait.
 pub fn mount(directory: &Path, options: &MountOptions) -> Result<Mount, MountError> {
@@ -368,7 +328,7 @@ fn check_not_mounted(directory: &Path) -> Result<(), MountError> {
 }
 
 fn mount_as_root(directory: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
-    let device = open_device()?;
+    let device = fuse_device::open()?;
     let mut flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOATIME;
     if options.read_only {
         flags |= MsFlags::MS_RDONLY;
@@ -405,47 +365,9 @@ fn mount_as_root(directory: &Path, options: &MountOptions) -> Result<OwnedFd, Mo
     Ok(device)
 }
 
-fn open_device() -> Result<OwnedFd, MountError> {
-    match fs::File::options().read(true).write(true).open("/dev/fuse") {
-        Ok(device) if inherited::is_fuse_device(&device) => Ok(device.into()),
-        Ok(_) => Err(MountError::NotTheDevice),
-        Err(error) => Err(match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::ENOENT | Errno::ENODEV | Errno::ENXIO) => MountError::NoDevice,
-            _ => MountError::NotAllowed {
-                action: "opening /dev/fuse",
-                error,
-            },
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_for_fusermount() {
-        let options = MountOptions {
-            source_name: "a,b\\c".to_owned(),
-            ..MountOptions::default()
-        };
-        let common = "subtype=mount-s3,default_permissions,nosuid,nodev,noatime";
-        assert_eq!(
-            options.list().join(","),
-            format!(r"fsname=a\,b\\c,{common},rw")
-        );
-        let options = MountOptions {
-            source_name: "s".to_owned(),
-            allow_root: true,
-            auto_unmount: true,
-            read_only: true,
-            ..options
-        };
-        assert_eq!(
-            options.list().join(","),
-            format!("fsname=s,{common},ro,allow_other,auto_unmount")
-        );
-    }
 
     #[test]
     fn directories_that_cannot_be_mounted_on() {

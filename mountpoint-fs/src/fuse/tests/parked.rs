@@ -13,9 +13,8 @@ use tokio::runtime::Runtime;
 use crate::executor;
 use crate::fuse::parked::{Asker, OnSignal, Parked, PendingReply, Starter};
 use crate::fuse::proc::Effect;
-use crate::fuse::reply::{Reply, ReplyTo};
+use crate::fuse::reply::{Channel, Reply, ReplyTo};
 use crate::fuse::tests::kernel::Kernel;
-use crate::fuse::transport::Channel;
 use crate::operation::Stop;
 use crate::sync::Mutex;
 

@@ -1,50 +1,24 @@
 //! How requests and replies travel between kernel and process.
+//!
+//! Each transport receives requests, has a [`RequestLoop`](super::request_loop::RequestLoop) serve
+//! them, and gives it a [`ReplyTo`](super::reply::ReplyTo) for each answer.
 
 mod device;
-pub(super) mod notices;
-pub(super) mod uring;
+mod handshake;
+mod notices;
+mod uring;
 
-use std::fmt;
-use std::str::FromStr;
+use std::os::fd::OwnedFd;
+use std::thread::JoinHandle;
 
-pub(super) use self::device::Channel;
+use super::request_loop::Service;
+use super::session_options::{SessionError, SessionOptions};
 
-/// A choice of transports. All fall back to `/dev/fuse`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// The faster one, as far as it was measured: `/dev/fuse`.
-    #[default]
-    Auto,
-    /// `read` and `writev` on `/dev/fuse`.
-    DevFuse,
-    /// Queues in shared memory, where the kernel offers them.
-    IoUring,
-}
-
-impl Transport {
-    /// Whether rings are made where the kernel offers them.
-    pub(super) fn wants_io_uring(self) -> bool {
-        self == Self::IoUring
-    }
-}
-
-impl FromStr for Transport {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Auto, Self::DevFuse, Self::IoUring]
-            .into_iter()
-            .find(|transport| transport.to_string() == text)
-            .ok_or_else(|| "it is none of auto, dev-fuse and io-uring".to_owned())
-    }
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::DevFuse => "dev-fuse",
-            Self::IoUring => "io-uring",
-        })
-    }
+/// Shakes hands with the kernel over `device` and starts the threads that serve the connection.
+pub(super) fn start(
+    device: OwnedFd,
+    service: &Service,
+    options: &SessionOptions,
+) -> Result<Vec<JoinHandle<()>>, SessionError> {
+    device::start(device, service, options)
 }

@@ -13,24 +13,30 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::thread;
 
-use super::device::Channel;
 use crate::config::limits::SURPLUS_PERIOD;
 use crate::fs::FileSystem;
-use crate::fuse::wire::forget_name;
 use crate::operation::StaleName;
 
-/// Starts to tell the kernel, for as long as the file system lives and the connection lasts.
-pub(in crate::fuse) fn start(fs: &Arc<FileSystem>, channel: &Arc<Channel>) -> io::Result<()> {
+/// Starts to tell the kernel with `tell`, for as long as the file system lives and the connection
+/// lasts.
+pub(super) fn start(
+    fs: &Arc<FileSystem>,
+    tell: impl Fn(&StaleName) -> io::Result<()> + Send + 'static,
+) -> io::Result<()> {
     let Some(stale) = fs.take_stale_names() else {
         return Ok(());
     };
-    let (fs, channel) = (Arc::downgrade(fs), Arc::downgrade(channel));
+    let fs = Arc::downgrade(fs);
     let builder = thread::Builder::new().name("fuse-notices".to_owned());
-    builder.spawn(move || run(&fs, &stale, &channel))?;
+    builder.spawn(move || run(&fs, &stale, tell))?;
     Ok(())
 }
 
-fn run(fs: &Weak<FileSystem>, stale: &Receiver<StaleName>, channel: &Weak<Channel>) {
+fn run(
+    fs: &Weak<FileSystem>,
+    stale: &Receiver<StaleName>,
+    tell: impl Fn(&StaleName) -> io::Result<()>,
+) {
     let mut pause = SURPLUS_PERIOD;
     loop {
         let received = stale.recv_timeout(pause);
@@ -46,11 +52,8 @@ fn run(fs: &Weak<FileSystem>, stale: &Receiver<StaleName>, channel: &Weak<Channe
             Err(RecvTimeoutError::Disconnected) => return,
         };
         drop(fs);
-        let Some(channel) = channel.upgrade() else {
-            return;
-        };
-        for StaleName { directory, name } in &names {
-            match channel.tell(&forget_name(*directory, name)) {
+        for name in &names {
+            match tell(name) {
                 Ok(()) => {}
                 // The kernel has forgotten it already.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -5,6 +5,7 @@
 
 mod abi;
 mod directory;
+mod fields;
 mod mutation;
 mod notice;
 mod reply;

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use super::abi::opcode;
-use super::request::{Content, Fields};
+use super::fields::{Content, Fields};
 use crate::operation::{AttributeChange, HandleNo, RenameMode, TimeChange};
 
 /// What the kernel asks to change.

@@ -142,19 +142,7 @@ impl Fixed {
 
     /// `fuse_open_out`.
     fn open_out(self, opened: &Opened) -> Self {
-        // A handle that only reads has nothing to flush: `close` need not ask.
-        let mut flags = if opened.flush {
-            0
-        } else {
-            open_flags::NO_FLUSH
-        };
-        if opened.direct_io {
-            flags |= open_flags::DIRECT_IO;
-        }
-        if opened.keep_cache {
-            flags |= open_flags::KEEP_CACHE;
-        }
-        self.u64(opened.handle.0).u32(flags).u32(0)
+        self.u64(opened.handle.0).u32(open_flags_of(opened)).u32(0)
     }
 
     /// `fuse_open_out` of a directory.
@@ -231,11 +219,11 @@ impl Fixed {
     }
 
     /// Unit of `st_blocks`.
-    const STAT_BLOCK_SIZE: u64 = 512;
+    pub(in crate::fuse) const STAT_BLOCK_SIZE: u64 = 512;
     /// `st_blksize`: the buffer of Python's files and of C's streams. With 4096, Python sends 32
     /// times as many reads; what is larger, a program that goes from place to place would mostly
     /// read in vain.
-    const IO_SIZE: u32 = 128 << 10;
+    pub(in crate::fuse) const IO_SIZE: u32 = 128 << 10;
 }
 
 /// Reply to INIT.
@@ -262,6 +250,29 @@ impl InitReply {
     pub(in crate::fuse) const LEN: usize = 64;
 }
 
+/// How the kernel treats an open file.
+pub(in crate::fuse) fn open_flags_of(opened: &Opened) -> u32 {
+    // A handle that only reads has nothing to flush: `close` need not ask.
+    let mut flags = if opened.flush {
+        0
+    } else {
+        open_flags::NO_FLUSH
+    };
+    if opened.direct_io {
+        flags |= open_flags::DIRECT_IO;
+    }
+    if opened.keep_cache {
+        flags |= open_flags::KEEP_CACHE;
+    }
+    flags
+}
+
+/// `ttl` as the kernel can count it: 136 years are for ever; more would overflow its signed
+/// seconds.
+pub(in crate::fuse) fn kept_for(ttl: Duration) -> Duration {
+    ttl.min(Duration::from_secs(u32::MAX.into()))
+}
+
 /// How long the kernel may keep something.
 struct Ttl {
     seconds: u64,
@@ -270,9 +281,9 @@ struct Ttl {
 
 impl From<Duration> for Ttl {
     fn from(ttl: Duration) -> Self {
-        // 136 years are for ever; more would overflow the kernel's signed seconds.
+        let ttl = kept_for(ttl);
         Self {
-            seconds: ttl.as_secs().min(u64::from(u32::MAX)),
+            seconds: ttl.as_secs(),
             nanos: ttl.subsec_nanos(),
         }
     }

@@ -1,17 +1,14 @@
 //! Requests: bytes from the kernel into values.
 
 use std::ffi::OsStr;
-use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 
 use super::abi::{READ_LOCKOWNER, init_flags, opcode};
+use super::fields::{Content, Fields};
 use super::mutation::Mutation;
 
 /// What every request begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::fuse) struct Header {
-    /// Opcode as the kernel sent it.
-    pub(in crate::fuse) opcode: u32,
     /// The request's number, unique for the life of the connection. The reply carries it.
     pub(in crate::fuse) unique: u64,
     /// Inode number, where the request has one.
@@ -21,15 +18,34 @@ pub(in crate::fuse) struct Header {
     /// The thread that asks, as this process numbers it. 0 if it cannot, and where the kernel asks
     /// for itself.
     pub(in crate::fuse) pid: u32,
+    /// Whether somebody waits for an answer.
+    pub(in crate::fuse) wants_reply: bool,
 }
 
 impl Header {
-    /// Whether somebody waits for an answer.
-    pub(in crate::fuse) fn wants_reply(&self) -> bool {
-        !matches!(
-            self.opcode,
+    /// Parses `fuse_in_header`: also the length that the message claims, and the opcode.
+    fn parse(fields: &mut Fields<'_>) -> Option<(u32, u32, Self)> {
+        let len = fields.u32()?;
+        let opcode = fields.u32()?;
+        let unique = fields.u64()?;
+        let node = fields.u64()?;
+        let uid = fields.u32()?;
+        let _gid = fields.u32()?;
+        let pid = fields.u32()?;
+        // How long the extensions at the end are; none is asked for.
+        let _extensions = fields.u32()?;
+        let wants_reply = !matches!(
+            opcode,
             opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT | opcode::NOTIFY_REPLY
-        )
+        );
+        let header = Self {
+            unique,
+            node,
+            uid,
+            pid,
+            wants_reply,
+        };
+        Some((len, opcode, header))
     }
 }
 
@@ -40,16 +56,6 @@ pub(in crate::fuse) struct Request<'a> {
     pub(in crate::fuse) header: Header,
     /// What is asked.
     pub(in crate::fuse) operation: Operation<'a>,
-}
-
-/// Bytes of a file or of an attribute. The log shows how many they are, never what they are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::fuse) struct Content<'a>(pub(in crate::fuse) &'a [u8]);
-
-impl fmt::Debug for Content<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<{} bytes>", self.0.len())
-    }
 }
 
 /// What the kernel asks.
@@ -172,14 +178,15 @@ impl<'a> Request<'a> {
     /// Parses one message.
     pub(in crate::fuse) fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
-        let (len, header) = fields.header().ok_or(Malformed { header: None })?;
+        let parsed = Header::parse(&mut fields);
+        let (len, opcode, header) = parsed.ok_or(Malformed { header: None })?;
         let malformed = Malformed {
             header: Some(header),
         };
         if usize::try_from(len) != Ok(message.len()) {
             return Err(malformed);
         }
-        let operation = Operation::parse(header.opcode, &mut fields).ok_or(malformed)?;
+        let operation = Operation::parse(opcode, &mut fields).ok_or(malformed)?;
         Ok(Self { header, operation })
     }
 }
@@ -337,66 +344,4 @@ impl<'a> Forgets<'a> {
     }
 
     const PAIR_LEN: usize = 16;
-}
-
-/// The part of a message that was not parsed yet.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (field, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*field)
-    }
-
-    pub(super) fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_ne_bytes)
-    }
-
-    pub(super) fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_ne_bytes)
-    }
-
-    /// `fuse_in_header`, and the length of the whole message that it claims.
-    fn header(&mut self) -> Option<(u32, Header)> {
-        let len = self.u32()?;
-        let opcode = self.u32()?;
-        let unique = self.u64()?;
-        let node = self.u64()?;
-        let uid = self.u32()?;
-        let _gid = self.u32()?;
-        let pid = self.u32()?;
-        // How long the extensions at the end are; none is asked for.
-        let _extensions = self.u32()?;
-        Some((
-            len,
-            Header {
-                opcode,
-                unique,
-                node,
-                uid,
-                pid,
-            },
-        ))
-    }
-
-    /// The first fields of `fuse_read_in`.
-    fn handle_offset_size(&mut self) -> Option<(u64, u64, u32)> {
-        Some((self.u64()?, self.u64()?, self.u32()?))
-    }
-
-    /// The next `len` bytes.
-    pub(super) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    /// A name that ends with NUL.
-    pub(super) fn name(&mut self) -> Option<&'a OsStr> {
-        let end = self.0.iter().position(|byte| *byte == 0)?;
-        let (name, rest) = self.0.split_at(end);
-        self.0 = &rest[1..];
-        (!name.is_empty()).then(|| OsStr::from_bytes(name))
-    }
 }

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use proptest::prelude::*;
 
+use super::fields::Content;
 use super::mutation::Mutation;
 use super::request::*;
 
@@ -37,11 +38,11 @@ fn check(code: u32, body: &[u8], expected: &Operation<'_>) {
     assert_eq!(
         request.header,
         Header {
-            opcode: code,
             unique: 70,
             node: 9,
             uid: 1000,
-            pid: 1002
+            pid: 1002,
+            wants_reply: ![2, 36, 41, 42].contains(&code),
         }
     );
     assert_eq!(&request.operation, expected);
@@ -223,11 +224,11 @@ fn forgets_come_in_pairs() {
 #[test]
 fn wrong_messages_are_refused() {
     let header = Some(Header {
-        opcode: 1,
         unique: 70,
         node: 9,
         uid: 1000,
         pid: 1002,
+        wants_reply: true,
     });
     assert_eq!(Request::parse(&[]).unwrap_err(), Malformed { header: None });
     assert_eq!(

@@ -11,10 +11,8 @@
 //! bounded. Threads: `fuse-ring-N`, each bound to its core: unbound, a request costs three times as
 //! much. They wait for the kernel and for replies, and nowhere else.
 
-mod outbox;
 mod plan;
 mod queue;
 mod rings;
 
-pub(in crate::fuse) use outbox::Outbox;
 pub(in crate::fuse) use rings::{Rings, Started};

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use mountpoint_crt_sys::fuse_ring::{Event, Ring, Slot};
 use nix::errno::Errno;
 
-use super::outbox::{Outbox, Outgoing};
 use crate::config::limits;
-use crate::fuse::reply::{Reply, ReplyTo};
+use crate::fuse::reply::{Body, Outbox, Outgoing, ReplyTo};
 use crate::fuse::request_loop::RequestLoop;
 use crate::fuse::wire::ReplyHeader;
 
@@ -100,13 +99,14 @@ impl Queue {
     }
 
     fn send_one(&mut self, (mut slot, unique, reply): Outgoing) -> io::Result<()> {
-        let len = body_len(&reply);
+        let (errno, body) = (reply.errno(), reply.body());
+        let len = body.len();
         self.ring.make_room(len)?;
         if len <= slot.body_max() {
-            fill(&mut slot, unique, &reply);
+            fill(&mut slot, unique, errno, &body);
         } else {
             tracing::error!(unique, len, "a reply is too long, the application gets EIO");
-            fill(&mut slot, unique, &Reply::Failed(Errno::EIO));
+            fill(&mut slot, unique, Errno::EIO as i32, &Body::Bytes(&[]));
         }
         // The blocks of the reply are free before the application hears of it.
         drop(reply);
@@ -120,28 +120,14 @@ impl Queue {
     }
 }
 
-fn body_len(reply: &Reply) -> usize {
-    match reply {
-        Reply::Done | Reply::Failed(_) => 0,
-        Reply::Fixed(body) => body.as_bytes().len(),
-        Reply::Bytes(body) => body.len(),
-        Reply::Data(data) => data.len(),
-    }
-}
-
 /// Puts a reply where the kernel takes it from. The one copy of file data between socket and
 /// kernel.
-fn fill(slot: &mut Slot, unique: u64, reply: &Reply) {
-    let errno = match reply {
-        Reply::Failed(errno) => *errno as i32,
-        _ => 0,
-    };
-    let header = ReplyHeader::encode(unique, errno, body_len(reply));
-    match reply {
-        Reply::Done | Reply::Failed(_) => slot.set_reply(header, iter::empty()),
-        Reply::Fixed(body) => slot.set_reply(header, iter::once(body.as_bytes())),
-        Reply::Bytes(body) => slot.set_reply(header, iter::once(body.as_slice())),
-        Reply::Data(data) => {
+fn fill(slot: &mut Slot, unique: u64, errno: i32, body: &Body<'_>) {
+    let header = ReplyHeader::encode(unique, errno, body.len());
+    match body {
+        Body::Fixed(body) => slot.set_reply(header, iter::once(body.as_bytes())),
+        Body::Bytes(body) => slot.set_reply(header, iter::once(*body)),
+        Body::Data(data) => {
             let pieces = data.slices.iter();
             slot.set_reply(
                 header,

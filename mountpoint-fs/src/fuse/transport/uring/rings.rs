@@ -10,10 +10,10 @@ use mountpoint_crt_sys::fuse_ring::{Ring, RingOptions};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use super::outbox::Outbox;
 use super::plan::{Plan, QueueThread, cores_in, plan};
 use super::queue::Queue;
 use crate::config::limits::{READ_SIZE_MAX, WRITE_SIZE_MAX};
+use crate::fuse::reply::Outbox;
 use crate::fuse::request_loop::RequestLoop;
 
 /// Rings that the kernel does not know yet.

@@ -5,7 +5,7 @@
 
 use nix::errno::Errno;
 
-use super::wire::Unsupported;
+use crate::fuse::wire::Unsupported;
 
 /// Why and how an operation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

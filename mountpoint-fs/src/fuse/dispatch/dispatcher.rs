@@ -1,32 +1,30 @@
 //! From a request to an operation of the file system, and from its result to a reply.
-//!
-//! Knows neither descriptors nor threads: a request goes in, an [`Answer`] comes out. Invariant: a
-//! request that wants a reply yields `Now` or `Later`, one that wants none yields anything else.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use tracing::Level;
 
-use super::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, Step, TOO_LITTLE_ROOM, errno, level};
-use super::parked::{OnSignal, PendingReply};
+use super::failure_log::{FailureLog, Subject};
+use super::open_flags::{new_file, open_options, write_options};
 use super::refusal::{Refusal, unsupported};
-use super::reply::Reply;
-use super::visitors::Visitors;
-use super::wire::{DirectoryBuffer, Fixed, Header, Operation, Request};
 use crate::clock::Clock;
 use crate::config::limits::READ_SIZE_MAX;
 use crate::fs::FileSystem;
-use crate::fuse::log::LogLimit;
-use crate::fuse::log::ToldFailures;
+use crate::fuse::errno::{Access, NO_ATTRIBUTE, NO_SUCH_ATTRIBUTES, Step, TOO_LITTLE_ROOM, errno};
+use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::proc::{ClosingThread, opener};
 use crate::fuse::proc::{LookingThread, WritingThread};
-use crate::operation::{Attributes, FsError, HandleNo, InodeNo, OpenOptions, Opened, WriteOptions};
+use crate::fuse::reply::Reply;
+use crate::fuse::visitors::Visitors;
+use crate::fuse::wire::{DirectoryBuffer, Header, Operation, Request};
+use crate::operation::{
+    Attributes, DirectorySink, FsError, HandleNo, InodeNo, OpenOptions, Opened,
+};
 
 /// What to do about a request.
-pub(super) enum Answer {
+pub(in crate::fuse) enum Answer {
     /// Reply now.
     Now(Reply),
     /// Poll this; it becomes the reply.
@@ -39,63 +37,38 @@ pub(super) enum Answer {
 
 /// What holds for a whole connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(in crate::fuse) struct Rules {
     /// Whether the mount may be changed.
-    pub(super) access: Access,
+    pub(in crate::fuse) access: Access,
     /// Who may use the mount.
-    pub(super) visitors: Visitors,
+    pub(in crate::fuse) visitors: Visitors,
     /// Whether a file that is read past the page cache can be mapped as shared memory (Linux 6.6).
     /// Where it cannot, only those who ask for `O_DIRECT` are served that way: `mmap` is used more
     /// than it seems.
-    pub(super) can_map_direct: bool,
-}
-
-/// What an operation is about, for the log.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Subject<'a> {
-    ino: InodeNo,
-    /// A name in it.
-    name: Option<&'a OsStr>,
-}
-
-impl From<InodeNo> for Subject<'_> {
-    fn from(ino: InodeNo) -> Self {
-        Self { ino, name: None }
-    }
-}
-
-impl<'a> From<(InodeNo, &'a OsStr)> for Subject<'a> {
-    fn from((ino, name): (InodeNo, &'a OsStr)) -> Self {
-        let name = Some(name);
-        Self { ino, name }
-    }
+    pub(in crate::fuse) can_map_direct: bool,
 }
 
 /// Turns requests into operations.
 #[derive(Debug)]
-pub(super) struct Dispatcher {
+pub(in crate::fuse) struct Dispatcher {
     pub(super) fs: Arc<FileSystem>,
     rules: Rules,
-    refusals: LogLimit<&'static str>,
-    failures: LogLimit<(Step, i32, &'static str)>,
-    told: ToldFailures,
+    failures: FailureLog,
 }
 
 impl Dispatcher {
     /// A dispatcher to `fs`.
-    pub(super) fn new(fs: Arc<FileSystem>, rules: Rules, clock: &Clock) -> Arc<Self> {
-        let (refusals, failures) = (LogLimit::new(clock.clone()), LogLimit::new(clock.clone()));
+    pub(in crate::fuse) fn new(fs: Arc<FileSystem>, rules: Rules, clock: &Clock) -> Arc<Self> {
+        let failures = FailureLog::new(&fs, rules.access, clock);
         Arc::new(Self {
             fs,
             rules,
-            refusals,
             failures,
-            told: ToldFailures::default(),
         })
     }
 
     /// What to do about `request`. Does at once what is never answered.
-    pub(super) fn dispatch(self: &Arc<Self>, request: &Request<'_>) -> Answer {
+    pub(in crate::fuse) fn dispatch(self: &Arc<Self>, request: &Request<'_>) -> Answer {
         let Request { header, operation } = request;
         tracing::trace!(
             unique = header.unique,
@@ -175,7 +148,7 @@ impl Dispatcher {
 
     /// The reply that tells `attributes`.
     pub(super) fn attributes(&self, attributes: Attributes) -> Reply {
-        Reply::Fixed(Fixed::attributes(&self.rules.visitors.shown(attributes)))
+        Reply::Attributes(self.rules.visitors.shown(attributes))
     }
 
     /// Operations that may have to wait.
@@ -239,7 +212,7 @@ impl Dispatcher {
             Operation::OpenDirectory => Box::pin(async move {
                 let result = this.fs.open_directory(ino).await;
                 this.reply(Step::OpenDirectory, ino, result, |handle| {
-                    Reply::Fixed(Fixed::opened_directory(handle))
+                    Reply::OpenedDirectory(handle)
                 })
             }),
             Operation::ReadDirectory {
@@ -249,19 +222,29 @@ impl Dispatcher {
                 plus,
             } => {
                 let size_max = usize::try_from(size.min(READ_SIZE_MAX)).expect("1 MiB fits");
-                Box::pin(async move {
-                    let mut buffer = DirectoryBuffer::new(size_max, plus);
-                    let handle = HandleNo(handle);
-                    let result = this
-                        .fs
-                        .read_directory(handle, offset, plus, &mut buffer)
-                        .await;
-                    this.reply(Step::ReadDirectory, ino, result, |()| {
-                        Reply::Bytes(buffer.into_bytes())
-                    })
+                let buffer = DirectoryBuffer::new(size_max, plus);
+                let place = (HandleNo(handle), offset);
+                this.read_directory(ino, place, plus, buffer, |buffer| {
+                    Reply::Bytes(buffer.into_bytes())
                 })
             }
             _ => return this.changing(ino, pid, operation),
+        })
+    }
+
+    /// The reply to a READDIR or READDIRPLUS, whose entries go into `sink`.
+    pub(in crate::fuse) fn read_directory<S: DirectorySink + 'static>(
+        self: Arc<Self>,
+        ino: InodeNo,
+        (handle, offset): (HandleNo, u64),
+        plus: bool,
+        mut sink: S,
+        encode: impl FnOnce(S) -> Reply + Send + 'static,
+    ) -> PendingReply {
+        Box::pin(async move {
+            let read = self.fs.read_directory(handle, offset, plus, &mut sink);
+            let result = read.await;
+            self.reply(Step::ReadDirectory, ino, result, |()| encode(sink))
         })
     }
 
@@ -280,7 +263,7 @@ impl Dispatcher {
                     let options = new_file(flags, mode);
                     let result = this.fs.create(ino, &name, options, opener(pid));
                     this.reply(Step::Create, (ino, &*name), result, |(entry, opened)| {
-                        Reply::Fixed(Fixed::created(&entry, &opened))
+                        Reply::Created(entry, opened)
                     })
                 })
             }
@@ -295,7 +278,7 @@ impl Dispatcher {
                         ))
                     };
                     this.reply(Step::Create, (ino, &*name), result, |entry| {
-                        Reply::Fixed(Fixed::entry(&entry))
+                        Reply::Entry(entry)
                     })
                 })
             }
@@ -319,11 +302,11 @@ impl Dispatcher {
             if matches!(result, Err(FsError::NotFound)) {
                 let negative_ttl = self.fs.negative_ttl(ino, &name);
                 if !negative_ttl.is_zero() {
-                    return Reply::Fixed(Fixed::absence(negative_ttl));
+                    return Reply::Absence(negative_ttl);
                 }
             }
             self.reply(Step::Lookup, (ino, &*name), result, |entry| {
-                Reply::Fixed(Fixed::entry(&entry))
+                Reply::Entry(entry)
             })
         })
     }
@@ -353,7 +336,7 @@ impl Dispatcher {
     ) -> Answer {
         let (ino, thread) = (InodeNo(header.node), WritingThread(header.pid));
         let len = u32::try_from(data.len()).expect("a request is shorter than 4 GiB");
-        let done = move |()| Reply::Fixed(Fixed::written(len));
+        let done = move |()| Reply::Written(len);
         if let Some(result) = self.fs.write_now(handle, offset, data) {
             return Answer::Now(self.reply(Step::Write, ino, result, done));
         }
@@ -380,7 +363,7 @@ impl Dispatcher {
         self.reply(step, ino, result, |mut opened| {
             let must_bypass = options.write || options.direct || opened.grows;
             opened.direct_io &= must_bypass || self.rules.can_map_direct;
-            Reply::Fixed(Fixed::opened(&opened))
+            Reply::Opened(opened)
         })
     }
 
@@ -388,7 +371,7 @@ impl Dispatcher {
     fn now(&self, ino: InodeNo, operation: &Operation<'_>) -> Reply {
         match operation {
             Operation::Release { handle } => {
-                self.told.released(ino);
+                self.failures.released(ino);
                 self.fs.release(HandleNo(*handle));
                 Reply::Done
             }
@@ -396,7 +379,7 @@ impl Dispatcher {
                 self.fs.release_directory(HandleNo(*handle));
                 Reply::Done
             }
-            Operation::StatFs => Reply::Fixed(Fixed::statfs(&self.fs.statfs())),
+            Operation::StatFs => Reply::StatFs(self.fs.statfs()),
             Operation::SyncDirectory | Operation::Destroy => Reply::Done,
             // INIT a second time, or an operation of another group: the kernel is not what it was.
             _ => Reply::Failed(Errno::EIO),
@@ -404,16 +387,7 @@ impl Dispatcher {
     }
 
     pub(super) fn refuse<'a>(&self, what: impl Into<Subject<'a>>, refusal: Refusal) -> Reply {
-        if let Some(suppressed) = self.refusals.admit(refusal.reason) {
-            let key = self.key_text(what.into());
-            tracing::warn!(key, errno = %refusal.errno, suppressed, "{}", refusal.reason);
-        }
-        Reply::Failed(refusal.errno)
-    }
-
-    fn key_text(&self, what: Subject<'_>) -> String {
-        let known = self.fs.key_text(what.ino, what.name);
-        known.unwrap_or_else(|| format!("(inode {})", what.ino.0))
+        self.failures.refuse(what.into(), refusal)
     }
 
     pub(super) fn reply<'a, T>(
@@ -425,49 +399,15 @@ impl Dispatcher {
     ) -> Reply {
         match result {
             Ok(value) => encode(value),
-            Err(error) => self.failed(step, what.into(), &error),
+            Err(error) => self.failures.failed(step, what.into(), &error),
         }
     }
-
-    fn failed(&self, step: Step, what: Subject<'_>, error: &FsError) -> Reply {
-        let errno = errno(error, self.rules.access);
-        let is_warning = level(step, error) == Level::WARN;
-        if is_warning && self.told.is_news(step, what.ino, &error.to_string()) {
-            let kind = (step, errno as i32, flag_in(error));
-            if let Some(suppressed) = self.failures.admit(kind) {
-                let key = self.key_text(what);
-                tracing::warn!(key, %errno, suppressed, "{step} failed: {error}");
-            }
-        } else {
-            tracing::debug!(inode = what.ino.0, name = ?what.name, %errno, "{step} failed: {error}");
-        }
-        Reply::Failed(errno)
-    }
 }
-
-/// Which of [`FLAGS`] a refusal names, if any: refusals that need another are of another kind. A
-/// file's name in the text makes no kind of its own.
-fn flag_in(error: &FsError) -> &'static str {
-    let FsError::NotPermitted(text) = error else {
-        return "";
-    };
-    let named = FLAGS.into_iter().find(|flag| text.contains(flag));
-    named.unwrap_or_default()
-}
-
-/// The flags that permit what is refused without them.
-const FLAGS: [&str; 5] = [
-    "--allow-overwrite",
-    "--allow-append",
-    "--allow-delete",
-    "--allow-rename",
-    "--posix-metadata",
-];
 
 /// An extended attribute, or the names of all: their length if the application has no room yet.
 fn sized(value: &[u8], size: u32) -> Reply {
     match u32::try_from(value.len()) {
-        Ok(len) if size == 0 => Reply::Fixed(Fixed::length(len)),
+        Ok(len) if size == 0 => Reply::Length(len),
         Ok(len) if len <= size => Reply::Bytes(value.to_vec()),
         Ok(_) | Err(_) => Reply::Failed(TOO_LITTLE_ROOM),
     }
@@ -486,43 +426,6 @@ fn is_change(operation: &Operation<'_>) -> bool {
         | Operation::Write { .. }
         | Operation::Mutate(_) => true,
         _ => false,
-    }
-}
-
-/// `open(2)`'s flags in the file system's words.
-fn open_options(flags: u32, process: u32) -> OpenOptions {
-    let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
-    OpenOptions {
-        // A file that is opened for both is read until it is changed.
-        write: match flags.cast_signed() & libc::O_ACCMODE {
-            libc::O_RDONLY => is_set(libc::O_TRUNC),
-            libc::O_RDWR => is_set(libc::O_TRUNC) || is_set(libc::O_APPEND),
-            _ => true,
-        },
-        direct: is_set(libc::O_DIRECT),
-        process,
-    }
-}
-
-/// `open(2)`'s flags for a file that is written.
-fn write_options(flags: u32) -> WriteOptions {
-    let is_set = |flag: libc::c_int| flags & flag.cast_unsigned() != 0;
-    WriteOptions {
-        truncate: is_set(libc::O_TRUNC),
-        exclusive: is_set(libc::O_EXCL),
-        append: is_set(libc::O_APPEND),
-        // O_SYNC includes O_DSYNC.
-        synchronous: is_set(libc::O_DSYNC),
-        both: is_set(libc::O_RDWR),
-        mode: None,
-    }
-}
-
-/// The same for a new file with the permission bits of `mode`.
-fn new_file(flags: u32, mode: u32) -> WriteOptions {
-    WriteOptions {
-        mode: u16::try_from(mode & 0o7777).ok(),
-        ..write_options(flags)
     }
 }
 
@@ -558,73 +461,20 @@ mod tests {
                 ..OpenOptions::default()
             };
             let reply = dispatcher.opened(Step::Open, InodeNo(2), options, Ok(opened));
-            let Reply::Fixed(body) = reply else {
+            let Reply::Opened(found) = reply else {
                 panic!("{reply:?}")
             };
             assert_eq!(
-                body,
-                Fixed::opened(&Opened {
+                found,
+                Opened {
                     direct_io: expected,
                     ..opened
-                })
+                }
             );
         };
         check(true, false, true);
         check(true, true, true);
         check(false, false, false);
         check(false, true, true);
-    }
-
-    #[test]
-    fn a_refusal_is_of_the_kind_of_its_flag_and_not_of_its_file() {
-        for (text, flag) in [
-            (
-                "a file is not removed without --allow-delete",
-                "--allow-delete",
-            ),
-            (
-                "an existing file is not replaced without --allow-overwrite",
-                "--allow-overwrite",
-            ),
-            (
-                "run--x is not renamed: a copy on the server needs --allow-rename",
-                "--allow-rename",
-            ),
-            ("run--x is being written", ""),
-            (
-                "run--1 is open for reading: it can be written when it is closed",
-                "",
-            ),
-            ("--allow-nothing", ""),
-        ] {
-            assert_eq!(
-                flag_in(&FsError::NotPermitted(text.to_owned())),
-                flag,
-                "{text}"
-            );
-        }
-        assert_eq!(flag_in(&FsError::Stale("--allow-delete".to_owned())), "");
-    }
-
-    #[test]
-    fn flags_of_open() {
-        let check = |flags: libc::c_int, write, direct| {
-            assert_eq!(
-                open_options(flags.cast_unsigned(), 7),
-                OpenOptions {
-                    write,
-                    direct,
-                    process: 7
-                },
-                "{flags:#o}"
-            );
-        };
-        check(libc::O_RDONLY, false, false);
-        check(libc::O_RDONLY | libc::O_DIRECT, false, true);
-        check(libc::O_WRONLY, true, false);
-        check(libc::O_RDWR | libc::O_DIRECT, false, true);
-        check(libc::O_RDWR | libc::O_TRUNC, true, false);
-        check(libc::O_RDWR | libc::O_APPEND, true, false);
-        check(libc::O_RDONLY | libc::O_TRUNC, true, false);
     }
 }

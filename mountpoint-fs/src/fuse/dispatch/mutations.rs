@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use super::dispatch::{Answer, Dispatcher};
-use super::errno::{NO_SUCH_ATTRIBUTES, Step};
-use super::parked::{OnSignal, PendingReply};
+use super::dispatcher::{Answer, Dispatcher};
 use super::refusal::Refusal;
-use super::reply::Reply;
-use super::wire::{AllocateRequest, CopyRangeRequest, Fixed, Mutation};
+use crate::fuse::errno::{NO_SUCH_ATTRIBUTES, Step};
+use crate::fuse::parked::{OnSignal, PendingReply};
 use crate::fuse::proc::opener;
+use crate::fuse::reply::Reply;
+use crate::fuse::wire::{AllocateRequest, CopyRangeRequest, Mutation};
 use crate::handle::Opener;
 use crate::operation::{HandleNo, InodeNo, RenameMode, SetMode, Stop};
 
@@ -49,7 +49,7 @@ impl Dispatcher {
                 Box::pin(async move {
                     let result = this.fs.make_directory(ino, &name, mode).await;
                     this.reply(Step::MakeDirectory, (ino, &*name), result, |entry| {
-                        Reply::Fixed(Fixed::entry(&entry))
+                        Reply::Entry(entry)
                     })
                 })
             }
@@ -81,7 +81,7 @@ impl Dispatcher {
                 Box::pin(async move {
                     let result = this.fs.symbolic_link(ino, &name, &target).await;
                     this.reply(Step::SymbolicLink, (ino, &*name), result, |entry| {
-                        Reply::Fixed(Fixed::entry(&entry))
+                        Reply::Entry(entry)
                     })
                 })
             }
@@ -138,11 +138,11 @@ impl Dispatcher {
         Box::pin(async move {
             let result = self.fs.copy_range(from, to, len).await;
             self.reply(Step::CopyRange, ino, result, |copied| {
-                Reply::Fixed(if request.is_wide {
-                    Fixed::copied(copied)
+                if request.is_wide {
+                    Reply::Copied(copied)
                 } else {
-                    Fixed::written(u32::try_from(copied).expect("it was not asked for more"))
-                })
+                    Reply::Written(u32::try_from(copied).expect("it was not asked for more"))
+                }
             })
         })
     }

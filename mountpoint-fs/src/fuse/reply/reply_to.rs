@@ -1,7 +1,4 @@
-//! What an application is answered, and the duty to answer it.
-//!
-//! The seam between what serves requests and how bytes travel: nothing above knows whether a reply
-//! goes through `/dev/fuse` or a ring.
+//! The duty to answer one request.
 //!
 //! Invariant: every [`ReplyTo`] sends exactly one reply, at the latest when it is dropped.
 //! Threads: any.
@@ -11,29 +8,13 @@ use std::sync::Arc;
 use mountpoint_crt_sys::fuse_ring::Slot;
 use nix::errno::Errno;
 
-use super::wire::Fixed;
-use crate::fuse::transport::Channel;
-use crate::fuse::transport::uring::Outbox;
-use crate::operation::ReadData;
-
-/// What an application is answered.
-#[derive(Debug)]
-pub(super) enum Reply {
-    /// Success, with nothing to say.
-    Done,
-    /// A structure.
-    Fixed(Fixed),
-    /// Directory entries.
-    Bytes(Vec<u8>),
-    /// Bytes of a file, sent from where they lie.
-    Data(ReadData),
-    /// The operation failed.
-    Failed(Errno),
-}
+use super::channel::Channel;
+use super::outbox::Outbox;
+use super::reply::Reply;
 
 /// The right, and the duty, to answer one request.
 #[derive(Debug)]
-pub(super) struct ReplyTo {
+pub(in crate::fuse) struct ReplyTo {
     unique: u64,
     /// `None` once it has been answered.
     way: Option<Way>,
@@ -48,7 +29,7 @@ enum Way {
 
 impl ReplyTo {
     /// Where the answer to request `unique`, read from `channel`, goes.
-    pub(super) fn device(channel: &Arc<Channel>, unique: u64) -> Self {
+    pub(in crate::fuse) fn device(channel: &Arc<Channel>, unique: u64) -> Self {
         Self {
             unique,
             way: Some(Way::Device(Arc::clone(channel))),
@@ -56,7 +37,7 @@ impl ReplyTo {
     }
 
     /// Where the answer to the request in `slot` goes.
-    pub(super) fn ring(slot: Slot, outbox: &Arc<Outbox>) -> Self {
+    pub(in crate::fuse) fn ring(slot: Slot, outbox: &Arc<Outbox>) -> Self {
         Self {
             unique: slot.unique(),
             way: Some(Way::Ring(slot, Arc::clone(outbox))),
@@ -64,7 +45,7 @@ impl ReplyTo {
     }
 
     /// The request, if it came through a ring.
-    pub(super) fn message(&self) -> &[u8] {
+    pub(in crate::fuse) fn message(&self) -> &[u8] {
         match &self.way {
             Some(Way::Ring(slot, _)) => slot.message(),
             Some(Way::Device(_)) | None => &[],
@@ -72,7 +53,7 @@ impl ReplyTo {
     }
 
     /// Answers.
-    pub(super) fn send(mut self, reply: Reply) {
+    pub(in crate::fuse) fn send(mut self, reply: Reply) {
         self.answer(reply);
     }
 

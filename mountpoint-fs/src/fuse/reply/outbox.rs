@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use mountpoint_crt_sys::fuse_ring::{RingWaker, Slot};
 
-use crate::fuse::reply::Reply;
+use super::reply::Reply;
 use crate::sync::Mutex;
 
 /// A reply, the number of its request, and where it goes.
-pub(super) type Outgoing = (Slot, u64, Reply);
+pub(in crate::fuse) type Outgoing = (Slot, u64, Reply);
 
 /// Where replies wait for the thread that sends them. There is at most one for each entry.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ struct State {
 }
 
 impl Outbox {
-    pub(super) fn new(waker: Arc<RingWaker>) -> Arc<Self> {
+    pub(in crate::fuse) fn new(waker: Arc<RingWaker>) -> Arc<Self> {
         Arc::new(Self {
             waker,
             state: Mutex::default(),
@@ -53,7 +53,7 @@ impl Outbox {
     }
 
     /// Moves what has come into `replies`, which is empty. Returns whether the outbox is open.
-    pub(super) fn take(&self, replies: &mut Vec<Outgoing>) -> bool {
+    pub(in crate::fuse) fn take(&self, replies: &mut Vec<Outgoing>) -> bool {
         debug_assert!(replies.is_empty());
         let mut state = self.state.lock();
         std::mem::swap(&mut state.replies, replies);
@@ -61,14 +61,14 @@ impl Outbox {
     }
 
     /// Whether the thread may sleep. If so, it is woken when something comes.
-    pub(super) fn may_sleep(&self) -> bool {
+    pub(in crate::fuse) fn may_sleep(&self) -> bool {
         let mut state = self.state.lock();
         state.is_asleep = state.replies.is_empty() && !state.is_closed;
         state.is_asleep
     }
 
     /// The thread has woken up.
-    pub(super) fn awake(&self) {
+    pub(in crate::fuse) fn awake(&self) {
         self.state.lock().is_asleep = false;
     }
 

@@ -1,0 +1,18 @@
+//! What an application is answered, and the ends that send it.
+//!
+//! [`Reply`] is a value of the domain; [`ReplyTo`] is the duty to send one. Nothing that serves
+//! requests knows whether a reply travels by a descriptor or a ring.
+
+mod channel;
+mod outbox;
+#[expect(
+    clippy::module_inception,
+    reason = "the folder is named after its type"
+)]
+mod reply;
+mod reply_to;
+
+pub(super) use channel::Channel;
+pub(super) use outbox::{Outbox, Outgoing};
+pub(super) use reply::{Body, Reply};
+pub(super) use reply_to::ReplyTo;

@@ -1,0 +1,74 @@
+//! The first messages of a connection: what kernel and file system agree on.
+//!
+//! Runs on the thread that starts the session, before any session thread.
+
+use std::sync::Arc;
+
+use nix::errno::Errno;
+
+use super::uring::Rings;
+use crate::fuse::init::{self, Negotiation, Wishes};
+use crate::fuse::reply::{Channel, Reply, ReplyTo};
+use crate::fuse::request_loop::answer_malformed;
+use crate::fuse::session_options::SessionError;
+use crate::fuse::wire::{InitReply, InitRequest, Operation, Request};
+
+/// Answers INIT, which comes before anything else. Returns what was agreed, and the rings if they
+/// are part of it.
+pub(super) fn shake_hands(
+    channel: &Arc<Channel>,
+    buffer: &mut [u8],
+    wishes: Wishes,
+    prepare: impl Fn(&InitRequest) -> Option<Rings>,
+) -> Result<(InitReply, Option<Rings>), SessionError> {
+    loop {
+        let message = channel.receive(buffer)?.ok_or(SessionError::Ended)?;
+        let request = match Request::parse(message) {
+            Ok(request) => request,
+            Err(malformed) => {
+                answer_malformed(channel, malformed);
+                continue;
+            }
+        };
+        let reply = ReplyTo::device(channel, request.header.unique);
+        let Operation::Init(init) = request.operation else {
+            reply.send(Reply::Failed(Errno::EIO));
+            continue;
+        };
+        let rings = prepare(&init);
+        let wishes = Wishes {
+            over_io_uring: rings.is_some(),
+            ..wishes
+        };
+        match init::negotiate(&init, wishes) {
+            Negotiation::Agreed(agreed) => {
+                log_agreed(&init, &agreed);
+                reply.send(Reply::Agreed(agreed));
+                return Ok((agreed, rings));
+            }
+            Negotiation::AskAgain => reply.send(Reply::Version),
+            Negotiation::TooOld => {
+                reply.send(Reply::Failed(Errno::EPROTO));
+                return Err(SessionError::TooOld {
+                    major: init.major,
+                    minor: init.minor,
+                });
+            }
+        }
+    }
+}
+
+pub(super) fn log_agreed(init: &InitRequest, agreed: &InitReply) {
+    tracing::debug!(
+        kernel = format_args!("{}.{}", init.major, init.minor),
+        agreed = format_args!("{}.{}", InitReply::MAJOR, agreed.minor),
+        flags = ?init::flag_names(agreed.flags),
+        not_offered = ?init::flag_names(init::FLAGS_WANTED & !init.flags),
+        max_background = agreed.background_max,
+        congestion_threshold = agreed.congestion_threshold,
+        max_readahead = agreed.readahead_max,
+        max_write = agreed.write_max,
+        max_pages = agreed.pages_max,
+        "FUSE negotiated"
+    );
+}
