@@ -153,6 +153,12 @@ impl FileSystem {
         self.namespace.negative_ttl(parent, name)
     }
 
+    /// Whether directory entries tell no kind of file for sure: the kernel looks each up.
+    #[must_use]
+    pub fn lists_names_only(&self) -> bool {
+        self.namespace.lists_names_only()
+    }
+
     /// Gives back `count` lookups of an inode; an inode without lookups is dropped.
     pub fn forget(&self, ino: InodeNo, count: u64) {
         self.namespace.forget(ino, count);

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use super::dispatch::{Answer, Dispatcher, Rules};
 use super::errno::Access;
-use super::parked::{Asker, Parked, Starter, panic_message};
+use super::parked::{Asker, OnSignal, Parked, PendingReply, Starter, panic_message};
 use super::reply::{Channel, Reply, ReplyTo};
 use super::visitors::Visitors;
 use super::wire::{Header, InitReply, Malformed, Request, init_flags};
@@ -86,6 +86,28 @@ impl RequestLoop {
                 self.carry_out(asker(&request.header), answer, reply);
             }
             Err(malformed) => answer_malformed(channel, malformed),
+        });
+    }
+
+    /// Serves a request that a library parsed.
+    pub(super) fn serve_parsed(&mut self, request: &Request<'_>, reply: Option<ReplyTo>) {
+        guarded(|| {
+            let answer = self.dispatcher.dispatch(request);
+            self.carry_out(asker(&request.header), answer, reply);
+        });
+    }
+
+    /// Serves a request whose operation `make` makes.
+    pub(super) fn serve_pending(
+        &mut self,
+        header: &Header,
+        reply: ReplyTo,
+        make: impl FnOnce(Arc<Dispatcher>) -> PendingReply,
+    ) {
+        guarded(|| {
+            let operation = make(Arc::clone(&self.dispatcher));
+            let answer = Answer::Later(operation, OnSignal::End);
+            self.carry_out(asker(header), answer, Some(reply));
         });
     }
 

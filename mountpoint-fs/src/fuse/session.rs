@@ -48,7 +48,7 @@ impl Session {
             runtime: options.runtime.clone(),
         };
         let device = mount.device().try_clone_to_owned()?;
-        let threads = transport::start(device, &service, &options)?;
+        let threads = transport::start(device, service, &options)?;
         if let Some(number) = mount.device_number() {
             fs.set_readahead(readahead::raise(number));
         }

@@ -60,6 +60,8 @@ pub enum Transport {
     DevFuse,
     /// Queues in shared memory, where the kernel offers them.
     IoUring,
+    /// The library `fuser` on `/dev/fuse`.
+    Fuser,
 }
 
 impl Transport {
@@ -73,10 +75,10 @@ impl FromStr for Transport {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Auto, Self::DevFuse, Self::IoUring]
+        [Self::Auto, Self::DevFuse, Self::IoUring, Self::Fuser]
             .into_iter()
             .find(|transport| transport.to_string() == text)
-            .ok_or_else(|| "it is none of auto, dev-fuse and io-uring".to_owned())
+            .ok_or_else(|| "it is none of auto, dev-fuse, io-uring and fuser".to_owned())
     }
 }
 
@@ -86,6 +88,7 @@ impl fmt::Display for Transport {
             Self::Auto => "auto",
             Self::DevFuse => "dev-fuse",
             Self::IoUring => "io-uring",
+            Self::Fuser => "fuser",
         })
     }
 }

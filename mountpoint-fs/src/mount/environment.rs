@@ -477,6 +477,7 @@ mod tests {
             ("auto", Transport::Auto),
             ("dev-fuse", Transport::DevFuse),
             ("io-uring", Transport::IoUring),
+            ("fuser", Transport::Fuser),
             ("", Transport::Auto),
         ] {
             let expected = Environment {
@@ -487,7 +488,9 @@ mod tests {
         }
         check(
             &[("MOUNTPOINT_FUSE_TRANSPORT", "uring")],
-            Err("MOUNTPOINT_FUSE_TRANSPORT=uring cannot be used: it is none of auto, dev-fuse and"),
+            Err(
+                "MOUNTPOINT_FUSE_TRANSPORT=uring cannot be used: it is none of auto, dev-fuse, io-uring",
+            ),
         );
     }
 

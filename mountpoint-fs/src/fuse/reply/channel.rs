@@ -54,6 +54,11 @@ impl Channel {
         }
     }
 
+    /// Gives the descriptor, a blocking one, to somebody else.
+    pub(in crate::fuse) fn into_device(self) -> OwnedFd {
+        self.device.into()
+    }
+
     /// The descriptor, to clone it.
     pub(in crate::fuse) fn device(&self) -> &File {
         &self.device

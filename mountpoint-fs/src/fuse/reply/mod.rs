@@ -1,9 +1,10 @@
 //! What an application is answered, and the ends that send it.
 //!
 //! [`Reply`] is a value of the domain; [`ReplyTo`] is the duty to send one. Nothing that serves
-//! requests knows whether a reply travels by a descriptor or a ring.
+//! requests knows whether a reply travels by a descriptor, a ring or the library `fuser`.
 
 mod channel;
+mod fuser_reply;
 mod outbox;
 #[expect(
     clippy::module_inception,
@@ -13,6 +14,7 @@ mod reply;
 mod reply_to;
 
 pub(super) use channel::Channel;
+pub(super) use fuser_reply::{DirectoryReply, FuserReply, SharedDirectory};
 pub(super) use outbox::{Outbox, Outgoing};
 pub(super) use reply::{Body, Reply};
 pub(super) use reply_to::ReplyTo;

@@ -9,6 +9,7 @@ use mountpoint_crt_sys::fuse_ring::Slot;
 use nix::errno::Errno;
 
 use super::channel::Channel;
+use super::fuser_reply::FuserReply;
 use super::outbox::Outbox;
 use super::reply::Reply;
 
@@ -25,6 +26,7 @@ pub(in crate::fuse) struct ReplyTo {
 enum Way {
     Device(Arc<Channel>),
     Ring(Slot, Arc<Outbox>),
+    Fuser(FuserReply),
 }
 
 impl ReplyTo {
@@ -44,11 +46,19 @@ impl ReplyTo {
         }
     }
 
+    /// Where the answer to request `unique` goes, which the library `fuser` received.
+    pub(in crate::fuse) fn fuser(unique: u64, reply: FuserReply) -> Self {
+        Self {
+            unique,
+            way: Some(Way::Fuser(reply)),
+        }
+    }
+
     /// The request, if it came through a ring.
     pub(in crate::fuse) fn message(&self) -> &[u8] {
         match &self.way {
             Some(Way::Ring(slot, _)) => slot.message(),
-            Some(Way::Device(_)) | None => &[],
+            Some(Way::Device(_) | Way::Fuser(_)) | None => &[],
         }
     }
 
@@ -62,6 +72,7 @@ impl ReplyTo {
             None => {}
             Some(Way::Device(channel)) => write(&channel, self.unique, &reply),
             Some(Way::Ring(slot, outbox)) => outbox.send(slot, self.unique, reply),
+            Some(Way::Fuser(to)) => to.send(self.unique, reply),
         }
     }
 }

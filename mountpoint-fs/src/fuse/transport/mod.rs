@@ -4,6 +4,7 @@
 //! them, and gives it a [`ReplyTo`](super::reply::ReplyTo) for each answer.
 
 mod device;
+mod fuser;
 mod handshake;
 mod notices;
 mod uring;
@@ -12,13 +13,23 @@ use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
 use super::request_loop::Service;
-use super::session_options::{SessionError, SessionOptions};
+use super::session_options::{SessionError, SessionOptions, Transport};
 
 /// Shakes hands with the kernel over `device` and starts the threads that serve the connection.
 pub(super) fn start(
     device: OwnedFd,
-    service: &Service,
+    service: Service,
     options: &SessionOptions,
 ) -> Result<Vec<JoinHandle<()>>, SessionError> {
-    device::start(device, service, options)
+    if options.transport != Transport::Fuser {
+        return device::start(device, &service, options);
+    }
+    if service.fs.lists_names_only() {
+        tracing::warn!(
+            "requests go through /dev/fuse, not through the library fuser: it has no directory \
+             entry of unknown kind, which --posix-metadata needs"
+        );
+        return device::start(device, &service, options);
+    }
+    fuser::start(device, service, options)
 }

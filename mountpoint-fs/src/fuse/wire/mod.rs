@@ -15,7 +15,8 @@ mod tests;
 
 pub(super) use abi::init_flags;
 pub(super) use directory::DirectoryBuffer;
+pub(super) use fields::Content;
 pub(super) use mutation::{AllocateRequest, CopyRangeRequest, Mutation};
 pub(super) use notice::forget_name;
-pub(super) use reply::{Fixed, InitReply, OUT_HEADER_LEN, ReplyHeader};
+pub(super) use reply::{Fixed, InitReply, OUT_HEADER_LEN, ReplyHeader, kept_for, open_flags_of};
 pub(super) use request::{Header, InitRequest, Malformed, Operation, Request, Unsupported};

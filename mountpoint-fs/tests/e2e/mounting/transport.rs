@@ -1,4 +1,5 @@
-//! FUSE over io_uring: this suite's tests over rings, properties of rings, and fall-backs.
+//! The other transports: this suite's tests over io_uring and `fuser`, their properties, and
+//! fall-backs.
 //!
 //! The kernel offers rings while the module parameter `enable_uring` is on, to the whole machine.
 //! Tests that change it take turns and restore it. Where the kernel does not know the parameter,
@@ -7,6 +8,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use mountpoint_client::testing::server::{Fault, Operation, Rule, Server};
@@ -66,13 +68,18 @@ fn mounted(server: &Server, transport: &str) -> Mounted {
 
 /// The number of ring threads of a mount.
 fn ring_threads(mounted: &Mounted) -> usize {
+    threads(mounted, "fuse-ring-")
+}
+
+/// The number of threads of a mount whose names begin so.
+fn threads(mounted: &Mounted, names: &str) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", mounted.pid())).unwrap();
     let name = |task: std::io::Result<std::fs::DirEntry>| {
         std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default()
     };
     tasks
         .map(name)
-        .filter(|name| name.starts_with("fuse-ring-"))
+        .filter(|name| name.starts_with(names))
         .count()
 }
 
@@ -110,11 +117,71 @@ fn other_tests_pass_over_io_uring() {
     let Some(_offer) = Offer::set("Y") else {
         return;
     };
+    check_other_tests("io-uring", &TESTS, &SKIPPED);
+}
+
+/// The tests of reading, names and writing, in a process whose mounts are all served by the library
+/// `fuser`.
+///
+/// `MOUNTPOINT_TEST_FUSER=all` runs all tests that can pass over it.
+#[test]
+fn other_tests_pass_over_fuser() {
+    const TESTS: [&str; 5] = [
+        "reading::",
+        "directories::",
+        "metadata::",
+        "changing::",
+        "writing::",
+    ];
+    let is_whole = std::env::var("MOUNTPOINT_TEST_FUSER").as_deref() == Ok("all");
+    let tests: &[&str] = if is_whole { &[] } else { &TESTS };
+    let skipped = NOT_OVER_FUSER.iter().flat_map(|(test, _)| ["--skip", test]);
+    let skipped: Vec<_> = skipped.chain(["--skip", "transport::"]).collect();
+    check_other_tests("fuser", tests, &skipped);
+}
+
+/// Tests that cannot pass over the library `fuser`, and the reason.
+///
+/// `doc/internals/fuse-transports.md` lists what the library cannot do.
+const NOT_OVER_FUSER: [(&str, &str); 3] = [
+    (
+        "signals::a_program_with_a_timer_can_be_ended_while_it_reads",
+        NO_INTERRUPTS,
+    ),
+    (
+        "signals::a_close_is_ended_by_a_signal_only_if_that_ends_the_program",
+        NO_INTERRUPTS,
+    ),
+    (
+        "changing::attributes_and_links_are_kept_in_metadata",
+        NO_UNKNOWN_KIND,
+    ),
+];
+
+const NO_INTERRUPTS: &str = "the library answers FUSE_INTERRUPT with ENOSYS";
+const NO_UNKNOWN_KIND: &str = "the library has no directory entry of unknown kind";
+
+#[test]
+fn what_fuser_cannot_do_is_explained() {
+    for (test, reason) in NOT_OVER_FUSER {
+        let (module, name) = test.split_once("::").unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/e2e/{module}.rs"));
+        let source = std::fs::read_to_string(path).unwrap();
+        assert!(
+            source.contains(&format!("fn {name}(")),
+            "there is no {test}"
+        );
+        assert!(!reason.is_empty(), "{test}");
+    }
+}
+
+/// Runs tests of this program in a process whose mounts all use a transport.
+fn check_other_tests(transport: &str, tests: &[&str], skipped: &[&str]) {
     let program = std::env::current_exe().unwrap();
     let output = Command::new(program)
-        .args(TESTS)
-        .args(SKIPPED)
-        .env(TRANSPORT, "io-uring")
+        .args(tests)
+        .args(skipped)
+        .env(TRANSPORT, transport)
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -122,7 +189,7 @@ fn other_tests_pass_over_io_uring() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "over io_uring, {}:\n{}",
+        "over {transport}, {}:\n{}",
         output.status,
         what_failed(&stdout)
     );
@@ -187,6 +254,22 @@ fn rings_are_used_if_asked_for_and_offered() {
         assert_eq!(read(&mounted.join("file")), b"hello");
         let expected = has_rings && offered.is_some();
         assert_eq!(ring_threads(&mounted) > 0, expected, "{transport}");
+        assert_eq!(mounted.unmount().code(), Some(0));
+    }
+}
+
+/// The mount with entries of unknown kind is served by our own session.
+#[test]
+fn the_library_serves_what_it_can() {
+    let server = server();
+    put(&server, "file", "hello");
+    for (args, is_served) in [(&["--debug"][..], true), (&["--posix-metadata"], false)] {
+        let mounted = Mounted::with(&server, args, |command| {
+            command.env(TRANSPORT, "fuser");
+        });
+        assert_eq!(read(&mounted.join("file")), b"hello");
+        assert_eq!(threads(&mounted, "fuser-") > 0, is_served, "{args:?}");
+        assert_eq!(mounted.log().contains(FALL_BACK), !is_served, "{args:?}");
         assert_eq!(mounted.unmount().code(), Some(0));
     }
 }

@@ -206,9 +206,10 @@ impl Mounted {
         }
     }
 
-    /// Reports a mount without rings in a run that demands them. See `transport`.
+    /// Reports a mount that fell back in a run that demands a transport. See `transport`.
     fn tell_fall_back(&self) {
-        if std::env::var(TRANSPORT).as_deref() != Ok("io-uring") {
+        let demanded = std::env::var(TRANSPORT);
+        if !matches!(demanded.as_deref(), Ok("io-uring" | "fuser")) {
             return;
         }
         let log = self.log();
@@ -257,7 +258,7 @@ impl Mounted {
 /// Lines of the log that a failed test shows.
 const LINES_SHOWN: usize = 20;
 const LINE_SHOWN: usize = 400;
-/// The log line of a mount that should have rings and has none.
+/// The log line of a mount that should use another transport and does not.
 pub(crate) const FALL_BACK: &str = "requests go through /dev/fuse";
 
 impl Drop for Mounted {

@@ -1,0 +1,48 @@
+//! What kernel and file system agree on, in the words of the library. Pure.
+
+use std::io;
+
+use fuser::{InitFlags, KernelConfig};
+
+use crate::fuse::init::{Negotiation, READAHEAD_MAX, Wishes, negotiate};
+use crate::fuse::session_options::SessionError;
+use crate::fuse::wire::{InitReply, InitRequest, init_flags};
+
+/// Negotiates with the kernel, whose offer is in `config`.
+///
+/// The library speaks its own minor version, always asks for asynchronous reads and large writes,
+/// and lets requests be as large as `max_write`.
+pub(super) fn agree(config: &mut KernelConfig, wishes: Wishes) -> io::Result<InitReply> {
+    let version = config.kernel_abi();
+    let offer = InitRequest {
+        major: version.0,
+        minor: version.1,
+        readahead_max: READAHEAD_MAX,
+        flags: config.capabilities().bits() | init_flags::INIT_EXT,
+    };
+    let agreed = match negotiate(&offer, wishes) {
+        Negotiation::Agreed(agreed) => agreed,
+        Negotiation::AskAgain | Negotiation::TooOld => {
+            let (major, minor) = (version.0, version.1);
+            return Err(io::Error::other(SessionError::TooOld { major, minor }));
+        }
+    };
+    // The library adds this flag by itself.
+    let flags = InitFlags::from_bits_retain(agreed.flags & !init_flags::INIT_EXT);
+    let is_set = config.add_capabilities(flags).is_ok()
+        && config.set_max_write(agreed.write_max).is_ok()
+        && config
+            .set_max_background(agreed.background_max.max(1))
+            .is_ok()
+        && config
+            .set_congestion_threshold(agreed.congestion_threshold.max(1))
+            .is_ok();
+    // The kernel may offer less, which the library tells only here.
+    if let Err(offered) = config.set_max_readahead(agreed.readahead_max) {
+        tracing::debug!(offered, "the kernel offers a smaller read-ahead");
+    }
+    if !is_set {
+        return Err(io::Error::other("the library fuser refused a setting"));
+    }
+    Ok(agreed)
+}
