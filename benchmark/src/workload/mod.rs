@@ -388,8 +388,21 @@ pub(crate) fn all(data: &Dataset) -> Vec<Workload> {
     tables.iter().flat_map(|table| table(data)).collect()
 }
 
-/// The workloads that `names` ask for: `all`, a group, a workload, or the beginning of names and a
-/// `*`.
+/// What `fuse` asks for: sequential and random reads, names and attributes, and writes, for which
+/// the transports of FUSE differ most.
+const FUSE: [&str; 8] = [
+    "seq-1x1m",
+    "seq-8x256k",
+    "rand-4k-1t",
+    "rand-4k-16t",
+    "metadata-ls-lr",
+    "metadata-stat32",
+    "write-1x1m",
+    "write-4k-16t",
+];
+
+/// The workloads that `names` ask for: `all`, a group, [`fuse`](FUSE), a workload, or the beginning
+/// of names and a `*`.
 ///
 /// # Errors
 /// The first name that is none of them.
@@ -398,7 +411,9 @@ pub(crate) fn select(all: &[Workload], names: &[String]) -> Result<Vec<Workload>
         let begins = name
             .strip_suffix('*')
             .is_some_and(|start| workload.name.starts_with(start));
-        name == "all" || name == workload.group.name() || name == workload.name || begins
+        let is_of_fuse = name == "fuse" && FUSE.contains(&workload.name.as_str());
+        let is_of_group = name == "all" || name == workload.group.name();
+        is_of_group || is_of_fuse || name == workload.name || begins
     };
     if let Some(name) = names
         .iter()
@@ -475,6 +490,13 @@ mod tests {
             assert!(!chosen.is_empty(), "{group:?}");
         }
         assert_eq!(select(&all, &["all".to_owned()]).unwrap().len(), all.len());
+    }
+
+    #[test]
+    fn workloads_that_compare_transports_are_chosen_together() {
+        let all = all(&Dataset::new(false));
+        let chosen = select(&all, &["fuse".to_owned()]).unwrap();
+        assert_eq!(chosen.len(), FUSE.len());
     }
 
     #[test]
