@@ -77,8 +77,8 @@ struct Settings {
     /// Also what FUSE reaches with no store behind it, and the client with no FUSE before it
     #[arg(long)]
     limit: bool,
-    /// all, a group, fuse, names, or beginnings of names with a *, separated by commas; `list` shows
-    /// them
+    /// all, a group, fuse, names, or beginnings of names with a *, separated by commas; `list`
+    /// shows them
     #[arg(
         long,
         value_name = "NAME",

@@ -6,6 +6,7 @@ use fuser::{InitFlags, KernelConfig};
 
 use crate::fuse::init::{Negotiation, READAHEAD_MAX, Wishes, negotiate};
 use crate::fuse::session_options::SessionError;
+use crate::fuse::transport::handshake::log_agreed;
 use crate::fuse::wire::{InitReply, InitRequest, init_flags};
 
 /// Negotiates with the kernel, whose offer is in `config`.
@@ -21,7 +22,10 @@ pub(super) fn agree(config: &mut KernelConfig, wishes: Wishes) -> io::Result<Ini
         flags: config.capabilities().bits() | init_flags::INIT_EXT,
     };
     let agreed = match negotiate(&offer, wishes) {
-        Negotiation::Agreed(agreed) => agreed,
+        Negotiation::Agreed(agreed) => InitReply {
+            minor: MINOR,
+            ..agreed
+        },
         Negotiation::AskAgain | Negotiation::TooOld => {
             let (major, minor) = (version.0, version.1);
             return Err(io::Error::other(SessionError::TooOld { major, minor }));
@@ -44,5 +48,9 @@ pub(super) fn agree(config: &mut KernelConfig, wishes: Wishes) -> io::Result<Ini
     if !is_set {
         return Err(io::Error::other("the library fuser refused a setting"));
     }
+    log_agreed(&offer, &agreed);
     Ok(agreed)
 }
+
+/// The minor version that the library speaks, whatever the kernel's is.
+const MINOR: u32 = 40;
