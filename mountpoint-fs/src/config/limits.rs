@@ -114,12 +114,12 @@ pub const WRITE_SIZE_MIN: usize = 64 << 10;
 ///
 /// The earlier WRITE may be in flight: the kernel has sent it, and a session thread is handling it.
 /// That takes microseconds, and longer on a starved machine.
-pub const AHEAD_WAIT: Duration = Duration::from_secs(1);
+pub const REORDER_WAIT: Duration = Duration::from_secs(1);
 
 /// How far beyond the end of a file a WRITE may overtake others, in bytes.
 ///
 /// That is the limit of the bytes that the kernel has in flight.
-pub const AHEAD_MAX: u64 = MAX_BACKGROUND_MAX as u64 * WRITE_SIZE_MAX as u64;
+pub const REORDER_DISTANCE_MAX: u64 = MAX_BACKGROUND_MAX as u64 * WRITE_SIZE_MAX as u64;
 
 /// Threads whose last WRITE is remembered. The count includes only these.
 pub const WRITERS_SEEN: usize = 1024;
@@ -200,30 +200,30 @@ pub const WRITE_PLENTY_SHARE: u64 = 16;
 pub const WRITE_EAGER_SHARE: u64 = 8;
 
 /// How often the mount checks whether it can serve writers that wait for memory.
-pub const SHORTAGE_TICK: Duration = Duration::from_millis(20);
+pub const PRESSURE_TICK: Duration = Duration::from_millis(20);
 
 /// How long a writer waits for memory without any progress of writes and uploads.
 ///
 /// By then the application that holds the memory has stopped: it wrote to many files in turn, and
 /// now waits for the next.
-pub const SHORTAGE_MAX: Duration = Duration::from_secs(60);
+pub const MEMORY_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Progress below so many bytes in [`SHORTAGE_MAX`] counts as none. An occasional line of a log
+/// Progress below so many bytes in [`MEMORY_WAIT_MAX`] counts as none. An occasional line of a log
 /// frees no memory.
-pub const SHORTAGE_PROGRESS: u64 = 64 << 10;
+pub const MEMORY_PROGRESS_MIN: u64 = 64 << 10;
 
 /// How long writers wait for memory of a failed one before the next one fails.
-pub const SHORTAGE_NEXT: Duration = Duration::from_secs(1);
+pub const MEMORY_FAILURE_GAP: Duration = Duration::from_secs(1);
 
 /// Idle time after which a file gives back its unfilled memory to waiting writers.
 ///
 /// A program that fills one file writes far more often, and a later write reserves memory again.
-pub const SHORTAGE_IDLE: Duration = Duration::from_secs(1);
+pub const BUFFER_IDLE: Duration = Duration::from_secs(1);
 
 /// Time after which a file with an unfilled part gives way to waiting writers.
 ///
 /// The rule applies while no upload is in flight: the file may be a log with an occasional line.
-pub const SHORTAGE_FILL: Duration = Duration::from_secs(5);
+pub const BUFFER_FILL_MAX: Duration = Duration::from_secs(5);
 
 /// How long an unmount waits for uploads in progress. It aborts the rest.
 pub const UPLOAD_DRAIN: Duration = Duration::from_secs(30);

@@ -13,7 +13,7 @@ use super::sink::Sink;
 use super::state::{FileState, Stage};
 use super::writer::Writer;
 use crate::config::limits::{
-    SHORTAGE_FILL, SHORTAGE_IDLE, UPLOAD_PART_MIN, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX,
+    BUFFER_FILL_MAX, BUFFER_IDLE, UPLOAD_PART_MIN, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX,
 };
 use crate::operation::FsError;
 use crate::write::background::SharedOutcome;
@@ -209,7 +209,7 @@ impl Reclaim for Writer {
             state.buffer = Buffer::Empty;
             return;
         }
-        let is_idle = now >= state.written_when + SHORTAGE_IDLE;
+        let is_idle = now >= state.written_when + BUFFER_IDLE;
         if is_idle || is_stuck {
             self.settle_overflow(state);
         }
@@ -222,7 +222,7 @@ impl Reclaim for Writer {
         let Some(filling) = state.buffer.filling_mut() else {
             return;
         };
-        let is_slow = is_stuck && now >= filling.part_since + SHORTAGE_FILL;
+        let is_slow = is_stuck && now >= filling.part_since + BUFFER_FILL_MAX;
         if !(is_idle || is_slow) {
             return;
         }

@@ -10,7 +10,7 @@ use tokio::sync::MutexGuard;
 use super::buffering::Need;
 use super::state::FileState;
 use super::writer::Writer;
-use crate::config::limits::{AHEAD_MAX, AHEAD_WAIT, UPLOAD_PART_MAX, WRITE_SIZE_MAX};
+use crate::config::limits::{REORDER_DISTANCE_MAX, REORDER_WAIT, UPLOAD_PART_MAX, WRITE_SIZE_MAX};
 use crate::operation::FsError;
 use crate::write::memory::admission::BufferRequest;
 use crate::write::memory::buffers::least;
@@ -198,10 +198,8 @@ impl Writer {
         }
         let room = filling.part_size - filling.fill.filled();
         let (head, tail) = data.split_at(room.min(data.len()));
-        for piece in head.chunks(COPY_PIECE) {
-            filling.fill.append(piece);
-            filling.checksum.update(piece);
-        }
+        filling.fill.append(head);
+        filling.checksum.update(head);
         filling.fill.append(tail);
         let is_full = filling.fill.filled() >= filling.part_size;
         state.extent.advance(data.len() as u64);
@@ -224,7 +222,7 @@ impl Writer {
         loop {
             let state = self.state.lock().await;
             let end = state.extent.end;
-            let is_ahead = self.is_ahead(&state, offset) && offset - end <= AHEAD_MAX;
+            let is_ahead = self.is_ahead(&state, offset) && offset - end <= REORDER_DISTANCE_MAX;
             if !is_ahead || self.reordering.has_gaps() {
                 return state;
             }
@@ -238,7 +236,7 @@ impl Writer {
                 return state;
             }
             seen = Some(end);
-            let until = self.context.clock.now() + AHEAD_WAIT;
+            let until = self.context.clock.now() + REORDER_WAIT;
             let told = self.reordering.wait(offset, until);
             drop(state);
             let _counted = self.context.pressure.wait_ahead();
@@ -286,6 +284,3 @@ impl Writer {
         Ok(())
     }
 }
-
-/// Bytes that are copied at once, so that the checksum finds them in the processor's cache.
-const COPY_PIECE: usize = 32 << 10;

@@ -3,13 +3,13 @@
 //! The kernel cuts one asynchronous write (`io_submit`, `io_uring`) into WRITEs of at most
 //! [`WRITE_SIZE_MAX`], sends them without waiting for their answers, and session threads take them
 //! in any order. Such a WRITE waits until what is missing in front of it was taken. What does not
-//! come within `AHEAD_WAIT` is a gap, and so is every place ahead that a thread writes to which
+//! come within `REORDER_WAIT` is a gap, and so is every place ahead that a thread writes to which
 //! waits for the answer: it has sent nothing else.
 //!
 //! This decides only whether bytes are still to come; what becomes of a gap is decided by
 //! `Writer::need`.
 //!
-//! Memory: what waits is held by the kernel's limit of background requests, `AHEAD_MAX` of one
+//! Memory: what waits is held by the kernel's limit of background requests, `REORDER_DISTANCE_MAX` of one
 //! file at most.
 //!
 //! [`WRITE_SIZE_MAX`]: crate::config::limits::WRITE_SIZE_MAX

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 
-use crate::config::limits::{AHEAD_MAX, AHEAD_WAIT};
+use crate::config::limits::{REORDER_DISTANCE_MAX, REORDER_WAIT};
 use crate::operation::FsError;
 use crate::write::tests::{Bench, MIB, now, pattern};
 use crate::write::{Beginning, Writer};
@@ -73,15 +73,15 @@ fn what_never_comes_is_waited_for_once() {
     let content = pattern(8 * MIB);
     let mut ahead = send(&writer, &content, 2);
     assert!((&mut ahead).now_or_never().is_none());
-    bench.clock.advance(AHEAD_WAIT / 2);
+    bench.clock.advance(REORDER_WAIT / 2);
     assert!(bench.context.pressure.look(), "somebody waits");
     assert!((&mut ahead).now_or_never().is_none());
     // One of those that are missing: what is still missing has all of the time again.
     now(send(&writer, &content, 0)).unwrap();
-    bench.clock.advance(AHEAD_WAIT / 2);
+    bench.clock.advance(REORDER_WAIT / 2);
     bench.context.pressure.look();
     assert!((&mut ahead).now_or_never().is_none());
-    bench.clock.advance(AHEAD_WAIT);
+    bench.clock.advance(REORDER_WAIT);
     bench.context.pressure.look();
     now(ahead).unwrap();
     assert!(!bench.context.pressure.look(), "nobody waits");
@@ -93,7 +93,7 @@ fn what_never_comes_is_waited_for_once() {
 
 #[test]
 fn a_gap_that_nothing_can_fill_is_one_at_once() {
-    let far = AHEAD_MAX + 1;
+    let far = REORDER_DISTANCE_MAX + 1;
     for (offset, goes_on) in [(1, ALONE), (far, ALONE), (far, ASYNCHRONOUS)] {
         let bench = Bench::immediate();
         let writer = bench.writer(Beginning::New);

@@ -27,7 +27,7 @@ use super::admission::{BufferRequest, WaitState};
 use super::buffers::{Grant, WriteMemory};
 use crate::clock::Clock;
 use crate::config::limits::{
-    READER_IDLE, SHORTAGE_MAX, SHORTAGE_NEXT, SHORTAGE_PROGRESS, SHORTAGE_TICK,
+    READER_IDLE, MEMORY_WAIT_MAX, MEMORY_FAILURE_GAP, MEMORY_PROGRESS_MIN, PRESSURE_TICK,
 };
 use crate::operation::FsError;
 use crate::sync::{Counted, Mutex};
@@ -120,7 +120,7 @@ impl MemoryPressure {
     /// Somebody goes on: has got memory, or the server has copied. Returns what [`Self::written`]
     /// does.
     pub(in crate::write) fn moved(&self) -> u64 {
-        self.written(SHORTAGE_PROGRESS)
+        self.written(MEMORY_PROGRESS_MIN)
     }
 
     /// A body of what was written is sent, until the guard is dropped.
@@ -195,7 +195,7 @@ impl MemoryPressure {
                 "{key}: files that are open and not written to hold all memory for writing, and for {} s nothing was \
                  written or sent; close files before others are written, raise --memory-target, or leave out \
                  --write-part-size: parts of a fixed size are not sent before they are full",
-                SHORTAGE_MAX.as_secs()
+                MEMORY_WAIT_MAX.as_secs()
             )));
         };
         self.moved();
@@ -205,7 +205,7 @@ impl MemoryPressure {
     /// Helps writers that wait for memory, once; returns when it is time to do so again.
     pub(in crate::write) async fn relieve(&self) {
         if self.look() {
-            tokio::time::sleep(SHORTAGE_TICK).await;
+            tokio::time::sleep(PRESSURE_TICK).await;
         } else {
             // However it ends, the caller looks whether the mount is still there.
             drop(tokio::time::timeout(READER_IDLE, self.begun.notified()).await);
@@ -250,16 +250,16 @@ impl MemoryPressure {
             let mut seen = self.seen.lock();
             let start = Seen { moves, since: now };
             let last = seen.get_or_insert(start);
-            if is_moving || moves - last.moves >= SHORTAGE_PROGRESS {
+            if is_moving || moves - last.moves >= MEMORY_PROGRESS_MIN {
                 *last = start;
             }
             let waited = now - last.since;
-            if waited >= SHORTAGE_MAX {
-                last.since = now - (SHORTAGE_MAX - SHORTAGE_NEXT);
+            if waited >= MEMORY_WAIT_MAX {
+                last.since = now - (MEMORY_WAIT_MAX - MEMORY_FAILURE_GAP);
             }
             waited
         };
-        if waited >= SHORTAGE_MAX {
+        if waited >= MEMORY_WAIT_MAX {
             self.memory.fail_one();
         }
         true
