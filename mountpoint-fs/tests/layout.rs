@@ -48,7 +48,8 @@ const PURE: &[&str] = &[
     "mountpoint-fs/src/namespace/resolve/strategy.rs",
     "mountpoint-fs/src/read/layout/prefetch.rs",
     "mountpoint-fs/src/read/plan/",
-    "mountpoint-fs/src/write/memory/admission.rs",
+    "mountpoint-fs/src/memory/admission.rs",
+    "mountpoint-fs/src/memory/writer_queue.rs",
     "mountpoint-fs/src/write/send/part_sizes.rs",
 ];
 

@@ -17,7 +17,7 @@ use crate::config::limits::{
 };
 use crate::operation::FsError;
 use crate::write::background::SharedOutcome;
-use crate::write::memory::admission::BufferRequest;
+use crate::memory::BufferRequest;
 use crate::write::memory::buffers::{Grant, least, stage};
 use crate::write::memory::pressure::Reclaim;
 use crate::write::send::append::AppendUpload;

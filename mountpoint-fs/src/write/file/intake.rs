@@ -12,7 +12,7 @@ use super::state::FileState;
 use super::writer::Writer;
 use crate::config::limits::{REORDER_DISTANCE_MAX, REORDER_WAIT, UPLOAD_PART_MAX, WRITE_SIZE_MAX};
 use crate::operation::FsError;
-use crate::write::memory::admission::BufferRequest;
+use crate::memory::BufferRequest;
 use crate::write::memory::buffers::least;
 use crate::write::send::permission::Proof;
 use crate::write::send::proof::try_storing;

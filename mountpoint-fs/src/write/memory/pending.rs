@@ -1,22 +1,22 @@
 //! WRITEs that wait for memory, with their bytes.
 
 use std::fmt;
-use std::sync::Arc;
 
 use mountpoint_crt_sys::block::Block;
 
-use super::buffers::{Counted, WriteMemory};
+use super::buffers::WriteMemory;
+use crate::memory::Reservation;
 
 /// Bytes of a WRITE that waits, in memory that is counted.
 pub struct PendingWrite {
     block: Block,
     len: usize,
     /// Given back behind the memory itself.
-    _counted: Counted,
+    _counted: Reservation,
 }
 
 impl PendingWrite {
-    pub(in crate::write) fn new(memory: &Arc<WriteMemory>, data: &[u8]) -> Self {
+    pub(in crate::write) fn new(memory: &WriteMemory, data: &[u8]) -> Self {
         let counted = memory.wait(data.len() as u64);
         let mut fill = memory.pool().allocate(data.len());
         // A second copy of file data: the request's buffer is needed for the next one.
@@ -37,7 +37,7 @@ impl PendingWrite {
 
 impl fmt::Debug for PendingWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldWrite")
+        f.debug_struct("PendingWrite")
             .field("len", &self.len)
             .finish_non_exhaustive()
     }

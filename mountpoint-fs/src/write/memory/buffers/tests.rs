@@ -14,9 +14,9 @@ use crate::clock::Clock;
 use crate::config::limits::WRITE_SIZE_MAX;
 use crate::memory::{Budget, Purpose, Reservation};
 use crate::sync::Mutex;
-use crate::write::memory::admission::{BufferRequest, WaitState};
+use crate::memory::{BufferRequest, WaitState};
 use crate::write::memory::buffers::{
-    Counted, Grant, Lease, MemorySource, WriteMemory, least, stage,
+    Grant, Lease, MemorySource, WriteMemory, least, stage,
 };
 
 const KIB: usize = 1 << 10;
@@ -75,7 +75,7 @@ impl Bench {
     }
 
     /// A WRITE of `len` bytes waits.
-    fn wait(&self, request: BufferRequest, len: usize) -> (Waiting, Counted) {
+    fn wait(&self, request: BufferRequest, len: usize) -> (Waiting, Reservation) {
         let memory = Arc::clone(&self.memory);
         let counted = memory.wait(len as u64);
         (
@@ -150,7 +150,7 @@ struct File {
     /// It is sent when it has so many.
     part_size: usize,
     is_large: bool,
-    waiting: Option<(Waiting, Counted)>,
+    waiting: Option<(Waiting, Reservation)>,
 }
 
 impl File {
@@ -339,9 +339,9 @@ impl Wake for Seen {
     }
 }
 
-/// Otherwise it would have reads give back theirs for what is free a moment later.
+/// Otherwise reads would be asked to give back theirs for what is free already.
 #[test]
-fn who_is_served_finds_the_budget_free() {
+fn a_writer_that_is_served_has_what_came_back() {
     let bench = Bench::new(64 * MIB);
     let memory = &bench.memory;
     let begun = |_| memory.try_take(ask_of(MIB)).unwrap().block();
@@ -359,7 +359,8 @@ fn who_is_served_finds_the_budget_free() {
         let polled = waiting.as_mut().poll(&mut Context::from_waker(&waker));
         assert!(polled.is_pending());
         end();
-        assert_eq!(*seen.1.lock(), Some(used - (free << 20)));
+        assert_eq!(*seen.1.lock(), Some(used - ((free - 1) << 20)));
+        assert_eq!(bench.budget.shortage(), None);
         let grant = waiting.now_or_never().flatten();
         grants.push(grant.expect("it was served"));
     }

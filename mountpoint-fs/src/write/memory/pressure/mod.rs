@@ -23,12 +23,12 @@ use std::time::Duration;
 use mountpoint_client::types::Key;
 use tokio::sync::Notify;
 
-use super::admission::{BufferRequest, WaitState};
 use super::buffers::{Grant, WriteMemory};
 use crate::clock::Clock;
 use crate::config::limits::{
     READER_IDLE, MEMORY_WAIT_MAX, MEMORY_FAILURE_GAP, MEMORY_PROGRESS_MIN, PRESSURE_TICK,
 };
+use crate::memory::{BufferRequest, WaitState};
 use crate::operation::FsError;
 use crate::sync::{Counted, Mutex};
 

@@ -21,7 +21,7 @@ use crate::config::limits::{
 
 /// What memory is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::write) enum BufferKind {
+pub enum BufferKind {
     /// A small buffer, the beginning of a part: sent when the file is closed, or has grown.
     Small,
     /// A part that can be filled and sent.
@@ -30,24 +30,24 @@ pub(in crate::write) enum BufferKind {
 
 /// What a writer asks for, in bytes: one of the lengths, in place of what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::write) struct BufferRequest {
+pub struct BufferRequest {
     /// What it holds: a beginning that grows.
-    pub(in crate::write) held: u64,
+    pub held: u64,
     /// What does for a while.
-    pub(in crate::write) len: u64,
+    pub len: u64,
     /// What does for now.
-    pub(in crate::write) least: u64,
+    pub least: u64,
     /// A whole part.
-    pub(in crate::write) whole: u64,
+    pub whole: u64,
     /// The shortest part that can be sent before the file ends.
-    pub(in crate::write) shortest: u64,
+    pub shortest: u64,
     /// Parts were sent: it is not a small file.
-    pub(in crate::write) is_large: bool,
+    pub is_large: bool,
 }
 
 /// How a writer came to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::write) enum WaitState {
+pub enum WaitState {
     /// Just now, and nobody waits.
     First,
     /// It has waited.
@@ -58,7 +58,7 @@ pub(in crate::write) enum WaitState {
 
 /// What is held of the memory, and how much of it may be.
 #[derive(Debug)]
-pub(in crate::write) struct Admission {
+pub(super) struct Admission {
     limits: Limits,
     small: u64,
     parts: u64,
@@ -89,7 +89,7 @@ struct Limits {
 
 impl Admission {
     /// Of a mount with `memory` bytes, whose first parts need `part`.
-    pub(in crate::write) fn new(memory: u64, part: u64) -> Self {
+    pub(super) fn new(memory: u64, part: u64) -> Self {
         let begun = begun(memory);
         let all = all(memory);
         Self {
@@ -110,18 +110,18 @@ impl Admission {
     }
 
     /// Bytes that are held of what was taken.
-    pub(in crate::write) fn used(&self) -> u64 {
+    pub(super) fn used(&self) -> u64 {
         self.small + self.parts
     }
 
     /// From now on WRITEs that wait may come to `bytes`.
-    pub(in crate::write) fn expect(&mut self, bytes: u64) {
+    pub(super) fn expect(&mut self, bytes: u64) {
         self.expected = bytes;
     }
 
     /// A WRITE of `bytes` waits. Returns how many of them are counted: what is beyond all memory is
     /// not, so that parts and some beginnings still find room.
-    pub(in crate::write) fn wait(&mut self, bytes: u64) -> u64 {
+    pub(super) fn wait(&mut self, bytes: u64) -> u64 {
         let others = self.small.max(self.limits.begun) + self.parts.max(self.limits.kept);
         let free = self.limits.all.saturating_sub(others + self.waiting);
         let counted = bytes.min(free);
@@ -130,12 +130,12 @@ impl Admission {
     }
 
     /// One of which so many were counted waits no more.
-    pub(in crate::write) fn waited(&mut self, counted: u64) {
+    pub(super) fn waited(&mut self, counted: u64) {
         self.waiting -= counted;
     }
 
     /// What `request` gets now: `None` if it has to wait.
-    pub(in crate::write) fn choose(
+    pub(super) fn choose(
         &self,
         request: BufferRequest,
         wait: WaitState,
@@ -172,22 +172,22 @@ impl Admission {
     }
 
     /// Whether a further beginning of `bytes` finds room.
-    pub(in crate::write) fn has_room(&self, bytes: u64) -> bool {
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.small_fits(0, bytes)
     }
 
     /// Takes `bytes` more for `kind`.
-    pub(in crate::write) fn take(&mut self, kind: BufferKind, bytes: u64) {
+    pub(super) fn take(&mut self, kind: BufferKind, bytes: u64) {
         *self.of(kind) += bytes;
     }
 
     /// Gives back what is held.
-    pub(in crate::write) fn give_back(&mut self, kind: BufferKind, bytes: u64) {
+    pub(super) fn give_back(&mut self, kind: BufferKind, bytes: u64) {
         *self.of(kind) -= bytes;
     }
 
     /// What is held for one is for the other now.
-    pub(in crate::write) fn convert(&mut self, bytes: u64, from: BufferKind, to: BufferKind) {
+    pub(super) fn convert(&mut self, bytes: u64, from: BufferKind, to: BufferKind) {
         self.give_back(from, bytes);
         self.take(to, bytes);
     }
@@ -195,7 +195,7 @@ impl Admission {
     /// What is held for a part is a beginning of `kept` bytes from then on, if beginnings leave
     /// enough to one part all the same, with what reads lend: others wait for the rest, and
     /// beginnings may be full. Returns whether they do.
-    pub(in crate::write) fn cut(&mut self, bytes: u64, kept: u64) -> bool {
+    pub(super) fn cut(&mut self, bytes: u64, kept: u64) -> bool {
         let parts = self.parts - bytes;
         let others = parts.max(self.limits.kept) + self.waiting;
         if self.small + kept + others > self.limits.alone {
@@ -238,9 +238,10 @@ impl Admission {
     }
 }
 
-/// Most memory that a part may take whose size is fixed: what writers may have, and a share of it
+/// Most memory that a part may take of `memory`, if its size is fixed: what writers may have, and a share of it
 /// for beginnings.
-pub(in crate::write) fn part_max(memory: u64) -> u64 {
+#[must_use]
+pub fn part_max(memory: u64) -> u64 {
     all(memory) - begun(memory)
 }
 
