@@ -8,7 +8,7 @@
 //!
 //! Bytes of WRITEs that wait are in memory as well, and nobody can refuse them: the kernel has
 //! handed them over. So small buffers leave room for as much as the threads that write may have
-//! waiting at once, and those bytes take of all memory what the others leave.
+//! waiting at once. Waiting bytes are counted as far as buffers leave room for them.
 //!
 //! Invariants: `small + parts + waiting <= all`, unless the only part needs a little more or is
 //! larger than that; a whole part fits as soon as the parts that are held have been sent, whatever
@@ -22,20 +22,20 @@ use crate::config::limits::{
 /// What memory is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
-    /// A small buffer, the beginning of a part: sent when the file is closed, or has grown.
+    /// A small buffer, which holds the beginning of a part until the file is closed or has grown.
     Small,
     /// A part that can be filled and sent.
     Part,
 }
 
-/// What a writer asks for, in bytes: one of the lengths, in place of what it holds.
+/// The buffer that a writer asks for, in bytes: one of the lengths, in place of its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferRequest {
-    /// What it holds: a beginning that grows.
+    /// The small buffer that grows; 0 if there is none.
     pub held: u64,
-    /// What does for a while.
+    /// Length that lasts for a while.
     pub len: u64,
-    /// What does for now.
+    /// Length that takes the next write.
     pub least: u64,
     /// A whole part.
     pub whole: u64,
@@ -52,19 +52,19 @@ pub enum WaitState {
     First,
     /// It has waited.
     Waited,
-    /// It has waited, and nothing is on its way that would give memory back.
+    /// It has waited, and nothing in flight would give memory back.
     Stuck,
 }
 
-/// What is held of the memory, and how much of it may be.
+/// The memory that writers hold, and its limits.
 #[derive(Debug)]
 pub(super) struct Admission {
     limits: Limits,
     small: u64,
     parts: u64,
-    /// What is held of WRITEs that wait, as far as it is counted.
+    /// Counted bytes of WRITEs that wait.
     waiting: u64,
-    /// What they may come to.
+    /// Bytes that WRITEs may have waiting at once.
     expected: u64,
 }
 
@@ -72,16 +72,16 @@ pub(super) struct Admission {
 struct Limits {
     /// All that writers may hold.
     all: u64,
-    /// The same for who has the only part: reads lend something where what is behind parts of a
-    /// fixed size, which cannot go with them, has taken room that was kept.
+    /// Limit when one part is outstanding. May borrow half of the read reserve, so that overflow
+    /// behind a fixed-size part cannot block it.
     alone: u64,
-    /// What parts may fill, as far as beginnings do not.
+    /// Memory that parts may fill, as far as small buffers leave it.
     usual: u64,
-    /// What beginnings leave to parts.
+    /// Memory that small buffers leave to parts.
     kept: u64,
-    /// What beginnings may take whatever waits: small files go on side by side.
+    /// Memory that small buffers may take whatever waits: small files go on side by side.
     begun: u64,
-    /// Up to here beginnings get what does for a while.
+    /// Up to here small buffers get the length that lasts for a while.
     plenty: u64,
     /// Up to here a file gets room for its first part at once.
     eager: u64,
@@ -109,7 +109,7 @@ impl Admission {
         }
     }
 
-    /// Bytes that are held of what was taken.
+    /// Bytes of all buffers.
     pub(super) fn used(&self) -> u64 {
         self.small + self.parts
     }
@@ -119,8 +119,8 @@ impl Admission {
         self.expected = bytes;
     }
 
-    /// A WRITE of `bytes` waits. Returns how many of them are counted: what is beyond all memory is
-    /// not, so that parts and some beginnings still find room.
+    /// A WRITE of `bytes` waits. Returns how many of them are counted: bytes beyond all memory are
+    /// not, so that parts and some small buffers still find room.
     pub(super) fn wait(&mut self, bytes: u64) -> u64 {
         let others = self.small.max(self.limits.begun) + self.parts.max(self.limits.kept);
         let free = self.limits.all.saturating_sub(others + self.waiting);
@@ -129,12 +129,12 @@ impl Admission {
         counted
     }
 
-    /// One of which so many were counted waits no more.
+    /// A WRITE waits no more of which so many bytes were counted.
     pub(super) fn waited(&mut self, counted: u64) {
         self.waiting -= counted;
     }
 
-    /// What `request` gets now: `None` if it has to wait.
+    /// The buffer that `request` gets now; `None` if it has to wait.
     pub(super) fn choose(
         &self,
         request: BufferRequest,
@@ -151,7 +151,7 @@ impl Admission {
         let has_plenty = self.small - request.held + request.len <= self.limits.plenty;
         let is_eager = self.used() - request.held + request.len <= self.limits.eager;
         let is_for_part = request.is_large || request.len == request.whole && is_eager;
-        // A large file's beginning becomes a part, which is to leave as much to reads as any.
+        // A large file's small buffer becomes a part, which leaves as much to reads as any.
         let leaves_half = self.used() - request.held + request.least <= self.limits.usual;
         let least = || small(request.least).filter(|_| !request.is_large || leaves_half);
         match wait {
@@ -171,7 +171,7 @@ impl Admission {
         }
     }
 
-    /// Whether a further beginning of `bytes` finds room.
+    /// Whether a further small buffer of `bytes` finds room.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.small_fits(0, bytes)
     }
@@ -181,20 +181,20 @@ impl Admission {
         *self.of(kind) += bytes;
     }
 
-    /// Gives back what is held.
+    /// Gives `bytes` of a buffer back.
     pub(super) fn give_back(&mut self, kind: BufferKind, bytes: u64) {
         *self.of(kind) -= bytes;
     }
 
-    /// What is held for one is for the other now.
+    /// `bytes` of a buffer are held for another kind from now on.
     pub(super) fn convert(&mut self, bytes: u64, from: BufferKind, to: BufferKind) {
         self.give_back(from, bytes);
         self.take(to, bytes);
     }
 
-    /// What is held for a part is a beginning of `kept` bytes from then on, if beginnings leave
-    /// enough to one part all the same, with what reads lend: others wait for the rest, and
-    /// beginnings may be full. Returns whether they do.
+    /// Makes the buffer of a part a small buffer of `kept` bytes, if small buffers leave enough to
+    /// one part all the same. That part may borrow from reads: others wait for the rest, and small
+    /// buffers may be full. Returns whether it did.
     pub(super) fn cut(&mut self, bytes: u64, kept: u64) -> bool {
         let parts = self.parts - bytes;
         let others = parts.max(self.limits.kept) + self.waiting;
@@ -238,14 +238,13 @@ impl Admission {
     }
 }
 
-/// Most memory that a part may take of `memory`, if its size is fixed: what writers may have, and a share of it
-/// for beginnings.
+/// Most memory of `memory` that a part may take, if its size is fixed.
 #[must_use]
 pub fn part_max(memory: u64) -> u64 {
     all(memory) - begun(memory)
 }
 
-/// What beginnings have in any case: as much as they leave to parts at least.
+/// Memory that small buffers have in any case: the least that they leave to parts.
 fn begun(memory: u64) -> u64 {
     memory / WRITE_PART_KEPT_SHARE
 }

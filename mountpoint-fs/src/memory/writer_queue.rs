@@ -1,7 +1,7 @@
 //! Writers that wait for a buffer, in the order in which they came.
 //!
-//! Pure. [`Admission`] says what a writer may have; this says whose turn it is. A writer is known by
-//! a ticket, and answered through `T`.
+//! Pure. [`Admission`] says what a writer may have; this says whose turn it is. A writer is known
+//! by a ticket, and answered through `T`.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -64,9 +64,10 @@ impl<T> WriterQueue<T> {
         };
         let mut requests = self.waiting.iter().map(|it| it.request).take(tried);
         let admission = &self.admission;
-        let found = requests.by_ref().enumerate().find_map(|(index, request)| {
-            Some((index, request, admission.choose(request, wait)?))
-        });
+        let found = requests
+            .by_ref()
+            .enumerate()
+            .find_map(|(index, request)| Some((index, request, admission.choose(request, wait)?)));
         let (index, request, (kind, bytes)) = found?;
         let writer = self.waiting.remove(index).expect("it was looked at");
         let more = bytes - request.held;

@@ -1,4 +1,4 @@
-//! The checksum of what is written, kept up as the bytes come by.
+//! The checksum of written bytes, kept up as the bytes come by.
 
 use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
 use mountpoint_client::types::{Checksum, ChecksumAlgorithm};
@@ -62,7 +62,7 @@ pub(in crate::write) fn joined(before: Checksum, body: &[u8], sum: Option<Checks
     }
 }
 
-/// What a checksum was computed by.
+/// The algorithm of a checksum.
 pub(in crate::write) fn algorithm_of(checksum: Checksum) -> ChecksumAlgorithm {
     match checksum {
         Checksum::Crc32c(_) => ChecksumAlgorithm::Crc32c,

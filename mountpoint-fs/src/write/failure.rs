@@ -1,4 +1,4 @@
-//! The first failure of a file, which is final, and what the application is told of failures.
+//! The first failure of a file, which is final, and the errors that applications see.
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// What the application is told of an object that was not made under `condition`.
+/// The application's error for an object that was not made under `condition`.
 pub(in crate::write) fn not_made(
     error: ClientError,
     condition: &PutCondition,
@@ -64,7 +64,7 @@ pub(in crate::write) fn not_made(
     }
 }
 
-/// What the application is told of a failed upload, and the log of what would change it.
+/// The application's error for a failed upload, with the permissions that would help.
 pub(in crate::write) fn failed(error: ClientError) -> FsError {
     match error.kind {
         ErrorKind::PreconditionFailed => FsError::Exists,

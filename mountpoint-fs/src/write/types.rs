@@ -4,7 +4,7 @@ use mountpoint_client::types::{Checksum, ChecksumAlgorithm, ETag};
 
 use crate::operation::FsError;
 
-/// What the bucket holds after an upload.
+/// The version that the bucket holds after an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// The version.
@@ -26,7 +26,7 @@ pub(super) enum Outcome {
 pub enum Beginning {
     /// There is no object: one that somebody else makes meanwhile is not replaced.
     New,
-    /// The same, and S3 was not asked before.
+    /// There is probably no object: S3 was not asked before.
     NewUnasked,
     /// The object that is there, which was this version when it was opened, is replaced.
     Replace(ETag),
@@ -34,23 +34,23 @@ pub enum Beginning {
     Fill(Stored),
     /// The object that is there stays, and bytes come behind it: S3 copies it.
     Append(Stored),
-    /// The same where the server appends to the object, which has a checksum of this algorithm;
+    /// The server appends to the object, which has a checksum of this algorithm;
     /// this one, if it is that of all its bytes.
     Grow(Stored, Option<ChecksumAlgorithm>, Option<Checksum>),
-    /// The same for an object that is too small to be copied into an upload: its bytes are told by
+    /// The object stays and is too small to be copied into an upload: its bytes are told by
     /// `Writer::preload`.
     Extend(Stored),
 }
 
-/// Who must know what becomes of a file. Called with no lock held but the file's own.
+/// Learns the outcome of a file. Called with no lock held but the file's own.
 pub trait WriteObserver: Send + Sync {
     /// The file is written again after it was stored. An error if it cannot be; one that is stale
     /// is final.
     fn resumed(&self) -> Result<(), FsError>;
     /// The bucket holds the file as it was when it was closed or synchronised.
     fn stored(&self, stored: &Stored);
-    /// The bucket holds the beginning of the file, by parts that were appended to it; more is on
-    /// its way or to come.
+    /// The bucket holds the beginning of the file, by parts that were appended to it; more is in
+    /// flight or to come.
     fn grown(&self, _stored: &Stored) {}
     /// Another host's object stands for the file: the observer refuses to resume its writer.
     fn adopted(&self);

@@ -476,9 +476,9 @@ impl Reservation {
         admission.convert(self.bytes, from, kind);
     }
 
-    /// Cuts a part's memory down to a small buffer of `kept` bytes. Returns the rest, which is to be
-    /// dropped when it is free; `None` if small buffers have as much as they may. The caller serves waiting
-    /// writers.
+    /// Cuts a part's memory down to a small buffer of `kept` bytes. Returns the rest, which is to
+    /// be dropped when it is free; `None` if small buffers have as much as they may. The caller
+    /// serves waiting writers.
     #[must_use]
     pub fn cut(&mut self, kept: u64) -> Option<Self> {
         let mut state = self.budget.state.lock();

@@ -1,4 +1,4 @@
-//! What a writer needs before it can take bytes, and how it goes on when it has that.
+//! The memory that a writer needs before it takes bytes, and the buffer that it makes of it.
 //!
 //! Decides how much memory is asked for and what becomes of the buffer that is there;
 //! [`WriteMemory`] gives it. Invariant: nothing that was taken is lost or sent twice when a buffer
@@ -15,9 +15,9 @@ use super::writer::Writer;
 use crate::config::limits::{
     BUFFER_FILL_MAX, BUFFER_IDLE, UPLOAD_PART_MIN, UPLOAD_PARTS_MAX, WRITE_SIZE_MAX,
 };
+use crate::memory::BufferRequest;
 use crate::operation::FsError;
 use crate::write::background::SharedOutcome;
-use crate::memory::BufferRequest;
 use crate::write::memory::buffers::{Grant, least, stage};
 use crate::write::memory::pressure::Reclaim;
 use crate::write::send::append::AppendUpload;
@@ -34,7 +34,7 @@ pub(in crate::write) enum Need {
 }
 
 impl Writer {
-    /// What is needed to take `len` bytes at `offset`.
+    /// The need of a write of `len` bytes at `offset`.
     pub(in crate::write) fn need(
         &self,
         state: &mut FileState,
@@ -91,8 +91,8 @@ impl Writer {
         Ok(Need::Memory(self.buffer_request(state, len, least, whole)))
     }
 
-    /// What is asked for where `least` bytes do for now, `len` for a while, and `whole` for a part
-    /// and one write.
+    /// The request for memory where `least` bytes do for now, `len` for a while, and `whole` for a
+    /// part and one write.
     pub(in crate::write) fn buffer_request(
         &self,
         state: &FileState,
@@ -135,8 +135,8 @@ impl Writer {
         }
     }
 
-    /// Goes on in the memory that was given, with what the smaller buffer had, or the last part's
-    /// too much.
+    /// Goes on in the memory that was given, with the bytes of the smaller buffer, or the last
+    /// part's too much.
     pub(in crate::write) fn install(&self, state: &mut FileState, grant: Grant) {
         let mut part_size = self.part_size(state).expect("asked before");
         let mut part_since = state.buffer.filling().map(|it| it.part_since);

@@ -13,8 +13,8 @@ use crate::operation::{FsError, PosixAttributes};
 use crate::write::send::put::Adopts;
 
 impl Writer {
-    /// Changes what the object is to carry. Whether that is sent with it: else the bucket holds it
-    /// already.
+    /// Changes the object's metadata. Whether that is sent with it: else the bucket holds the
+    /// object already.
     pub async fn change_metadata(
         &self,
         change: impl FnOnce(&mut ObjectHeaders) -> Result<(), FsError> + Send,
@@ -35,7 +35,7 @@ impl Writer {
         Ok(matches!(state.stage, Stage::Open))
     }
 
-    /// What the object is to carry from the beginning on. Called before anybody else knows the
+    /// Sets the metadata that the object begins with. Called before anybody else knows the
     /// writer.
     pub fn begin_with(&self, mut headers: ObjectHeaders) {
         PosixAttributes::forget_time(&mut headers.metadata);
@@ -50,7 +50,7 @@ impl Writer {
         }
     }
 
-    /// What the object is to carry.
+    /// The object's metadata.
     #[must_use]
     pub fn headers(&self) -> ObjectHeaders {
         self.headers.lock().clone()

@@ -1,4 +1,5 @@
-//! What a [`Writer`](super::writer::Writer) keeps under its lock: how far a file has come.
+//! The state that a [`Writer`](super::writer::Writer) keeps under its lock: how far a file has
+//! come.
 //!
 //! Knows, but neither decides nor sends.
 

@@ -40,7 +40,7 @@ pub(in crate::write) async fn of_object(
     settled(asked.map(|there| (there, key)), doubt, error)
 }
 
-/// What is known of a request that failed with `error` after the bucket was `asked`.
+/// The outcome of a request that failed with `error`, after the bucket was `asked`.
 fn settled(
     asked: Result<(Option<Stored>, &Key), ClientError>,
     doubt: Doubt,
@@ -62,7 +62,7 @@ fn settled(
 /// Others may have appended to it since: then it is larger.
 ///
 /// The same bytes at the same place may be another's, in an object that begins otherwise: `whole`
-/// is the checksum of what was before them. Where that is not known, nobody knows whose they are.
+/// is the checksum of the bytes before them. Without it, nobody knows whose bytes they are.
 pub(in crate::write) async fn of_append(
     client: &dyn ObjectClient,
     pool: &BlockPool,
@@ -141,7 +141,7 @@ async fn of_bytes(
     Ok(is_there.then_some(Stored { etag, size }))
 }
 
-/// A version of an object that is compared with what was sent.
+/// A version of an object that is compared with the bytes that were sent.
 struct Version<'a> {
     client: &'a dyn ObjectClient,
     pool: &'a BlockPool,
@@ -437,7 +437,7 @@ mod tests {
         assert!(ask(&completed));
         // No abort was needed to know it, which MinIO says of every upload that it was done.
         assert_eq!(client.take_log().count(Operation::AbortMultipartUpload), 0);
-        // Who may not list the parts is told by the abort.
+        // A user that may not list the parts is told by the abort.
         client.fail_next(Operation::ListParts, 1, ErrorKind::Denied);
         assert!(ask(&completed));
         // What is there is not what the upload was to become, which somebody has aborted.

@@ -83,7 +83,7 @@ impl CopiedRange {
     }
 }
 
-/// What the application is told of a copy that failed.
+/// The application's error for a copy that failed.
 pub(in crate::write) fn copy_failed(error: ClientError, source: &CopiedRange) -> FsError {
     match error.kind {
         ErrorKind::PreconditionFailed | ErrorKind::NotFound => FsError::Stale(format!(

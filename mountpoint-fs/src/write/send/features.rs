@@ -1,4 +1,4 @@
-//! What the server was seen not to do, so that it is asked only once.
+//! Features that the server was seen to lack, so that it is asked for them only once.
 //!
 //! Nothing is guessed by a server's name: a request that uses an ability is sent, and only an
 //! answer that says that the server does not implement it (501, 405, `NotImplemented`) has the
@@ -15,7 +15,7 @@ pub(in crate::write) struct ServerFeatures {
     lacks_conditions: AtomicBool,
     /// The server has refused to replace an object by one that came in one request.
     keeps_of_puts: AtomicBool,
-    /// The same of one that came in parts: some servers keep the condition of one only.
+    /// As `keeps_of_puts`, for objects that came in parts: some servers keep one condition only.
     keeps_of_uploads: AtomicBool,
     /// Whether it keeps conditions is being tried, or was.
     is_tried: AtomicBool,
@@ -107,12 +107,12 @@ impl ServerFeatures {
         !is_known && !self.is_tried.swap(true, Ordering::Relaxed)
     }
 
-    /// What was tried ended in neither a refusal nor a success: it is to be tried again.
+    /// The trial ended in neither a refusal nor a success: it is to be repeated.
     pub(in crate::write) fn leave_unproven(&self) {
         self.is_tried.store(false, Ordering::Relaxed);
     }
 
-    /// What is left of `uses` after what the server lacks.
+    /// `uses` without the features that the server lacks.
     pub(in crate::write) fn reduce(&self, mut uses: Uses) -> Uses {
         if self.lacks_conditions.load(Ordering::Relaxed) {
             uses.condition = PutCondition::None;

@@ -1,7 +1,7 @@
 //! One multipart upload: begun, filled part by part in any order, and completed or aborted.
 //!
 //! Each step runs in the background from the moment it is asked for; parts are sent in parallel.
-//! Invariants: S3 is told to complete only what is whole; an upload is ended once; it is aborted
+//! Invariants: S3 is told to complete whole files only; an upload is ended once; it is aborted
 //! only after its parts have come to rest, because S3 may keep a part that arrives behind an abort.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,12 +48,12 @@ enum Source {
     Object(CopiedRange),
 }
 
-/// Who is told of a part that failed.
+/// The one that is told of a part that failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
     /// The file: it has failed, and the upload is aborted.
     File,
-    /// Who waits for the part, and decides what that means.
+    /// The caller, which waits for the part and decides what its failure means.
     Waiting,
 }
 
@@ -139,8 +139,8 @@ impl Upload {
         self.add(Source::Object(source), Told::File);
     }
 
-    /// The same for a caller that waits for the outcome. The upload is not completed without the
-    /// part.
+    /// As [`Self::copy`], for a caller that waits for the outcome. The upload is not completed
+    /// without the part.
     pub(in crate::write) fn copy_awaited(
         self: &Arc<Self>,
         source: CopiedRange,
@@ -156,7 +156,7 @@ impl Upload {
             PartNumber(u16::try_from(parts.len()).expect("the plan ends at 10,000 parts"))
         };
         let (this, pending) = (Arc::clone(self), self.context.begin());
-        // What the server copies takes neither memory nor network.
+        // A copy on the server takes neither memory nor network.
         let in_flight = match &source {
             Source::Bytes(..) => {
                 Some((self.context.parts.enter(), self.context.pressure.sending()))

@@ -7,10 +7,10 @@
 //! directory waits for it. So that this need not go on, the first small file is sent once more when
 //! it is there: a server that keeps the condition refuses it. One that does not has the same bytes
 //! again, from the mount that has just stored them and has not let go of the file yet; it is asked
-//! before each file from then on. Two hosts that meet in this one file may still lose by that: who
-//! removes it between the two requests finds it again, and is the reason then why the server is
-//! asked ever after; and what another host stores in its place between them is replaced, by a
-//! server that ignores conditions.
+//! before each file from then on. Two hosts that meet in this one file may still lose by that: a
+//! host that removes it between the two requests finds it again, and is the reason then why the
+//! server is asked ever after; and what another host stores in its place between them is replaced,
+//! by a server that ignores conditions.
 
 use bytes::Bytes;
 use mountpoint_client::ErrorKind;
@@ -38,7 +38,7 @@ pub(in crate::write) async fn ask_first(
     match context.client.head(key).await {
         Ok(_) => Err(FsError::Exists),
         Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
-        // Who may write, but not read, may list; and an object without an ETag is listed.
+        // A user that may write, but not read, may list; and an object without an ETag is listed.
         Err(error)
             if matches!(error.kind, ErrorKind::Denied | ErrorKind::InvalidResponse)
                 && context.client.lists_in_order() =>
@@ -78,7 +78,7 @@ pub(in crate::write) async fn put_unasked(
     let condition = PutCondition::Absent;
     let (again, its_headers) = (body.clone(), headers.clone());
     let stored = put(context, key, body, checksum, condition, headers).await?;
-    // Who makes an empty file may mean somebody else to fill it.
+    // An empty file may be meant for another program to fill.
     let is_suitable = (1..=CONDITION_PROOF_LEN_MAX).contains(&again.len());
     if !is_suitable || !context.features.begin_proof() {
         return Ok(stored);

@@ -9,8 +9,8 @@
 //! This decides only whether bytes are still to come; what becomes of a gap is decided by
 //! `Writer::need`.
 //!
-//! Memory: what waits is held by the kernel's limit of background requests, `REORDER_DISTANCE_MAX` of one
-//! file at most.
+//! Memory: what waits is held by the kernel's limit of background requests, `REORDER_DISTANCE_MAX`
+//! of one file at most.
 //!
 //! [`WRITE_SIZE_MAX`]: crate::config::limits::WRITE_SIZE_MAX
 

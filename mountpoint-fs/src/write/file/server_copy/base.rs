@@ -17,14 +17,13 @@ use crate::write::file::writer::Writer;
 use crate::write::send::copied_range::{CopiedRange, copy_failed};
 
 impl Writer {
-    /// Whether what the file begins with has to be looked after before bytes can be taken behind
-    /// it.
+    /// Whether the object that the file begins with has to be copied before bytes are taken.
     pub(in crate::write) fn is_base_unsettled(&self, state: &FileState) -> bool {
         matches!(state.sink, Sink::Copied(_))
             && self.context.send.features.copies_parts() != Some(true)
     }
 
-    /// Looks after what the file begins with, before `len` bytes are taken at `offset`.
+    /// Copies the object that the file begins with, before `len` bytes are taken at `offset`.
     pub(in crate::write) async fn settle_base(
         &self,
         state: &mut FileState,
@@ -112,12 +111,12 @@ impl Writer {
     }
 }
 
-/// A file while what it begins with is looked after. Given up before that is done, it begins with
-/// all of that as before.
+/// A file while its first bytes are copied. If that is given up, the file begins with its object as
+/// before.
 struct Settling<'a> {
     writer: &'a Writer,
     state: &'a mut FileState,
-    /// What it begins with; `None` when that is done, or has failed.
+    /// The object that the file begins with; `None` when the copy is done, or has failed.
     base: Option<CopiedRange>,
 }
 

@@ -98,7 +98,7 @@ impl Writer {
         }
     }
 
-    /// Parts that copying what is to be copied will take.
+    /// Parts that copies take which were not begun.
     pub(in crate::write) fn copies(&self, state: &FileState) -> u16 {
         let parts = match &state.sink {
             Sink::Copied(base) => self.parts_of(base),
@@ -119,5 +119,5 @@ pub(in crate::write) fn is_refusal(error: &FsError) -> bool {
     matches!(error, FsError::Client(error) if copies_nothing(error))
 }
 
-/// What is told of a copy that the application, or the kernel for it, makes by reading and writing.
+/// The error for a copy that the application, or the kernel for it, makes by reading and writing.
 const AS_BYTES: FsError = FsError::Unsupported("this range is not copied on the server");

@@ -1,4 +1,4 @@
-//! Memory for what was written and not sent yet.
+//! Memory for bytes that were written and not sent yet.
 //!
 //! A file's buffer begins small and grows, so that hundreds of small files fit; the mount's one
 //! [`Budget`] says which file may take how much. A buffer that grows is counted once: its pages
@@ -62,7 +62,8 @@ pub(in crate::write) struct WriteMemory {
     threads: RecentWriters,
 }
 
-/// Memory that was given for a [`BufferRequest`]; given back on drop, unless a buffer is made of it.
+/// Memory that was given for a [`BufferRequest`]; given back on drop, unless a buffer is made of
+/// it.
 #[derive(Debug)]
 pub(in crate::write) struct Grant {
     memory: Arc<WriteMemory>,
@@ -96,7 +97,7 @@ impl WriteMemory {
         self.threads.wrote(thread, len, self.clock.now());
     }
 
-    /// A WRITE of `bytes` waits. Returns what is counted of it.
+    /// A WRITE of `bytes` waits. Returns the bytes that are counted.
     pub(in crate::write) fn wait(&self, bytes: u64) -> Reservation {
         self.source.budget.pending(bytes)
     }
@@ -120,10 +121,12 @@ impl WriteMemory {
         Some(self.grant(request, added.await))
     }
 
-    /// Gives those who wait what there is, the first first. Where nothing in flight would give
-    /// memory back, one of them is [`WaitState::Stuck`].
+    /// Gives waiting writers the memory that there is, the first first. Where nothing in flight
+    /// would give memory back, one of them is [`WaitState::Stuck`].
     pub(in crate::write) fn serve(&self, wait: WaitState) {
-        self.source.budget.serve_writers(wait, Some(self.expected()));
+        self.source
+            .budget
+            .serve_writers(wait, Some(self.expected()));
     }
 
     /// Makes one of the waiting writers fail.
@@ -136,7 +139,7 @@ impl WriteMemory {
         self.source.budget.fail_writers();
     }
 
-    /// Asks reads for what was given and is still theirs.
+    /// Asks reads for memory that was granted and that they still hold.
     pub(in crate::write) fn make_room(&self) {
         (self.source.make_room)();
     }
@@ -144,7 +147,9 @@ impl WriteMemory {
     /// Whether somebody waits, or would for `bytes` more.
     pub(in crate::write) fn is_short(&self, bytes: usize) -> bool {
         let expected = self.expected();
-        self.source.budget.is_short_for_writers(bytes as u64, expected)
+        self.source
+            .budget
+            .is_short_for_writers(bytes as u64, expected)
     }
 
     /// The memory itself.
@@ -234,8 +239,8 @@ impl Lease {
         self.held.lock().is_for_part()
     }
 
-    /// Cuts `fill`, which is a part's, down to what is filled, as a small buffer. Returns whether it
-    /// did: others may have handles of it, or small buffers as much as they may.
+    /// Cuts `fill`, which is a part's, down to what is filled, as a small buffer. Returns whether
+    /// it did: others may have handles of it, or small buffers as much as they may.
     pub(in crate::write) fn cut(&self, fill: &mut BlockFill) -> bool {
         let len = BlockPool::memory_of(fill.filled()).min(fill.capacity());
         if fill.is_shared() {

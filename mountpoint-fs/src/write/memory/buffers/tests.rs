@@ -13,11 +13,9 @@ use proptest::prelude::*;
 use crate::clock::Clock;
 use crate::config::limits::WRITE_SIZE_MAX;
 use crate::memory::{Budget, Purpose, Reservation};
-use crate::sync::Mutex;
 use crate::memory::{BufferRequest, WaitState};
-use crate::write::memory::buffers::{
-    Grant, Lease, MemorySource, WriteMemory, least, stage,
-};
+use crate::sync::Mutex;
+use crate::write::memory::buffers::{Grant, Lease, MemorySource, WriteMemory, least, stage};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;

@@ -1,8 +1,8 @@
-//! What is done when writers find no memory and nothing that is on its way will give any back.
+//! Memory pressure: writers find no memory, and no upload in flight will give any back.
 //!
 //! An application may write to many large files in turn, and each of them then holds a part that is
 //! not full. S3 takes a part that is not the last from 5 MiB on: the file that was written to least
-//! lately sends what it has; where only files have so much whose writers wait themselves, the one
+//! lately sends its buffer; where only files have so much whose writers wait themselves, the file
 //! that has waited longest does. Where none has, and for a while nothing at all is written or sent,
 //! those who wait fail rather than wait for ever: one after the other, because the memory of one
 //! may do for the rest, and first, of those that hold memory, the one of which least is lost.
@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use super::buffers::{Grant, WriteMemory};
 use crate::clock::Clock;
 use crate::config::limits::{
-    READER_IDLE, MEMORY_WAIT_MAX, MEMORY_FAILURE_GAP, MEMORY_PROGRESS_MIN, PRESSURE_TICK,
+    MEMORY_FAILURE_GAP, MEMORY_PROGRESS_MIN, MEMORY_WAIT_MAX, PRESSURE_TICK, READER_IDLE,
 };
 use crate::memory::{BufferRequest, WaitState};
 use crate::operation::FsError;
@@ -63,9 +63,9 @@ pub(in crate::write) struct MemoryPressure {
     /// Waiting writers that hold enough for a part.
     holding: AtomicUsize,
     begun: Notify,
-    /// One of `holding` is to send what it holds.
+    /// One of `holding` is to send its buffer.
     send_first: Notify,
-    /// What was seen last. A leaf.
+    /// Progress when it was looked at last. A leaf.
     seen: Mutex<Option<Seen>>,
     /// Open files. A leaf.
     writers: Mutex<Writers>,
@@ -123,7 +123,7 @@ impl MemoryPressure {
         self.written(MEMORY_PROGRESS_MIN)
     }
 
-    /// A body of what was written is sent, until the guard is dropped.
+    /// Written bytes are sent as a body, until the guard is dropped.
     pub(in crate::write) fn sending(&self) -> Sending {
         self.sending.fetch_add(1, Ordering::AcqRel);
         Sending(Arc::clone(&self.sending))
@@ -142,7 +142,7 @@ impl MemoryPressure {
         Some(ready.min_by_key(|(since, _)| *since)?.1)
     }
 
-    /// Returns when a file whose writer waits is to send what it holds; never, unless it
+    /// Returns when a file whose writer waits is to send its buffer; never, unless it
     /// `has_part`.
     pub(in crate::write) async fn told_to_send(&self, has_part: bool) {
         if !has_part {
@@ -212,7 +212,7 @@ impl MemoryPressure {
         }
     }
 
-    /// Looks after those who wait: for memory, and for the WRITEs in front of theirs. Returns
+    /// Looks after writers that wait, for memory or for the WRITEs in front of theirs. Returns
     /// whether anybody does. Called with no lock held.
     pub(in crate::write) fn look(&self) -> bool {
         let is_ahead = self.ahead.load(Ordering::Acquire) > 0;
@@ -224,7 +224,7 @@ impl MemoryPressure {
         self.look_for_memory() || is_ahead
     }
 
-    /// Has a part sent early, or one of those who wait for memory fail. Returns whether anybody
+    /// Has a part sent early, or one writer fail that waits for memory. Returns whether anybody
     /// waits.
     fn look_for_memory(&self) -> bool {
         if self.waiting.load(Ordering::Acquire) == 0 {

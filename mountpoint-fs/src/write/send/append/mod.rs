@@ -6,7 +6,7 @@
 //! that version and as long as it was. So what the bucket holds is always the beginning of the
 //! file, and nothing of anybody else is ever replaced.
 //!
-//! Invariants: one part of a file is on its way at a time; behind a part that failed none is sent.
+//! Invariants: one part of a file is in flight at a time; behind a part that failed none is sent.
 //! Each step runs in the background from the moment it is asked for.
 
 #[cfg(test)]
@@ -35,9 +35,9 @@ use crate::write::types::{Stored, WriteObserver};
 /// The object behind a file, as far as it has grown.
 #[derive(Debug)]
 pub(in crate::write) struct AppendUpload {
-    /// What the bucket holds, but for the parts; `None` before there is an object.
+    /// The version that the bucket holds, without `parts`; `None` before there is an object.
     stored: Option<Stored>,
-    /// Parts that are on their way or wait, each with the object that it makes.
+    /// Parts that are in flight or wait, each with the object that it makes.
     parts: VecDeque<SharedOutcome<Result<Stored, FsError>>>,
     /// Where the next part belongs: behind all that was stored and added. What the bucket holds is
     /// longer if others have appended behind a part whose answer was lost.
@@ -48,7 +48,7 @@ pub(in crate::write) struct AppendUpload {
     whole: Option<Checksum>,
 }
 
-/// What a part is appended to.
+/// The object that a part is appended to.
 struct Before {
     stored: Stored,
     /// As [`AppendUpload::whole`].
@@ -172,7 +172,7 @@ impl AppendUpload {
         }
     }
 
-    /// The same bytes are another version now.
+    /// The bytes of the object are another version now.
     pub(in crate::write) fn metadata_replaced(&mut self, now: &Stored) {
         self.look();
         if self.parts.is_empty() {
@@ -189,7 +189,7 @@ impl AppendUpload {
     }
 }
 
-/// Whether what is `stored` ends where the next part belongs, at `offset`.
+/// Whether the `stored` version ends where the next part belongs, at `offset`.
 fn check_end(key: &Key, stored: &Stored, offset: u64) -> Result<(), FsError> {
     if stored.size == offset {
         return Ok(());

@@ -1,10 +1,10 @@
 //! Whether S3 lets this mount write, found out before the first write of a file is answered.
 //!
 //! Shells ignore the error of `close`: where writing is not permitted, `echo hi > file` would
-//! succeed and store nothing. So what was not shown is not believed. The first file that a mount
-//! writes, and files after a refusal, begin an upload, send it one byte and abort it: that takes
-//! the permissions that storing takes, by the same methods of HTTP, and changes nothing. Once a
-//! file is stored, nothing is asked.
+//! succeed and store nothing. So permission that was not shown is not believed. The first file that
+//! a mount writes, and files after a refusal, begin an upload, send it one byte and abort it: that
+//! takes the permissions that storing takes, by the same methods of HTTP, and changes nothing. Once
+//! a file is stored, nothing is asked.
 //!
 //! A policy may permit some prefixes only: a directory in which a file was refused is asked about
 //! until one is stored there, whatever is stored elsewhere.
@@ -43,7 +43,7 @@ struct Known {
     first: Option<SharedOutcome<Result<(), FsError>>>,
 }
 
-/// What a file has to do before its first write is answered.
+/// The proof that a file needs before its first write is answered.
 pub(in crate::write) enum Proof {
     Nothing,
     Wait(SharedOutcome<Result<(), FsError>>),
@@ -124,6 +124,6 @@ fn directory(key: &Key) -> &str {
     key.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// Directories that are remembered: as many as policies are likely to tell apart. What is forgotten
-/// costs no file, but its program may not hear of the first refusal there.
+/// Directories that are remembered: as many as policies are likely to tell apart. A directory that
+/// is forgotten costs no file, but its program may not hear of the first refusal there.
 const REFUSED_MAX: usize = 64;
