@@ -137,6 +137,22 @@ impl Served {
     }
 }
 
+/// Both sessions that read `/dev/fuse`: ours and the library's.
+pub(super) const SESSIONS: [Transport; 2] = [Transport::DevFuse, Transport::Fuser];
+
+/// A session of `transport` over a mount that everybody may use.
+pub(super) fn served_by(transport: Transport, time: Time) -> Served {
+    let change = |options: &mut SessionOptions| options.transport = transport;
+    Served::with(time, change, open_to_all)
+}
+
+/// Checks both sessions.
+pub(super) fn check_both(time: Time, check: fn(Served)) {
+    for transport in SESSIONS {
+        check(served_by(transport, time));
+    }
+}
+
 pub(super) fn file_system(client: &Arc<SimClient>, read_only: bool) -> Arc<FileSystem> {
     let config = FsConfig {
         uid: 1000,

@@ -1,8 +1,9 @@
 //! Replies: values into bytes for the kernel.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::abi::open_flags;
+use super::time::{Timestamp, Ttl};
 use crate::operation::{Attributes, Entry, FileKind, HandleNo, Opened, StatFs};
 
 /// Length of `fuse_out_header`, which every reply begins with.
@@ -267,57 +268,6 @@ pub(in crate::fuse) fn open_flags_of(opened: &Opened) -> u32 {
     flags
 }
 
-/// `ttl` as the kernel can count it: 136 years are for ever; more would overflow its signed
-/// seconds.
-pub(in crate::fuse) fn kept_for(ttl: Duration) -> Duration {
-    ttl.min(Duration::from_secs(u32::MAX.into()))
-}
-
-/// How long the kernel may keep something.
-struct Ttl {
-    seconds: u64,
-    nanos: u32,
-}
-
-impl From<Duration> for Ttl {
-    fn from(ttl: Duration) -> Self {
-        let ttl = kept_for(ttl);
-        Self {
-            seconds: ttl.as_secs(),
-            nanos: ttl.subsec_nanos(),
-        }
-    }
-}
-
-/// A point in time as the kernel wants it: seconds of two's complement, nanoseconds that count
-/// forward.
-struct Timestamp {
-    seconds: u64,
-    nanos: u32,
-}
-
-impl From<SystemTime> for Timestamp {
-    fn from(time: SystemTime) -> Self {
-        match time.duration_since(UNIX_EPOCH) {
-            Ok(after) => Self {
-                seconds: after.as_secs(),
-                nanos: after.subsec_nanos(),
-            },
-            Err(before) => {
-                let before = before.duration();
-                let (seconds, nanos) = match before.subsec_nanos() {
-                    0 => (before.as_secs(), 0),
-                    nanos => (before.as_secs() + 1, 1_000_000_000 - nanos),
-                };
-                Self {
-                    seconds: 0_u64.wrapping_sub(seconds),
-                    nanos,
-                }
-            }
-        }
-    }
-}
-
 /// The low 32 bits.
 fn truncate_low(flags: u64) -> u32 {
     u32::try_from(flags & u64::from(u32::MAX)).expect("the high bits are masked")
@@ -325,6 +275,8 @@ fn truncate_low(flags: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
     use crate::operation::InodeNo;
 
@@ -427,14 +379,6 @@ mod tests {
             "for ever"
         );
         assert_eq!(body.as_bytes()[76..80], 0o040_755_u32.to_ne_bytes());
-    }
-
-    #[test]
-    fn times_before_1970() {
-        let time = Timestamp::from(UNIX_EPOCH - Duration::new(1, 250_000_000));
-        assert_eq!((time.seconds, time.nanos), (u64::MAX - 1, 750_000_000));
-        let time = Timestamp::from(UNIX_EPOCH - Duration::from_secs(3));
-        assert_eq!((time.seconds, time.nanos), (u64::MAX - 2, 0));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What kernel and file system agree on, in the words of the library. Pure.
+//! What kernel and file system agree on, in the words of the library.
 
 use std::io;
 

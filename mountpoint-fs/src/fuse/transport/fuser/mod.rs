@@ -9,9 +9,11 @@
 mod bridge;
 mod change;
 mod connection;
+mod filesystem;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use fuser::{Config, SessionACL};
@@ -34,7 +36,7 @@ pub(super) fn start(
     let mut config = Config::default();
     config.n_threads = Some(options.threads);
     config.clone_fd = options.clone_descriptors && can_be_cloned(&device);
-    let fs = std::sync::Arc::clone(&service.fs);
+    let fs = Arc::clone(&service.fs);
     let bridge = Bridge::new(service, Wishes::new(options)?);
     // Who may use the mount is checked with each request, as for the other transports.
     let session = fuser::Session::from_fd(bridge, device, SessionACL::All, config);
