@@ -1,9 +1,11 @@
-//! Operations in progress: polled once by the session thread, parked if they are not ready, resumed
-//! by whoever brings what they wait for, cancelled when the application gets a signal.
+//! Operations in progress.
 //!
-//! Invariant: an operation and its duty to reply move together; whoever takes them out of a task's
-//! state, under its lock, is the only one to reply. A parked operation is in the table until it has
-//! been answered. Threads: any. A task's lock is held for a few instructions, never while an
+//! A session thread polls an operation once. If it is not ready it is parked; the thread that brings
+//! its bytes resumes it, a signal to the application may cancel it.
+//!
+//! Invariant: an operation and its duty to reply move together; the thread that takes them out of a
+//! task's state, under its lock, is the only one to reply. A parked operation is in the table until
+//! it has been answered. Threads: any. A task's lock is held for a few instructions, never while an
 //! operation is polled or dropped.
 
 use std::any::Any;
@@ -76,7 +78,7 @@ impl Starter {
     }
 }
 
-/// Who waits for an answer.
+/// The request, and the thread that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker {
     /// The number of the request.
@@ -85,17 +87,18 @@ pub(super) struct Asker {
     pub(super) thread: u32,
 }
 
-/// What a signal that ends the asker's program does to an operation, or asks it to end. Others do
-/// nothing: programs know no `EINTR` from most calls on files, and those that know it from a close
-/// take it for success.
+/// What a signal that ends a program does to the operation that the program waits for.
+///
+/// Other signals do nothing: programs expect no `EINTR` from most calls on files, and take the
+/// `EINTR` of a close for success.
 #[derive(Debug)]
 pub(super) enum OnSignal {
-    /// Ends it.
+    /// Cancels the operation.
     End,
-    /// It is not ended where it is, what it has sent would be done later, behind what the
-    /// application does next: it is asked to stop, and does so where it can, if it can.
+    /// Asks the operation to stop at its next safe point. It cannot be cancelled: requests already
+    /// sent would still take effect, behind what the application does next.
     Ask(Stop),
-    /// Ends it, but only if the program ends, or is out of sight.
+    /// Cancels the operation if the program ends, or is out of sight.
     Store,
 }
 
@@ -187,14 +190,14 @@ struct Task {
 }
 
 enum State {
-    /// Nobody polls it.
+    /// No thread polls the operation.
     Idle { work: Work, is_scheduled: bool },
-    /// Somebody polls it, and has the work.
+    /// A thread polls the operation, and has the work.
     Polling {
         is_woken: bool,
         cancelled: Option<Errno>,
     },
-    /// It has been answered, or nothing was started yet.
+    /// The operation has been answered, or none was started yet.
     Done,
 }
 
@@ -227,7 +230,7 @@ impl Task {
         }
     }
 
-    /// The application that waits for it got a signal.
+    /// The application that waits for the operation got a signal.
     fn interrupt(self: &Arc<Self>) {
         if self.is_to_stop(Duration::ZERO) {
             self.stop();
@@ -255,8 +258,10 @@ impl Task {
         }
     }
 
-    /// Looks from time to time whether there is a signal that is heeded: the kernel tells of a
-    /// request's first one only, and its application cannot be killed before it was answered.
+    /// Looks from time to time for a signal that is heeded.
+    ///
+    /// The kernel tells of the first signal of a request only, and the application cannot be killed
+    /// before the request is answered.
     fn watch(self: &Arc<Self>) {
         let task = Arc::downgrade(self);
         self.runtime.spawn(async move {
@@ -417,15 +422,17 @@ pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
-/// How often an operation whose asker got a signal that does not matter is looked at for one that
-/// does.
+/// Time between two looks for a signal that is heeded, after one that is not.
 const SIGNAL_LOOK: Duration = Duration::from_millis(250);
 
-/// How long an operation goes on whose asker got a signal and is out of sight. It may be a timer's,
-/// which must not be heard of, or have killed it, which must not take long: nearly all operations
-/// end sooner, and those that hang do not.
+/// How long an operation goes on after a signal to a thread that is out of sight.
+///
+/// The signal may be a timer's, which must fail no operation, or have killed the program, which must
+/// end soon. Nearly all operations end sooner; an operation that hangs ends then.
 const UNKNOWN_GRACE: Duration = Duration::from_secs(2);
 
-/// Interrupts remembered for requests that nobody has parked yet. There are at most as many of
-/// those as session threads; the others are of requests that were answered meanwhile.
+/// Interrupts remembered for requests that are not parked yet.
+///
+/// At most one request for each session thread is not parked yet; the other interrupts are of
+/// requests that were answered meanwhile.
 const EARLY_INTERRUPTS_MAX: usize = 256;

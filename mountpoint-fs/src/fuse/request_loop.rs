@@ -1,4 +1,4 @@
-//! Serves requests one after the other, for one thread, whichever way they come.
+//! Servers of requests: each serves one request after the other, for one thread, of any transport.
 //!
 //! Invariant: a panic while a request is served ends neither the thread nor the session, and the
 //! request gets EIO.
@@ -146,7 +146,7 @@ fn asker(header: &Header) -> Asker {
     }
 }
 
-/// Says EIO to a message that makes no sense, if somebody waits for an answer.
+/// Answers EIO to a message that cannot be parsed, if an application waits for an answer.
 pub(super) fn answer_malformed(channel: &Arc<Channel>, malformed: Malformed) {
     log_malformed(malformed);
     if let Some(header) = malformed.header.filter(|header| header.wants_reply) {

@@ -55,8 +55,10 @@ impl Visitors {
         }
     }
 
-    /// What the kernel is told of an inode. The root directory is the owner's alone: the kernel
-    /// checks that before it answers anything from what it remembers.
+    /// The attributes that the kernel is told.
+    ///
+    /// The root directory is the owner's alone: the kernel checks that before it answers from its
+    /// caches.
     pub(super) fn shown(self, attributes: Attributes) -> Attributes {
         let (Self::OwnerAndRoot(owner) | Self::Owner(owner)) = self else {
             return attributes;
@@ -78,8 +80,8 @@ impl Visitors {
     }
 }
 
-/// Whether it names what the one who asks has opened, or was handed by somebody who has; or the
-/// kernel asks by itself.
+/// Whether the operation names an open handle, which may have been handed over, or is the kernel's
+/// own.
 fn is_of_open_handle(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Init(_)

@@ -31,7 +31,7 @@ pub(in crate::fuse) enum Answer {
     Later(PendingReply, OnSignal),
     /// Cancel the operation that answers this request.
     Interrupt { unique: u64 },
-    /// Nobody waits.
+    /// No application waits for an answer.
     Nothing,
 }
 
@@ -43,8 +43,8 @@ pub(in crate::fuse) struct Rules {
     /// Who may use the mount.
     pub(in crate::fuse) visitors: Visitors,
     /// Whether a file that is read past the page cache can be mapped as shared memory (Linux 6.6).
-    /// Where it cannot, only those who ask for `O_DIRECT` are served that way: `mmap` is used more
-    /// than it seems.
+    /// Where it cannot, only files opened with `O_DIRECT` are read that way: more programs use
+    /// `mmap` than it seems.
     pub(in crate::fuse) can_map_direct: bool,
 }
 
@@ -134,9 +134,10 @@ impl Dispatcher {
         }
     }
 
-    /// Whether the one who asks is none of those whom the mount serves. `fstat` names no handle:
-    /// that of what is open is let through, but for the root directory, where a walk into the mount
-    /// begins.
+    /// Whether the mount does not serve the user who asks.
+    ///
+    /// `fstat` names no handle: attributes of open files are let through, except those of the root
+    /// directory, where a walk into the mount begins.
     fn is_denied(&self, header: &Header, operation: &Operation<'_>) -> bool {
         let ino = InodeNo(header.node);
         let is_of_open_handle = || {
@@ -413,8 +414,9 @@ fn sized(value: &[u8], size: u32) -> Reply {
     }
 }
 
-/// Whether an operation is one of those that a file system refuses that is mounted read-only. The
-/// kernel lets none through, unless somebody else mounted it, and for writing.
+/// Whether a file system that is mounted read-only refuses the operation.
+///
+/// The kernel refuses such operations itself, unless another process mounted for writing.
 fn is_change(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Open { flags } => {

@@ -1,12 +1,11 @@
-//! What the kernel is told without being asked: names that it should forget.
+//! Notices to the kernel: names that it should forget.
 //!
-//! A name whose object was found to be replaced, so that the next look asks for it; and names of
-//! files that nobody uses, when there are more inodes than the mount wants to keep. Each is a
-//! message of its own to the device.
+//! A name whose object was found to be replaced is looked up anew; names of unused files are
+//! forgotten when there are more inodes than the mount wants to keep. Each is one message.
 //!
-//! Invariant: sent by a thread of their own. The kernel takes the directory's lock for each, which
-//! somebody may hold who waits for an answer of ours: a session thread, or one that delivers bytes,
-//! would wait for itself.
+//! Invariant: a thread of their own sends them. The kernel takes the directory's lock for each, and
+//! an application that waits for our answer may hold it: a session thread, or a thread that delivers
+//! bytes, would wait for itself.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
