@@ -1,7 +1,7 @@
 //! Operations in progress.
 //!
-//! A session thread polls an operation once. If it is not ready it is parked; the thread that brings
-//! its bytes resumes it, a signal to the application may cancel it.
+//! A session thread polls an operation once. If it is not ready it is parked; the thread that
+//! brings its bytes resumes it, a signal to the application may cancel it.
 //!
 //! Invariant: an operation and its duty to reply move together; the thread that takes them out of a
 //! task's state, under its lock, is the only one to reply. A parked operation is in the table until
@@ -427,8 +427,8 @@ const SIGNAL_LOOK: Duration = Duration::from_millis(250);
 
 /// How long an operation goes on after a signal to a thread that is out of sight.
 ///
-/// The signal may be a timer's, which must fail no operation, or have killed the program, which must
-/// end soon. Nearly all operations end sooner; an operation that hangs ends then.
+/// The signal may be a timer's, which must fail no operation, or have killed the program, which
+/// must end soon. Nearly all operations end sooner; an operation that hangs ends then.
 const UNKNOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Interrupts remembered for requests that are not parked yet.

@@ -15,7 +15,7 @@ pub struct Coverage(Which);
 enum Which {
     /// The mounts of one connection.
     Number(DeviceNumber),
-    /// It is one of the FUSE mounts.
+    /// The mount is one of the FUSE mounts.
     SomeFuse,
 }
 

@@ -9,7 +9,7 @@ pub enum MountError {
     /// There is no such directory.
     #[error("the mount point {} does not exist; make it with `mkdir -p {}`", .0.display(), .0.display())]
     Missing(PathBuf),
-    /// It is a file.
+    /// The mount point is a file.
     #[error("the mount point {} is not a directory; name one", .0.display())]
     NotADirectory(PathBuf),
     /// Something is mounted there.
@@ -28,7 +28,7 @@ pub enum MountError {
     /// A program uses it in a way that does not allow a mount.
     #[error("the mount point {} is busy; `fuser -vm {}` shows who uses it", .0.display(), .0.display())]
     Busy(PathBuf),
-    /// It cannot be looked at.
+    /// The mount point cannot be looked at.
     #[error("the mount point {} cannot be used: {error}; check the path and its permissions", directory.display())]
     Unusable {
         /// Where.

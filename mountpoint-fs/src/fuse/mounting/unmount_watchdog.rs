@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 /// The shell that waits.
 #[derive(Debug)]
 pub(in crate::fuse) struct UnmountWatchdog {
-    /// It sees this end close.
+    /// The shell sees this end close.
     lifeline: PipeWriter,
     shell: Child,
 }

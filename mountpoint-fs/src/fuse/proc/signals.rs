@@ -8,11 +8,11 @@ use std::fs;
 /// What the signals of a thread do to its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::fuse) enum Effect {
-    /// It ends.
+    /// The program ends.
     End,
-    /// It handles one by which people and machines ask programs to end: Ctrl-C and the like.
+    /// The program handles a signal that asks programs to end: Ctrl-C and the like.
     Ask,
-    /// It goes on: timers, profilers, children that end.
+    /// The program goes on: timers, profilers, children that end.
     None,
     /// The thread is out of sight: it has ended, or is in a PID namespace that is not ours (its
     /// number is 0 then).

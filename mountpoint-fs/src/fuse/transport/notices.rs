@@ -4,8 +4,8 @@
 //! forgotten when there are more inodes than the mount wants to keep. Each is one message.
 //!
 //! Invariant: a thread of their own sends them. The kernel takes the directory's lock for each, and
-//! an application that waits for our answer may hold it: a session thread, or a thread that delivers
-//! bytes, would wait for itself.
+//! an application that waits for our answer may hold it: a session thread, or a thread that
+//! delivers bytes, would wait for itself.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

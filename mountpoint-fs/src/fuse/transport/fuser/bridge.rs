@@ -24,7 +24,7 @@ pub(super) struct Bridge {
 /// Servers of requests: at most one for each thread of the library.
 struct Loops {
     make: Box<dyn Fn() -> RequestLoop + Send + Sync>,
-    /// Those that no thread uses.
+    /// The servers that no thread uses.
     idle: Mutex<Vec<RequestLoop>>,
 }
 
