@@ -16,7 +16,7 @@ use crate::config::limits::{JOURNAL_FILES_MAX, JOURNAL_LEN_MAX};
 
 /// Where journals are kept, their bucket, and the host that reads them.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct JournalDirectory {
     pub(super) directory: PathBuf,
     /// The bucket of the journals: identical for every mount of that bucket.
     pub(super) bucket: String,
@@ -25,7 +25,7 @@ pub(super) struct Place {
     pub(super) is_local: fn(&File) -> bool,
 }
 
-impl Place {
+impl JournalDirectory {
     pub(super) fn new(directory: &Path, bucket: &str) -> Self {
         Self {
             directory: directory.to_owned(),
@@ -140,7 +140,7 @@ impl JournalFile {
     /// is set.
     pub(super) fn write(
         &mut self,
-        place: &Place,
+        place: &JournalDirectory,
         (lines, tell_all): (&[u8], bool),
         all: &mut dyn FnMut() -> io::Result<Vec<u8>>,
     ) -> io::Result<bool> {
@@ -155,7 +155,7 @@ impl JournalFile {
 
     fn append(
         &mut self,
-        place: &Place,
+        place: &JournalDirectory,
         lines: &[u8],
         all: &mut dyn FnMut() -> io::Result<Vec<u8>>,
     ) -> io::Result<bool> {
@@ -183,7 +183,7 @@ impl JournalFile {
     /// Replaces the file by one with the lines of `all`; no lines, no file.
     pub(super) fn begin_anew(
         &mut self,
-        place: &Place,
+        place: &JournalDirectory,
         all: &mut dyn FnMut() -> io::Result<Vec<u8>>,
     ) -> io::Result<()> {
         let all = all()?;
@@ -262,7 +262,7 @@ pub(super) struct Left {
 
 impl Look {
     /// Examines the file at `path`.
-    pub(super) fn at(path: &Path, place: &Place) -> io::Result<Self> {
+    pub(super) fn at(path: &Path, place: &JournalDirectory) -> io::Result<Self> {
         // NFS grants an exclusive lock only on a file that is open for writing.
         let mut file = File::options().read(true).write(true).open(path)?;
         match file.try_lock() {

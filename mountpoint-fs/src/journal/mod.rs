@@ -29,9 +29,9 @@ use mountpoint_client::{ErrorKind, ObjectClient};
 use nix::unistd::AccessFlags;
 use tokio::sync::Notify;
 
-use self::file::{JournalFile, Left, Look, Place};
+use self::file::{JournalDirectory, JournalFile, Left, Look};
 use self::line::{Line, Renaming, millis};
-use self::state::{Errand, State, Thread, Work};
+use self::state::{Errand, JournalState, Thread, Work};
 use crate::config::limits::{
     JOURNAL_END_MAX, JOURNAL_HOSTS_NAMED_MAX, JOURNAL_WAIT_MAX, READER_IDLE,
 };
@@ -43,9 +43,9 @@ pub(crate) struct Journal(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    place: Option<Place>,
+    place: Option<JournalDirectory>,
     /// Open entries and lines to write. The lock is a leaf.
-    state: Mutex<State>,
+    state: Mutex<JournalState>,
     /// Signals that a line is to be written or that the thread has ended.
     changed: Condvar,
     /// Held by the writer while it writes the file. Taken before the lock of the state.
@@ -77,10 +77,10 @@ pub(crate) fn is_usable(directory: &Path) -> io::Result<()> {
 impl Journal {
     /// A journal about `bucket` in `directory`. Without a directory, only this process remembers.
     pub(crate) fn new(directory: Option<&Path>, bucket: &str) -> Self {
-        Self::at(directory.map(|directory| Place::new(directory, bucket)))
+        Self::at(directory.map(|directory| JournalDirectory::new(directory, bucket)))
     }
 
-    fn at(place: Option<Place>) -> Self {
+    fn at(place: Option<JournalDirectory>) -> Self {
         Self(Arc::new(Shared {
             place,
             state: Mutex::default(),
@@ -254,7 +254,7 @@ impl Drop for Journal {
         }
         state.thread = Thread::IsToEnd;
         shared.changed.notify_all();
-        let has_not_ended = |state: &mut State| state.thread != Thread::None;
+        let has_not_ended = |state: &mut JournalState| state.thread != Thread::None;
         // A disk that does not answer must not keep the process alive.
         let ended = shared
             .changed
@@ -270,7 +270,7 @@ impl Shared {
     ///
     /// Returns the number of the change, or `None` if it has no lines or the journal has no
     /// directory.
-    fn record(&self, change: impl FnOnce(&mut State) -> Vec<Line>) -> Option<u64> {
+    fn record(&self, change: impl FnOnce(&mut JournalState) -> Vec<Line>) -> Option<u64> {
         let mut state = self.state.lock();
         let lines = change(&mut state);
         let place = self.place.as_ref().filter(|_| !lines.is_empty())?;
@@ -291,7 +291,7 @@ impl Shared {
         self.get_written(place, has_thread);
     }
 
-    fn get_written(&self, place: &Place, has_thread: bool) {
+    fn get_written(&self, place: &JournalDirectory, has_thread: bool) {
         if has_thread {
             self.changed.notify_all();
         } else {
@@ -360,7 +360,7 @@ impl Shared {
     }
 
     /// Works until no line and no errand is left.
-    fn work_off(&self, place: &Place) {
+    fn work_off(&self, place: &JournalDirectory) {
         loop {
             let mut file = self.file.lock();
             let Some(work) = self.state.lock().next_work() else {
@@ -384,7 +384,7 @@ impl Shared {
     }
 
     /// Writes the pending lines. Returns whether the file names all open entries.
-    fn write(&self, place: &Place, file: &mut JournalFile) -> bool {
+    fn write(&self, place: &JournalDirectory, file: &mut JournalFile) -> bool {
         let (lines, last, tells_all) = self.state.lock().take_lines();
         let mut last_of_all = last;
         let mut all = || {
@@ -432,7 +432,12 @@ impl Shared {
     }
 
     /// Takes over the entries of processes that have ended. Returns the uploads to abort.
-    fn take_over_all(&self, place: &Place, file: &mut JournalFile, now: SystemTime) -> Vec<Upload> {
+    fn take_over_all(
+        &self,
+        place: &JournalDirectory,
+        file: &mut JournalFile,
+        now: SystemTime,
+    ) -> Vec<Upload> {
         if self.is_unusable(&place.directory) {
             self.warn(INSIDE);
             return Vec::new();
@@ -471,7 +476,7 @@ impl Shared {
         &self,
         path: &Path,
         left: Left,
-        (place, file): (&Place, &mut JournalFile),
+        (place, file): (&JournalDirectory, &mut JournalFile),
         now: SystemTime,
     ) -> Vec<Upload> {
         let Left {

@@ -37,7 +37,7 @@ pub(super) enum Work {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct JournalState {
     /// Uploads that were begun and have not ended, whether or not the file names them.
     pub(super) open: Vec<Upload>,
     /// Renames that were begun and have not ended, oldest first.
@@ -63,7 +63,7 @@ pub(super) struct State {
     pub(super) has_warned: bool,
 }
 
-impl State {
+impl JournalState {
     /// Remembers `renaming` unless it is known; the oldest ones are forgotten. Returns the lines to
     /// write.
     pub(super) fn remember(&mut self, renaming: Renaming) -> Vec<Line> {

@@ -490,7 +490,7 @@ fn origin(host: &str, machine: &str, boot: &str) -> Origin {
 
 /// The journal of a mount on a host, in a private or shared directory.
 fn on_host(directory: &Path, here: Origin, is_local: bool) -> Journal {
-    Journal::at(Some(Place {
+    Journal::at(Some(JournalDirectory {
         directory: directory.to_owned(),
         bucket: "b".to_owned(),
         here,
@@ -595,7 +595,7 @@ fn the_lock_of_a_journal_is_taken_with_leave_to_write() {
     begun(&journal, &begin(&client, "key"));
     let path = path_of(&journal);
     killed(journal);
-    let place = Place::new(directory.path(), "b");
+    let place = JournalDirectory::new(directory.path(), "b");
     let Ok(Look::Left(left)) = Look::at(&path, &place) else {
         panic!("the process of the journal has ended");
     };

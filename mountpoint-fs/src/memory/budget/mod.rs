@@ -60,11 +60,12 @@ pub struct Budget {
     limit: u64,
     ahead_max: u64,
     /// Guards the counts and the queues. A leaf: nothing else is locked or woken while it is held.
-    state: Mutex<State>,
+    state: Mutex<Ledger>,
 }
 
+/// All counts and queues.
 #[derive(Debug)]
-struct State {
+struct Ledger {
     used: u64,
     ahead: u64,
     peak: u64,
@@ -98,7 +99,7 @@ impl Budget {
         Arc::new(Self {
             limit,
             ahead_max: limit / 4 * READ_AHEAD_QUARTERS,
-            state: Mutex::new(State {
+            state: Mutex::new(Ledger {
                 used: 0,
                 ahead: 0,
                 peak: 0,
@@ -232,7 +233,7 @@ impl Budget {
             state.writers.push(ticket, request, written, told);
             (ticket, is_first)
         };
-        let place = Place {
+        let place = WriterTicket {
             budget: Arc::clone(self),
             ticket,
         };
@@ -346,7 +347,7 @@ impl Budget {
     }
 }
 
-impl State {
+impl Ledger {
     fn next_ticket(&mut self) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -415,12 +416,12 @@ impl State {
 }
 
 /// A writer's place in its queue, given up on drop.
-struct Place {
+struct WriterTicket {
     budget: Arc<Budget>,
     ticket: u64,
 }
 
-impl Drop for Place {
+impl Drop for WriterTicket {
     fn drop(&mut self) {
         let waiter = self.budget.state.lock().writers.remove(self.ticket);
         if waiter.is_some() {

@@ -64,21 +64,11 @@ impl Writer {
             return Ok(Need::Gap);
         }
         if offset != state.extent.end {
-            let error = FsError::NotSequential(format!(
-                "{}: files are written from their beginning to their end, this write is at {offset} instead of {}; \
-                 {}",
-                self.key,
-                state.extent.end,
-                state.what_stays()
-            ));
+            let error = self.not_sequential(state, offset);
             self.fail(state, &error);
             return Err(error);
         }
-        if len == 0 {
-            return Ok(Need::Nothing);
-        }
-        let held = state.buffer.len();
-        if state.buffer.has_room(len) {
+        if len == 0 || state.buffer.has_room(len) {
             return Ok(Need::Nothing);
         }
         if let Some(turn) = state.sink.append().and_then(AppendUpload::turn) {
@@ -87,8 +77,20 @@ impl Writer {
         let part_size = self.part_size(state);
         let part_size = part_size.inspect_err(|error| self.fail(state, error))?;
         let whole = part_size + WRITE_SIZE_MAX;
-        let (len, least) = (stage(held + len, whole), least(held + len, whole));
+        let len = state.buffer.len() + len;
+        let (len, least) = (stage(len, whole), least(len, whole));
         Ok(Need::Memory(self.buffer_request(state, len, least, whole)))
+    }
+
+    /// The error for a write at `offset`, which is not the end.
+    fn not_sequential(&self, state: &FileState, offset: u64) -> FsError {
+        FsError::NotSequential(format!(
+            "{}: files are written from their beginning to their end, this write is at {offset} instead of {}; \
+             {}",
+            self.key,
+            state.extent.end,
+            state.what_stays()
+        ))
     }
 
     /// The request for memory where `least` bytes do for now, `len` for a while, and `whole` for a

@@ -27,11 +27,11 @@ pub(in crate::write) struct Permission {
     /// Nothing is in doubt: no lock is taken then.
     is_believed: AtomicBool,
     /// The lock is a leaf.
-    known: Mutex<Known>,
+    known: Mutex<PermissionRecord>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct PermissionRecord {
     /// A file was stored, or a proof succeeded.
     is_shown: bool,
     /// A file was refused since one was stored last.
@@ -86,7 +86,7 @@ impl Permission {
         self.change(|known| known.is_shown = true);
     }
 
-    fn change(&self, change: impl FnOnce(&mut Known)) {
+    fn change(&self, change: impl FnOnce(&mut PermissionRecord)) {
         let mut known = self.known.lock();
         change(&mut known);
         let is_believed = known.is_shown && !known.is_refused && known.refused.is_empty();
@@ -111,7 +111,7 @@ impl Permission {
     }
 }
 
-impl Known {
+impl PermissionRecord {
     fn is_doubted(&self, key: &Key) -> bool {
         let is_refused = || self.refused.iter().any(|refused| refused == directory(key));
         !self.is_shown || self.is_refused || is_refused()
